@@ -2,12 +2,15 @@
 //!
 //! ```sh
 //! cargo run --release -p ebb-colocate --example tcp_service -- 10
+//! cargo run --release -p ebb-colocate --example tcp_service -- 2 20000 15
 //! ```
 //!
-//! The client is a process of its own. It asks at a steady rate, whatever the answers
-//! take, and counts a latency from the moment at which its request was due. The service
-//! runs three times, for so many seconds each: alone, beside jobs as plain threads would
-//! run them, and beside the same jobs co-located.
+//! The client is a process of its own. It asks at a steady rate (the second number, in
+//! requests per second), whatever the answers take, and counts a latency from the moment at
+//! which its request was due. The service runs in turn alone, beside jobs as plain threads
+//! would run them, and beside the same jobs co-located, for so many seconds each (the first
+//! number), in so many rounds (the third). A row is the median of its rounds, with the least
+//! and the greatest p99.
 
 #![expect(
     clippy::disallowed_methods,
@@ -29,8 +32,6 @@ use ebb_colocate::runtime::{
 };
 use ebb_colocate::{Colocated, ColocatedOptions};
 
-/// Requests per second, over all connections.
-const RATE: f64 = 2000.0;
 const CONNECTIONS: u32 = 4;
 const RECORDS: u64 = 20_000;
 const RECORD_BYTES: usize = 1024;
@@ -41,43 +42,90 @@ fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args.as_slice() {
-        ["client", address, seconds] => ask_all(address, seconds.parse()?),
-        [] => compare(10.0),
-        [seconds] => compare(seconds.parse()?),
-        _ => Err("tcp_service [SECONDS]".into()),
+        ["client", address, seconds, rate] => ask_all(address, seconds.parse()?, rate.parse()?),
+        [] => compare(10.0, 2000.0, 1),
+        [seconds] => compare(seconds.parse()?, 2000.0, 1),
+        [seconds, rate] => compare(seconds.parse()?, rate.parse()?, 1),
+        [seconds, rate, rounds] => compare(seconds.parse()?, rate.parse()?, rounds.parse()?),
+        _ => Err("tcp_service [SECONDS [REQUESTS_PER_SECOND [ROUNDS]]]".into()),
     }
 }
 
 // ---- the service
 
-fn compare(seconds: f64) -> Result<(), Box<dyn Error>> {
-    let store = Arc::new(Store::new());
-    println!("service          requests/s    p50 ms    p99 ms  p99.9 ms   CPU of jobs");
-    run("alone", None, &store, seconds)?;
+/// What a client saw: requests per second, p50, p99 and p99.9 in milliseconds; and the cores
+/// that jobs used.
+type Seen = [f64; 5];
 
-    let mut unmanaged = ColocatedOptions::default();
-    unmanaged.runtime.management = Management::Unmanaged;
-    run("jobs, unmanaged", Some(unmanaged), &store, seconds)?;
-
-    let managed = ColocatedOptions::keeping("p99=2ms".parse()?);
-    run("jobs, co-located", Some(managed), &store, seconds)
+/// Who is beside the service.
+#[derive(Clone, Copy)]
+enum Beside {
+    Nobody,
+    Unmanaged,
+    Colocated,
 }
 
-/// Runs the service, and jobs beside it if there are options for them.
-fn run(
-    name: &str,
-    beside: Option<ColocatedOptions>,
-    store: &Store,
-    seconds: f64,
-) -> Result<(), Box<dyn Error>> {
-    let colocated = beside.map(Colocated::new).transpose()?;
+fn compare(seconds: f64, rate: f64, rounds: u32) -> Result<(), Box<dyn Error>> {
+    let store = Store::new();
+    let mut conditions = [
+        ("alone", Beside::Nobody, Vec::new()),
+        ("jobs, unmanaged", Beside::Unmanaged, Vec::new()),
+        ("jobs, co-located", Beside::Colocated, Vec::new()),
+        ("alone again", Beside::Nobody, Vec::new()),
+    ];
+    for round in 0..rounds.max(1) {
+        // Each round begins with another one: who comes after whom would be part of the result.
+        for turn in 0..conditions.len() {
+            let at = (round as usize + turn) % conditions.len();
+            let (_, beside, seen) = &mut conditions[at];
+            seen.push(run(*beside, &store, seconds, rate)?);
+        }
+        eprintln!("round {} of {rounds}", round + 1);
+    }
+    println!(
+        "service          requests/s    p50 ms    p99 ms  (least - greatest)  p99.9 ms  CPU of jobs"
+    );
+    for (name, _, seen) in &conditions {
+        let column = |at: usize| {
+            let mut column: Vec<f64> = seen.iter().map(|seen| seen[at]).collect();
+            column.sort_by(f64::total_cmp);
+            column
+        };
+        let median = |at| column(at)[seen.len() / 2];
+        let p99 = column(2);
+        println!(
+            "{name:16} {:10.0} {:9.3} {:9.3}  ({:.3} - {:.3}) {:9.3} {:6.2} cores",
+            median(0),
+            median(1),
+            median(2),
+            p99[0],
+            p99[p99.len() - 1],
+            median(3),
+            median(4)
+        );
+    }
+    Ok(())
+}
+
+/// Runs the service with its client, and jobs beside it.
+fn run(beside: Beside, store: &Store, seconds: f64, rate: f64) -> Result<Seen, Box<dyn Error>> {
+    let options = match beside {
+        Beside::Nobody => None,
+        Beside::Unmanaged => {
+            let mut options = ColocatedOptions::default();
+            options.runtime.management = Management::Unmanaged;
+            Some(options)
+        }
+        Beside::Colocated => Some(ColocatedOptions::default()),
+    };
+    let colocated = options.map(Colocated::new).transpose()?;
     let job = colocated.as_ref().map(|c| c.submit(count_words()));
     let job = job.transpose()?;
 
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let client = Command::new(env::current_exe()?)
         .args(["client", &listener.local_addr()?.to_string()])
-        .arg(seconds.to_string())
+        .args([seconds.to_string(), rate.to_string()])
         .stdout(Stdio::piped())
         .spawn()?;
     thread::scope(|scope| -> io::Result<()> {
@@ -90,16 +138,11 @@ fn run(
     })?;
     let seen = client.wait_with_output()?;
     let cpu_s = job.map_or(0.0, |job| job.status().cpu_s);
-    let seen = String::from_utf8(seen.stdout)?;
-    println!(
-        "{name:16} {} {:10.2} cores",
-        seen.trim_end(),
-        cpu_s / seconds
-    );
-    if let Some(colocated) = &colocated {
-        eprintln!("  {}", colocated.status());
-    }
-    Ok(())
+    let mut told = String::from_utf8(seen.stdout)?;
+    told += &format!(" {}", cpu_s / seconds);
+    let numbers: Result<Vec<f64>, _> = told.split_whitespace().map(str::parse).collect();
+    let seen = numbers?.try_into();
+    seen.map_err(|_| format!("the client said {told:?}").into())
 }
 
 /// Answers one request after the other until the client has gone.
@@ -173,10 +216,10 @@ impl Input for Text {
 
 /// Asks over all connections, and prints how many requests there were in a second, and
 /// how long they took.
-fn ask_all(address: &str, seconds: f64) -> Result<(), Box<dyn Error>> {
+fn ask_all(address: &str, seconds: f64, rate: f64) -> Result<(), Box<dyn Error>> {
     let begun = Instant::now();
     let asked: Vec<_> = thread::scope(|scope| {
-        let ask = |number| scope.spawn(move || ask(address, number, begun, seconds));
+        let ask = |number| scope.spawn(move || ask(address, number, begun, (seconds, rate)));
         let threads: Vec<_> = (0..CONNECTIONS).map(ask).collect();
         threads.into_iter().map(|thread| thread.join()).collect()
     });
@@ -201,17 +244,22 @@ fn ask_all(address: &str, seconds: f64) -> Result<(), Box<dyn Error>> {
 }
 
 /// Asks at even moments; a late answer delays none that follow in what they count.
-fn ask(address: &str, number: u32, begun: Instant, seconds: f64) -> io::Result<Vec<Duration>> {
+fn ask(
+    address: &str,
+    number: u32,
+    begun: Instant,
+    (seconds, rate): (f64, f64),
+) -> io::Result<Vec<Duration>> {
     let mut connection = TcpStream::connect(address)?;
     connection.set_nodelay(true)?;
     let mut latencies = Vec::new();
     let mut answer = [0; 8];
     for request in 0_u32.. {
         let turn = f64::from(request) * f64::from(CONNECTIONS) + f64::from(number);
-        if turn / RATE >= seconds {
+        if turn / rate >= seconds {
             break;
         }
-        let due = begun + Duration::from_secs_f64(turn / RATE);
+        let due = begun + Duration::from_secs_f64(turn / rate);
         while let Some(left) = due.checked_duration_since(Instant::now()) {
             thread::park_timeout(left);
         }
