@@ -81,8 +81,8 @@ impl Payee for LeasePayee {
         self.pacer.settle_every()
     }
 
-    fn yields(&self) -> bool {
-        self.pacer.yields()
+    fn yield_every(&self) -> Option<Duration> {
+        self.pacer.yield_every()
     }
 
     fn pay(&self, cpu_s: f64, read_bytes: u64) {

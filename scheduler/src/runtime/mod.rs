@@ -110,7 +110,7 @@ pub use options::{Management, RuntimeOptions, TASK_MEMORY_BYTES_MIN, Throttles};
 pub use pacing::class::{SchedulingClass, current_class, lower_current_thread};
 pub use pacing::pacer::BURST_S;
 pub use pacing::thread_use::{ThreadFiles, ThreadUse};
-pub use pacing::yielding::Yielding;
+pub use pacing::yielding::{YIELD_EVERY, Yielding};
 pub use process::{TaskServer, processes_cpu_s};
 pub use runner::Runtime;
 pub use schedule::shares::{Claimant, shares};

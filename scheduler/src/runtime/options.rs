@@ -2,9 +2,11 @@
 
 use super::capacity::{CapacitySource, FixedCapacity};
 use super::error::RuntimeError;
+use super::pacing::yielding::YIELD_EVERY;
 use crate::policy::{self, Policy};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The least memory a task can work with, in bytes.
 pub const TASK_MEMORY_BYTES_MIN: usize = 16 << 10;
@@ -29,10 +31,10 @@ pub struct Throttles {
     /// A job's tasks are paced to its share. Without, they use what they can
     /// get, as many at once as the share lets run.
     pub cpu_pacing: bool,
-    /// A task under `SCHED_IDLE` (or nice 19) offers its core to other threads every 50
-    /// us: a thread that wakes up does not always displace it. Tasks in processes of their
-    /// own always do.
-    pub yields: bool,
+    /// Wall time after which a task under `SCHED_IDLE` (or nice 19) offers its core to other
+    /// threads: a thread that wakes up does not always displace it. `None`: never. Tasks in
+    /// processes of their own always do, after [`YIELD_EVERY`].
+    pub yield_every: Option<Duration>,
 }
 
 impl Default for Throttles {
@@ -41,7 +43,7 @@ impl Default for Throttles {
         Self {
             idle_class: true,
             cpu_pacing: true,
-            yields: true,
+            yield_every: Some(YIELD_EVERY),
         }
     }
 }

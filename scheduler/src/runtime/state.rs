@@ -348,7 +348,7 @@ impl Shared {
         Pacer::new(
             Arc::clone(&self.clock),
             self.options.paces_cpu(),
-            self.options.throttles.yields,
+            self.options.throttles.yield_every,
             Arc::clone(&self.reads),
         )
     }

@@ -27,6 +27,8 @@ const LOADS: [u32; 3] = [30, 50, 70];
 const ROUNDS_MAX: u32 = 60;
 /// Jobs that nobody manages play in every so manyth round: they are far off.
 const UNMANAGED_EVERY: u32 = 5;
+/// After so many microseconds tasks yield, or never.
+const YIELDS_US: [Option<u64>; 4] = [Some(50), Some(100), Some(200), None];
 /// The load of the parts that have one.
 const MIDDLE: f64 = 0.5;
 /// A block cache for about a third of the records.
@@ -170,9 +172,12 @@ fn yields(
 ) -> Result<()> {
     let extent = args.extent((2, 20), (2, 4));
     let load = first_load(args, setup)?;
-    let contenders = [("tasks yield", true), ("tasks never yield", false)].map(|(name, yields)| {
+    let contenders = YIELDS_US.map(|every_us| {
+        let name = every_us.map_or("tasks never yield".to_string(), |us| {
+            format!("tasks yield every {us} us")
+        });
         let throttles = Throttles {
-            yields,
+            yield_every: every_us.map(Duration::from_micros),
             ..Throttles::default()
         };
         let held = Held {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use bytes::{Bytes, BytesMut};
-use ebb_colocate::runtime::Yielding;
+use ebb_colocate::runtime::{YIELD_EVERY, Yielding};
 use ebb_cql::client::Client;
 use ebb_cql::protocol::{Compression, QueryParameters, Request, Response, Value, ValuesBuf};
 
@@ -78,7 +78,7 @@ pub(crate) fn pages(
     mut goes_on: impl FnMut() -> bool,
 ) -> Result<u64> {
     let text = format!("SELECT y_id, field0 FROM {KEYSPACE}.{TABLE}");
-    let yielding = Yielding::of_current_thread();
+    let yielding = Yielding::of_current_thread(YIELD_EVERY);
     let (mut rows, mut state) = (0, None::<Bytes>);
     while goes_on() {
         let request = Request::Query {

@@ -18,8 +18,8 @@ pub(in crate::runtime) trait Payee {
     /// Wall time between two settlements.
     fn settle_every(&self) -> Duration;
 
-    /// Whether a thread of a low class offers its core to others now and then.
-    fn yields(&self) -> bool;
+    /// Wall time after which a thread of a low class offers its core to others; none: never.
+    fn yield_every(&self) -> Option<Duration>;
 
     /// Takes note of CPU time and bytes of input that were used already.
     fn pay(&self, cpu_s: f64, read_bytes: u64);
@@ -64,10 +64,8 @@ where
     pub fn open(payee: T, state: S) -> Result<Self, TaskError> {
         let account = Self {
             settle_every: payee.settle_every(),
-            yielding: match payee.yields() {
-                true => Yielding::of_current_thread(),
-                false => Yielding::never(),
-            },
+            yielding: (payee.yield_every())
+                .map_or_else(Yielding::never, Yielding::of_current_thread),
             payee,
             state,
             settled_cpu_s: Cell::new(thread_cpu_s()),

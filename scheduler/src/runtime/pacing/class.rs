@@ -22,7 +22,7 @@ pub enum SchedulingClass {
     /// `SCHED_IDLE`: a thread of the transactional side that wakes up on its core mostly
     /// displaces it within microseconds while it runs its own code, but not always: some
     /// wait until the kernel next chooses, which is why tasks
-    /// [yield](crate::runtime::Throttles::yields). In the kernel it goes on until
+    /// [yield](crate::runtime::Throttles::yield_every). In the kernel it goes on until
     /// its system call or page fault ends, or until the kernel looks for others by itself
     /// (`preempt=none`, which is how many servers are set up). Where the kernel schedules
     /// by session or by cgroup, this holds only for threads of the same one.

@@ -39,8 +39,8 @@ pub(in crate::runtime) struct Pacer {
     clock: Arc<dyn Clock>,
     /// False in an unmanaged runtime: charge, but never wait.
     paced: bool,
-    /// Whether its tasks offer their cores to others.
-    yields: bool,
+    /// Wall time after which its tasks offer their cores to others.
+    yield_every: Option<Duration>,
     /// What all jobs of the runtime may read.
     reads: Arc<ReadBudget>,
     state: Mutex<State>,
@@ -49,12 +49,17 @@ pub(in crate::runtime) struct Pacer {
 }
 
 impl Pacer {
-    pub fn new(clock: Arc<dyn Clock>, paced: bool, yields: bool, reads: Arc<ReadBudget>) -> Self {
+    pub fn new(
+        clock: Arc<dyn Clock>,
+        paced: bool,
+        yield_every: Option<Duration>,
+        reads: Arc<ReadBudget>,
+    ) -> Self {
         let bucket = Bucket::new(clock.now_s());
         Self {
             clock,
             paced,
-            yields,
+            yield_every,
             reads,
             state: Mutex::new(State {
                 bucket,
@@ -146,8 +151,8 @@ impl Payee for Pacer {
         SETTLE_EVERY
     }
 
-    fn yields(&self) -> bool {
-        self.yields
+    fn yield_every(&self) -> Option<Duration> {
+        self.yield_every
     }
 
     fn pay(&self, cpu_s: f64, read_bytes: u64) {
@@ -168,7 +173,7 @@ mod tests {
     fn pacer() -> Arc<Pacer> {
         let reads = Arc::new(ReadBudget::unlimited());
         let clock = Arc::new(ManualClock::default());
-        Arc::new(Pacer::new(clock, true, true, reads))
+        Arc::new(Pacer::new(clock, true, None, reads))
     }
 
     #[test]
@@ -211,7 +216,7 @@ mod tests {
     fn a_job_that_has_cpu_waits_for_bytes() {
         let clock = Arc::new(ManualClock::default());
         let reads = Arc::new(ReadBudget::unlimited());
-        let pacer = Arc::new(Pacer::new(clock, true, true, Arc::clone(&reads)));
+        let pacer = Arc::new(Pacer::new(clock, true, None, Arc::clone(&reads)));
         pacer.set_share(100);
         reads.set_rate(Some(10), 0.0);
         pacer.charge_read(1000);

@@ -14,20 +14,30 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Wall time between two such moments. Each is a system call of less than half a
-/// microsecond where nobody waits.
-const YIELD_EVERY: Duration = Duration::from_micros(50);
+/// microsecond where nobody waits, and a switch where another task of the core does.
+pub const YIELD_EVERY: Duration = Duration::from_micros(50);
 
-/// Lets one thread offer its core to others every 50 microseconds, if it is of a low class
+/// Lets one thread offer its core to others now and then, if it is of a low class
 /// ([`lower_current_thread`](crate::runtime::lower_current_thread)). A thread of the
 /// ordinary class never yields: for it that would mean to give up its share.
 #[derive(Debug)]
-pub struct Yielding(Option<Cell<Instant>>);
+pub struct Yielding(Option<Every>);
+
+/// A time, and when it was last over.
+#[derive(Debug)]
+struct Every {
+    every: Duration,
+    last: Cell<Instant>,
+}
 
 impl Yielding {
-    /// For the calling thread, from now on. Asks the kernel for its class.
-    pub fn of_current_thread() -> Self {
-        let is_low = current_class() != SchedulingClass::Normal;
-        Self::new(is_low, Instant::now())
+    /// For the calling thread, from now on: each time that so much wall time is over, such as
+    /// [`YIELD_EVERY`]. Asks the kernel for the thread's class.
+    pub fn of_current_thread(every: Duration) -> Self {
+        match current_class() {
+            SchedulingClass::Normal => Self::never(),
+            SchedulingClass::Idle | SchedulingClass::Nice => Self::new(every, Instant::now()),
+        }
     }
 
     /// For a thread that never yields.
@@ -35,8 +45,9 @@ impl Yielding {
         Self(None)
     }
 
-    fn new(yields: bool, now: Instant) -> Self {
-        Self(yields.then(|| Cell::new(now)))
+    fn new(every: Duration, now: Instant) -> Self {
+        let last = Cell::new(now);
+        Self(Some(Every { every, last }))
     }
 
     /// Offers the core to others, if the last time is long enough before `now`, which has
@@ -50,13 +61,13 @@ impl Yielding {
 
     fn is_due(&self, now: Instant) -> bool {
         let since = |last: Instant| now.saturating_duration_since(last);
-        (self.0.as_ref()).is_some_and(|last| since(last.get()) >= YIELD_EVERY)
+        (self.0.as_ref()).is_some_and(|it| since(it.last.get()) >= it.every)
     }
 
     /// It yielded, and has its core again from `now` on. Others may have had it for long:
     /// the next time counts from here, or threads of one core would only take turns.
     fn returned(&self, now: Instant) {
-        if let Some(last) = &self.0 {
+        if let Some(Every { last, .. }) = &self.0 {
             last.set(now);
         }
     }
@@ -71,7 +82,7 @@ mod tests {
     fn a_thread_yields_now_and_then_or_never() {
         let start = Instant::now();
         let at = |us| start + Duration::from_micros(us);
-        let yielding = Yielding::new(true, start);
+        let yielding = Yielding::new(Duration::from_micros(50), start);
         assert!(!yielding.is_due(at(49)) && yielding.is_due(at(50)));
         yielding.returned(at(300));
         assert!(!yielding.is_due(at(349)) && yielding.is_due(at(350)));
@@ -82,12 +93,12 @@ mod tests {
 
     #[test]
     fn only_a_thread_of_a_low_class_yields() {
-        let is_due = || Yielding::of_current_thread().is_due(Instant::now() + YIELD_EVERY);
-        assert!(!is_due());
+        let yielding = || Yielding::of_current_thread(YIELD_EVERY);
+        assert!(!yielding().is_due(Instant::now() + YIELD_EVERY));
         let lowered = thread::spawn(move || {
             lower_current_thread();
-            let yielding = Yielding::of_current_thread();
-            let last = || yielding.0.as_ref().map(Cell::get);
+            let yielding = yielding();
+            let last = || yielding.0.as_ref().map(|it| it.last.get());
             let begun = last();
             yielding.offer_core(Instant::now() + YIELD_EVERY);
             begun.is_some() && last() > begun

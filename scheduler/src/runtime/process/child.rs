@@ -12,6 +12,7 @@ use crate::runtime::pacing::account::Payee;
 use crate::runtime::pacing::attempt::Attempt;
 use crate::runtime::pacing::attempt_state::AttemptState;
 use crate::runtime::pacing::cores::tie_current_thread;
+use crate::runtime::pacing::yielding::YIELD_EVERY;
 use crate::runtime::panics::catch;
 use crate::runtime::shuffle::run::Run;
 use crate::runtime::task::map::{MapWork, run_map};
@@ -322,8 +323,8 @@ impl Payee for Parent {
         SETTLE_EVERY
     }
 
-    fn yields(&self) -> bool {
-        true
+    fn yield_every(&self) -> Option<Duration> {
+        Some(YIELD_EVERY)
     }
 
     fn pay(&self, _cpu_s: f64, read_bytes: u64) {

@@ -286,7 +286,7 @@ fn without_throttles_tasks_are_threads_as_any_other() {
         throttles: Throttles {
             idle_class: false,
             cpu_pacing: false,
-            yields: false,
+            yield_every: None,
         },
         ..options(spills.path())
     })

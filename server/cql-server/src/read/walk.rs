@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use ebb_catalog::key::{ByteRange, DecodedKey, PartitionKey, Place};
 use ebb_catalog::schema::{ColumnKind, TableSchema};
-use ebb_colocate::runtime::Yielding;
+use ebb_colocate::runtime::{YIELD_EVERY, Yielding};
 use ebb_cql::protocol::Consistency;
 use ebb_storage::FoundSoFar;
 
@@ -438,7 +438,7 @@ impl Progress {
         self.until_check = ROWS_PER_CHECK;
         let now = Instant::now();
         (self.yielding)
-            .get_or_insert_with(Yielding::of_current_thread)
+            .get_or_insert_with(|| Yielding::of_current_thread(YIELD_EVERY))
             .offer_core(now);
         walk.interrupt.check_read(now, walk.consistency)?;
         Ok(sink.may_cut(now.saturating_duration_since(self.started)))

@@ -77,7 +77,7 @@ pub fn run(setup: &Setup, load: &Load, extent: Extent, interrupted: &AtomicBool)
     };
     let never_yielding = Held {
         throttles: Throttles {
-            yields: false,
+            yield_every: None,
             ..Throttles::default()
         },
         ..Held::default()
