@@ -3,6 +3,7 @@
 //! ```text
 //! parse      a constant's text as a native type's bytes
 //! print      any value as a literal
+//! read       any literal as a value
 //! calendar   dates, times and moments
 //! duration   1y2mo3d, ISO 8601
 //! ```
@@ -11,6 +12,7 @@ mod calendar;
 mod duration;
 mod parse;
 mod print;
+mod read;
 
 pub use calendar::add_months;
 pub use duration::Duration;

@@ -327,3 +327,95 @@ fn a_literal_is_read_back_to_the_value() {
         }
     }
 }
+
+#[test]
+fn literals_of_any_type_are_read_as_they_are_written() {
+    let mut rng = seeded("literals_of_any_type_are_read_as_they_are_written");
+    let types = [
+        "list<int>",
+        "set<text>",
+        "map<inet, double>",
+        "map<text, frozen<set<varint>>>",
+        "tuple<int, text, blob, boolean, date, duration>",
+        "list<frozen<tuple<uuid, decimal>>>",
+        "address",
+    ];
+    for ty in types.map(parse) {
+        for _ in 0..500 {
+            let literal = ty.literal(&generate::value(&ty, &mut rng));
+            let read = ty.parse_literal(&literal);
+            let read = read.unwrap_or_else(|error| panic!("{ty}: {literal}: {error}"));
+            assert_eq!(ty.literal(&read), literal, "{ty}");
+        }
+    }
+}
+
+#[test]
+fn json_is_read_as_values_of_any_type() {
+    for (ty, json, literal) in [
+        (
+            "list<text>",
+            r#"["it's", "\u00e9\n\""]"#,
+            "['it''s', '\u{e9}\n\"']",
+        ),
+        ("set<int>", "[3, 1,3]", "{1, 3}"),
+        (
+            "map<text, int>",
+            r#" { "b" : 2 , "a":1 } "#,
+            "{'a': 1, 'b': 2}",
+        ),
+        ("map<int, boolean>", r#"{"7": true}"#, "{7: true}"),
+        (
+            "tuple<int, date>",
+            r#"[null, "2024-02-29"]"#,
+            "(null, '2024-02-29')",
+        ),
+        (
+            "address",
+            r#"{"Number": 5, "phones": ["1"]}"#,
+            "{street: null, \"Number\": 5, phones: {'1'}}",
+        ),
+        ("list<blob>", r#"["0xca03"]"#, "[0xca03]"),
+        ("list<int>", "[]", "[]"),
+    ] {
+        let ty = parse(ty);
+        assert_eq!(ty.literal(&ty.parse_literal(json).unwrap()), literal);
+    }
+}
+
+#[test]
+fn what_is_no_literal_of_the_type_is_refused_with_the_place() {
+    for (ty, text, problem) in [
+        ("list<int>", "1, 2", "expected '[' at \"1, 2\""),
+        ("list<int>", "[1, 2", "expected ',', and it ends"),
+        ("list<int>", "[1] 2", "expected the end at \"2\""),
+        (
+            "list<int>",
+            "[1, null]",
+            "null is not supported inside collections",
+        ),
+        ("list<int>", "[1, x]", "Unable to make int from 'x'"),
+        ("list<int>", "null", "null is no value"),
+        ("set<text>", "{a}", "expected a text in quotes at \"a}\""),
+        ("set<text>", "{'a}", "expected a text in quotes at \"'a}\""),
+        (
+            "set<text>",
+            "[\"a]",
+            "expected a text in quotes at \"\"a]\"",
+        ),
+        ("map<int, int>", "{1, 2}", "expected ':' at \", 2}\""),
+        (
+            "tuple<int>",
+            "(1, 2)",
+            "expected no more parts of a tuple at \"2)\"",
+        ),
+        (
+            "address",
+            "{city: 'x'}",
+            "user-defined type address has no field city",
+        ),
+    ] {
+        let error = parse(ty).parse_literal(text).unwrap_err().to_string();
+        assert_eq!(error, problem, "{ty}: {text}");
+    }
+}
