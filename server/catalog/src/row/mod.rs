@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! builder, header     a write           →  an operand: bytes in the book, Formats: CQL rows
+//! parts, list_place   a value           →  the elements of several cells that it is
 //! merge, header       two operands      →  one, by Cassandra's rules of reconciliation
 //! view, collection    operands, a time  →  what a reader sees
 //! purge, stats        an operand        →  what a compaction may drop, what a run says of itself
@@ -27,8 +28,10 @@ mod decode;
 mod error;
 mod garbage;
 mod header;
+mod list_place;
 mod live;
 mod merge;
+mod parts;
 mod purge;
 mod ranges;
 mod stats;
@@ -44,8 +47,10 @@ pub use decode::{CollectionRef, Column, Columns, Elements, RowRef};
 pub use error::RowError;
 pub use garbage::Garbage;
 pub use header::{Header, HeaderBuilder, merge_headers};
+pub use list_place::{ListEnd, list_place};
 pub use live::LiveCell;
 pub use merge::{merge_rows, merge_rows_into};
+pub use parts::{Part, parts};
 pub use purge::{Purged, purge_header, purge_row};
 pub use ranges::RangeDeletion;
 pub use stats::{Stats, header_stats, row_stats};

@@ -4,10 +4,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use ebb_catalog::key::ordered;
-use ebb_catalog::row::{LiveColumn, LiveElement, RowView};
+use ebb_catalog::row::{ListEnd, LiveColumn, LiveElement, RowView, list_place, parts};
 use ebb_catalog::types::{CqlType, TypeError, elements};
 
-use super::list::{Side, place};
 use super::operation::Operation;
 use super::plan::Change;
 use super::row_buffer::RowBuffer;
@@ -63,7 +62,7 @@ pub(super) fn apply<'v>(
             }
             row.clear_older(id);
             match value {
-                Some(value) => add(ty, id, &value, Side::Back, came, row),
+                Some(value) => add(ty, id, &value, ListEnd::Back, came, row),
                 None => Ok(()),
             }
         }
@@ -76,11 +75,11 @@ pub(super) fn apply<'v>(
             Ok(())
         }
         Operation::Append(term) | Operation::Add(term) => match value(term, bound)? {
-            Some(value) => add(ty, id, &value, Side::Back, came, row),
+            Some(value) => add(ty, id, &value, ListEnd::Back, came, row),
             None => Ok(()),
         },
         Operation::Prepend(term) => match value(term, bound)? {
-            Some(value) => add(ty, id, &value, Side::Front, came, row),
+            Some(value) => add(ty, id, &value, ListEnd::Front, came, row),
             None => Ok(()),
         },
         Operation::RemoveKeys(term) => {
@@ -234,51 +233,20 @@ fn add(
     ty: &CqlType,
     column: u32,
     value: &[u8],
-    side: Side,
+    end: ListEnd,
     (came_us, operation): (i64, &mut u32),
     row: &mut RowBuffer<'_>,
 ) -> Result<()> {
-    let owned = |value: &[u8]| Some(Cow::Owned(value.to_vec()));
-    match ty {
-        CqlType::List { .. } => {
-            for (at, element) in elements::elements(value).map_err(of_type)?.enumerate() {
-                let element = some(element)?;
-                let at = u32::try_from(at).map_err(|_| of_type(too_many()))?;
-                let path = place(side, came_us, *operation, at, element);
-                row.element(column, path, None, owned(element));
-            }
-            *operation = operation.wrapping_add(1);
-        }
-        CqlType::Set { element: ty, .. } => {
-            for member in elements::elements(value).map_err(of_type)? {
-                let member = some(member)?;
-                let original = original(ty, member);
-                row.element(column, path(ty, member)?, original, owned(&[]));
-            }
-        }
-        CqlType::Map { key: ty, .. } => {
-            let mut parts = elements::pairs(value).map_err(of_type)?;
-            while let (Some(key), Some(value)) = (parts.next(), parts.next()) {
-                let (key, value) = (some(key)?, some(value)?);
-                let original = original(ty, key);
-                row.element(column, path(ty, key)?, original, owned(value));
-            }
-        }
-        CqlType::Udt { .. } => {
-            for (number, field) in (0_u16..).zip(elements::components(value)) {
-                if let Some(field) = field.map_err(of_type)? {
-                    let path = number.to_be_bytes().to_vec();
-                    row.element(column, path, None, owned(field));
-                }
-            }
-        }
-        _ => {}
+    let place = |at, element: &[u8]| list_place(end, came_us, *operation, at, element);
+    for part in parts(ty, value, place).map_err(of_type)? {
+        let original = part.original.map(<[u8]>::to_vec);
+        let value = Some(Cow::Owned(part.value.to_vec()));
+        row.element(column, part.path, original, value);
+    }
+    if matches!(ty, CqlType::List { .. }) {
+        *operation = operation.wrapping_add(1);
     }
     Ok(())
-}
-
-fn too_many() -> TypeError {
-    TypeError::new("A collection of 2^32 elements or more")
 }
 
 /// What paths of a set or map are made of.

@@ -23,7 +23,6 @@ mod execution;
 mod insert;
 mod json;
 mod keys;
-mod list;
 mod operation;
 mod plan;
 mod row_buffer;

@@ -13,20 +13,21 @@
 //! mark       4  a hash of the value: other values of the same time have other places
 //! ```
 
-use ebb_catalog::key::hash3_x64_128;
+use crate::key::hash3_x64_128;
 
 /// Where new elements go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+pub enum ListEnd {
     /// Before all that are there.
     Front,
     /// After all that are there.
     Back,
 }
 
-/// The place of the `element`th value that an operation adds, both counted from 0.
-pub(super) fn place(
-    side: Side,
+/// The place of the `element`th value that the `operation`th operation of a request adds, both
+/// counted from 0. The request came at `came_us`, in microseconds since 1970.
+pub fn list_place(
+    side: ListEnd,
     came_us: i64,
     operation: u32,
     element: u32,
@@ -34,8 +35,8 @@ pub(super) fn place(
 ) -> Vec<u8> {
     let time = came_us as u64 ^ 1 << 63;
     let (side, time, operation) = match side {
-        Side::Front => (0, !time, !operation),
-        Side::Back => (1, time, operation),
+        ListEnd::Front => (0, !time, !operation),
+        ListEnd::Back => (1, time, operation),
     };
     let mark = hash3_x64_128(value).0 as u32;
     let mut place = Vec::with_capacity(21);
@@ -55,24 +56,24 @@ mod tests {
     fn places_sort_as_the_list_is_read() {
         let in_order = [
             // The newer of two prepends comes first, its own elements in their order.
-            place(Side::Front, 20, 0, 0, b"a"),
-            place(Side::Front, 20, 0, 1, b"b"),
-            place(Side::Front, 10, 1, 0, b"c"),
-            place(Side::Front, 10, 0, 0, b"d"),
-            place(Side::Front, -5, 0, 0, b"e"),
-            place(Side::Back, i64::MIN + 1, 0, 0, b"f"),
-            place(Side::Back, -5, 0, 0, b"g"),
-            place(Side::Back, 10, 0, 0, b"h"),
-            place(Side::Back, 10, 0, 1, b"i"),
-            place(Side::Back, 10, 1, 0, b"j"),
-            place(Side::Back, i64::MAX, 0, 0, b"k"),
+            list_place(ListEnd::Front, 20, 0, 0, b"a"),
+            list_place(ListEnd::Front, 20, 0, 1, b"b"),
+            list_place(ListEnd::Front, 10, 1, 0, b"c"),
+            list_place(ListEnd::Front, 10, 0, 0, b"d"),
+            list_place(ListEnd::Front, -5, 0, 0, b"e"),
+            list_place(ListEnd::Back, i64::MIN + 1, 0, 0, b"f"),
+            list_place(ListEnd::Back, -5, 0, 0, b"g"),
+            list_place(ListEnd::Back, 10, 0, 0, b"h"),
+            list_place(ListEnd::Back, 10, 0, 1, b"i"),
+            list_place(ListEnd::Back, 10, 1, 0, b"j"),
+            list_place(ListEnd::Back, i64::MAX, 0, 0, b"k"),
         ];
         assert!(in_order.is_sorted_by(|a, b| a < b));
     }
 
     #[test]
     fn the_same_write_has_the_same_place_and_another_value_has_another() {
-        let place = |value| place(Side::Back, 7, 0, 0, value);
+        let place = |value| list_place(ListEnd::Back, 7, 0, 0, value);
         assert_eq!(place(b"x"), place(b"x"));
         assert_ne!(place(b"x"), place(b"y"));
     }
