@@ -180,6 +180,67 @@ fn the_rows_of_a_job_are_a_table_of_cql() {
 }
 
 #[test]
+fn a_job_copies_collections_and_static_columns() {
+    let (place, _server, mut client) = shop();
+    let columns = "k text, c int, s map<text, int> STATIC, l list<text>, m map<int, boolean>, \
+                   f frozen<set<int>>, u size, t tuple<int, text>, PRIMARY KEY (k, c)";
+    for text in [
+        "CREATE TYPE shop.size (w int, h int)",
+        &format!("CREATE TABLE shop.things ({columns})"),
+        &format!("CREATE TABLE shop.copies ({columns})"),
+        "INSERT INTO shop.things (k, c, s, l, m, f, u, t) VALUES ('a', 1, {'x': 1}, \
+         ['b', 'a', 'b'], {2: true, 1: false}, {3, 1}, {w: 1}, (1, 'it''s'))",
+        "INSERT INTO shop.things (k, c) VALUES ('a', 2)",
+        "INSERT INTO shop.things (k, s) VALUES ('alone', {'y': 2})",
+    ] {
+        query(&mut client, text).unwrap();
+    }
+    let copy = "run sort --table shop.things --output shop.copies";
+    place.ebb(copy).ok();
+    let mut of = |table: &str| {
+        let columns = "k, c, s, l, m, f, u, t";
+        cells(&mut client, &format!("SELECT {columns} FROM shop.{table}"))
+    };
+    let copied = of("copies");
+    assert_eq!(copied.len(), 3);
+    assert_eq!(copied, of("things"));
+    let said = place.ebb(copy).fails(1);
+    assert!(said.contains("has rows already"), "{said}");
+    // Each element is a cell of its own.
+    let change = "UPDATE shop.copies SET l = ['first'] + l, l = l + ['last'], m[2] = false, \
+                  s['x'] = 7, u.h = 2 WHERE k = 'a' AND c = 1";
+    query(&mut client, change).unwrap();
+    let select = "SELECT toJson(l), toJson(m), toJson(s), toJson(u) FROM shop.copies \
+                  WHERE k = 'a' AND c = 1";
+    let row = cells(&mut client, select).remove(0).into_iter();
+    let row: Vec<String> = row
+        .map(|cell| String::from_utf8(cell.unwrap()).unwrap())
+        .collect();
+    let expected = [
+        r#"["first", "b", "a", "b", "last"]"#,
+        r#"{"1": false, "2": false}"#,
+        r#"{"x": 7}"#,
+        r#"{"w": 1, "h": 2}"#,
+    ];
+    assert_eq!(row, expected);
+    // Of whole partitions.
+    let create = "CREATE TABLE shop.customers (customer text, c int, rows bigint STATIC, \
+                  PRIMARY KEY (customer, c))";
+    query(&mut client, create).unwrap();
+    let job = "run combine --by customer --table shop.orders --snapshot monday";
+    place
+        .ebb(&format!("{job} --output shop.customers"))
+        .fails(2);
+    let job = "run select --columns customer,rows --table shop.totals --output shop.customers";
+    let totals = "run aggregate --by customer --of pieces --table shop.orders --snapshot monday";
+    place.ebb(&format!("{totals} --output shop.totals")).ok();
+    place.ebb(job).ok();
+    let text = "SELECT rows, c FROM shop.customers WHERE customer = 'bob, jr'";
+    let expected = [[Some(3_i64.to_be_bytes().to_vec()), None]];
+    assert_eq!(cells(&mut client, text), expected);
+}
+
+#[test]
 fn a_job_that_was_killed_when_its_rows_were_in_a_cql_table_has_succeeded() {
     let (place, server, mut client) = shop();
     let job = "run aggregate --by customer --of pieces --table shop.orders --snapshot monday";

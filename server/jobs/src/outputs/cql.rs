@@ -1,13 +1,15 @@
 //! A job's rows into a table of CQL: all of them once it succeeded, or none.
 //!
 //! ```text
-//!   rows ─> RowPlan: columns by name, text as values ─> staged, by the keys of the engine
+//!   rows ─> RowPlan: columns by name, text as values ─> staged, by the keys of the engine:
+//!           the row, and its partition's header with the static columns
 //!   commit: a timestamp ─> its record ─> sorted files of operands ─> ingest, one commit
 //! ```
 
 mod plan;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,14 +17,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use ebb_catalog::key::{DecodedKey, Place, SCHEMA_KEY};
-use ebb_catalog::row::RowRef;
+use ebb_catalog::row::{Column, Header, RowRef};
 use ebb_catalog::schema::{TableDefinition, TableSchema};
 use ebb_scheduler::runtime::{Output, OutputWriter, TaskError};
 use ebb_storage::{SortedWriter, SortedWriterOptions, Table};
 use ebb_tables::{Catalog, CatalogError, CqlRow, CqlTable};
 
 use self::plan::RowPlan;
-use super::staging::{StagedRows, StagingWriter, merge_unique};
+use super::staging::{StagedRows, StagingWriter, merge_with};
 use crate::error::JobError;
 use crate::history::CommitRecord;
 use crate::inputs::CqlText;
@@ -37,7 +39,7 @@ const SORT_BYTES: usize = 4 << 20;
 /// the commit when it is absent.
 ///
 /// One that has rows is refused: the result of two jobs would be mixed. So are two rows of
-/// one primary key.
+/// one primary key, and two values of a static column of one partition.
 pub struct CqlOutput {
     catalog: Arc<Catalog>,
     /// As it is, or will be.
@@ -144,10 +146,36 @@ impl CqlOutput {
 /// When the store fails, or an operand is damaged.
 pub fn has_rows_written_at(table: &Table, written_us: i64) -> Result<bool, TaskError> {
     for entry in rows_of(table) {
-        let (_, operand) = entry.map_err(TaskError::failed)?;
-        // Headers are no rows: they are passed over as what they are not.
-        let marker = RowRef::parse(&operand).ok().and_then(|row| row.marker());
-        if marker.is_some_and(|marker| marker.timestamp == written_us) {
+        let (key, operand) = entry.map_err(TaskError::failed)?;
+        let decoded = DecodedKey::read(&key).map_err(TaskError::failed)?;
+        let is_written = match decoded.place {
+            Place::Header => has_statics_written_at(&operand, written_us)?,
+            Place::Row(_) => {
+                let row = RowRef::parse(&operand).map_err(TaskError::failed)?;
+                let marker = row.marker();
+                marker.is_some_and(|marker| marker.timestamp == written_us)
+            }
+        };
+        if is_written {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The same of the static columns of a partition.
+fn has_statics_written_at(header: &[u8], written_us: i64) -> Result<bool, TaskError> {
+    let header = Header::parse(header).map_err(TaskError::failed)?;
+    let columns = header.static_row().map(|row| row.columns());
+    for column in columns.into_iter().flatten() {
+        let is_written = match column.map_err(TaskError::failed)?.1 {
+            Column::Cell(cell) => cell.timestamp == written_us,
+            Column::Collection(all) => {
+                let older = all.deletion();
+                older.is_some_and(|deletion| deletion.timestamp == written_us - 1)
+            }
+        };
+        if is_written {
             return Ok(true);
         }
     }
@@ -163,7 +191,16 @@ fn has_rows(table: &CqlTable, now_ms: u64) -> Result<bool, TaskError> {
         let decoded = DecodedKey::read(&key).map_err(TaskError::failed)?;
         let prefix = key.slice(..decoded.prefix.len());
         match decoded.place {
-            Place::Header => header = Some((prefix, operand)),
+            Place::Header => {
+                // Static columns are a row, where there is no other.
+                if text
+                    .partition(&prefix, Some(&operand))?
+                    .has_static_values()?
+                {
+                    return Ok(true);
+                }
+                header = Some((prefix, operand));
+            }
             Place::Row(clustering) => {
                 let header = header.as_ref().filter(|(of, _)| *of == prefix);
                 let header = header.map(|(_, header)| &header[..]);
@@ -177,6 +214,11 @@ fn has_rows(table: &CqlTable, now_ms: u64) -> Result<bool, TaskError> {
         }
     }
     Ok(false)
+}
+
+fn is_header(key: &[u8]) -> Result<bool, TaskError> {
+    let decoded = DecodedKey::read(key).map_err(TaskError::failed)?;
+    Ok(decoded.place == Place::Header)
 }
 
 fn rows_of(table: &Table) -> ebb_storage::Range {
@@ -214,6 +256,7 @@ impl Output for CqlOutput {
             fields: Fields::default(),
             partition,
             staging,
+            last_statics: None,
         }))
     }
 
@@ -244,16 +287,26 @@ impl Output for CqlOutput {
         let mut operand = Vec::new();
         let row = |key: &[u8], waiting: &[u8]| {
             operand.clear();
-            plan::at_timestamp(waiting, written_us, &mut operand)?;
+            match is_header(key)? {
+                true => (self.plan).header_operand(waiting, written_us, &mut operand)?,
+                false => self.plan.row_operand(waiting, written_us, &mut operand)?,
+            }
             writer.merge(key, &operand).map_err(TaskError::failed)
         };
-        merge_unique(staged.into_values(), row, |key| {
-            Err(InvalidInput(format!(
-                "several rows have the primary key {} of table {}",
-                self.plan.shown(key),
-                self.name()
-            ))
-            .into())
+        merge_with(staged.into_values(), row, |key, earlier, later| {
+            let (shown, name) = (self.plan.shown(key), self.name());
+            let problem = match is_header(key)? {
+                true => match waiting::unite(earlier, later)? {
+                    None => return Ok(()),
+                    Some(id) => format!(
+                        "rows of the partition {shown} of table {name} have several values of its \
+                         static column {}",
+                        self.plan.column_name(id)
+                    ),
+                },
+                false => format!("several rows have the primary key {shown} of table {name}"),
+            };
+            Err(InvalidInput(problem).into())
         })?;
         let sorted = writer.finish().map_err(TaskError::failed)?;
         if sorted.is_empty() {
@@ -276,6 +329,8 @@ struct CqlWriter {
     fields: Fields,
     partition: u32,
     staging: StagingWriter,
+    /// The static columns that were pushed last: the rows of a partition mostly come together.
+    last_statics: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl OutputWriter for CqlWriter {
@@ -283,10 +338,18 @@ impl OutputWriter for CqlWriter {
         let invalid = |problem: String| crate::records::InvalidRow::error(key, problem);
         let decoded = self.decoder.decode(key, value, &mut self.fields);
         decoded.map_err(invalid)?;
-        let (key, operand) = self.plan.row(&self.fields).map_err(invalid)?;
-        self.staging
-            .push(&key, &operand)
-            .map_err(TaskError::io("writing a row to a temporary file"))
+        let row = self.plan.row(&self.fields).map_err(invalid)?;
+        let unwritten = || TaskError::io("writing a row to a temporary file");
+        if row.statics.is_some() && row.statics != self.last_statics {
+            self.last_statics = row.statics;
+            if let Some((key, values)) = &self.last_statics {
+                self.staging.push(key, values).map_err(unwritten())?;
+            }
+        }
+        if let Some((key, values)) = row.row {
+            self.staging.push(&key, &values).map_err(unwritten())?;
+        }
+        Ok(())
     }
 
     fn finish(self: Box<Self>) -> Result<(), TaskError> {

@@ -216,14 +216,15 @@ pub(super) fn merge(
     staged: impl IntoIterator<Item = StagedRows>,
     row: impl FnMut(&[u8], &[u8]) -> Result<(), TaskError>,
 ) -> Result<(), TaskError> {
-    merge_unique(staged, row, |_| Ok(()))
+    merge_with(staged, row, |_, _, _| Ok(()))
 }
 
-/// The same; each row but the last of a key is told to `earlier`, by its key.
-pub(super) fn merge_unique(
+/// The same; `unite` is given the key of two rows and the value of the earlier one, and makes
+/// that of the later one what both are.
+pub(super) fn merge_with(
     staged: impl IntoIterator<Item = StagedRows>,
     mut row: impl FnMut(&[u8], &[u8]) -> Result<(), TaskError>,
-    mut earlier: impl FnMut(&[u8]) -> Result<(), TaskError>,
+    mut unite: impl FnMut(&[u8], &[u8], &mut Vec<u8>) -> Result<(), TaskError>,
 ) -> Result<(), TaskError> {
     let unread = || TaskError::io("reading the rows that wait for the commit");
     let runs = staged.into_iter().flat_map(|rows| {
@@ -244,12 +245,13 @@ pub(super) fn merge_unique(
         if let Some((key, value)) = runs[at].next().map_err(unread())? {
             heads.push(Reverse((key, at, value)));
         }
-        if let Some((before, last)) = pending.replace((key, value)) {
-            match pending.as_ref().is_some_and(|(key, _)| *key != before) {
-                true => row(&before, &last)?,
-                false => earlier(&before)?,
-            }
+        let mut next = (key, value);
+        match pending.take() {
+            Some((before, last)) if before == next.0 => unite(&before, &last, &mut next.1)?,
+            Some((before, last)) => row(&before, &last)?,
+            None => {}
         }
+        pending = Some(next);
     }
     pending.map_or(Ok(()), |(key, value)| row(&key, &value))
 }

@@ -231,7 +231,7 @@ impl PartitionText<'_> {
     }
 
     /// Whether a static column has a value.
-    pub(super) fn has_static_values(&self) -> Result<bool, TaskError> {
+    pub(crate) fn has_static_values(&self) -> Result<bool, TaskError> {
         if self.header.static_row().is_none() {
             return Ok(false);
         }

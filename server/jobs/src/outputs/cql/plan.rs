@@ -3,12 +3,18 @@
 use std::sync::Arc;
 
 use ebb_catalog::key::DecodedKey;
-use ebb_catalog::row::{Cell, Column as RowColumn, Lifetime, Marker, Original, RowBuilder, RowRef};
-use ebb_catalog::schema::{Column, ColumnKind, TableDefinition, TableOptions, TableSchema};
+use ebb_catalog::row::{
+    Cell, Deletion, Element, HeaderBuilder, Lifetime, ListEnd, Marker, Original, RowBuilder,
+    list_place, parts,
+};
+use ebb_catalog::schema::{
+    Column, ColumnId, ColumnKind, TableDefinition, TableOptions, TableSchema,
+};
 use ebb_catalog::types::{CqlType, elements};
 use ebb_scheduler::runtime::TaskError;
 use uuid::Builder;
 
+use super::waiting::{self, ORIGINAL};
 use crate::error::JobError;
 use crate::records::{self, Fields, RowSchema, shown};
 
@@ -17,9 +23,20 @@ use crate::records::{self, Fields, RowSchema, shown};
 pub(super) struct RowPlan {
     schema: Arc<TableSchema>,
     partition: Vec<Target>,
+    /// None where rows only say what static columns are.
     clustering: Vec<Target>,
     /// By ascending id.
+    statics: Vec<(u32, Target)>,
     cells: Vec<(u32, Target)>,
+}
+
+/// What a row is, by keys of the engine: each with values that wait for the commit.
+#[derive(Debug, Default)]
+pub(super) struct WaitingRow {
+    /// The static columns of its partition, if they have values.
+    pub(super) statics: Option<(Vec<u8>, Vec<u8>)>,
+    /// The row itself, unless it says only what these are.
+    pub(super) row: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 /// A field, and the column that it is of.
@@ -49,21 +66,19 @@ impl Target {
             format!("column {name}, which is of type {ty}, gets {field}: {problem}")
         };
         let text = std::str::from_utf8(field).map_err(|error| wrong(&error))?;
-        let text = match self.ty {
-            CqlType::Blob => text.strip_prefix("0x").unwrap_or(text),
-            _ => text,
+        let value = match &self.ty {
+            CqlType::Blob => self.ty.parse_value(text.strip_prefix("0x").unwrap_or(text)),
+            native if native.is_native() => native.parse_value(text),
+            other => other.parse_literal(text),
         };
-        let value = self.ty.parse_value(text).map_err(|error| wrong(&error))?;
-        Ok(Some(value))
+        value.map(Some).map_err(|error| wrong(&error))
     }
 
     /// The same of a column of the primary key.
     fn key(&self, fields: &Fields) -> Result<Vec<u8>, String> {
         match self.value(fields)? {
             Some(value) => Ok(value),
-            None if matches!(self.ty, CqlType::Text | CqlType::Ascii | CqlType::Blob) => {
-                Ok(Vec::new())
-            }
+            None if self.has_empty_key() => Ok(Vec::new()),
             None => Err(format!(
                 "column {} of the primary key has no value",
                 self.name
@@ -72,10 +87,26 @@ impl Target {
     }
 }
 
+impl Target {
+    /// Whether an empty field is a value of the primary key.
+    fn has_empty_key(&self) -> bool {
+        matches!(self.ty, CqlType::Text | CqlType::Ascii | CqlType::Blob)
+    }
+
+    /// Whether a row does not say what the column of its clustering is.
+    fn is_missing(&self, fields: &Fields) -> bool {
+        match fields.get(self.field) {
+            None => true,
+            Some(field) => field.is_empty() && !self.has_empty_key(),
+        }
+    }
+}
+
 impl RowPlan {
     /// For rows as `rows` says into a table of `schema`: by the names of the columns; the
     /// columns of the rows' key that the table has not are, in their order, those of its
-    /// primary key that the rows have not.
+    /// primary key that the rows have not. Where static columns are all that is written, rows
+    /// need no clustering columns.
     ///
     /// # Errors
     /// When a column of either is left over, or cannot be written.
@@ -90,7 +121,7 @@ impl RowPlan {
             left.extend(of_kind.filter(|column| !is_there(column)));
         }
         let mut left = left.into_iter();
-        let (mut keys, mut cells) = (Vec::new(), Vec::new());
+        let (mut keys, mut statics, mut cells) = (Vec::new(), Vec::new(), Vec::new());
         for (field, column) in columns.iter().enumerate() {
             let found = match schema.column(&column.name) {
                 None if field < rows.key_columns() => left.next(),
@@ -104,7 +135,7 @@ impl RowPlan {
                     known.join(", ")
                 )));
             };
-            if !found.ty.is_native() || found.ty == CqlType::Counter {
+            if found.ty == CqlType::Counter {
                 return Err(no(format!(
                     "jobs do not write column {}, which is of type {}",
                     found.name, found.ty
@@ -112,16 +143,19 @@ impl RowPlan {
             }
             match found.kind {
                 ColumnKind::Regular => cells.push((found.id.0, Target::new(field, found))),
-                ColumnKind::Static => {
-                    return Err(no(format!(
-                        "column {} is static, and jobs write rows",
-                        found.name
-                    )));
-                }
+                ColumnKind::Static => statics.push((found.id.0, Target::new(field, found))),
                 kind => keys.push((kind, found.position, Target::new(field, found))),
             }
         }
-        if let Some(missing) = left.next() {
+        let left: Vec<&Column> = left.collect();
+        // Rows of whole partitions.
+        let says_statics_only = cells.is_empty()
+            && !statics.is_empty()
+            && keys
+                .iter()
+                .all(|(kind, ..)| *kind == ColumnKind::PartitionKey)
+            && (left.iter()).all(|column| column.kind == ColumnKind::Clustering);
+        if let Some(missing) = left.first().filter(|_| !says_statics_only) {
             let known: Vec<&str> = columns.iter().map(|of| &of.name[..]).collect();
             return Err(no(format!(
                 "its primary key has column {}, and the job's rows have no such column; they \
@@ -135,57 +169,146 @@ impl RowPlan {
             of.sort_by_key(|(_, position, _)| *position);
             of.into_iter().map(|(.., target)| target.clone()).collect()
         };
+        statics.sort_by_key(|(id, _)| *id);
         cells.sort_by_key(|(id, _)| *id);
         Ok(Self {
             partition: of(ColumnKind::PartitionKey),
             clustering: of(ColumnKind::Clustering),
+            statics,
             cells,
             schema,
         })
     }
 
-    /// The key of a row in the engine, and its operand at timestamp 0.
+    /// What a row is. One without clustering, and without values of other columns, only says
+    /// what the static columns of its partition are.
     ///
     /// # Errors
     /// What is wrong with a field.
-    pub(super) fn row(&self, fields: &Fields) -> Result<(Vec<u8>, Vec<u8>), String> {
-        let values = |targets: &[Target]| -> Result<Vec<Vec<u8>>, String> {
-            targets.iter().map(|target| target.key(fields)).collect()
-        };
-        let (partition, clustering) = (values(&self.partition)?, values(&self.clustering)?);
+    pub(super) fn row(&self, fields: &Fields) -> Result<WaitingRow, String> {
+        let mut row = WaitingRow::default();
         let layout = self.schema.layout();
+        let partition = keys(&self.partition, fields)?;
         let partition: Vec<&[u8]> = partition.iter().map(Vec::as_slice).collect();
+        let partition = layout.partition_key(&partition);
+        let partition = partition.map_err(|error| error.to_string())?;
+        let statics = values_of(&self.statics, fields)?;
+        let cells = values_of(&self.cells, fields)?;
+        let is_missing = |target: &Target| target.is_missing(fields);
+        let has_no_row = self.clustering.len() < layout.clustering().len()
+            || !statics.is_empty()
+                && cells.is_empty()
+                && !self.clustering.is_empty()
+                && self.clustering.iter().all(is_missing);
+        if !statics.is_empty() {
+            row.statics = Some((partition.header_key(), statics));
+        }
+        if has_no_row {
+            return Ok(row);
+        }
+        let clustering = keys(&self.clustering, fields)?;
         let clustering: Vec<&[u8]> = clustering.iter().map(Vec::as_slice).collect();
-        let key = layout.partition_key(&partition);
-        let key = key.and_then(|partition| layout.row_key(&partition, &clustering));
+        let key = layout.row_key(&partition, &clustering);
         let key = key.map_err(|error| error.to_string())?;
+        let mut values = cells;
         let is_told = |(at, value): (usize, &&[u8])| layout.is_reconstructible(at, value);
-        let original = match clustering.iter().enumerate().all(is_told) {
-            true => None,
-            false => {
-                let values = clustering.iter().map(|value| Some(*value));
-                Some(elements::build_tuple(values))
-            }
-        };
-        let mut operand = Vec::new();
-        let mut row = RowBuilder::new(&mut operand, 0);
+        if !clustering.iter().enumerate().all(is_told) {
+            let original = clustering.iter().map(|value| Some(*value));
+            waiting::push(&mut values, ORIGINAL, &elements::build_tuple(original))?;
+        }
+        row.row = Some((key, values));
+        Ok(row)
+    }
+
+    /// Appends the operand of a row at a timestamp in microseconds since 1970.
+    ///
+    /// # Errors
+    /// When what waits is damaged.
+    pub(super) fn row_operand(
+        &self,
+        waiting: &[u8],
+        timestamp_us: i64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), TaskError> {
+        let mut row = RowBuilder::new(out, timestamp_us);
         row.marker(Marker {
-            timestamp: 0,
+            timestamp: timestamp_us,
             expiry: None,
         });
-        if let Some(bytes) = &original {
-            row.original(Original {
-                timestamp: 0,
-                bytes,
-            });
-        }
-        for (id, target) in &self.cells {
-            if let Some(value) = target.value(fields)? {
-                row.cell(*id, cell(0, &value));
+        for value in waiting::values(waiting) {
+            if let (ORIGINAL, bytes) = value? {
+                row.original(Original {
+                    timestamp: timestamp_us,
+                    bytes,
+                });
             }
         }
-        row.finish().map_err(|error| error.to_string())?;
-        Ok((key, operand))
+        self.columns(waiting, timestamp_us, row)
+    }
+
+    /// Appends the operand of a header that says what static columns are.
+    ///
+    /// # Errors
+    /// When what waits is damaged.
+    pub(super) fn header_operand(
+        &self,
+        waiting: &[u8],
+        timestamp_us: i64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), TaskError> {
+        let row = HeaderBuilder::new(out).static_row(timestamp_us);
+        self.columns(waiting, timestamp_us, row)
+    }
+
+    /// Writes values as an assignment does: of a collection or user-defined type that is not
+    /// frozen it deletes what was there.
+    fn columns(
+        &self,
+        waiting: &[u8],
+        timestamp_us: i64,
+        mut row: RowBuilder<'_>,
+    ) -> Result<(), TaskError> {
+        let cell = |value| Cell {
+            timestamp: timestamp_us,
+            lifetime: Lifetime::Permanent,
+            value,
+        };
+        for value in waiting::values(waiting) {
+            let (id, value) = value?;
+            if id == ORIGINAL {
+                continue;
+            }
+            let column = self.schema.column_by_id(ColumnId(id));
+            let Some(ty) = column
+                .map(|column| &column.ty)
+                .filter(|ty| ty.is_multi_cell())
+            else {
+                row.cell(id, cell(value));
+                continue;
+            };
+            let place =
+                |at, element: &[u8]| list_place(ListEnd::Back, timestamp_us, 0, at, element);
+            let older = Deletion {
+                timestamp: timestamp_us - 1,
+                local_time_s: timestamp_us.div_euclid(1_000_000),
+            };
+            row.begin_collection(id, Some(older));
+            for part in parts(ty, value, place).map_err(TaskError::failed)? {
+                row.element(Element {
+                    path: &part.path,
+                    original: part.original,
+                    cell: cell(part.value),
+                });
+            }
+            row.end_collection();
+        }
+        row.finish().map_err(TaskError::failed)
+    }
+
+    /// What a column is called.
+    pub(super) fn column_name(&self, id: u32) -> &str {
+        let column = self.schema.column_by_id(ColumnId(id));
+        column.map_or("?", |column| &column.name)
     }
 
     /// The primary key of a row, for a message.
@@ -201,43 +324,24 @@ impl RowPlan {
     }
 }
 
-fn cell(timestamp: i64, value: &[u8]) -> Cell<'_> {
-    Cell {
-        timestamp,
-        lifetime: Lifetime::Permanent,
-        value,
-    }
+/// The values of a primary key.
+fn keys(targets: &[Target], fields: &Fields) -> Result<Vec<Vec<u8>>, String> {
+    targets.iter().map(|target| target.key(fields)).collect()
 }
 
-/// Appends an operand of [`RowPlan::row`] as it is at another timestamp.
-pub(super) fn at_timestamp(
-    operand: &[u8],
-    timestamp: i64,
-    out: &mut Vec<u8>,
-) -> Result<(), TaskError> {
-    let waiting = RowRef::parse(operand).map_err(TaskError::failed)?;
-    let mut row = RowBuilder::new(out, timestamp);
-    row.marker(Marker {
-        timestamp,
-        expiry: None,
-    });
-    if let Some(original) = waiting.original() {
-        row.original(Original {
-            timestamp,
-            bytes: original.bytes,
-        });
-    }
-    for column in waiting.columns() {
-        match column.map_err(TaskError::failed)? {
-            (id, RowColumn::Cell(of)) => row.cell(id, cell(timestamp, of.value)),
-            (_, RowColumn::Collection(_)) => unreachable!("a plan has none"),
+/// The values of columns that have some, as they wait.
+fn values_of(targets: &[(u32, Target)], fields: &Fields) -> Result<Vec<u8>, String> {
+    let mut out = Vec::new();
+    for (id, target) in targets {
+        if let Some(value) = target.value(fields)? {
+            waiting::push(&mut out, *id, &value)?;
         }
     }
-    row.finish().map_err(TaskError::failed)
+    Ok(out)
 }
 
 /// The table that rows as `rows` says would have: their columns with the types that they
-/// say, else decimal for numbers and text for anything else. Their key is the primary key:
+/// say if these are not user-defined, else decimal for numbers and text for anything else. Their key is the primary key:
 /// the first column of it the partition key, the others clustering columns.
 pub(super) fn definition(
     keyspace: &str,
@@ -252,25 +356,25 @@ pub(super) fn definition(
              primary key is to be: create it by CREATE TABLE"
         )));
     }
-    let ty = |column: &records::Column| {
+    let ty = |(at, column): (usize, &records::Column)| {
         let declared = column.ty.as_deref();
-        let declared =
-            declared.and_then(|ty| CqlType::NATIVE.into_iter().find(|of| of.to_string() == ty));
-        declared
-            .filter(|ty| *ty != CqlType::Counter)
-            .unwrap_or(match column.kind {
-                records::ColumnKind::Number => CqlType::Decimal,
-                _ => CqlType::Text,
-            })
+        // A user-defined type need not be one of this keyspace.
+        let declared = declared.and_then(|ty| CqlType::parse(ty, &|_| None).ok());
+        let declared = declared.filter(|ty| *ty != CqlType::Counter);
+        match declared {
+            Some(ty) if at < keys => ty.freeze(),
+            Some(ty) => ty,
+            None if column.kind == records::ColumnKind::Number => CqlType::Decimal,
+            None => CqlType::Text,
+        }
     };
     let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
     Ok(TableDefinition {
         keyspace: keyspace.to_string(),
         name: name.to_string(),
         id: Builder::from_random_bytes(rand::random()).into_uuid(),
-        columns: columns
-            .iter()
-            .map(|column| (column.name.clone(), ty(column), false))
+        columns: (columns.iter().enumerate())
+            .map(|(at, column)| (column.name.clone(), ty((at, column)), false))
             .collect(),
         partition_key: vec![names[0].clone()],
         clustering: names[1..keys].to_vec(),

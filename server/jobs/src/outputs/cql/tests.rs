@@ -1,9 +1,12 @@
 use ebb_catalog::row::RowView;
 use ebb_catalog::schema::KeyspaceSchema;
+use ebb_catalog::types::CqlType;
+use ebb_scheduler::runtime::Input;
 use ebb_storage::{Db, Options};
 use ebb_tables::{Announcement, LazyCatalog, database_options};
 
 use super::*;
+use crate::inputs::{CqlInput, SnapshotInput};
 use crate::records::{Column, RecordFormat};
 
 struct Fixture {
@@ -136,9 +139,9 @@ fn operands_of_clients_and_of_a_job_meet_by_their_timestamps() {
         let mut fields = Fields::default();
         let (key, value) = (row.0.as_bytes(), row.1.as_bytes());
         rows().whole().decode(key, value, &mut fields).unwrap();
-        let (key, waiting) = plan.row(&fields).unwrap();
+        let (key, waiting) = plan.row(&fields).unwrap().row.unwrap();
         let mut operand = Vec::new();
-        plan::at_timestamp(&waiting, timestamp, &mut operand).unwrap();
+        plan.row_operand(&waiting, timestamp, &mut operand).unwrap();
         table.rows().merge(&key, &operand).unwrap();
     };
     client(
@@ -225,4 +228,182 @@ fn a_table_that_is_dropped_meanwhile_gets_no_rows() {
     assert!(fixture.catalog.change(drop).flatten().unwrap());
     let error = output.commit().unwrap_err().to_string();
     assert!(error.contains("dropped or created while"), "{error}");
+}
+
+/// `k, c | s, l, m, u` with a static set, a list, a map and a frozen tuple.
+fn with_collections(fixture: &Fixture) -> RecordFormat {
+    let column = |(name, ty, is_static): (&str, &str, bool)| {
+        let ty = CqlType::parse(ty, &|_| None).unwrap();
+        (name.to_string(), ty, is_static)
+    };
+    let columns = [
+        ("k", "text", false),
+        ("c", "int", false),
+        ("s", "set<int>", true),
+        ("l", "list<text>", false),
+        ("m", "map<decimal, int>", false),
+        ("u", "tuple<int, text>", false),
+    ];
+    let definition = TableDefinition {
+        keyspace: "ks".into(),
+        name: "t".into(),
+        id: uuid::Uuid::from_u128(1),
+        columns: columns.map(column).to_vec(),
+        partition_key: vec!["k".into()],
+        clustering: vec!["c".into()],
+        order: Vec::new(),
+        options: Default::default(),
+    };
+    let create = |schema: &ebb_catalog::schema::Schema| {
+        Ok::<_, CatalogError>(Some(schema.create_table(definition).unwrap()))
+    };
+    assert!(fixture.catalog.change(create).flatten().unwrap());
+    let text = |names: &[&str]| names.iter().map(|name| Column::text(*name)).collect();
+    RecordFormat::rows(text(&["k", "c"]), text(&["s", "l", "m", "u"]))
+}
+
+/// The rows of a table as the next job reads them.
+fn read(fixture: &Fixture, name: &str) -> Vec<String> {
+    let table = fixture.catalog.state().table("ks", name).unwrap().clone();
+    let text = CqlText::new(Arc::clone(table.schema()), 1, None);
+    fixture
+        .db
+        .keyspace("ks")
+        .unwrap()
+        .create_snapshot("now")
+        .unwrap();
+    let snapshot = fixture.db.keyspace("ks").unwrap().snapshot("now").unwrap();
+    let input = SnapshotInput::new(snapshot.table(name).unwrap(), 1);
+    let input = CqlInput::new(input, text);
+    let mut rows = Vec::new();
+    for split in input.splits().unwrap() {
+        let record = &mut |key: &[u8], value: &[u8]| {
+            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+            rows.push(format!("{} | {}", text(key), text(value)));
+            Ok(())
+        };
+        input.read(&split, record).unwrap();
+    }
+    fixture
+        .db
+        .keyspace("ks")
+        .unwrap()
+        .delete_snapshot("now")
+        .unwrap();
+    rows.sort();
+    rows
+}
+
+#[test]
+fn collections_are_cells_and_static_columns_are_of_the_partition() {
+    let fixture = fixture();
+    let rows = with_collections(&fixture);
+    let output = fixture.output("t", rows.clone()).unwrap();
+    output.check().unwrap();
+    let (one, two) = (
+        r#""{3, 1}","['b', 'a']",{1.0: 7},"(1, 'x')""#,
+        r#""{1, 3}",,,"#,
+    );
+    write(&output, 0, &[("a,1", one), ("a,2", two)]).unwrap();
+    write(
+        &output,
+        1,
+        &[
+            ("a,3", r#","[""it's""]","{""1.00"": 2}","#),
+            ("b,", "{5},,,"),
+        ],
+    )
+    .unwrap();
+    output.commit().unwrap();
+    let expected = [
+        r#"a,1 | "{1, 3}","['b', 'a']",{1.0: 7},"(1, 'x')""#,
+        r#"a,2 | "{1, 3}",,,"#,
+        r#"a,3 | "{1, 3}",['it''s'],{1.00: 2},"#,
+        "b, | {5},,,",
+    ];
+    assert_eq!(read(&fixture, "t"), expected);
+    let table = fixture.catalog.state().table("ks", "t").unwrap().clone();
+    // The same again, later: what was there is gone, and nothing is twice.
+    let written_us = (table.rows().range::<&[u8], _>(..))
+        .filter_map(|entry| RowRef::parse(&entry.unwrap().1).ok()?.marker())
+        .map(|marker| marker.timestamp)
+        .last()
+        .unwrap();
+    assert!(has_rows_written_at(table.rows(), written_us).unwrap());
+    assert!(!has_rows_written_at(table.rows(), written_us - 1).unwrap());
+    let again = fixture.output("t", rows.clone()).unwrap();
+    write(&again, 0, &[("a,1", r#"{2},"['c', 'c']",{1: 8},"#)]).unwrap();
+    again.commit().unwrap();
+    fixture.db.flush().unwrap();
+    fixture.db.compact().unwrap();
+    let first = r#"a,1 | {2},"['c', 'c']",{1: 8},"(1, 'x')""#;
+    assert_eq!(read(&fixture, "t")[0], first);
+    let refused = again.check().unwrap_err().to_string();
+    assert!(refused.contains("has rows already"), "{refused}");
+}
+
+#[test]
+fn static_columns_alone_are_rows_and_must_agree() {
+    let fixture = fixture();
+    let rows = with_collections(&fixture);
+    let text = |names: &[&str]| names.iter().map(|name| Column::text(*name)).collect();
+    let of_partitions = RecordFormat::rows(text(&["k"]), text(&["s"]));
+    let output = fixture.output("t", of_partitions.clone()).unwrap();
+    let (same, other) = (
+        &[("a", "{1, 2}")],
+        &[("a", "{2, 1}"), ("b", "{}"), ("c", "")],
+    );
+    write(&output, 0, same).unwrap();
+    write(&output, 1, other).unwrap();
+    let before_us = fixture.catalog.timestamps().next_us().unwrap();
+    output.commit().unwrap();
+    let after_us = fixture.catalog.timestamps().next_us().unwrap();
+    assert_eq!(
+        read(&fixture, "t"),
+        [r#"a, | "{1, 2}",,,"#],
+        "an empty set is none"
+    );
+    let table = fixture.catalog.state().table("ks", "t").unwrap().clone();
+    let is_written = |us| has_rows_written_at(table.rows(), us).unwrap();
+    assert!((before_us..=after_us).any(is_written) && !is_written(before_us));
+    let refused = output.check().unwrap_err().to_string();
+    assert!(refused.contains("has rows already"), "{refused}");
+    let said = fixture.output("t", RecordFormat::rows(text(&["k"]), text(&["l"])));
+    let said = said.err().unwrap().to_string();
+    assert!(said.contains("primary key has column c"), "{said}");
+    let output = fixture.output("t", rows).unwrap();
+    write(&output, 0, &[("b,1", "{1},,,"), ("b,2", "{2},,,")]).unwrap();
+    let said = output.commit().unwrap_err().to_string();
+    assert!(
+        said.contains("('b', ...) of table ks.t have several values of its static column s"),
+        "{said}"
+    );
+    let error = write(&output, 0, &[("b,1", "{x},,,")])
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("column s, which is of type set<int>, gets \"{x}\""),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_table_that_is_made_has_the_collections_of_the_rows() {
+    let fixture = fixture();
+    let key = vec![Column::text("k").of_type("set<int>")];
+    let values = vec![
+        Column::text("l").of_type("list<text>"),
+        Column::text("u").of_type("frozen<address>"),
+    ];
+    let rows = RecordFormat::rows(key, values);
+    let output = fixture.output("made", rows).unwrap();
+    write(&output, 0, &[("{1}", "['a'],{street: 'x'}")]).unwrap();
+    output.commit().unwrap();
+    let table = fixture.catalog.state().table("ks", "made").unwrap().clone();
+    let ty = |name| table.schema().column(name).unwrap().ty.to_string();
+    assert_eq!(
+        ["k", "l", "u"].map(ty),
+        ["frozen<set<int>>", "list<text>", "text"]
+    );
+    assert_eq!(read(&fixture, "made"), ["{1} | ['a'],{street: 'x'}"]);
 }
