@@ -126,7 +126,7 @@ impl LateBinding {
     }
 
     /// Where `node` takes its next task from.
-    fn source(&self, node: NodeId, ties: &mut ChaCha8Rng) -> Option<NodeId> {
+    fn source(&mut self, node: NodeId, ties: &mut ChaCha8Rng) -> Option<NodeId> {
         let weight = |level, units: u64| {
             let share = units as f64 / UNITS as f64;
             let rate = self.cluster.rate(level);

@@ -5,12 +5,22 @@ use rand_chacha::ChaCha8Rng;
 
 /// A key per position, `u64::MAX` at first; each inner node has the least key below it
 /// and how often that occurs there.
+///
+/// What was set is carried up the tree when somebody asks. In a slot hundreds of keys
+/// change before the first question, and to meet all nodes once is cheaper than a path
+/// for each.
 #[derive(Clone, Debug)]
 pub(super) struct Least {
     leaves: usize,
     /// The root is 1, the leaves follow the inner nodes.
     tree: Vec<(u64, u32)>,
+    /// Leaves that were set since the last question.
+    stale: Vec<u32>,
 }
+
+/// Nodes of the tree that are met anew for one key, about: most paths end early, where
+/// another key is the least.
+const PATH: usize = 4;
 
 impl Least {
     pub fn new(positions: usize) -> Self {
@@ -18,9 +28,14 @@ impl Least {
         let mut least = Self {
             leaves,
             tree: vec![(u64::MAX, 1); 2 * leaves],
+            stale: Vec::new(),
         };
-        (1..leaves).rev().for_each(|at| least.meet(at));
+        least.meet_all();
         least
+    }
+
+    fn meet_all(&mut self) {
+        (1..self.leaves).rev().for_each(|at| self.meet(at));
     }
 
     fn meet(&mut self, at: usize) {
@@ -51,33 +66,50 @@ impl Least {
     }
 
     pub fn set(&mut self, position: usize, key: u64) {
-        let mut at = self.leaves + position;
+        let at = self.leaves + position;
         if self.tree[at].0 == key {
             return;
         }
         self.tree[at].0 = key;
-        while at > 1 {
-            at /= 2;
-            let before = self.tree[at];
-            self.meet(at);
-            if self.tree[at] == before {
-                break;
+        if PATH * self.stale.len() <= self.leaves {
+            self.stale.push(at as u32);
+        }
+    }
+
+    /// Carries what was set up the tree.
+    fn settle(&mut self) {
+        if PATH * self.stale.len() > self.leaves {
+            self.meet_all();
+            self.stale.clear();
+        }
+        while let Some(leaf) = self.stale.pop() {
+            let mut at = leaf as usize;
+            while at > 1 {
+                at /= 2;
+                let before = self.tree[at];
+                self.meet(at);
+                if self.tree[at] == before {
+                    break;
+                }
             }
         }
     }
 
     /// The least key of all.
-    pub fn min(&self) -> u64 {
+    pub fn min(&mut self) -> u64 {
+        self.settle();
         self.tree[1].0
     }
 
     /// A position with the least key, each with the same chance.
-    pub fn position(&self, rng: &mut ChaCha8Rng) -> usize {
+    pub fn position(&mut self, rng: &mut ChaCha8Rng) -> usize {
+        self.settle();
         self.descend(1, below(rng, self.tree[1].1))
     }
 
     /// The least key of positions `from..until`, and how often it occurs.
-    pub fn min_within(&self, from: usize, until: usize) -> (u64, u32) {
+    pub fn min_within(&mut self, from: usize, until: usize) -> (u64, u32) {
+        self.settle();
         let mut best = (u64::MAX, 0);
         self.cover(from, until, |node| {
             if node.0 < best.0 {
@@ -106,7 +138,7 @@ impl Least {
     }
 
     /// A position of `from..until` with the least key there, each with the same chance.
-    pub fn position_within(&self, from: usize, until: usize, rng: &mut ChaCha8Rng) -> usize {
+    pub fn position_within(&mut self, from: usize, until: usize, rng: &mut ChaCha8Rng) -> usize {
         let (key, count) = self.min_within(from, until);
         let nth = below(rng, count);
         (from..until)

@@ -36,7 +36,7 @@ impl Longest {
     /// the length, and be positive only where there is something to serve. Of equal
     /// weights the nearer comes first, the rest is random.
     pub fn heaviest(
-        &self,
+        &mut self,
         node: NodeId,
         weight: impl Fn(Locality, u64) -> f64,
         ties: &mut ChaCha8Rng,

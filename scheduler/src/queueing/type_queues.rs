@@ -106,7 +106,7 @@ impl TypeQueues {
     /// Per distance from `node`: the longest type that is at most as far, with its
     /// length; ties are random. A type that is nearer never has a smaller weight there.
     pub fn longest(
-        &self,
+        &mut self,
         node: NodeId,
         ties: &mut ChaCha8Rng,
     ) -> [Option<(Locality, usize, usize)>; 3] {

@@ -58,7 +58,7 @@ impl WeightedWorkload {
         f64::from_bits(key) / self.cluster.rate(level)
     }
 
-    fn least(&self, task: &Task, ties: &mut ChaCha8Rng) -> usize {
+    fn least(&mut self, task: &Task, ties: &mut ChaCha8Rng) -> usize {
         let keys = task.local_nodes().map(|n| self.workloads.get(n.0 as usize));
         let local = keys.min().unwrap_or(u64::MAX);
         let mut racks: [(usize, usize); 3] = [(0, 0); 3];
@@ -70,12 +70,16 @@ impl WeightedWorkload {
             }
         }
         let racks = &racks[..count];
-        let within = |&(from, until): &(usize, usize)| self.workloads.min_within(from, until);
-        let rack = racks.iter().map(|range| within(range).0).min();
+        let mut within = [(u64::MAX, 0); 3];
+        for (within, &(from, until)) in within.iter_mut().zip(racks) {
+            *within = self.workloads.min_within(from, until);
+        }
+        let rack = within[..count].iter().map(|least| least.0).min();
+        let any = self.workloads.min();
         let weights = [
             self.weighted(local, Locality::Local),
             rack.map_or(f64::INFINITY, |key| self.weighted(key, Locality::Rack)),
-            self.weighted(self.workloads.min(), Locality::Remote),
+            self.weighted(any, Locality::Remote),
         ];
         if weights[0] <= weights[1] && weights[0] <= weights[2] {
             let mut alike = [0; 3];
@@ -91,13 +95,10 @@ impl WeightedWorkload {
         if let Some(key) = rack
             && weights[1] <= weights[2]
         {
-            let alike = |range: &&(usize, usize)| within(range).0 == key;
-            let total: u32 = (racks.iter().filter(alike))
-                .map(|range| within(range).1)
-                .sum();
+            let alike = || racks.iter().zip(within).filter(|(_, least)| least.0 == key);
+            let total: u32 = alike().map(|(_, least)| least.1).sum();
             let mut nth = super::traffic::below(ties, total);
-            for range in racks.iter().filter(alike) {
-                let (_, count) = within(range);
+            for (range, (_, count)) in alike() {
                 if nth < count {
                     return self.workloads.position_within(range.0, range.1, ties);
                 }
