@@ -3,7 +3,7 @@
 
 use super::discipline::Discipline;
 use super::least::Least;
-use super::task::Task;
+use super::task::{REPLICAS_MAX, Task};
 use crate::model::NodeId;
 use rand_chacha::ChaCha8Rng;
 
@@ -25,39 +25,85 @@ struct Waiting {
     /// All before are taken.
     first: usize,
     left: usize,
-    /// (node, task), ordered, of a job that is searched often enough.
-    on_node: Vec<(NodeId, u32)>,
+    /// Of a job with many tasks, from the first search on.
+    on_node: Option<ByNode>,
+    /// The last node with data of it, plus one.
+    nodes: usize,
     /// Its number in order of arrival.
     age: u64,
 }
 
-/// From this many tasks on, they are found by node.
+/// The tasks of one job by the nodes that hold their data.
+#[derive(Debug)]
+struct ByNode {
+    /// Per node: where those of its tasks begin that may wait.
+    from: Vec<u32>,
+    /// Per node: where its tasks end.
+    until: Vec<u32>,
+    /// Node after node, in the order of the tasks.
+    tasks: Vec<u32>,
+}
+
+/// From this many tasks on, they may be found by node.
 const INDEXED_FROM: usize = 32;
+/// The most nodes per task where they are: an index has an entry for each node.
+const NODES_PER_TASK_MAX: usize = 8;
 /// Bits for the age in a turn; the number of running tasks is above them.
 const AGE_BITS: u32 = 40;
 
-impl Waiting {
-    fn index(&mut self) {
-        if self.tasks.len() < INDEXED_FROM || !self.on_node.is_empty() {
-            return;
+impl ByNode {
+    /// By counting: much faster than sorting, as there are few nodes.
+    fn new(tasks: &[Task], nodes: usize) -> Self {
+        let mut until = vec![0; nodes];
+        for node in tasks.iter().flat_map(Task::local_nodes) {
+            until[node.0 as usize] += 1;
         }
-        let places = (0..).zip(&self.tasks);
-        self.on_node = places
-            .flat_map(|(at, task)| task.local_nodes().map(move |node| (node, at)))
-            .collect();
-        self.on_node.sort_unstable();
+        let mut total = 0;
+        let mut from = Vec::with_capacity(nodes);
+        for count in &mut until {
+            from.push(total);
+            total += *count;
+            *count = total - *count;
+        }
+        let mut places = vec![0; total as usize];
+        for (at, task) in (0..).zip(tasks) {
+            for node in task.local_nodes() {
+                let end = &mut until[node.0 as usize];
+                places[*end as usize] = at;
+                *end += 1;
+            }
+        }
+        Self {
+            from,
+            until,
+            tasks: places,
+        }
     }
 
-    fn local(&self, node: NodeId) -> Option<usize> {
-        if self.on_node.is_empty() {
-            return (self.first..self.tasks.len())
-                .find(|&at| !self.taken[at] && self.tasks[at].replicas.contains(&node));
+    /// The first task on the node that waits.
+    fn first(&mut self, node: NodeId, taken: &[bool]) -> Option<usize> {
+        let from = self.from.get_mut(node.0 as usize)?;
+        let until = self.until[node.0 as usize];
+        while *from < until {
+            let task = self.tasks[*from as usize] as usize;
+            if !taken[task] {
+                return Some(task);
+            }
+            *from += 1;
         }
-        let from = self.on_node.partition_point(|&(at, _)| at < node);
-        (self.on_node[from..].iter())
-            .take_while(|&&(at, _)| at == node)
-            .map(|&(_, task)| task as usize)
-            .find(|&at| !self.taken[at])
+        None
+    }
+}
+
+impl Waiting {
+    fn local(&mut self, node: NodeId) -> Option<usize> {
+        let count = self.tasks.len();
+        if count >= INDEXED_FROM && self.nodes <= NODES_PER_TASK_MAX * count {
+            let index = || ByNode::new(&self.tasks, self.nodes);
+            return (self.on_node.get_or_insert_with(index)).first(node, &self.taken);
+        }
+        (self.first..self.tasks.len())
+            .find(|&at| !self.taken[at] && self.tasks[at].replicas.contains(&node))
     }
 
     fn take(&mut self, at: usize) -> Task {
@@ -108,6 +154,9 @@ impl Discipline for NaiveFair {
             self.arrived += 1;
         }
         waiting.tasks.push(task);
+        // Replicas are ascending.
+        let last = task.replicas[REPLICAS_MAX - 1];
+        waiting.nodes = waiting.nodes.max(last.0 as usize + 1);
         waiting.taken.push(false);
         waiting.left += 1;
         // All tasks of a job arrive together, before any of them runs.
@@ -122,7 +171,6 @@ impl Discipline for NaiveFair {
         }
         let job = self.turns.position(ties);
         let waiting = &mut self.jobs[job];
-        waiting.index();
         let at = waiting.local(node).unwrap_or(waiting.first);
         let task = waiting.take(at);
         self.set_turn(task.job, running[job] + 1);
