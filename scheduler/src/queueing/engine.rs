@@ -19,8 +19,8 @@ pub struct Run {
     pub slots: u64,
     /// Of arrivals, places, lengths and ties.
     pub seed: u64,
-    /// Stops when more tasks than this are in the system, so that an unstable run does
-    /// not take all memory; what was counted until then is the result.
+    /// Stops when more tasks than this wait, so that an unstable run takes neither all
+    /// memory nor hours; what was counted until then is the result, and not stable.
     pub backlog_max: u64,
 }
 
@@ -171,6 +171,7 @@ pub fn simulate_observed(
         }
         observe(ended);
         if service.waiting > run.backlog_max {
+            sums.out.overflowed = true;
             break;
         }
     }

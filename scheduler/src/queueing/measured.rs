@@ -33,13 +33,16 @@ pub struct Measured {
     pub growth: f64,
     /// Tasks in the system at the end.
     pub backlog_at_end: u64,
+    /// Whether it ended early, at the largest backlog that the run allows.
+    pub overflowed: bool,
 }
 
 impl Measured {
-    /// Whether the backlog grows by less than [`STABLE_GROWTH_MAX`] of the arrivals.
+    /// Whether the run came to its end, and the backlog grows by less than
+    /// [`STABLE_GROWTH_MAX`] of the arrivals.
     #[must_use]
     pub fn is_stable(&self) -> bool {
-        self.growth < STABLE_GROWTH_MAX
+        !self.overflowed && self.growth < STABLE_GROWTH_MAX
     }
 }
 

@@ -414,3 +414,18 @@ fn late_binding_leaves_its_own_tasks_for_a_much_larger_weight() {
         assert_eq!(served[0] == own, keeps, "{x} tasks");
     }
 }
+
+/// More arrives than can be served, and the first slots already have more than 1,000 tasks
+/// wait: the run ends in its warm-up, with nothing counted that could look stable.
+#[test]
+fn a_run_that_ends_at_its_largest_backlog_is_not_stable() {
+    let model = Model::wang().at_load(5000.0);
+    let mut policy = queueing_policy("pandas").unwrap().build(&model).unwrap();
+    let run = Run {
+        backlog_max: 1000,
+        ..Run::new(500, 1)
+    };
+    let measured = simulate(&model, policy.as_mut(), run).unwrap();
+    assert_eq!((measured.slots, measured.growth), (0, 0.0));
+    assert!(measured.overflowed && !measured.is_stable());
+}

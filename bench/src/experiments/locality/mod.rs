@@ -62,7 +62,7 @@ pub struct LocalityArgs {
 /// A part of the experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Which {
-    /// Wang, figures 3 and 4: 1,000 nodes, ten minutes on two cores
+    /// Wang, figures 3 and 4: 1,000 nodes
     Throughput,
     /// Wang, theorem 4: ten nodes near the boundary of the capacity region
     HeavyTraffic,

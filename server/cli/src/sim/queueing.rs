@@ -15,7 +15,7 @@ use crate::progress::run_bar;
 
 const EXAMPLES: &str = "\
 Examples:
-  ebb sim queueing                                       Wang's cluster, 5 minutes
+  ebb sim queueing                                       Wang's cluster
   ebb sim queueing racks.toml --policy pandas,weighted-workload
   ebb sim queueing --policy jsq-maxweight-common --load 600,650 --slots 20000
   ebb sim queueing racks.toml --json | jq '.rows[] | [.policy, .task_delay, .stable]'
@@ -145,7 +145,10 @@ fn print(printer: &mut Printer, result: &QueueingResult) -> Result<()> {
             format!("{:.1}", m.jobs),
             of_finished(m.local),
             of_finished(m.rack_local),
-            format!("{:.3}%", 100.0 * m.growth),
+            match m.overflowed {
+                true => "overflow".to_string(),
+                false => format!("{:.3}%", 100.0 * m.growth),
+            },
             if row.stable { "yes" } else { "no" }.to_string(),
             format!("{:.1}", row.cpu_s),
         ]
