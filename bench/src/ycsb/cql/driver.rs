@@ -8,13 +8,11 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::num::{NonZeroU64, NonZeroUsize};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use futures_util::future::try_join_all;
-use rustix::time::{ClockId, clock_gettime};
 use scylla::client::PoolSize;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
@@ -24,8 +22,8 @@ use tokio::sync::Semaphore;
 
 use super::check::{check_read, check_scan};
 use super::feed::{Feed, Records, Step};
-use super::idle_class::enter_idle_class;
 use super::plan::Plan;
+use super::run::{Shared, run, thread_cpu};
 use super::statements::{SnapshotRead, Texts};
 use super::tally::{Tally, TimedOperation};
 use crate::ycsb::pace::{Arrival, Arrivals};
@@ -58,27 +56,6 @@ struct Prepared {
     scan: PreparedStatement,
 }
 
-/// What the threads of a run share.
-pub(super) struct Shared<'a> {
-    pub plan: &'a Plan,
-    pub records: &'a Records,
-    /// The record that a load writes next.
-    pub next_load: &'a AtomicU64,
-    pub start: Instant,
-    /// Operations begun so far.
-    pub issued: AtomicU64,
-    pub failed: AtomicBool,
-    pub threads: usize,
-}
-
-impl Shared<'_> {
-    fn is_over(&self) -> bool {
-        self.plan.stop.load(Ordering::Relaxed)
-            || self.failed.load(Ordering::Relaxed)
-            || (self.plan.duration).is_some_and(|duration| self.start.elapsed() >= duration)
-    }
-}
-
 impl DriverClient {
     /// Connects `connections` times, over `threads`, and prepares the statements.
     ///
@@ -99,35 +76,16 @@ impl DriverClient {
         Ok(Self { threads })
     }
 
-    /// Threads that it has.
-    pub(super) fn threads(&self) -> usize {
-        self.threads.len()
-    }
-
-    /// Runs to the end of the run; the tally of each thread.
+    /// Does what a plan says; `progress` is told the operations done, now and then.
     pub(super) fn run(
         &mut self,
-        shared: &Shared<'_>,
-        progress: &(impl Fn(u64) + Sync),
-    ) -> Vec<Result<Tally>> {
-        std::thread::scope(|scope| {
-            let threads: Vec<_> = (self.threads.iter_mut().enumerate())
-                .map(|(index, thread)| {
-                    scope.spawn(move || {
-                        let ran = thread.run(shared, index, progress);
-                        if ran.is_err() {
-                            shared.failed.store(true, Ordering::Relaxed);
-                        }
-                        ran
-                    })
-                })
-                .collect();
-            let join = |thread: std::thread::ScopedJoinHandle<'_, Result<Tally>>| {
-                thread
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            };
-            threads.into_iter().map(join).collect()
+        plan: &Plan,
+        records: &Records,
+        progress: impl Fn(u64) + Sync,
+    ) -> Result<Tally> {
+        let threads = self.threads.iter_mut();
+        run(plan, records, threads, |shared, index, thread| {
+            thread.run(shared, index, &progress)
         })
     }
 }
@@ -161,11 +119,8 @@ impl DriverThread {
     }
 
     fn run(&mut self, shared: &Shared<'_>, index: usize, progress: &impl Fn(u64)) -> Result<Tally> {
-        if shared.plan.idle_class {
-            enter_idle_class()?;
-        }
         let tasks = self.connections * shared.plan.in_flight.max(1);
-        let feed = Feed::new(shared.plan, shared.records, shared.next_load, index);
+        let feed = Feed::new(shared, index);
         let due = Due::new();
         let run = Run {
             shared,
@@ -176,22 +131,29 @@ impl DriverThread {
             due: &due,
             progress,
         };
-        let cpu_before = thread_cpu();
-        std::thread::scope(|scope| {
-            if let Some(rate_ops_per_s) = shared.plan.rate_ops_per_s {
+        let pacer_cpu = std::thread::scope(|scope| {
+            let closing = Closing(&due.permits);
+            let pacer = shared.plan.rate_ops_per_s.map(|rate_ops_per_s| {
                 let due = &due;
-                scope.spawn(move || due.pace(shared, rate_ops_per_s));
-            }
-            let ran = self.runtime.block_on(async {
+                scope.spawn(move || {
+                    due.pace(shared, rate_ops_per_s);
+                    thread_cpu()
+                })
+            });
+            self.runtime.block_on(async {
                 tokio::time::sleep_until(shared.start.into()).await;
                 try_join_all((0..tasks).map(|_| run.operate())).await
-            });
-            due.permits.close();
-            ran
+            })?;
+            drop(closing);
+            let join = |pacer: std::thread::ScopedJoinHandle<'_, Duration>| {
+                let ended = pacer.join();
+                ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            anyhow::Ok(pacer.map_or(Duration::ZERO, join))
         })?;
         let mut tally = run.tally.into_inner();
         tally.unserved = due.moments.lock().unwrap().len() as u64;
-        tally.cpu = thread_cpu().saturating_sub(cpu_before);
+        tally.cpu = pacer_cpu;
         Ok(tally)
     }
 }
@@ -212,7 +174,7 @@ impl<P: Fn(u64)> Run<'_, P> {
     async fn operate(&self) -> Result<()> {
         let is_open = self.shared.plan.rate_ops_per_s.is_some();
         let mut scratch = Vec::new();
-        while !self.shared.is_over() {
+        while !self.shared.is_over_at(Instant::now()) {
             let due = match is_open {
                 false => Instant::now(),
                 true => match self.due.next().await {
@@ -238,9 +200,7 @@ impl<P: Fn(u64)> Run<'_, P> {
 
     /// `None` when there are no more.
     fn next(&self) -> Option<(Operation, Step)> {
-        let before = self.shared.issued.fetch_add(1, Ordering::Relaxed);
-        let max = self.shared.plan.operations_max;
-        match max.is_none_or(|max| before < max) {
+        match self.shared.begins() {
             true => self.feed.borrow_mut().next(),
             false => None,
         }
@@ -307,7 +267,7 @@ impl<P: Fn(u64)> Run<'_, P> {
             tally.enter(plan, timed);
         }
         if tally.operations.is_multiple_of(PROGRESS_EVERY) {
-            (self.progress)(self.shared.issued.load(Ordering::Relaxed));
+            (self.progress)(self.shared.issued());
         }
     }
 }
@@ -317,6 +277,15 @@ struct Due {
     moments: Mutex<VecDeque<Instant>>,
     /// A permit for each; closed when there will be no more.
     permits: Semaphore,
+}
+
+/// Says on drop, after a panic too, that nothing will be due any more.
+struct Closing<'a>(&'a Semaphore);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 impl Due {
@@ -339,9 +308,10 @@ impl Due {
         // The kernel may delay a timer by 50 us to save wake-ups; here that would count
         // as latency. Best effort: without it only precision is lost.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let _closing = Closing(&self.permits);
         let share = rate_ops_per_s / shared.threads as f64;
         let mut arrivals = Arrivals::new(Arc::new(move |_| share), 1);
-        while !shared.is_over() && !self.permits.is_closed() {
+        while !shared.is_over_at(Instant::now()) && !self.permits.is_closed() {
             let mut horizon = shared.start.elapsed() + HORIZON;
             if let Some(duration) = shared.plan.duration {
                 horizon = horizon.min(duration);
@@ -359,7 +329,6 @@ impl Due {
                 self.permits.add_permits(1);
             }
         }
-        self.permits.close();
     }
 
     /// There is no more to begin.
@@ -371,9 +340,4 @@ impl Due {
 
 fn text(key: &[u8; KEY_BYTES]) -> Result<&str> {
     std::str::from_utf8(key).context("keys are text")
-}
-
-fn thread_cpu() -> Duration {
-    let cpu = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(cpu.tv_sec as u64, cpu.tv_nsec as u32)
 }

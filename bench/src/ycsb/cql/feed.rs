@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::plan::{Operations, Plan};
+use super::plan::Operations;
+use super::run::Shared;
 use crate::ycsb::{Chooser, Distribution, Inserts, Operation, Stamp, Workload};
 
 /// The most records of a scan.
@@ -75,16 +76,12 @@ struct Mix {
 }
 
 impl<'a> Feed<'a> {
-    /// For thread number `index`; threads of a load share `next`.
-    pub(super) fn new(
-        plan: &Plan,
-        records: &'a Records,
-        next: &'a AtomicU64,
-        index: usize,
-    ) -> Self {
+    /// For thread number `index`.
+    pub(super) fn new(shared: &'a Shared<'_>, index: usize) -> Self {
+        let (plan, records) = (shared.plan, shared.records);
         let kind = match &plan.operations {
             Operations::Load(numbers) => Kind::Load {
-                next,
+                next: &shared.next_load,
                 end: numbers.end,
             },
             Operations::Run(workload, distribution) => {

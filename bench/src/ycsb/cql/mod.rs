@@ -7,9 +7,10 @@
 //!                  \                                     /
 //!                   worker: one thread, its connections, epoll
 //!                     │
-//!                    raw ──► tally      counts and latencies
-//!
-//!   driver ────── the same steps through a public driver (feature `scylla`)
+//!                    raw ──► run ──► tally      counts and latencies
+//!                             │
+//!   driver ───────────────────┘
+//!   the same steps through a public driver (feature `scylla`)
 //!
 //!   server_process   what the server uses            sessions   who yields to whom
 //! ```
@@ -25,6 +26,7 @@ mod feed;
 mod idle_class;
 mod plan;
 mod raw;
+mod run;
 mod server_process;
 mod sessions;
 mod statements;

@@ -49,16 +49,6 @@ pub(crate) enum Operations {
     Run(Workload, Option<Distribution>),
 }
 
-impl Operations {
-    /// The record that a load writes first.
-    pub(super) fn first(&self) -> u64 {
-        match self {
-            Self::Load(numbers) => numbers.start,
-            Self::Run(..) => 0,
-        }
-    }
-}
-
 impl Plan {
     /// A closed loop without an end, with one request under way on each connection.
     pub(crate) fn new(operations: Operations) -> Self {

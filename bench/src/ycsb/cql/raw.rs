@@ -1,9 +1,7 @@
 //! The built-in client: its connections, and runs over them.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
 use ebb_cql::client::Client;
@@ -11,13 +9,14 @@ use ebb_cql::protocol::Compression;
 
 use super::connection::Connection;
 #[cfg(feature = "scylla")]
-use super::driver::{self, DriverClient};
+use super::driver::DriverClient;
 use super::feed::{Records, Step};
 use super::plan::{Operations, Plan};
+use super::run::run;
 use super::statements::{SnapshotRead, Statements, create, create_snapshot};
 use super::tally::Tally;
-use super::worker::{Shared, Worker};
-use crate::ycsb::{Operation, ReadFrom, Sentinels, count_records};
+use super::worker::Worker;
+use crate::ycsb::{Operation, ReadFrom, count_records};
 
 /// Connections to a server, for one run after the other.
 #[derive(Debug)]
@@ -124,34 +123,10 @@ impl RawClient {
         let snapshot = self.snapshot.clone();
         let statements =
             Statements::prepare(&mut self.control, snapshot.as_ref(), plan.value_bytes)?;
-        let next_load = AtomicU64::new(plan.operations.first());
-        let clock = RunClock::start(plan)?;
-        let shared = Shared {
-            plan,
-            statements: &statements,
-            records: &self.records,
-            next_load: &next_load,
-            start: clock.start,
-            issued: AtomicU64::new(0),
-            failed: AtomicBool::new(false),
-            threads: self.connections.len(),
-        };
-        let shared = &shared;
-        let tallies: Vec<Result<Tally>> = thread::scope(|scope| {
-            let workers: Vec<_> = (self.connections.iter_mut().enumerate())
-                .map(|(index, connections)| {
-                    let progress = &progress;
-                    scope.spawn(move || Worker::new(shared, connections, index)?.run(progress))
-                })
-                .collect();
-            let join = |worker: thread::ScopedJoinHandle<'_, Result<Tally>>| {
-                worker
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            };
-            workers.into_iter().map(join).collect()
-        });
-        let sum = clock.sum(plan, tallies)?;
+        let (records, connections) = (&self.records, self.connections.iter_mut());
+        let sum = run(plan, records, connections, |shared, index, connections| {
+            Worker::new(shared, &statements, connections, index)?.run(&progress)
+        })?;
         if matches!(plan.operations, Operations::Load(_)) {
             self.count()?;
         }
@@ -178,53 +153,9 @@ impl RawClient {
         plan: &Plan,
         progress: impl Fn(u64) + Sync,
     ) -> Result<Tally> {
-        let next_load = AtomicU64::new(plan.operations.first());
-        let clock = RunClock::start(plan)?;
-        let shared = driver::Shared {
-            plan,
-            records: &self.records,
-            next_load: &next_load,
-            start: clock.start,
-            issued: AtomicU64::new(0),
-            failed: AtomicBool::new(false),
-            threads: driver.threads(),
-        };
-        let sum = clock.sum(plan, driver.run(&shared, &progress))?;
+        let sum = driver.run(plan, &self.records, progress)?;
         if matches!(plan.operations, Operations::Load(_)) {
             self.count()?;
-        }
-        Ok(sum)
-    }
-}
-
-/// When a run begins, and what watches the machine until it ends.
-struct RunClock {
-    start: Instant,
-    sentinels: Option<Sentinels>,
-}
-
-impl RunClock {
-    fn start(plan: &Plan) -> Result<Self> {
-        // Before the run begins: the first time this takes a second.
-        let sentinels = match plan.leave_out_pauses {
-            true => Sentinels::post()?,
-            false => None,
-        };
-        // All threads are there by then.
-        let start = Instant::now() + Duration::from_millis(5);
-        Ok(Self { start, sentinels })
-    }
-
-    /// All threads' together, without what was due while the machine paused.
-    fn sum(self, plan: &Plan, tallies: Vec<Result<Tally>>) -> Result<Tally> {
-        let mut sum = Tally::default();
-        for tally in tallies {
-            sum.add(&tally?);
-        }
-        if plan.leave_out_pauses {
-            let pauses = self.sentinels.map(Sentinels::end);
-            let counts_from = self.start + plan.lead;
-            sum.leave_out(pauses.as_ref(), counts_from, self.start + sum.elapsed);
         }
         Ok(sum)
     }

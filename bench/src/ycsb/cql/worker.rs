@@ -6,20 +6,17 @@
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
-use rustix::time::{ClockId, clock_gettime};
 
 use super::check::check_frame;
 use super::connection::{Connection, Pending, READ_BYTES};
-use super::feed::{Feed, Records, Step};
-use super::idle_class::enter_idle_class;
-use super::plan::Plan;
+use super::feed::{Feed, Step};
+use super::run::Shared;
 use super::statements::Statements;
 use super::tally::{Tally, TimedOperation};
 use crate::ycsb::Operation;
@@ -32,20 +29,6 @@ const ANSWER_MAX: Duration = Duration::from_secs(30);
 /// Answers after which progress is told.
 const PROGRESS_EVERY: u64 = 1024;
 
-/// What the threads of a run share.
-pub(super) struct Shared<'a> {
-    pub plan: &'a Plan,
-    pub statements: &'a Statements,
-    pub records: &'a Records,
-    /// The record that a load writes next.
-    pub next_load: &'a AtomicU64,
-    pub start: Instant,
-    /// Operations begun so far.
-    pub issued: AtomicU64,
-    pub failed: AtomicBool,
-    pub threads: usize,
-}
-
 /// A place for a request: a stream of a connection.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
@@ -55,6 +38,7 @@ struct Slot {
 
 pub(super) struct Worker<'a> {
     shared: &'a Shared<'a>,
+    statements: &'a Statements,
     connections: &'a mut [Connection],
     feed: Feed<'a>,
     poll: OwnedFd,
@@ -72,17 +56,10 @@ pub(super) struct Worker<'a> {
     buffer: Vec<u8>,
 }
 
-impl Drop for Worker<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.shared.failed.store(true, Ordering::Relaxed);
-        }
-    }
-}
-
 impl<'a> Worker<'a> {
     pub(super) fn new(
         shared: &'a Shared<'a>,
+        statements: &'a Statements,
         connections: &'a mut [Connection],
         index: usize,
     ) -> Result<Self> {
@@ -103,8 +80,9 @@ impl<'a> Worker<'a> {
             Arrivals::new(Arc::new(move |_| share), 1)
         });
         Ok(Self {
-            feed: Feed::new(shared.plan, shared.records, shared.next_load, index),
+            feed: Feed::new(shared, index),
             shared,
+            statements,
             connections,
             poll,
             slots: slots.len(),
@@ -120,19 +98,6 @@ impl<'a> Worker<'a> {
 
     /// Runs to the end of the run.
     pub(super) fn run(mut self, progress: &impl Fn(u64)) -> Result<Tally> {
-        let result = self.work(progress);
-        if result.is_err() {
-            self.shared.failed.store(true, Ordering::Relaxed);
-        }
-        let cpu = clock_gettime(ClockId::ThreadCPUTime);
-        self.tally.cpu = Duration::new(cpu.tv_sec as u64, cpu.tv_nsec as u32);
-        result.map(|()| std::mem::take(&mut self.tally))
-    }
-
-    fn work(&mut self, progress: &impl Fn(u64)) -> Result<()> {
-        if self.shared.plan.idle_class {
-            enter_idle_class()?;
-        }
         // The kernel may delay a timer by 50 us to save wake-ups; here that would count
         // as latency. Best effort: without it only precision is lost.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
@@ -143,7 +108,7 @@ impl<'a> Worker<'a> {
         let mut told = 0;
         loop {
             let now = Instant::now();
-            self.is_over |= self.is_over_at(now);
+            self.is_over |= self.shared.is_over_at(now);
             self.begin_due(now)?;
             if self.is_over {
                 if self.free.len() == self.slots {
@@ -155,19 +120,11 @@ impl<'a> Worker<'a> {
             self.wait(now)?;
             if self.tally.operations >= told + PROGRESS_EVERY {
                 told = self.tally.operations;
-                progress(self.shared.issued.load(Ordering::Relaxed));
+                progress(self.shared.issued());
             }
         }
         self.count_unserved();
-        Ok(())
-    }
-
-    fn is_over_at(&self, now: Instant) -> bool {
-        let plan = self.shared.plan;
-        let lasted = now.saturating_duration_since(self.shared.start);
-        plan.stop.load(Ordering::Relaxed)
-            || self.shared.failed.load(Ordering::Relaxed)
-            || plan.duration.is_some_and(|duration| lasted >= duration)
+        Ok(self.tally)
     }
 
     /// Begins what is to begin now.
@@ -206,9 +163,7 @@ impl<'a> Worker<'a> {
 
     /// Appends the next operation's first request. False when there is no more.
     fn begin(&mut self, slot: Slot, from: Instant) -> bool {
-        let before = self.shared.issued.fetch_add(1, Ordering::Relaxed);
-        let max = self.shared.plan.operations_max;
-        let next = match max.is_none_or(|max| before < max) {
+        let next = match self.shared.begins() {
             true => self.feed.next(),
             false => None,
         };
@@ -232,7 +187,7 @@ impl<'a> Worker<'a> {
         let connection = &mut self.connections[slot.connection];
         let (stream, scratch) = (slot.stream as i16, &mut self.scratch);
         let out = &mut connection.out;
-        (self.shared.statements).encode(&pending.step, stream, scratch, out);
+        (self.statements).encode(&pending.step, stream, scratch, out);
         connection.expect(slot.stream, pending);
     }
 
@@ -348,7 +303,7 @@ impl<'a> Worker<'a> {
     /// Counts what was due before the end of the run and never began.
     fn count_unserved(&mut self) {
         let plan = self.shared.plan;
-        let all = self.shared.issued.load(Ordering::Relaxed);
+        let all = self.shared.issued();
         if plan.operations_max.is_some_and(|max| all >= max) {
             return;
         }

@@ -1,0 +1,202 @@
+//! A run: what its threads share, when it begins and ends, and what they saw together.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use rustix::time::{ClockId, clock_gettime};
+
+use super::feed::Records;
+use super::idle_class::enter_idle_class;
+use super::plan::{Operations, Plan};
+use super::tally::Tally;
+use crate::ycsb::Sentinels;
+
+/// All threads are there by then.
+const START_AFTER: Duration = Duration::from_millis(5);
+
+/// What the threads of a run share.
+#[derive(Debug)]
+pub(super) struct Shared<'a> {
+    pub plan: &'a Plan,
+    pub records: &'a Records,
+    /// The record that a load writes next.
+    pub next_load: AtomicU64,
+    /// When the run begins.
+    pub start: Instant,
+    pub threads: usize,
+    issued: AtomicU64,
+    failed: AtomicBool,
+}
+
+impl Shared<'_> {
+    /// Whether no operation begins any more.
+    pub(super) fn is_over_at(&self, now: Instant) -> bool {
+        let lasted = now.saturating_duration_since(self.start);
+        self.plan.stop.load(Ordering::Relaxed)
+            || self.failed.load(Ordering::Relaxed)
+            || (self.plan.duration).is_some_and(|duration| lasted >= duration)
+    }
+
+    /// Counts an operation that is about to begin. False when the plan has no more.
+    pub(super) fn begins(&self) -> bool {
+        let before = self.issued.fetch_add(1, Ordering::Relaxed);
+        self.plan.operations_max.is_none_or(|max| before < max)
+    }
+
+    /// Operations that were about to begin so far.
+    pub(super) fn issued(&self) -> u64 {
+        self.issued.load(Ordering::Relaxed)
+    }
+}
+
+/// Ends the run for all, unless a thread ends well.
+struct Ending<'a> {
+    failed: &'a AtomicBool,
+    is_well: bool,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        if !self.is_well {
+            self.failed.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Does `work` with each part in a thread of its own, which is told its number; sums up what
+/// they counted, without what was due while the machine paused. Adds each thread's processor
+/// time.
+///
+/// # Errors
+/// The first error of a thread: it ends the others, as a panic does, which goes on here.
+pub(super) fn run<P: Send>(
+    plan: &Plan,
+    records: &Records,
+    parts: impl ExactSizeIterator<Item = P>,
+    work: impl Fn(&Shared<'_>, usize, P) -> Result<Tally> + Sync,
+) -> Result<Tally> {
+    // Before the run begins: the first time this takes a second.
+    let sentinels = match plan.leave_out_pauses {
+        true => Sentinels::post()?,
+        false => None,
+    };
+    let first = match &plan.operations {
+        Operations::Load(numbers) => numbers.start,
+        Operations::Run(..) => 0,
+    };
+    let shared = Shared {
+        plan,
+        records,
+        next_load: AtomicU64::new(first),
+        start: Instant::now() + START_AFTER,
+        threads: parts.len(),
+        issued: AtomicU64::new(0),
+        failed: AtomicBool::new(false),
+    };
+    let in_thread = |index, part| {
+        let mut ending = Ending {
+            failed: &shared.failed,
+            is_well: false,
+        };
+        if plan.idle_class {
+            enter_idle_class()?;
+        }
+        let mut tally = work(&shared, index, part)?;
+        tally.cpu += thread_cpu();
+        ending.is_well = true;
+        Ok(tally)
+    };
+    let in_thread = &in_thread;
+    let tallies: Vec<Result<Tally>> = thread::scope(|scope| {
+        let threads: Vec<_> = (parts.enumerate())
+            .map(|(index, part)| scope.spawn(move || in_thread(index, part)))
+            .collect();
+        let join = |thread: thread::ScopedJoinHandle<'_, Result<Tally>>| {
+            let ended = thread.join();
+            ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        threads.into_iter().map(join).collect()
+    });
+    let mut sum = Tally::default();
+    for tally in tallies {
+        sum.add(&tally?);
+    }
+    if plan.leave_out_pauses {
+        let pauses = sentinels.map(Sentinels::end);
+        let counts_from = shared.start + plan.lead;
+        sum.leave_out(pauses.as_ref(), counts_from, shared.start + sum.elapsed);
+    }
+    Ok(sum)
+}
+
+/// Processor time of the calling thread.
+pub(super) fn thread_cpu() -> Duration {
+    let cpu = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(cpu.tv_sec as u64, cpu.tv_nsec as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::bail;
+
+    use super::*;
+
+    /// Runs a thread that never ends by itself beside one that ends so.
+    fn beside_an_endless_one(end: fn() -> Result<Tally>) -> Result<Tally> {
+        let long = Duration::from_secs(300);
+        let plan = Plan {
+            duration: Some(long),
+            ..Plan::new(Operations::Load(0..0))
+        };
+        let records = Records::new(0, None, 0);
+        let endless = |_: &Shared<'_>| Ok(None);
+        let ending = move |_: &Shared<'_>| end().map(Some);
+        type Part<'a> = &'a (dyn Fn(&Shared<'_>) -> Result<Option<Tally>> + Sync);
+        let parts: [Part<'_>; 2] = [&endless, &ending];
+        run(&plan, &records, parts.into_iter(), |shared, _, part| {
+            if let Some(tally) = part(shared)? {
+                return Ok(tally);
+            }
+            while !shared.is_over_at(Instant::now()) {
+                thread::yield_now();
+            }
+            assert!(shared.start.elapsed() < long, "nobody ended it");
+            Ok(Tally::default())
+        })
+    }
+
+    #[test]
+    fn a_thread_that_fails_ends_the_others() {
+        let ran = beside_an_endless_one(|| bail!("on purpose"));
+        assert_eq!(ran.unwrap_err().to_string(), "on purpose");
+    }
+
+    #[test]
+    fn a_thread_that_panics_ends_the_others() {
+        let ran = std::panic::catch_unwind(|| beside_an_endless_one(|| panic!("on purpose")));
+        let panic = ran.unwrap_err();
+        assert_eq!(panic.downcast_ref(), Some(&"on purpose"));
+    }
+
+    #[test]
+    fn threads_begin_as_many_operations_as_the_plan_has_and_are_summed_up() {
+        let plan = Plan {
+            operations_max: Some(1000),
+            ..Plan::new(Operations::Load(0..0))
+        };
+        let records = Records::new(0, None, 0);
+        let sum = run(&plan, &records, 0..3, |shared, index, part| {
+            assert_eq!((index, shared.threads), (part, 3));
+            let mut tally = Tally::default();
+            while shared.begins() {
+                tally.operations += 1;
+            }
+            Ok(tally)
+        });
+        let sum = sum.unwrap();
+        assert_eq!(sum.operations, 1000);
+        assert!(sum.cpu > Duration::ZERO);
+    }
+}
