@@ -8,6 +8,7 @@ use super::{Decision, Policy};
 use crate::model::{JobId, TaskKind};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
 /// Every job gets the same number of slots, or in proportion to its weight.
 ///
@@ -32,25 +33,70 @@ impl Policy for Fair {
 /// Equal shares for all, as slots per job.
 pub(super) fn fair_draft(view: &ClusterView) -> Draft<'_> {
     let mut draft = Draft::new(Scope::all(view, Measure::Slots));
-    let claims = (0..view.jobs.len()).flat_map(|job| {
-        [TaskKind::Map, TaskKind::Reduce]
-            .map(|kind| (job, kind, view.usable(&view.jobs[job], kind)))
-    });
-    let mut heap: BinaryHeap<Reverse<(Share, TaskKind, usize, u32)>> = claims
-        .filter(|&(_, _, usable)| usable > 0)
-        .map(|(job, kind, usable)| Reverse((Share::of(view, job, 0), kind, job, usable)))
+    // Jobs by age, for those that have as little.
+    let mut order: Vec<(f64, JobId, usize)> = (view.jobs.iter().enumerate())
+        .map(|(job, view)| (view.job.submitted_s, view.job.id, job))
         .collect();
-    while let Some(Reverse((_, kind, job, usable))) = heap.pop() {
-        if draft.is_full() {
-            break;
-        }
-        if draft.add(job, kind) && draft.slots(job, kind) < usable {
-            let share = Share::of(view, job, draft.slots(job, kind));
-            heap.push(Reverse((share, kind, job, usable)));
+    order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let usable = |rank: u32, kind: TaskKind| view.usable(&view.jobs[order[rank as usize].2], kind);
+    let claims = (0..order.len() as u32)
+        .flat_map(|rank| [TaskKind::Map, TaskKind::Reduce].map(|kind| (rank, kind)));
+    let mut heap: BinaryHeap<Reverse<Claim>> = claims
+        .filter(|&(rank, kind)| usable(rank, kind) > 0)
+        .map(|(rank, kind)| {
+            let slots_for_weight = 0.0;
+            Reverse(Claim {
+                slots_for_weight,
+                rank,
+                kind,
+            })
+        })
+        .collect();
+    while !draft.is_full()
+        && let Some(mut first) = heap.peek_mut()
+    {
+        let Claim { rank, kind, .. } = first.0;
+        let job = order[rank as usize].2;
+        if draft.add(job, kind) && draft.slots(job, kind) < usable(rank, kind) {
+            // Changed where it is, it sinks to its new place: half the work of pop and push.
+            first.0.slots_for_weight =
+                Share::of(view, job, draft.slots(job, kind)).slots_for_weight;
+        } else {
+            PeekMut::pop(first);
         }
     }
     draft
 }
+
+/// A [`Share`] in less space: the queue is walked once a slot.
+struct Claim {
+    slots_for_weight: f64,
+    /// Its job's position by age.
+    rank: u32,
+    kind: TaskKind,
+}
+
+impl Ord for Claim {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.slots_for_weight.total_cmp(&other.slots_for_weight))
+            .then(self.rank.cmp(&other.rank))
+            .then(self.kind.cmp(&other.kind))
+    }
+}
+
+impl PartialOrd for Claim {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Claim {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Claim {}
 
 /// How much a job has for its weight; less comes first.
 #[derive(Clone, Copy, Debug)]

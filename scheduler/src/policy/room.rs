@@ -21,15 +21,88 @@ pub(super) struct Room {
     least: Resources,
     /// Number of leaves, a power of two.
     leaves: usize,
-    /// `tree[1]` is the root, the children of v are 2v and 2v + 1. `None`:
-    /// there is no room below, for whatever demand.
-    tree: Vec<Option<Resources>>,
+    /// Vertex 1 is the root, the children of v are 2v and 2v + 1 and stand in `pairs[v]`;
+    /// the root stands in `pairs[0]`.
+    pairs: Vec<Pair>,
     /// The node of each leaf; the last leaves have none.
     nodes: Vec<usize>,
     /// The vertex that is the leaf of each node.
     leaf_of: Vec<usize>,
     /// Vertices off the way to a leaf that searches looked at since the nodes were sorted.
     astray: usize,
+}
+
+/// The most that is left below each of two siblings. Who looks at one looks at the other
+/// too, so they share a cache line.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(32))]
+struct Pair {
+    cpu: [u32; 2],
+    io: [u32; 2],
+    memory: [u32; 2],
+}
+
+impl Pair {
+    const fn of(&self, side: usize) -> Most {
+        Most {
+            cpu: self.cpu[side],
+            io: self.io[side],
+            memory: self.memory[side],
+        }
+    }
+
+    const fn set(&mut self, side: usize, most: Most) {
+        self.cpu[side] = most.cpu;
+        self.io[side] = most.io;
+        self.memory[side] = most.memory;
+    }
+
+    /// What is left at most below the parent of the two.
+    fn most(&self) -> Most {
+        Most {
+            cpu: self.cpu[0].max(self.cpu[1]),
+            io: self.io[0].max(self.io[1]),
+            memory: self.memory[0].max(self.memory[1]),
+        }
+    }
+}
+
+/// A demand, or the most that is left below a vertex, in half the space: a search mostly
+/// waits for memory. Rounded, so that what seems to fit may not; what does fit always seems
+/// to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Most {
+    /// Hundredths of a core and one more; 0: there is no room below, for whatever demand.
+    cpu: u32,
+    /// As [`rounded`].
+    io: u32,
+    memory: u32,
+}
+
+/// A number as a float of 32 bits, whose bits are in the order of the numbers.
+const fn rounded(amount: u64) -> u32 {
+    (amount as f32).to_bits()
+}
+
+impl Most {
+    fn of(left: Option<Resources>) -> Self {
+        left.map_or_else(Self::default, |left| Self {
+            cpu: left.cpu_hundredths.saturating_add(1),
+            io: rounded(left.io_bytes_per_s),
+            memory: rounded(left.memory_bytes),
+        })
+    }
+
+    /// Whether `demand` may find room below.
+    const fn fits(&self, demand: &Self) -> bool {
+        (demand.cpu <= self.cpu) & (demand.io <= self.io) & (demand.memory <= self.memory)
+    }
+
+    /// The most CPU below if `demand` may find room there, otherwise 0. Without branches:
+    /// which resource runs short cannot be foreseen.
+    const fn cpu_for(&self, demand: &Self) -> u32 {
+        self.cpu * self.fits(demand) as u32
+    }
 }
 
 impl Room {
@@ -41,7 +114,7 @@ impl Room {
             left,
             least,
             leaves,
-            tree: vec![None; 2 * leaves],
+            pairs: vec![Pair::default(); leaves],
             nodes: (0..count).collect(),
             leaf_of: (leaves..leaves + count).collect(),
             astray: 0,
@@ -51,12 +124,20 @@ impl Room {
     }
 
     fn build(&mut self) {
-        for (at, &node) in self.nodes.iter().enumerate() {
-            self.tree[self.leaves + at] = self.usable(node);
+        for at in 0..self.nodes.len() {
+            self.put(self.leaves + at, Most::of(self.usable(self.nodes[at])));
         }
         for vertex in (1..self.leaves).rev() {
-            self.tree[vertex] = most(self.tree[2 * vertex], self.tree[2 * vertex + 1]);
+            self.put(vertex, self.pairs[vertex].most());
         }
+    }
+
+    const fn most(&self, vertex: usize) -> Most {
+        self.pairs.as_slice()[vertex / 2].of(vertex % 2)
+    }
+
+    const fn put(&mut self, vertex: usize, most: Most) {
+        self.pairs.as_mut_slice()[vertex / 2].set(vertex % 2, most);
     }
 
     /// What is left of `node` if there is room for anything.
@@ -71,7 +152,7 @@ impl Room {
 
     /// Whether nothing can be placed any more; false is not certain.
     pub fn is_full(&self) -> bool {
-        self.tree[1].is_none()
+        self.most(1).cpu == 0
     }
 
     /// What is left of node `node`; `None` where nothing can be placed.
@@ -93,30 +174,21 @@ impl Room {
     pub fn set(&mut self, node: usize, left: Option<Resources>) {
         self.left[node] = left;
         let mut vertex = self.leaf_of[node];
-        self.tree[vertex] = self.usable(node);
+        self.put(vertex, Most::of(self.usable(node)));
         while vertex > 1 {
             vertex /= 2;
-            let now = most(self.tree[2 * vertex], self.tree[2 * vertex + 1]);
-            if self.tree[vertex] == now {
+            let now = self.pairs[vertex].most();
+            if self.most(vertex) == now {
                 break;
             }
-            self.tree[vertex] = now;
+            self.put(vertex, now);
         }
     }
 
     /// The node with the most CPU left among those with room for `demand`; of
     /// equals one, always the same.
     pub fn roomiest(&mut self, demand: &Resources) -> Option<usize> {
-        let mut search = Search {
-            demand,
-            best: None,
-            looked_at: 0,
-        };
-        self.search(1, &mut search);
-        let Search {
-            best, looked_at, ..
-        } = search;
-        let node = best.map(|(_, leaf)| self.nodes[leaf]);
+        let (node, looked_at) = self.search(demand);
         let depth = self.leaves.ilog2() as usize;
         self.astray += looked_at.saturating_sub(2 * depth + 1);
         if self.astray > self.leaves * depth {
@@ -125,25 +197,48 @@ impl Room {
         node
     }
 
-    fn search(&self, vertex: usize, search: &mut Search<'_>) {
-        search.looked_at += 1;
-        let cpu = self.cpu(vertex);
-        if search.best.is_some_and(|(best, _)| best >= cpu) || !self.may_fit(vertex, search.demand)
-        {
-            return;
+    /// The roomiest node, and how many vertices were looked at. From each vertex to the child
+    /// that may have more CPU, and back to the others that may have more than was found.
+    fn search(&self, demand: &Resources) -> (Option<usize>, usize) {
+        let most = Most::of(Some(*demand));
+        // Vertices to go back to, with the most CPU below each: not more than one of a depth.
+        let mut others = [(0_u32, 0_u32); u32::BITS as usize];
+        let mut waiting = 0;
+        let (mut best, mut found) = (0, None);
+        let mut looked_at = 1;
+        let mut vertex = 1;
+        let mut cpu = self.most(1).cpu_for(&most);
+        loop {
+            while cpu > best && vertex < self.leaves {
+                looked_at += 2;
+                let pair = &self.pairs[vertex];
+                let [left, right] = [0, 1].map(|side| pair.of(side).cpu_for(&most));
+                // Without branches: which of the two it is cannot be foreseen.
+                let side = usize::from(right > left);
+                others[waiting] = ((2 * vertex + 1 - side) as u32, left.min(right));
+                waiting += usize::from(left.min(right) > best);
+                vertex = 2 * vertex + side;
+                cpu = left.max(right);
+            }
+            if cpu > best {
+                let node = self.nodes[vertex - self.leaves];
+                if self.fits(node, demand) {
+                    (best, found) = (cpu, Some(node));
+                }
+            }
+            loop {
+                if waiting == 0 {
+                    return (found, looked_at);
+                }
+                waiting -= 1;
+                let other;
+                (other, cpu) = others[waiting];
+                if cpu > best {
+                    vertex = other as usize;
+                    break;
+                }
+            }
         }
-        if vertex >= self.leaves {
-            search.best = Some((cpu, vertex - self.leaves));
-            return;
-        }
-        let (left, right) = (2 * vertex, 2 * vertex + 1);
-        let (first, second) = if self.cpu(right) > self.cpu(left) {
-            (right, left)
-        } else {
-            (left, right)
-        };
-        self.search(first, search);
-        self.search(second, search);
     }
 
     /// Puts nodes of which alike is left on neighbouring leaves, and those without room
@@ -179,40 +274,28 @@ impl Room {
     /// Shows `visit` the nodes with room for `demand`, always in the same order, until it
     /// returns false.
     pub fn visit_fitting(&self, demand: &Resources, visit: &mut impl FnMut(usize) -> bool) {
-        self.visit_below(1, demand, visit);
+        let most = Most::of(Some(*demand));
+        if self.most(1).fits(&most) {
+            self.visit_below(1, &most, &mut |node| {
+                !self.fits(node, demand) || visit(node)
+            });
+        }
     }
 
+    /// Below a vertex where there may be room.
     fn visit_below(
         &self,
         vertex: usize,
-        demand: &Resources,
+        demand: &Most,
         visit: &mut impl FnMut(usize) -> bool,
     ) -> bool {
-        if !self.may_fit(vertex, demand) {
-            return true;
-        }
         if vertex >= self.leaves {
             return visit(self.nodes[vertex - self.leaves]);
         }
-        self.visit_below(2 * vertex, demand, visit)
-            && self.visit_below(2 * vertex + 1, demand, visit)
+        let pair = &self.pairs[vertex];
+        (!pair.of(0).fits(demand) || self.visit_below(2 * vertex, demand, visit))
+            && (!pair.of(1).fits(demand) || self.visit_below(2 * vertex + 1, demand, visit))
     }
-
-    fn may_fit(&self, vertex: usize, demand: &Resources) -> bool {
-        self.tree[vertex].is_some_and(|free| free.fits(demand))
-    }
-
-    fn cpu(&self, vertex: usize) -> u32 {
-        self.tree[vertex].map_or(0, |free| free.cpu_hundredths)
-    }
-}
-
-/// A search for the roomiest node.
-struct Search<'a> {
-    demand: &'a Resources,
-    /// CPU and leaf.
-    best: Option<(u32, usize)>,
-    looked_at: usize,
 }
 
 /// CPU, I/O and memory.
@@ -251,13 +334,6 @@ fn sort_alike(nodes: &mut [(Amounts, usize)]) {
     let (first, second) = nodes.split_at_mut(half);
     sort_alike(first);
     sort_alike(second);
-}
-
-fn most(a: Option<Resources>, b: Option<Resources>) -> Option<Resources> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.max(&b)),
-        (free, None) | (None, free) => free,
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 //! rounds. The draft then keeps running tasks where they are.
 
 use super::utility::reduce_utility;
-use crate::model::TaskKind;
+use crate::model::{JobId, TaskKind};
 use crate::policy::Decision;
 use crate::policy::decision::Measure;
 use crate::policy::draft::{Draft, Scope};
@@ -57,35 +57,40 @@ pub(super) fn place_by_utility(
         ReduceStart::AfterMaps => 0.0,
     };
 
+    // Jobs by how urgent they are, for those that are as satisfied.
+    let mut order: Vec<(f64, JobId, usize)> = (view.jobs.iter().enumerate())
+        .map(|(index, job)| (job.deadline_s(), job.job.id, index))
+        .collect();
+    order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let mut candidates: Vec<Candidate> = Vec::with_capacity(order.len());
     let mut with_goal = Vec::new();
     let mut without_goal = Vec::new();
     let mut in_need = 0_usize;
-    for (index, (job, need)) in view.jobs.iter().zip(needs).enumerate() {
-        let mut candidate = Candidate {
-            utility: 0.0,
-            deadline_s: job.deadline_s(),
+    for &(_, _, index) in &order {
+        let (job, need) = (&view.jobs[index], &needs[index]);
+        let candidate = Candidate {
             index,
-            job,
             slots: 0,
             reduce_part: reduce_part(&draft, index, job),
         };
+        let rank = candidates.len() as u32;
+        candidates.push(candidate);
         if need.workload.left == 0 {
             continue;
         }
         if job.job.goal_s.is_some() {
             in_need += usize::from(candidate.lacks(need));
-            candidate.rate(need, &map_part);
-            with_goal.push(candidate);
+            with_goal.push(Turn {
+                utility: candidate.utility(need, &map_part),
+                rank,
+            });
         } else {
-            without_goal.push(candidate);
+            without_goal.push(rank);
         }
     }
-    without_goal.sort_by(|a, b| {
-        a.job
-            .job
-            .submitted_s
-            .total_cmp(&b.job.job.submitted_s)
-            .then(a.job.job.id.cmp(&b.job.job.id))
+    without_goal.sort_by(|&a, &b| {
+        let [a, b] = [a, b].map(|rank| &view.jobs[candidates[rank as usize].index].job);
+        (a.submitted_s.total_cmp(&b.submitted_s)).then(a.id.cmp(&b.id))
     });
     let mut without_goal = VecDeque::from(without_goal);
     let mut with_goal = BinaryHeap::from(with_goal);
@@ -93,7 +98,7 @@ pub(super) fn place_by_utility(
     while !draft.is_full() {
         let goal_first = in_need > 0 || without_goal.is_empty();
         if !goal_first {
-            let candidate = &mut without_goal[0];
+            let candidate = &mut candidates[without_goal[0] as usize];
             let need = &needs[candidate.index];
             if !candidate.add_slot(&mut draft, need) {
                 without_goal.pop_front();
@@ -101,9 +106,10 @@ pub(super) fn place_by_utility(
             continue;
         }
         // Changed where it is, it sinks to its new place: half the work of pop and push.
-        let Some(mut candidate) = with_goal.peek_mut() else {
+        let Some(mut turn) = with_goal.peek_mut() else {
             break;
         };
+        let candidate = &mut candidates[turn.rank as usize];
         let need = &needs[candidate.index];
         let lacked = candidate.lacks(need);
         let goes_on = candidate.add_slot(&mut draft, need);
@@ -111,25 +117,23 @@ pub(super) fn place_by_utility(
             in_need -= 1;
         }
         if goes_on {
-            candidate.rate(need, &map_part);
+            turn.utility = candidate.utility(need, &map_part);
         } else {
-            PeekMut::pop(candidate);
+            PeekMut::pop(turn);
         }
     }
     draft.yielding().carry_out().into()
 }
 
 /// A job that still has tasks without a slot.
-struct Candidate<'a> {
-    utility: f64,
-    deadline_s: f64,
+#[derive(Clone, Copy)]
+struct Candidate {
     index: usize,
-    job: &'a JobView,
     slots: u32,
     reduce_part: f64,
 }
 
-impl Candidate<'_> {
+impl Candidate {
     /// Whether it holds less than it needs to meet its goal.
     fn lacks(&self, need: &Need) -> bool {
         f64::from(self.slots) < need.s_fit.max(need.s_req)
@@ -143,30 +147,35 @@ impl Candidate<'_> {
     }
 
     /// Equations (5) and (13).
-    fn rate(&mut self, need: &Need, map_part: impl Fn(&Need, f64) -> f64) {
-        self.utility = map_part(need, f64::from(self.slots)) + self.reduce_part;
+    fn utility(&self, need: &Need, map_part: impl Fn(&Need, f64) -> f64) -> f64 {
+        map_part(need, f64::from(self.slots)) + self.reduce_part
     }
+}
+
+/// A candidate's place in the queue. Small: the queue is walked once a slot.
+struct Turn {
+    utility: f64,
+    /// Its position among the candidates.
+    rank: u32,
 }
 
 /// A max-heap pops the greatest: the least satisfied, most urgent, oldest job.
-impl Ord for Candidate<'_> {
+impl Ord for Turn {
     fn cmp(&self, other: &Self) -> Ordering {
-        (other.utility.total_cmp(&self.utility))
-            .then(other.deadline_s.total_cmp(&self.deadline_s))
-            .then(other.job.job.id.cmp(&self.job.job.id))
+        (other.utility.total_cmp(&self.utility)).then(other.rank.cmp(&self.rank))
     }
 }
 
-impl PartialOrd for Candidate<'_> {
+impl PartialOrd for Turn {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Candidate<'_> {
+impl PartialEq for Turn {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Candidate<'_> {}
+impl Eq for Turn {}

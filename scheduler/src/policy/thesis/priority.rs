@@ -129,14 +129,26 @@ pub(super) fn draft_by_priority<'a>(
         return draft;
     }
 
-    let waiting = (0..view.jobs.len()).filter(|&job| workloads[job].left > 0);
-    let mut queue: BinaryHeap<Reverse<(Priority, usize)>> = waiting
-        .filter_map(|job| Some(Reverse((priority(job, 0)?, job))))
+    // Jobs by age, for those that are as urgent.
+    let mut order: Vec<(f64, JobId, usize)> = (view.jobs.iter().enumerate())
+        .filter(|(job, _)| workloads[*job].left > 0)
+        .map(|(job, view)| (view.job.submitted_s, view.job.id, job))
+        .collect();
+    order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let turn = |rank: u32, priority: Priority| Turn {
+        class: priority.class,
+        rank,
+        urgency: priority.urgency,
+    };
+    let mut queue: BinaryHeap<Reverse<Turn>> = (0..)
+        .zip(&order)
+        .filter_map(|(rank, &(_, _, job))| Some(Reverse(turn(rank, priority(job, 0)?))))
         .collect();
     while !draft.is_full()
         && let Some(mut first) = queue.peek_mut()
     {
-        let Reverse((_, job)) = *first;
+        let rank = first.0.rank;
+        let job = order[rank as usize].2;
         let workload = &workloads[job];
         let next = draft.add(job, workload.kind).then(|| {
             let slots = draft.slots(job, workload.kind);
@@ -144,7 +156,7 @@ pub(super) fn draft_by_priority<'a>(
         });
         // Changed where it is, it sinks to its new place: half the work of pop and push.
         match next.flatten() {
-            Some(next) => *first = Reverse((next, job)),
+            Some(next) => *first = Reverse(turn(rank, next)),
             None => {
                 PeekMut::pop(first);
             }
@@ -152,3 +164,33 @@ pub(super) fn draft_by_priority<'a>(
     }
     draft
 }
+
+/// A [`Priority`] in less space: the queue is walked once a slot.
+struct Turn {
+    class: Class,
+    /// Its job's position by age.
+    rank: u32,
+    urgency: f64,
+}
+
+impl Ord for Turn {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.class.cmp(&other.class))
+            .then(other.urgency.total_cmp(&self.urgency))
+            .then(self.rank.cmp(&other.rank))
+    }
+}
+
+impl PartialOrd for Turn {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Turn {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Turn {}
