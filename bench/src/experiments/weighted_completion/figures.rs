@@ -36,13 +36,15 @@ impl Case {
     }
 }
 
-/// Runs the figures with these numbers, all if there are none.
-pub fn run(only: &[u32], seeds: Option<u64>, threads: usize) -> Result<Part> {
+/// The figures with these numbers, all if there are none.
+pub fn wanted(only: &[u32]) -> impl Iterator<Item = &'static Figure> {
     let wanted = |figure: &&Figure| only.is_empty() || only.contains(&figure.number);
-    let figures: Vec<&'static Figure> = FIGURES.iter().filter(wanted).collect();
-    let cases: Vec<Case> = (figures.iter())
-        .flat_map(|figure| Case::of(figure, seeds.unwrap_or(figure.seeds)))
-        .collect();
+    FIGURES.iter().filter(wanted)
+}
+
+/// Runs one, with seeds 1 to `seeds`.
+pub fn run(figure: &'static Figure, seeds: Option<u64>, threads: usize) -> Result<Part> {
+    let cases: Vec<Case> = Case::of(figure, seeds.unwrap_or(figure.seeds)).collect();
     let bar = bar(cases.len());
     let numbers = in_parallel(&cases, threads, |case| {
         let numbers = case.run()?;
@@ -50,28 +52,19 @@ pub fn run(only: &[u32], seeds: Option<u64>, threads: usize) -> Result<Part> {
         Ok::<_, LpError>(numbers)
     })?;
     bar.finish_and_clear();
-    let mut all = cases.iter().zip(numbers).peekable();
+    let cases: Vec<Numbers> = numbers.into_iter().flatten().collect();
     let mut part = Part::new("figures");
-    for figure in figures {
-        let mut cases = Vec::new();
-        while let Some((_, numbers)) = all.next_if(|(case, _)| std::ptr::eq(case.figure, figure)) {
-            cases.extend(numbers);
-        }
-        part.tables.push(table(figure, &cases));
-        if figure.xs.len() > 2 {
-            let name = format!("ling-{}", figure.number);
-            part.pictures.push((name, picture(figure, &cases)));
-        }
-        part.measured.push(Series {
-            title: figure.title.into(),
-            names: figure
-                .names
-                .iter()
-                .map(|name| (*name).to_string())
-                .collect(),
-            cases,
-        });
+    part.tables.push(table(figure, &cases));
+    if figure.xs.len() > 2 {
+        let name = format!("ling-{}", figure.number);
+        part.pictures.push((name, picture(figure, &cases)));
     }
+    let names = figure.names.iter().map(|name| (*name).to_string());
+    part.measured.push(Series {
+        title: figure.title.into(),
+        names: names.collect(),
+        cases,
+    });
     Ok(part)
 }
 

@@ -30,7 +30,7 @@ type Part = part::Part<Series>;
 #[command(after_help = EXAMPLES)]
 pub struct WeightedCompletionArgs {
     /// What to run
-    #[arg(value_enum, default_values_t = [Which::Ratios, Which::Search, Which::Figures])]
+    #[arg(value_enum, default_values_t = [Which::Ratios, Which::Search])]
     pub parts: Vec<Which>,
 
     /// Of figures: only these, by their numbers in the paper, with commas between them
@@ -57,15 +57,15 @@ pub enum Which {
     Ratios,
     /// lp-search beside the rules, 100 jobs, everything random, seeds 1 to 10
     Search,
-    /// The paper's figures 1, 5 to 12 and 14 to 17
+    /// The paper's figures 1, 5 to 12 and 14 to 17, one after the other
     Figures,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  ebb-bench experiments weighted-completion                      all of it
-  ebb-bench experiments weighted-completion ratios search
-  ebb-bench experiments weighted-completion figures --figure 7,15 --seeds 1 --report out";
+  ebb-bench experiments weighted-completion
+  ebb-bench experiments weighted-completion figures --figure 7,15 --seeds 1
+  ebb-bench experiments weighted-completion figures --report out     all of the book's: ten seeds";
 
 fn figure_number(text: &str) -> Result<u32, String> {
     let known = FIGURES.map(|figure| figure.number);
@@ -92,14 +92,20 @@ fn bar(runs: usize) -> ProgressBar {
 pub fn run(args: &WeightedCompletionArgs) -> Result<()> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut parts: Vec<Part> = Vec::new();
-    for which in &args.parts {
-        let part = match which {
-            Which::Ratios => ratios::run(threads)?,
-            Which::Search => search::run(threads)?,
-            Which::Figures => figures::run(&args.figure, args.seeds, threads)?,
-        };
+    let mut add = |part: Part| {
         part.print();
         parts.push(part);
+    };
+    for which in &args.parts {
+        match which {
+            Which::Ratios => add(ratios::run(threads)?),
+            Which::Search => add(search::run(threads)?),
+            Which::Figures => {
+                for figure in figures::wanted(&args.figure) {
+                    add(figures::run(figure, args.seeds, threads)?);
+                }
+            }
+        }
     }
     part::write(&parts, args.report.as_deref(), args.json.as_deref())
 }
