@@ -19,7 +19,7 @@
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
-    test,
+    any(test, feature = "fuzzing"),
     allow(
         clippy::disallowed_methods,
         reason = "tests look at clocks and files themselves"
@@ -49,7 +49,8 @@ pub mod serve;
 pub mod snapshots;
 pub mod system;
 pub mod targets;
-#[cfg(test)]
+#[cfg(any(test, feature = "fuzzing"))]
+#[cfg_attr(not(test), allow(dead_code, reason = "tests need more of it"))]
 mod testing;
 pub mod write;
 

@@ -76,5 +76,7 @@ pub fn invalid() -> ErrorResponse {
     ErrorResponse::protocol("Invalid value for the paging state")
 }
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 #[cfg(test)]
 mod tests;
