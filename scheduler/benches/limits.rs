@@ -164,7 +164,8 @@ fn main() {
             .as_ref()
             .is_none_or(|filter| what.contains(filter.as_str()))
     };
-    let views: [(&str, fn() -> ClusterView); 6] = [
+    type View = fn() -> ClusterView;
+    let views: [(&str, View); 6] = [
         ("empty cluster", || large_view(0, 0)),
         ("half busy", || large_view(5_000, 0)),
         ("busy", || large_view(10_000, 0)),
