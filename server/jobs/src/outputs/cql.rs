@@ -170,9 +170,16 @@ fn has_statics_written_at(header: &[u8], written_us: i64) -> Result<bool, TaskEr
     for column in columns.into_iter().flatten() {
         let is_written = match column.map_err(TaskError::failed)?.1 {
             Column::Cell(cell) => cell.timestamp == written_us,
+            // A merge may have dropped the deletion, and an empty value has no elements.
             Column::Collection(all) => {
                 let older = all.deletion();
-                older.is_some_and(|deletion| deletion.timestamp == written_us - 1)
+                let mut is_written =
+                    older.is_some_and(|deletion| deletion.timestamp == written_us - 1);
+                for element in all.elements() {
+                    let element = element.map_err(TaskError::failed)?;
+                    is_written |= element.cell.timestamp == written_us;
+                }
+                is_written
             }
         };
         if is_written {

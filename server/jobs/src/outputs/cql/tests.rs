@@ -407,3 +407,26 @@ fn a_table_that_is_made_has_the_collections_of_the_rows() {
     );
     assert_eq!(read(&fixture, "made"), ["{1} | ['a'],{street: 'x'}"]);
 }
+
+/// Of a collection that a merge has taken the deletion from, its elements still say when it
+/// was written.
+#[test]
+fn elements_of_a_static_column_tell_when_it_was_written() {
+    use ebb_catalog::row::{Cell, Element, HeaderBuilder, Lifetime};
+    let mut header = Vec::new();
+    let mut row = HeaderBuilder::new(&mut header).static_row(70);
+    row.begin_collection(1, None);
+    row.element(Element {
+        path: b"a",
+        original: None,
+        cell: Cell {
+            timestamp: 70,
+            lifetime: Lifetime::Permanent,
+            value: b"",
+        },
+    });
+    row.end_collection();
+    row.finish().unwrap();
+    assert!(has_statics_written_at(&header, 70).unwrap());
+    assert!(!has_statics_written_at(&header, 71).unwrap());
+}
