@@ -20,7 +20,7 @@ use super::connection::LaneResult;
 use super::lanes::Waiting;
 use super::pace::WritePace;
 use super::work::Work;
-use crate::call::Service;
+use crate::call::{Lane, Service};
 
 /// Writes that one sync serves at most: the first of them waits for all.
 const GROUP_WRITES_MAX: usize = 1024;
@@ -83,7 +83,7 @@ fn commit_group<S: Service>(group: Vec<Sent<S>>) {
     };
     for (work, results, ran) in executed {
         let stream = work.stream();
-        let result = ran.map(|ran| {
+        let ran = ran.map(|ran| {
             let ran = ran.and_then(|ran| synced.clone().map(|()| ran));
             Waiting {
                 value: work.end(ran),
@@ -91,6 +91,7 @@ fn commit_group<S: Service>(group: Vec<Sent<S>>) {
             }
         });
         // Nobody hears it where the connection has ended.
-        drop(results.send((stream, result)));
+        let lane = Lane::Write;
+        drop(results.send(LaneResult { stream, lane, ran }));
     }
 }

@@ -10,21 +10,16 @@ use bytes::BytesMut;
 use ebb_cql::protocol::{Direction, ErrorKind, Event, FrameDecoder, Response};
 use tokio::net::TcpStream;
 use tokio::sync::{broadcast, mpsc, watch};
-use tokio::time::timeout;
 
 use super::lanes::Waiting;
 use super::listener::Shared;
+use super::outbox::Outbox;
 use super::session::{Handled, Session, error};
 use super::work::{Ran, Work};
 use crate::call::{Lane, Service};
 
 /// Frames that are served before others get their turn on this thread.
 const BURST_FRAMES: usize = 64;
-/// With so much to send, sending comes first.
-const OUT_BYTES_FULL: usize = 256 << 10;
-/// What is sent at once. Others get their turn on this thread before the rest: a large page
-/// takes the kernel some hundred microseconds.
-const PIECE_BYTES: usize = 64 << 10;
 /// What is read at once.
 const READ_BYTES: usize = 64 << 10;
 
@@ -34,22 +29,26 @@ thread_local! {
     static READ_BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
 }
 
-/// The stream of a request that ran elsewhere, and what it left; nothing if it panicked.
-pub(super) type LaneResult = (i16, Option<Waiting<Ran>>);
+/// What came of a request that ran elsewhere.
+pub(super) struct LaneResult {
+    /// Of the request.
+    pub stream: i16,
+    /// Where it ran.
+    pub lane: Lane,
+    /// Nothing if it panicked.
+    pub ran: Option<Waiting<Ran>>,
+}
 
 /// A connection, from its accept to its end.
 pub(super) struct Connection<S: Service> {
-    stream: TcpStream,
+    stream: Arc<TcpStream>,
     shared: Arc<Shared<S>>,
     session: Session<S>,
     decoder: FrameDecoder,
     /// Received and not yet decoded.
     received: BytesMut,
     received_at: Instant,
-    /// To be sent.
-    out: BytesMut,
-    /// Results in `out`: what they take is returned when it is sent.
-    unsent: Vec<Waiting<()>>,
+    out: Outbox,
     /// Requests in `out` whose latency counts, of those received last.
     points: u32,
     /// The same of writes that ran elsewhere: when each was received.
@@ -85,14 +84,14 @@ impl From<io::Error> for Ended {
 
 impl<S: Service> Connection<S> {
     pub(super) fn new(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared<S>>) -> Self {
+        let stream = Arc::new(stream);
         Self {
+            out: Outbox::new(stream.clone()),
             stream,
             session: Session::new(peer, shared.clone()),
             decoder: FrameDecoder::new(Direction::Request, shared.options.body_bytes_max),
             received: BytesMut::new(),
             received_at: Instant::now(),
-            out: BytesMut::new(),
-            unsent: Vec::new(),
             points: 0,
             writes_received_at: Vec::new(),
             results: None,
@@ -141,9 +140,7 @@ impl<S: Service> Connection<S> {
     /// Serves some of the frames that are there. True when the connection cannot go on.
     fn serve_received(&mut self) -> bool {
         for _ in 0..BURST_FRAMES {
-            if self.running >= self.shared.options.lane_requests_max
-                || self.out.len() >= OUT_BYTES_FULL
-            {
+            if self.running >= self.shared.options.lane_requests_max || self.out.is_full() {
                 break;
             }
             // Both may have changed with the frame before.
@@ -151,7 +148,8 @@ impl<S: Service> Connection<S> {
             match self.decoder.decode(&mut self.received) {
                 Ok(None) => break,
                 Ok(Some(frame)) => {
-                    let handled = (self.session).handle(frame, self.received_at, &mut self.out);
+                    let out = self.out.urgent();
+                    let handled = self.session.handle(frame, self.received_at, out);
                     match handled {
                         Handled::Answered { is_point } => self.points += u32::from(is_point),
                         Handled::Elsewhere(lane, work) => self.start(lane, work),
@@ -160,7 +158,7 @@ impl<S: Service> Connection<S> {
                 Err(problem) => {
                     let response = error(ErrorKind::Protocol, problem.to_string());
                     let response = Response::Error(response);
-                    (self.session).answer(problem.stream(), &response, &mut self.out);
+                    (self.session).answer(problem.stream(), &response, self.out.urgent());
                     if problem.is_fatal() {
                         return true;
                     }
@@ -196,38 +194,35 @@ impl<S: Service> Connection<S> {
         }
         tokio::spawn(async move {
             let stream = work.stream();
-            let result = shared.lanes.run(lane, move || work.run()).await;
+            let ran = shared.lanes.run(lane, move || work.run()).await;
             // Nobody hears it where the connection has ended.
-            drop(results.send((stream, result)));
+            drop(results.send(LaneResult { stream, lane, ran }));
         });
     }
 
     /// Appends a result, and others that came with it.
     fn take_results(&mut self, first: LaneResult) {
         let mut next = Some(first);
-        while let Some((stream, result)) = next {
+        while let Some(LaneResult { stream, lane, ran }) = next {
             self.running -= 1;
-            match result {
+            match ran {
                 Some(Waiting { value, _memory }) => {
-                    match self.out.is_empty() {
-                        true => self.out = value.frame,
-                        false => self.out.extend_from_slice(&value.frame),
-                    }
                     if let Some(keyspace) = value.keyspace {
                         self.session.use_keyspace(keyspace);
                     }
                     self.writes_received_at.extend(value.point_received_at);
-                    self.unsent.push(Waiting { value: (), _memory });
+                    let value = value.frame;
+                    self.out.push(lane, Waiting { value, _memory });
                 }
                 None => {
                     let message = "the request failed by a bug of the server; see its log";
                     let response = Response::Error(error(ErrorKind::Server, message));
-                    self.session.answer(stream, &response, &mut self.out);
+                    (self.session).answer(stream, &response, self.out.urgent());
                 }
             }
-            next = match self.out.len() < OUT_BYTES_FULL {
-                true => (self.results.as_mut()).and_then(|it| it.receiver.try_recv().ok()),
-                false => None,
+            next = match self.out.is_full() {
+                true => None,
+                false => (self.results.as_mut()).and_then(|it| it.receiver.try_recv().ok()),
             };
         }
     }
@@ -235,7 +230,7 @@ impl<S: Service> Connection<S> {
     fn tell(&mut self, event: Event) {
         if self.session.events.contains(&event) {
             let stream = ebb_cql::protocol::EVENT_STREAM;
-            (self.session).answer(stream, &Response::Event(event), &mut self.out);
+            (self.session).answer(stream, &Response::Event(event), self.out.urgent());
         }
     }
 
@@ -258,31 +253,8 @@ impl<S: Service> Connection<S> {
 
     /// Sends what there is to send.
     async fn flush(&mut self) -> Result<(), Ended> {
-        if self.out.is_empty() {
-            return Ok(());
-        }
-        let mut sent = 0;
-        while sent < self.out.len() {
-            // Mostly there is room in the socket, and no timer is needed.
-            let end = self.out.len().min(sent + PIECE_BYTES);
-            match self.stream.try_write(&self.out[sent..end]) {
-                Ok(0) => return Err(Ended),
-                Ok(bytes) => {
-                    sent += bytes;
-                    if sent < self.out.len() {
-                        tokio::task::yield_now().await;
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let patience = self.shared.options.write_timeout;
-                    let writable = timeout(patience, self.stream.writable()).await;
-                    writable.map_err(|_| Ended)??;
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-        self.out = BytesMut::new();
-        self.unsent.clear();
+        let patience = self.shared.options.write_timeout;
+        self.out.flush(&self.shared.lanes, patience).await?;
         if self.points > 0 {
             let took = self.received_at.elapsed();
             for _ in 0..std::mem::take(&mut self.points) {

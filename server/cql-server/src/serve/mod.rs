@@ -12,7 +12,8 @@
 //!
 //! What always holds:
 //!
-//! - A scan never holds up a point read: it runs on other threads.
+//! - A scan never holds up a point read: it runs on other threads, and so does the sending of
+//!   what it found.
 //! - Results that wait for their reader are bounded, for a connection and for all. Who
 //!   does not read is not read from either, and is cut off after a while.
 //! - A write never holds up a point read: once writes are slow, or each waits for an
@@ -24,6 +25,7 @@
 //! | `options` | the limits |
 //! | `listener` | who may come in, and who leaves when the server stops |
 //! | `connection` | one client: its frames in, its responses out |
+//! | `outbox` | what it has to send, and which thread sends it |
 //! | `session` | one client: what its requests mean |
 //! | `work` | a request that runs on another thread |
 //! | `lanes` | where scans and schema changes run |
@@ -36,6 +38,7 @@ mod connection;
 mod lanes;
 mod listener;
 mod options;
+mod outbox;
 mod pace;
 mod session;
 mod statements;
