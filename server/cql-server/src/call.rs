@@ -10,6 +10,8 @@ use ebb_cql::protocol::{
     Values, WriteType,
 };
 
+use super::write::write_type_of;
+
 /// Where a statement may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Lane {
@@ -64,6 +66,19 @@ pub trait Service: Send + Sync + 'static {
         out: &mut BytesMut,
     ) -> Result<Outcome, ErrorResponse>;
 
+    /// Numbers of what statements that write take turns at: those of one number are best
+    /// executed one after the other. Whoever executes some of them at once is told of
+    /// conflicts ([`Outcome::is_in_conflict`]).
+    ///
+    /// # Errors
+    /// What the client is told; then executing them would fail, too.
+    fn turns(
+        &self,
+        _statements: &[(Arc<Self::Statement>, Values<'_>)],
+    ) -> Result<Vec<u64>, ErrorResponse> {
+        Ok(Vec::new())
+    }
+
     /// Whether a write is acknowledged only after [`sync`](Self::sync). `execute` and
     /// `batch` never wait for the disk themselves: one sync serves many writes.
     fn commits_wait_for_sync(&self) -> bool {
@@ -88,6 +103,11 @@ pub trait Statement: Send + Sync + 'static {
     /// Where it may run.
     fn lane(&self) -> Lane;
 
+    /// Of one that writes, what it is for those whom it keeps waiting.
+    fn write_type(&self) -> WriteType {
+        WriteType::Simple
+    }
+
     /// Its meaning depends on the keyspace in use: a name in it has none.
     fn needs_keyspace(&self) -> bool;
 
@@ -100,6 +120,29 @@ pub trait Statement: Send + Sync + 'static {
 
     /// About how much memory it takes with its text, in bytes.
     fn size_bytes(&self) -> usize;
+}
+
+/// Whether writes of this type read what they write to, so that those to one row wait for
+/// each other.
+pub fn takes_turns(write_type: WriteType) -> bool {
+    matches!(write_type, WriteType::Cas | WriteType::Counter)
+}
+
+/// What a batch of statements is for those whom it keeps waiting.
+pub fn batch_write_type<S: Statement>(
+    kind: BatchKind,
+    statements: &[(Arc<S>, Values<'_>)],
+) -> WriteType {
+    let types = || {
+        statements
+            .iter()
+            .map(|(statement, _)| statement.write_type())
+    };
+    match kind {
+        _ if types().any(|one| one == WriteType::Cas) => WriteType::Cas,
+        _ if types().any(|one| one == WriteType::Counter) => WriteType::Counter,
+        kind => write_type_of(kind),
+    }
 }
 
 /// What a statement is executed with.
@@ -122,6 +165,9 @@ pub struct Outcome {
     pub keyspace: Option<String>,
     /// For all connections that asked for such events, in this order.
     pub changes: Vec<SchemaChange>,
+    /// Others wrote the same meanwhile, time and again. Nothing was executed, and there is no
+    /// body: the request may be executed again.
+    pub is_in_conflict: bool,
 }
 
 /// Why a request is given up, asked every so many rows.
@@ -168,12 +214,26 @@ impl Interrupt {
         consistency: Consistency,
         write_type: WriteType,
     ) -> Result<(), ErrorResponse> {
-        self.check(now, || ErrorKind::WriteTimeout {
+        let checked = self.check(now, || ErrorKind::WriteTimeout {
             consistency,
             received: 0,
             block_for: 1,
             write_type,
+        });
+        checked.map_err(|error| match write_type {
+            WriteType::Cas => ErrorResponse {
+                message: "CAS operation timed out: received 0 of 1 required responses after 0 \
+                          contention retries"
+                    .into(),
+                ..error
+            },
+            _ => error,
         })
+    }
+
+    /// When the request is given up.
+    pub fn deadline(&self) -> Instant {
+        self.deadline
     }
 
     fn check(&self, now: Instant, kind: impl FnOnce() -> ErrorKind) -> Result<(), ErrorResponse> {

@@ -20,8 +20,8 @@ use arc_swap::ArcSwap;
 use bytes::BytesMut;
 use ebb_catalog::schema::{ColumnKind, TableSchema};
 use ebb_cql::protocol::{
-    BatchKind, Columns, ErrorResponse, Response, SchemaChange, SchemaChangeKind, SchemaTarget,
-    Values,
+    BatchKind, Columns, Consistency, ErrorResponse, Response, SchemaChange, SchemaChangeKind,
+    SchemaTarget, Values, WriteType,
 };
 use ebb_cql::syntax;
 use ebb_cql::syntax::ast::{self, Parsed, Statement};
@@ -31,7 +31,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::activity::Activity;
 use super::analyse::markers::{Bound, Markers};
 use super::analyse::select::SelectPlan;
-use super::call::{Call, Lane, Outcome, Service};
+use super::call::{Call, Lane, Outcome, Service, batch_write_type, takes_turns};
 use super::context::{SchemaContext, in_keyspace};
 use super::describe;
 use super::error::{Result, invalid, of_parse};
@@ -41,7 +41,7 @@ use super::schema_statements::{self, is_schema_statement};
 use super::snapshots::{self, is_snapshot_statement};
 use super::system::{Facts, JobList, LocalNode, SystemTables};
 use super::targets::{self, Target};
-use super::write::{NOT_A_WRITE, WriteStatement, execute_batch};
+use super::write::{NOT_A_WRITE, WriteStatement, Written, check_consistency, execute_batch};
 
 /// Executes statements over one catalog.
 #[derive(Debug)]
@@ -242,6 +242,7 @@ impl Service for Executor {
             partition_key: Vec::new(),
             columns: None,
             lane: Lane::Schema,
+            write_type: WriteType::Simple,
             needs_keyspace: false,
             meaning: ArcSwap::from_pointee(Meaning::Late),
             parsed,
@@ -275,6 +276,7 @@ impl Service for Executor {
                 if let Some(write) = write {
                     prepared.needs_keyspace = write.needs_keyspace();
                     prepared.lane = Lane::Write;
+                    prepared.write_type = write.write_type();
                     prepared.markers = write.markers().clone();
                     prepared.partition_key = write.partition_key().to_vec();
                     prepared.meaning = ArcSwap::from_pointee(Meaning::Write(Box::new(write)));
@@ -306,13 +308,15 @@ impl Service for Executor {
                 Ok(Outcome::default())
             }
             Statement::Write(_) | Statement::Batch(_) => {
+                let (level, serial) = levels(call);
+                check_consistency(statement.write_type, level, serial)?;
                 let meaning = self.write_meaning(&self.catalog.state(), statement)?;
-                let warnings = meaning.as_write()?.execute(
+                let written = meaning.as_write()?.execute(
                     &self.catalog,
                     call.parameters.values,
                     call.parameters.timestamp_us,
                 )?;
-                Ok(written(warnings, out))
+                Ok(answer(written, out))
             }
             other if is_schema_statement(other) => {
                 schema_statements::execute(&self.schema_context(keyspace), other, out)
@@ -331,6 +335,8 @@ impl Service for Executor {
         call: &Call<'_>,
         out: &mut BytesMut,
     ) -> Result<Outcome> {
+        let (level, serial) = levels(call);
+        check_consistency(batch_write_type(kind, statements), level, serial)?;
         let state = self.catalog.state();
         let mut meanings = Vec::with_capacity(statements.len());
         for (prepared, _) in statements {
@@ -341,8 +347,20 @@ impl Service for Executor {
             with_values.map(|(meaning, (_, values))| Ok((meaning.as_write()?, *values)));
         let with_values = with_values.collect::<Result<Vec<_>>>()?;
         let timestamp_us = call.parameters.timestamp_us;
-        let warnings = execute_batch(&self.catalog, kind, &with_values, timestamp_us)?;
-        Ok(written(warnings, out))
+        let written = execute_batch(&self.catalog, kind, &with_values, timestamp_us)?;
+        Ok(answer(written, out))
+    }
+
+    fn turns(&self, statements: &[(Arc<Prepared>, Values<'_>)]) -> Result<Vec<u64>> {
+        let state = self.catalog.state();
+        let mut turns = Vec::new();
+        for (prepared, values) in statements {
+            if takes_turns(prepared.write_type) {
+                let meaning = self.write_meaning(&state, prepared)?;
+                turns.extend(meaning.as_write()?.turns(&self.catalog, *values)?);
+            }
+        }
+        Ok(turns)
     }
 
     fn on_change(&self, tell: Box<dyn Fn(SchemaChange) + Send + Sync>) {
@@ -375,13 +393,24 @@ impl Service for Executor {
     }
 }
 
+/// The consistency levels of a request.
+fn levels(call: &Call<'_>) -> (Consistency, Option<Consistency>) {
+    let parameters = &call.parameters;
+    (parameters.consistency, parameters.serial_consistency)
+}
+
 /// Answers a write.
-fn written(warnings: Vec<String>, out: &mut BytesMut) -> Outcome {
-    Response::Void.encode_body(out);
-    Outcome {
-        warnings,
-        ..Outcome::default()
+fn answer(written: Written, out: &mut BytesMut) -> Outcome {
+    let mut outcome = Outcome::default();
+    match written {
+        Written::Done(warnings) => {
+            Response::Void.encode_body(out);
+            outcome.warnings = warnings;
+        }
+        Written::Answered(rows) => rows.write(false, out),
+        Written::InConflict => outcome.is_in_conflict = true,
     }
+    outcome
 }
 
 /// The columns of what a statement reads.

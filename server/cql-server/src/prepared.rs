@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use ebb_catalog::schema::TableSchema;
-use ebb_cql::protocol::Columns;
+use ebb_cql::protocol::{Columns, WriteType};
 use ebb_cql::syntax::ast::{self, Parsed};
 
 use super::call::{Lane, Statement};
@@ -27,6 +27,8 @@ pub struct Prepared {
     pub(super) partition_key: Vec<u16>,
     pub(super) columns: Option<Columns>,
     pub(super) lane: Lane,
+    /// Of what writes.
+    pub(super) write_type: WriteType,
     pub(super) needs_keyspace: bool,
     /// What it means now.
     pub(super) meaning: ArcSwap<Meaning>,
@@ -77,6 +79,10 @@ impl Prepared {
 impl Statement for Prepared {
     fn lane(&self) -> Lane {
         self.lane
+    }
+
+    fn write_type(&self) -> WriteType {
+        self.write_type
     }
 
     fn needs_keyspace(&self) -> bool {

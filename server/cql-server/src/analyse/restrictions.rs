@@ -24,7 +24,7 @@ pub use self::clustering::{ClusteringRestrictions, Rows};
 pub use self::partition::{PartitionRestrictions, Partitions, in_tuples, tuple_values};
 pub use self::predicate::{Predicate, Test};
 use self::relations::Parsed;
-pub use self::written::{Statement, Writing, Written};
+pub use self::written::{Conditional, Statement, Writing, Written};
 use super::markers::Markers;
 use crate::error::{Result, invalid};
 

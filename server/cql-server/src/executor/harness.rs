@@ -11,15 +11,15 @@ use ebb_catalog::schema::ColumnKind;
 use ebb_catalog::types::CqlType;
 use ebb_cql::protocol::Compression;
 use ebb_cql::protocol::{
-    Answer, ErrorResponse, Frame, Head, Opcode, OpenFrame, QueryParameters, Response, Value,
-    ValuesBuf,
+    Answer, BatchKind, ErrorResponse, Frame, Head, Opcode, OpenFrame, QueryParameters, Response,
+    Value, Values, ValuesBuf,
 };
 use ebb_storage::ManualClock;
 use ebb_storage::simulation::MemDisk;
 use ebb_tables::Catalog;
 
 use super::Executor;
-use crate::call::{Call, Interrupt, Service};
+use crate::call::{Call, Interrupt, Outcome, Service};
 use crate::prepared::Prepared;
 use crate::read::Limits;
 use crate::testing::{BEGIN_MS, local_node, open};
@@ -83,6 +83,33 @@ impl Server {
         prepared: &Prepared,
         parameters: QueryParameters<'_>,
     ) -> Result<Response, ErrorResponse> {
+        let (response, outcome) = self.answer(parameters, |call, out| {
+            self.executor.execute(prepared, call, out)
+        })?;
+        if let Some(keyspace) = outcome.keyspace {
+            self.keyspace = Some(keyspace);
+        }
+        Ok(response)
+    }
+
+    /// Executes a batch of the protocol.
+    pub(crate) fn batch(
+        &self,
+        kind: BatchKind,
+        statements: &[(Arc<Prepared>, Values<'_>)],
+    ) -> Result<Response, ErrorResponse> {
+        let answer = self.answer(QueryParameters::default(), |call, out| {
+            self.executor.batch(kind, statements, call, out)
+        });
+        answer.map(|(response, _)| response)
+    }
+
+    /// What a client gets.
+    fn answer(
+        &self,
+        parameters: QueryParameters<'_>,
+        execute: impl FnOnce(&Call<'_>, &mut BytesMut) -> Result<Outcome, ErrorResponse>,
+    ) -> Result<(Response, Outcome), ErrorResponse> {
         let interrupt = Interrupt::new(
             Instant::now(),
             Duration::from_secs(600),
@@ -95,18 +122,15 @@ impl Server {
         };
         let mut out = BytesMut::new();
         let frame = OpenFrame::response(&mut out, 1, Opcode::Result, &Head::default());
-        let outcome = self.executor.execute(prepared, &call, &mut out)?;
+        let outcome = execute(&call, &mut out)?;
         frame.finish(&mut out, Compression::None);
-        if let Some(keyspace) = outcome.keyspace {
-            self.keyspace = Some(keyspace);
-        }
         let frame = Frame {
             flags: out[1],
             stream: 1,
             opcode: out[4],
             body: out.freeze().slice(9..),
         };
-        Ok(Answer::decode(&frame).unwrap().response)
+        Ok((Answer::decode(&frame).unwrap().response, outcome))
     }
 
     /// Runs a statement that succeeds.

@@ -181,10 +181,15 @@ impl<'p> Partition<'p> {
         if self.header.static_row().is_none() {
             return Ok(false);
         }
-        let view = self.header.static_view(self.now_s);
-        view.without(self.schema.dropped_cells())
+        (self.static_view())
             .is_live(self.fetch.known_statics.as_deref())
             .map_err(of_row)
+    }
+
+    /// Its static row.
+    pub fn static_view(&self) -> RowView<'_> {
+        let view = self.header.static_view(self.now_s);
+        view.without(self.schema.dropped_cells())
     }
 
     /// What is seen of it without a row.
@@ -247,6 +252,13 @@ impl<'p> Partition<'p> {
 pub struct Row<'r> {
     view: RowView<'r>,
     keys: Vec<Vec<u8>>,
+}
+
+impl<'r> Row<'r> {
+    /// What its columns are.
+    pub fn view(&self) -> RowView<'r> {
+        self.view
+    }
 }
 
 fn plain(value: &[u8]) -> LiveColumn<'_> {

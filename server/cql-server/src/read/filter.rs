@@ -144,7 +144,10 @@ fn entry<'v>(evaluated: Evaluated<'v>, what: &str, column: &str) -> Result<Cow<'
 }
 
 /// Whether a list or set has an element, or a map a value.
-fn contains(ty: &CqlType, collection: &[u8], wanted: &[u8]) -> Result<bool> {
+///
+/// # Errors
+/// Where the collection is damaged.
+pub fn contains(ty: &CqlType, collection: &[u8], wanted: &[u8]) -> Result<bool> {
     let CqlType::Map { value, .. } = ty else {
         return Ok(element(ty, collection, wanted)?.is_some());
     };

@@ -22,5 +22,8 @@ mod tests;
 mod value;
 mod walk;
 
+pub(crate) use self::fetch::{Fetch, Partition, Row as FoundRow, Seen};
+pub(crate) use self::filter::contains;
 pub use self::select::{Limits, Select};
 pub use self::source::Source;
+pub(crate) use self::value::{element, serialize};

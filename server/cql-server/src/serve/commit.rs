@@ -76,12 +76,17 @@ fn commit_group<S: Service>(group: Vec<Sent<S>>) {
         .collect();
     let writes = executed
         .iter()
-        .any(|(_, _, ran)| matches!(ran, Some(Ok(_))));
+        .any(|(_, _, ran)| matches!(ran, Some(Ok((_, outcome))) if !outcome.is_in_conflict));
     let synced: Result<(), ErrorResponse> = match writes && shared.service.commits_wait_for_sync() {
         true => shared.service.sync(),
         false => Ok(()),
     };
     for (work, results, ran) in executed {
+        if matches!(&ran, Some(Ok((_, outcome))) if outcome.is_in_conflict) {
+            // Behind what came meanwhile, until its time is over.
+            shared.commits.send(work, results);
+            continue;
+        }
         let stream = work.stream();
         let ran = ran.map(|ran| {
             let ran = ran.and_then(|ran| synced.clone().map(|()| ran));

@@ -15,7 +15,7 @@ use super::lanes::Waiting;
 use super::listener::Shared;
 use super::outbox::Outbox;
 use super::session::{Handled, Session, error};
-use super::work::{Ran, Work};
+use super::work::{Ran, Work, run_in_turn};
 use crate::call::{Lane, Service};
 
 /// Frames that are served before others get their turn on this thread.
@@ -190,7 +190,11 @@ impl<S: Service> Connection<S> {
         let results = self.results.get_or_insert_default().sender.clone();
         let shared = self.shared.clone();
         if lane == Lane::Write {
-            return shared.commits.send(*work, results);
+            match work.turns.is_some() {
+                true => drop(tokio::spawn(run_in_turn(work, results))),
+                false => shared.commits.send(*work, results),
+            }
+            return;
         }
         tokio::spawn(async move {
             let stream = work.stream();

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ebb_colocate::Latencies;
 use ebb_cql::protocol::Event;
@@ -18,6 +18,7 @@ use super::lanes::Lanes;
 use super::options::ServeOptions;
 use super::pace::WritePace;
 use super::statements::Statements;
+use super::turns::Turns;
 use crate::call::Service;
 
 /// Events that a connection may be behind before it misses some.
@@ -32,6 +33,7 @@ pub(super) struct Shared<S: Service> {
     pub statements: Statements<S::Statement>,
     pub lanes: Lanes,
     pub commits: CommitLane<S>,
+    pub turns: Turns,
     pub events: broadcast::Sender<Event>,
     pub stop: watch::Sender<bool>,
     latencies: Option<Latencies>,
@@ -46,6 +48,11 @@ impl<S: Service> Shared<S> {
 
     pub(super) fn request_timeout(&self) -> Duration {
         self.options.request_timeout
+    }
+
+    /// Whether a write would keep its thread for longer than others may wait.
+    pub(super) fn writes_wait(&self, now: Instant) -> bool {
+        self.service.commits_wait_for_sync() || self.commits.pace.is_slow(now)
     }
 
     /// Counts a point request that took so long.
@@ -99,6 +106,7 @@ impl CqlServer {
         let shared = Arc::new(Shared {
             service,
             commits,
+            turns: Turns::new(),
             statements: Statements::new(options.statement_bytes_max),
             lanes: Lanes::new(&options)?,
             events,

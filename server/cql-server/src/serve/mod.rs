@@ -18,6 +18,8 @@
 //!   does not read is not read from either, and is cut off after a while.
 //! - A write never holds up a point read: once writes are slow, or each waits for an
 //!   fsync, they run on one thread that commits together what waits.
+//! - Who waits for a turn at a partition holds no thread, and waits no longer than its
+//!   request may take.
 //! - A connection that does nothing holds no buffer.
 //!
 //! | file | what it holds |
@@ -31,6 +33,7 @@
 //! | `lanes` | where scans and schema changes run |
 //! | `commit` | where writes run that would wait for the disk |
 //! | `pace` | whether they would |
+//! | `turns` | where writes wait for each other that read what they write to |
 //! | `statements` | statements that are prepared |
 
 mod commit;
@@ -44,6 +47,7 @@ mod session;
 mod statements;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod work;
 
 pub use listener::CqlServer;

@@ -13,9 +13,12 @@ use ebb_cql::protocol::{
 
 use super::listener::Shared;
 use super::statements::Entry;
+use super::turns::Wanted;
 use super::work::{Work, respond, trace};
 use crate::activity::{Client, Trace};
-use crate::call::{Call, Interrupt, Lane, Outcome, Service, Statement};
+use crate::call::{
+    Call, Interrupt, Lane, Outcome, Service, Statement, batch_write_type, takes_turns,
+};
 
 /// What became of a request.
 pub(super) enum Handled<S: Service> {
@@ -32,6 +35,8 @@ pub(super) enum Handled<S: Service> {
 struct Elsewhere<S: Service> {
     lane: Lane,
     statements: Vec<Arc<S::Statement>>,
+    /// What it has to wait for.
+    turns: Option<Wanted>,
 }
 
 /// The state of a connection, as its requests change it.
@@ -84,13 +89,18 @@ impl<S: Service> Session<S> {
         self.client.note_request();
         self.trace = trace(&self.shared, self.client.address, now, &frame);
         let handled = match self.try_handle(&frame, now, out) {
-            Ok(Some(Elsewhere { lane, statements })) => {
+            Ok(Some(Elsewhere {
+                lane,
+                statements,
+                turns,
+            })) => {
                 let interrupt = self.interrupt(now);
                 let work = Work {
                     shared: self.shared.clone(),
                     keyspace: self.keyspace.clone(),
                     compression: self.compression,
                     statements,
+                    turns,
                     frame,
                     interrupt,
                     received_at: now,
@@ -229,9 +239,27 @@ impl<S: Service> Session<S> {
             Lane::Write => !self.writes_wait(now),
             Lane::Scan | Lane::Range | Lane::Schema => false,
         };
+        let elsewhere = |statement, turns| {
+            Ok(Some(Elsewhere {
+                lane,
+                statements: vec![statement],
+                turns,
+            }))
+        };
         if !is_inline {
-            let statements = vec![statement];
-            return Ok(Some(Elsewhere { lane, statements }));
+            return elsewhere(statement, None);
+        }
+        let shared = self.shared.clone();
+        let turns = match takes_turns(statement.write_type()) {
+            true => {
+                let one = [(statement.clone(), parameters.values)];
+                Wanted::of(&shared.service.turns(&one)?)
+            }
+            false => None,
+        };
+        let held = turns.as_ref().map(|turns| shared.turns.try_take(turns));
+        if matches!(held, Some(None)) {
+            return elsewhere(statement, turns);
         }
         self.note("Executing on the thread of the connection");
         let interrupt = self.interrupt(now);
@@ -241,7 +269,6 @@ impl<S: Service> Session<S> {
             parameters,
             interrupt: &interrupt,
         };
-        let shared = self.shared.clone();
         let execute = |out: &mut BytesMut| match lane {
             Lane::Write => {
                 (shared.commits.pace).run(|| shared.service.execute(&statement, &call, out))
@@ -250,6 +277,10 @@ impl<S: Service> Session<S> {
         };
         let tracing_id = self.trace.as_ref().map(Trace::id);
         let outcome = respond(frame, self.compression, tracing_id, out, execute)?;
+        drop(held);
+        if outcome.is_in_conflict {
+            return elsewhere(statement, turns);
+        }
         self.take(outcome);
         Ok(None)
     }
@@ -274,12 +305,24 @@ impl<S: Service> Session<S> {
             };
             statements.push((statement, part.values));
         }
-        if self.writes_wait(now) {
-            let statements = statements.into_iter().map(|(statement, _)| statement);
-            return Ok(Some(Elsewhere {
+        let elsewhere = |statements: Vec<(_, _)>, turns| {
+            Ok(Some(Elsewhere {
                 lane: Lane::Write,
-                statements: statements.collect(),
-            }));
+                statements: statements.into_iter().map(|(one, _)| one).collect(),
+                turns,
+            }))
+        };
+        if self.writes_wait(now) {
+            return elsewhere(statements, None);
+        }
+        let shared = self.shared.clone();
+        let turns = match takes_turns(batch_write_type(batch.kind, &statements)) {
+            true => Wanted::of(&shared.service.turns(&statements)?),
+            false => None,
+        };
+        let held = turns.as_ref().map(|turns| shared.turns.try_take(turns));
+        if matches!(held, Some(None)) {
+            return elsewhere(statements, turns);
         }
         self.note("Executing on the thread of the connection");
         let interrupt = self.interrupt(now);
@@ -288,20 +331,22 @@ impl<S: Service> Session<S> {
             parameters: batch_parameters(batch),
             interrupt: &interrupt,
         };
-        let shared = self.shared.clone();
         let tracing_id = self.trace.as_ref().map(Trace::id);
         let outcome = respond(frame, self.compression, tracing_id, out, |out| {
             let write = || shared.service.batch(batch.kind, &statements, &call, out);
             shared.commits.pace.run(write)
         })?;
+        drop(held);
+        if outcome.is_in_conflict {
+            return elsewhere(statements, turns);
+        }
         self.take(outcome);
         Ok(None)
     }
 
     /// Whether a write would keep this thread for longer than others may wait.
     fn writes_wait(&self, now: Instant) -> bool {
-        let shared = &self.shared;
-        shared.service.commits_wait_for_sync() || shared.commits.pace.is_slow(now)
+        self.shared.writes_wait(now)
     }
 
     fn note(&mut self, activity: &str) {

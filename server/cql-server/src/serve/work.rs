@@ -1,19 +1,24 @@
 //! A request that runs on another thread than the one that received it.
 
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::BytesMut;
 use ebb_cql::protocol::{
-    BatchKind, Compression, ErrorKind, ErrorResponse, Event, Frame, Head, Opcode, OpenFrame,
-    Request, Response, WriteType,
+    Compression, ErrorKind, ErrorResponse, Event, Frame, Head, Opcode, OpenFrame, Request, Response,
 };
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::timeout_at;
 
+use super::connection::LaneResult;
+use super::lanes::Waiting;
 use super::listener::Shared;
 use super::session::{batch_parameters, error, in_protocol};
+use super::turns::Wanted;
 use crate::activity::Trace;
-use crate::call::{Call, Interrupt, Lane, Outcome, Service, Statement};
+use crate::call::{Call, Interrupt, Lane, Outcome, Service, Statement, batch_write_type};
 
 /// A request that waits for its lane.
 pub(super) struct Work<S: Service> {
@@ -22,6 +27,8 @@ pub(super) struct Work<S: Service> {
     pub compression: Compression,
     /// One, or those of a batch.
     pub statements: Vec<Arc<S::Statement>>,
+    /// What it has to wait for, where it runs on a thread that serves connections.
+    pub turns: Option<Wanted>,
     pub frame: Frame,
     pub interrupt: Interrupt,
     pub received_at: Instant,
@@ -69,7 +76,8 @@ impl<S: Service> Work<S> {
                 let consistency = parameters.consistency;
                 match statement.lane() {
                     Lane::Write => {
-                        interrupt.check_write(Instant::now(), consistency, WriteType::Simple)
+                        let write_type = statement.write_type();
+                        interrupt.check_write(Instant::now(), consistency, write_type)
                     }
                     _ => interrupt.check_read(Instant::now(), consistency),
                 }?;
@@ -83,14 +91,10 @@ impl<S: Service> Work<S> {
                 })?
             }
             Request::Batch(batch) => {
-                let kind = match batch.kind {
-                    BatchKind::Logged => WriteType::Batch,
-                    BatchKind::Unlogged => WriteType::UnloggedBatch,
-                    BatchKind::Counter => WriteType::Counter,
-                };
-                interrupt.check_write(Instant::now(), batch.consistency, kind)?;
                 let values = batch.statements.iter().map(|part| part.values);
                 let statements: Vec<_> = self.statements.iter().cloned().zip(values).collect();
+                let write_type = batch_write_type(batch.kind, &statements);
+                interrupt.check_write(Instant::now(), batch.consistency, write_type)?;
                 let call = Call {
                     keyspace,
                     parameters: batch_parameters(&batch),
@@ -148,6 +152,43 @@ impl<S: Service> Work<S> {
     }
 }
 
+/// Runs a write when it is its turn: on a thread that serves connections, as it takes no
+/// longer than others that run there, or by the commit lane where those do not either.
+pub(super) async fn run_in_turn<S: Service>(
+    mut work: Box<Work<S>>,
+    results: UnboundedSender<LaneResult>,
+) {
+    let shared = work.shared.clone();
+    // Without its turn it is over its time, which it is told when it runs.
+    let _held = match &work.turns {
+        Some(turns) => {
+            let deadline = work.interrupt.deadline().into();
+            timeout_at(deadline, shared.turns.take(turns)).await.ok()
+        }
+        None => None,
+    };
+    loop {
+        if shared.writes_wait(Instant::now()) {
+            return shared.commits.send(*work, results);
+        }
+        // A panic is an error of one request.
+        let run = AssertUnwindSafe(|| shared.commits.pace.run(|| work.try_run()));
+        let ran = catch_unwind(run).ok();
+        if matches!(&ran, Some(Ok((_, outcome))) if outcome.is_in_conflict) {
+            tokio::task::yield_now().await;
+            continue;
+        }
+        let stream = work.stream();
+        let result = ran.map(|ran| Waiting {
+            value: work.end(ran),
+            _memory: None,
+        });
+        // Nobody hears it where the connection has ended.
+        drop(results.send((stream, result)));
+        return;
+    }
+}
+
 /// Begins the trace of a request that wants one.
 pub(super) fn trace<S: Service>(
     shared: &Shared<S>,
@@ -195,7 +236,7 @@ pub(super) fn trace<S: Service>(
     Some(activity.begin_trace(client, received_at, what, parameters))
 }
 
-/// Appends a RESULT whose body `write` appends; nothing where that fails.
+/// Appends a RESULT whose body `write` appends; nothing where that fails, or is in conflict.
 pub(super) fn respond(
     request: &Frame,
     compression: Compression,
@@ -219,6 +260,10 @@ pub(super) fn respond(
             return Err(error);
         }
     };
+    if outcome.is_in_conflict {
+        frame.abandon(out);
+        return Ok(outcome);
+    }
     if outcome.warnings.is_empty() {
         frame.finish(out, compression);
         return Ok(outcome);

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use ebb_cql::protocol;
-use ebb_cql::syntax::ast::{Batch, BatchKind, QualifiedName};
+use ebb_cql::protocol::{BatchKind, WriteType};
+use ebb_cql::syntax::ast::{self, Batch, QualifiedName};
 use ebb_tables::CqlTable;
 
-use super::execution::Execution;
 use super::plan::{WritePlan, prepare};
 use super::statement::table_of;
 use super::using::Using;
@@ -20,6 +19,7 @@ pub const NOT_A_WRITE: &str =
 /// A batch as one statement: ready to be executed any number of times.
 #[derive(Debug)]
 pub(super) struct BatchPlan {
+    kind: BatchKind,
     using: Using,
     writes: Vec<WritePlan>,
 }
@@ -36,15 +36,19 @@ impl BatchPlan {
         mut table: impl FnMut(&QualifiedName) -> Result<Arc<CqlTable>>,
         markers: Option<&mut Markers>,
     ) -> Result<Self> {
-        if batch.kind == BatchKind::Counter {
-            return invalid(COUNTERS);
-        }
         if batch.using.ttl.is_some() {
             return invalid("Global TTL on the BATCH statement is not supported.");
         }
+        let kind = match batch.kind {
+            ast::BatchKind::Logged => BatchKind::Logged,
+            ast::BatchKind::Unlogged => BatchKind::Unlogged,
+            ast::BatchKind::Counter => BatchKind::Counter,
+        };
+        check_kind(kind)?;
         // Without statements there is nothing to write at a timestamp.
         let Some(markers) = markers else {
             return Ok(Self {
+                kind,
                 using: Using::default(),
                 writes: Vec::new(),
             });
@@ -53,13 +57,18 @@ impl BatchPlan {
         for write in &batch.writes {
             writes.push(prepare(write, &table(table_of(write))?, markers)?);
         }
-        if batch.using.timestamp.is_some() && writes.iter().any(WritePlan::has_timestamp) {
-            return invalid("Timestamp must be set either on BATCH or individual statements");
-        }
+        let plans: Vec<&WritePlan> = writes.iter().collect();
+        check(batch.using.timestamp.is_some(), &plans)?;
         Ok(Self {
+            kind,
             using: Using::prepare(&batch.using, markers)?,
             writes,
         })
+    }
+
+    /// What it is for those whom it keeps waiting.
+    pub(super) fn write_type(&self) -> WriteType {
+        write_type_of(self.kind)
     }
 
     /// Its statements.
@@ -67,29 +76,54 @@ impl BatchPlan {
         &self.writes
     }
 
-    /// Gathers what it writes. `timestamp_us` and `now_us` are as for [`Execution::of_batch`].
+    /// The timestamp that it says, in microseconds.
     ///
     /// # Errors
-    /// As [`Execution::of_batch`] and [`Execution::add`].
-    pub(super) fn execute(&self, timestamp_us: i64, bound: &Bound<'_>) -> Result<Execution> {
-        let own_us = self.using.timestamp_us(bound)?;
-        let mut execution = Execution::of_batch(timestamp_us, own_us, bound.now_us)?;
-        for write in &self.writes {
-            execution.add(write, bound)?;
-        }
-        Ok(execution)
+    /// In Cassandra's words, where it is null or out of bounds.
+    pub(super) fn timestamp_us(&self, bound: &Bound<'_>) -> Result<Option<i64>> {
+        self.using.timestamp_us(bound)
     }
 }
 
-/// Holds the kind of a batch of the protocol to what is served.
+/// What a batch without conditions is for those whom it keeps waiting.
+pub fn write_type_of(kind: BatchKind) -> WriteType {
+    match kind {
+        BatchKind::Logged => WriteType::Batch,
+        BatchKind::Unlogged => WriteType::UnloggedBatch,
+        BatchKind::Counter => WriteType::Counter,
+    }
+}
+
+/// Holds statements to what may stand beside each other in a batch. `has_timestamp` says that
+/// the batch has one of its own.
+///
+/// # Errors
+/// In Cassandra's words.
+pub(super) fn check(has_timestamp: bool, writes: &[&WritePlan]) -> Result<()> {
+    let is_conditional = writes.iter().any(|write| write.conditions.is_some());
+    if has_timestamp && is_conditional {
+        return invalid("Cannot provide custom timestamp for conditional BATCH");
+    }
+    if has_timestamp && writes.iter().any(|write| write.has_timestamp()) {
+        return invalid("Timestamp must be set either on BATCH or individual statements");
+    }
+    let Some((first, rest)) = writes.split_first() else {
+        return Ok(());
+    };
+    let id = |write: &WritePlan| write.table.schema().id();
+    match is_conditional && rest.iter().any(|write| id(write) != id(first)) {
+        true => invalid("Batch with conditions cannot span multiple tables"),
+        false => Ok(()),
+    }
+}
+
+/// Holds the kind of a batch to what is served.
 ///
 /// # Errors
 /// For counters.
-pub(super) fn check_kind(kind: protocol::BatchKind) -> Result<()> {
+pub(super) fn check_kind(kind: BatchKind) -> Result<()> {
     match kind {
-        protocol::BatchKind::Counter => invalid(COUNTERS),
+        BatchKind::Counter => invalid("Batches of counters are not supported yet"),
         _ => Ok(()),
     }
 }
-
-const COUNTERS: &str = "Batches of counters are not supported yet";

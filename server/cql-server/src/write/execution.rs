@@ -5,7 +5,7 @@ use ebb_catalog::row::{
     Header, HeaderBuilder, RangeDeletion, RowBuilder, RowError, RowRef, RowView,
 };
 use ebb_catalog::schema::TableSchema;
-use ebb_storage::{Db, Table, WriteBatch};
+use ebb_storage::{Db, ErrorKind, Table, Transaction, Value, WriteBatch};
 
 use super::batch_size::BatchSize;
 use super::collection;
@@ -16,6 +16,26 @@ use super::using::check_timestamp;
 use crate::analyse::markers::Bound;
 use crate::error::{Result, of_row, of_store};
 
+/// Where operands go.
+#[derive(Debug)]
+enum Sink {
+    Batch(WriteBatch),
+    /// All at its end: statements that read see nothing of those beside them.
+    Transaction {
+        transaction: Transaction,
+        operands: Vec<(Table, Vec<u8>, Vec<u8>)>,
+    },
+}
+
+/// What came of a commit.
+#[derive(Debug)]
+pub(super) enum Committed {
+    /// All is written; these are warnings for whoever wrote it.
+    Done(Vec<String>),
+    /// Somebody else wrote what this had read. Nothing is written.
+    Conflict,
+}
+
 /// Writes of one statement or batch, gathered until they are committed.
 #[derive(Debug)]
 pub(super) struct Execution {
@@ -24,7 +44,7 @@ pub(super) struct Execution {
     /// When the request came: new elements of lists sort by it.
     came_us: i64,
     now_s: i64,
-    batch: WriteBatch,
+    sink: Sink,
     /// How many operations have added to a list.
     list_operations: u32,
     bytes: usize,
@@ -45,7 +65,7 @@ impl Execution {
             timestamp_us: check_timestamp(timestamp_us)?,
             came_us: timestamp_us,
             now_s: now_us.div_euclid(1_000_000),
-            batch: WriteBatch::new(),
+            sink: Sink::Batch(WriteBatch::new()),
             list_operations: 0,
             bytes: 0,
             batch_size: None,
@@ -66,26 +86,44 @@ impl Execution {
         })
     }
 
+    /// Begins what is written only if nothing changes that the transaction has read, all of
+    /// it at `timestamp_us`, whatever the statements say.
+    ///
+    /// # Errors
+    /// As [`Execution::new`].
+    pub(super) fn in_transaction(
+        transaction: Transaction,
+        timestamp_us: i64,
+        now_us: i64,
+    ) -> Result<Self> {
+        let execution = Self::new(timestamp_us, now_us)?;
+        Ok(Self {
+            sink: Sink::Transaction {
+                transaction,
+                operands: Vec::new(),
+            },
+            ..execution
+        })
+    }
+
     /// Adds what a statement writes with these values.
     ///
     /// # Errors
     /// In Cassandra's words, where a value is not as it must be; then nothing may be
     /// committed.
     pub(super) fn add(&mut self, plan: &WritePlan, bound: &Bound<'_>) -> Result<()> {
-        match &plan.json {
-            None => self.add_bound(plan, bound),
-            Some(json) => {
-                let values = json.read(plan.table.schema(), bound)?;
-                self.add_bound(plan, &json.bind(&values, bound))
-            }
-        }
+        plan.with_values(bound, |bound| self.add_bound(plan, bound))
     }
 
     fn add_bound(&mut self, plan: &WritePlan, bound: &Bound<'_>) -> Result<()> {
         let schema = plan.table.schema();
         let layout = schema.layout();
+        let own_us = match self.sink {
+            Sink::Batch(_) => plan.using.timestamp_us(bound)?,
+            Sink::Transaction { .. } => None,
+        };
         let times = Times {
-            timestamp_us: plan.using.timestamp_us(bound)?.unwrap_or(self.timestamp_us),
+            timestamp_us: own_us.unwrap_or(self.timestamp_us),
             now_s: self.now_s,
             ttl_s: plan.using.ttl_s(schema, bound)?,
         };
@@ -122,21 +160,48 @@ impl Execution {
         Ok(())
     }
 
-    /// Commits all that was added, and answers the warnings for whoever wrote it.
+    /// Commits all that was added.
     ///
     /// # Errors
     /// Where a batch is too large. As the store: nothing was written, unless it says otherwise.
-    pub(super) fn commit(self, db: &Db) -> Result<Vec<String>> {
+    pub(super) fn commit(self, db: &Db) -> Result<Committed> {
         let warnings = match &self.batch_size {
             Some(size) => size.check(self.bytes)?,
             None => Vec::new(),
         };
-        // Not as the batch has it: one that refused all that it was given is empty, and says
-        // so only when it is written.
-        if self.bytes > 0 {
-            db.write(self.batch).map_err(of_store)?;
+        let committed = match self.sink {
+            // Not as the batch has it: one that refused all that it was given is empty, and
+            // says so only when it is written.
+            Sink::Batch(_) if self.bytes == 0 => Ok(()),
+            Sink::Batch(batch) => db.write(batch),
+            Sink::Transaction {
+                mut transaction,
+                operands,
+            } => {
+                for (table, key, operand) in &operands {
+                    transaction.merge(table, key, operand).map_err(of_store)?;
+                }
+                transaction.commit().map(drop)
+            }
+        };
+        match committed {
+            Ok(()) => Ok(Committed::Done(warnings)),
+            Err(error) if error.kind() == ErrorKind::Conflict => Ok(Committed::Conflict),
+            Err(error) => Err(of_store(error)),
         }
-        Ok(warnings)
+    }
+
+    /// What keys have, all at one instant.
+    fn read(&mut self, table: &Table, keys: &[&[u8]]) -> Result<Vec<Option<Value>>> {
+        match (&mut self.sink, keys) {
+            (Sink::Batch(_), [key]) => table.get(key).map(|value| vec![value]),
+            (Sink::Batch(_), keys) => table.get_many(keys),
+            (Sink::Transaction { transaction, .. }, keys) => {
+                let read = |key: &&[u8]| transaction.get_for_update(table, key);
+                keys.iter().map(read).collect()
+            }
+        }
+        .map_err(of_store)
     }
 
     fn delete(
@@ -189,7 +254,12 @@ impl Execution {
         self.operand.clear();
         write(&mut self.operand).map_err(of_row)?;
         self.bytes += key.len() + self.operand.len();
-        self.batch.merge(table, key, &self.operand);
+        match &mut self.sink {
+            Sink::Batch(batch) => batch.merge(table, key, &self.operand),
+            Sink::Transaction { operands, .. } => {
+                operands.push((table.clone(), key.to_vec(), self.operand.clone()));
+            }
+        }
         Ok(())
     }
 }
@@ -213,7 +283,7 @@ impl<'v> Changed<'_, 'v> {
         }
         let key = self.partition.header_key();
         let header = match self.reads(true) {
-            true => self.table.get(&key).map_err(of_store)?,
+            true => self.execution.read(self.table, &[&key])?.pop().flatten(),
             false => None,
         };
         let header = match &header {
@@ -260,8 +330,7 @@ impl<'v> Changed<'_, 'v> {
     /// What the changes do to a row that they must see first.
     fn gather_after(&mut self, key: &[u8]) -> Result<RowBuffer<'v>> {
         let header_key = self.partition.header_key();
-        let read = self.table.get_many(&[&header_key[..], key]);
-        let read = read.map_err(of_store)?;
+        let read = self.execution.read(self.table, &[&header_key, key])?;
         let header = match &read[0] {
             Some(header) => Header::parse(header).map_err(of_row)?,
             None => Header::EMPTY,

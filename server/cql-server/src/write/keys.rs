@@ -81,6 +81,11 @@ impl Keys {
         markers.collect::<Option<_>>().unwrap_or_default()
     }
 
+    /// Whether it names rows, not a partition alone.
+    pub(super) fn names_rows(&self, schema: &TableSchema) -> bool {
+        self.0.on_clustering || schema.layout().clustering().is_empty()
+    }
+
     /// The rows with these values.
     ///
     /// # Errors

@@ -14,10 +14,14 @@
 //! timestamp, so nothing is read first, except for lists by index or by value. A
 //! statement that fails writes nothing, and a batch is one commit over all its tables.
 
+mod applied;
 mod assignment;
 mod batch;
 mod batch_size;
 mod collection;
+mod condition;
+mod conditional;
+mod consistency;
 mod delete;
 mod execution;
 mod insert;
@@ -32,5 +36,6 @@ mod tests;
 mod update;
 mod using;
 
-pub use batch::NOT_A_WRITE;
-pub use statement::{WriteStatement, execute_batch};
+pub use batch::{NOT_A_WRITE, write_type_of};
+pub use consistency::check_consistency;
+pub use statement::{WriteStatement, Written, execute_batch};

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use ebb_catalog::schema::{Column, ColumnKind};
-use ebb_cql::syntax::ast::{self, Condition, Relation, Write};
+use ebb_cql::syntax::ast::{self, Relation, Write};
 use ebb_tables::CqlTable;
 
+use super::condition::Conditions;
 use super::json::JsonRow;
 use super::keys::Keys;
 use super::operation::Operation;
 use super::using::Using;
 use super::{delete, insert, update};
-use crate::analyse::markers::Markers;
-use crate::analyse::restrictions::{Statement, Writing, Written};
+use crate::analyse::markers::{Bound, Markers};
+use crate::analyse::restrictions::{Conditional, Statement, Writing, Written};
 use crate::error::{Result, invalid};
 
 /// INSERT, UPDATE or DELETE on one table.
@@ -22,6 +23,10 @@ pub(super) struct WritePlan {
     pub(super) using: Using,
     pub(super) keys: Keys,
     pub(super) action: Action,
+    /// What must hold of the row, or nothing is written.
+    pub(super) conditions: Conditions,
+    /// Which statement it is.
+    pub(super) statement: Statement,
     /// The row of INSERT JSON.
     pub(super) json: Option<JsonRow>,
 }
@@ -70,39 +75,42 @@ impl Change {
 /// The plan of a statement on its table. What its markers stand for is noted.
 ///
 /// # Errors
-/// In Cassandra's words, where the statement does not fit the table; counters and
-/// conditions, which are not served yet.
+/// In Cassandra's words, where the statement does not fit the table; counters, which are not
+/// served yet.
 pub(super) fn prepare(
     write: &Write,
     table: &Arc<CqlTable>,
     markers: &mut Markers,
 ) -> Result<WritePlan> {
-    let is_conditional = match write {
-        Write::Insert(insert) => insert.if_not_exists,
-        Write::Update(update) => update.condition != Condition::None,
-        Write::Delete(delete) => delete.condition != Condition::None,
-    };
-    if is_conditional {
-        return invalid("Conditional writes (IF ...) are not supported yet");
-    }
-    if table.schema().is_counter() {
+    let schema = table.schema();
+    let conditions = Conditions::prepare(write, schema, markers)?;
+    if schema.is_counter() {
         return invalid("Writes to counter tables are not supported yet");
     }
-    let schema = table.schema();
     let (statement, parts) = match write {
         Write::Insert(insert) => (Statement::Insert, insert::prepare(insert, schema, markers)?),
         Write::Update(update) => (Statement::Update, update::prepare(update, schema, markers)?),
         Write::Delete(delete) => (Statement::Delete, delete::prepare(delete, schema, markers)?),
     };
+    // A condition on a row names the row, whatever is written.
+    let written = match parts.written {
+        Written::Statics if conditions.kinds().1 => Written::Rows,
+        written => written,
+    };
     let writing = Writing {
         statement,
-        written: parts.written,
+        written,
+        conditional: conditions.is_some().then_some(Conditional {
+            writes_rows: parts.written != Written::Statics,
+        }),
     };
     Ok(WritePlan {
         table: Arc::clone(table),
         keys: Keys::prepare(schema, &parts.relations, writing, markers)?,
         using: Using::prepare(&parts.using, markers)?,
         action: parts.action,
+        conditions,
+        statement,
         json: parts.json,
     })
 }
@@ -120,6 +128,33 @@ impl WritePlan {
             // They are in the text.
             Some(_) => Vec::new(),
             None => self.keys.partition_markers(self.table.schema()),
+        }
+    }
+
+    /// Hands `use_bound` the values by which its keys and changes are known: those that are
+    /// bound, and those that are in the text of INSERT JSON.
+    ///
+    /// # Errors
+    /// What `use_bound` says; where the text says no row of the table.
+    pub(super) fn with_values<T>(
+        &self,
+        bound: &Bound<'_>,
+        use_bound: impl FnOnce(&Bound<'_>) -> Result<T>,
+    ) -> Result<T> {
+        match &self.json {
+            None => use_bound(bound),
+            Some(json) => {
+                let values = json.read(self.table.schema(), bound)?;
+                use_bound(&json.bind(&values, bound))
+            }
+        }
+    }
+
+    /// Whether it changes a static column.
+    pub(super) fn writes_statics(&self) -> bool {
+        match &self.action {
+            Action::Change { changes, .. } => changes.iter().any(Change::is_static),
+            Action::Delete => false,
         }
     }
 

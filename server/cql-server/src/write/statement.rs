@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use ebb_cql::protocol::{self, Columns, Values};
+use ebb_cql::protocol::{self, Columns, Values, WriteType};
 use ebb_cql::syntax::ast::{Parsed, QualifiedName, Statement, Write};
 use ebb_tables::{Catalog, CatalogState, CqlTable};
 
-use super::batch::{BatchPlan, NOT_A_WRITE, check_kind};
-use super::execution::Execution;
+use super::batch::{BatchPlan, NOT_A_WRITE, check, check_kind};
+use super::conditional::{self, ConditionalWrite, Part, Verdict};
+use super::execution::{Committed, Execution};
 use super::plan::{WritePlan, prepare};
 use crate::analyse::markers::{Bound, Markers};
 use crate::error::{Result, invalid, of_catalog};
+use crate::listing::Listing;
 
 /// What a statement that writes means under the schemas of its tables.
 #[derive(Debug)]
@@ -97,14 +99,41 @@ impl WriteStatement {
             let now = state.table(schema.keyspace(), schema.name());
             now.is_some_and(|now| Arc::ptr_eq(now, plan.table()))
         };
+        self.plans().iter().all(is_same)
+    }
+
+    /// What it is for those whom it keeps waiting.
+    pub fn write_type(&self) -> WriteType {
         match &self.plan {
-            Plan::One(plan) => is_same(plan),
-            Plan::Batch(batch) => batch.writes().iter().all(is_same),
+            _ if self.plans().iter().any(|plan| plan.conditions.is_some()) => WriteType::Cas,
+            Plan::One(_) => WriteType::Simple,
+            Plan::Batch(batch) => batch.write_type(),
         }
     }
 
-    /// Writes with these values, and answers the warnings. `timestamp_us` is the request's,
-    /// for what says none itself; without one it is the server's.
+    /// Numbers of the partitions that it is about, for those that take turns at them.
+    ///
+    /// # Errors
+    /// In Cassandra's words, where a value is not as it must be.
+    pub fn turns(&self, catalog: &Catalog, values: Values<'_>) -> Result<Vec<u64>> {
+        let bound = Bound::new(values, &self.markers, catalog.timestamps().now_us())?;
+        let mut turns = Vec::new();
+        for plan in self.plans() {
+            conditional::turns(plan, &bound, &mut turns)?;
+        }
+        Ok(turns)
+    }
+
+    /// Its statements: one, or those of a batch.
+    fn plans(&self) -> &[WritePlan] {
+        match &self.plan {
+            Plan::One(plan) => std::slice::from_ref(plan),
+            Plan::Batch(batch) => batch.writes(),
+        }
+    }
+
+    /// Writes with these values. `timestamp_us` is the request's, for what says none itself;
+    /// without one it is the server's.
     ///
     /// # Errors
     /// In Cassandra's words, where a value is not as it must be, and as the store.
@@ -113,24 +142,36 @@ impl WriteStatement {
         catalog: &Catalog,
         values: Values<'_>,
         timestamp_us: Option<i64>,
-    ) -> Result<Vec<String>> {
+    ) -> Result<Written> {
         let now_us = catalog.timestamps().now_us();
         let bound = Bound::new(values, &self.markers, now_us)?;
-        let timestamp_us = timestamp(catalog, timestamp_us)?;
-        let execution = match &self.plan {
-            Plan::One(plan) => {
-                let mut execution = Execution::new(timestamp_us, now_us)?;
-                execution.add(plan, &bound)?;
-                execution
-            }
-            Plan::Batch(batch) => batch.execute(timestamp_us, &bound)?,
+        let (own_us, is_batch) = match &self.plan {
+            Plan::One(_) => (None, false),
+            Plan::Batch(batch) => (batch.timestamp_us(&bound)?, true),
         };
-        execution.commit(catalog.db())
+        let parts: Vec<Part<'_>> = match self.plans() {
+            [plan] => vec![(plan, bound)],
+            plans => plans.iter().map(|plan| (plan, bound.clone())).collect(),
+        };
+        let batch = is_batch.then_some(own_us);
+        write(catalog, &parts, timestamp_us, batch)
     }
 }
 
+/// What came of a request that writes.
+#[derive(Debug)]
+pub enum Written {
+    /// It was written; these are warnings for whoever wrote the statements.
+    Done(Vec<String>),
+    /// These rows tell whether it was written.
+    Answered(Listing),
+    /// It was not, for others wrote the same meanwhile, time and again. It may be executed
+    /// again.
+    InConflict,
+}
+
 /// Writes several statements, each with its values, as one: the BATCH of the protocol.
-/// Warnings and `timestamp_us` are as for one statement.
+/// `timestamp_us` is as for one statement.
 ///
 /// # Errors
 /// As [`WriteStatement::execute`], for a batch within a batch, and for counters; nothing is
@@ -140,18 +181,61 @@ pub fn execute_batch(
     kind: protocol::BatchKind,
     statements: &[(&WriteStatement, Values<'_>)],
     timestamp_us: Option<i64>,
-) -> Result<Vec<String>> {
+) -> Result<Written> {
     check_kind(kind)?;
     let now_us = catalog.timestamps().now_us();
-    let mut execution = Execution::of_batch(timestamp(catalog, timestamp_us)?, None, now_us)?;
-    for (statement, values) in statements {
+    let parts = parts_of(statements, now_us)?;
+    let plans: Vec<&WritePlan> = parts.iter().map(|(plan, _)| *plan).collect();
+    check(false, &plans)?;
+    write(catalog, &parts, timestamp_us, Some(None))
+}
+
+fn parts_of<'v>(
+    statements: &[(&'v WriteStatement, Values<'v>)],
+    now_us: i64,
+) -> Result<Vec<Part<'v>>> {
+    let part = |(statement, values): &(&'v WriteStatement, Values<'v>)| {
         let Plan::One(plan) = &statement.plan else {
             return invalid(NOT_A_WRITE);
         };
-        let bound = Bound::new(*values, &statement.markers, now_us)?;
-        execution.add(plan, &bound)?;
+        Ok((&**plan, Bound::new(*values, &statement.markers, now_us)?))
+    };
+    statements.iter().map(part).collect()
+}
+
+/// How often a write is tried anew at once that others are in conflict with.
+const ATTEMPTS_MAX: usize = 32;
+
+/// Writes statements as one. `batch` is there for a batch, with the timestamp that it says.
+fn write(
+    catalog: &Catalog,
+    parts: &[Part<'_>],
+    timestamp_us: Option<i64>,
+    batch: Option<Option<i64>>,
+) -> Result<Written> {
+    if parts.iter().any(|(plan, _)| plan.conditions.is_some()) {
+        let write = ConditionalWrite::new(parts, batch.is_some())?;
+        for _ in 0..ATTEMPTS_MAX {
+            match write.attempt(catalog)? {
+                Verdict::Decided(rows) => return Ok(Written::Answered(rows)),
+                Verdict::Conflict => {}
+            }
+        }
+        return Ok(Written::InConflict);
     }
-    execution.commit(catalog.db())
+    let now_us = parts.first().map_or(0, |(_, bound)| bound.now_us);
+    let timestamp_us = timestamp(catalog, timestamp_us)?;
+    let mut execution = match batch {
+        None => Execution::new(timestamp_us, now_us)?,
+        Some(own_us) => Execution::of_batch(timestamp_us, own_us, now_us)?,
+    };
+    for (plan, bound) in parts {
+        execution.add(plan, bound)?;
+    }
+    Ok(match execution.commit(catalog.db())? {
+        Committed::Done(warnings) => Written::Done(warnings),
+        Committed::Conflict => Written::InConflict,
+    })
 }
 
 /// The timestamp of a request.

@@ -14,6 +14,15 @@ pub struct Writing {
     pub statement: Statement,
     /// What of the rows it writes.
     pub written: Written,
+    /// There is an IF.
+    pub conditional: Option<Conditional>,
+}
+
+/// A statement with an IF, as far as its keys are concerned.
+#[derive(Debug, Clone, Copy)]
+pub struct Conditional {
+    /// It writes more than static columns, whatever it asks.
+    pub writes_rows: bool,
 }
 
 /// The statements that write; shown as messages name them.
@@ -50,7 +59,11 @@ pub enum Written {
 
 /// Holds relations to what such a statement may say.
 pub(super) fn check(parsed: &Parsed, writing: Writing) -> Result<()> {
-    let Writing { statement, written } = writing;
+    let Writing {
+        statement,
+        written,
+        conditional,
+    } = writing;
     if !parsed.tokens.is_empty() {
         return invalid(format!(
             "The token function cannot be used in WHERE clauses for {statement} statements"
@@ -84,8 +97,11 @@ pub(super) fn check(parsed: &Parsed, writing: Writing) -> Result<()> {
              only static columns"
         ));
     }
-    let mut clustering = parsed.peek(ColumnKind::Clustering);
     let is_delete = statement == Statement::Delete;
+    if let Some(conditional) = conditional.filter(|_| is_delete) {
+        check_conditional_delete(parsed, written, conditional)?;
+    }
+    let mut clustering = parsed.peek(ColumnKind::Clustering);
     if !is_delete && clustering.any(|asked| matches!(asked.ask, Ask::Slice(..))) {
         return invalid(format!(
             "Slice restrictions are not supported on the clustering columns in {statement} \
@@ -104,5 +120,27 @@ pub(super) fn check(parsed: &Parsed, writing: Writing) -> Result<()> {
             missing.join(", ")
         )),
         false => Ok(()),
+    }
+}
+
+/// A DELETE with an IF is of one row, or of static columns.
+fn check_conditional_delete(
+    parsed: &Parsed,
+    written: Written,
+    conditional: Conditional,
+) -> Result<()> {
+    let mut clustering = parsed.peek(ColumnKind::Clustering);
+    let is_equal = |ask: &Ask| matches!(ask, Ask::Equal(_) | Ask::In(_));
+    let is_one_row = parsed.missing(ColumnKind::Clustering).is_empty()
+        && clustering.all(|asked| is_equal(&asked.ask));
+    if is_one_row {
+        return Ok(());
+    }
+    const ALL: &str =
+        "DELETE statements must restrict all PRIMARY KEY columns with equality relations in order";
+    match (conditional.writes_rows, written) {
+        (true, _) => invalid(format!("{ALL} to delete non static columns")),
+        (false, Written::Statics) => Ok(()),
+        (false, _) => invalid(format!("{ALL} to use IF condition on non static columns")),
     }
 }

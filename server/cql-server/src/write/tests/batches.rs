@@ -129,10 +129,6 @@ fn what_a_batch_may_not_say_is_refused() {
             "BEGIN COUNTER BATCH APPLY BATCH",
             "Batches of counters are not supported yet",
         ),
-        (
-            "BEGIN BATCH INSERT INTO t (k) VALUES (1) IF NOT EXISTS; APPLY BATCH",
-            "Conditional writes (IF ...) are not supported yet",
-        ),
     ] {
         assert_eq!(session.refusal(text), message, "{text}");
     }

@@ -14,9 +14,17 @@ use ebb_tables::CqlTable;
 
 use crate::error::invalid;
 use crate::testing::Session;
-use crate::write::{WriteStatement, execute_batch};
+use crate::write::{WriteStatement, Written, execute_batch};
 
 type Result<T> = std::result::Result<T, ErrorResponse>;
+
+/// The warnings of a write without conditions.
+fn warnings(written: Written) -> Vec<String> {
+    match written {
+        Written::Done(warnings) => warnings,
+        other => panic!("{other:?}"),
+    }
+}
 
 /// A keyspace `app` in use, at second 1,700,000,000.
 pub(super) fn session(tables: &[&str]) -> Session {
@@ -53,6 +61,7 @@ impl Session {
         let bound = bound(values);
         self.understand(text)?
             .execute(&self.catalog, bound.as_values(), timestamp_us)
+            .map(warnings)
     }
 
     /// Writes at a timestamp of the server's, and answers the warnings.
@@ -82,7 +91,7 @@ impl Session {
         let none = bound(&[]);
         let statements = statements.iter().map(|s| (s, none.as_values()));
         let statements: Vec<_> = statements.collect();
-        execute_batch(&self.catalog, BatchKind::Logged, &statements, None)
+        execute_batch(&self.catalog, BatchKind::Logged, &statements, None).map(warnings)
     }
 
     /// With what message a statement is refused. Nothing is written then.

@@ -36,18 +36,6 @@ fn what_does_not_fit_the_table_is_refused_in_cassandras_words() {
             "Some clustering keys are missing: d",
         ),
         (
-            "INSERT INTO t (k, c, d) VALUES (1, 1, 1) IF NOT EXISTS",
-            "Conditional writes (IF ...) are not supported yet",
-        ),
-        (
-            "UPDATE t SET v = 1 WHERE k = 1 AND c = 1 AND d = 1 IF v = 2",
-            "Conditional writes (IF ...) are not supported yet",
-        ),
-        (
-            "DELETE FROM t WHERE k = 1 AND c = 1 AND d = 1 IF EXISTS",
-            "Conditional writes (IF ...) are not supported yet",
-        ),
-        (
             "UPDATE n SET v = v + 1 WHERE k = 1",
             "Writes to counter tables are not supported yet",
         ),

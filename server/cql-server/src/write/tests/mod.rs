@@ -2,6 +2,8 @@
 
 mod batches;
 mod collections;
+mod conditional;
+mod conditions;
 mod harness;
 mod json;
 mod messages;

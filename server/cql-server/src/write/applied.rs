@@ -1,0 +1,262 @@
+//! What a conditional write answers: `[applied]`, and the rows that did not fit.
+//!
+//! Which columns come, and of which rows, is Cassandra 4.1's `CQL3CasRequest` and
+//! `buildCasResultSet`: all columns where IF asks for the row's existence, otherwise those
+//! that IF names, regular ones before static ones; in a batch behind the primary key. One row
+//! for each that has a condition and is there; with conditions of static columns alone the
+//! first row of the partition. Where nothing is there, `[applied]` stands alone.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ebb_catalog::key::{DecodedKey, Place};
+use ebb_catalog::row::{LiveColumn, RowView};
+use ebb_catalog::schema::{Column, ColumnKind, TableSchema};
+use ebb_catalog::types::CqlType;
+use ebb_storage::TransactionRange;
+
+use super::condition::Conditions;
+use super::plan::WritePlan;
+use crate::analyse::selection::Slots;
+use crate::error::{Result, of_key, of_store};
+use crate::listing::Listing;
+use crate::read::{Fetch, FoundRow, Partition, Seen, serialize};
+
+/// The name of the column that says whether it was written.
+const APPLIED: &str = "[applied]";
+
+/// Keys of a partition in which its first row is looked for: what was deleted lies among
+/// them. Behind that many the answer does without.
+const FIRST_ROW_KEYS_MAX: usize = 1_000;
+
+/// What is shown of the rows of a conditional write.
+#[derive(Debug)]
+pub(super) struct Shown {
+    /// Each column that is shown at its slot, in the order of the answer.
+    slots: Slots,
+    fetch: Fetch,
+    /// Places of static columns that were asked for. Others are null.
+    statics: BTreeSet<usize>,
+    /// Whether regular columns were asked for.
+    has_regular: bool,
+}
+
+impl Shown {
+    /// Of these statements on a table.
+    pub(super) fn new<'p>(
+        schema: &TableSchema,
+        plans: impl Iterator<Item = &'p WritePlan> + Clone,
+        is_batch: bool,
+    ) -> Self {
+        let conditional = || plans.clone().filter(|plan| plan.conditions.is_some());
+        let places = |is_of: &dyn Fn(&Column) -> bool| {
+            let columns = schema.columns().iter().enumerate();
+            let columns = columns.filter(|(_, column)| is_of(column));
+            columns.map(|(place, _)| place).collect::<Vec<_>>()
+        };
+        let mut slots = Slots::default();
+        if is_batch {
+            for place in places(&|column| column.kind <= ColumnKind::Clustering) {
+                slots.of(place);
+            }
+        }
+        let by_columns = |plan: &WritePlan| matches!(plan.conditions, Conditions::Columns(_));
+        if conditional().all(by_columns) {
+            for plan in conditional() {
+                for is_static in [false, true] {
+                    let columns = plan.conditions.columns().iter();
+                    for condition in columns.filter(|one| one.is_static() == is_static) {
+                        let is_it = |column: &Column| column.id == condition.column.id;
+                        places(&is_it).into_iter().for_each(|place| {
+                            slots.of(place);
+                        });
+                    }
+                }
+            }
+        } else {
+            for place in places(&|_| true) {
+                slots.of(place);
+            }
+        }
+        let is_asked = |column: &Column| {
+            column.kind == ColumnKind::Static
+                && conditional().any(|plan| {
+                    let mut conditions = plan.conditions.columns().iter();
+                    plan.writes_statics() || conditions.any(|one| one.column.id == column.id)
+                })
+        };
+        Self {
+            fetch: Fetch::new(schema, &slots),
+            statics: places(&is_asked).into_iter().collect(),
+            has_regular: plans.clone().any(|plan| plan.keys.names_rows(schema)),
+            slots,
+        }
+    }
+}
+
+/// The answer of a conditional write on one partition.
+#[derive(Debug)]
+pub(super) struct Answer<'a> {
+    shown: &'a Shown,
+    schema: &'a TableSchema,
+    partition: Partition<'a>,
+}
+
+/// Cells of one row.
+type Cells = Vec<Option<Bytes>>;
+
+impl<'a> Answer<'a> {
+    /// Over a partition with this header, `now_s` seconds since 1970.
+    ///
+    /// # Errors
+    /// Where the header is damaged.
+    pub(super) fn new(
+        shown: &'a Shown,
+        schema: &'a Arc<TableSchema>,
+        header_key: &'a [u8],
+        header: Option<&'a [u8]>,
+        now_s: i64,
+    ) -> Result<Self> {
+        Ok(Self {
+            shown,
+            schema,
+            partition: Partition::new(&shown.fetch, schema, header_key, header, now_s)?,
+        })
+    }
+
+    /// The static row.
+    pub(super) fn static_view(&self) -> RowView<'_> {
+        self.partition.static_view()
+    }
+
+    /// Whether a static column has a value.
+    ///
+    /// # Errors
+    /// Where the header is damaged.
+    pub(super) fn has_static_values(&self) -> Result<bool> {
+        self.partition.has_static_values()
+    }
+
+    /// A row, if it is there.
+    ///
+    /// # Errors
+    /// Where it is damaged.
+    pub(super) fn row<'r>(
+        &'r self,
+        key: &'r [u8],
+        operand: Option<&'r [u8]>,
+    ) -> Result<Option<FoundRow<'r>>> {
+        let place = DecodedKey::read(key).map_err(of_key)?.place;
+        match (place, operand) {
+            (Place::Row(clustering), Some(operand)) => self.partition.row(clustering, operand),
+            _ => Ok(None),
+        }
+    }
+
+    /// What is shown of rows with these keys and operands.
+    ///
+    /// # Errors
+    /// Where one is damaged.
+    pub(super) fn rows<'k>(
+        &self,
+        rows: impl Iterator<Item = (&'k [u8], Option<&'k [u8]>)>,
+    ) -> Result<Vec<Cells>> {
+        let mut shown = Vec::new();
+        for (key, operand) in rows {
+            if let Some(row) = self.row(key, operand)? {
+                shown.push(self.cells(&row)?);
+            }
+        }
+        self.or_statics(shown)
+    }
+
+    /// What is shown of the first row that is there, of all rows of the partition.
+    ///
+    /// # Errors
+    /// As the store; where a row is damaged.
+    pub(super) fn first_row(&self, rows: TransactionRange<'_>) -> Result<Vec<Cells>> {
+        for entry in rows.take(FIRST_ROW_KEYS_MAX) {
+            let (key, operand) = entry.map_err(of_store)?;
+            let Some(row) = self.row(&key, Some(&operand))? else {
+                continue;
+            };
+            // Without regular columns only an INSERT says that the row is there.
+            if self.shown.has_regular || row.view().marker().is_some() {
+                return Ok(vec![self.cells(&row)?]);
+            }
+        }
+        self.or_statics(Vec::new())
+    }
+
+    /// Without a row the static columns are shown, where they have any value.
+    fn or_statics(&self, mut rows: Vec<Cells>) -> Result<Vec<Cells>> {
+        let is_asked = |place: &usize| self.shown.statics.contains(place);
+        let slots = self
+            .shown
+            .slots
+            .columns()
+            .iter()
+            .zip(self.partition.cells());
+        let has_value = slots
+            .clone()
+            .any(|(place, seen)| is_asked(place) && seen.is_some());
+        if rows.is_empty() && has_value {
+            let cells = slots.map(|(place, seen)| self.cell(*place, seen));
+            rows.push(cells.collect::<Result<_>>()?);
+        }
+        Ok(rows)
+    }
+
+    fn cells(&self, row: &FoundRow<'_>) -> Result<Cells> {
+        let mut cells = Vec::new();
+        self.partition.fill(row, &mut cells)?;
+        let slots = self.shown.slots.columns().iter().zip(&cells);
+        slots.map(|(place, seen)| self.cell(*place, seen)).collect()
+    }
+
+    fn cell(&self, place: usize, seen: &Seen<'_>) -> Result<Option<Bytes>> {
+        let column = &self.schema.columns()[place];
+        let is_asked = match column.kind {
+            ColumnKind::Static => self.shown.statics.contains(&place),
+            ColumnKind::Regular => self.shown.has_regular,
+            ColumnKind::PartitionKey | ColumnKind::Clustering => true,
+        };
+        Ok(match seen.as_ref().filter(|_| is_asked) {
+            None => None,
+            Some(LiveColumn::Cell(cell)) => Some(Bytes::copy_from_slice(cell.value)),
+            Some(LiveColumn::Collection(collection)) => {
+                let mut out = Vec::new();
+                serialize(&column.ty, collection, &mut out)?;
+                Some(out.into())
+            }
+        })
+    }
+
+    /// It was written.
+    pub(super) fn applied(&self) -> Listing {
+        self.listing(&[], vec![vec![Some(Bytes::from_static(&[1]))]])
+    }
+
+    /// It was not: the rows say why.
+    pub(super) fn refused(&self, rows: Vec<Cells>) -> Listing {
+        let no = || Some(Bytes::from_static(&[0]));
+        if rows.is_empty() {
+            return self.listing(&[], vec![vec![no()]]);
+        }
+        let rows = rows
+            .into_iter()
+            .map(|row| [no()].into_iter().chain(row).collect());
+        self.listing(self.shown.slots.columns(), rows.collect())
+    }
+
+    fn listing(&self, places: &[usize], rows: Vec<Cells>) -> Listing {
+        let columns = places.iter().map(|&place| &self.schema.columns()[place]);
+        let columns = columns.map(|column| (&*column.name, column.ty.clone()));
+        let columns: Vec<_> = [(APPLIED, CqlType::Boolean)]
+            .into_iter()
+            .chain(columns)
+            .collect();
+        Listing::new((self.schema.keyspace(), self.schema.name()), &columns, rows)
+    }
+}

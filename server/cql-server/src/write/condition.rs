@@ -1,0 +1,270 @@
+//! What IF asks, its terms typed.
+//!
+//! What may be asked, and what is said of the rest, is Cassandra 4.1's `ColumnCondition`.
+
+mod bound;
+
+use ebb_catalog::schema::{Column, ColumnKind, TableSchema};
+use ebb_catalog::types::CqlType;
+use ebb_cql::syntax::ast::{self, InValues, Operator, Part};
+
+pub(super) use self::bound::BoundCondition;
+use crate::analyse::markers::{Markers, Receiver};
+use crate::analyse::restrictions::column;
+use crate::analyse::term::{self, Term};
+use crate::error::{Result, invalid};
+
+/// What must hold of a row before it is written.
+#[derive(Debug, Default)]
+pub(super) enum Conditions {
+    /// Nothing: there is no IF.
+    #[default]
+    None,
+    /// The row is there.
+    Exists,
+    /// It is not.
+    NotExists,
+    /// All of these, at least one.
+    Columns(Vec<ColumnCondition>),
+}
+
+/// What must hold of one column.
+#[derive(Debug)]
+pub(super) struct ColumnCondition {
+    pub(super) column: Column,
+    part: ConditionPart,
+    /// The type of what is compared.
+    ty: CqlType,
+    test: ConditionTest,
+}
+
+/// What of a column is compared.
+#[derive(Debug)]
+enum ConditionPart {
+    Whole,
+    /// Of a map by its key, or of a list by its index.
+    Element(Term),
+    /// Of a user-defined type, by its number.
+    Field(u16),
+}
+
+#[derive(Debug)]
+enum ConditionTest {
+    Compare(Operator, Term),
+    In(Vec<Term>),
+    /// The list comes with the request.
+    InWhole(Term),
+}
+
+impl Conditions {
+    /// Whether there is an IF.
+    pub(super) fn is_some(&self) -> bool {
+        !matches!(self, Self::None)
+    }
+
+    /// What is asked of columns.
+    pub(super) fn columns(&self) -> &[ColumnCondition] {
+        match self {
+            Self::Columns(columns) => columns,
+            _ => &[],
+        }
+    }
+
+    /// Whether a static column is asked for, and whether a regular one is.
+    pub(super) fn kinds(&self) -> (bool, bool) {
+        let mut columns = self.columns().iter();
+        let statics = columns.clone().any(ColumnCondition::is_static);
+        (statics, columns.any(|column| !column.is_static()))
+    }
+
+    /// The conditions of a statement that writes.
+    ///
+    /// # Errors
+    /// In Cassandra's words, where they do not fit the table.
+    pub(super) fn prepare(
+        write: &ast::Write,
+        schema: &TableSchema,
+        markers: &mut Markers,
+    ) -> Result<Self> {
+        let (condition, timestamp) = match write {
+            ast::Write::Insert(insert) => {
+                let conditions = match insert.if_not_exists {
+                    true => Self::NotExists,
+                    false => Self::None,
+                };
+                return conditions.checked(schema, insert.using.timestamp.is_some());
+            }
+            ast::Write::Update(update) => (&update.condition, &update.using.timestamp),
+            ast::Write::Delete(delete) => (&delete.condition, &delete.timestamp),
+        };
+        let conditions = match condition {
+            ast::Condition::None => Self::None,
+            ast::Condition::Exists => Self::Exists,
+            ast::Condition::All(all) => {
+                let one = |one| ColumnCondition::prepare(one, schema, markers);
+                Self::Columns(all.iter().map(one).collect::<Result<_>>()?)
+            }
+        };
+        conditions.checked(schema, timestamp.is_some())
+    }
+
+    fn checked(self, schema: &TableSchema, has_timestamp: bool) -> Result<Self> {
+        if self.is_some() && has_timestamp {
+            return invalid("Cannot provide custom timestamp for conditional updates");
+        }
+        if self.is_some() && schema.is_counter() {
+            return invalid("Conditional updates are not supported on counter tables");
+        }
+        Ok(self)
+    }
+}
+
+impl ColumnCondition {
+    pub(super) fn is_static(&self) -> bool {
+        self.column.kind == ColumnKind::Static
+    }
+
+    fn prepare(
+        written: &ast::ColumnCondition,
+        schema: &TableSchema,
+        markers: &mut Markers,
+    ) -> Result<Self> {
+        let column = column(schema, written.column.as_str())?;
+        let (name, column_type) = (&column.name, &column.ty);
+        if *column_type == CqlType::Counter {
+            return invalid("Conditions on counters are not supported");
+        }
+        let (part, receiver) = match &written.part {
+            Part::Whole => {
+                let receiver = Receiver::new(&**name, column_type.clone());
+                (ConditionPart::Whole, receiver)
+            }
+            Part::Element(key) => {
+                let (what, key_type, ty) = match column_type {
+                    CqlType::List { element, .. } => ("idx", &CqlType::Int, element),
+                    CqlType::Map { key, value, .. } => ("key", &**key, value),
+                    CqlType::Set { .. } => {
+                        return invalid(format!(
+                            "Invalid element access syntax for set column {name}"
+                        ));
+                    }
+                    _ => {
+                        return invalid(format!(
+                            "Invalid element access syntax for non-collection column {name}"
+                        ));
+                    }
+                };
+                let of_key = Receiver::new(format!("{what}({name})"), key_type.clone());
+                let key = term::prepare(key, &of_key, markers)?;
+                let receiver = Receiver::new(format!("value({name})"), (**ty).clone());
+                (ConditionPart::Element(key), receiver)
+            }
+            Part::Field(field) => {
+                let CqlType::Udt { definition, .. } = column_type else {
+                    return invalid(format!(
+                        "Invalid field access syntax for non-UDT column {name}"
+                    ));
+                };
+                let field = field.as_str();
+                let number = definition.field(field);
+                let Some((at, number)) = number.and_then(|at| Some((at, u16::try_from(at).ok()?)))
+                else {
+                    return invalid(format!("Unknown field {field} for column {name}"));
+                };
+                let ty = definition.fields()[at].1.clone();
+                let receiver = Receiver::new(format!("{name}.{field}"), ty);
+                (ConditionPart::Field(number), receiver)
+            }
+        };
+        if let ast::ColumnTest::Compare(operator, _) = &written.test {
+            check_duration(*operator, &receiver.ty)?;
+        }
+        let test = test(&written.test, &receiver, column, markers)?;
+        if column.kind <= ColumnKind::Clustering {
+            return invalid(format!(
+                "PRIMARY KEY column '{name}' cannot have IF conditions"
+            ));
+        }
+        Ok(Self {
+            column: column.clone(),
+            part,
+            ty: receiver.ty,
+            test,
+        })
+    }
+}
+
+fn test(
+    written: &ast::ColumnTest,
+    receiver: &Receiver,
+    column: &Column,
+    markers: &mut Markers,
+) -> Result<ConditionTest> {
+    let (name, ty) = (&column.name, &receiver.ty);
+    Ok(match written {
+        ast::ColumnTest::In(InValues::List(terms)) => {
+            let one = |one| term::prepare(one, receiver, markers);
+            ConditionTest::In(terms.iter().map(one).collect::<Result<_>>()?)
+        }
+        ast::ColumnTest::In(InValues::Marker(marker)) => {
+            let list = CqlType::list(ty.clone().freeze()).freeze();
+            let receiver = Receiver::new(format!("in({})", receiver.name), list);
+            let marker = ast::Term::Marker(marker.clone());
+            ConditionTest::InWhole(term::prepare(&marker, &receiver, markers)?)
+        }
+        ast::ColumnTest::Compare(operator, value) => {
+            let element = match (operator, ty) {
+                (Operator::ContainsKey, CqlType::Map { key, .. }) => Some(("key", key)),
+                (Operator::ContainsKey, _) => {
+                    return invalid(format!("Cannot use CONTAINS KEY on non-map column {name}"));
+                }
+                (
+                    Operator::Contains,
+                    CqlType::List { element, .. }
+                    | CqlType::Set { element, .. }
+                    | CqlType::Map { value: element, .. },
+                ) => Some(("value", element)),
+                (Operator::Contains, _) => {
+                    return invalid(format!(
+                        "Cannot use CONTAINS on non-collection column {name}"
+                    ));
+                }
+                _ => None,
+            };
+            let value = match element {
+                Some((what, element)) => {
+                    let name = format!("{what}({})", receiver.name);
+                    term::prepare(value, &Receiver::new(name, (**element).clone()), markers)?
+                }
+                None => term::prepare(value, receiver, markers)?,
+            };
+            ConditionTest::Compare(*operator, value)
+        }
+    })
+}
+
+/// Durations have no order.
+fn check_duration(operator: Operator, ty: &CqlType) -> Result<()> {
+    let is_slice = matches!(
+        operator,
+        Operator::Less | Operator::LessOrEqual | Operator::Greater | Operator::GreaterOrEqual
+    );
+    if !is_slice || !ty.contains_duration() {
+        return Ok(());
+    }
+    match ty {
+        _ if ty.is_collection() => {
+            invalid("Slice conditions are not supported on collections containing durations")
+        }
+        CqlType::Tuple(_) => {
+            invalid("Slice conditions are not supported on tuples containing durations")
+        }
+        CqlType::Udt { .. } => {
+            invalid("Slice conditions are not supported on UDTs containing durations")
+        }
+        _ => invalid(format!(
+            "Slice conditions ( {} ) are not supported on durations",
+            operator.text()
+        )),
+    }
+}

@@ -1,0 +1,200 @@
+//! A condition with its values, and whether it holds of a row.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use ebb_catalog::row::{LiveColumn, RowView};
+use ebb_catalog::types::{CqlType, elements};
+use ebb_cql::syntax::ast::Operator;
+
+use super::{ColumnCondition, ConditionPart, ConditionTest};
+use crate::analyse::markers::Bound;
+use crate::analyse::term::{Evaluated, Term};
+use crate::error::{Result, invalid, of_row, of_type};
+use crate::read::{contains, element};
+
+/// A value; none is null.
+type Value<'v> = Option<Cow<'v, [u8]>>;
+
+/// What must hold of one column, the values known.
+#[derive(Debug)]
+pub(in crate::write) struct BoundCondition<'v> {
+    condition: &'v ColumnCondition,
+    part: BoundPart<'v>,
+    operator: Operator,
+    /// It holds where it does of one of them: several of IN, one otherwise.
+    values: Vec<Value<'v>>,
+}
+
+#[derive(Debug)]
+enum BoundPart<'v> {
+    Whole,
+    Key(Cow<'v, [u8]>),
+    Index(usize),
+    Field(u16),
+}
+
+impl ColumnCondition {
+    /// The condition with these values.
+    ///
+    /// # Errors
+    /// In Cassandra's words, for a value that is none or that is not set.
+    pub(in crate::write) fn bind<'v>(&'v self, bound: &Bound<'v>) -> Result<BoundCondition<'v>> {
+        let (operator, values) = match &self.test {
+            ConditionTest::Compare(operator, term) => (*operator, vec![value(term, bound)?]),
+            ConditionTest::In(terms) => {
+                let mut values = Vec::with_capacity(terms.len());
+                for term in terms {
+                    // Those that are not set are not there.
+                    match term.evaluate(bound)? {
+                        Evaluated::Unset => {}
+                        Evaluated::Null => values.push(None),
+                        Evaluated::Value(bytes) => values.push(Some(bytes)),
+                    }
+                }
+                (Operator::Equal, values)
+            }
+            ConditionTest::InWhole(list) => {
+                let Some(list) = value(list, bound)? else {
+                    return invalid("Invalid null list in IN condition");
+                };
+                let all = elements::elements(&list).map_err(of_type)?;
+                let one = |one: std::result::Result<Option<&[u8]>, _>| {
+                    Ok(one.map_err(of_type)?.map(|one| Cow::Owned(one.to_vec())))
+                };
+                (Operator::Equal, all.map(one).collect::<Result<_>>()?)
+            }
+        };
+        let part = match &self.part {
+            ConditionPart::Whole => BoundPart::Whole,
+            ConditionPart::Field(field) => BoundPart::Field(*field),
+            ConditionPart::Element(key) => {
+                let is_map = matches!(self.column.ty, CqlType::Map { .. });
+                let what = if is_map { "map" } else { "list" };
+                match key.evaluate(bound)? {
+                    Evaluated::Value(key) if is_map => BoundPart::Key(key),
+                    Evaluated::Value(index) => BoundPart::Index(list_index(&index)?),
+                    Evaluated::Null => {
+                        return invalid(format!("Invalid null value for {what} element access"));
+                    }
+                    Evaluated::Unset => {
+                        return invalid(format!("Invalid unset value for {what} element access"));
+                    }
+                }
+            }
+        };
+        Ok(BoundCondition {
+            condition: self,
+            part,
+            operator,
+            values,
+        })
+    }
+}
+
+impl BoundCondition<'_> {
+    /// Whether it holds of a row; one that is not there has nothing but nulls.
+    ///
+    /// # Errors
+    /// In Cassandra's words, for a null that is compared by order; where the row is damaged.
+    pub(in crate::write) fn holds(&self, row: &RowView<'_>) -> Result<bool> {
+        let column = &self.condition.column;
+        let live = row.column(column.id.0).map_err(of_row)?;
+        let found = match live {
+            None => None,
+            Some(LiveColumn::Cell(cell)) => Some(Cow::Borrowed(cell.value)),
+            Some(LiveColumn::Collection(collection)) => {
+                let mut out = Vec::new();
+                collection
+                    .write_value(&column.ty, &mut out)
+                    .map_err(of_row)?;
+                Some(Cow::Owned(out))
+            }
+        };
+        let found = match (&self.part, &found) {
+            // A collection of cells is null where it is empty, and compares as an empty one.
+            (BoundPart::Whole, None) if column.ty.is_collection() && column.ty.is_multi_cell() => {
+                const EMPTY: &[u8] = &[0; 4];
+                return self.any(|value| match value {
+                    Some(value) => satisfies(self.operator, &column.ty, EMPTY, value),
+                    None => null(self.operator, true),
+                });
+            }
+            (BoundPart::Whole, found) => found.as_deref(),
+            (_, None) => None,
+            (BoundPart::Key(key), Some(map)) => element(&column.ty, map, key)?,
+            (BoundPart::Index(index), Some(list)) => {
+                let mut all = elements::elements(list).map_err(of_type)?;
+                let found = all.nth(*index).transpose().map_err(of_type)?;
+                found.flatten()
+            }
+            (BoundPart::Field(field), Some(udt)) => {
+                let found = elements::components(udt).nth(usize::from(*field));
+                found.transpose().map_err(of_type)?.flatten()
+            }
+        };
+        self.any(|value| match (value, found) {
+            (Some(value), Some(found)) => {
+                satisfies(self.operator, &self.condition.ty, found, value)
+            }
+            (Some(_), None) => Ok(self.operator == Operator::NotEqual),
+            (None, found) => null(self.operator, found.is_none()),
+        })
+    }
+
+    fn any(&self, mut holds: impl FnMut(Option<&[u8]>) -> Result<bool>) -> Result<bool> {
+        for value in &self.values {
+            if holds(value.as_deref())? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// A value that must be set.
+fn value<'v>(term: &'v Term, bound: &Bound<'v>) -> Result<Value<'v>> {
+    match term.evaluate(bound)? {
+        Evaluated::Unset => invalid("Invalid 'unset' value in condition"),
+        Evaluated::Null => Ok(None),
+        Evaluated::Value(bytes) => Ok(Some(bytes)),
+    }
+}
+
+fn list_index(bytes: &[u8]) -> Result<usize> {
+    let Ok(index) = bytes.try_into().map(i32::from_be_bytes) else {
+        return invalid("Invalid empty value for list index");
+    };
+    match usize::try_from(index) {
+        Ok(index) => Ok(index),
+        Err(_) => invalid(format!("Invalid negative list index {index}")),
+    }
+}
+
+/// Whether a comparison with null holds.
+fn null(operator: Operator, is_null: bool) -> Result<bool> {
+    match operator {
+        Operator::Equal => Ok(is_null),
+        Operator::NotEqual => Ok(!is_null),
+        other => invalid(format!(
+            "Invalid comparison with null for operator \"{}\"",
+            other.text()
+        )),
+    }
+}
+
+/// Whether what was found compares so with a value.
+fn satisfies(operator: Operator, ty: &CqlType, found: &[u8], value: &[u8]) -> Result<bool> {
+    let order = || ty.compare(found, value);
+    Ok(match operator {
+        Operator::Equal => order() == Ordering::Equal,
+        Operator::NotEqual => order() != Ordering::Equal,
+        Operator::Less => order() == Ordering::Less,
+        Operator::LessOrEqual => order() != Ordering::Greater,
+        Operator::Greater => order() == Ordering::Greater,
+        Operator::GreaterOrEqual => order() != Ordering::Less,
+        Operator::Contains => contains(ty, found, value)?,
+        Operator::ContainsKey => element(ty, found, value)?.is_some(),
+        Operator::Like => false,
+    })
+}

@@ -1,0 +1,388 @@
+//! A write with IF: what it asks, of which rows of its one partition, and how it is decided.
+//!
+//! ```text
+//!   statements ─► ConditionalWrite: conditions by row, rows that are written
+//!                   │ attempt: one transaction of the store
+//!                   │   reads header and rows, and guards them, also where they are absent
+//!                   │   do all conditions hold? ── no ─► the rows as they are (applied)
+//!                   v
+//!                 Execution: the operands, at one timestamp ─► commit, or a conflict
+//! ```
+//!
+//! **The timestamp** is above all that was read: the greater one of the server's next and of
+//! the greatest in header and rows, plus one. So what is applied is seen, also over a row
+//! that a client wrote with a timestamp of the future, or deleted with one. In Cassandra the
+//! ballot of a Paxos round is above those of the rounds before it in the same way, but not
+//! above what was written without IF, so there such a row hides a write that was applied.
+//! The server's timestamps themselves are not raised: one client with a wrong clock would
+//! move all later writes into the future. The request's own timestamp does not count.
+//!
+//! What always holds: a write that is applied is one commit, which the store refuses where
+//! somebody else wrote a guarded key since the transaction began, with IF or without. So it
+//! is as if all of it had happened at the instant of the commit. Who waits for whom is
+//! decided elsewhere (`serve`): attempts beside each other are safe, and only cost more.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use ebb_catalog::key::{DecodedKey, PartitionKey, Place};
+use ebb_catalog::row::{Header, RowRef, RowView};
+use ebb_catalog::schema::TableSchema;
+use ebb_storage::Transaction;
+use ebb_tables::{Catalog, CqlTable};
+
+use super::applied::{Answer, Shown};
+use super::condition::{BoundCondition, Conditions};
+use super::execution::{Committed, Execution};
+use super::keys::Rows;
+use super::plan::WritePlan;
+use crate::analyse::markers::Bound;
+use crate::analyse::restrictions::Statement;
+use crate::error::{Result, invalid, of_catalog, of_key, of_row, of_store};
+use crate::listing::Listing;
+
+/// A statement and its values.
+pub(super) type Part<'v> = (&'v WritePlan, Bound<'v>);
+
+/// Statements on one partition of which at least one has a condition, their values known.
+#[derive(Debug)]
+pub(super) struct ConditionalWrite<'v> {
+    parts: &'v [Part<'v>],
+    table: &'v CqlTable,
+    partition: PartitionKey,
+    /// Of the static row.
+    statics: Option<RowCondition<'v>>,
+    /// By the keys of their rows.
+    rows: BTreeMap<Vec<u8>, RowCondition<'v>>,
+    /// Rows that are written without a condition of their own.
+    others: BTreeSet<Vec<u8>>,
+    writes_statics: bool,
+    shown: Shown,
+}
+
+/// What must hold of one row.
+#[derive(Debug)]
+enum RowCondition<'v> {
+    Exists,
+    NotExists,
+    Columns(Vec<BoundCondition<'v>>),
+}
+
+/// What came of an attempt.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// The rows that tell whether it was applied.
+    Decided(Listing),
+    /// Somebody else wrote one of the rows meanwhile. Nothing is written.
+    Conflict,
+}
+
+/// What there is of a partition.
+struct Found {
+    header: Option<Bytes>,
+    rows: BTreeMap<Vec<u8>, Option<Bytes>>,
+}
+
+impl<'v> ConditionalWrite<'v> {
+    /// What one statement, or a batch, asks.
+    ///
+    /// # Errors
+    /// In Cassandra's words, where it is not of one row each and of one partition, where
+    /// conditions of a row contradict each other, or a value is not as it must be.
+    pub(super) fn new(parts: &'v [Part<'v>], is_batch: bool) -> Result<Self> {
+        let Some((first, bound)) = parts.first() else {
+            return invalid("a conditional write has a statement");
+        };
+        let plans = || parts.iter().map(|(plan, _)| *plan);
+        let (partition, _) = row_of(first, bound, is_batch)?;
+        let mut write = Self {
+            parts,
+            table: &first.table,
+            partition,
+            statics: None,
+            rows: BTreeMap::new(),
+            others: BTreeSet::new(),
+            writes_statics: plans().any(WritePlan::writes_statics),
+            shown: Shown::new(first.table.schema(), plans(), is_batch),
+        };
+        for (plan, bound) in parts {
+            let (partition, row) = row_of(plan, bound, is_batch)?;
+            if partition != write.partition {
+                return invalid("Batch with conditions cannot span multiple partitions");
+            }
+            write.add(plan, row.as_deref(), bound)?;
+        }
+        let rows = &write.rows;
+        write.others.retain(|key| !rows.contains_key(key));
+        Ok(write)
+    }
+
+    fn add(&mut self, plan: &'v WritePlan, row: Option<&[u8]>, bound: &Bound<'v>) -> Result<()> {
+        let exists = match &plan.conditions {
+            Conditions::None => {
+                self.others.extend(row.map(<[u8]>::to_vec));
+                return Ok(());
+            }
+            Conditions::Exists => RowCondition::Exists,
+            Conditions::NotExists => RowCondition::NotExists,
+            Conditions::Columns(columns) => {
+                let (statics, regular): (Vec<_>, Vec<_>) =
+                    columns.iter().partition(|column| column.is_static());
+                for (row, columns) in [(row, regular), (None, statics)] {
+                    if columns.is_empty() {
+                        continue;
+                    }
+                    let bind = columns.into_iter().map(|column| column.bind(bound));
+                    let bind = bind.collect::<Result<Vec<_>>>()?;
+                    match self.place(row) {
+                        None => self.set(row, RowCondition::Columns(bind)),
+                        Some(RowCondition::Columns(earlier)) => earlier.extend(bind),
+                        Some(_) => {
+                            return invalid(
+                                "Cannot mix IF conditions and IF NOT EXISTS for the same row",
+                            );
+                        }
+                    }
+                }
+                // A row that is written under a condition of its partition alone.
+                self.others.extend(row.map(<[u8]>::to_vec));
+                return Ok(());
+            }
+        };
+        let not = match exists {
+            RowCondition::NotExists => "NOT ",
+            _ => "",
+        };
+        match (self.place(row), &exists) {
+            (None, _) => self.set(row, exists),
+            (Some(RowCondition::Exists), RowCondition::Exists)
+            | (Some(RowCondition::NotExists), RowCondition::NotExists) => {}
+            (Some(RowCondition::Columns(_)), _) => {
+                return invalid(format!(
+                    "Cannot mix IF conditions and IF {not}EXISTS for the same row"
+                ));
+            }
+            (Some(_), _) => {
+                return invalid(
+                    "Cannot mix IF EXISTS and IF NOT EXISTS conditions for the same row",
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// The condition of a row, or of the static one.
+    fn place(&mut self, row: Option<&[u8]>) -> Option<&mut RowCondition<'v>> {
+        match row {
+            Some(row) => self.rows.get_mut(row),
+            None => self.statics.as_mut(),
+        }
+    }
+
+    fn set(&mut self, row: Option<&[u8]>, condition: RowCondition<'v>) {
+        match row {
+            Some(row) => drop(self.rows.insert(row.to_vec(), condition)),
+            None => self.statics = Some(condition),
+        }
+    }
+
+    /// Decides it once, and writes where all conditions hold.
+    ///
+    /// # Errors
+    /// In Cassandra's words, for a comparison that cannot be made; what the statements say of
+    /// values; as the store.
+    pub(super) fn attempt(&self, catalog: &Catalog) -> Result<Verdict> {
+        let mut transaction = catalog.db().begin();
+        // Behind the transaction, so that nothing it sees is of a later time.
+        let now_us = catalog.timestamps().now_us();
+        let now_s = now_us.div_euclid(1_000_000);
+        let found = self.read(&mut transaction)?;
+        let schema = self.table.schema();
+        let header_key = self.partition.header_key();
+        let answer = Answer::new(
+            &self.shown,
+            schema,
+            &header_key,
+            found.header.as_deref(),
+            now_s,
+        )?;
+        if !self.holds(&found, &answer)? {
+            let rows = self.rows.keys();
+            let rows = rows.map(|key| (&key[..], found.rows.get(key).and_then(Option::as_deref)));
+            let rows = match self.rows.is_empty() {
+                false => answer.rows(rows)?,
+                true => answer.first_row(
+                    transaction
+                        .range(
+                            self.table.rows(),
+                            after(&header_key)..self.partition.range().to.unwrap_or_default(),
+                        )
+                        .map_err(of_store)?,
+                )?,
+            };
+            return Ok(Verdict::Decided(answer.refused(rows)));
+        }
+        let next_us = catalog.timestamps().next_us().map_err(of_catalog)?;
+        let timestamp_us = match self.greatest(&found)?.checked_add(1) {
+            Some(above_us) => next_us.max(above_us),
+            None => {
+                return invalid(format!(
+                    "A conditional write must have a timestamp above that of the row, which has \
+                     the greatest there is: {}",
+                    i64::MAX
+                ));
+            }
+        };
+        let mut execution = Execution::in_transaction(transaction, timestamp_us, now_us)?;
+        for (plan, bound) in self.parts {
+            execution.add(plan, bound)?;
+        }
+        Ok(match execution.commit(catalog.db())? {
+            Committed::Done(_) => Verdict::Decided(answer.applied()),
+            Committed::Conflict => Verdict::Conflict,
+        })
+    }
+
+    fn read(&self, transaction: &mut Transaction) -> Result<Found> {
+        let table = self.table.rows();
+        let header_key = self.partition.header_key();
+        // The header first: what it deletes may be purged behind it.
+        let header = transaction.get_for_update(table, &header_key);
+        let header = header.map_err(of_store)?;
+        let mut rows = BTreeMap::new();
+        for key in self.rows.keys() {
+            let row = transaction.get_for_update(table, key);
+            rows.insert(key.clone(), row.map_err(of_store)?);
+        }
+        for key in &self.others {
+            rows.insert(key.clone(), transaction.get(table, key).map_err(of_store)?);
+        }
+        Ok(Found { header, rows })
+    }
+
+    /// Whether all conditions hold.
+    fn holds(&self, found: &Found, answer: &Answer<'_>) -> Result<bool> {
+        if let Some(condition) = &self.statics {
+            let exists = answer.has_static_values()?;
+            if !condition.holds(exists.then(|| answer.static_view()))? {
+                return Ok(false);
+            }
+        }
+        for (key, condition) in &self.rows {
+            let operand = found.rows.get(key).and_then(Option::as_deref);
+            let row = answer.row(key, operand)?;
+            if !condition.holds(row.as_ref().map(|row| row.view()))? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The greatest timestamp of what was found: nothing that is written above it is hidden.
+    fn greatest(&self, found: &Found) -> Result<i64> {
+        let header = match &found.header {
+            Some(header) => Header::parse(header).map_err(of_row)?,
+            None => Header::EMPTY,
+        };
+        let mut greatest = header.deletion().map_or(i64::MIN, |one| one.timestamp);
+        if self.writes_statics || self.statics.is_some() {
+            let statics = header.static_row();
+            greatest = greatest.max(statics.map_or(i64::MIN, |row| row.greatest_timestamp()));
+        }
+        for (key, row) in &found.rows {
+            if let Place::Row(clustering) = DecodedKey::read(key).map_err(of_key)?.place {
+                let deletion = header.deletion_at(clustering);
+                greatest = greatest.max(deletion.map_or(i64::MIN, |one| one.timestamp));
+            }
+            if let Some(row) = row {
+                let row = RowRef::parse(row).map_err(of_row)?;
+                greatest = greatest.max(row.greatest_timestamp());
+            }
+        }
+        // Cells of a column that was dropped and added again.
+        let dropped = self.table.schema().dropped_cells().iter();
+        let dropped = dropped.map(|cells| cells.timestamp_us).max();
+        Ok(greatest.max(dropped.unwrap_or(i64::MIN)))
+    }
+}
+
+impl RowCondition<'_> {
+    /// Whether it holds of a row, if that is there.
+    fn holds(&self, row: Option<RowView<'_>>) -> Result<bool> {
+        match self {
+            Self::Exists => Ok(row.is_some()),
+            Self::NotExists => Ok(row.is_none()),
+            Self::Columns(columns) => {
+                let nothing = RowView::new(RowRef::EMPTY, None, 0);
+                let row = row.unwrap_or(nothing);
+                for column in columns {
+                    if !column.holds(&row)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+        }
+    }
+}
+
+/// The partition that a statement of a conditional write names, and the key of its row: none
+/// where it is about static columns, or deletes more than one row.
+fn row_of(
+    plan: &WritePlan,
+    bound: &Bound<'_>,
+    is_batch: bool,
+) -> Result<(PartitionKey, Option<Vec<u8>>)> {
+    let schema = plan.table.schema();
+    plan.with_values(bound, |bound| {
+        let mut targets = plan.keys.targets(schema, bound)?;
+        let what = match plan.statement {
+            Statement::Delete => "deletions",
+            Statement::Insert | Statement::Update => "updates",
+        };
+        let partition = match (targets.partitions.pop(), targets.partitions.is_empty()) {
+            (Some(partition), true) => partition,
+            _ if is_batch => {
+                return invalid(
+                    "Batch with conditions cannot span multiple partitions (you cannot use IN on \
+                     the partition key)",
+                );
+            }
+            _ => {
+                return invalid(format!(
+                    "IN on the partition key is not supported with conditional {what}"
+                ));
+            }
+        };
+        let row = match &targets.rows {
+            Rows::Named(rows) => match &rows[..] {
+                [row] => Some(row.key(schema.layout(), &partition)?),
+                _ => {
+                    return invalid(format!(
+                        "IN on the clustering key columns is not supported with conditional {what}"
+                    ));
+                }
+            },
+            Rows::Partition | Rows::Ranges(_) => None,
+        };
+        Ok((partition, row))
+    })
+}
+
+/// The first key behind this one.
+fn after(key: &[u8]) -> Vec<u8> {
+    [key, &[0]].concat()
+}
+
+/// A number for each partition that a statement names, by which those that are about the same
+/// one find each other.
+pub(super) fn turns(plan: &WritePlan, bound: &Bound<'_>, turns: &mut Vec<u64>) -> Result<()> {
+    let schema: &TableSchema = plan.table.schema();
+    let (id, _) = schema.id().as_u64_pair();
+    plan.with_values(bound, |bound| {
+        let targets = plan.keys.targets(schema, bound)?;
+        let of_one = |key: &PartitionKey| xxhash_rust::xxh3::xxh3_64_with_seed(key.as_bytes(), id);
+        turns.extend(targets.partitions.iter().map(of_one));
+        Ok(())
+    })
+}

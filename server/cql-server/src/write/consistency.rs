@@ -1,0 +1,73 @@
+//! The consistency levels with which a statement may write.
+//!
+//! There is one copy, so a level changes nothing; but one that Cassandra refuses would be a
+//! mistake of the client's there, and is one here.
+
+use ebb_cql::protocol::{Consistency, WriteType};
+
+use crate::error::{Result, invalid};
+
+/// Holds the levels of a request to what a write of this type may have.
+///
+/// # Errors
+/// In Cassandra's words.
+pub fn check_consistency(
+    write_type: WriteType,
+    level: Consistency,
+    serial: Option<Consistency>,
+) -> Result<()> {
+    match write_type {
+        WriteType::Cas if !serial.is_none_or(Consistency::is_serial) => invalid(
+            "Invalid consistency for conditional update. Must be one of SERIAL or LOCAL_SERIAL",
+        ),
+        WriteType::Cas if level.is_serial() => invalid(format!(
+            "{} is not supported as conditional update commit consistency. Use ANY if you mean \
+             \"make sure it is accepted but I don't care how many replicas commit it for \
+             non-SERIAL reads\"",
+            level.name()
+        )),
+        WriteType::Counter if level.is_serial() => {
+            invalid("Counter operations are inherently non-serializable")
+        }
+        _ if level.is_serial() => {
+            invalid("You must use conditional updates for serializable writes")
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_by_table() {
+        use Consistency::{Any, LocalSerial, One, Quorum, Serial};
+        use WriteType::{Batch, Cas, Counter, Simple};
+        for (write_type, level, serial, expected) in [
+            (Simple, Quorum, None, None),
+            (Simple, Any, Some(Quorum), None),
+            (Simple, Serial, None, Some("You must use conditional")),
+            (Batch, LocalSerial, None, Some("You must use conditional")),
+            (Cas, Quorum, None, None),
+            (Cas, Any, Some(LocalSerial), None),
+            (Cas, One, Some(Quorum), Some("Must be one of SERIAL")),
+            (
+                Cas,
+                Serial,
+                Some(Serial),
+                Some("SERIAL is not supported as"),
+            ),
+            (Counter, One, None, None),
+            (Counter, Serial, None, Some("inherently non-serializable")),
+        ] {
+            let found = check_consistency(write_type, level, serial);
+            let found = found.err().map(|error| error.message);
+            let fits = match (&found, expected) {
+                (Some(found), Some(expected)) => found.contains(expected),
+                (found, expected) => found.is_none() && expected.is_none(),
+            };
+            assert!(fits, "{write_type:?} {level:?} {serial:?}: {found:?}");
+        }
+    }
+}

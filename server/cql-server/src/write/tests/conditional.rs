@@ -1,0 +1,450 @@
+//! IF: whether it is applied, and which rows say so, as Cassandra 4.1 answers.
+
+use std::sync::Arc;
+
+use ebb_cql::protocol::{BatchKind, Response};
+
+use crate::executor::harness::Server;
+
+const STATICS: &str = "CREATE TABLE t (id int, k int, version int STATIC, v int, \
+                       PRIMARY KEY (id, k))";
+const PLAIN: &str = "CREATE TABLE t (k int PRIMARY KEY, v1 int, v2 text, v3 int)";
+
+/// Names of columns, and rows.
+#[track_caller]
+fn answer(server: &mut Server, text: &str) -> String {
+    let page = server.page(text, &[], None, None);
+    let page = page.unwrap_or_else(|error| panic!("{text}: {error}"));
+    let rows: Vec<String> = page.rows.iter().map(|row| row.join(" ")).collect();
+    format!("{}: {}", page.columns.join(" "), rows.join(" | "))
+}
+
+#[track_caller]
+fn check(server: &mut Server, steps: &[(&str, &str)]) {
+    for (text, expected) in steps {
+        match expected.is_empty() {
+            true => server.run(text),
+            false if text.starts_with("SELECT") => {
+                assert_eq!(server.rows(text), *expected, "{text}");
+            }
+            false => assert_eq!(answer(server, text), *expected, "{text}"),
+        }
+    }
+}
+
+const YES: &str = "[applied]: true";
+const NO: &str = "[applied]: false";
+
+#[test]
+fn a_row_is_inserted_once() {
+    let mut server = Server::with(&[PLAIN]);
+    check(
+        &mut server,
+        &[
+            (
+                "INSERT INTO t (k, v1, v2) VALUES (1, 2, 'a') IF NOT EXISTS",
+                YES,
+            ),
+            (
+                "INSERT INTO t (k, v1, v2) VALUES (1, 5, 'b') IF NOT EXISTS",
+                "[applied] k v1 v2 v3: false 1 2 a null",
+            ),
+            ("SELECT * FROM t", "1 2 a null"),
+            ("INSERT INTO t JSON '{\"k\": 2}' IF NOT EXISTS", YES),
+            (
+                "INSERT INTO t JSON '{\"k\": 2, \"v1\": 3}' IF NOT EXISTS",
+                "[applied] k v1 v2 v3: false 2 null null null",
+            ),
+            ("DELETE FROM t WHERE k = 1", ""),
+            ("INSERT INTO t (k, v1) VALUES (1, 7) IF NOT EXISTS", YES),
+            ("SELECT v1 FROM t WHERE k = 1", "7"),
+            // One without a marker is there, too, as long as a column has a value.
+            ("UPDATE t SET v1 = 1 WHERE k = 3", ""),
+            (
+                "INSERT INTO t (k) VALUES (3) IF NOT EXISTS",
+                "[applied] k v1 v2 v3: false 3 1 null null",
+            ),
+            ("DELETE v1 FROM t WHERE k = 3", ""),
+            ("INSERT INTO t (k) VALUES (3) IF NOT EXISTS", YES),
+        ],
+    );
+}
+
+#[test]
+fn updates_and_deletions_ask_for_columns() {
+    let mut server = Server::with(&[PLAIN]);
+    check(
+        &mut server,
+        &[
+            ("UPDATE t SET v1 = 3, v2 = 'b' WHERE k = 1 IF v1 = 4", NO),
+            ("UPDATE t SET v1 = 3 WHERE k = 1 IF EXISTS", NO),
+            ("SELECT * FROM t", ""),
+            ("INSERT INTO t (k, v1, v2) VALUES (1, 2, 'a')", ""),
+            (
+                "UPDATE t SET v1 = 3 WHERE k = 1 IF v1 = 4",
+                "[applied] v1: false 2",
+            ),
+            // All that is asked for comes, in the order of IF, each once.
+            (
+                "UPDATE t SET v1 = 3 WHERE k = 1 IF v2 = 'x' AND v1 > 1 AND v1 < 5",
+                "[applied] v2 v1: false a 2",
+            ),
+            ("UPDATE t SET v1 = 3, v2 = 'b' WHERE k = 1 IF v1 = 2", YES),
+            ("SELECT * FROM t", "1 3 b null"),
+            (
+                "UPDATE t SET v3 = 1 WHERE k = 1 IF v1 IN (1, 3) AND v3 = null",
+                YES,
+            ),
+            (
+                "DELETE v1 FROM t WHERE k = 1 IF v3 != 1",
+                "[applied] v3: false 1",
+            ),
+            ("DELETE v1 FROM t WHERE k = 1 IF v3 = 1", YES),
+            (
+                "DELETE FROM t WHERE k = 1 IF v1 = 9",
+                "[applied] v1: false null",
+            ),
+            ("DELETE FROM t WHERE k = 1 IF EXISTS", YES),
+            ("DELETE FROM t WHERE k = 1 IF EXISTS", NO),
+            ("DELETE FROM t WHERE k = 1 IF v1 = null", YES),
+        ],
+    );
+}
+
+#[test]
+fn every_operator_compares_as_cassandra_does() {
+    let mut server = Server::with(&[PLAIN]);
+    server.run("INSERT INTO t (k, v1) VALUES (1, 5)");
+    let cases = [
+        ("v1 = 5", true),
+        ("v1 = 6", false),
+        ("v1 != 5", false),
+        ("v1 != 6", true),
+        ("v1 < 5", false),
+        ("v1 < 6", true),
+        ("v1 <= 5", true),
+        ("v1 > 5", false),
+        ("v1 >= 5", true),
+        ("v1 IN (1, 5)", true),
+        ("v1 IN (1)", false),
+        ("v1 IN ()", false),
+        ("v1 IN (null)", false),
+        ("v1 = null", false),
+        ("v1 != null", true),
+        // Null is equal to null, unequal to all else, and has no order.
+        ("v3 = null", true),
+        ("v3 != null", false),
+        ("v3 = 1", false),
+        ("v3 != 1", true),
+        ("v3 < 1", false),
+        ("v3 >= 1", false),
+        ("v3 IN (1, null)", true),
+    ];
+    for (condition, expected) in cases {
+        let text = format!("UPDATE t SET v2 = 'x' WHERE k = 1 IF {condition}");
+        let said = answer(&mut server, &text);
+        assert_eq!(said == YES, expected, "{condition}: {said}");
+    }
+    assert_eq!(
+        server.refused("UPDATE t SET v2 = 'x' WHERE k = 1 IF v1 < null"),
+        "Invalid comparison with null for operator \"<\""
+    );
+}
+
+#[test]
+fn static_columns_have_conditions_of_their_own() {
+    let mut server = Server::with(&[STATICS]);
+    check(
+        &mut server,
+        &[
+            ("INSERT INTO t (id, k, v) VALUES (1, 7, 5)", ""),
+            (
+                "INSERT INTO t (id, k, version) VALUES (1, 7, 1) IF NOT EXISTS",
+                "[applied] id k version v: false 1 7 null 5",
+            ),
+            (
+                "INSERT INTO t (id, version) VALUES (1, 1) IF NOT EXISTS",
+                YES,
+            ),
+            ("SELECT * FROM t", "1 7 1 5"),
+            (
+                "INSERT INTO t (id, version) VALUES (1, 2) IF NOT EXISTS",
+                "[applied] id k version v: false 1 7 1 null",
+            ),
+            ("DELETE FROM t WHERE id = 1", ""),
+            ("INSERT INTO t (id, version) VALUES (0, 0)", ""),
+            (
+                "UPDATE t SET v = 5, version = 1 WHERE id = 0 AND k = 1 IF version = 0",
+                YES,
+            ),
+            ("SELECT * FROM t", "0 1 1 5"),
+            (
+                "UPDATE t SET v = 6, version = 1 WHERE id = 0 AND k = 2 IF version = 0",
+                "[applied] version: false 1",
+            ),
+            (
+                "UPDATE t SET v = 6, version = 2 WHERE id = 0 AND k = 2 IF version = 1",
+                YES,
+            ),
+            ("SELECT * FROM t", "0 1 2 5 | 0 2 2 6"),
+            (
+                "UPDATE t SET version = 3 WHERE id = 0 IF version = 1",
+                "[applied] version: false 2",
+            ),
+            // Regular columns come before static ones.
+            (
+                "DELETE v FROM t WHERE id = 0 AND k = 1 IF version = 9 AND v = 5",
+                "[applied] v version: false 5 2",
+            ),
+            ("DELETE version FROM t WHERE id = 0 IF version = 2", YES),
+            ("SELECT * FROM t", "0 1 null 5 | 0 2 null 6"),
+            // A condition on a row, a change of the partition.
+            (
+                "UPDATE t SET version = 4 WHERE id = 0 AND k = 2 IF v = 5",
+                "[applied] v: false 6",
+            ),
+            (
+                "UPDATE t SET version = 4 WHERE id = 0 AND k = 2 IF v = 6",
+                YES,
+            ),
+            ("SELECT * FROM t", "0 1 4 5 | 0 2 4 6"),
+            // A partition without rows, and none at all.
+            ("UPDATE t SET version = 1 WHERE id = 9 IF version = 3", NO),
+            ("INSERT INTO t (id, version) VALUES (9, 2)", ""),
+            (
+                "UPDATE t SET version = 1 WHERE id = 9 IF version = 3",
+                "[applied] version: false 2",
+            ),
+            ("UPDATE t SET version = 1 WHERE id = 9 IF EXISTS", YES),
+        ],
+    );
+}
+
+#[test]
+fn batches_ask_for_several_rows_of_a_partition() {
+    let mut server = Server::with(&[STATICS]);
+    check(
+        &mut server,
+        &[
+            ("INSERT INTO t (id, k, v, version) VALUES (0, 1, 5, 2)", ""),
+            ("INSERT INTO t (id, k, v) VALUES (0, 2, 6)", ""),
+            (
+                "BEGIN BATCH UPDATE t SET v = 7 WHERE id = 0 AND k = 1; \
+                 UPDATE t SET version = 3 WHERE id = 0 IF version = 1; APPLY BATCH",
+                "[applied] id k version: false 0 1 2",
+            ),
+            (
+                "BEGIN UNLOGGED BATCH UPDATE t SET v = 7 WHERE id = 0 AND k = 1; \
+                 UPDATE t SET version = 3 WHERE id = 0 IF version = 2; APPLY BATCH",
+                YES,
+            ),
+            ("SELECT * FROM t", "0 1 3 7 | 0 2 3 6"),
+            (
+                "BEGIN BATCH UPDATE t SET version = 4 WHERE id = 0 IF version = 3; \
+                 UPDATE t SET v = 1 WHERE id = 0 AND k = 2 IF v = 1; \
+                 UPDATE t SET v = 1 WHERE id = 0 AND k = 1 IF v = 1; APPLY BATCH",
+                "[applied] id k version v: false 0 1 3 7 | false 0 2 3 6",
+            ),
+            (
+                "BEGIN BATCH INSERT INTO t (id, k, v) VALUES (1, 2, 1) IF NOT EXISTS; \
+                 INSERT INTO t (id, k, v) VALUES (1, 3, 2) IF NOT EXISTS; APPLY BATCH",
+                YES,
+            ),
+            (
+                "BEGIN BATCH UPDATE t SET v = 9 WHERE id = 1 AND k = 2 IF v = 0; \
+                 INSERT INTO t (id, k, v) VALUES (1, 4, 2) IF NOT EXISTS; APPLY BATCH",
+                "[applied] id k version v: false 1 2 null 1",
+            ),
+            (
+                "BEGIN BATCH UPDATE t SET v = 9 WHERE id = 1 AND k = 2 IF v = 1; \
+                 UPDATE t SET v = 8 WHERE id = 1 AND k = 2 IF v = 2; APPLY BATCH",
+                "[applied] id k v: false 1 2 1",
+            ),
+            // Whatever is beside it is all or nothing, ranges too.
+            (
+                "BEGIN BATCH DELETE FROM t WHERE id = 1 AND k > 2; \
+                 UPDATE t SET v = 9 WHERE id = 1 AND k = 2 IF v = 1; APPLY BATCH",
+                YES,
+            ),
+            ("SELECT k, v FROM t WHERE id = 1", "2 9"),
+            (
+                "BEGIN BATCH UPDATE t SET v = 1 WHERE id = 5 AND k = 1 IF v = 1; APPLY BATCH",
+                NO,
+            ),
+        ],
+    );
+}
+
+#[test]
+fn batches_of_the_protocol_answer_the_same() {
+    let mut server = Server::with(&[STATICS]);
+    server.run("INSERT INTO t (id, k, v) VALUES (0, 1, 5)");
+    let batch = |server: &Server, texts: &[&str]| {
+        let texts = texts.iter().map(|text| {
+            let prepared = server.prepare(text).unwrap();
+            (Arc::new(prepared), Default::default())
+        });
+        server.batch(BatchKind::Logged, &texts.collect::<Vec<_>>())
+    };
+    let texts = [
+        "UPDATE t SET v = 6 WHERE id = 0 AND k = 1 IF v = 4",
+        "INSERT INTO t (id, k) VALUES (0, 2)",
+    ];
+    let Ok(Response::Rows(rows)) = batch(&server, &texts) else {
+        panic!("a conditional batch gives rows");
+    };
+    assert_eq!(rows.column_count(), 4);
+    assert_eq!(rows.cells().next(), Some(Some(&[0][..])));
+    assert_eq!(server.rows("SELECT k, v FROM t"), "1 5");
+    let other = [texts[0], "INSERT INTO t (id, k) VALUES (1, 2)"];
+    assert_eq!(
+        batch(&server, &other).unwrap_err().message,
+        "Batch with conditions cannot span multiple partitions"
+    );
+}
+
+/// Clients write with wrong clocks, and in wrong units.
+#[test]
+fn what_is_applied_is_seen_whatever_timestamps_it_meets() {
+    // In an hour, in nanoseconds, and nearly as late as it gets.
+    let far_us = [
+        1_700_003_600_000_000,
+        1_700_000_000_000_000_000,
+        i64::MAX - 100,
+    ];
+    let mut server = Server::with(&[STATICS]);
+    for (id, at_us) in far_us.into_iter().enumerate() {
+        let steps = [
+            (
+                format!(
+                    "INSERT INTO t (id, k, v, version) VALUES ({id}, 1, 1, 1) USING TIMESTAMP {at_us}"
+                ),
+                "",
+            ),
+            (
+                format!("UPDATE t SET v = 2, version = 2 WHERE id = {id} AND k = 1 IF v = 1"),
+                YES,
+            ),
+            (format!("SELECT v, version FROM t WHERE id = {id}"), "2 2"),
+            (
+                format!("DELETE FROM t WHERE id = {id} AND k = 1 IF v = 2"),
+                YES,
+            ),
+            (
+                format!("SELECT v, version FROM t WHERE id = {id}"),
+                "null 2",
+            ),
+            (
+                format!("INSERT INTO t (id, k, v) VALUES ({id}, 1, 3) IF NOT EXISTS"),
+                YES,
+            ),
+            (format!("SELECT v, version FROM t WHERE id = {id}"), "3 2"),
+            // Deleted by range and by partition, in the future too.
+            (
+                format!(
+                    "DELETE FROM t USING TIMESTAMP {} WHERE id = {id} AND k >= 1",
+                    at_us + 5
+                ),
+                "",
+            ),
+            (
+                format!("INSERT INTO t (id, k, v) VALUES ({id}, 1, 4) IF NOT EXISTS"),
+                YES,
+            ),
+            (format!("SELECT v, version FROM t WHERE id = {id}"), "4 2"),
+            (
+                format!(
+                    "DELETE FROM t USING TIMESTAMP {} WHERE id = {id}",
+                    at_us + 7
+                ),
+                "",
+            ),
+            (
+                format!("INSERT INTO t (id, version) VALUES ({id}, 5) IF NOT EXISTS"),
+                YES,
+            ),
+            (
+                format!("SELECT v, version FROM t WHERE id = {id}"),
+                "null 5",
+            ),
+        ];
+        let steps: Vec<(&str, &str)> = steps
+            .iter()
+            .map(|(text, said)| (&text[..], *said))
+            .collect();
+        check(&mut server, &steps);
+    }
+    server.run(&format!(
+        "INSERT INTO t (id, k) VALUES (8, 1) USING TIMESTAMP {}",
+        i64::MAX
+    ));
+    let refused = server.refused("UPDATE t SET v = 1 WHERE id = 8 AND k = 1 IF EXISTS");
+    assert!(refused.contains("the greatest there is"), "{refused}");
+}
+
+#[test]
+fn the_timestamp_of_a_request_does_not_count() {
+    let mut server = Server::with(&[PLAIN]);
+    server.run("INSERT INTO t (k, v1) VALUES (1, 1)");
+    let prepared = server
+        .prepare("UPDATE t SET v1 = 2 WHERE k = 1 IF v1 = 1")
+        .unwrap();
+    let parameters = ebb_cql::protocol::QueryParameters {
+        timestamp_us: Some(1),
+        ..Default::default()
+    };
+    server.execute(&prepared, parameters).unwrap();
+    assert_eq!(server.rows("SELECT v1 FROM t"), "2");
+}
+
+#[test]
+fn what_expires_is_gone_for_if_too() {
+    let mut server = Server::with(&[PLAIN]);
+    check(
+        &mut server,
+        &[
+            (
+                "INSERT INTO t (k, v1) VALUES (1, 1) IF NOT EXISTS USING TTL 10",
+                YES,
+            ),
+            (
+                "INSERT INTO t (k) VALUES (1) IF NOT EXISTS",
+                "[applied] k v1 v2 v3: false 1 1 null null",
+            ),
+        ],
+    );
+    server.clock.advance_ms(10_000);
+    check(
+        &mut server,
+        &[
+            ("UPDATE t SET v1 = 2 WHERE k = 1 IF EXISTS", NO),
+            ("INSERT INTO t (k) VALUES (1) IF NOT EXISTS", YES),
+            ("SELECT * FROM t", "1 null null null"),
+        ],
+    );
+}
+
+#[test]
+fn a_dropped_column_that_is_back_is_null_for_if() {
+    let mut server = Server::with(&[PLAIN]);
+    server.run("INSERT INTO t (k, v1, v3) VALUES (1, 1, 1)");
+    server.run("UPDATE t SET v3 = 3 WHERE k = 2");
+    server.run("ALTER TABLE t DROP v3");
+    check(
+        &mut server,
+        &[("UPDATE t SET v1 = 1 WHERE k = 2 IF EXISTS", NO)],
+    );
+    server.run("ALTER TABLE t ADD v3 int");
+    check(
+        &mut server,
+        &[
+            ("UPDATE t SET v1 = 1 WHERE k = 2 IF EXISTS", NO),
+            (
+                "UPDATE t SET v3 = 2 WHERE k = 1 IF v3 = 1",
+                "[applied] v3: false null",
+            ),
+            ("UPDATE t SET v3 = 2 WHERE k = 1 IF v3 = null", YES),
+            ("SELECT v3 FROM t", "2"),
+        ],
+    );
+}
