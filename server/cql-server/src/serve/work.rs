@@ -179,12 +179,13 @@ pub(super) async fn run_in_turn<S: Service>(
             continue;
         }
         let stream = work.stream();
-        let result = ran.map(|ran| Waiting {
+        let ran = ran.map(|ran| Waiting {
             value: work.end(ran),
             _memory: None,
         });
         // Nobody hears it where the connection has ended.
-        drop(results.send((stream, result)));
+        let lane = Lane::Write;
+        drop(results.send(LaneResult { stream, lane, ran }));
         return;
     }
 }
