@@ -26,8 +26,6 @@ pub struct Fetch {
     known_regular: Option<Vec<u32>>,
     /// The clustering is looked at, and keys do not say how it was written.
     needs_original: bool,
-    /// Values that add up: all of them count.
-    is_counter: bool,
 }
 
 /// Columns by ascending id, and their slots.
@@ -93,7 +91,6 @@ impl Fetch {
             known_regular: known(ColumnKind::Regular),
             needs_original: of(ColumnKind::Clustering)
                 .any(|_| !schema.layout().is_always_reconstructible()),
-            is_counter: schema.is_counter(),
         }
     }
 
@@ -121,7 +118,7 @@ impl Fetch {
             let statics = header.static_view(now_s);
             statics.are_columns_decided(&self.statics.ids, greatest_left)
         };
-        Ok(!self.is_counter && is_row.map_err(of_row)? && statics().map_err(of_row)?)
+        Ok(is_row.map_err(of_row)? && statics().map_err(of_row)?)
     }
 }
 

@@ -19,7 +19,7 @@ use ebb_storage::TransactionRange;
 use super::condition::Conditions;
 use super::plan::WritePlan;
 use crate::analyse::selection::Slots;
-use crate::error::{Result, of_key, of_store};
+use crate::error::{Result, of_key, of_row, of_store};
 use crate::listing::Listing;
 use crate::read::{Fetch, FoundRow, Partition, Seen, serialize};
 
@@ -189,19 +189,29 @@ impl<'a> Answer<'a> {
         self.or_statics(Vec::new())
     }
 
-    /// Without a row the static columns are shown, where they have any value.
+    /// Without a row there is one of the static columns, where any that was asked for has a
+    /// value, be it shown or not.
     fn or_statics(&self, mut rows: Vec<Cells>) -> Result<Vec<Cells>> {
-        let is_asked = |place: &usize| self.shown.statics.contains(place);
-        let slots = self
-            .shown
-            .slots
-            .columns()
-            .iter()
-            .zip(self.partition.cells());
-        let has_value = slots
-            .clone()
-            .any(|(place, seen)| is_asked(place) && seen.is_some());
-        if rows.is_empty() && has_value {
+        if !rows.is_empty() {
+            return Ok(rows);
+        }
+        let of_place = |place: &usize| self.schema.columns()[*place].id.0;
+        let asked: BTreeSet<u32> = self.shown.statics.iter().map(of_place).collect();
+        let asked: Vec<u32> = asked.into_iter().collect();
+        let view = self.partition.static_view();
+        if view
+            .columns(&asked)
+            .next()
+            .transpose()
+            .map_err(of_row)?
+            .is_some()
+        {
+            let slots = self
+                .shown
+                .slots
+                .columns()
+                .iter()
+                .zip(self.partition.cells());
             let cells = slots.map(|(place, seen)| self.cell(*place, seen));
             rows.push(cells.collect::<Result<_>>()?);
         }

@@ -27,7 +27,19 @@ pub(super) fn assign(
 ) -> Result<Change> {
     let (name, ty) = (&column.name, &column.ty);
     let operation = match assigned {
+        ast::Change::Set(_) if *ty == CqlType::Counter => {
+            return invalid(format!(
+                "Cannot set the value of counter column {name} (counters can only be \
+                 incremented/decremented, not set)"
+            ));
+        }
         ast::Change::Set(value) => return set(column, value, markers),
+        ast::Change::Add(value) | ast::Change::Subtract(value) if *ty == CqlType::Counter => {
+            Operation::Count {
+                by: whole(column, value, markers)?,
+                is_negative: matches!(assigned, ast::Change::Subtract(_)),
+            }
+        }
         ast::Change::Add(value) => {
             let text = || format!("{name} = {name} + {value}");
             if matches!(ty, CqlType::Tuple(_) | CqlType::Udt { .. }) {

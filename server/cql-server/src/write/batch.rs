@@ -44,7 +44,6 @@ impl BatchPlan {
             ast::BatchKind::Unlogged => BatchKind::Unlogged,
             ast::BatchKind::Counter => BatchKind::Counter,
         };
-        check_kind(kind)?;
         // Without statements there is nothing to write at a timestamp.
         let Some(markers) = markers else {
             return Ok(Self {
@@ -58,7 +57,7 @@ impl BatchPlan {
             writes.push(prepare(write, &table(table_of(write))?, markers)?);
         }
         let plans: Vec<&WritePlan> = writes.iter().collect();
-        check(batch.using.timestamp.is_some(), &plans)?;
+        check(kind, batch.using.timestamp.is_some(), &plans)?;
         Ok(Self {
             kind,
             using: Using::prepare(&batch.using, markers)?,
@@ -99,13 +98,33 @@ pub fn write_type_of(kind: BatchKind) -> WriteType {
 ///
 /// # Errors
 /// In Cassandra's words.
-pub(super) fn check(has_timestamp: bool, writes: &[&WritePlan]) -> Result<()> {
+pub(super) fn check(kind: BatchKind, has_timestamp: bool, writes: &[&WritePlan]) -> Result<()> {
     let is_conditional = writes.iter().any(|write| write.conditions.is_some());
     if has_timestamp && is_conditional {
         return invalid("Cannot provide custom timestamp for conditional BATCH");
     }
+    if has_timestamp && kind == BatchKind::Counter {
+        return invalid("Cannot provide custom timestamp for counter BATCH");
+    }
     if has_timestamp && writes.iter().any(|write| write.has_timestamp()) {
         return invalid("Timestamp must be set either on BATCH or individual statements");
+    }
+    let counts = writes.iter().any(|write| write.counts());
+    let only_counts = writes.iter().all(|write| write.counts());
+    match kind {
+        _ if has_timestamp && counts => {
+            return invalid("Cannot provide custom timestamp for a BATCH containing counters");
+        }
+        BatchKind::Counter if !only_counts => {
+            return invalid("Cannot include non-counter statement in a counter batch");
+        }
+        _ if counts && !only_counts => {
+            return invalid("Counter and non-counter mutations cannot exist in the same batch");
+        }
+        BatchKind::Logged if counts => {
+            return invalid("Cannot include a counter statement in a logged batch");
+        }
+        _ => {}
     }
     let Some((first, rest)) = writes.split_first() else {
         return Ok(());
@@ -114,16 +133,5 @@ pub(super) fn check(has_timestamp: bool, writes: &[&WritePlan]) -> Result<()> {
     match is_conditional && rest.iter().any(|write| id(write) != id(first)) {
         true => invalid("Batch with conditions cannot span multiple tables"),
         false => Ok(()),
-    }
-}
-
-/// Holds the kind of a batch to what is served.
-///
-/// # Errors
-/// For counters.
-pub(super) fn check_kind(kind: BatchKind) -> Result<()> {
-    match kind {
-        BatchKind::Counter => invalid("Batches of counters are not supported yet"),
-        _ => Ok(()),
     }
 }

@@ -22,7 +22,10 @@ impl Operation {
     pub(super) fn reads(&self) -> bool {
         matches!(
             self,
-            Self::RemoveValues(_) | Self::SetIndex { .. } | Self::RemoveIndex(_)
+            Self::RemoveValues(_)
+                | Self::SetIndex { .. }
+                | Self::RemoveIndex(_)
+                | Self::Count { .. }
         )
     }
 }
@@ -65,6 +68,36 @@ pub(super) fn apply<'v>(
                 Some(value) => add(ty, id, &value, ListEnd::Back, came, row),
                 None => Ok(()),
             }
+        }
+        Operation::Count { by, is_negative } => {
+            let by = match by.evaluate(bound)? {
+                Evaluated::Unset => return Ok(()),
+                Evaluated::Null => return invalid("Invalid null value for counter increment"),
+                Evaluated::Value(bytes) => number(&bytes),
+            };
+            let Some(by) = by else {
+                return invalid("Invalid empty value for counter increment");
+            };
+            let by = match is_negative {
+                false => by,
+                true => match by.checked_neg() {
+                    Some(by) => by,
+                    None => {
+                        return invalid(format!(
+                            "The negation of {by} overflows supported counter precision (signed \
+                             8 bytes integer)"
+                        ));
+                    }
+                },
+            };
+            let there = match before {
+                Some(before) => before.cell(id).map_err(of_row)?,
+                None => None,
+            };
+            let there = row.value(id).or(there.map(|cell| cell.value));
+            let sum = there.and_then(number).unwrap_or(0).wrapping_add(by);
+            row.cell(id, Some(Cow::Owned(sum.to_be_bytes().to_vec())));
+            Ok(())
         }
         Operation::Remove if ty.is_multi_cell() => {
             row.clear(id);
@@ -207,6 +240,11 @@ fn index_of(term: &Term, bound: &Bound<'_>) -> Result<Option<i32>> {
             Err(_) => invalid("Invalid empty value for list index"),
         },
     }
+}
+
+/// A counter's value, or what is added to it.
+fn number(bytes: &[u8]) -> Option<i64> {
+    bytes.try_into().ok().map(i64::from_be_bytes)
 }
 
 fn place_at(list: Present, at: i32) -> Result<Vec<u8>> {

@@ -6,6 +6,7 @@ use ebb_catalog::row::{
 };
 use ebb_catalog::schema::TableSchema;
 use ebb_storage::{Db, ErrorKind, Table, Transaction, Value, WriteBatch};
+use ebb_tables::Timestamps;
 
 use super::batch_size::BatchSize;
 use super::collection;
@@ -14,16 +15,21 @@ use super::plan::{Action, Change, WritePlan};
 use super::row_buffer::{RowBuffer, Times};
 use super::using::check_timestamp;
 use crate::analyse::markers::Bound;
-use crate::error::{Result, of_row, of_store};
+use crate::error::{Result, of_catalog, of_row, of_store};
 
 /// Where operands go.
 #[derive(Debug)]
-enum Sink {
+enum Sink<'c> {
     Batch(WriteBatch),
     /// All at its end: statements that read see nothing of those beside them.
     Transaction {
         transaction: Transaction,
         operands: Vec<(Table, Vec<u8>, Vec<u8>)>,
+    },
+    /// At once: of two increments of one counter the second counts on from the first.
+    Counters {
+        transaction: Transaction,
+        timestamps: &'c Timestamps,
     },
 }
 
@@ -38,13 +44,13 @@ pub(super) enum Committed {
 
 /// Writes of one statement or batch, gathered until they are committed.
 #[derive(Debug)]
-pub(super) struct Execution {
+pub(super) struct Execution<'c> {
     /// Of what says none itself.
     timestamp_us: i64,
     /// When the request came: new elements of lists sort by it.
     came_us: i64,
     now_s: i64,
-    sink: Sink,
+    sink: Sink<'c>,
     /// How many operations have added to a list.
     list_operations: u32,
     bytes: usize,
@@ -53,7 +59,7 @@ pub(super) struct Execution {
     operand: Vec<u8>,
 }
 
-impl Execution {
+impl<'c> Execution<'c> {
     /// Begins. `timestamp_us` is that of the request, for statements which say none
     /// themselves; `now_us` is the time from which values live and deletions count, since
     /// 1970.
@@ -106,6 +112,28 @@ impl Execution {
         })
     }
 
+    /// Begins what changes counters: each row at a timestamp of its own, above all that were
+    /// given before the transaction began.
+    ///
+    /// # Errors
+    /// As [`Execution::new`].
+    pub(super) fn of_counters(
+        transaction: Transaction,
+        timestamps: &'c Timestamps,
+        now_us: i64,
+        is_batch: bool,
+    ) -> Result<Self> {
+        let execution = Self::new(now_us, now_us)?;
+        Ok(Self {
+            sink: Sink::Counters {
+                transaction,
+                timestamps,
+            },
+            batch_size: is_batch.then(BatchSize::default),
+            ..execution
+        })
+    }
+
     /// Adds what a statement writes with these values.
     ///
     /// # Errors
@@ -120,9 +148,9 @@ impl Execution {
         let layout = schema.layout();
         let own_us = match self.sink {
             Sink::Batch(_) => plan.using.timestamp_us(bound)?,
-            Sink::Transaction { .. } => None,
+            Sink::Transaction { .. } | Sink::Counters { .. } => None,
         };
-        let times = Times {
+        let mut times = Times {
             timestamp_us: own_us.unwrap_or(self.timestamp_us),
             now_s: self.now_s,
             ttl_s: plan.using.ttl_s(schema, bound)?,
@@ -133,6 +161,7 @@ impl Execution {
         }
         let rows = plan.table.rows();
         for partition in &targets.partitions {
+            times.timestamp_us = self.own_timestamp_us(times.timestamp_us)?;
             match &plan.action {
                 Action::Change {
                     has_marker,
@@ -183,6 +212,7 @@ impl Execution {
                 }
                 transaction.commit().map(drop)
             }
+            Sink::Counters { transaction, .. } => transaction.commit().map(drop),
         };
         match committed {
             Ok(()) => Ok(Committed::Done(warnings)),
@@ -191,12 +221,29 @@ impl Execution {
         }
     }
 
+    /// The timestamp of one more row that is written: a new one for counters.
+    fn own_timestamp_us(&self, timestamp_us: i64) -> Result<i64> {
+        match &self.sink {
+            Sink::Counters { timestamps, .. } => timestamps.next_us().map_err(of_catalog),
+            Sink::Batch(_) | Sink::Transaction { .. } => Ok(timestamp_us),
+        }
+    }
+
+    /// Makes the commit depend on what is deleted, where it is counters: who adds to one that
+    /// is deleted meanwhile begins anew, and the other way round.
+    fn guard(&mut self, table: &Table, key: &[u8]) -> Result<()> {
+        match &mut self.sink {
+            Sink::Counters { transaction, .. } => transaction.guard(table, key).map_err(of_store),
+            Sink::Batch(_) | Sink::Transaction { .. } => Ok(()),
+        }
+    }
+
     /// What keys have, all at one instant.
     fn read(&mut self, table: &Table, keys: &[&[u8]]) -> Result<Vec<Option<Value>>> {
         match (&mut self.sink, keys) {
             (Sink::Batch(_), [key]) => table.get(key).map(|value| vec![value]),
             (Sink::Batch(_), keys) => table.get_many(keys),
-            (Sink::Transaction { transaction, .. }, keys) => {
+            (Sink::Transaction { transaction, .. } | Sink::Counters { transaction, .. }, keys) => {
                 let read = |key: &&[u8]| transaction.get_for_update(table, key);
                 keys.iter().map(read).collect()
             }
@@ -213,6 +260,7 @@ impl Execution {
         times: &Times,
     ) -> Result<()> {
         let deletion = times.deletion();
+        self.guard(table, &partition.header_key())?;
         match rows {
             Rows::Partition => self.merge(table, &partition.header_key(), |out| {
                 HeaderBuilder::new(out).deletion(deletion);
@@ -221,6 +269,7 @@ impl Execution {
             Rows::Named(targets) => {
                 for target in targets {
                     let key = target.key(layout, partition)?;
+                    self.guard(table, &key)?;
                     self.merge(table, &key, |out| {
                         let mut row = RowBuilder::new(out, times.timestamp_us);
                         row.deletion(deletion);
@@ -259,14 +308,17 @@ impl Execution {
             Sink::Transaction { operands, .. } => {
                 operands.push((table.clone(), key.to_vec(), self.operand.clone()));
             }
+            Sink::Counters { transaction, .. } => {
+                (transaction.merge(table, key, &self.operand)).map_err(of_store)?;
+            }
         }
         Ok(())
     }
 }
 
 /// A statement that changes columns, in one partition.
-struct Changed<'e, 'v> {
-    execution: &'e mut Execution,
+struct Changed<'e, 'v, 'c> {
+    execution: &'e mut Execution<'c>,
     table: &'e Table,
     schema: &'e TableSchema,
     partition: &'e PartitionKey,
@@ -275,7 +327,7 @@ struct Changed<'e, 'v> {
     times: Times,
 }
 
-impl<'v> Changed<'_, 'v> {
+impl<'v> Changed<'_, 'v, '_> {
     /// The static columns, where the statement changes any.
     fn statics(&mut self) -> Result<()> {
         if !self.changes.iter().any(Change::is_static) {
@@ -292,6 +344,7 @@ impl<'v> Changed<'_, 'v> {
         };
         let view = header.static_view(self.times.now_s);
         let view = view.without(self.schema.dropped_cells());
+        self.times.timestamp_us = (self.execution).own_timestamp_us(self.times.timestamp_us)?;
         let row = self.gather(true, Some(&view))?;
         if row.is_empty() {
             return Ok(());
@@ -304,6 +357,7 @@ impl<'v> Changed<'_, 'v> {
 
     fn row(&mut self, target: &RowTarget<'_>, has_marker: bool) -> Result<()> {
         let key = target.key(self.schema.layout(), self.partition)?;
+        self.times.timestamp_us = (self.execution).own_timestamp_us(self.times.timestamp_us)?;
         let row = match self.reads(false) {
             true => self.gather_after(&key)?,
             false => self.gather(false, None)?,

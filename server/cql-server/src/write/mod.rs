@@ -10,9 +10,14 @@
 //!                        operands in one WriteBatch ─► the store, all or nothing
 //! ```
 //!
+//! With IF, `condition` is what is asked, `conditional` decides in a transaction of the store
+//! and writes by the same execution, and `applied` answers. Counters are read and written in a
+//! transaction, too.
+//!
 //! What always holds: whatever is written is a merge operand that carries the client's
-//! timestamp, so nothing is read first, except for lists by index or by value. A
-//! statement that fails writes nothing, and a batch is one commit over all its tables.
+//! timestamp, so nothing is read first, except with IF, for counters, and for lists by index or
+//! by value. A statement that fails writes nothing, and a batch is one commit over all its
+//! tables: no log of batches has to be replayed after a crash.
 
 mod applied;
 mod assignment;

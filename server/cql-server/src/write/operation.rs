@@ -7,6 +7,13 @@ use crate::analyse::term::Term;
 pub(super) enum Operation {
     /// `c = v`: one cell, or all that a collection holds.
     Set(Term),
+    /// `c = c + v` or `c = c - v` of a counter.
+    Count {
+        /// How many.
+        by: Term,
+        /// They are taken away.
+        is_negative: bool,
+    },
     /// `c = null` by DELETE.
     Remove,
     /// `l = l + v`.

@@ -75,18 +75,17 @@ impl Change {
 /// The plan of a statement on its table. What its markers stand for is noted.
 ///
 /// # Errors
-/// In Cassandra's words, where the statement does not fit the table; counters, which are not
-/// served yet.
+/// In Cassandra's words, where the statement does not fit the table.
 pub(super) fn prepare(
     write: &Write,
     table: &Arc<CqlTable>,
     markers: &mut Markers,
 ) -> Result<WritePlan> {
     let schema = table.schema();
-    let conditions = Conditions::prepare(write, schema, markers)?;
     if schema.is_counter() {
-        return invalid("Writes to counter tables are not supported yet");
+        check_counters(write)?;
     }
+    let conditions = Conditions::prepare(write, schema, markers)?;
     let (statement, parts) = match write {
         Write::Insert(insert) => (Statement::Insert, insert::prepare(insert, schema, markers)?),
         Write::Update(update) => (Statement::Update, update::prepare(update, schema, markers)?),
@@ -115,6 +114,24 @@ pub(super) fn prepare(
     })
 }
 
+/// Holds a statement to what may happen to counters.
+fn check_counters(write: &Write) -> Result<()> {
+    let (timestamp, ttl) = match write {
+        Write::Insert(_) => {
+            return invalid(
+                "INSERT statements are not allowed on counter tables, use UPDATE instead",
+            );
+        }
+        Write::Update(update) => (&update.using.timestamp, &update.using.ttl),
+        Write::Delete(delete) => (&delete.timestamp, &None),
+    };
+    match (timestamp, ttl) {
+        (Some(_), _) => invalid("Cannot provide custom timestamp for counter updates"),
+        (None, Some(_)) => invalid("Cannot provide custom TTL for counter updates"),
+        (None, None) => Ok(()),
+    }
+}
+
 impl WritePlan {
     /// The table that is written to.
     pub(super) fn table(&self) -> &Arc<CqlTable> {
@@ -129,6 +146,11 @@ impl WritePlan {
             Some(_) => Vec::new(),
             None => self.keys.partition_markers(self.table.schema()),
         }
+    }
+
+    /// Whether the table's values are counters.
+    pub(super) fn counts(&self) -> bool {
+        self.table.schema().is_counter()
     }
 
     /// Hands `use_bound` the values by which its keys and changes are known: those that are

@@ -93,6 +93,14 @@ impl<'v> RowBuffer<'v> {
         self.columns.insert(column, Column::Cell(value));
     }
 
+    /// What this write makes of a column of one cell, if it changes it.
+    pub(super) fn value(&self, column: u32) -> Option<&[u8]> {
+        match self.columns.get(&column) {
+            Some(Column::Cell(Some(value))) => Some(value),
+            _ => None,
+        }
+    }
+
     /// All elements go that are older than this write.
     pub(super) fn clear_older(&mut self, column: u32) {
         let mut deletion = self.times.deletion();

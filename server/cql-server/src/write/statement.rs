@@ -6,7 +6,7 @@ use ebb_cql::protocol::{self, Columns, Values, WriteType};
 use ebb_cql::syntax::ast::{Parsed, QualifiedName, Statement, Write};
 use ebb_tables::{Catalog, CatalogState, CqlTable};
 
-use super::batch::{BatchPlan, NOT_A_WRITE, check, check_kind};
+use super::batch::{BatchPlan, NOT_A_WRITE, check};
 use super::conditional::{self, ConditionalWrite, Part, Verdict};
 use super::execution::{Committed, Execution};
 use super::plan::{WritePlan, prepare};
@@ -106,6 +106,7 @@ impl WriteStatement {
     pub fn write_type(&self) -> WriteType {
         match &self.plan {
             _ if self.plans().iter().any(|plan| plan.conditions.is_some()) => WriteType::Cas,
+            _ if self.plans().iter().any(WritePlan::counts) => WriteType::Counter,
             Plan::One(_) => WriteType::Simple,
             Plan::Batch(batch) => batch.write_type(),
         }
@@ -174,19 +175,18 @@ pub enum Written {
 /// `timestamp_us` is as for one statement.
 ///
 /// # Errors
-/// As [`WriteStatement::execute`], for a batch within a batch, and for counters; nothing is
-/// written then.
+/// As [`WriteStatement::execute`], and for statements that may not stand beside each other;
+/// nothing is written then.
 pub fn execute_batch(
     catalog: &Catalog,
     kind: protocol::BatchKind,
     statements: &[(&WriteStatement, Values<'_>)],
     timestamp_us: Option<i64>,
 ) -> Result<Written> {
-    check_kind(kind)?;
     let now_us = catalog.timestamps().now_us();
     let parts = parts_of(statements, now_us)?;
     let plans: Vec<&WritePlan> = parts.iter().map(|(plan, _)| *plan).collect();
-    check(false, &plans)?;
+    check(kind, false, &plans)?;
     write(catalog, &parts, timestamp_us, Some(None))
 }
 
@@ -224,6 +224,15 @@ fn write(
         return Ok(Written::InConflict);
     }
     let now_us = parts.first().map_or(0, |(_, bound)| bound.now_us);
+    if parts.iter().any(|(plan, _)| plan.counts()) {
+        for _ in 0..ATTEMPTS_MAX {
+            match count(catalog, parts, now_us, batch.is_some())? {
+                Committed::Done(warnings) => return Ok(Written::Done(warnings)),
+                Committed::Conflict => {}
+            }
+        }
+        return Ok(Written::InConflict);
+    }
     let timestamp_us = timestamp(catalog, timestamp_us)?;
     let mut execution = match batch {
         None => Execution::new(timestamp_us, now_us)?,
@@ -236,6 +245,19 @@ fn write(
         Committed::Done(warnings) => Written::Done(warnings),
         Committed::Conflict => Written::InConflict,
     })
+}
+
+/// Changes counters once, if nobody else does meanwhile: each is read, and its new value is
+/// written. So a value stands in its row as any other, and nothing adds it up again: not a
+/// merge of files, not a replay of the log.
+fn count(catalog: &Catalog, parts: &[Part<'_>], now_us: i64, is_batch: bool) -> Result<Committed> {
+    let transaction = catalog.db().begin();
+    let timestamps = catalog.timestamps();
+    let mut execution = Execution::of_counters(transaction, timestamps, now_us, is_batch)?;
+    for (plan, bound) in parts {
+        execution.add(plan, bound)?;
+    }
+    execution.commit(catalog.db())
 }
 
 /// The timestamp of a request.

@@ -125,10 +125,6 @@ fn what_a_batch_may_not_say_is_refused() {
              APPLY BATCH",
             "Timestamp must be set either on BATCH or individual statements",
         ),
-        (
-            "BEGIN COUNTER BATCH APPLY BATCH",
-            "Batches of counters are not supported yet",
-        ),
     ] {
         assert_eq!(session.refusal(text), message, "{text}");
     }

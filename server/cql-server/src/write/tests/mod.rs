@@ -4,6 +4,7 @@ mod batches;
 mod collections;
 mod conditional;
 mod conditions;
+mod counters;
 mod harness;
 mod json;
 mod messages;

@@ -1,0 +1,181 @@
+//! Counters: what adds up, what is refused, and what a batch may do with them.
+
+use std::sync::Arc;
+
+use ebb_cql::protocol::{BatchKind, Value};
+
+use super::harness::session;
+use crate::executor::harness::Server;
+
+const T: &str = "CREATE TABLE t (k int, r int, s counter STATIC, c counter, d counter, \
+                 PRIMARY KEY (k, r))";
+const ONE: &str = "CREATE TABLE o (k int PRIMARY KEY, c counter)";
+
+#[test]
+fn counters_add_up_from_nothing() {
+    let mut server = Server::with(&[T]);
+    for text in [
+        "UPDATE t SET c = c + 5 WHERE k = 1 AND r = 1",
+        "UPDATE t SET c += 2, d = d - 1 WHERE k = 1 AND r = 1",
+        "UPDATE t SET c = c - 10, s = s + 1 WHERE k = 1 AND r = 1",
+        "UPDATE t SET s += 1 WHERE k = 1",
+        "UPDATE t SET c = c + 1, c = c + 2 WHERE k = 1 AND r IN (2, 3)",
+        "UPDATE t SET c = c + 1 WHERE k IN (1, 2) AND r = 3",
+    ] {
+        server.run(text);
+    }
+    assert_eq!(
+        server.rows("SELECT * FROM t WHERE k = 1"),
+        "1 1 2 -3 -1 | 1 2 2 3 null | 1 3 2 4 null"
+    );
+    assert_eq!(
+        server.rows("SELECT * FROM t WHERE k = 2"),
+        "2 3 null 1 null"
+    );
+    assert_eq!(server.rows("SELECT sum(c) FROM t"), "5");
+    // As in Cassandra, what is too much begins at the other end.
+    server.run("UPDATE t SET d = d + 9223372036854775807 WHERE k = 3 AND r = 1");
+    server.run("UPDATE t SET d = d + 1 WHERE k = 3 AND r = 1");
+    assert_eq!(
+        server.rows("SELECT d FROM t WHERE k = 3"),
+        "-9223372036854775808"
+    );
+}
+
+#[test]
+fn counters_go_and_begin_anew() {
+    let mut server = Server::with(&[T]);
+    let add = "UPDATE t SET c = c + 1, d = d + 1, s = s + 1 WHERE k = 1 AND r = 1";
+    server.run(add);
+    server.run("DELETE c FROM t WHERE k = 1 AND r = 1");
+    assert_eq!(server.rows("SELECT c, d, s FROM t"), "null 1 1");
+    server.run(add);
+    assert_eq!(server.rows("SELECT c, d, s FROM t"), "1 2 2");
+    for (delete, expected) in [
+        ("DELETE FROM t WHERE k = 1 AND r = 1", "1 1 3"),
+        ("DELETE FROM t WHERE k = 1 AND r >= 0", "1 1 4"),
+        ("DELETE FROM t WHERE k = 1", "1 1 1"),
+    ] {
+        server.run(delete);
+        server.run(add);
+        assert_eq!(server.rows("SELECT c, d, s FROM t"), expected, "{delete}");
+    }
+    server.run("TRUNCATE t");
+    server.run(add);
+    assert_eq!(server.rows("SELECT c, d, s FROM t"), "1 1 1");
+}
+
+/// Timestamps of one batch must not meet: of equal ones the greater value would win.
+#[test]
+fn statements_of_a_batch_count_on_from_each_other_although_the_clock_stands() {
+    let mut server = Server::with(&[ONE, T]);
+    server.run(
+        "BEGIN COUNTER BATCH UPDATE o SET c = c + 5 WHERE k = 1; UPDATE o SET c = c - 2 WHERE k = 1; \
+         UPDATE o SET c = c - 4 WHERE k = 1; UPDATE t SET s = s + 1 WHERE k = 1; APPLY BATCH",
+    );
+    assert_eq!(server.rows("SELECT c FROM o"), "-1");
+    assert_eq!(server.rows("SELECT s FROM t"), "1");
+    server.run(
+        "BEGIN UNLOGGED BATCH UPDATE o SET c = c + 1 WHERE k = 1; DELETE FROM o WHERE k = 1; \
+         UPDATE o SET c = c + 1 WHERE k = 1; APPLY BATCH",
+    );
+    assert_eq!(server.rows("SELECT c FROM o"), "1");
+    let add = server
+        .prepare("UPDATE o SET c = c - ? WHERE k = 1")
+        .unwrap();
+    let add = Arc::new(add);
+    let mut by = ebb_cql::protocol::ValuesBuf::new();
+    by.push(Value::Bytes(&3_i64.to_be_bytes()));
+    let twice = [(add.clone(), by.as_values()), (add, by.as_values())];
+    for kind in [BatchKind::Counter, BatchKind::Unlogged] {
+        server.batch(kind, &twice).unwrap();
+    }
+    assert_eq!(server.rows("SELECT c FROM o"), "-11");
+    let error = server.batch(BatchKind::Logged, &twice).unwrap_err();
+    assert_eq!(
+        error.message,
+        "Cannot include a counter statement in a logged batch"
+    );
+}
+
+#[test]
+fn what_counters_cannot_do_is_refused_in_cassandras_words() {
+    let session = session(&[
+        "CREATE TABLE n (k int PRIMARY KEY, c counter)",
+        "CREATE TABLE v (k int PRIMARY KEY, v int)",
+    ]);
+    for (text, message) in [
+        (
+            "INSERT INTO n (k, c) VALUES (1, 1)",
+            "INSERT statements are not allowed on counter tables, use UPDATE instead",
+        ),
+        (
+            "INSERT INTO n JSON '{}' IF NOT EXISTS",
+            "INSERT statements are not allowed on counter tables, use UPDATE instead",
+        ),
+        (
+            "UPDATE n SET c = 1 WHERE k = 1",
+            "Cannot set the value of counter column c (counters can only be \
+             incremented/decremented, not set)",
+        ),
+        (
+            "UPDATE n USING TIMESTAMP 5 SET c = c + 1 WHERE k = 1",
+            "Cannot provide custom timestamp for counter updates",
+        ),
+        (
+            "UPDATE n USING TTL 5 SET c = c + 1 WHERE k = 1",
+            "Cannot provide custom TTL for counter updates",
+        ),
+        (
+            "DELETE FROM n USING TIMESTAMP 5 WHERE k = 1",
+            "Cannot provide custom timestamp for counter updates",
+        ),
+        (
+            "UPDATE n SET c = 1 + c WHERE k = 1",
+            "Invalid operation (c = 1 + c) for non list column c",
+        ),
+        (
+            "UPDATE n SET c = c + null WHERE k = 1",
+            "Invalid null value for counter increment",
+        ),
+        (
+            "UPDATE n SET c = c - -9223372036854775808 WHERE k = 1",
+            "The negation of -9223372036854775808 overflows supported counter precision (signed 8 \
+             bytes integer)",
+        ),
+        (
+            "UPDATE n SET c = c + 'a' WHERE k = 1",
+            "Invalid STRING constant (a) for \"c\" of type counter",
+        ),
+        (
+            "UPDATE v SET v = v + 1 WHERE k = 1",
+            "Invalid operation (v = v + 1) for non counter column v",
+        ),
+        (
+            "BEGIN COUNTER BATCH USING TIMESTAMP 5 UPDATE n SET c = c + 1 WHERE k = 1; APPLY BATCH",
+            "Cannot provide custom timestamp for counter BATCH",
+        ),
+        (
+            "BEGIN UNLOGGED BATCH USING TIMESTAMP 5 UPDATE n SET c = c + 1 WHERE k = 1; \
+             APPLY BATCH",
+            "Cannot provide custom timestamp for a BATCH containing counters",
+        ),
+        (
+            "BEGIN COUNTER BATCH INSERT INTO v (k) VALUES (1); APPLY BATCH",
+            "Cannot include non-counter statement in a counter batch",
+        ),
+        (
+            "BEGIN UNLOGGED BATCH INSERT INTO v (k) VALUES (1); UPDATE n SET c = c + 1 WHERE k = 1; \
+             APPLY BATCH",
+            "Counter and non-counter mutations cannot exist in the same batch",
+        ),
+        (
+            "BEGIN BATCH UPDATE n SET c = c + 1 WHERE k = 1; APPLY BATCH",
+            "Cannot include a counter statement in a logged batch",
+        ),
+    ] {
+        assert_eq!(session.refusal(text), message, "{text}");
+    }
+    session.write("BEGIN COUNTER BATCH APPLY BATCH");
+    assert!(session.show("n").is_empty());
+}
