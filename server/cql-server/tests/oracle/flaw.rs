@@ -61,10 +61,19 @@ pub enum Flaw {
     TupleSlicesByFirst,
     /// A batch without USING TIMESTAMP has a timestamp for each statement.
     BatchTimestampsRise,
+    /// IF EXISTS sees only rows that were inserted.
+    RowsExistByMarkers,
+    /// Null is not unequal to a value.
+    NullIsNotUnequal,
+    /// Of a conditional batch that is refused those statements are executed whose own
+    /// conditions hold.
+    BatchesAppliedInPart,
+    /// Two increments of one batch are of what was there before the batch.
+    IncrementsForgetEachOther,
 }
 
 impl Flaw {
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 33] = [
         Self::SmallerValueWins,
         Self::PermanentWins,
         Self::ValueWinsOverNull,
@@ -94,5 +103,9 @@ impl Flaw {
         Self::InReadsTwice,
         Self::TupleSlicesByFirst,
         Self::BatchTimestampsRise,
+        Self::RowsExistByMarkers,
+        Self::NullIsNotUnequal,
+        Self::BatchesAppliedInPart,
+        Self::IncrementsForgetEachOther,
     ];
 }

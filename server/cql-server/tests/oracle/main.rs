@@ -11,7 +11,8 @@
 //! tuples, a default TTL, gc_grace) and some hundred requests: INSERT, UPDATE and DELETE of
 //! columns, elements, rows, ranges and partitions, by `=`, IN, slices and tuples, alone or
 //! in batches of either form, with timestamps of the statement, the batch, the request or
-//! the server, in any order and often equal. In between the clock goes on, past gc_grace
+//! the server, in any order and often equal. Some requests have IF, alone or in batches, and
+//! some add to counters, beside each other and in batches. In between the clock goes on, past gc_grace
 //! too; memtables are flushed and runs are merged; the server starts again; columns are
 //! added and dropped; snapshots are taken. SELECTs restrict, order, limit and filter, from
 //! the table and from snapshots in each form, at once or page by page, while writers go on
@@ -25,6 +26,8 @@
     reason = "tests and examples look at clocks and files themselves"
 )]
 
+mod conditional;
+mod counters;
 mod flaw;
 mod generate;
 mod model;

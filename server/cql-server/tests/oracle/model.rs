@@ -361,7 +361,7 @@ impl Model {
 }
 
 /// The rows that are named; none where a range of them is.
-fn named(restrictions: &[Restriction], columns: usize) -> Option<Vec<Vec<i32>>> {
+pub fn named(restrictions: &[Restriction], columns: usize) -> Option<Vec<Vec<i32>>> {
     let mut rows = vec![Vec::new()];
     for restriction in restrictions {
         let tuples: Vec<Vec<i32>> = match &restriction.test {

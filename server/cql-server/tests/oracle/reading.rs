@@ -103,7 +103,7 @@ impl Model {
     }
 
     /// Those that dropped columns left.
-    fn own<'m>(&self, mut cells: Cells<'m>) -> Cells<'m> {
+    pub fn own<'m>(&self, mut cells: Cells<'m>) -> Cells<'m> {
         cells.retain(|(id, _), cell| self.has_column_of(*id, cell));
         cells
     }
@@ -156,7 +156,7 @@ impl Model {
     }
 
     /// A column's value.
-    fn value(&self, id: ColumnId, cells: &Cells<'_>) -> Option<Value> {
+    pub fn value(&self, id: ColumnId, cells: &Cells<'_>) -> Option<Value> {
         let ty = self.schema.column(id)?.ty;
         let range = (id, Place::Whole)..=(id, Place::Field(usize::MAX));
         let parts: Vec<(Place, &[u8])> = cells

@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use ebb_cql::protocol::{ErrorResponse, Response};
+
+use super::conditional::Answer;
+use super::counters::{self, Count, Counters};
 use super::flaw::Flaw;
 use super::generate::partition_keys;
-use super::model::Model;
+use super::model::{Model, Refused};
 use super::partition::When;
 use super::reading::{Cursor, Found, Tokens};
 use super::restriction::Where;
@@ -29,6 +33,11 @@ pub struct Counts {
     pub selects: u64,
     pub pages: u64,
     pub rows: u64,
+    /// Requests with IF, and those of them that were applied.
+    pub conditional: u64,
+    pub applied: u64,
+    /// Statements on counters.
+    pub counted: u64,
 }
 
 impl Counts {
@@ -38,6 +47,9 @@ impl Counts {
         self.selects += other.selects;
         self.pages += other.pages;
         self.rows += other.rows;
+        self.conditional += other.conditional;
+        self.applied += other.applied;
+        self.counted += other.counted;
     }
 
     pub fn statements(&self) -> u64 {
@@ -48,6 +60,7 @@ impl Counts {
 pub struct Run {
     server: Server,
     model: Model,
+    counters: Counters,
     tokens: Tokens,
     now_s: i64,
     snapshots: BTreeMap<SnapshotId, Taken>,
@@ -89,6 +102,7 @@ impl Run {
             &create_type().replace("TYPE ", "TYPE ks."),
             &table.replace("TABLE ", "TABLE ks."),
             "CREATE TABLE ks.probe (id int PRIMARY KEY, v int)",
+            counters::CREATE,
         ] {
             let done = server.run_text(text);
             done.unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -97,6 +111,7 @@ impl Run {
         Self {
             server,
             model: Model::new(schema.clone(), flaw),
+            counters: Counters::default(),
             tokens,
             now_s: BEGIN_S,
             snapshots: BTreeMap::new(),
@@ -114,6 +129,8 @@ impl Run {
     pub fn step(&mut self, step: &Step) -> Result<()> {
         match step {
             Step::Write(request) => self.write(request),
+            Step::Conditional(request) => self.write_if(request),
+            Step::Count(count) => self.count(count),
             Step::Select(select, source, size) => {
                 self.counts.selects += 1;
                 let Some(mut open) = self.open(select, *source, size.unwrap_or(usize::MAX)) else {
@@ -252,7 +269,17 @@ impl Run {
             Err(error) => Err(error.to_string()),
         };
         let both: Vec<(&Write, When)> = writes.iter().zip(whens).collect();
-        match (self.model.execute(&both), done) {
+        let expected = self.model.execute(&both);
+        self.compare_refusal(expected, done)
+    }
+
+    /// Whether both did a request, or both refused it.
+    fn compare_refusal(
+        &mut self,
+        expected: std::result::Result<(), Refused>,
+        done: Result<()>,
+    ) -> Result<()> {
+        match (expected, done) {
             (Ok(()), Ok(())) => Ok(()),
             (Err(_), Err(error)) => {
                 self.counts.refused += 1;
@@ -267,10 +294,99 @@ impl Run {
         }
     }
 
+    /// A request with IF.
+    fn write_if(&mut self, request: &Request) -> Result<()> {
+        let writes = &request.writes;
+        if !writes.iter().all(|write| write.fits(&self.model.schema)) {
+            return Ok(());
+        }
+        self.now_s += 1;
+        self.server.advance(1);
+        let when = When {
+            timestamp_us: self.next_of_server()?,
+            now_s: self.now_s,
+        };
+        if !self.may_come(&[when]) {
+            return Ok(());
+        }
+        self.counts.writes += writes.len() as u64;
+        let is_batch = request.form != Form::Single;
+        let (expected, executed) = self.model.decide(writes, is_batch, self.now_s);
+        let executed: Vec<(&Write, When)> = executed.into_iter().map(|one| (one, when)).collect();
+        let done = self.model.execute(&executed);
+        let found = match self.send(request) {
+            Ok(Response::Rows(rows)) => rows,
+            Ok(other) => return Err(format!("a request with IF gives {other:?}")),
+            Err(error) => return self.compare_refusal(done, Err(error.to_string())),
+        };
+        if done.is_err() {
+            return Err("the server should have refused it".to_owned());
+        }
+        self.counts.conditional += 1;
+        self.counts.applied += u64::from(expected.applied);
+        let found = answer(&self.model.schema, &expected, &found)?;
+        match found == expected {
+            true => Ok(()),
+            false => Err(format!(
+                "in second {} the answer is\n{found:?}\nand must be\n{expected:?}",
+                self.now_s
+            )),
+        }
+    }
+
+    /// A request on counters, and all of them afterwards.
+    fn count(&mut self, count: &Count) -> Result<()> {
+        let texts = count.texts();
+        let plain = |text: &String| {
+            let mut one = Text::new(false);
+            one.push(text);
+            one
+        };
+        self.counts.counted += texts.len() as u64;
+        self.log.push(texts.join("; "));
+        let done = match count.form {
+            Form::Frame => {
+                let texts: Vec<Text> = texts.iter().map(plain).collect();
+                self.server.batch(&texts, None)
+            }
+            Form::Single => self.server.run(&plain(&texts[0]), None),
+            Form::Text => {
+                let all = format!("BEGIN COUNTER BATCH {} APPLY BATCH", texts.join("; "));
+                self.server.run(&plain(&all), None)
+            }
+        };
+        done.map_err(|error| format!("{}: {error}", texts.join("; ")))?;
+        let forgets = self.model.has(Flaw::IncrementsForgetEachOther);
+        self.counters.execute(count, forgets);
+        let select = plain(&"SELECT k, c, s, a, b FROM ks.n".to_owned());
+        let page = self.server.page(&select, None, None);
+        let page = page.map_err(|error| error.to_string())?;
+        let int = |cell: &Option<Vec<u8>>| {
+            let bytes = cell.as_deref()?;
+            let key = || {
+                bytes
+                    .try_into()
+                    .ok()
+                    .map(|one| i64::from(i32::from_be_bytes(one)))
+            };
+            bytes.try_into().ok().map(i64::from_be_bytes).or_else(key)
+        };
+        let rows = page.rows.iter().map(|row| row.iter().map(int).collect());
+        let mut found: Vec<Vec<Option<i64>>> = rows.collect();
+        found.sort();
+        let expected = self.counters.rows();
+        match found == expected {
+            true => Ok(()),
+            false => Err(format!(
+                "counters are\n{found:?}\nand must be\n{expected:?}"
+            )),
+        }
+    }
+
     /// The timestamp that the server will give next: one above the last, which the
     /// statement before told.
     fn next_of_server(&mut self) -> Result<i64> {
-        let text = |error: ebb_cql::protocol::ErrorResponse| error.to_string();
+        let text = |error: ErrorResponse| error.to_string();
         (self
             .server
             .run_text("INSERT INTO ks.probe (id, v) VALUES (0, 0)"))
@@ -305,10 +421,7 @@ impl Run {
         true
     }
 
-    fn send(
-        &mut self,
-        request: &Request,
-    ) -> std::result::Result<(), ebb_cql::protocol::ErrorResponse> {
+    fn send(&mut self, request: &Request) -> std::result::Result<Response, ErrorResponse> {
         let schema = &self.model.schema;
         let beside = match request.at {
             At::Request(at) => Some(at),
@@ -337,7 +450,7 @@ impl Run {
                     text.push("APPLY BATCH");
                 }
                 self.log.push(log(&text));
-                self.server.run(&text, beside).map(drop)
+                self.server.run(&text, beside)
             }
             Form::Frame => {
                 let one = |write: &Write| {
@@ -348,7 +461,7 @@ impl Run {
                 let texts: Vec<Text> = request.writes.iter().map(one).collect();
                 self.log.push("-- a batch of:".to_owned());
                 self.log.extend(texts.iter().map(log));
-                self.server.batch(&texts, beside).map(drop)
+                self.server.batch(&texts, beside)
             }
         }
     }
@@ -457,29 +570,72 @@ impl Run {
     }
 }
 
-/// Cells as values.
-fn rows(schema: &Schema, select: &Select, page: &Page) -> Result<Vec<Vec<Option<Value>>>> {
-    let one = |(item, cell): (&Item, &Option<Vec<u8>>)| {
-        let Some(cell) = cell else {
-            return Ok(None);
-        };
-        let value = match item {
-            Item::Writetime(_) | Item::Count => {
-                let bytes = cell[..].try_into().ok();
-                bytes.map(|bytes| Value::Bigint(i64::from_be_bytes(bytes)))
-            }
-            Item::Column(id) => schema
-                .column(*id)
-                .and_then(|column| Value::read(column.ty, cell)),
-            _ => Value::read(Type::Int, cell),
-        };
-        match value {
-            Some(value) => Ok(Some(value)),
-            None => Err(format!("{item:?} has the bytes {cell:02x?}")),
+/// What a request with IF was answered.
+fn answer(schema: &Schema, expected: &Answer, rows: &ebb_cql::protocol::Rows) -> Result<Answer> {
+    let cells: Vec<Option<Vec<u8>>> = rows.cells().map(|cell| cell.map(<[u8]>::to_vec)).collect();
+    let applied = matches!(cells.first(), Some(Some(byte)) if byte[..] == [1]);
+    let columns = rows.column_count();
+    let names = |columns: &ebb_cql::protocol::Columns| {
+        let names = columns.iter().skip(1).map(|column| column.name.to_owned());
+        names.collect::<Vec<_>>()
+    };
+    let names = rows.columns.as_ref().map_or(Vec::new(), names);
+    let name = |item: &Item| match item {
+        Item::Partition(at) => schema.partition_names()[*at].to_owned(),
+        Item::Clustering(at) => schema.clustering_names()[*at].to_owned(),
+        Item::Column(id) => schema
+            .column(*id)
+            .map_or(String::new(), |one| one.name.clone()),
+        _ => String::new(),
+    };
+    let expected_names: Vec<String> = expected.items.iter().map(name).collect();
+    if names != expected_names {
+        return Err(format!(
+            "the columns are {names:?} and must be {expected_names:?}"
+        ));
+    }
+    let rows: Vec<Vec<Option<Value>>> = match columns {
+        0 | 1 => Vec::new(),
+        columns => {
+            let row = |row: &[Option<Vec<u8>>]| {
+                let cells = expected.items.iter().zip(&row[1..]);
+                cells
+                    .map(|(item, cell)| value_of(schema, item, cell.as_deref()))
+                    .collect::<Result<Vec<_>>>()
+            };
+            cells.chunks(columns).map(row).collect::<Result<_>>()?
         }
     };
+    Ok(Answer {
+        applied,
+        items: expected.items.clone(),
+        rows,
+    })
+}
+
+/// Cells as values.
+fn rows(schema: &Schema, select: &Select, page: &Page) -> Result<Vec<Vec<Option<Value>>>> {
+    let one = |(item, cell): (&Item, &Option<Vec<u8>>)| value_of(schema, item, cell.as_deref());
     let row = |cells: &Vec<Option<Vec<u8>>>| select.items.iter().zip(cells).map(one).collect();
     page.rows.iter().map(row).collect()
+}
+
+fn value_of(schema: &Schema, item: &Item, cell: Option<&[u8]>) -> Result<Option<Value>> {
+    let Some(cell) = cell else {
+        return Ok(None);
+    };
+    let value = match item {
+        Item::Writetime(_) | Item::Count => {
+            let bytes = cell.try_into().ok();
+            bytes.map(|bytes| Value::Bigint(i64::from_be_bytes(bytes)))
+        }
+        Item::Column(id) => (schema.column(*id)).and_then(|column| Value::read(column.ty, cell)),
+        _ => Value::read(Type::Int, cell),
+    };
+    match value {
+        Some(value) => Ok(Some(value)),
+        None => Err(format!("{item:?} has the bytes {cell:02x?}")),
+    }
 }
 
 fn table(rows: &[Vec<Option<Value>>]) -> String {

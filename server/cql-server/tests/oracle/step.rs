@@ -1,5 +1,6 @@
 //! What a run does, as data: so it can be made shorter when it fails.
 
+use super::counters::Count;
 use super::schema::{Column, ColumnId};
 use super::select::Select;
 use super::write::Write;
@@ -7,6 +8,10 @@ use super::write::Write;
 #[derive(Debug, Clone)]
 pub enum Step {
     Write(Request),
+    /// One with IF, a second later: then the server's timestamp is above all others.
+    Conditional(Request),
+    /// On the table of counters.
+    Count(Count),
     /// Read to its end: at once, or in pages of some rows.
     Select(Select, Source, Option<usize>),
     /// Begins to read in pages of some rows.

@@ -1,5 +1,6 @@
 //! Statements that write, as data and as text.
 
+use super::conditional::If;
 use super::restriction::Where;
 use super::schema::{ColumnId, Schema};
 use super::text::Text;
@@ -13,6 +14,7 @@ pub struct Write {
     pub timestamp_us: Option<i64>,
     /// USING TTL, in seconds; 0 is for ever.
     pub ttl_s: Option<i64>,
+    pub condition: Option<If>,
 }
 
 #[derive(Debug, Clone)]
@@ -85,6 +87,10 @@ impl Write {
     /// Whether the table has all columns that it names.
     pub fn fits(&self, schema: &Schema) -> bool {
         let has = |id: &ColumnId| schema.column(*id).is_some();
+        let condition_fits = |condition: &If| condition.fits(schema);
+        if !self.condition.as_ref().is_none_or(condition_fits) {
+            return false;
+        }
         match &self.what {
             What::Insert { values, .. } => values.iter().all(|(id, _)| has(id)),
             What::Update { changes, .. } => changes.iter().all(|(id, _)| has(id)),
@@ -112,6 +118,7 @@ impl Write {
                     text.value(Self::name(schema, *id).1, value.as_ref());
                 }
                 text.push(")");
+                self.write_if(schema, text);
                 self.using(text);
             }
             What::Update { at, changes } => {
@@ -123,6 +130,7 @@ impl Write {
                     change.write(name, ty, text);
                 });
                 at.write(schema, text);
+                self.write_if(schema, text);
             }
             What::Delete { at, parts } => {
                 text.push("DELETE ");
@@ -142,7 +150,14 @@ impl Write {
                 text.push(" FROM ks.t");
                 self.using(text);
                 at.write(schema, text);
+                self.write_if(schema, text);
             }
+        }
+    }
+
+    fn write_if(&self, schema: &Schema, text: &mut Text) {
+        if let Some(condition) = &self.condition {
+            condition.write(schema, text);
         }
     }
 

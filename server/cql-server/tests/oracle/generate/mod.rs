@@ -1,5 +1,6 @@
 //! Random tables and random steps.
 
+mod conditional;
 mod rows;
 mod selects;
 mod writes;
@@ -7,6 +8,7 @@ mod writes;
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
 
+use crate::counters::Count;
 use crate::schema::{Column, ColumnId, Schema};
 use crate::step::{At, Form, Request, Scope, SnapshotId, Source, Step};
 use crate::value::Type;
@@ -114,8 +116,19 @@ impl Generator {
         let mut steps = Vec::new();
         for at in 0..requests {
             self.event(&mut steps);
-            let request = self.request();
-            steps.push(Step::Write(request));
+            match self.rng.random_range(0..10) {
+                0 => steps.push(Step::Count(Count::draw(&mut self.rng))),
+                // Otherwise all later timestamps would be too small to be seen.
+                1 | 2 if self.near_clock => {
+                    self.now_s += 1;
+                    let request = self.conditional();
+                    steps.push(Step::Conditional(request));
+                }
+                _ => {
+                    let request = self.request();
+                    steps.push(Step::Write(request));
+                }
+            }
             match self.rng.random_range(0..10) {
                 0..3 => steps.push(Step::Select(self.all(), Source::Live, None)),
                 3..6 => {

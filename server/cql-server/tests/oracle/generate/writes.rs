@@ -39,6 +39,7 @@ impl Generator {
             what,
             timestamp_us: None,
             ttl_s: ttl_s.filter(|_| takes_ttl),
+            condition: None,
         }
     }
 

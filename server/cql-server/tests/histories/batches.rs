@@ -1,0 +1,68 @@
+//! Logged batches over tables of two keyspaces: each is there whole, or not at all.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::thread;
+
+use ebb_cql::client::Client;
+use ebb_cql::protocol::{Compression, Response};
+
+use super::clients::run;
+
+/// The tables that each batch writes to.
+pub const TABLES: [&str; 3] = ["ks.a", "ks.b", "other.c"];
+
+/// Writes batches, each of a number of its own, until `requests` are over or the connection
+/// ends. Answers those that were acknowledged.
+fn client(address: SocketAddr, requests: usize, first: i32) -> Vec<i32> {
+    let mut acknowledged = Vec::new();
+    let Ok(mut connection) = Client::connect(address, Compression::None) else {
+        return acknowledged;
+    };
+    for number in (first..).take(requests) {
+        let one = |table| {
+            format!(
+                "INSERT INTO {table} (k, c) VALUES ({}, {number});",
+                number % 5
+            )
+        };
+        let text = format!("BEGIN BATCH {} APPLY BATCH", TABLES.map(one).join(" "));
+        if run(&mut connection, &text).is_err() {
+            break;
+        }
+        acknowledged.push(number);
+    }
+    acknowledged
+}
+
+/// Several clients at once: the numbers of the batches that were acknowledged. Theirs are
+/// from `first` on.
+pub fn clients(
+    address: SocketAddr,
+    (clients, requests): (usize, usize),
+    first: i32,
+) -> BTreeSet<i32> {
+    thread::scope(|scope| {
+        let start = |n: usize| {
+            let first = first + (n * requests) as i32;
+            scope.spawn(move || client(address, requests, first))
+        };
+        let running: Vec<_> = (0..clients).map(start).collect();
+        let all = running.into_iter().map(|client| client.join());
+        all.flat_map(|numbers| numbers.expect("a client does not panic"))
+            .collect()
+    })
+}
+
+/// The numbers that a table has.
+pub fn read(client: &mut Client, table: &str) -> BTreeSet<i32> {
+    let text = format!("SELECT c FROM {table}");
+    let Ok(Response::Rows(rows)) = run(client, &text) else {
+        panic!("{text} gives rows");
+    };
+    assert_eq!(rows.paging_state, None, "{text} has one page");
+    let cells = rows.cells().flatten();
+    cells
+        .map(|cell| i32::from_be_bytes(cell.try_into().expect("an int")))
+        .collect()
+}

@@ -1,0 +1,226 @@
+//! Histories of clients on sockets: what they were told of conditional writes, counters and
+//! logged batches, and whether it can be true.
+//!
+//! ```text
+//!   clients ── statements ──> server over a disk in memory, which loses its power now and then
+//!      │
+//!      └─ history: what was asked, what was told, when ──> checker
+//! ```
+//!
+//! `EBB_SEED` replays a seed as far as threads allow, `EBB_LIVES` says how often the machine
+//! loses its power.
+
+mod batches;
+mod checker;
+mod clients;
+mod counters;
+mod history;
+mod server;
+
+use std::collections::BTreeSet;
+
+use ebb_storage::simulation::MemDisk;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+use clients::Ticks;
+use history::Operation;
+use server::{Server, keyspace};
+
+/// Two rows of one partition, which wait for each other, and one of another.
+const ROWS: [&str; 3] = ["k = 1 AND c = 1", "k = 1 AND c = 2", "k = 2 AND c = 1"];
+
+const T: &str = "CREATE TABLE ks.t (k int, c int, v int, PRIMARY KEY (k, c))";
+const N: &str = "CREATE TABLE ks.n (k int, r int, c counter, PRIMARY KEY (k, r))";
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{variable} is no number")),
+    )
+}
+
+fn seed() -> u64 {
+    let seed = number("EBB_SEED").unwrap_or_else(rand::random);
+    println!("EBB_SEED={seed}");
+    seed
+}
+
+fn lives() -> u64 {
+    number("EBB_LIVES").unwrap_or(6)
+}
+
+#[track_caller]
+fn check(row: &str, history: &[Operation]) {
+    let Err(order) = checker::check(history, None) else {
+        return;
+    };
+    let lines = |operations: &[Operation]| {
+        let lines = operations.iter().map(|one| format!("{one:?}"));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    panic!(
+        "{row}: no order fits. The longest:\n{}\nof:\n{}",
+        lines(&order),
+        lines(history)
+    );
+}
+
+#[test]
+fn conditional_writes_of_many_clients_are_linearizable() {
+    let seed = seed();
+    for waits in [false, true] {
+        let server = Server::start(&MemDisk::new(), waits);
+        server.run(&[&keyspace("ks"), T]);
+        let ticks = Ticks::default();
+        let histories = clients::clients(server.address(), &ROWS, (8, 300), seed, &ticks);
+        for (row, history) in ROWS.iter().zip(&histories) {
+            assert_eq!(history.len(), 8 * 300, "all are answered");
+            check(row, history);
+            let applied = history
+                .iter()
+                .filter(|one| one.told == history::Told::Applied);
+            assert!(applied.count() > 100, "many are applied");
+        }
+        server.stop();
+    }
+}
+
+#[test]
+fn conditional_writes_are_linearizable_over_losses_of_power() {
+    let seed = seed();
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let disk = MemDisk::new();
+    let server = Server::start(&disk, true);
+    server.run(&[&keyspace("ks"), T]);
+    server.stop();
+    let ticks = Ticks::default();
+    let mut histories: Vec<Vec<Operation>> = ROWS.iter().map(|_| Vec::new()).collect();
+    for life in 0..lives() {
+        let server = Server::start(&disk, true);
+        disk.crash_at(rng.random_range(1..400));
+        let of_life = clients::clients(server.address(), &ROWS, (4, 40), rng.random(), &ticks);
+        for (history, more) in histories.iter_mut().zip(of_life) {
+            history.extend(more);
+        }
+        server.stop();
+        disk.restart(seed.wrapping_add(life));
+    }
+    let server = Server::start(&disk, true);
+    let last = clients::clients(server.address(), &ROWS, (1, 30), seed, &ticks);
+    for ((row, mut history), last) in ROWS.iter().zip(histories).zip(last) {
+        history.extend(last);
+        check(row, &history);
+    }
+    server.stop();
+}
+
+#[test]
+fn counters_are_exact() {
+    let seed = seed();
+    for waits in [false, true] {
+        let disk = MemDisk::new();
+        let server = Server::start(&disk, waits);
+        server.run(&[&keyspace("ks"), N]);
+        let expected = counters::clients(server.address(), (8, 200), seed);
+        let exact = expected.map(|one| {
+            assert_eq!(one.least, one.greatest, "all are answered");
+            one.least
+        });
+        assert_eq!(counters::read(&mut server.client()), exact);
+        server.stop();
+        // What is read from files is the same, and nothing of the log counts twice.
+        for _ in 0..2 {
+            let server = Server::start(&disk, waits);
+            assert_eq!(counters::read(&mut server.client()), exact);
+            server.stop();
+        }
+    }
+}
+
+#[test]
+fn counters_are_exact_over_losses_of_power() {
+    let seed = seed();
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let disk = MemDisk::new();
+    let server = Server::start(&disk, true);
+    server.run(&[&keyspace("ks"), N]);
+    server.stop();
+    let mut before = [0; counters::ROWS];
+    for life in 0..lives() {
+        let server = Server::start(&disk, true);
+        disk.crash_at(rng.random_range(1..400));
+        let added = counters::clients(server.address(), (4, 100), rng.random());
+        server.stop();
+        disk.restart(seed.wrapping_add(life));
+        let server = Server::start(&disk, true);
+        let found = counters::read(&mut server.client());
+        for row in 0..counters::ROWS {
+            let of_life = found[row] - before[row];
+            let fits = (added[row].least..=added[row].greatest).contains(&of_life);
+            assert!(
+                fits,
+                "life {life}, row {row}: {of_life}, not {:?}",
+                added[row]
+            );
+        }
+        before = found;
+        server.stop();
+    }
+}
+
+#[test]
+fn logged_batches_are_whole_in_snapshots_and_over_losses_of_power() {
+    let seed = seed();
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let disk = MemDisk::new();
+    let server = Server::start(&disk, true);
+    let tables = batches::TABLES;
+    let table = |name| format!("CREATE TABLE {name} (k int, c int, PRIMARY KEY (k, c))");
+    let made = tables.map(table);
+    server.run(&[
+        &keyspace("ks"),
+        &keyspace("other"),
+        &made[0],
+        &made[1],
+        &made[2],
+    ]);
+    server.stop();
+    let mut acknowledged = BTreeSet::new();
+    for life in 0..lives() {
+        let server = Server::start(&disk, true);
+        disk.crash_at(rng.random_range(30..600));
+        let address = server.address();
+        std::thread::scope(|scope| {
+            let writers = scope.spawn(move || {
+                let first = 1_000 * life as i32;
+                batches::clients(address, (4, 100), first)
+            });
+            // While they write; the power may be gone by then.
+            let create = format!("CREATE SNAPSHOT s{life} ON KEYSPACE ks");
+            let created = clients::run(&mut server.client(), &create);
+            acknowledged.extend(writers.join().expect("clients do not panic"));
+            drop(created);
+        });
+        server.stop();
+        disk.restart(seed.wrapping_add(life));
+        let server = Server::start(&disk, true);
+        let mut client = server.client();
+        let found = tables.map(|table| batches::read(&mut client, table));
+        assert_eq!(found[0], found[1], "life {life}: in one keyspace");
+        assert_eq!(found[0], found[2], "life {life}: over keyspaces");
+        let lost: Vec<_> = acknowledged.difference(&found[0]).collect();
+        assert!(lost.is_empty(), "life {life}: {lost:?} were acknowledged");
+        for snapshot in 0..=life {
+            let of = |table| format!("\"ks@s{snapshot}\".{table}");
+            let there = clients::run(&mut client, &format!("SELECT c FROM {}", of("a")));
+            if there.is_ok() {
+                let found = ["a", "b"].map(|table| batches::read(&mut client, &of(table)));
+                assert_eq!(found[0], found[1], "life {life}, snapshot {snapshot}");
+            }
+        }
+        server.stop();
+    }
+    assert!(!acknowledged.is_empty());
+}

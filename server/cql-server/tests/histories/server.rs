@@ -1,0 +1,94 @@
+//! A server on sockets over a disk in memory that can lose its power.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ebb_cql::client::Client;
+use ebb_cql::protocol::Compression;
+use ebb_cql_server::executor::Executor;
+use ebb_cql_server::read::Limits;
+use ebb_cql_server::serve::{CqlServer, ServeOptions};
+use ebb_cql_server::system::{CLUSTER_NAME, LocalNode};
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{Db, Options, SystemClock};
+use ebb_tables::{Catalog, GracePeriods, with_cql_tables};
+
+use super::clients::run;
+
+/// One life of a server.
+pub struct Server {
+    executor: Arc<Executor>,
+    server: CqlServer,
+}
+
+impl Server {
+    /// Starts over what the disk has. `waits` says that writes are acknowledged after they
+    /// are durable.
+    pub fn start(disk: &MemDisk, waits: bool) -> Self {
+        let grace_periods = GracePeriods::default();
+        let options = Options {
+            disk: Arc::new(disk.clone()),
+            // Small, so that flushes and merges go on beneath the requests.
+            memtable_bytes: 64 << 10,
+            file_bytes: 16 << 10,
+            wal_segment_bytes: 64 << 10,
+            ..Options::default()
+        };
+        let options = with_cql_tables(options, &grace_periods);
+        let db = Db::open("/db", options).expect("the database opens");
+        let catalog = Catalog::open(&db, &grace_periods, Arc::new(SystemClock));
+        let catalog = Arc::new(catalog.expect("the catalog opens"));
+        let node = LocalNode {
+            address: "127.0.0.1:9042".parse().expect("an address"),
+            cluster_name: CLUSTER_NAME.to_owned(),
+        };
+        let executor = Executor::new(catalog, node, Limits::default()).waiting_for_sync(waits);
+        let executor = Arc::new(executor);
+        let options = ServeOptions {
+            address: "127.0.0.1:0".parse().expect("an address"),
+            threads: 4,
+            ..ServeOptions::default()
+        };
+        let server = CqlServer::start(executor.clone(), None, options);
+        Self {
+            server: server.expect("the server starts"),
+            executor,
+        }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    pub fn client(&self) -> Client {
+        Client::connect(self.address(), Compression::None).expect("the server listens")
+    }
+
+    /// Runs statements that succeed.
+    pub fn run(&self, statements: &[&str]) {
+        let mut client = self.client();
+        for text in statements {
+            run(&mut client, text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        }
+    }
+
+    /// Ends it, and all that holds the database.
+    pub fn stop(self) {
+        let Self { executor, server } = self;
+        server.drain(Duration::from_secs(20));
+        let mut executor = executor;
+        // Threads that served may be about to let it go.
+        while Arc::get_mut(&mut executor).is_none() {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// A keyspace.
+pub fn keyspace(name: &str) -> String {
+    format!(
+        "CREATE KEYSPACE {name} WITH replication = {{'class': 'SimpleStrategy', \
+         'replication_factor': 1}}"
+    )
+}

@@ -1,0 +1,167 @@
+//! A table of counters beside the other one, and a model of it: sums.
+
+use std::collections::BTreeMap;
+
+use rand::RngExt as _;
+use rand_chacha::ChaCha8Rng;
+
+use super::step::Form;
+
+/// Of which the first is static.
+pub const COLUMNS: [&str; 3] = ["s", "a", "b"];
+
+pub const CREATE: &str = "CREATE TABLE ks.n (k int, c int, s counter STATIC, a counter, b counter, \
+                          PRIMARY KEY (k, c))";
+
+/// A request on counters.
+#[derive(Debug, Clone)]
+pub struct Count {
+    pub changes: Vec<Change>,
+    pub form: Form,
+}
+
+/// One statement, of one row.
+#[derive(Debug, Clone)]
+pub struct Change {
+    k: i32,
+    c: i32,
+    what: What,
+}
+
+#[derive(Debug, Clone)]
+enum What {
+    /// To columns by their places.
+    Add(Vec<(usize, i64)>),
+    DeleteColumn(usize),
+    DeleteRow,
+    DeletePartition,
+}
+
+/// Partition and row, none for the static one, and column.
+type Place = (i32, Option<i32>, usize);
+
+/// What all counters have that have something.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counters(BTreeMap<Place, i64>);
+
+impl Count {
+    pub fn draw(rng: &mut ChaCha8Rng) -> Self {
+        let (form, count) = match rng.random_range(0..3) {
+            0 => (Form::Text, rng.random_range(0..4)),
+            1 => (Form::Frame, rng.random_range(1..4)),
+            _ => (Form::Single, 1),
+        };
+        let changes = (0..count).map(|_| Change::draw(rng)).collect();
+        Self { changes, form }
+    }
+
+    /// The statements by themselves.
+    pub fn texts(&self) -> Vec<String> {
+        self.changes.iter().map(Change::text).collect()
+    }
+}
+
+impl Change {
+    fn draw(rng: &mut ChaCha8Rng) -> Self {
+        let what = match rng.random_range(0..12) {
+            0 => What::DeleteColumn(rng.random_range(0..COLUMNS.len())),
+            1 => What::DeleteRow,
+            2 => What::DeletePartition,
+            _ => {
+                let one = |rng: &mut ChaCha8Rng| {
+                    let by = rng.random_range(-5..6);
+                    (rng.random_range(0..COLUMNS.len()), by)
+                };
+                What::Add((0..rng.random_range(1..4)).map(|_| one(rng)).collect())
+            }
+        };
+        Self {
+            k: rng.random_range(0..2),
+            c: rng.random_range(0..2),
+            what,
+        }
+    }
+
+    fn text(&self) -> String {
+        let (k, c) = (self.k, self.c);
+        let row = |statics_only: bool| match statics_only {
+            true => format!("k = {k}"),
+            false => format!("k = {k} AND c = {c}"),
+        };
+        match &self.what {
+            What::Add(changes) => {
+                let one = |(at, by): &(usize, i64)| {
+                    let name = COLUMNS[*at];
+                    match by % 2 == 0 {
+                        true => format!("{name} = {name} + {by}"),
+                        false => format!("{name} -= {}", -by),
+                    }
+                };
+                let all: Vec<String> = changes.iter().map(one).collect();
+                let statics_only = changes.iter().all(|(at, _)| *at == 0);
+                format!(
+                    "UPDATE ks.n SET {} WHERE {}",
+                    all.join(", "),
+                    row(statics_only)
+                )
+            }
+            What::DeleteColumn(at) => {
+                format!("DELETE {} FROM ks.n WHERE {}", COLUMNS[*at], row(*at == 0))
+            }
+            What::DeleteRow => format!("DELETE FROM ks.n WHERE {}", row(false)),
+            What::DeletePartition => format!("DELETE FROM ks.n WHERE k = {k}"),
+        }
+    }
+}
+
+impl Counters {
+    /// Carries out a request. `forgets` makes a mistake.
+    pub fn execute(&mut self, count: &Count, forgets: bool) {
+        let before = self.clone();
+        for Change { k, c, what } in &count.changes {
+            let place = |at: usize| (*k, (at > 0).then_some(*c), at);
+            match what {
+                What::Add(changes) => {
+                    let there = if forgets {
+                        before.clone()
+                    } else {
+                        self.clone()
+                    };
+                    let mut sums: BTreeMap<Place, i64> = BTreeMap::new();
+                    for (at, by) in changes {
+                        let start = there.0.get(&place(*at)).copied().unwrap_or(0);
+                        *sums.entry(place(*at)).or_insert(start) += by;
+                    }
+                    self.0.extend(sums);
+                }
+                What::DeleteColumn(at) => drop(self.0.remove(&place(*at))),
+                What::DeleteRow => self
+                    .0
+                    .retain(|(of, row, _), _| (*of, *row) != (*k, Some(*c))),
+                What::DeletePartition => self.0.retain(|(of, ..), _| of != k),
+            }
+        }
+    }
+
+    /// All rows, as `SELECT k, c, s, a, b` has them, sorted.
+    pub fn rows(&self) -> Vec<Vec<Option<i64>>> {
+        let mut rows = Vec::new();
+        for k in 0..2 {
+            let value = |place: Place| self.0.get(&place).copied();
+            let of_static = value((k, None, 0));
+            let mut has_rows = false;
+            for c in 0..2 {
+                let (a, b) = (value((k, Some(c), 1)), value((k, Some(c), 2)));
+                if a.is_some() || b.is_some() {
+                    has_rows = true;
+                    rows.push(vec![Some(k.into()), Some(c.into()), of_static, a, b]);
+                }
+            }
+            if !has_rows && of_static.is_some() {
+                rows.push(vec![Some(k.into()), None, of_static, None, None]);
+            }
+        }
+        rows.sort();
+        rows
+    }
+}
