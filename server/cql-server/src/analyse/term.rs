@@ -81,6 +81,9 @@ pub fn prepare(term: &ast::Term, receiver: &Receiver, markers: &mut Markers) -> 
     let (name, ty) = (&receiver.name, &receiver.ty);
     match term {
         ast::Term::Constant(constant) => literal::value(constant, ty, name).map(Term::Value),
+        ast::Term::Null if *ty == CqlType::Counter => {
+            invalid("Invalid null value for counter increment/decrement")
+        }
         ast::Term::Null => Ok(Term::Null),
         ast::Term::Marker(marker) => {
             markers.set(marker, receiver);

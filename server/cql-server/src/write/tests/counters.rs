@@ -136,7 +136,7 @@ fn what_counters_cannot_do_is_refused_in_cassandras_words() {
         ),
         (
             "UPDATE n SET c = c + null WHERE k = 1",
-            "Invalid null value for counter increment",
+            "Invalid null value for counter increment/decrement",
         ),
         (
             "UPDATE n SET c = c - -9223372036854775808 WHERE k = 1",
@@ -176,6 +176,10 @@ fn what_counters_cannot_do_is_refused_in_cassandras_words() {
     ] {
         assert_eq!(session.refusal(text), message, "{text}");
     }
+    assert_eq!(
+        session.refusal_of("UPDATE n SET c = c + ? WHERE k = 1", &[Value::Null]),
+        "Invalid null value for counter increment"
+    );
     session.write("BEGIN COUNTER BATCH APPLY BATCH");
     assert!(session.show("n").is_empty());
 }

@@ -1,0 +1,319 @@
+"""Python's cassandra-driver: lightweight transactions and counters, over kills of the server.
+
+First what the driver makes of the answers. Then several threads write with IF to the same
+rows, add to the same counters and write logged batches, while the server is killed and started
+again. Each notes what it asked, what it was told, and when. Afterwards there must be an order
+of each row's operations in which all of that is true, each between its begin and its end;
+counters must be between what was acknowledged and what may have happened; and batches must be
+whole.
+"""
+
+import itertools
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from cassandra import ConsistencyLevel, DriverException, InvalidRequest
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable
+from cassandra.connection import ConnectionException
+from cassandra.policies import FallthroughRetryPolicy
+from cassandra.query import BatchStatement, BatchType, SimpleStatement
+
+KILLS = int(os.environ.get("EBB_KILLS", "3"))
+SEED = int(os.environ.get("EBB_SEED", str(random.randrange(1 << 32))))
+THREADS = 6
+OPERATIONS_PER_LIFE = 60
+ROWS = [(1, 1), (1, 2), (2, 1)]
+FAILURES = (DriverException, ConnectionException, NoHostAvailable, OSError)
+GIVE_UP_S = 60
+IS_UP = "SELECT key FROM system.local"
+
+
+def start(directory, address):
+    server = subprocess.Popen(
+        [os.environ["EBB"], "serve", "--data", directory, "--cql", address],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    line = server.stdout.readline()
+    assert line.startswith("listening for CQL on "), line
+    return server, line.split()[-1]
+
+
+def until_it_works(what):
+    begun = time.monotonic()
+    while True:
+        try:
+            return what()
+        except FAILURES as error:
+            if time.monotonic() - begun > GIVE_UP_S:
+                sys.exit(f"the driver did not reconnect: {error}")
+            time.sleep(0.05)
+
+
+def answers(session):
+    """What the driver makes of conditional writes, their batches, and counters."""
+    session.execute("CREATE TABLE c.users (name text PRIMARY KEY, mail text, age int)")
+    insert = session.prepare("INSERT INTO c.users (name, mail, age) VALUES (?, ?, ?) IF NOT EXISTS")
+    assert session.execute(insert, ["ada", "a@b.c", 36]).was_applied
+    refused = session.execute(insert, ["ada", "x@y.z", 1])
+    assert not refused.was_applied
+    row = refused.one()
+    assert (row.name, row.mail, row.age) == ("ada", "a@b.c", 36), row
+    update = session.prepare("UPDATE c.users SET mail = ? WHERE name = ? IF age IN ? AND mail != ?")
+    refused = session.execute(update, ["new", "ada", [1, 2], None])
+    assert tuple(refused.one()) == (False, 36, "a@b.c"), refused.one()
+    assert session.execute(update, ["new", "ada", [1, 36], None]).was_applied
+    assert not session.execute("DELETE FROM c.users WHERE name = 'bob' IF EXISTS").was_applied
+    serial = SimpleStatement(
+        "UPDATE c.users SET age = 37 WHERE name = 'ada' IF age = 36",
+        consistency_level=ConsistencyLevel.ONE,
+        serial_consistency_level=ConsistencyLevel.LOCAL_SERIAL,
+    )
+    assert session.execute(serial).was_applied
+    read = SimpleStatement(
+        "SELECT mail, age FROM c.users WHERE name = 'ada'",
+        consistency_level=ConsistencyLevel.SERIAL,
+    )
+    assert tuple(session.execute(read).one()) == ("new", 37)
+    session.execute("CREATE TABLE c.pairs (k int, r int, v int, PRIMARY KEY (k, r))")
+    pair = session.prepare("INSERT INTO c.pairs (k, r, v) VALUES (?, ?, ?) IF NOT EXISTS")
+    for kind in (BatchType.LOGGED, BatchType.UNLOGGED):
+        batch = BatchStatement(batch_type=kind)
+        for r in (1, 2):
+            batch.add(pair, (kind.value, r, 5))
+        assert session.execute(batch).was_applied
+        assert not session.execute(batch).was_applied
+    wide = BatchStatement()
+    wide.add(pair, (7, 1, 1))
+    wide.add(pair, (8, 1, 1))
+    try:
+        session.execute(wide)
+        raise AssertionError("a conditional batch spans partitions")
+    except InvalidRequest as error:
+        assert "cannot span multiple partitions" in str(error), error
+    session.execute("CREATE TABLE c.views (page text PRIMARY KEY, n counter)")
+    add = session.prepare("UPDATE c.views SET n = n + ? WHERE page = ?")
+    for by in (5, -2):
+        session.execute(add, [by, "home"])
+    batch = BatchStatement(batch_type=BatchType.COUNTER)
+    for page in ("home", "about"):
+        batch.add(add, (10, page))
+    session.execute(batch)
+    views = {row.page: row.n for row in session.execute("SELECT page, n FROM c.views")}
+    assert views == {"home": 13, "about": 10}, views
+
+
+class Operation:
+    """What was asked of a row, what was told, and when. `ended` is infinite where nothing was
+    told: it may have happened, or may yet."""
+
+    def __init__(self, ask, argument):
+        self.ask, self.argument = ask, argument
+        self.told, self.began, self.ended = None, time.monotonic(), float("inf")
+
+    def apply(self, row):
+        """The row afterwards, in a list; nothing if it cannot have been told so."""
+        if self.ask == "read":
+            return [row] if self.told in (None, ("value", row)) else []
+        if self.ask == "insert":
+            holds, after = row is None, self.argument[0]
+        elif self.ask == "swap":
+            holds, after = row is not None and row == self.argument[0], self.argument[1]
+        else:
+            holds, after = row is not None, None
+        if self.told is None:
+            return [after if holds else row]
+        if self.told == ("applied",):
+            return [after] if holds else []
+        seen = self.told[1]
+        return [row] if not holds and seen == row else []
+
+    def __repr__(self):
+        return f"{self.ask}{self.argument} -> {self.told} [{self.began:.6f}, {self.ended:.6f}]"
+
+
+def is_linearizable(history):
+    """The search of Wing and Gong, from a row that is not there."""
+    operations = sorted(history, key=lambda one: one.began)
+    left, order, tried, row, start = set(range(len(operations))), [], set(), None, 0
+    while True:
+        if all(operations[at].ended == float("inf") for at in left):
+            return True
+        first_end = min(operations[at].ended for at in left)
+        for at in sorted(left):
+            if at < start:
+                continue
+            if operations[at].began > first_end:
+                at = None
+                break
+            after = operations[at].apply(row)
+            state = (frozenset(left - {at}), after[0] if after else None)
+            if after and state not in tried:
+                tried.add(state)
+                break
+        else:
+            at = None
+        if at is not None:
+            order.append((at, row))
+            left.discard(at)
+            row, start = after[0], 0
+        elif order:
+            at, row = order.pop()
+            left.add(at)
+            start = at + 1
+        else:
+            return False
+
+
+def ask(session, statements, key, operation):
+    k, c = key
+    if operation.ask == "read":
+        row = session.execute(statements["read"], [k, c]).one()
+        return ("value", row.v if row else None)
+    if operation.ask == "insert":
+        arguments = [k, c, operation.argument[0]]
+    elif operation.ask == "swap":
+        arguments = [operation.argument[1], k, c, operation.argument[0]]
+    else:
+        arguments = [k, c]
+    result = session.execute(statements[operation.ask], arguments)
+    row = result.one()
+    if row.applied:
+        return ("applied",)
+    return ("refused", getattr(row, "v", None))
+
+
+class Client(threading.Thread):
+    """One of several that write to the same rows and counters."""
+
+    def __init__(self, session, statements, number, life, batches):
+        super().__init__()
+        self.session, self.statements, self.batches = session, statements, batches
+        self.rng = random.Random(SEED * 1_000 + life * 100 + number)
+        self.histories = {key: [] for key in ROWS}
+        self.counted = [0, 0]
+        self.acknowledged = []
+        self.failure = None
+
+    def run(self):
+        try:
+            for _ in range(OPERATIONS_PER_LIFE):
+                for what in (self.condition, self.count, self.batch):
+                    try:
+                        what()
+                    except FAILURES:
+                        # Else all that is left would fail before it is sent.
+                        until_it_works(lambda: self.session.execute(IS_UP))
+        except Exception as error:  # pylint: disable=broad-except
+            self.failure = error
+
+    def condition(self):
+        key = self.rng.choice(ROWS)
+        what = self.rng.choice(["insert", "swap", "swap", "swap", "delete", "read"])
+        value = self.rng.randrange(4)
+        argument = {
+            "insert": (value,),
+            "swap": (self.rng.randrange(4), value),
+            "delete": (),
+            "read": (),
+        }[what]
+        operation = Operation(what, argument)
+        self.histories[key].append(operation)
+        told = ask(self.session, self.statements, key, operation)
+        operation.ended, operation.told = time.monotonic(), told
+
+    def count(self):
+        by = self.rng.randrange(1, 5)
+        self.counted[1] += by
+        self.session.execute(self.statements["count"], [by])
+        self.counted[0] += by
+
+    def batch(self):
+        number = next(self.batches)
+        batch = BatchStatement()
+        for table in ("one", "two"):
+            batch.add(self.statements[table], (number,))
+        self.session.execute(batch)
+        self.acknowledged.append(number)
+
+
+with tempfile.TemporaryDirectory() as directory:
+    server, address = start(directory, "127.0.0.1:0")
+    host, port = address.rsplit(":", 1)
+    profile = ExecutionProfile(retry_policy=FallthroughRetryPolicy(), request_timeout=20)
+    cluster = Cluster(
+        [host],
+        port=int(port),
+        protocol_version=4,
+        execution_profiles={EXEC_PROFILE_DEFAULT: profile},
+    )
+    try:
+        session = cluster.connect()
+        for keyspace in ("c", "other"):
+            session.execute(
+                f"CREATE KEYSPACE {keyspace} WITH replication = "
+                "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+            )
+        answers(session)
+        session.execute("CREATE TABLE c.t (k int, c int, v int, PRIMARY KEY (k, c))")
+        session.execute("CREATE TABLE c.n (k int PRIMARY KEY, c counter)")
+        session.execute("CREATE TABLE c.one (n int PRIMARY KEY)")
+        session.execute("CREATE TABLE other.two (n int PRIMARY KEY)")
+        statements = {
+            name: session.prepare(text)
+            for name, text in {
+                "insert": "INSERT INTO c.t (k, c, v) VALUES (?, ?, ?) IF NOT EXISTS",
+                "swap": "UPDATE c.t SET v = ? WHERE k = ? AND c = ? IF v = ?",
+                "delete": "DELETE FROM c.t WHERE k = ? AND c = ? IF EXISTS",
+                "read": "SELECT v FROM c.t WHERE k = ? AND c = ?",
+                "count": "UPDATE c.n SET c = c + ? WHERE k = 0",
+                "one": "INSERT INTO c.one (n) VALUES (?)",
+                "two": "INSERT INTO other.two (n) VALUES (?)",
+            }.items()
+        }
+        statements["read"].consistency_level = ConsistencyLevel.SERIAL
+        histories = {key: [] for key in ROWS}
+        counted, acknowledged, batches = [0, 0], set(), itertools.count()
+        for life in range(KILLS + 1):
+            clients = [Client(session, statements, n, life, batches) for n in range(THREADS)]
+            for client in clients:
+                client.start()
+            if life < KILLS:
+                time.sleep(random.Random(SEED + life).uniform(0.05, 0.4))
+                server.kill()
+                server.wait()
+                server, _ = start(directory, address)
+            for client in clients:
+                client.join()
+                if client.failure:
+                    raise client.failure
+                for key, history in client.histories.items():
+                    histories[key] += history
+                counted = [sum(both) for both in zip(counted, client.counted)]
+                acknowledged.update(client.acknowledged)
+            until_it_works(lambda: session.execute(IS_UP))
+        applied, unknown = 0, 0
+        for key, history in histories.items():
+            assert is_linearizable(history), f"EBB_SEED={SEED}: {key}: no order fits: {history}"
+            applied += sum(one.told == ("applied",) for one in history)
+            unknown += sum(one.told is None for one in history)
+        value = session.execute("SELECT c FROM c.n WHERE k = 0").one().c
+        assert counted[0] <= value <= counted[1], (SEED, counted, value)
+        one = {row.n for row in session.execute("SELECT n FROM c.one")}
+        two = {row.n for row in session.execute("SELECT n FROM other.two")}
+        assert one == two, f"EBB_SEED={SEED}: batches in part: {one ^ two}"
+        assert acknowledged <= one, f"EBB_SEED={SEED}: lost: {acknowledged - one}"
+    finally:
+        cluster.shutdown()
+        server.kill()
+        server.wait()
+print(
+    f"python: EBB_SEED={SEED}: {sum(map(len, histories.values()))} conditional writes and reads, "
+    f"{applied} applied, {unknown} unanswered over {KILLS} kills: linearizable; counter {value} of "
+    f"{counted[0]} to {counted[1]}; {len(one)} batches whole"
+)
