@@ -82,6 +82,10 @@ pub enum Part {
     Connections,
     /// From the start to the first answer
     Startup,
+    /// Writes of one row: plain, with IF, of a counter
+    #[value(name = "hot-row")]
+    #[serde(rename = "hot-row")]
+    HotRow,
 }
 
 impl ServingArgs {

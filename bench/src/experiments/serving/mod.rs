@@ -5,6 +5,7 @@
 //!            │     beside       p99 at half of peak: alone, beside jobs, beside a pager
 //!            │     connections  what 10,000 that do nothing take
 //!            │     startup      from the start to the first answer
+//!            │     hot_row      writes of one row: plain, with IF, of a counter
 //!            └───► report       the table of bars, and the JSON
 //!
 //!   server   `ebb serve` as a child          host    the same with endless jobs
@@ -20,6 +21,7 @@ mod beside;
 mod connections;
 mod embedded;
 mod host;
+mod hot_row;
 mod redis;
 mod report;
 mod run;

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::args::ServingArgs;
 use super::beside::BesideLoad;
 use super::connections::Connections;
+use super::hot_row::HotRow;
 use super::startup::Startup;
 use super::throughput::{Kind, Throughput};
 use crate::experiments::colocation::bootstrap::Estimate;
@@ -34,6 +35,8 @@ pub struct Report {
     pub connections: Option<Connections>,
     /// First answers.
     pub startup: Option<Startup>,
+    /// Writes of one row.
+    pub hot_row: Option<HotRow>,
 }
 
 impl Report {
@@ -49,6 +52,7 @@ impl Report {
             beside: None,
             connections: None,
             startup: None,
+            hot_row: None,
         }
     }
 
@@ -99,6 +103,9 @@ impl Report {
                 ms(&startup.after_stop_s),
                 ms(&startup.after_kill_s)
             )?;
+        }
+        if let Some(hot_row) = &self.hot_row {
+            writeln!(text, "writes of one row: {}", hot_row.lines().join("; "))?;
         }
         Ok(())
     }

@@ -1,0 +1,187 @@
+//! Writes of one row by all connections at once: plain ones, with IF, and of a counter.
+//!
+//! All connections send a request, then all answers are read, and again. So there are always
+//! as many at the row as there are connections, and the client costs each kind the same.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+use bytes::BytesMut;
+use ebb_cql::client::Client;
+use ebb_cql::protocol::{
+    Answer, Compression, QueryParameters, Request, Response, Value, ValuesBuf,
+};
+use serde::Serialize;
+
+use super::args::ServingArgs;
+use super::server::Server;
+use crate::console::progress_bar;
+use crate::experiments::colocation::ratios::median;
+
+/// What the part came to, a number for each round: writes per second that were done.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct HotRow {
+    /// `UPDATE`.
+    pub plain_per_s: Vec<f64>,
+    /// `UPDATE ... IF EXISTS`, which always holds.
+    pub conditional_per_s: Vec<f64>,
+    /// `UPDATE ... IF v = x`, each with the value that its connection saw last: those that
+    /// were applied.
+    pub swapped_per_s: Vec<f64>,
+    /// The same, those that were answered.
+    pub compared_per_s: Vec<f64>,
+    /// `UPDATE ... SET c = c + 1`.
+    pub counted_per_s: Vec<f64>,
+}
+
+impl HotRow {
+    /// Medians, and what they are of that of plain writes.
+    pub fn lines(&self) -> Vec<String> {
+        let of = |values: &[f64]| median(values.to_vec());
+        let plain = of(&self.plain_per_s);
+        let line = |name: &str, values: &[f64]| {
+            let value = of(values);
+            format!("{name} {value:.0}/s, {:.2} of plain", value / plain)
+        };
+        vec![
+            format!("plain {plain:.0}/s"),
+            line("IF EXISTS, applied", &self.conditional_per_s),
+            line("IF v = x, applied", &self.swapped_per_s),
+            line("IF v = x, answered", &self.compared_per_s),
+            line("c = c + 1", &self.counted_per_s),
+        ]
+    }
+}
+
+const SCHEMA: [&str; 4] = [
+    "CREATE KEYSPACE hot WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    "CREATE TABLE hot.t (k int PRIMARY KEY, v bigint)",
+    "CREATE TABLE hot.n (k int PRIMARY KEY, c counter)",
+    "INSERT INTO hot.t (k, v) VALUES (0, 0)",
+];
+
+/// Measures it, of a server with an empty database.
+///
+/// # Errors
+/// What the server says; an interrupt.
+pub fn measure(
+    args: &ServingArgs,
+    binary: &Path,
+    folder: &Path,
+    stop: &AtomicBool,
+) -> Result<HotRow> {
+    let server = Server::start(binary, &folder.join("hot-row"))?;
+    let connect = || Client::connect(server.address, Compression::None);
+    let mut clients = Vec::new();
+    for _ in 0..args.connections {
+        clients.push(Connection {
+            client: connect()?,
+            seen: 0,
+        });
+    }
+    let mut first = connect()?;
+    for text in SCHEMA {
+        let parameters = QueryParameters::default();
+        first.request(&Request::Query { text, parameters })?;
+    }
+    let mut prepare = |text: &str| -> Result<Vec<u8>> {
+        match first.request(&Request::Prepare { text })? {
+            Response::Prepared(prepared) => Ok(prepared.id.to_vec()),
+            other => bail!("{text} is prepared as {other:?}"),
+        }
+    };
+    let plain = prepare("UPDATE hot.t SET v = ? WHERE k = 0")?;
+    let exists = prepare("UPDATE hot.t SET v = ? WHERE k = 0 IF EXISTS")?;
+    let swap = prepare("UPDATE hot.t SET v = ? WHERE k = 0 IF v = ?")?;
+    let count = prepare("UPDATE hot.n SET c = c + ? WHERE k = 0")?;
+    let mut found = HotRow::default();
+    let bar = progress_bar("serving: hot row", u64::from(args.rounds));
+    for round in 0..=args.rounds {
+        let mut run = |id: &[u8], compares: bool| {
+            ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+            run(&mut clients, id, compares, args.window)
+        };
+        let plain = run(&plain, false)?;
+        let exists = run(&exists, false)?;
+        let swap = run(&swap, true)?;
+        let count = run(&count, false)?;
+        // The first round warms up.
+        if round > 0 {
+            found.plain_per_s.push(plain.applied_per_s);
+            found.conditional_per_s.push(exists.applied_per_s);
+            found.swapped_per_s.push(swap.applied_per_s);
+            found.compared_per_s.push(swap.answered_per_s);
+            found.counted_per_s.push(count.applied_per_s);
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    server.stop()?;
+    Ok(found)
+}
+
+/// A connection, and the value of the row that it saw last.
+struct Connection {
+    client: Client,
+    seen: i64,
+}
+
+struct Rates {
+    applied_per_s: f64,
+    answered_per_s: f64,
+}
+
+/// Runs one kind of write for a while.
+fn run(
+    connections: &mut [Connection],
+    id: &[u8],
+    compares: bool,
+    window: std::time::Duration,
+) -> Result<Rates> {
+    let begun = Instant::now();
+    let (mut applied, mut answered, mut next) = (0_u64, 0_u64, 1_i64);
+    let mut frame = BytesMut::new();
+    while begun.elapsed() < window {
+        for connection in &mut *connections {
+            next += 1;
+            let (new, seen) = (next.to_be_bytes(), connection.seen.to_be_bytes());
+            let mut values = ValuesBuf::new();
+            values.push(Value::Bytes(&new));
+            if compares {
+                values.push(Value::Bytes(&seen));
+            }
+            let parameters = QueryParameters {
+                values: values.as_values(),
+                ..QueryParameters::default()
+            };
+            frame.clear();
+            (Request::Execute { id, parameters }).encode(&mut frame, 0, Compression::None);
+            connection.client.send(&frame)?;
+        }
+        for connection in &mut *connections {
+            let frame = connection.client.receive()?;
+            answered += 1;
+            match Answer::decode(&frame)?.response {
+                Response::Void => applied += 1,
+                Response::Rows(rows) => {
+                    let mut cells = rows.cells();
+                    match cells.next().flatten() {
+                        Some([1]) => applied += 1,
+                        _ => {
+                            let value = cells.next().flatten().context("the value of the row")?;
+                            connection.seen = i64::from_be_bytes(value.try_into()?);
+                        }
+                    }
+                }
+                other => bail!("a write is answered with {other:?}"),
+            }
+        }
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    Ok(Rates {
+        applied_per_s: applied as f64 / seconds,
+        answered_per_s: answered as f64 / seconds,
+    })
+}
