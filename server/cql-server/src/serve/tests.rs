@@ -1,3 +1,4 @@
+mod conflicts;
 mod hostile;
 mod writes;
 
@@ -11,7 +12,7 @@ use bytes::BytesMut;
 use ebb_cql::protocol::{
     Answer, BatchKind, Columns, Compression, Consistency, Direction, ErrorKind, ErrorResponse,
     Event, EventTypes, FrameDecoder, QueryParameters, Request, Response, SchemaChange,
-    SchemaChangeKind, SchemaTarget, Startup, Values,
+    SchemaChangeKind, SchemaTarget, Startup, Values, WriteType,
 };
 
 use super::session::error;
@@ -32,6 +33,8 @@ struct Fake {
     sync_gate: Gate,
     syncs: AtomicUsize,
     sync_fails: AtomicBool,
+    /// So often others are in the way of a write that reads.
+    conflicts: AtomicUsize,
     /// Called for what no statement changed.
     tell: Mutex<Option<Tell>>,
 }
@@ -69,8 +72,15 @@ impl Statement for FakeStatement {
         match self.text.split(' ').next() {
             Some("scan" | "panic") => Lane::Scan,
             Some("alter") => Lane::Schema,
-            Some("put" | "stall" | "explode") => Lane::Write,
+            Some("put" | "stall" | "explode" | "swap") => Lane::Write,
             _ => Lane::Inline,
+        }
+    }
+
+    fn write_type(&self) -> WriteType {
+        match self.text.starts_with("swap") {
+            true => WriteType::Cas,
+            false => WriteType::Simple,
         }
     }
 
@@ -118,6 +128,15 @@ impl Service for Fake {
         }
         match verb {
             "panic" | "explode" => panic!("asked to"),
+            "swap" => {
+                let one_less = |left: usize| left.checked_sub(1);
+                let left =
+                    (self.conflicts).fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
+                if left.is_ok() {
+                    outcome.is_in_conflict = true;
+                    return Ok(outcome);
+                }
+            }
             "stall" => {
                 self.gate.wait(|| call.interrupt.is_cancelled());
             }
@@ -174,6 +193,14 @@ impl Service for Fake {
                 Ok(Outcome::default())
             }
         }
+    }
+
+    fn turns(
+        &self,
+        statements: &[(Arc<FakeStatement>, Values<'_>)],
+    ) -> Result<Vec<u64>, ErrorResponse> {
+        let texts = statements.iter().map(|(statement, _)| &statement.text);
+        Ok(texts.map(|text| text.len() as u64).collect())
     }
 
     fn on_change(&self, tell: Tell) {

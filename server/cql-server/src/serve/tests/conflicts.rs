@@ -1,0 +1,80 @@
+//! Writes that find others in their way run again, until their time is over.
+
+use super::*;
+
+/// Served where each write waits for a sync, and where none does.
+fn both() -> [bool; 2] {
+    [false, true]
+}
+
+fn fake(waits_for_sync: bool, conflicts: usize) -> Fake {
+    let fake = Fake {
+        waits_for_sync,
+        conflicts: AtomicUsize::new(conflicts),
+        ..Fake::default()
+    };
+    fake.sync_gate.open();
+    fake
+}
+
+#[test]
+fn a_write_in_conflict_runs_again_and_is_answered_once() {
+    for waits_for_sync in both() {
+        let (fake, server) = serving(fake(waits_for_sync, 5), ServeOptions::default());
+        let mut client = Client::new(&server);
+        client.query(1, "swap this");
+        let (stream, answer) = client.receive();
+        assert_eq!((stream, answer.response), (1, Response::Void));
+        // Five times for nothing, and once for good.
+        assert_eq!(fake.executed.load(Ordering::SeqCst), 6);
+        client.query(2, "swap this");
+        client.query(3, "which");
+        let mut streams = [client.receive().0, client.receive().0];
+        streams.sort_unstable();
+        assert_eq!(streams, [2, 3]);
+    }
+}
+
+#[test]
+fn a_batch_in_conflict_runs_again() {
+    for waits_for_sync in both() {
+        let (fake, server) = serving(fake(waits_for_sync, 3), ServeOptions::default());
+        let mut client = Client::new(&server);
+        client.send(
+            1,
+            &Request::Batch(ebb_cql::protocol::Batch {
+                kind: BatchKind::Logged,
+                statements: vec![ebb_cql::protocol::BatchStatement {
+                    statement: ebb_cql::protocol::StatementRef::Text("swap these"),
+                    values: Values::default(),
+                }],
+                consistency: Consistency::One,
+                serial_consistency: None,
+                timestamp_us: None,
+            }),
+        );
+        assert_eq!(client.receive().1.response, Response::Void);
+        assert_eq!(fake.executed.load(Ordering::SeqCst), 4);
+    }
+}
+
+#[test]
+fn a_write_that_is_always_in_conflict_times_out_and_holds_up_nobody() {
+    for waits_for_sync in both() {
+        let options = ServeOptions {
+            request_timeout: Duration::from_millis(300),
+            ..ServeOptions::default()
+        };
+        let (_, server) = serving(fake(waits_for_sync, usize::MAX), options);
+        let mut client = Client::new(&server);
+        client.query(1, "swap this");
+        client.query(2, "which");
+        assert_eq!(client.receive().0, 2);
+        let error = client.error();
+        let ErrorKind::WriteTimeout { write_type, .. } = error.kind else {
+            panic!("{error:?} is no timeout");
+        };
+        assert_eq!(write_type, WriteType::Cas);
+        assert!(error.message.starts_with("CAS operation timed out"));
+    }
+}
