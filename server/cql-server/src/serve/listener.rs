@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ebb_colocate::Latencies;
-use ebb_cql::protocol::Event;
+use ebb_cql::protocol::{Consistency, Event};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, broadcast, watch};
@@ -53,6 +53,11 @@ impl<S: Service> Shared<S> {
     /// Whether a write would keep its thread for longer than others may wait.
     pub(super) fn writes_wait(&self, now: Instant) -> bool {
         self.service.commits_wait_for_sync() || self.commits.pace.is_slow(now)
+    }
+
+    /// Whether a read at this level is answered only after a sync.
+    pub(super) fn is_synced(&self, consistency: Consistency) -> bool {
+        consistency.is_serial() && self.service.commits_wait_for_sync()
     }
 
     /// Counts a point request that took so long.

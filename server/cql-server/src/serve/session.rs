@@ -233,7 +233,11 @@ impl<S: Service> Session<S> {
         now: Instant,
         out: &mut BytesMut,
     ) -> Result<Option<Elsewhere<S>>, ErrorResponse> {
-        let lane = statement.lane();
+        let lane = match statement.lane() {
+            // It must not show what a crash may take back: it is answered after a sync, too.
+            Lane::Inline if self.shared.is_synced(parameters.consistency) => Lane::Write,
+            lane => lane,
+        };
         let is_inline = match lane {
             Lane::Inline => true,
             Lane::Write => !self.writes_wait(now),

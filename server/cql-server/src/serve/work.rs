@@ -86,9 +86,15 @@ impl<S: Service> Work<S> {
                     parameters,
                     interrupt,
                 };
-                respond(&self.frame, compression, tracing_id, &mut out, |out| {
+                let outcome = respond(&self.frame, compression, tracing_id, &mut out, |out| {
                     service.execute(statement, &call, out)
-                })?
+                })?;
+                // The commit lane does that itself, for all that it runs at once.
+                let is_scan = matches!(statement.lane(), Lane::Scan | Lane::Range);
+                if is_scan && self.shared.is_synced(consistency) {
+                    service.sync()?;
+                }
+                outcome
             }
             Request::Batch(batch) => {
                 let values = batch.statements.iter().map(|part| part.values);

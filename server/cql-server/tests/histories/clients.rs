@@ -31,7 +31,10 @@ pub fn run(client: &mut Client, text: &str) -> Result<Response, ClientError> {
         text,
         parameters: QueryParameters {
             values: values.as_values(),
-            consistency: Consistency::Quorum,
+            consistency: match text.starts_with("SELECT") {
+                true => Consistency::Serial,
+                false => Consistency::Quorum,
+            },
             serial_consistency: Some(Consistency::Serial),
             ..QueryParameters::default()
         },

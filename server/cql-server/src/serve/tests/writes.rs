@@ -133,3 +133,25 @@ fn a_traced_request_has_an_id_under_which_its_steps_are_kept() {
     drop(client);
     until("still a client", || activity.clients().is_empty());
 }
+
+#[test]
+fn serial_reads_wait_for_the_sync_of_what_they_may_have_seen() {
+    let (fake, server) = serving(synced(), ServeOptions::default());
+    let mut client = Client::new(&server);
+    for (stream, text) in [(1, "which"), (2, "scan")] {
+        let parameters = QueryParameters {
+            consistency: Consistency::Serial,
+            ..parameters()
+        };
+        client.send(stream, &Request::Query { text, parameters });
+    }
+    fake.gate.open();
+    client.query(3, "which");
+    assert_eq!(client.receive().0, 3);
+    assert_eq!(fake.syncs.load(Ordering::SeqCst), 0);
+    fake.sync_gate.open();
+    let mut streams = [client.receive().0, client.receive().0];
+    streams.sort_unstable();
+    assert_eq!(streams, [1, 2]);
+    assert_eq!(fake.syncs.load(Ordering::SeqCst), 2);
+}
