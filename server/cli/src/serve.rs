@@ -104,7 +104,7 @@ fn open(settings: &Settings) -> Result<Node> {
         ..Options::default()
     };
     let mut options = NodeOptions::default();
-    options.colocated.objective = settings.slo;
+    options.colocated.objective = settings.slo.0;
     Node::open(&settings.data, db, options).map_err(|error| {
         let is_locked = |error: &Error| {
             let storage = (error.chain()).find_map(|cause| cause.downcast_ref());

@@ -26,7 +26,8 @@ use crate::watch::{GuardWatch, LatencySource};
 /// The options of a [`Colocated`].
 pub struct ColocatedOptions {
     /// A latency that the service is to keep: analytics shrink before it breaks. `None`:
-    /// they get all that is left.
+    /// they get all that is left, as they do where no latencies are
+    /// [recorded](Colocated::record).
     pub objective: Option<Objective>,
     /// Cores that analytics never get.
     pub reserve_cores: f64,
@@ -50,12 +51,12 @@ pub struct ColocatedOptions {
 }
 
 impl ColocatedOptions {
-    /// All that a service leaves of `cores` cores but a twentieth, without an objective;
-    /// the runtime's own [defaults](RuntimeOptions::new).
+    /// All that a service leaves of `cores` cores but a twentieth, under the
+    /// [objective](Objective::DEFAULT) that the service does not notice; the runtime's own [defaults](RuntimeOptions::new).
     #[must_use]
     pub fn new(cores: u32) -> Self {
         Self {
-            objective: None,
+            objective: Some(Objective::DEFAULT),
             reserve_cores: RESERVE * f64::from(cores),
             least_hundredths: 0,
             disk_bytes_per_s: None,

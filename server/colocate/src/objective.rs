@@ -19,6 +19,15 @@ pub struct Objective {
     pub limit: Limit,
 }
 
+impl Objective {
+    /// What is kept where nothing else is asked for: transactions do not notice analytics. A
+    /// p99 of at most 1.1 times what it is without them.
+    pub const DEFAULT: Self = Self {
+        quantile: Quantile::P99,
+        limit: Limit::OverAlone(1.1),
+    };
+}
+
 /// The most that a quantile of the latencies may be.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -125,6 +134,7 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Objective>().unwrap().to_string(), text);
         }
+        assert_eq!(Objective::DEFAULT.to_string(), "p99=1.1x");
         let parsed = |text: &str| text.parse::<Objective>().unwrap();
         let objective = parsed("p99=2ms");
         assert_eq!(

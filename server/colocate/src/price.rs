@@ -22,8 +22,11 @@ use serde::Serialize;
 
 use crate::counts::LatencyCounts;
 
+mod pauses;
 #[cfg(test)]
 mod tests;
+
+use pauses::Pauses;
 
 /// Steps in which analytics get what is left.
 pub(crate) const LEVELS: usize = 12;
@@ -31,13 +34,7 @@ pub(crate) const LEVELS: usize = 12;
 const SETTLE_S: f64 = 0.1;
 /// Windows are put together into units of this length, in seconds.
 const UNIT_S: f64 = 0.5;
-/// Length of a pause, in seconds.
-const PAUSE_S: f64 = 0.3;
-/// From one pause to the next, in seconds: 3% of the time.
-const PAUSE_EVERY_S: f64 = 10.0;
-/// The first pauses come sooner, so that *alone* is known after a quarter of a minute ...
-const PAUSE_EVERY_S_FIRST: f64 = 1.5;
-/// ... which takes so many of them,
+/// Alone is known after so many pauses,
 const PAUSES_MIN: usize = 10;
 /// and so many requests.
 const ALONE_REQUESTS_MIN: u64 = 10_000;
@@ -179,9 +176,7 @@ pub(crate) struct Price {
     /// Times alone that the quantile may be.
     factor: f64,
     level: usize,
-    /// The end of the pause that goes on.
-    pause_ends_s: Option<f64>,
-    next_pause_s: Option<f64>,
+    pauses: Pauses,
     changed_s: f64,
     raised_s: f64,
     silent_s: f64,
@@ -199,8 +194,7 @@ impl Price {
             quantile,
             factor,
             level: LEVELS,
-            pause_ends_s: None,
-            next_pause_s: None,
+            pauses: Pauses::new(),
             changed_s: f64::NEG_INFINITY,
             raised_s: f64::NEG_INFINITY,
             silent_s: 0.0,
@@ -213,15 +207,15 @@ impl Price {
 
     /// The part of what the load leaves that analytics may use now.
     pub(crate) fn allowed(&self) -> f64 {
-        match self.pause_ends_s {
-            Some(_) => 0.0,
-            None => self.level as f64 / LEVELS as f64,
+        match self.pauses.is_on() {
+            true => 0.0,
+            false => self.level as f64 / LEVELS as f64,
         }
     }
 
     /// Analytics pause, so that the load is seen alone.
     pub(crate) fn is_pausing(&self) -> bool {
-        self.pause_ends_s.is_some()
+        self.pauses.is_on()
     }
 
     /// The quantile alone, in microseconds, once it is known.
@@ -240,7 +234,11 @@ impl Price {
             self.silent_s += seen.length_s;
             if self.silent_s >= SILENCE_S {
                 // The load has ended, and whatever comes is another one.
-                *self = Self::new(self.quantile, self.factor);
+                self.pauses.stop();
+                *self = Self {
+                    pauses: self.pauses.clone(),
+                    ..Self::new(self.quantile, self.factor)
+                };
             }
             return;
         }
@@ -260,9 +258,9 @@ impl Price {
     }
 
     fn gather(&mut self, seen: &Seen<'_>) {
-        let level = match self.pause_ends_s {
-            Some(_) => 0,
-            None => self.level,
+        let level = match self.pauses.is_on() {
+            true => 0,
+            false => self.level,
         };
         let unit = self.gathering.get_or_insert_with(|| Unit {
             t_s: seen.t_s,
@@ -288,7 +286,7 @@ impl Price {
         if self.is_another_load(&unit) {
             self.units.clear();
             self.alone_us = None;
-            self.next_pause_s = Some(now_s);
+            self.pauses.load_changed(now_s);
         }
         let is_alone = unit.level == 0;
         self.units.push_back(unit);
@@ -448,28 +446,27 @@ impl Price {
     }
 
     fn pause_or_go_on(&mut self, now_s: f64) {
-        if let Some(ends_s) = self.pause_ends_s {
-            if now_s >= ends_s - 1e-9 {
-                self.pause_ends_s = None;
-                self.close_unit(now_s);
-                self.changed_s = now_s;
-                let is_first = self.alone().len() < PAUSES_MIN;
-                let every_s = if is_first {
-                    PAUSE_EVERY_S_FIRST
-                } else {
-                    PAUSE_EVERY_S
-                };
-                self.next_pause_s = Some(now_s + every_s);
-            }
+        let is_over = self.pauses.is_over(now_s);
+        let begins = self.pauses.is_due(now_s) && self.wants_pauses();
+        if !is_over && !begins {
             return;
         }
-        let next_s = *self.next_pause_s.get_or_insert(now_s + PAUSE_EVERY_S_FIRST);
-        // At level 0 the load is alone anyway.
-        if now_s >= next_s && self.level > 0 {
-            self.close_unit(now_s);
-            self.pause_ends_s = Some(now_s + PAUSE_S);
-            self.changed_s = now_s;
+        // What was gathered belongs to the time before.
+        self.close_unit(now_s);
+        match is_over {
+            true => (self.pauses).end(now_s, self.alone().len() >= PAUSES_MIN),
+            false => self.pauses.begin(now_s),
         }
+        self.changed_s = now_s;
+    }
+
+    /// Whether analytics are seen beside the load, and enough of the load for it to be known
+    /// alone one day.
+    fn wants_pauses(&self) -> bool {
+        let per_s_min = pauses::requests_per_s_min(ALONE_REQUESTS_MIN, ALONE_KEPT_S);
+        let is_enough = |unit: &Unit| unit.requests as f64 >= per_s_min * unit.length_s;
+        // At level 0 the load is alone anyway.
+        self.level > 0 && self.units.back().is_some_and(is_enough)
     }
 
     /// What is known of each level that was tried, ascending.

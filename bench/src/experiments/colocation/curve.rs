@@ -5,14 +5,11 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use ebb_colocate::{Limit, Objective, PricePoint, Quantile};
+use ebb_colocate::{Objective, PricePoint};
 use serde::Serialize;
 
 use super::analytics::{Analytics, Beside, Held};
 use super::setup::{Load, Setup};
-
-/// Times alone that the p99 may be.
-const OVER_ALONE: f64 = 1.1;
 
 /// What the guard found, and what it gave up.
 #[derive(Debug, Serialize)]
@@ -35,10 +32,7 @@ pub struct Curve {
 /// # Errors
 /// What the load or the jobs say.
 pub fn run(setup: &Setup, load: &Load, length: Duration) -> Result<Curve> {
-    let objective = Objective {
-        quantile: Quantile::P99,
-        limit: Limit::OverAlone(OVER_ALONE),
-    };
+    let objective = Objective::DEFAULT;
     let held = Held {
         objective: Some(objective),
         ..Held::default()

@@ -78,15 +78,12 @@ pub(crate) struct Settings {
     #[arg(default_value = "100ms")]
     #[serde(serialize_with = "shown", deserialize_with = "parsed")]
     pub(crate) durability: Durability,
-    /// Latency that point requests are to keep, as in p99=2ms: jobs get less before it
-    /// breaks [default: none; jobs get what the load leaves].
+    /// Latency that point requests are to keep: jobs get less before it breaks. As in p99=2ms,
+    /// or p99=1.1x for so many times what it is without jobs; none: jobs get all that is left.
     #[arg(long, value_name = "OBJECTIVE", env = "EBB_SLO")]
-    #[serde(
-        default,
-        serialize_with = "shown_if_some",
-        deserialize_with = "parsed_some"
-    )]
-    pub(crate) slo: Option<Objective>,
+    #[arg(default_value = "p99=1.1x")]
+    #[serde(serialize_with = "shown", deserialize_with = "parsed")]
+    pub(crate) slo: Slo,
     /// Name of the cluster of this one node.
     #[arg(long, value_name = "NAME", env = "EBB_CLUSTER_NAME")]
     #[arg(default_value = "ebb")]
@@ -112,16 +109,6 @@ fn shown<T: fmt::Display, S: Serializer>(value: &T, serializer: S) -> Result<S::
     serializer.collect_str(value)
 }
 
-fn shown_if_some<T: fmt::Display, S: Serializer>(
-    value: &Option<T>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    match value {
-        Some(value) => serializer.collect_str(value),
-        None => serializer.serialize_none(),
-    }
-}
-
 fn parsed<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -131,12 +118,28 @@ where
     text.parse().map_err(serde::de::Error::custom)
 }
 
-fn parsed_some<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: FromStr<Err: fmt::Display>,
-{
-    parsed(deserializer).map(Some)
+/// A latency objective, or `none`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Slo(pub(crate) Option<Objective>);
+
+impl FromStr for Slo {
+    type Err = <Objective as FromStr>::Err;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "none" => Ok(Self(None)),
+            _ => text.parse().map(|objective| Self(Some(objective))),
+        }
+    }
+}
+
+impl fmt::Display for Slo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(objective) => objective.fmt(f),
+            None => f.write_str("none"),
+        }
+    }
 }
 
 /// Where settings come from.
@@ -318,7 +321,7 @@ mod tests {
     #[test]
     fn what_is_shown_can_be_read_again() {
         let settings = Settings {
-            slo: Some("p99=2ms".parse().unwrap()),
+            slo: "p99=2ms".parse().unwrap(),
             advertise: Some(([10, 0, 0, 1], 9042).into()),
             durability: Durability::Sync,
             connections_max: 7,
@@ -328,6 +331,16 @@ mod tests {
             .filter_map(|(name, value)| Some((name, value?)))
             .collect();
         assert_eq!(Settings::parse(&table.to_string()).unwrap(), settings);
+    }
+
+    #[test]
+    fn an_objective_is_kept_unless_it_is_refused() {
+        assert_eq!(Settings::default().slo, Slo(Some(Objective::DEFAULT)));
+        let settings = Settings::parse("slo = \"none\"").unwrap();
+        assert_eq!(
+            (settings.slo, settings.slo.to_string()),
+            (Slo(None), "none".into())
+        );
     }
 
     #[test]
