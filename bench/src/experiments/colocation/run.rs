@@ -142,7 +142,8 @@ fn loads(
     Ok(())
 }
 
-/// What it costs and gains to leave more of the machine alone.
+/// What it costs and gains to leave more of the machine alone: the p99 against the CPU that jobs
+/// use, in a dozen points.
 fn reserves(
     args: &ColocationArgs,
     setup: &Setup,
@@ -151,7 +152,10 @@ fn reserves(
 ) -> Result<()> {
     let extent = args.extent((2, 12), (2, 2));
     let load = first_load(args, setup)?;
-    let reserves = [0.0, 0.05, 0.1, 0.2].map(|reserve| {
+    let reserves = [
+        0.0, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.475,
+    ];
+    let reserves = reserves.map(|reserve| {
         let held = Held {
             reserve,
             ..Held::default()
