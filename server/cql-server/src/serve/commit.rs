@@ -20,7 +20,7 @@ use super::connection::LaneResult;
 use super::lanes::Waiting;
 use super::pace::WritePace;
 use super::work::Work;
-use crate::call::{Lane, Service};
+use crate::call::Service;
 
 /// Writes that one sync serves at most: the first of them waits for all.
 const GROUP_WRITES_MAX: usize = 1024;
@@ -96,7 +96,6 @@ fn commit_group<S: Service>(group: Vec<Sent<S>>) {
             }
         });
         // Nobody hears it where the connection has ended.
-        let lane = Lane::Write;
-        drop(results.send(LaneResult { stream, lane, ran }));
+        drop(results.send(LaneResult { stream, ran }));
     }
 }

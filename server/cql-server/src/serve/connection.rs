@@ -33,8 +33,6 @@ thread_local! {
 pub(super) struct LaneResult {
     /// Of the request.
     pub stream: i16,
-    /// Where it ran.
-    pub lane: Lane,
     /// Nothing if it panicked.
     pub ran: Option<Waiting<Ran>>,
 }
@@ -148,7 +146,7 @@ impl<S: Service> Connection<S> {
             match self.decoder.decode(&mut self.received) {
                 Ok(None) => break,
                 Ok(Some(frame)) => {
-                    let out = self.out.urgent();
+                    let out = self.out.frames();
                     let handled = self.session.handle(frame, self.received_at, out);
                     match handled {
                         Handled::Answered { is_point } => self.points += u32::from(is_point),
@@ -158,7 +156,7 @@ impl<S: Service> Connection<S> {
                 Err(problem) => {
                     let response = error(ErrorKind::Protocol, problem.to_string());
                     let response = Response::Error(response);
-                    (self.session).answer(problem.stream(), &response, self.out.urgent());
+                    (self.session).answer(problem.stream(), &response, self.out.frames());
                     if problem.is_fatal() {
                         return true;
                     }
@@ -200,14 +198,14 @@ impl<S: Service> Connection<S> {
             let stream = work.stream();
             let ran = shared.lanes.run(lane, move || work.run()).await;
             // Nobody hears it where the connection has ended.
-            drop(results.send(LaneResult { stream, lane, ran }));
+            drop(results.send(LaneResult { stream, ran }));
         });
     }
 
     /// Appends a result, and others that came with it.
     fn take_results(&mut self, first: LaneResult) {
         let mut next = Some(first);
-        while let Some(LaneResult { stream, lane, ran }) = next {
+        while let Some(LaneResult { stream, ran }) = next {
             self.running -= 1;
             match ran {
                 Some(Waiting { value, _memory }) => {
@@ -216,12 +214,12 @@ impl<S: Service> Connection<S> {
                     }
                     self.writes_received_at.extend(value.point_received_at);
                     let value = value.frame;
-                    self.out.push(lane, Waiting { value, _memory });
+                    self.out.push(Waiting { value, _memory });
                 }
                 None => {
                     let message = "the request failed by a bug of the server; see its log";
                     let response = Response::Error(error(ErrorKind::Server, message));
-                    (self.session).answer(stream, &response, self.out.urgent());
+                    (self.session).answer(stream, &response, self.out.frames());
                 }
             }
             next = match self.out.is_full() {
@@ -234,7 +232,7 @@ impl<S: Service> Connection<S> {
     fn tell(&mut self, event: Event) {
         if self.session.events.contains(&event) {
             let stream = ebb_cql::protocol::EVENT_STREAM;
-            (self.session).answer(stream, &Response::Event(event), self.out.urgent());
+            (self.session).answer(stream, &Response::Event(event), self.out.frames());
         }
     }
 
@@ -258,7 +256,7 @@ impl<S: Service> Connection<S> {
     /// Sends what there is to send.
     async fn flush(&mut self) -> Result<(), Ended> {
         let patience = self.shared.options.write_timeout;
-        self.out.flush(&self.shared.lanes, patience).await?;
+        self.out.flush(patience).await?;
         if self.points > 0 {
             let took = self.received_at.elapsed();
             for _ in 0..std::mem::take(&mut self.points) {

@@ -1,8 +1,8 @@
 //! Where requests run that are not for the thread that received them.
 //!
 //! What reads ranges of a table may read all of it, page after page, for hours. It runs in
-//! the kernel's idle class: on what requests leave, and what it reads in a page's time. So do
-//! the threads that send its pages. Both yield now and then, as tasks of jobs do.
+//! the kernel's idle class: on what requests leave, and what it reads in a page's time. Whoever
+//! walks over the rows yields now and then, as tasks of jobs do.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,7 +25,6 @@ pub(super) struct Lanes {
     schema: Semaphore,
     results: Arc<Semaphore>,
     ranges: IdleThreads,
-    pages: IdleThreads,
 }
 
 /// What a request left for its reader. The memory counts until this is dropped.
@@ -44,8 +43,7 @@ impl Lanes {
             scans: Semaphore::new(options.scans_max.max(1)),
             schema: Semaphore::new(1),
             results: Arc::new(Semaphore::new(results.clamp(1, Semaphore::MAX_PERMITS))),
-            ranges: IdleThreads::start("cql-range", options.scans_max.max(1))?,
-            pages: IdleThreads::start("cql-pages", options.threads.max(1))?,
+            ranges: IdleThreads::start(options.scans_max.max(1))?,
         })
     }
 
@@ -73,14 +71,6 @@ impl Lanes {
             _memory: Some(memory),
         })
     }
-
-    /// Sends pages, which must not block, in the idle class; `None` when it panicked.
-    pub(super) async fn send<T: Send + 'static>(
-        &self,
-        send: impl FnOnce() -> T + Send + 'static,
-    ) -> Option<T> {
-        self.pages.run(send).await
-    }
 }
 
 type Work = Box<dyn FnOnce() + Send>;
@@ -92,13 +82,13 @@ struct IdleThreads {
 }
 
 impl IdleThreads {
-    fn start(name: &str, threads: usize) -> io::Result<Self> {
+    fn start(threads: usize) -> io::Result<Self> {
         let (works, waiting) = channel::<Work>();
         let waiting = Arc::new(Mutex::new(waiting));
         for _ in 0..threads {
             let waiting = Arc::clone(&waiting);
             std::thread::Builder::new()
-                .name(name.into())
+                .name("cql-range".into())
                 .spawn(move || work_in_idle_class(&waiting))?;
         }
         Ok(Self { works })
@@ -143,8 +133,6 @@ mod tests {
         let class_in = async |lane| lanes.run(lane, current_class).await.unwrap().value;
         assert_eq!(class_in(Lane::Scan).await, SchedulingClass::Normal);
         assert_ne!(class_in(Lane::Range).await, SchedulingClass::Normal);
-        let class_of_pages = lanes.send(current_class).await;
-        assert_ne!(class_of_pages, Some(SchedulingClass::Normal));
         for _ in 0..8 {
             let panicked = lanes.run(Lane::Range, || panic!("on purpose")).await;
             assert!(panicked.is_none_or(|_: Waiting<()>| false));

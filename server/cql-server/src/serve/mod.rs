@@ -12,8 +12,7 @@
 //!
 //! What always holds:
 //!
-//! - A scan never holds up a point read: it runs on other threads, and so does the sending of
-//!   what it found.
+//! - A scan never holds up a point read: it runs on other threads.
 //! - Results that wait for their reader are bounded, for a connection and for all. Who
 //!   does not read is not read from either, and is cut off after a while.
 //! - A write never holds up a point read: once writes are slow, or each waits for an
@@ -27,7 +26,7 @@
 //! | `options` | the limits |
 //! | `listener` | who may come in, and who leaves when the server stops |
 //! | `connection` | one client: its frames in, its responses out |
-//! | `outbox` | what it has to send, and which thread sends it |
+//! | `outbox` | what it has to send |
 //! | `session` | one client: what its requests mean |
 //! | `work` | a request that runs on another thread |
 //! | `lanes` | where scans and schema changes run |

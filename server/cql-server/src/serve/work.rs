@@ -190,8 +190,7 @@ pub(super) async fn run_in_turn<S: Service>(
             _memory: None,
         });
         // Nobody hears it where the connection has ended.
-        let lane = Lane::Write;
-        drop(results.send(LaneResult { stream, lane, ran }));
+        drop(results.send(LaneResult { stream, ran }));
         return;
     }
 }
