@@ -60,6 +60,10 @@ pub struct ServingArgs {
           value_parser = clap::value_parser!(u64).range(1..=19_000))]
     pub idle_connections: u64,
 
+    /// Operations per second of part beside [default: half of what a closed loop reaches]
+    #[arg(long, value_name = "OPS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub rate: Option<u32>,
+
     /// How part beside chooses records
     #[arg(long, value_name = "NAME", default_value = "uniform")]
     pub distribution: Distribution,

@@ -61,7 +61,7 @@ const CONDITIONS: [Condition; 4] = [
 pub struct BesideLoad {
     /// Operations per second of a closed loop.
     pub peak_ops_per_s: f64,
-    /// Those of the load: half of that.
+    /// Those of the load: half of that, unless they were given.
     pub rate_ops_per_s: f64,
     /// Of the load alone, in microseconds.
     pub p50_us: f64,
@@ -127,8 +127,9 @@ pub fn measure(args: &ServingArgs, folder: &Path, stop: &AtomicBool) -> Result<B
         .map(|_| Ok(client.run(&closed, |_| ())?.throughput_ops_per_s()))
         .collect::<Result<_>>()?;
     let peak_ops_per_s = median(peaks);
+    let rate_ops_per_s = args.rate.map_or(peak_ops_per_s / 2.0, f64::from);
     let plan = Plan {
-        rate_ops_per_s: Some(peak_ops_per_s / 2.0),
+        rate_ops_per_s: Some(rate_ops_per_s),
         tick: TICK,
         duration: Some(args.window + LEAD),
         lead: LEAD,
@@ -153,7 +154,7 @@ pub fn measure(args: &ServingArgs, folder: &Path, stop: &AtomicBool) -> Result<B
     let outcome = summary(&windows, cores, args.window + LEAD);
     Ok(BesideLoad {
         peak_ops_per_s,
-        rate_ops_per_s: peak_ops_per_s / 2.0,
+        rate_ops_per_s,
         ..outcome
     })
 }

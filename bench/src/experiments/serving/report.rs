@@ -144,7 +144,7 @@ fn write_beside(text: &mut String, beside: &BesideLoad) -> std::fmt::Result {
     let shown = |it: &Estimate| format!("{:.2} ({:.2} to {:.2})", it.value, it.low, it.high);
     writeln!(
         text,
-        "open loop at {:.0} ops/s, half of {:.0}: p50 {:.0} us, p99 {:.0} us, p99.9 {:.0} us",
+        "open loop at {:.0} ops/s (peak {:.0}): p50 {:.0} us, p99 {:.0} us, p99.9 {:.0} us",
         beside.rate_ops_per_s, beside.peak_ops_per_s, beside.p50_us, beside.p99_us, beside.p999_us
     )?;
     writeln!(
