@@ -16,6 +16,8 @@ pub(super) struct Least {
     tree: Vec<(u64, u32)>,
     /// Leaves that were set since the last question.
     stale: Vec<u32>,
+    /// Not above the least key.
+    floor: u64,
 }
 
 /// Nodes of the tree that are met anew for one key, about: most paths end early, where
@@ -29,6 +31,7 @@ impl Least {
             leaves,
             tree: vec![(u64::MAX, 1); 2 * leaves],
             stale: Vec::new(),
+            floor: u64::MAX,
         };
         least.meet_all();
         least
@@ -71,6 +74,7 @@ impl Least {
             return;
         }
         self.tree[at].0 = key;
+        self.floor = self.floor.min(key);
         if PATH * self.stale.len() <= self.leaves {
             self.stale.push(at as u32);
         }
@@ -93,6 +97,12 @@ impl Least {
                 }
             }
         }
+        self.floor = self.tree[1].0;
+    }
+
+    /// A key that none is below; at no cost, where the least would be.
+    pub const fn floor(&self) -> u64 {
+        self.floor
     }
 
     /// The least key of all.
@@ -181,6 +191,7 @@ mod tests {
             let from = rng.random_range(0..36);
             let until = rng.random_range(from + 1..=37);
             let (min, count) = least.min_within(from, until);
+            assert!(least.floor() <= min);
             assert_eq!(Some(&min), keys[from..until].iter().min());
             let same = keys[from..until].iter().filter(|&&key| key == min).count();
             assert_eq!(count as usize, same);

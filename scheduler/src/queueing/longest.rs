@@ -29,6 +29,35 @@ impl Longest {
         self.least.set(node.0 as usize, u64::MAX - length);
     }
 
+    /// A length that none is above; at no cost, where the longest would be.
+    pub const fn ceiling(&self) -> u64 {
+        u64::MAX - self.least.floor()
+    }
+
+    /// The length of the longest of its rack, or of all where `level` is remote; `node`
+    /// itself included.
+    pub fn max(&mut self, node: NodeId, level: Locality) -> u64 {
+        u64::MAX
+            - match self.range(node, level) {
+                Some((from, until)) => self.least.min_within(from, until).0,
+                None => self.least.min(),
+            }
+    }
+
+    /// Whose queue has that length; ties are random.
+    pub fn longest(&mut self, node: NodeId, level: Locality, ties: &mut ChaCha8Rng) -> NodeId {
+        let at = match self.range(node, level) {
+            Some((from, until)) => self.least.position_within(from, until, ties),
+            None => self.least.position(ties),
+        };
+        NodeId(at as u32)
+    }
+
+    fn range(&self, node: NodeId, level: Locality) -> Option<(usize, usize)> {
+        let within_rack = level == Locality::Rack;
+        within_rack.then(|| self.cluster.rack_range(node)).flatten()
+    }
+
     /// Whose queue is heaviest for `node`: of its own, the longest of its rack and the
     /// longest of all the one with the largest weight; `None` where no weight is positive.
     ///
@@ -42,6 +71,10 @@ impl Longest {
         ties: &mut ChaCha8Rng,
     ) -> Option<NodeId> {
         let own = weight(Locality::Local, self.get(node));
+        let others_max = [Locality::Rack, Locality::Remote].map(|at| weight(at, self.ceiling()));
+        if own > 0.0 && others_max.iter().all(|&other| own >= other) {
+            return Some(node);
+        }
         let rack = self.cluster.rack_range(node).map(|(from, until)| {
             let length = u64::MAX - self.least.min_within(from, until).0;
             (weight(Locality::Rack, length), from, until)

@@ -33,9 +33,9 @@
 //! | `discipline` | what a policy is asked, and all of them by name |
 //! | `naive_fair`, `jsq_maxweight`, `weighted_workload`, `c_mu` | one policy each |
 //! | `node_queues` | policies with a queue per node: JSQ-MaxWeight, Pandas |
-//! | `late_binding` | one of our own |
+//! | `late_binding`, `prices` | one of our own, and what it learns from the arrivals |
 //! | `capacity`, `fluid` | the capacity region, and the policy that plans by it |
-//! | `queues`, `type_queues`, `job_queue` | where tasks wait |
+//! | `queues`, `type_queues`, `job_queue`, `waiting` | where tasks wait |
 //! | `least`, `longest` | who comes first |
 //! | `engine`, `measured` | the slots, and what is counted in them |
 
@@ -56,12 +56,14 @@ mod longest;
 mod measured;
 mod naive_fair;
 mod node_queues;
+mod prices;
 mod queues;
 mod task;
 #[cfg(test)]
 mod tests;
 mod traffic;
 mod type_queues;
+mod waiting;
 mod weighted_workload;
 
 #[cfg(feature = "lp")]

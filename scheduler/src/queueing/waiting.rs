@@ -1,0 +1,255 @@
+//! Tasks that wait at several nodes at once, until one of the nodes takes them.
+
+use super::task::Task;
+use crate::model::NodeId;
+
+/// The tasks that wait, each at all of its local nodes.
+///
+/// Some of a task's local nodes are its *homes*, the others have it as a *guest*. A node
+/// keeps both apart. Taking a task leaves it in the lists of the other nodes, who pass over
+/// it later; that is cheaper than finding it there.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    places: Places,
+    /// Per node: what has a home there, and guests.
+    lists: Vec<[List; 2]>,
+}
+
+/// A place for each task that waits, used again when it was taken.
+#[derive(Debug, Default)]
+struct Places {
+    /// Per place: how many tasks it was given to before.
+    uses: Vec<u32>,
+    free: Vec<u32>,
+}
+
+/// Tasks at one node.
+#[derive(Debug, Default)]
+struct List {
+    /// In order of arrival; a job's are next to each other.
+    entries: Vec<Entry>,
+    /// Oldest job first.
+    parts: Vec<Part>,
+    /// How many entries there may be before those of no part are dropped.
+    entries_max: usize,
+}
+
+/// A task in a list: waiting, as long as its place has been used so often.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    task: Task,
+    homes: Homes,
+    place: u32,
+    uses: u32,
+}
+
+/// The tasks of one job in a list, those taken elsewhere too: positions of its entries.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    job: u32,
+    from: u32,
+    until: u32,
+}
+
+/// As what a task waits at a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum As {
+    Home,
+    Guest,
+}
+
+/// Which of a task's local nodes are its homes: a bit for each, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Homes(u8);
+
+impl Homes {
+    /// The local nodes of `task` for which `is` holds.
+    pub fn of(task: &Task, is: impl Fn(NodeId) -> bool) -> Self {
+        let bits = task.local_nodes().enumerate();
+        Self(bits.fold(0, |bits, (at, node)| bits | u8::from(is(node)) << at))
+    }
+
+    pub fn count(self) -> u32 {
+        self.0.count_ones()
+    }
+
+    /// Each with whether it is a home.
+    fn marked(self, task: &Task) -> impl Iterator<Item = (NodeId, bool)> {
+        (task.local_nodes().enumerate()).map(move |(at, node)| (node, self.0 & 1 << at != 0))
+    }
+
+    pub fn nodes(self, task: &Task) -> impl Iterator<Item = NodeId> {
+        let homes = self.marked(task).filter(|&(_, home)| home);
+        homes.map(|(node, _)| node)
+    }
+}
+
+impl Places {
+    /// A place and how often it was used.
+    fn take(&mut self) -> (u32, u32) {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.uses.push(0);
+            self.uses.len() as u32 - 1
+        });
+        (place, self.uses[place as usize])
+    }
+
+    fn give_back(&mut self, place: u32) {
+        let uses = &mut self.uses[place as usize];
+        *uses = uses.wrapping_add(1);
+        self.free.push(place);
+    }
+
+    fn waits(&self, entry: &Entry) -> bool {
+        self.uses[entry.place as usize] == entry.uses
+    }
+}
+
+impl List {
+    fn push(&mut self, entry: Entry, places: &Places) {
+        if self.entries.len() >= self.entries_max {
+            self.compact(places);
+        }
+        self.entries.push(entry);
+        let until = self.entries.len() as u32;
+        let job = entry.task.job;
+        match self.parts.last_mut() {
+            // One whose tasks were all taken may be of an earlier job.
+            Some(part) if part.job == job && part.from < part.until => part.until = until,
+            _ => self.parts.push(Part {
+                job,
+                from: until - 1,
+                until,
+            }),
+        }
+    }
+
+    /// Drops what was taken.
+    fn compact(&mut self, places: &Places) {
+        let mut left = 0;
+        let entries = &mut self.entries;
+        self.parts.retain_mut(|part| {
+            let from = left;
+            for at in part.from..part.until {
+                let entry = entries[at as usize];
+                if places.waits(&entry) {
+                    entries[left as usize] = entry;
+                    left += 1;
+                }
+            }
+            (part.from, part.until) = (from, left);
+            from < left
+        });
+        entries.truncate(left as usize);
+        self.entries_max = 2 * entries.len() + 64;
+    }
+
+    /// Whether a task of the part waits; it begins with one then.
+    fn advance(&mut self, part: usize, places: &Places) -> bool {
+        let part = &mut self.parts[part];
+        let entries = &self.entries[part.from as usize..part.until as usize];
+        let taken = entries.iter().take_while(|entry| !places.waits(entry));
+        part.from += taken.count() as u32;
+        part.from < part.until
+    }
+
+    /// The part of the job with the fewest running tasks, of those the oldest.
+    fn fewest(&mut self, running: &[u32], places: &Places) -> Option<usize> {
+        let mut best = (u32::MAX, None);
+        let mut at = 0;
+        while at < self.parts.len() && best.0 > 0 {
+            let runs = running[self.parts[at].job as usize];
+            if runs >= best.0 {
+                at += 1;
+            } else if self.advance(at, places) {
+                best = (runs, Some(at));
+                at += 1;
+            } else {
+                self.parts.remove(at);
+            }
+        }
+        best.1
+    }
+}
+
+impl Waiting {
+    pub fn new(nodes: u32) -> Self {
+        Self {
+            places: Places::default(),
+            lists: (0..nodes).map(|_| Default::default()).collect(),
+        }
+    }
+
+    /// Has the task wait. All tasks of a job arrive together.
+    pub fn push(&mut self, task: Task, homes: Homes) {
+        let (place, uses) = self.places.take();
+        let entry = Entry {
+            task,
+            homes,
+            place,
+            uses,
+        };
+        for (node, home) in homes.marked(&task) {
+            let list = &mut self.lists[node.0 as usize][usize::from(!home)];
+            list.push(entry, &self.places);
+        }
+    }
+
+    /// The guest of `node` that waits longest.
+    pub fn oldest_guest(&mut self, node: NodeId) -> Option<(Task, Homes)> {
+        let list = &mut self.lists[node.0 as usize][As::Guest as usize];
+        while !list.parts.is_empty() {
+            if list.advance(0, &self.places) {
+                let entry = list.entries[list.parts[0].from as usize];
+                return Some((entry.task, entry.homes));
+            }
+            list.parts.remove(0);
+        }
+        None
+    }
+
+    /// Takes a task that waits at `node`: of the job with the fewest running tasks, of
+    /// those the oldest. `running[j]` belongs to job j.
+    pub fn take(&mut self, node: NodeId, waits: As, running: &[u32]) -> Option<(Task, Homes)> {
+        let list = &mut self.lists[node.0 as usize][waits as usize];
+        let at = list.fewest(running, &self.places)?;
+        let part = &mut list.parts[at];
+        let entry = list.entries[part.from as usize];
+        part.from += 1;
+        if part.from == part.until {
+            list.parts.remove(at);
+        }
+        self.places.give_back(entry.place);
+        Some((entry.task, entry.homes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Task 0 waits at nodes 0 and 1, at home at 0 only; task 1 of the same job and task 2
+    /// of another at node 1, at home.
+    #[test]
+    fn a_task_that_one_node_took_is_passed_over_by_the_others() {
+        let mut waiting = Waiting::new(2);
+        let first = Task::new(0, 0, &[0, 1]);
+        waiting.push(first, Homes::of(&first, |node| node == NodeId(0)));
+        for task in [Task::new(0, 1, &[1]), Task::new(1, 0, &[1])] {
+            waiting.push(task, Homes::of(&task, |_| true));
+        }
+        let (guest, homes) = waiting.oldest_guest(NodeId(1)).unwrap();
+        assert_eq!(guest, first);
+        assert_eq!(homes.nodes(&guest).collect::<Vec<_>>(), [NodeId(0)]);
+        let mut take = |node, waits, running: &[u32]| {
+            let taken = waiting.take(NodeId(node), waits, running);
+            taken.map(|(task, _)| (task.job, task.index))
+        };
+        assert_eq!(take(0, As::Home, &[0, 0]), Some((0, 0)));
+        assert_eq!(take(1, As::Guest, &[1, 0]), None);
+        assert_eq!(take(1, As::Home, &[1, 0]), Some((1, 0)));
+        assert_eq!(take(1, As::Home, &[1, 1]), Some((0, 1)));
+        assert_eq!(take(1, As::Home, &[2, 1]), None);
+        assert_eq!(waiting.places.free.len(), 3, "places are used again");
+    }
+}
