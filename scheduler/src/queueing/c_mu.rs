@@ -1,6 +1,6 @@
 //! The generalized c-mu rule (Mandelbaum and Stolyar 2004; the survey, section III-B).
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, Locality};
 use super::discipline::Discipline;
 use super::task::Task;
 use super::type_queues::TypeQueues;
@@ -34,13 +34,14 @@ impl Discipline for CMu {
 
     fn choose(&mut self, node: NodeId, _: &[u32], ties: &mut ChaCha8Rng) -> Option<Task> {
         let mut best = (0.0, None);
-        for (level, at, length) in self.queues.longest(node, ties).into_iter().flatten() {
-            let weight = length as f64 * self.cluster.rate(level);
+        for level in [Locality::Local, Locality::Rack, Locality::Remote] {
+            let weight = self.queues.max(node, level) as f64 * self.cluster.rate(level);
             if weight > best.0 {
-                best = (weight, Some(at));
+                best = (weight, Some(level));
             }
         }
-        self.queues.pop(best.1?)
+        let at = self.queues.longest(node, best.1?, ties)?;
+        self.queues.pop(at)
     }
 
     fn finished(&mut self, _: NodeId, _: &Task, _: &[u32]) {}

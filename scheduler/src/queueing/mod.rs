@@ -36,9 +36,10 @@
 //! | `late_binding`, `prices` | one of our own, and what it learns from the arrivals |
 //! | `capacity`, `fluid` | the capacity region, and the policy that plans by it |
 //! | `queues`, `type_queues`, `job_queue`, `waiting` | where tasks wait |
-//! | `least`, `longest` | who comes first |
+//! | `least`, `longest`, `by_length` | who comes first |
 //! | `engine`, `measured` | the slots, and what is counted in them |
 
+mod by_length;
 mod c_mu;
 #[cfg(feature = "lp")]
 mod capacity;

@@ -1,33 +1,57 @@
 //! A queue for each type of task: for each set of nodes that hold its data.
 
+use super::by_length::ByLength;
 use super::cluster::{Cluster, Locality};
-use super::least::Least;
 use super::task::{REPLICAS_MAX, Task};
+#[cfg(feature = "lp")]
 use super::traffic::below;
 use crate::model::NodeId;
 use rand_chacha::ChaCha8Rng;
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// Types with waiting tasks; the place of one without is used again.
 #[derive(Debug)]
 pub(super) struct TypeQueues {
     cluster: Cluster,
-    types: Vec<TypeQueue>,
-    places: HashMap<[NodeId; REPLICAS_MAX], usize>,
+    /// Tasks of one type each, first come first.
+    types: Vec<VecDeque<Task>>,
+    places: HashMap<[NodeId; REPLICAS_MAX], usize, BuildHasherDefault<Mixed>>,
     free: Vec<usize>,
+    /// Where each type stands in its [`ORDERS`] orders.
+    positions: Vec<u32>,
     /// Types by node that holds their data.
-    on_node: Vec<Vec<usize>>,
+    on_node: Vec<ByLength>,
     /// Types by rack with a node that does; empty without racks.
-    in_rack: Vec<Vec<usize>>,
-    /// The type with the most waiting tasks comes first.
-    longest: Least,
+    in_rack: Vec<ByLength>,
+    all: ByLength,
 }
 
-/// Tasks of one type, first come first.
+/// A hash of a few small numbers that nobody chose to collide; the standard one would be a
+/// fifth of the time of a slot.
 #[derive(Debug, Default)]
-struct TypeQueue {
-    tasks: VecDeque<Task>,
+struct Mixed(u64);
+
+impl Hasher for Mixed {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u32(byte.into()));
+    }
+
+    fn write_u32(&mut self, n: u32) {
+        self.0 = (self.0.rotate_left(23) ^ u64::from(n)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
+    fn write_usize(&mut self, n: usize) {
+        self.write_u32(n as u32);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
 }
+
+/// What a type may be in: that of each local node, of each of their racks, of all.
+const ORDERS: usize = 2 * REPLICAS_MAX + 1;
 
 impl TypeQueues {
     pub fn new(cluster: Cluster) -> Self {
@@ -35,11 +59,12 @@ impl TypeQueues {
         Self {
             cluster,
             types: Vec::new(),
-            places: HashMap::new(),
+            places: HashMap::default(),
             free: Vec::new(),
-            on_node: vec![Vec::new(); cluster.nodes as usize],
-            in_rack: vec![Vec::new(); racks as usize],
-            longest: Least::new(64),
+            positions: Vec::new(),
+            on_node: (0..cluster.nodes).map(|_| ByLength::new()).collect(),
+            in_rack: (0..racks).map(|_| ByLength::new()).collect(),
+            all: ByLength::new(),
         }
     }
 
@@ -48,81 +73,79 @@ impl TypeQueues {
             Some(&at) => at,
             None => self.open(&task),
         };
-        self.types[at].tasks.push_back(task);
-        self.changed(at);
+        let length = self.types[at].len();
+        self.types[at].push_back(task);
+        self.in_orders(at, &task, |order, member, positions| {
+            order.lengthen(member, length, positions);
+        });
     }
 
     fn open(&mut self, task: &Task) -> usize {
         let at = self.free.pop().unwrap_or(self.types.len());
         if at == self.types.len() {
-            self.types.push(TypeQueue::default());
-            while self.longest.positions() < self.types.len() {
-                self.longest.grow();
-            }
+            self.types.push(VecDeque::new());
+            self.positions.resize(self.types.len() * ORDERS, 0);
         }
         self.places.insert(task.replicas, at);
-        for node in task.local_nodes() {
-            self.on_node[node.0 as usize].push(at);
-        }
-        for rack in self.racks(task) {
-            self.in_rack[rack].push(at);
-        }
         at
     }
 
-    fn racks(&self, task: &Task) -> Vec<usize> {
-        let racks = (task.local_nodes()).filter_map(|node| self.cluster.rack_of(node));
-        let mut racks: Vec<usize> = racks.map(|rack| rack as usize).collect();
-        racks.dedup();
-        racks
-    }
-
-    fn changed(&mut self, at: usize) {
-        let waiting = self.types[at].tasks.len() as u64;
-        self.longest.set(at, u64::MAX - waiting);
+    /// Each order that the type in this place is in, and as which member.
+    fn in_orders(
+        &mut self,
+        at: usize,
+        task: &Task,
+        mut change: impl FnMut(&mut ByLength, u32, &mut [u32]),
+    ) {
+        let member = |order: usize| (at * ORDERS + order) as u32;
+        let mut last = None;
+        for (nth, node) in task.local_nodes().enumerate() {
+            let on_node = &mut self.on_node[node.0 as usize];
+            change(on_node, member(nth), &mut self.positions);
+            // Nodes ascend, so those of a rack are next to each other.
+            let rack = self.cluster.rack_of(node);
+            if let Some(rack) = rack.filter(|_| rack != last) {
+                let in_rack = &mut self.in_rack[rack as usize];
+                change(in_rack, member(REPLICAS_MAX + nth), &mut self.positions);
+            }
+            last = rack;
+        }
+        change(&mut self.all, member(ORDERS - 1), &mut self.positions);
     }
 
     /// Takes the first task of the type in this place.
     pub fn pop(&mut self, at: usize) -> Option<Task> {
-        let task = self.types[at].tasks.pop_front()?;
-        if self.types[at].tasks.is_empty() {
+        let length = self.types[at].len();
+        let task = self.types[at].pop_front()?;
+        if length == 1 {
             self.places.remove(&task.replicas);
             self.free.push(at);
-            let leave = |places: &mut Vec<usize>| {
-                if let Some(position) = places.iter().position(|&place| place == at) {
-                    places.swap_remove(position);
-                }
-            };
-            (task.local_nodes()).for_each(|node| leave(&mut self.on_node[node.0 as usize]));
-            let racks = self.racks(&task);
-            racks
-                .into_iter()
-                .for_each(|rack| leave(&mut self.in_rack[rack]));
         }
-        self.changed(at);
+        self.in_orders(at, &task, |order, member, positions| {
+            order.shorten(member, length, positions);
+        });
         Some(task)
     }
 
-    /// Per distance from `node`: the longest type that is at most as far, with its
-    /// length; ties are random. A type that is nearer never has a smaller weight there.
-    pub fn longest(
-        &mut self,
-        node: NodeId,
-        ties: &mut ChaCha8Rng,
-    ) -> [Option<(Locality, usize, usize)>; 3] {
-        let local = self.longest_of(&self.on_node[node.0 as usize], ties);
-        let rack = self.cluster.rack_of(node);
-        let rack = rack.and_then(|rack| self.longest_of(&self.in_rack[rack as usize], ties));
-        let any = (self.longest.min() != u64::MAX).then(|| self.longest.position(ties));
-        let with_length = |level, at: Option<usize>| {
-            let at = at?;
-            Some((level, at, self.types[at].tasks.len())).filter(|&(_, _, length)| length > 0)
-        };
-        [
-            with_length(Locality::Local, local),
-            with_length(Locality::Rack, rack),
-            with_length(Locality::Remote, any),
-        ]
+    /// The types that are at most as far from `node`. One that is nearer never has a
+    /// smaller weight there.
+    fn within(&self, node: NodeId, level: Locality) -> Option<&ByLength> {
+        match level {
+            Locality::Local => self.on_node.get(node.0 as usize),
+            Locality::Rack => self.in_rack.get(self.cluster.rack_of(node)? as usize),
+            Locality::Remote => Some(&self.all),
+        }
+    }
+
+    /// The length of the longest type that is at most as far from `node`; 0 if nothing is.
+    pub fn max(&self, node: NodeId, level: Locality) -> usize {
+        self.within(node, level).map_or(0, ByLength::max)
+    }
+
+    /// A type of that length; ties are random.
+    pub fn longest(&self, node: NodeId, level: Locality, ties: &mut ChaCha8Rng) -> Option<usize> {
+        let member = self.within(node, level)?.longest(ties)?;
+        Some(member as usize / ORDERS)
     }
 
     /// The type with the largest length times rate, where `rate` knows a type by its first
@@ -136,32 +159,14 @@ impl TypeQueues {
         let mut best = (0.0, None);
         let mut alike = 0;
         for (at, queue) in self.types.iter().enumerate() {
-            let Some(rate) = queue.tasks.front().and_then(&rate) else {
+            let Some(rate) = queue.front().and_then(&rate) else {
                 continue;
             };
-            let weight = queue.tasks.len() as f64 * rate;
+            let weight = queue.len() as f64 * rate;
             if weight > best.0 {
                 best = (weight, Some(at));
                 alike = 1;
             } else if weight == best.0 {
-                alike += 1;
-                if below(ties, alike) == 0 {
-                    best.1 = Some(at);
-                }
-            }
-        }
-        best.1
-    }
-
-    fn longest_of(&self, types: &[usize], ties: &mut ChaCha8Rng) -> Option<usize> {
-        let mut best = (0, None);
-        let mut alike = 0;
-        for &at in types {
-            let length = self.types[at].tasks.len();
-            if length > best.0 {
-                best = (length, Some(at));
-                alike = 1;
-            } else if length == best.0 {
                 alike += 1;
                 if below(ties, alike) == 0 {
                     best.1 = Some(at);
