@@ -9,7 +9,7 @@ use ebb_cql::syntax::ast::Operator;
 
 use super::{ColumnCondition, ConditionPart, ConditionTest};
 use crate::analyse::markers::Bound;
-use crate::analyse::term::{Evaluated, Term};
+use crate::analyse::term::Evaluated;
 use crate::error::{Result, invalid, of_row, of_type};
 use crate::read::{contains, element};
 
@@ -41,7 +41,16 @@ impl ColumnCondition {
     /// In Cassandra's words, for a value that is none or that is not set.
     pub(in crate::write) fn bind<'v>(&'v self, bound: &Bound<'v>) -> Result<BoundCondition<'v>> {
         let (operator, values) = match &self.test {
-            ConditionTest::Compare(operator, term) => (*operator, vec![value(term, bound)?]),
+            ConditionTest::Compare(operator, term) => {
+                let contains = matches!(operator, Operator::Contains | Operator::ContainsKey);
+                match term.evaluate(bound)? {
+                    // As in Cassandra, a collection of cells does not contain it.
+                    Evaluated::Unset if contains && self.column.ty.is_multi_cell() => {
+                        (*operator, Vec::new())
+                    }
+                    evaluated => (*operator, vec![set(evaluated)?]),
+                }
+            }
             ConditionTest::In(terms) => {
                 let mut values = Vec::with_capacity(terms.len());
                 for term in terms {
@@ -55,7 +64,7 @@ impl ColumnCondition {
                 (Operator::Equal, values)
             }
             ConditionTest::InWhole(list) => {
-                let Some(list) = value(list, bound)? else {
+                let Some(list) = set(list.evaluate(bound)?)? else {
                     return invalid("Invalid null list in IN condition");
                 };
                 let all = elements::elements(&list).map_err(of_type)?;
@@ -153,8 +162,8 @@ impl BoundCondition<'_> {
 }
 
 /// A value that must be set.
-fn value<'v>(term: &'v Term, bound: &Bound<'v>) -> Result<Value<'v>> {
-    match term.evaluate(bound)? {
+fn set(evaluated: Evaluated<'_>) -> Result<Value<'_>> {
+    match evaluated {
         Evaluated::Unset => invalid("Invalid 'unset' value in condition"),
         Evaluated::Null => Ok(None),
         Evaluated::Value(bytes) => Ok(Some(bytes)),
