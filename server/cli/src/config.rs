@@ -28,7 +28,7 @@ pub(super) struct Args {
 enum Command {
     /// Print the settings in force as TOML.
     #[command(after_help = EXAMPLES)]
-    Show(SettingsArgs),
+    Show(Box<SettingsArgs>),
     /// Check a file: unknown settings and wrong values are errors.
     #[command(after_help = EXAMPLES)]
     Check {

@@ -38,14 +38,18 @@ impl StopSignal {
         listen().map(Self)
     }
 
-    /// Waits for the first.
-    pub(super) fn wait(mut self) -> Result<()> {
-        if self.0.forever().next().is_some() {
-            thread::Builder::new()
-                .name("ebb-signals".to_owned())
-                .spawn(move || wait(self.0, &AtomicBool::new(true)))
-                .context("cannot listen for an interrupt")?;
+    /// Waits for the first. Where `on_hangup` is there, SIGHUP calls it and stops nothing.
+    pub(super) fn wait(mut self, on_hangup: Option<&dyn Fn()>) -> Result<()> {
+        for signal in self.0.forever() {
+            match on_hangup {
+                Some(on_hangup) if signal == SIGHUP => on_hangup(),
+                _ => break,
+            }
         }
+        thread::Builder::new()
+            .name("ebb-signals".to_owned())
+            .spawn(move || wait(self.0, &AtomicBool::new(true)))
+            .context("cannot listen for an interrupt")?;
         Ok(())
     }
 }

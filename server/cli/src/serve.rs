@@ -8,6 +8,7 @@
 
 mod job_list;
 pub(crate) mod settings;
+mod tls;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -17,7 +18,7 @@ use std::time::Duration;
 use anyhow::{Context, Error, Result};
 use ebb_cql_server::executor::Executor;
 use ebb_cql_server::read::Limits;
-use ebb_cql_server::serve::{CqlServer, ServeOptions};
+use ebb_cql_server::serve::{CqlServer, ServeOptions, Tls};
 use ebb_cql_server::system::LocalNode;
 use ebb_server::http::{JobsServer, SOCKET};
 use ebb_server::node::{Node, NodeOptions, Restarted, Stop};
@@ -35,6 +36,7 @@ Examples:
   ebb serve
   ebb serve --data /var/lib/ebb --durability sync
   ebb serve --cql 127.0.0.1:0 --slo p99=2ms
+  ebb serve --tls-cert server.pem --tls-key server.key
   ebb serve --config ebb.toml
 
 Then, in another terminal:
@@ -48,7 +50,10 @@ EBB_SLO and so on.
 
 SIGTERM and Ctrl-C stop it: no request is taken any more, those that run are answered,
 jobs are parked and start again with the next server, and what is in memory is written to
-files. A second signal ends the process at once; nothing that was acknowledged is lost.";
+files. A second signal ends the process at once; nothing that was acknowledged is lost.
+
+With --tls-cert and --tls-key clients speak TLS. The files are read again when they change,
+and on SIGHUP, which stops a server without TLS.";
 
 /// How long requests that run may take once the server is to stop.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -65,8 +70,9 @@ pub(super) fn run(args: Args) -> Result<()> {
     let settings = args.settings.settings()?;
     raise_open_files();
     let stop = StopSignal::listen()?;
+    let tls = tls::start(&settings)?;
     let node = Arc::new(open(&settings)?);
-    let server = listen(&settings, &node)?;
+    let server = listen(&settings, &node, tls.clone())?;
     restart_jobs(&node)?;
     let jobs = JobsServer::start(&settings.data, Arc::clone(&node));
     let jobs = jobs.with_context(|| {
@@ -74,7 +80,10 @@ pub(super) fn run(args: Args) -> Result<()> {
         format!("cannot listen for jobs at {}", socket.display())
     })?;
     greet(server.address(), &settings.data)?;
-    stop.wait()?;
+    match &tls {
+        Some(tls) => stop.wait(Some(&|| tls::reload(tls)))?,
+        None => stop.wait(None)?,
+    }
     eprintln!("ebb: stopping: requests that run are answered; a second signal ends it at once");
     if !server.drain(DRAIN) {
         eprintln!("ebb: some requests did not end in time");
@@ -121,11 +130,13 @@ fn open(settings: &Settings) -> Result<Node> {
     })
 }
 
-fn listen(settings: &Settings, node: &Node) -> Result<CqlServer> {
+fn listen(settings: &Settings, node: &Node, tls: Option<Arc<Tls>>) -> Result<CqlServer> {
     let options = ServeOptions {
         address: settings.cql,
         connections_max: settings.connections_max as usize,
+        startup_timeout: *settings.startup_timeout,
         request_timeout: *settings.request_timeout,
+        tls,
         ..ServeOptions::default()
     };
     let address = settings.advertise.unwrap_or(settings.cql);

@@ -51,6 +51,17 @@ pub struct Said {
     pub driver_version: Option<Box<str>>,
     /// The keyspace in use.
     pub keyspace: Option<Arc<str>>,
+    /// What the connection is encrypted with.
+    pub encryption: Option<Box<Encryption>>,
+}
+
+/// What a connection is encrypted with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Encryption {
+    /// As in `TLSv1.3`.
+    pub protocol: String,
+    /// As in `TLS_AES_256_GCM_SHA384`.
+    pub cipher_suite: String,
 }
 
 /// A request that was traced, from its arrival to its response.
@@ -189,6 +200,10 @@ impl Client {
         let mut said = lock(&self.said);
         said.driver_name = name.map(short);
         said.driver_version = version.map(short);
+    }
+
+    pub(super) fn note_encryption(&self, encryption: Encryption) {
+        lock(&self.said).encryption = Some(Box::new(encryption));
     }
 
     pub(super) fn note_keyspace(&self, keyspace: Arc<str>) {

@@ -15,6 +15,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches};
 use ebb_colocate::Objective;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::tls;
 use crate::error::CliError;
 
 /// How alike a name must be to be meant, of 0 to 1.
@@ -97,6 +98,31 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "N", env = "EBB_CONNECTIONS_MAX")]
     #[arg(default_value = "20000")]
     pub(crate) connections_max: u32,
+    /// Certificate of the server, in PEM, with those that lead to its authority: clients speak
+    /// TLS then. It and the files below are read again when they change, and on SIGHUP.
+    #[arg(long, value_name = "FILE", env = "EBB_TLS_CERT")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Private key of the certificate, in PEM, not encrypted.
+    #[arg(long, value_name = "FILE", env = "EBB_TLS_KEY")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Authorities, in PEM: clients show a certificate that one of them signed.
+    #[arg(long, value_name = "FILE", env = "EBB_TLS_CLIENT_CA")]
+    pub(crate) tls_client_ca: Option<PathBuf>,
+    /// Let in clients that show no certificate, too.
+    #[arg(long, value_name = "YES", env = "EBB_TLS_CLIENT_OPTIONAL")]
+    #[arg(num_args = 0..=1, default_missing_value = "true", default_value = "false")]
+    #[arg(action = ArgAction::Set, hide_default_value = true)]
+    pub(crate) tls_client_optional: bool,
+    /// Let in clients without TLS, too, on the same port.
+    #[arg(long, value_name = "YES", env = "EBB_TLS_OPTIONAL")]
+    #[arg(num_args = 0..=1, default_missing_value = "true", default_value = "false")]
+    #[arg(action = ArgAction::Set, hide_default_value = true)]
+    pub(crate) tls_optional: bool,
+    /// Time that a client may take until it has started, with the handshake of TLS.
+    #[arg(long, value_name = "TIME", env = "EBB_STARTUP_TIMEOUT")]
+    #[arg(default_value = "10s")]
+    #[serde(serialize_with = "shown", deserialize_with = "parsed")]
+    pub(crate) startup_timeout: humantime::Duration,
     /// Listen on an address that other machines reach. Nobody has to authenticate: whoever
     /// reaches the port can read and write everything.
     #[arg(long, value_name = "YES", env = "EBB_INSECURE_LISTEN")]
@@ -294,6 +320,10 @@ impl Settings {
         if self.connections_max == 0 {
             return refused("connections-max is 0: nobody could connect".into());
         }
+        if self.startup_timeout.is_zero() {
+            return refused("startup-timeout is 0: nobody could connect".into());
+        }
+        tls::options(self)?;
         if self.request_timeout.is_zero() {
             return refused("request-timeout is 0: no request could be answered".into());
         }

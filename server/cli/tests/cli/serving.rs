@@ -161,6 +161,50 @@ fn only_who_asks_for_it_lets_other_machines_in() {
 }
 
 #[test]
+fn tls_is_reloaded_on_sighup_and_when_its_files_change() {
+    let place = Place::new();
+    let certify = || {
+        let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        place.write("server.pem", certified.cert.pem());
+        place.write("server.key", certified.signing_key.serialize_pem());
+    };
+    certify();
+    let mut server = Server::start(&place, "--tls-cert server.pem --tls-key server.key");
+    match Client::connect(server.address(), Compression::None) {
+        Err(ebb_cql::client::ClientError::Refused(error)) => {
+            assert_eq!(error.message, "this port speaks TLS only");
+        }
+        other => panic!("{other:?}"),
+    }
+    if crate::signals::heard().contains(&"-HUP") {
+        server.signal(Signal::HUP);
+        assert!(server.error_line().contains("the files were read again"));
+    }
+    place.write("server.key", "nonsense");
+    let told = server.error_line();
+    assert!(told.contains("the old files stay in use"), "{told}");
+    assert!(told.contains("server.key"), "{told}");
+    certify();
+    // Both may be seen at once, or the certificate first.
+    while !server.error_line().contains("new files are in use") {}
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn files_of_tls_that_are_wrong_are_named_at_the_start() {
+    let place = Place::new();
+    let refused = place
+        .ebb("serve --cql 127.0.0.1:0 --tls-cert a.pem")
+        .fails(2);
+    assert!(refused.contains("tls-key"), "{refused}");
+    let refused = (place.ebb("serve --cql 127.0.0.1:0 --tls-cert a.pem --tls-key a.key")).fails(2);
+    assert!(refused.contains("a.pem: No such file"), "{refused}");
+    let refused = (place.ebb("serve --cql 127.0.0.1:0 --tls-client-optional")).fails(2);
+    assert!(refused.contains("tls-client-optional"), "{refused}");
+    assert!(!place.path("ebb-data").exists(), "nothing was made");
+}
+
+#[test]
 fn settings_come_from_flags_before_the_environment_before_a_file() {
     let place = Place::new();
     place.write("ebb.toml", "durability = \"sync\"\nconnections-max = 5\n");

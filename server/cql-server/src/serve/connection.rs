@@ -1,20 +1,25 @@
 //! One client: its frames in, its responses out.
 
 use std::cell::RefCell;
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::BytesMut;
 use ebb_cql::protocol::{Direction, ErrorKind, Event, FrameDecoder, Response};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::{broadcast, mpsc, watch};
+use tokio::time::{Sleep, sleep_until};
 
 use super::lanes::Waiting;
 use super::listener::Shared;
 use super::outbox::Outbox;
 use super::session::{Handled, Session, error};
+use super::stream::Stream;
 use super::work::{Ran, Work, run_in_turn};
 use crate::call::{Lane, Service};
 
@@ -39,7 +44,7 @@ pub(super) struct LaneResult {
 
 /// A connection, from its accept to its end.
 pub(super) struct Connection<S: Service> {
-    stream: Arc<TcpStream>,
+    stream: Stream,
     shared: Arc<Shared<S>>,
     session: Session<S>,
     decoder: FrameDecoder,
@@ -56,6 +61,8 @@ pub(super) struct Connection<S: Service> {
     running: usize,
     events: Option<broadcast::Receiver<Event>>,
     stop: watch::Receiver<bool>,
+    /// The time that the client has to start; nothing once it has.
+    startup: Option<Pin<Box<Sleep>>>,
 }
 
 /// Where results of requests come that run elsewhere.
@@ -81,12 +88,21 @@ impl From<io::Error> for Ended {
 }
 
 impl<S: Service> Connection<S> {
-    pub(super) fn new(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared<S>>) -> Self {
-        let stream = Arc::new(stream);
+    /// Of a client that has to have started at `start_by`.
+    pub(super) fn new(
+        stream: Stream,
+        peer: SocketAddr,
+        start_by: Instant,
+        shared: Arc<Shared<S>>,
+    ) -> Self {
+        let session = Session::new(peer, shared.clone());
+        if let Some(encryption) = stream.encryption() {
+            session.note_encryption(encryption);
+        }
         Self {
-            out: Outbox::new(stream.clone()),
             stream,
-            session: Session::new(peer, shared.clone()),
+            session,
+            out: Outbox::default(),
             decoder: FrameDecoder::new(Direction::Request, shared.options.body_bytes_max),
             received: BytesMut::new(),
             received_at: Instant::now(),
@@ -96,6 +112,7 @@ impl<S: Service> Connection<S> {
             running: 0,
             events: None,
             stop: shared.stop.subscribe(),
+            startup: Some(Box::pin(sleep_until(start_by.into()))),
             shared,
         }
     }
@@ -103,6 +120,7 @@ impl<S: Service> Connection<S> {
     /// Serves it until it ends.
     pub(super) async fn run(mut self) {
         while self.turn().await.is_ok() {}
+        self.stream.end().await;
     }
 
     async fn turn(&mut self) -> Result<(), Ended> {
@@ -120,12 +138,16 @@ impl<S: Service> Connection<S> {
         if self.received.is_empty() {
             self.received = BytesMut::new();
         }
+        if self.session.has_started() {
+            self.startup = None;
+        }
         tokio::select! {
+            () = over(&mut self.startup) => return Err(Ended),
             Some(result) = next_result(&mut self.results) => self.take_results(result),
             event = next_event(&mut self.events) => self.tell(event),
-            ready = self.stream.readable(), if !stops && has_room => {
-                ready?;
-                self.read()?;
+            read = read(&mut self.stream, &mut self.received), if !stops && has_room => {
+                read?;
+                self.received_at = Instant::now();
             }
             changed = self.stop.changed(), if !stops => {
                 // Without a sender the server is gone, and so is the runtime.
@@ -236,27 +258,10 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    fn read(&mut self) -> Result<(), Ended> {
-        let read = READ_BUFFER.with_borrow_mut(|buffer| {
-            let read = self.stream.try_read(buffer)?;
-            self.received.extend_from_slice(&buffer[..read]);
-            Ok::<_, io::Error>(read)
-        });
-        match read {
-            Ok(0) => Err(Ended),
-            Ok(_) => {
-                self.received_at = Instant::now();
-                Ok(())
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
-            Err(error) => Err(error.into()),
-        }
-    }
-
     /// Sends what there is to send.
     async fn flush(&mut self) -> Result<(), Ended> {
         let patience = self.shared.options.write_timeout;
-        self.out.flush(patience).await?;
+        self.out.flush(&mut self.stream, patience).await?;
         if self.points > 0 {
             let took = self.received_at.elapsed();
             for _ in 0..std::mem::take(&mut self.points) {
@@ -267,6 +272,38 @@ impl<S: Service> Connection<S> {
             self.shared.record(received_at.elapsed());
         }
         Ok(())
+    }
+}
+
+/// Appends what a client sends. Whoever gives up waiting loses nothing.
+async fn read(stream: &mut Stream, received: &mut BytesMut) -> Result<(), Ended> {
+    poll_fn(|context| poll_read(stream, received, context)).await
+}
+
+fn poll_read(
+    stream: &mut Stream,
+    received: &mut BytesMut,
+    context: &mut Context<'_>,
+) -> Poll<Result<(), Ended>> {
+    READ_BUFFER.with_borrow_mut(|buffer| {
+        let mut buffer = ReadBuf::new(buffer);
+        match Pin::new(stream).poll_read(context, &mut buffer) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Ok(())) if buffer.filled().is_empty() => Poll::Ready(Err(Ended)),
+            Poll::Ready(Ok(())) => {
+                received.extend_from_slice(buffer.filled());
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
+        }
+    })
+}
+
+/// When a time is over; never where there is none.
+async fn over(time: &mut Option<Pin<Box<Sleep>>>) {
+    match time {
+        Some(time) => time.as_mut().await,
+        None => std::future::pending().await,
     }
 }
 

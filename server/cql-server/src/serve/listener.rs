@@ -5,19 +5,24 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::BytesMut;
 use ebb_colocate::Latencies;
-use ebb_cql::protocol::{Consistency, Event};
+use ebb_cql::protocol::{Compression, Consistency, ErrorKind, Event, Head, Response};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, broadcast, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::{sleep, timeout, timeout_at};
 
 use super::commit::{CommitLane, commit_writes};
 use super::connection::Connection;
 use super::lanes::Lanes;
 use super::options::ServeOptions;
 use super::pace::WritePace;
+use super::session::error;
 use super::statements::Statements;
+use super::stream::{Stream, TLS_HANDSHAKE};
+use super::tls::Tls;
 use super::turns::Turns;
 use crate::call::Service;
 
@@ -34,6 +39,8 @@ pub(super) struct Shared<S: Service> {
     pub lanes: Lanes,
     pub commits: CommitLane<S>,
     pub turns: Turns,
+    /// Turns to compute the keys of a handshake: some threads go on serving.
+    handshakes: Semaphore,
     pub events: broadcast::Sender<Event>,
     pub stop: watch::Sender<bool>,
     latencies: Option<Latencies>,
@@ -90,9 +97,10 @@ impl CqlServer {
         latencies: Option<Latencies>,
         options: ServeOptions,
     ) -> io::Result<Self> {
+        // One may wait in a write; another serves on.
+        let threads = options.threads.max(2);
         let runtime = Builder::new_multi_thread()
-            // One may wait in a write; another serves on.
-            .worker_threads(options.threads.max(2))
+            .worker_threads(threads)
             .thread_name("cql")
             .enable_io()
             .enable_time()
@@ -112,6 +120,7 @@ impl CqlServer {
             service,
             commits,
             turns: Turns::new(),
+            handshakes: Semaphore::new(threads / 2),
             statements: Statements::new(options.statement_bytes_max),
             lanes: Lanes::new(&options)?,
             events,
@@ -188,9 +197,41 @@ async fn accept<S: Service>(
     }
 }
 
-async fn serve<S: Service>(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared<S>>) {
+async fn serve<S: Service>(socket: TcpStream, peer: SocketAddr, shared: Arc<Shared<S>>) {
     // Responses are written as a whole: there is nothing to wait for.
-    if stream.set_nodelay(true).is_ok() {
-        Connection::new(stream, peer, shared).run().await;
+    if socket.set_nodelay(true).is_err() {
+        return;
     }
+    let start_by = Instant::now() + shared.options.startup_timeout;
+    let stream = match &shared.options.tls {
+        None => Stream::Plain(socket),
+        Some(tls) => {
+            // In a box, which is gone when the handshake is done.
+            let handshake = Box::pin(shake_hands(socket, tls, &shared.handshakes));
+            // Whoever fails has been told so by TLS, as far as that goes.
+            let Ok(Ok(stream)) = timeout_at(start_by.into(), handshake).await else {
+                return;
+            };
+            stream
+        }
+    };
+    Connection::new(stream, peer, start_by, shared).run().await;
+}
+
+/// A connection as the client wants it and the server takes it.
+async fn shake_hands(mut socket: TcpStream, tls: &Tls, turns: &Semaphore) -> io::Result<Stream> {
+    let Some(first) = Stream::first_byte(&socket).await? else {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    };
+    if first == TLS_HANDSHAKE {
+        return Stream::encrypted(socket, tls.config(), turns).await;
+    }
+    if tls.is_optional() {
+        return Ok(Stream::Plain(socket));
+    }
+    let refusal = error(ErrorKind::Protocol, "this port speaks TLS only");
+    let mut frame = BytesMut::new();
+    Response::Error(refusal).encode(&mut frame, 0, &Head::default(), Compression::None);
+    socket.write_all(&frame).await?;
+    Err(io::ErrorKind::InvalidData.into())
 }

@@ -25,6 +25,8 @@
 //! | --- | --- |
 //! | `options` | the limits |
 //! | `listener` | who may come in, and who leaves when the server stops |
+//! | `stream` | its bytes, plain or through TLS |
+//! | `tls` | the certificate, and which clients may come |
 //! | `connection` | one client: its frames in, its responses out |
 //! | `outbox` | what it has to send |
 //! | `session` | one client: what its requests mean |
@@ -44,10 +46,13 @@ mod outbox;
 mod pace;
 mod session;
 mod statements;
+mod stream;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod turns;
 mod work;
 
 pub use listener::CqlServer;
 pub use options::ServeOptions;
+pub use tls::{Tls, TlsError, TlsOptions};

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ebb_cql::protocol::BODY_BYTES_MAX_DEFAULT;
 
+use super::tls::Tls;
 use crate::activity::Activity;
 
 /// How a server listens, and what it takes.
@@ -30,10 +31,15 @@ pub struct ServeOptions {
     /// Bytes that prepared statements take; the least used go first. A driver prepares
     /// again what is gone.
     pub statement_bytes_max: usize,
+    /// How long a client may take from its accept until it has started, with the handshake
+    /// of TLS.
+    pub startup_timeout: Duration,
     /// How long a request may take.
     pub request_timeout: Duration,
     /// How long a client may read nothing of what waits for it.
     pub write_timeout: Duration,
+    /// TLS, for whoever serves with it.
+    pub tls: Option<Arc<Tls>>,
     /// Where clients and traces are entered, for whoever shows them.
     pub activity: Arc<Activity>,
 }
@@ -49,8 +55,10 @@ impl Default for ServeOptions {
             lane_requests_max: 128,
             lane_result_bytes_max: 256 << 20,
             statement_bytes_max: 64 << 20,
+            startup_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(10),
             write_timeout: Duration::from_secs(60),
+            tls: None,
             activity: Arc::default(),
         }
     }

@@ -1,14 +1,13 @@
 //! What a connection has to send.
 
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::io::AsyncWriteExt;
 
 use super::lanes::Waiting;
+use super::stream::{Stream, within};
 
 /// With so much to send, sending comes first.
 const FULL_BYTES: usize = 256 << 10;
@@ -17,22 +16,14 @@ const FULL_BYTES: usize = 256 << 10;
 const PIECE_BYTES: usize = 64 << 10;
 
 /// What is to be sent to one client: whole frames.
+#[derive(Default)]
 pub(super) struct Outbox {
-    stream: Arc<TcpStream>,
     frames: BytesMut,
     /// Results that are among them: what they take is returned when they are sent.
     unsent: Vec<Waiting<()>>,
 }
 
 impl Outbox {
-    pub(super) fn new(stream: Arc<TcpStream>) -> Self {
-        Self {
-            stream,
-            frames: BytesMut::new(),
-            unsent: Vec::new(),
-        }
-    }
-
     /// Where frames are appended.
     pub(super) fn frames(&mut self) -> &mut BytesMut {
         &mut self.frames
@@ -56,24 +47,27 @@ impl Outbox {
     ///
     /// # Errors
     /// The connection broke, or the client did not read.
-    pub(super) async fn flush(&mut self, patience: Duration) -> io::Result<()> {
-        while !self.frames.is_empty() {
-            let piece = &self.frames[..self.frames.len().min(PIECE_BYTES)];
-            // Mostly there is room in the socket, and no timer is needed.
-            match self.stream.try_write(piece) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(sent) => {
-                    self.frames.advance(sent);
-                    if !self.frames.is_empty() {
-                        tokio::task::yield_now().await;
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    timeout(patience, self.stream.writable()).await??;
-                }
-                Err(error) => return Err(error),
-            }
+    pub(super) async fn flush(
+        &mut self,
+        stream: &mut Stream,
+        patience: Duration,
+    ) -> io::Result<()> {
+        if self.frames.is_empty() {
+            return Ok(());
         }
+        loop {
+            let piece = &self.frames[..self.frames.len().min(PIECE_BYTES)];
+            match within(patience, stream.write(piece)).await? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                sent => self.frames.advance(sent),
+            }
+            if self.frames.is_empty() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        // What is encrypted may wait for the socket still.
+        within(patience, stream.flush()).await?;
         // A buffer that is kept would be one for each idle connection.
         self.frames = BytesMut::new();
         self.unsent.clear();
@@ -91,11 +85,11 @@ mod tests {
 
     use super::*;
 
-    async fn connected() -> (Arc<TcpStream>, net::TcpStream) {
+    async fn connected() -> (Stream, net::TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (server, _) = listener.accept().await.unwrap();
-        (Arc::new(server), client)
+        (Stream::Plain(server), client)
     }
 
     fn waiting(bytes: &[u8]) -> Waiting<BytesMut> {
@@ -112,15 +106,18 @@ mod tests {
 
     #[tokio::test]
     async fn all_arrives_in_order() {
-        let (stream, mut client) = connected().await;
-        let mut outbox = Outbox::new(stream);
+        let (mut stream, mut client) = connected().await;
+        let mut outbox = Outbox::default();
         let pages = pages();
         outbox.frames().extend_from_slice(b"first");
         outbox.push(waiting(&pages));
         assert!(outbox.is_full());
         let mut received = vec![0; 5 + pages.len()];
         let reader = thread::spawn(move || client.read_exact(&mut received).map(|()| received));
-        outbox.flush(Duration::from_secs(10)).await.unwrap();
+        outbox
+            .flush(&mut stream, Duration::from_secs(10))
+            .await
+            .unwrap();
         let received = reader.join().unwrap().unwrap();
         assert!(received == [b"first".as_slice(), &pages].concat());
         assert!(!outbox.is_full() && outbox.unsent.is_empty());
@@ -128,10 +125,10 @@ mod tests {
 
     #[tokio::test]
     async fn who_reads_nothing_is_given_up() {
-        let (stream, _client) = connected().await;
-        let mut outbox = Outbox::new(stream);
+        let (mut stream, _client) = connected().await;
+        let mut outbox = Outbox::default();
         outbox.push(waiting(&pages()));
-        let sent = outbox.flush(Duration::from_millis(50)).await;
+        let sent = outbox.flush(&mut stream, Duration::from_millis(50)).await;
         assert_eq!(sent.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 }

@@ -15,7 +15,7 @@ use super::listener::Shared;
 use super::statements::Entry;
 use super::turns::Wanted;
 use super::work::{Work, respond, trace};
-use crate::activity::{Client, Trace};
+use crate::activity::{Client, Encryption, Trace};
 use crate::call::{
     Call, Interrupt, Lane, Outcome, Service, Statement, batch_write_type, takes_turns,
 };
@@ -75,6 +75,15 @@ impl<S: Service> Session<S> {
             client_number,
             trace: None,
         }
+    }
+
+    /// Whether the client has done what it must before it may ask for anything.
+    pub(super) fn has_started(&self) -> bool {
+        self.has_started
+    }
+
+    pub(super) fn note_encryption(&self, encryption: Encryption) {
+        self.client.note_encryption(encryption);
     }
 
     /// The keyspace that is in use from now on.

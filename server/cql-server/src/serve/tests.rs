@@ -1,5 +1,6 @@
 mod conflicts;
 mod hostile;
+mod tls;
 mod writes;
 
 use std::io::{Read, Write};
@@ -233,8 +234,8 @@ fn parameters() -> QueryParameters<'static> {
     }
 }
 
-struct Client {
-    stream: TcpStream,
+struct Client<T = TcpStream> {
+    stream: T,
     received: BytesMut,
 }
 
@@ -242,16 +243,25 @@ impl Client {
     fn raw(server: &CqlServer) -> Self {
         let stream = TcpStream::connect(server.address()).unwrap();
         (stream.set_read_timeout(Some(Duration::from_secs(20)))).unwrap();
+        Self::over(stream)
+    }
+
+    fn new(server: &CqlServer) -> Self {
+        Self::raw(server).started()
+    }
+}
+
+impl<T: Read + Write> Client<T> {
+    fn over(stream: T) -> Self {
         let received = BytesMut::new();
         Self { stream, received }
     }
 
-    fn new(server: &CqlServer) -> Self {
-        let mut client = Self::raw(server);
+    fn started(mut self) -> Self {
         let options = vec![("CQL_VERSION", "3.4.6")];
-        client.send(0, &Request::Startup(Startup { options }));
-        assert_eq!(client.receive().1.response, Response::Ready);
-        client
+        self.send(0, &Request::Startup(Startup { options }));
+        assert_eq!(self.receive().1.response, Response::Ready);
+        self
     }
 
     fn send(&mut self, stream: i16, request: &Request<'_>) {

@@ -101,7 +101,9 @@ pub(super) const CLIENTS: Definition = Definition {
         "keyspace_name text",
         "protocol_version int",
         "request_count bigint",
+        "ssl_cipher_suite text",
         "ssl_enabled boolean",
+        "ssl_protocol text",
     ],
     partition_key: &["address"],
     clustering: &["port"],
@@ -119,8 +121,12 @@ fn clients(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
                 "request_count",
                 bigint(i64::try_from(client.requests()).unwrap_or(i64::MAX)),
             ),
-            ("ssl_enabled", boolean(false)),
+            ("ssl_enabled", boolean(said.encryption.is_some())),
         ];
+        if let Some(encryption) = &said.encryption {
+            cells.push(("ssl_cipher_suite", text(&encryption.cipher_suite)));
+            cells.push(("ssl_protocol", text(&encryption.protocol)));
+        }
         cells.extend(said.driver_name.map(|name| ("driver_name", text(&name))));
         let version = said.driver_version.as_deref();
         cells.extend(version.map(|version| ("driver_version", text(version))));

@@ -175,3 +175,23 @@ fn requests_whose_time_is_over_end_with_cassandras_codes_and_are_not_executed() 
     client.query(4, "which");
     assert_eq!(client.receive().0, 4);
 }
+
+#[test]
+fn who_does_not_start_is_cut_off() {
+    let (_, server) = server(ServeOptions {
+        startup_timeout: Duration::from_secs(1),
+        ..ServeOptions::default()
+    });
+    let mut started = Client::new(&server);
+    let mut silent = Client::raw(&server);
+    let mut asks_only = Client::raw(&server);
+    asks_only.send(1, &Request::Options);
+    assert_eq!(asks_only.receive().0, 1);
+    let mut slow = Client::raw(&server);
+    slow.stream.write_all(&[4, 0, 0]).unwrap();
+    for client in [&mut silent, &mut asks_only, &mut slow] {
+        assert!(client.try_receive().is_none());
+    }
+    started.query(1, "which");
+    assert_eq!(started.receive().0, 1);
+}

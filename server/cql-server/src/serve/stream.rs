@@ -1,0 +1,141 @@
+//! The bytes of one client: plain, or through TLS.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use rustls::ServerConfig;
+use rustls::server::Acceptor;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_rustls::LazyConfigAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::activity::Encryption;
+
+/// The first byte of every TLS connection: a record of its handshake. No version of CQL's
+/// protocol begins like that.
+pub(super) const TLS_HANDSHAKE: u8 = 0x16;
+
+/// A connection with its encryption.
+#[derive(Debug)]
+pub(super) enum Stream {
+    Plain(TcpStream),
+    /// In a box, so that it takes nothing of those that are plain.
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Stream {
+    /// Shakes hands. `turns` are for the work that the keys take: whoever waits for bytes
+    /// holds none.
+    ///
+    /// # Errors
+    /// When the client speaks no TLS, or none that the server takes.
+    pub(super) async fn encrypted(
+        socket: TcpStream,
+        config: Arc<ServerConfig>,
+        turns: &Semaphore,
+    ) -> io::Result<Self> {
+        let hello = LazyConfigAcceptor::new(Acceptor::default(), socket).await?;
+        let turn = turns.acquire().await.map_err(io::Error::other)?;
+        let mut keys = pin!(hello.into_stream(config));
+        let first = poll_fn(|context| Poll::Ready(keys.as_mut().poll(context))).await;
+        drop(turn);
+        let stream = match first {
+            Poll::Ready(stream) => stream,
+            Poll::Pending => keys.await,
+        };
+        Ok(Self::Tls(Box::new(stream?)))
+    }
+
+    /// The first byte that a client sends; `None` where it sends none. It stays to be read.
+    pub(super) async fn first_byte(socket: &TcpStream) -> io::Result<Option<u8>> {
+        let mut byte = [0];
+        let read = socket.peek(&mut byte).await?;
+        Ok((read > 0).then_some(byte[0]))
+    }
+
+    /// Says over TLS that nothing more comes, as far as the socket takes that at once.
+    pub(super) async fn end(mut self) {
+        if let Self::Tls(stream) = &mut self {
+            let mut stream = Pin::new(&mut **stream);
+            let ended = poll_fn(|context| Poll::Ready(stream.as_mut().poll_shutdown(context)));
+            drop(ended.await);
+        }
+    }
+
+    /// What it is encrypted with.
+    pub(super) fn encryption(&self) -> Option<Encryption> {
+        let Self::Tls(stream) = self else {
+            return None;
+        };
+        let (_, connection) = stream.get_ref();
+        let protocol = connection.protocol_version()?.as_str()?;
+        let suite = connection.negotiated_cipher_suite()?.suite().as_str()?;
+        Some(Encryption {
+            // The names by which others know them.
+            protocol: protocol.replace('_', "."),
+            cipher_suite: suite.replace("TLS13_", "TLS_"),
+        })
+    }
+}
+
+/// Mostly `future` is there at once: only else is there a timer.
+///
+/// # Errors
+/// Those of `future`; it took longer than `patience`.
+pub(super) async fn within<T>(
+    patience: Duration,
+    future: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
+    let mut future = pin!(future);
+    match poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await {
+        Poll::Ready(outcome) => outcome,
+        Poll::Pending => timeout(patience, future).await?,
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_read(context, into),
+            Self::Tls(stream) => Pin::new(&mut **stream).poll_read(context, into),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Tls(stream) => Pin::new(&mut **stream).poll_write(context, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_flush(context),
+            Self::Tls(stream) => Pin::new(&mut **stream).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Tls(stream) => Pin::new(&mut **stream).poll_shutdown(context),
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! Clients over TLS, and those that only begin to.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use tempfile::TempDir;
+
+use super::*;
+use crate::serve::{Tls, TlsOptions};
+
+/// An authority, and what it signed, as files.
+struct Authority {
+    directory: TempDir,
+    key: KeyPair,
+    params: CertificateParams,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let authority = Self {
+            directory: TempDir::new().unwrap(),
+            key,
+            params,
+        };
+        let itself = authority.params.self_signed(&authority.key).unwrap();
+        fs::write(authority.path("ca.pem"), itself.pem()).unwrap();
+        authority.sign("server");
+        authority
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Writes `name.pem` and `name.key`.
+    fn sign(&self, name: &str) {
+        let issuer = Issuer::from_params(&self.params, &self.key);
+        let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let signed = params.signed_by(&key, &issuer).unwrap();
+        fs::write(self.path(&format!("{name}.pem")), signed.pem()).unwrap();
+        fs::write(self.path(&format!("{name}.key")), key.serialize_pem()).unwrap();
+    }
+
+    fn options(&self) -> TlsOptions {
+        TlsOptions {
+            certificate: self.path("server.pem"),
+            key: self.path("server.key"),
+            client_authorities: None,
+            is_client_optional: false,
+            is_optional: false,
+        }
+    }
+
+    fn tls(&self) -> Arc<Tls> {
+        Arc::new(Tls::load(self.options()).unwrap())
+    }
+
+    fn roots(&self) -> RootCertStore {
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(&self.path("ca.pem")) {
+            roots.add(certificate).unwrap();
+        }
+        roots
+    }
+
+    /// A client that trusts the authority and shows the certificate of this name.
+    fn client(&self, shows: Option<&str>) -> ClientConfig {
+        let builder = ClientConfig::builder().with_root_certificates(self.roots());
+        match shows {
+            None => builder.with_no_client_auth(),
+            Some(name) => {
+                let chain = certificates(&self.path(&format!("{name}.pem")));
+                let key = self.path(&format!("{name}.key"));
+                let key = PrivateKeyDer::from_pem_file(key).unwrap();
+                builder.with_client_auth_cert(chain, key).unwrap()
+            }
+        }
+    }
+}
+
+fn certificates(path: &Path) -> Vec<CertificateDer<'static>> {
+    (CertificateDer::pem_file_iter(path).unwrap())
+        .map(Result::unwrap)
+        .collect()
+}
+
+type Encrypted = StreamOwned<ClientConnection, TcpStream>;
+
+fn connected(server: &CqlServer, config: ClientConfig) -> Encrypted {
+    let name = ServerName::try_from("localhost").unwrap();
+    let connection = ClientConnection::new(Arc::new(config), name).unwrap();
+    StreamOwned::new(connection, Client::raw(server).stream)
+}
+
+fn encrypted(server: &CqlServer, config: ClientConfig) -> Client<Encrypted> {
+    Client::over(connected(server, config)).started()
+}
+
+/// Why a client may not come.
+fn refusal(server: &CqlServer, config: ClientConfig) -> String {
+    let mut stream = connected(server, config);
+    let told = stream
+        .write_all(&[4, 0, 0, 0, 5, 0, 0, 0, 0])
+        .and_then(|()| stream.read_exact(&mut [0; 9]));
+    told.unwrap_err().to_string()
+}
+
+fn serving_with(tls: &Arc<Tls>) -> CqlServer {
+    server(ServeOptions {
+        tls: Some(tls.clone()),
+        ..ServeOptions::default()
+    })
+    .1
+}
+
+#[test]
+fn requests_and_large_answers_go_through_tls_of_both_versions() {
+    let authority = Authority::new();
+    let (fake, server) = server(ServeOptions {
+        tls: Some(authority.tls()),
+        ..ServeOptions::default()
+    });
+    fake.gate.open();
+    for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+        let config = ClientConfig::builder_with_protocol_versions(&[version])
+            .with_root_certificates(authority.roots())
+            .with_no_client_auth();
+        let mut client = encrypted(&server, config);
+        // More than the sockets hold, and more than a record.
+        client.query(1, "scan 3000000");
+        let answer = client.receive();
+        assert_eq!(answer.0, 1);
+        // Many requests in one go, as drivers send them.
+        for stream in 0..200 {
+            client.query(stream, "which");
+        }
+        assert!((0..200).eq((0..200).map(|_| client.receive().0)));
+        let text = "x".repeat(300_000);
+        client.send(7, &Request::Prepare { text: &text });
+        assert!(matches!(client.receive().1.response, Response::Prepared(_)));
+    }
+}
+
+#[test]
+fn clients_without_the_certificate_that_is_wanted_may_not_come() {
+    let authority = Authority::new();
+    authority.sign("known");
+    let stranger = Authority::new();
+    stranger.sign("unknown");
+    let named = |is_client_optional| {
+        let tls = Tls::load(TlsOptions {
+            client_authorities: Some(authority.path("ca.pem")),
+            is_client_optional,
+            ..authority.options()
+        });
+        serving_with(&Arc::new(tls.unwrap()))
+    };
+    let unknown = || {
+        let key = PrivateKeyDer::from_pem_file(stranger.path("unknown.key")).unwrap();
+        ClientConfig::builder()
+            .with_root_certificates(authority.roots())
+            .with_client_auth_cert(certificates(&stranger.path("unknown.pem")), key)
+            .unwrap()
+    };
+    let server = named(false);
+    encrypted(&server, authority.client(Some("known")));
+    let refused = refusal(&server, authority.client(None));
+    assert!(refused.contains("CertificateRequired"), "{refused}");
+    let refused = refusal(&server, unknown());
+    assert!(refused.contains("alert"), "{refused}");
+    let server = named(true);
+    encrypted(&server, authority.client(Some("known")));
+    encrypted(&server, authority.client(None));
+    let refused = refusal(&server, unknown());
+    assert!(refused.contains("alert"), "{refused}");
+}
+
+#[test]
+fn new_files_are_for_new_connections_and_bad_ones_change_nothing() {
+    let (old, new) = (Authority::new(), Authority::new());
+    let tls = old.tls();
+    let server = serving_with(&tls);
+    let mut early = encrypted(&server, old.client(None));
+    assert!(!tls.reload_if_changed().unwrap());
+    // The key alone is not that of the certificate: told once.
+    fs::copy(new.path("server.key"), old.path("server.key")).unwrap();
+    let error = tls.reload_if_changed().unwrap_err().to_string();
+    assert!(
+        error.contains("the key is not that of the certificate"),
+        "{error}"
+    );
+    assert!(!tls.reload_if_changed().unwrap());
+    assert!(tls.reload().is_err());
+    encrypted(&server, old.client(None));
+    fs::copy(new.path("server.pem"), old.path("server.pem")).unwrap();
+    assert!(tls.reload_if_changed().unwrap());
+    encrypted(&server, new.client(None));
+    let refused = refusal(&server, old.client(None));
+    assert!(refused.contains("invalid peer certificate"), "{refused}");
+    early.query(1, "which");
+    assert_eq!(early.receive().0, 1);
+    fs::remove_file(old.path("server.pem")).unwrap();
+    assert!(tls.reload_if_changed().is_err());
+    assert!(!tls.reload_if_changed().unwrap(), "told once");
+    encrypted(&server, new.client(None));
+}
+
+#[test]
+fn an_error_names_the_file_and_what_is_wrong() {
+    let authority = Authority::new();
+    let write = |name: &str, text: &str| {
+        let path = authority.path(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let right = authority.options();
+    let key_text = fs::read_to_string(&right.key).unwrap();
+    let loading = |options: TlsOptions| Tls::load(options).unwrap_err().to_string();
+    let with_certificate = |certificate| TlsOptions {
+        certificate,
+        ..right.clone()
+    };
+    let with_key = |key| TlsOptions {
+        key,
+        ..right.clone()
+    };
+    let cases = [
+        (with_certificate("absent.pem".into()), "absent.pem: No such"),
+        (
+            with_certificate(write("empty.pem", "")),
+            "empty.pem: there is no certificate in PEM",
+        ),
+        (
+            with_certificate(write("key.pem", &key_text)),
+            "key.pem: there is no certificate in PEM",
+        ),
+        (
+            with_certificate(write(
+                "bad.pem",
+                "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n",
+            )),
+            "bad.pem: it is no PEM",
+        ),
+        (
+            with_key(right.certificate.clone()),
+            "server.pem: there is no private key in PEM, or it is encrypted",
+        ),
+        (
+            with_key(write(
+                "other.key",
+                &KeyPair::generate().unwrap().serialize_pem(),
+            )),
+            "other.key: the key is not that of the certificate",
+        ),
+        (
+            TlsOptions {
+                client_authorities: Some(write("none.pem", "")),
+                ..right.clone()
+            },
+            "none.pem: there is no certificate in PEM",
+        ),
+    ];
+    for (options, expected) in cases {
+        let error = loading(options);
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn who_speaks_plainly_is_told_or_let_in() {
+    let authority = Authority::new();
+    let server = serving_with(&authority.tls());
+    let mut client = Client::raw(&server);
+    client.send(0, &Request::Options);
+    let error = client.error();
+    assert_eq!(error.kind, ErrorKind::Protocol);
+    assert_eq!(error.message, "this port speaks TLS only");
+    assert!(client.try_receive().is_none(), "the connection ends");
+    let optional = Tls::load(TlsOptions {
+        is_optional: true,
+        ..authority.options()
+    });
+    let server = serving_with(&Arc::new(optional.unwrap()));
+    Client::new(&server);
+    encrypted(&server, authority.client(None));
+}
+
+#[test]
+fn who_speaks_tls_to_a_plain_port_is_told_in_the_protocol_and_harms_nobody() {
+    let authority = Authority::new();
+    let (_, server) = server(ServeOptions::default());
+    let mut client = Client::new(&server);
+    let refused = refusal(&server, authority.client(None));
+    assert!(refused.contains("InvalidContentType"), "{refused}");
+    client.query(1, "which");
+    assert_eq!(client.receive().0, 1);
+}
+
+#[test]
+fn half_a_handshake_holds_nobody_up_and_is_cut_off() {
+    let authority = Authority::new();
+    let patience = Duration::from_millis(500);
+    let (_, server) = server(ServeOptions {
+        tls: Some(authority.tls()),
+        startup_timeout: patience,
+        ..ServeOptions::default()
+    });
+    let mut hello = Vec::new();
+    let name = ServerName::try_from("localhost").unwrap();
+    let config = Arc::new(authority.client(None));
+    let mut connection = ClientConnection::new(config, name).unwrap();
+    connection.write_tls(&mut hello).unwrap();
+    let begun = Instant::now();
+    // Nothing, a byte, half of a hello, all of it; more of each than there are turns.
+    let mut broken: Vec<_> = [0, 1, hello.len() / 2, hello.len()]
+        .iter()
+        .cycle()
+        .take(64)
+        .map(|bytes| {
+            let mut client = Client::raw(&server);
+            client.stream.write_all(&hello[..*bytes]).unwrap();
+            client
+        })
+        .collect();
+    // Nonsense that looks like TLS ends at once.
+    let mut nonsense = Client::raw(&server);
+    nonsense.stream.write_all(&[0x16; 4096]).unwrap();
+    let mut client = encrypted(&server, authority.client(None));
+    client.query(1, "which");
+    assert_eq!(client.receive().0, 1);
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    for client in &mut broken {
+        // Those that said hello have an answer to it before.
+        let mut rest = Vec::new();
+        drop(client.stream.read_to_end(&mut rest));
+    }
+    assert!(begun.elapsed() >= patience);
+    client.query(2, "which");
+    assert_eq!(client.receive().0, 2);
+    while server.connections() > 1 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "still open");
+        std::thread::yield_now();
+    }
+}
