@@ -1,7 +1,7 @@
 //! The schema as it is now, and the one place where it changes.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
 use ebb_catalog::schema::{KeyspaceSchema, Schema};
@@ -27,6 +27,8 @@ pub struct Catalog {
     identity: Identity,
     timestamps: Timestamps,
     state: Arc<ArcSwap<CatalogState>>,
+    /// States that came before and that somebody may still go by.
+    earlier: Mutex<Vec<Weak<CatalogState>>>,
     /// Those of the state, for the merge operator.
     grace_periods: GracePeriods,
     snapshots: Arc<SnapshotKeyspaces>,
@@ -130,6 +132,7 @@ impl Catalog {
             identity,
             timestamps,
             state,
+            earlier: Mutex::default(),
             grace_periods: grace_periods.clone(),
             snapshots,
             announcements,
@@ -198,11 +201,27 @@ impl Catalog {
             };
             let publish = |state: CatalogState| {
                 self.grace_periods.set(&state);
-                self.state.store(Arc::new(state));
+                let before = self.state.swap(Arc::new(state));
+                let mut earlier = self.lock_earlier();
+                earlier.retain(|state| state.strong_count() > 0);
+                earlier.push(Arc::downgrade(&before));
             };
             diff::carry_out(&self.store, state, next, publish)?;
             Ok(Ok(true))
         })
+    }
+
+    /// The states before the present one that somebody still holds. Whoever writes holds the
+    /// state that it goes by until the write is committed: once these are gone, all that is
+    /// written later is by a state at least as new as the present one.
+    pub fn earlier_states(&self) -> Vec<Weak<CatalogState>> {
+        let mut earlier = self.lock_earlier();
+        earlier.retain(|state| state.strong_count() > 0);
+        earlier.clone()
+    }
+
+    fn lock_earlier(&self) -> std::sync::MutexGuard<'_, Vec<Weak<CatalogState>>> {
+        self.earlier.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whoever makes a table beside the statements of clients, as jobs do, says so here once it

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use ebb_catalog::schema::{KeyspaceSchema, Schema};
-use ebb_storage::Table;
 
 use super::catalog::{CatalogState, Tables};
 use super::error::Result;
-use super::store::SchemaStore;
+use super::store::{ChangedTable, SchemaStore};
 use super::table::CqlTable;
 
 /// Stores what `next` changes of `now`, and shows it by `publish` once it is durable.
@@ -57,12 +56,21 @@ fn change_keyspace(
             tables.remove(table.name());
         }
     }
-    let mut altered: Vec<(Table, Vec<u8>)> = Vec::new();
+    let mut altered: Vec<ChangedTable> = Vec::new();
     for schema in after.tables() {
         let rows = match (before.table(schema.name()), tables.get(schema.name())) {
             (Some(same), Some(_)) if Arc::ptr_eq(same, schema) => continue,
-            (Some(_), Some(table)) => {
-                altered.push((table.rows().clone(), schema.encode()));
+            (Some(old), Some(table)) => {
+                // Also what writers left that did not know yet that their index was gone.
+                let ids_of_no_index = match old.indexes() == schema.indexes() {
+                    true => Vec::new(),
+                    false => schema.ids_of_no_index(),
+                };
+                altered.push(ChangedTable {
+                    table: table.rows().clone(),
+                    record: schema.encode(),
+                    ids_of_no_index,
+                });
                 table.rows().clone()
             }
             _ => store.create_table(name, schema.name(), &schema.encode())?,
@@ -72,8 +80,6 @@ fn change_keyspace(
     }
     let record = after.encode();
     if record != before.encode() || !altered.is_empty() {
-        let altered: Vec<_> =
-            (altered.iter().map(|(table, record)| (table, &record[..]))).collect();
         store.write_keyspace(name, &record, &altered)?;
     }
     Ok(())

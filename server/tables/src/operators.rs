@@ -8,7 +8,7 @@
 //! the catalog says ([`GracePeriods`]). While there is none, as in commands that only look
 //! or copy, merges purge what the deletions of a partition shadow, and nothing by its age.
 
-use ebb_catalog::key::{DecodedKey, Place, SCHEMA_KEY};
+use ebb_catalog::key::{DecodedKey, Place, SCHEMA_KEY, is_index_entry};
 use ebb_catalog::row::{
     self, Garbage, Header, RowError, Stats, header_stats, merge_headers, merge_rows, purge_header,
     purge_row, row_stats,
@@ -44,7 +44,8 @@ pub fn merge_operators() -> MergeOperators {
 }
 
 /// Merges rows, and headers of partitions; the key says which. A partition is a group,
-/// and its header the head.
+/// and its header the head. The record of the schema and the entries of indexes are values
+/// of the store, which says itself when they go.
 #[derive(Debug, Clone, Default)]
 pub struct CqlRow {
     grace_periods: GracePeriods,
@@ -74,7 +75,7 @@ impl MergeOperator for CqlRow {
     }
 
     fn timestamps(&self, key: &[u8], value: &[u8]) -> Option<TimestampBounds> {
-        if key == SCHEMA_KEY {
+        if is_value(key) {
             return Some(TimestampBounds::NONE);
         }
         let stats = match DecodedKey::read(key).ok()?.place {
@@ -94,6 +95,9 @@ impl MergeOperator for CqlRow {
     }
 
     fn group<'k>(&self, key: &'k [u8]) -> Option<Group<'k>> {
+        if is_value(key) {
+            return None;
+        }
         let key = DecodedKey::read(key).ok()?;
         Some(Group {
             prefix: key.prefix,
@@ -109,7 +113,7 @@ impl MergeOperator for CqlRow {
         value: &[u8],
         context: &PurgeContext<'_>,
     ) -> Result<Purged, String> {
-        if key == SCHEMA_KEY {
+        if is_value(key) {
             return Ok(Purged::Kept);
         }
         let told = |error: RowError| error.to_string();
@@ -135,11 +139,16 @@ impl MergeOperator for CqlRow {
     }
 }
 
+/// Whether a key has no operand but a value.
+fn is_value(key: &[u8]) -> bool {
+    key == SCHEMA_KEY || is_index_entry(key)
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use ebb_catalog::key::PartitionKey;
+    use ebb_catalog::key::{PartitionKey, entry_prefix};
     use ebb_catalog::row::{
         Cell, Deletion, Header, HeaderBuilder, Lifetime, RowBuilder, RowRef, RowView,
     };
@@ -243,6 +252,11 @@ mod tests {
             (
                 SCHEMA_KEY.to_vec(),
                 b"{}".to_vec(),
+                (i64::MAX, i64::MIN, i64::MIN),
+            ),
+            (
+                [entry_prefix(3, b"v"), row.clone()].concat(),
+                Vec::new(),
                 (i64::MAX, i64::MIN, i64::MIN),
             ),
         ] {

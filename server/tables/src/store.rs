@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! ebb_system.keyspaces   name -> state: 1 | record
-//! KEYSPACE.TABLE         SCHEMA_KEY -> record, before all rows
+//! KEYSPACE.TABLE         SCHEMA_KEY -> record, before entries of indexes and rows
 //! ```
 //!
 //! A table's record lies in the table, so every snapshot that covers the table has the
@@ -22,7 +22,7 @@
 //! several records writes them by one batch. Every step waits for its fsync.
 
 use bytes::Bytes;
-use ebb_catalog::key::SCHEMA_KEY;
+use ebb_catalog::key::{SCHEMA_KEY, entries_of_indexes};
 use ebb_storage::{Db, ErrorKind, Keyspace, Table, TableOptions, WriteBatch, WriteOptions};
 
 use super::error::{CatalogError, Result};
@@ -60,6 +60,16 @@ pub(super) struct StoredKeyspace {
 pub(super) struct StoredTable {
     pub(super) table: Table,
     pub(super) record: Bytes,
+}
+
+/// A table whose record is another one now.
+#[derive(Debug)]
+pub(super) struct ChangedTable {
+    pub(super) table: Table,
+    pub(super) record: Vec<u8>,
+    /// Where its indexes are others, the numbers whose entries go: from the first to before the
+    /// second.
+    pub(super) ids_of_no_index: Vec<(u32, u32)>,
 }
 
 impl SchemaStore {
@@ -146,18 +156,25 @@ impl SchemaStore {
         self.write_keyspace(name, record, &[])
     }
 
-    /// Writes a keyspace's record and those of tables in it by one commit.
+    /// Writes a keyspace's record and those of tables in it by one commit, which removes the
+    /// entries of indexes that are gone.
     pub(super) fn write_keyspace(
         &self,
         name: &str,
         record: &[u8],
-        tables: &[(&Table, &[u8])],
+        tables: &[ChangedTable],
     ) -> Result<()> {
         let mut batch = WriteBatch::new();
         let value = [&[PRESENT], record].concat();
         batch.put(&self.keyspaces, name.as_bytes(), &value);
-        for (table, record) in tables {
-            batch.put(table, SCHEMA_KEY, record);
+        for changed in tables {
+            batch.put(&changed.table, SCHEMA_KEY, &changed.record);
+            for &(from, to) in &changed.ids_of_no_index {
+                let entries = entries_of_indexes(from, to);
+                if let Some(to) = entries.to {
+                    batch.delete_range(&changed.table, entries.from..to);
+                }
+            }
         }
         Ok(self.db.write_with(batch, SYNC)?)
     }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! schema key   00                                    before all partitions
+//! index entry  least token | index | value | row     after it, before all partitions
 //! partition    token: 8 | length: 2 | partition key  the token's sign flipped, big endian
 //! header       partition | 00                        before all rows of its partition
 //! row          partition | 01 | clustering columns   each in its ordered form
@@ -14,12 +15,14 @@
 //!
 //! ```text
 //! layout     a table's keys, from values and back
+//! entry      an index's entries
 //! slice      what restrictions select, as byte ranges
 //! partition  the partition key and its token
 //! ordered    one value as bytes in its order
 //! murmur3    Cassandra's hash
 //! ```
 
+mod entry;
 mod layout;
 mod murmur3;
 pub mod ordered;
@@ -28,6 +31,9 @@ mod slice;
 #[cfg(test)]
 mod tests;
 
+pub use entry::{
+    EntryKey, FORM_LEN_MAX, PARTITIONS_START, entries_of_indexes, entry_prefix, is_index_entry,
+};
 pub use layout::{ClusteringColumn, DecodedKey, KeyLayout, Order, Place};
 pub use murmur3::hash3_x64_128;
 pub use partition::{PartitionKey, Token};

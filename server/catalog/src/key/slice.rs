@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::ops::Bound;
 
 use super::layout::{KeyLayout, Order, ROW};
-use super::{KeyError, PartitionKey, Token};
+use super::{KeyError, PARTITIONS_START, PartitionKey, Token};
 
 /// The bytes from `from` to before `to`; `None` is the end of all.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -57,11 +57,12 @@ fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// The keys of partitions whose tokens lie between two bounds. The schema's key lies in none.
+/// The keys of partitions whose tokens lie between two bounds. The schema's key lies in none,
+/// nor do entries of indexes: no partition has the least token.
 pub fn token_range(start: Bound<Token>, end: Bound<Token>) -> ByteRange {
     let after = |token: Token| successor(&token.to_ordered());
     let from = match start {
-        Bound::Unbounded => Some(Token::MIN.to_ordered().to_vec()),
+        Bound::Unbounded | Bound::Included(Token::MIN) => Some(PARTITIONS_START.to_vec()),
         Bound::Included(token) => Some(token.to_ordered().to_vec()),
         Bound::Excluded(token) => after(token),
     };

@@ -101,6 +101,7 @@ impl TableSchema {
         if column.kind < ColumnKind::Static {
             return invalid(format!("Cannot drop PRIMARY KEY column {name}"));
         }
+        self.check_not_indexed("drop", column)?;
         let mut next = self.clone();
         next.columns.retain(|c| c.id != column.id);
         let before = self.dropped.iter().find(|d| d.id == column.id);
@@ -131,6 +132,7 @@ impl TableSchema {
                 self.keyspace, self.name
             ));
         }
+        self.check_not_indexed("rename", column)?;
         let mut next = self.clone();
         for c in next.columns.iter_mut().filter(|c| *c.name == *from) {
             c.name = to.into();

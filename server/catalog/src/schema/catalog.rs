@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::index::default_index_name;
 use super::{
-    ColumnKind, KeyspaceSchema, SchemaError, TableDefinition, TableSchema, UserType, invalid,
-    replace_in_type,
+    ColumnKind, IndexTarget, KeyspaceSchema, SchemaError, TableDefinition, TableSchema, UserType,
+    invalid, replace_in_type,
 };
 use crate::types::CqlType;
 
@@ -43,7 +44,10 @@ impl Schema {
         };
         for keyspace in keyspaces.values() {
             add(keyspace.encode());
-            keyspace.tables().for_each(|table| add(table.encode()));
+            // That an index is built changes no statement.
+            keyspace
+                .tables()
+                .for_each(|table| add(table.with_indexes_built().encode()));
         }
         Self {
             keyspaces,
@@ -161,6 +165,71 @@ impl Schema {
         let mut keyspace = self.existing(keyspace)?.clone();
         keyspace.tables.remove(table);
         Ok(self.with(keyspace))
+    }
+
+    /// With one more index, which is to be built, and its table; none where `if_not_exists`
+    /// leaves nothing to do. Without a name it has one of the table and the column.
+    ///
+    /// # Errors
+    /// Where there is no such table, the name is taken, the same is indexed already; what
+    /// [`TableSchema::check_index`] refuses.
+    pub fn create_index(
+        &self,
+        (keyspace, table): (&str, &str),
+        name: Option<&str>,
+        (column, target): (&str, IndexTarget),
+        if_not_exists: bool,
+    ) -> Result<Option<Self>, SchemaError> {
+        let of = self.existing(keyspace)?;
+        let Some(found) = of.table(table) else {
+            return invalid(format!("Table '{table}' doesn't exist"));
+        };
+        if let Some(name) = name.filter(|name| of.table_of_index(name).is_some()) {
+            return match if_not_exists {
+                true => Ok(None),
+                false => invalid(format!("Index '{name}' already exists")),
+            };
+        }
+        if found.is_counter() {
+            return invalid("Secondary indexes on counter tables aren't supported");
+        }
+        let target = found.check_index(column, target)?;
+        let name = match name {
+            Some(name) => name.to_owned(),
+            None => {
+                let base = default_index_name(table, column);
+                let numbered = (1..).map(|number| format!("{base}_{number}"));
+                let mut names = std::iter::once(base.clone()).chain(numbered);
+                let free = names.find(|name| of.table_of_index(name).is_none());
+                free.unwrap_or(base)
+            }
+        };
+        if let Some(same) = found.index_by(column, target) {
+            return match if_not_exists {
+                true => Ok(None),
+                false => invalid(format!(
+                    "Index {name} is a duplicate of existing index {}",
+                    same.name
+                )),
+            };
+        }
+        let next = self.alter_table(keyspace, table, |table| {
+            table.create_index(&name, column, target)
+        });
+        next.map(Some)
+    }
+
+    /// Without an index, and the name of the table that had it.
+    ///
+    /// # Errors
+    /// Where there is no such index.
+    pub fn drop_index(&self, keyspace: &str, index: &str) -> Result<(Self, Arc<str>), SchemaError> {
+        let of = self.keyspace(keyspace);
+        let Some(table) = of.and_then(|of| of.table_of_index(index)) else {
+            return invalid(format!("Index '{keyspace}.{index}' doesn't exist'"));
+        };
+        let next = self.alter_table(keyspace, &table.name, |table| Ok(table.drop_index(index)))?;
+        Ok((next, table.name.clone()))
     }
 
     /// With one more user-defined type.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::options::{Kind, OPTIONS};
-use super::{ColumnKind, KeyspaceSchema, OptionValue, TableSchema};
+use super::{ColumnKind, IndexedColumn, KeyspaceSchema, OptionValue, TableSchema};
 use crate::key::Order;
 use crate::types::UserType;
 use crate::types::identifier::Quoted;
@@ -50,6 +50,19 @@ impl UserType {
             Quoted(self.keyspace()),
             Quoted(self.name()),
             fields.join(",\n")
+        )
+    }
+}
+
+impl IndexedColumn<'_> {
+    /// `CREATE INDEX`, of this table.
+    pub fn describe(&self, table: &TableSchema) -> String {
+        format!(
+            "CREATE INDEX {} ON {}.{} ({});",
+            Quoted(&self.index.name),
+            Quoted(&table.keyspace),
+            Quoted(&table.name),
+            self.target()
         )
     }
 }

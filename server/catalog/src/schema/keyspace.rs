@@ -66,6 +66,12 @@ impl KeyspaceSchema {
         self.tables.values()
     }
 
+    /// The table that has the index of a name.
+    pub fn table_of_index(&self, index: &str) -> Option<&Arc<TableSchema>> {
+        let mut tables = self.tables.values();
+        tables.find(|table| table.indexes.iter().any(|one| *one.name == *index))
+    }
+
     /// A user-defined type by its name.
     pub fn user_type(&self, name: &str) -> Option<&Arc<UserType>> {
         self.types.get(name)

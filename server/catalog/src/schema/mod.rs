@@ -9,6 +9,7 @@
 //! keyspace   one keyspace: replication, types, tables
 //! alter      a table after ADD, DROP, RENAME, WITH
 //! table      one table: columns, their ids, keys
+//! index      secondary indexes, and the values that rows are under
 //! options    what stands behind WITH
 //! record     the bytes that are stored, from untrusted bytes
 //! describe   the statements that make it, as DESCRIBE prints them
@@ -17,6 +18,7 @@
 mod alter;
 mod catalog;
 mod describe;
+mod index;
 mod keyspace;
 mod options;
 mod record;
@@ -25,6 +27,7 @@ mod table;
 mod tests;
 
 pub use catalog::Schema;
+pub use index::{IndexSchema, IndexTarget, Indexed, IndexedColumn};
 pub use keyspace::KeyspaceSchema;
 pub use options::{OptionValue, TableOptions};
 pub use table::{Column, ColumnId, ColumnKind, DroppedColumn, TableDefinition, TableSchema};

@@ -10,11 +10,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::index::check_index_name;
 use super::keyspace::in_order_of_use;
 use super::table::check_key_type;
 use super::{
-    Column, ColumnId, ColumnKind, DroppedColumn, KeyspaceSchema, SchemaError, TableOptions,
-    TableSchema, UserType, check_name,
+    Column, ColumnId, ColumnKind, DroppedColumn, IndexSchema, IndexTarget, KeyspaceSchema,
+    SchemaError, TableOptions, TableSchema, UserType, check_name,
 };
 use crate::key::Order;
 use crate::types::CqlType;
@@ -39,6 +40,25 @@ struct TableRecord {
     dropped: Vec<DroppedRecord>,
     next_column_id: u32,
     options: TableOptions,
+    // Left out of a table that never had one, so that older versions read it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    indexes: Vec<IndexRecord>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    next_index_id: u32,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct IndexRecord {
+    id: u32,
+    name: String,
+    column: u32,
+    target: String,
+    building: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -265,6 +285,18 @@ impl TableSchema {
                 .collect(),
             next_column_id: self.next_column_id,
             options: self.options.clone(),
+            indexes: self
+                .indexes
+                .iter()
+                .map(|index| IndexRecord {
+                    id: index.id,
+                    name: index.name.to_string(),
+                    column: index.column.0,
+                    target: index.target.as_str().to_owned(),
+                    building: index.is_building,
+                })
+                .collect(),
+            next_index_id: self.next_index_id,
         };
         serde_json::to_vec(&record).expect("texts and numbers are JSON")
     }
@@ -318,15 +350,56 @@ impl TableSchema {
             })
             .collect::<Result<Vec<_>, SchemaError>>()?;
         check_columns(&columns, &dropped, record.next_column_id)?;
-        Ok(Self::from_parts(
+        let indexes = record
+            .indexes
+            .into_iter()
+            .map(|index| {
+                let Some(target) = IndexTarget::of_str(&index.target) else {
+                    return refuse(format!("an index by {}", index.target));
+                };
+                Ok(IndexSchema {
+                    id: index.id,
+                    name: index.name.into(),
+                    column: ColumnId(index.column),
+                    target,
+                    is_building: index.building,
+                })
+            })
+            .collect::<Result<Vec<_>, SchemaError>>()?;
+        let table = Self::from_parts(
             (record.keyspace.into(), record.table.into()),
             id,
             columns,
             dropped,
             record.next_column_id,
             record.options,
-        ))
+            (indexes, record.next_index_id),
+        );
+        check_indexes(&table)?;
+        Ok(table)
     }
+}
+
+fn check_indexes(table: &TableSchema) -> Result<(), SchemaError> {
+    let as_record = |e: SchemaError| SchemaError::Record(e.to_string());
+    let (mut ids, mut names) = (BTreeSet::new(), BTreeSet::new());
+    for index in &table.indexes {
+        check_index_name(&index.name).map_err(as_record)?;
+        if index.id >= table.next_index_id || !ids.insert(index.id) {
+            return refuse(format!("index id {} twice or not given out", index.id));
+        }
+        if !names.insert(&index.name) {
+            return refuse(format!("index {} twice", index.name));
+        }
+        let Some(column) = table.column_by_id(index.column) else {
+            return refuse(format!("index {} is by no column", index.name));
+        };
+        let checked = table.check_index(&column.name, index.target);
+        if checked.map_err(as_record)? != index.target {
+            return refuse(format!("index {} by {}", index.name, index.target));
+        }
+    }
+    Ok(())
 }
 
 fn check_columns(

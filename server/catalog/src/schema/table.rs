@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::{SchemaError, TableOptions, check_name, invalid};
+use super::{IndexSchema, SchemaError, TableOptions, check_name, invalid};
 use crate::key::{ClusteringColumn, KeyLayout, Order};
 use crate::row::DroppedCells;
 use crate::types::CqlType;
@@ -104,6 +104,8 @@ pub struct TableSchema {
     pub(super) dropped: Vec<DroppedColumn>,
     pub(super) next_column_id: u32,
     pub(super) options: TableOptions,
+    pub(super) indexes: Vec<IndexSchema>,
+    pub(super) next_index_id: u32,
     layout: KeyLayout,
     dropped_cells: Vec<DroppedCells>,
 }
@@ -208,6 +210,8 @@ impl TableSchema {
             columns: made,
             dropped: Vec::new(),
             options,
+            indexes: Vec::new(),
+            next_index_id: 0,
             layout: KeyLayout::new(Vec::new(), Vec::new()),
             dropped_cells: Vec::new(),
         }))
@@ -217,6 +221,7 @@ impl TableSchema {
     pub(super) fn assemble(mut self) -> Self {
         sort(&mut self.columns);
         self.dropped.sort_by_key(|old| old.id);
+        self.indexes.sort_by(|a, b| a.name.cmp(&b.name));
         self.layout = layout(&self.columns);
         let is_back = |old: &&DroppedColumn| self.columns.iter().any(|c| c.id == old.id);
         let back = self.dropped.iter().filter(is_back);
@@ -236,6 +241,7 @@ impl TableSchema {
         dropped: Vec<DroppedColumn>,
         next_column_id: u32,
         options: TableOptions,
+        (indexes, next_index_id): (Vec<IndexSchema>, u32),
     ) -> Self {
         Self::assemble(Self {
             keyspace,
@@ -245,6 +251,8 @@ impl TableSchema {
             dropped,
             next_column_id,
             options,
+            indexes,
+            next_index_id,
             layout: KeyLayout::new(Vec::new(), Vec::new()),
             dropped_cells: Vec::new(),
         })

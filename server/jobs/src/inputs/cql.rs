@@ -14,7 +14,7 @@ mod text;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ebb_catalog::key::{DecodedKey, Place, SCHEMA_KEY};
+use ebb_catalog::key::{DecodedKey, PARTITIONS_START, Place};
 use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
 use ebb_storage::Range;
 
@@ -37,10 +37,9 @@ pub struct CqlInput {
 impl CqlInput {
     /// The rows of `table`, all of it, as `text` writes them.
     pub fn new(table: SnapshotInput, text: CqlText) -> Self {
-        // Right after the schema.
-        let first = [SCHEMA_KEY, &[0]].concat();
+        // After the schema and the entries of indexes.
         Self {
-            table: table.within(first, None),
+            table: table.within(PARTITIONS_START.to_vec(), None),
             text: Arc::new(text),
         }
     }

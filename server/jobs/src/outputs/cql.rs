@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use ebb_catalog::key::{DecodedKey, Place, SCHEMA_KEY};
+use ebb_catalog::key::{DecodedKey, PARTITIONS_START, Place};
 use ebb_catalog::row::{Column, Header, RowRef};
 use ebb_catalog::schema::{TableDefinition, TableSchema};
 use ebb_scheduler::runtime::{Output, OutputWriter, TaskError};
@@ -106,12 +106,19 @@ impl CqlOutput {
     }
 
     /// The table as it is now, if it is the one that was there when the job started, or is
-    /// to be created.
+    /// to be created. One with indexes is refused: files of rows have no entries of them.
     fn table(&self) -> Result<Option<Arc<CqlTable>>, TaskError> {
         let state = self.catalog.state();
         let now = state.table(self.schema.keyspace(), self.schema.name());
         match now {
-            Some(now) if now.schema().id() == self.schema.id() => Ok(Some(Arc::clone(now))),
+            Some(now) if now.schema().id() == self.schema.id() => match now.schema().indexes() {
+                [] => Ok(Some(Arc::clone(now))),
+                [index, ..] => Err(TaskError::failed(format!(
+                    "table {} has the index {}: drop it, and create it again when the job is done",
+                    self.name(),
+                    index.name
+                ))),
+            },
             None if self.missing.is_some() => Ok(None),
             _ => Err(TaskError::failed(format!(
                 "table {} was dropped or created while the job ran",
@@ -230,7 +237,7 @@ fn is_header(key: &[u8]) -> Result<bool, TaskError> {
 
 fn rows_of(table: &Table) -> ebb_storage::Range {
     use std::ops::Bound;
-    table.range::<&[u8], _>((Bound::Excluded(SCHEMA_KEY), Bound::Unbounded))
+    table.range::<&[u8], _>((Bound::Included(PARTITIONS_START), Bound::Unbounded))
 }
 
 impl Output for CqlOutput {
@@ -319,7 +326,11 @@ impl Output for CqlOutput {
         if sorted.is_empty() {
             return Ok(());
         }
-        table.rows().ingest(&sorted).map_err(TaskError::failed)?;
+        // No index can be created in between, whose entries these rows would not have.
+        self.catalog.exclusively(|_| {
+            self.table()?;
+            table.rows().ingest(&sorted).map_err(TaskError::failed)
+        })?;
         self.catalog.db().sync().map_err(TaskError::failed)
     }
 

@@ -95,7 +95,12 @@ impl Fixture {
                 let names = self.db.existing_keyspace(keyspace)?.tables();
                 let table = |name: &String| self.table(keyspace, name);
                 let tables: Vec<Table> = names.iter().map(table).collect::<Result<_>>()?;
-                let tables: Vec<_> = tables.iter().map(|t| (t, &record[..])).collect();
+                let changed = |table| ChangedTable {
+                    table,
+                    record: record.clone(),
+                    ids_of_no_index: vec![(0, 3)],
+                };
+                let tables: Vec<_> = tables.into_iter().map(changed).collect();
                 self.store.write_keyspace(keyspace, &record, &tables)
             }
             Step::Truncate(keyspace, table) => {

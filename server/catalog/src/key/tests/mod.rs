@@ -1,5 +1,6 @@
 //! Keys, held against Cassandra's hash and comparators.
 
+mod entry;
 mod layout;
 mod murmur3;
 mod ordered;

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use ebb_catalog::key::PartitionKey;
+use ebb_catalog::key::{PartitionKey, SCHEMA_KEY};
 use ebb_catalog::row::{Cell, Deletion, Expiry, HeaderBuilder, Lifetime, Marker, RowBuilder};
 use ebb_catalog::schema::{KeyspaceSchema, OptionValue, Schema, TableDefinition, TableSchema};
 use ebb_catalog::types::CqlType;
@@ -321,8 +321,8 @@ fn splits_that_begin_inside_of_partitions_give_the_rows_that_one_split_gives() {
                 .collect();
             cuts.sort();
             cuts.dedup();
-            let first = [SCHEMA_KEY, &[0]].concat();
-            let lowers = std::iter::once(Bytes::from(first)).chain(cuts.iter().cloned());
+            let first = Bytes::from_static(PARTITIONS_START);
+            let lowers = std::iter::once(first).chain(cuts.iter().cloned());
             let uppers = cuts.iter().cloned().map(Some).chain([None]);
             let pieces = lowers.zip(uppers).map(|(lower, upper)| Split {
                 payload: Piece { lower, upper }.encode(),

@@ -1,0 +1,106 @@
+//! Keys of the entries of secondary indexes.
+//!
+//! ```text
+//! entry   00 × 8 | index: 4 | length: 1 | value's form           | key of the row or header
+//!         00 × 8 | index: 4 | ff        | hash of the form: 16   | key of the row or header
+//! ```
+//!
+//! No partition has the least token, so entries lie after the schema's key and before all
+//! partitions of their table. Those of one value are one range, within which they sort as
+//! the rows do: by token, then by clustering. A form of more than [`FORM_LEN_MAX`] bytes is
+//! hashed: an entry only says where to look, and whoever looks asks the row itself.
+
+use super::murmur3::hash3_x64_128;
+use super::{ByteRange, KeyError, Token};
+
+/// Forms up to this length stand in the key as they are. With its prefix and the longest
+/// key of a row an entry's key stays below the engine's 256 KiB.
+pub const FORM_LEN_MAX: usize = 64;
+
+/// The length of a form that is hashed.
+const HASHED: u8 = 0xff;
+
+const HEAD_LEN: usize = 8 + 4;
+
+/// The least key that a partition can have: what lies before are the schema and entries of
+/// indexes.
+pub const PARTITIONS_START: &[u8] = &[0, 0, 0, 0, 0, 0, 0, 1];
+
+/// Whether a key is that of an index's entry.
+pub fn is_index_entry(key: &[u8]) -> bool {
+    key.starts_with(&Token::MIN.to_ordered())
+}
+
+/// All entries of the indexes with these numbers, from the first to before the second.
+pub fn entries_of_indexes(from: u32, to: u32) -> ByteRange {
+    ByteRange {
+        from: head(from),
+        to: Some(head(to)),
+    }
+}
+
+/// What the keys of all entries of one value begin with, and nothing else does. `form` is
+/// the value's ordered form, or several that follow each other.
+pub fn entry_prefix(index: u32, form: &[u8]) -> Vec<u8> {
+    let mut key = head(index);
+    if form.len() <= FORM_LEN_MAX {
+        key.push(form.len() as u8);
+        key.extend(form);
+    } else {
+        let (high, low) = hash3_x64_128(form);
+        key.push(HASHED);
+        key.extend(high.to_be_bytes());
+        key.extend(low.to_be_bytes());
+    }
+    key
+}
+
+fn head(index: u32) -> Vec<u8> {
+    let mut key = Vec::with_capacity(HEAD_LEN + 1 + FORM_LEN_MAX);
+    key.extend(Token::MIN.to_ordered());
+    key.extend(index.to_be_bytes());
+    key
+}
+
+/// The key of an entry, taken apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EntryKey<'a> {
+    /// The number of its index.
+    pub index: u32,
+    /// What all entries of its value begin with: see [`entry_prefix`].
+    pub prefix: &'a [u8],
+    /// The key of the row, or of the header of the partition, that has the value or had it.
+    pub row_key: &'a [u8],
+}
+
+impl<'a> EntryKey<'a> {
+    /// Takes a key apart. The key of the row is not looked at.
+    ///
+    /// # Errors
+    /// [`KeyError::Corrupt`].
+    pub fn read(key: &'a [u8]) -> Result<Self, KeyError> {
+        let corrupt = |what| KeyError::Corrupt {
+            what,
+            at: 0,
+            len: key.len(),
+        };
+        let cut = || corrupt("the entry of an index is cut off");
+        if !is_index_entry(key) {
+            return Err(corrupt("no entry of an index"));
+        }
+        let (index, rest) = key[8..].split_first_chunk::<4>().ok_or_else(cut)?;
+        let (&len, _) = rest.split_first().ok_or_else(cut)?;
+        let len = match len {
+            HASHED => 16,
+            len if usize::from(len) <= FORM_LEN_MAX => usize::from(len),
+            _ => return Err(corrupt("an entry of an index with too long a value")),
+        };
+        let at = HEAD_LEN + 1 + len;
+        let (prefix, row_key) = key.split_at_checked(at).ok_or_else(cut)?;
+        Ok(Self {
+            index: u32::from_be_bytes(*index),
+            prefix,
+            row_key,
+        })
+    }
+}
