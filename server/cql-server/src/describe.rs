@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ebb_catalog::schema::{KeyspaceSchema, TableSchema};
+use ebb_catalog::schema::{IndexedColumn, KeyspaceSchema, TableSchema};
 use ebb_catalog::types::identifier::Quoted;
 use ebb_catalog::types::{CqlType, UserType};
 use ebb_cql::protocol::ErrorResponse;
@@ -28,6 +28,10 @@ use super::system::{Facts, LOCAL_KEYSPACES, PARTITIONER, SnapshotRow, snapshot_r
 
 /// What drivers are told that the columns are of.
 const TABLE: (&str, &str) = ("system", "describe");
+
+/// What a table is called, and an index.
+const TABLE_KIND: &str = "table";
+const INDEX: &str = "index";
 
 /// What DESCRIBE answers; `in_use` is the keyspace in use.
 ///
@@ -111,7 +115,11 @@ impl Describer<'_> {
                 Answer::Names(all.map(|keyspace| self.keyspace(&keyspace)).collect())
             }
             DescribeTarget::Snapshots => Answer::Statements(self.snapshots()),
-            DescribeTarget::Tables => Answer::Names(self.listed(|keyspace| self.tables(keyspace))?),
+            DescribeTarget::Tables => Answer::Names(self.listed(|keyspace| {
+                let mut tables = self.tables(keyspace);
+                tables.retain(|element| element.kind == TABLE_KIND);
+                tables
+            })?),
             DescribeTarget::Types => Answer::Names(self.listed(|keyspace| self.types(keyspace))?),
             // There are none, but the keyspace in use has to be there.
             DescribeTarget::Functions | DescribeTarget::Aggregates => {
@@ -138,7 +146,7 @@ impl Describer<'_> {
                         name.name.as_str()
                     ))
                 })?;
-                Answer::Statements(vec![found])
+                Answer::Statements(found)
             }
             DescribeTarget::Type(name) => {
                 let (keyspace, known_as) = self.of(name)?;
@@ -150,8 +158,13 @@ impl Describer<'_> {
                 }
             }
             DescribeTarget::Index(name) => {
-                let (_, known_as) = self.of(name)?;
-                return Err(not_found("Table for existing index", name, &known_as));
+                let (keyspace, known_as) = self.of(name)?;
+                let elements = self.tables(&keyspace).into_iter();
+                let mut indexes = elements.filter(|element| element.kind == INDEX);
+                match indexes.find(|index| index.name == name.name.as_str()) {
+                    Some(found) => Answer::Statements(vec![found]),
+                    None => return Err(not_found("Table for existing index", name, &known_as)),
+                }
             }
             DescribeTarget::View(name) => {
                 let (_, known_as) = self.of(name)?;
@@ -169,7 +182,7 @@ impl Describer<'_> {
         })
     }
 
-    /// Only a name: a keyspace, or a table in the keyspace in use.
+    /// Only a name: a keyspace, or a table or index in the keyspace in use.
     fn any(&self, name: &QualifiedName) -> Result<Vec<Element>, ErrorResponse> {
         let wanted = name.name.as_str();
         let within = match &name.keyspace {
@@ -182,10 +195,16 @@ impl Describer<'_> {
             }
         };
         let keyspace = self.existing(within)?;
-        let found = self.table(&keyspace, wanted).ok_or_else(|| {
-            ErrorResponse::invalid(format!("'{wanted}' not found in keyspace '{within}'"))
-        })?;
-        Ok(vec![found])
+        if let Some(found) = self.table(&keyspace, wanted) {
+            return Ok(found);
+        }
+        let mut elements = self.tables(&keyspace).into_iter();
+        match elements.find(|element| element.kind == INDEX && element.name == wanted) {
+            Some(index) => Ok(vec![index]),
+            None => Err(ErrorResponse::invalid(format!(
+                "'{wanted}' not found in keyspace '{within}'"
+            ))),
+        }
     }
 
     /// All keyspaces by name; snapshots are not among them.
@@ -321,11 +340,22 @@ impl Describer<'_> {
         keyspace.user_types().into_iter().map(element).collect()
     }
 
+    /// The tables of a keyspace, each followed by its indexes.
     fn tables(&self, keyspace: &Found) -> Vec<Element> {
         match keyspace {
             Found::User(keyspace) => {
-                let tables = keyspace.tables();
-                tables.map(|table| self.element(table, false)).collect()
+                let of_table = |table: &Arc<TableSchema>| {
+                    let index = |indexed: IndexedColumn<'_>| Element {
+                        keyspace: table.keyspace().to_string(),
+                        kind: INDEX,
+                        name: indexed.index.name.to_string(),
+                        statement: indexed.describe(table),
+                    };
+                    let mut elements = vec![self.element(table, false)];
+                    elements.extend(table.indexed_columns().map(index));
+                    elements
+                };
+                keyspace.tables().flat_map(of_table).collect()
             }
             Found::System(name) => {
                 let only = [*name];
@@ -335,9 +365,16 @@ impl Describer<'_> {
         }
     }
 
-    fn table(&self, keyspace: &Found, name: &str) -> Option<Element> {
-        let mut tables = self.tables(keyspace).into_iter();
-        tables.find(|table| table.name == name)
+    /// A table and its indexes.
+    fn table(&self, keyspace: &Found, name: &str) -> Option<Vec<Element>> {
+        let is_table = |element: &Element| element.kind == TABLE_KIND;
+        let mut elements = self.tables(keyspace).into_iter().peekable();
+        let table = elements.find(|element| is_table(element) && element.name == name)?;
+        let mut found = vec![table];
+        while let Some(index) = elements.next_if(|element| !is_table(element)) {
+            found.push(index);
+        }
+        Some(found)
     }
 
     fn element(&self, table: &TableSchema, is_system: bool) -> Element {
@@ -354,7 +391,7 @@ impl Describer<'_> {
         };
         Element {
             keyspace: table.keyspace().to_string(),
-            kind: "table",
+            kind: TABLE_KIND,
             name: table.name().to_string(),
             statement,
         }

@@ -9,7 +9,7 @@
 
 #[cfg(any(test, feature = "fuzzing"))]
 #[cfg_attr(not(test), allow(dead_code, reason = "tests need more of it"))]
-pub(super) mod harness;
+pub(crate) mod harness;
 #[cfg(test)]
 mod tests;
 
@@ -35,6 +35,7 @@ use super::call::{Call, Lane, Outcome, Service, batch_write_type, takes_turns};
 use super::context::{SchemaContext, in_keyspace};
 use super::describe;
 use super::error::{Result, invalid, of_parse};
+use super::indexes::{self, IndexBuilds};
 use super::prepared::{Meaning, Prepared, SelectMeaning};
 use super::read::{Limits, Select, Source};
 use super::schema_statements::{self, is_schema_statement};
@@ -53,12 +54,14 @@ pub struct Executor {
     activity: Arc<Activity>,
     jobs: Option<Arc<dyn JobList>>,
     waits_for_sync: bool,
+    builds: IndexBuilds,
 }
 
 impl Executor {
     /// Over a catalog, for clients that reach the node as `node` says.
     pub fn new(catalog: Arc<Catalog>, node: LocalNode, limits: Limits) -> Self {
         Self {
+            builds: IndexBuilds::new(&catalog),
             catalog,
             system: Arc::default(),
             node: Arc::new(node),
@@ -89,6 +92,12 @@ impl Executor {
     pub fn waiting_for_sync(mut self, waits_for_sync: bool) -> Self {
         self.waits_for_sync = waits_for_sync;
         self
+    }
+
+    /// Waits until the indexes that are being built are, or for half a second.
+    #[cfg(test)]
+    pub(crate) fn wait_for_indexes(&self) {
+        self.builds.start_and_wait_a_little();
     }
 
     /// The tables.
@@ -190,8 +199,14 @@ impl Executor {
                 Source::computed(table.schema(), table.rows(&self.facts(&state))?)?
             }
         };
+        if let Target::Live(table) = &target {
+            indexes::check_built(meaning.select.plan(), table, call)?;
+        }
         let known = prepared.columns.as_ref();
-        (meaning.select).execute(&source, call, &bound, known, &self.limits, out)?;
+        let stale = (meaning.select).execute(&source, call, &bound, known, &self.limits, out)?;
+        if let Target::Live(table) = &target {
+            indexes::remove_stale(&self.catalog, table, &stale);
+        }
         Ok(Outcome::default())
     }
 }
@@ -259,6 +274,7 @@ impl Service for Executor {
                 prepared.lane = match &target {
                     Target::Virtual(_) => Lane::Inline,
                     _ if plan.is_point() => Lane::Inline,
+                    _ if plan.restrictions.index.is_some() => Lane::Scan,
                     _ if plan.restrictions.partition.is_by_key() => Lane::Scan,
                     _ => Lane::Range,
                 };
@@ -310,16 +326,23 @@ impl Service for Executor {
             Statement::Write(_) | Statement::Batch(_) => {
                 let (level, serial) = levels(call);
                 check_consistency(statement.write_type, level, serial)?;
-                let meaning = self.write_meaning(&self.catalog.state(), statement)?;
+                // Held until it is written: see `Catalog::earlier_states`.
+                let state = self.catalog.state();
+                let meaning = self.write_meaning(&state, statement)?;
                 let written = meaning.as_write()?.execute(
                     &self.catalog,
                     call.parameters.values,
                     call.parameters.timestamp_us,
                 )?;
+                drop(state);
                 Ok(answer(written, out))
             }
             other if is_schema_statement(other) => {
-                schema_statements::execute(&self.schema_context(keyspace), other, out)
+                let done = schema_statements::execute(&self.schema_context(keyspace), other, out);
+                if matches!(other, Statement::CreateIndex(_)) && done.is_ok() {
+                    self.builds.start_and_wait_a_little();
+                }
+                done
             }
             other if is_snapshot_statement(other) => {
                 snapshots::execute(&self.schema_context(keyspace), other, false, out)
@@ -337,6 +360,7 @@ impl Service for Executor {
     ) -> Result<Outcome> {
         let (level, serial) = levels(call);
         check_consistency(batch_write_type(kind, statements), level, serial)?;
+        // Held until all is written, as of one statement.
         let state = self.catalog.state();
         let mut meanings = Vec::with_capacity(statements.len());
         for (prepared, _) in statements {
@@ -348,6 +372,7 @@ impl Service for Executor {
         let with_values = with_values.collect::<Result<Vec<_>>>()?;
         let timestamp_us = call.parameters.timestamp_us;
         let written = execute_batch(&self.catalog, kind, &with_values, timestamp_us)?;
+        drop(state);
         Ok(answer(written, out))
     }
 

@@ -8,6 +8,7 @@
 //!     │
 //!     ├ analyse, read   SELECT: statement + schema ─> plan ─> rows
 //!     ├ write   INSERT, UPDATE, DELETE, BATCH: one batch of the store
+//!     ├ indexes   builds indexes, and removes what is stale in them
 //!     ├ functions   what is computed of values
 //!     ├ schema_statements, snapshots, describe   those about the schema and snapshots
 //!     └ targets   what the name of a table means: a table, one at a snapshot, one of `system`
@@ -35,6 +36,11 @@ pub mod describe;
 pub mod error;
 pub mod executor;
 pub mod functions;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "builds leave most of the time to others"
+)]
+pub mod indexes;
 mod listing;
 pub mod paging;
 pub mod prepared;

@@ -150,7 +150,8 @@ pub(super) fn open(
     let schema = schema_at(&rows, &format!("{keyspace}.{table}")).map_err(of_catalog)?;
     let schema = schema.ok_or_else(|| no_table(table))?;
     Ok(SnapshotTarget {
-        schema: Arc::new(schema),
+        // An index that was being built has not all rows of that moment.
+        schema: Arc::new(schema.without_unbuilt_indexes()),
         rows,
         read_time_ms: opened.read_time_ms(),
     })

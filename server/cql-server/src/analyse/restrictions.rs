@@ -4,12 +4,13 @@
 //! ```text
 //! relations ── Restrictions ──(what is bound)──> partitions by key | a range of tokens
 //!                                                ranges of encoded clusterings
-//!                                                predicates
+//!                                                predicates, and an index that serves one
 //! ```
 //!
 //! What is refused, and how, is Cassandra 4.1's `StatementRestrictions`.
 
 mod clustering;
+mod indexed;
 mod partition;
 mod predicate;
 mod relations;
@@ -21,6 +22,8 @@ use ebb_catalog::schema::{Column, ColumnKind, TableSchema};
 use ebb_cql::syntax::ast::{Operator, Relation};
 
 pub use self::clustering::{ClusteringRestrictions, Rows};
+pub use self::indexed::IndexedRelation;
+use self::indexed::Usable;
 pub use self::partition::{PartitionRestrictions, Partitions, in_tuples, tuple_values};
 pub use self::predicate::{Predicate, Test};
 use self::relations::Parsed;
@@ -49,6 +52,8 @@ pub struct Restrictions {
     pub on_clustering: bool,
     /// Whether anything is asked of regular columns.
     pub on_regular: bool,
+    /// The index by which the rows are found.
+    pub index: Option<IndexedRelation>,
 }
 
 impl Restrictions {
@@ -63,29 +68,50 @@ impl Restrictions {
     ) -> Result<Self> {
         let schema = markers.schema().clone();
         let mut parsed = Parsed::new(&schema, relations, markers)?;
+        let usable = Usable::new(&schema, &parsed, allow_filtering);
+        // Whoever has an index may ask for more; in the end it serves all of it or not.
+        let may_filter = allow_filtering || usable.is_any();
         let mut predicates = Vec::new();
+        let has_tokens = !parsed.tokens.is_empty();
         let partition = PartitionRestrictions::new(&schema, &mut parsed, &mut predicates)?;
-        if !predicates.is_empty() && !allow_filtering {
+        let filters_partition = !predicates.is_empty();
+        if filters_partition && !may_filter {
             return invalid(REQUIRES_ALLOW_FILTERING);
         }
         let on_clustering = parsed.has(ColumnKind::Clustering);
         let on_regular = parsed.has(ColumnKind::Regular);
+        let before_clustering = predicates.len();
         let clustering =
-            ClusteringRestrictions::new(&schema, &mut parsed, allow_filtering, &mut predicates)?;
-        if on_clustering && !partition.is_by_key() && !allow_filtering {
+            ClusteringRestrictions::new(&schema, &mut parsed, may_filter, &mut predicates)?;
+        let filters_clustering = predicates.len() > before_clustering;
+        if on_clustering && !partition.is_by_key() && !may_filter {
             return invalid(REQUIRES_ALLOW_FILTERING);
         }
         let rest = parsed.take_rest();
-        if !rest.is_empty() && !allow_filtering {
+        if !rest.is_empty() && !may_filter {
             return invalid(REQUIRES_ALLOW_FILTERING);
         }
+        let has_rest = !rest.is_empty();
         predicates.extend(rest);
+        let index = match usable.is_any() {
+            true => usable.choose(indexed::Asks {
+                is_by_key: partition.is_by_key(),
+                names_several: partition.has_in(),
+                has_tokens,
+                filters_partition,
+                filters_clustering,
+                has_rest,
+            })?,
+            false => None,
+        };
+        let index = index.map(|relation| relation.served_of(&predicates));
         Ok(Self {
             partition,
             clustering,
             predicates,
             on_clustering,
             on_regular,
+            index,
         })
     }
 
@@ -115,6 +141,7 @@ impl Restrictions {
             predicates,
             on_clustering,
             on_regular: false,
+            index: None,
         })
     }
 

@@ -217,6 +217,9 @@ fn order(
     if select.order_by.is_empty() {
         return Ok((false, None));
     }
+    if restrictions.index.is_some() {
+        return invalid("ORDER BY with 2ndary indexes is not supported.");
+    }
     if !restrictions.partition.is_by_key() {
         return invalid(
             "ORDER BY is only supported when the partition key is restricted by an EQ or an IN.",

@@ -88,6 +88,14 @@ impl<'f> Filter<'f> {
         Ok(true)
     }
 
+    /// Whether one of the predicates, by its place among them, holds of a row's columns.
+    ///
+    /// # Errors
+    /// As [`passes`](Self::passes).
+    pub fn passes_one(&self, predicate: usize, cells: &[Seen<'_>]) -> Result<bool> {
+        self.holds(&self.all[predicate], cells)
+    }
+
     fn holds(&self, one: &One<'_>, cells: &[Seen<'_>]) -> Result<bool> {
         let mut values: Vec<Cow<'_, [u8]>> = Vec::with_capacity(one.slots.len());
         for &slot in &one.slots {

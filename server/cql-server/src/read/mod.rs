@@ -3,6 +3,7 @@
 //! ```text
 //! select    one SELECT: source, walk, sink, paging state
 //!   walk      partitions and rows in their order, headers applied, predicates asked
+//!     by_index  the same, by the entries of an index
 //!     source    a table now, at a snapshot, or computed
 //!     fetch     the columns that are looked at, out of key, header and row
 //!     filter    what ALLOW FILTERING allows to ask
@@ -12,6 +13,7 @@
 //!
 //! A read sees one instant: headers and rows come from one view.
 
+mod by_index;
 mod fetch;
 mod filter;
 mod select;
@@ -22,6 +24,7 @@ mod tests;
 mod value;
 mod walk;
 
+pub use self::by_index::Stale;
 pub(crate) use self::fetch::{Fetch, Partition, Row as FoundRow, Seen};
 pub(crate) use self::filter::contains;
 pub use self::select::{Limits, Select};

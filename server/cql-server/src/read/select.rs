@@ -7,6 +7,7 @@ use ebb_catalog::key::DecodedKey;
 use ebb_catalog::types::CqlType;
 use ebb_cql::protocol::{Columns, RowsWriter};
 
+use super::by_index::{Entries, Stale};
 use super::fetch::Fetch;
 use super::filter::Filter;
 use super::sink::{PageLimits, PageSink};
@@ -65,7 +66,8 @@ impl Select {
     }
 
     /// Appends its rows as the body of a RESULT; with the columns unless the client knows
-    /// `known` and these are the same.
+    /// `known` and these are the same. Tells which entries of the index that it read by may be
+    /// stale.
     ///
     /// # Errors
     /// In Cassandra's words.
@@ -77,7 +79,7 @@ impl Select {
         known: Option<&Columns>,
         limits: &Limits,
         out: &mut BytesMut,
-    ) -> Result<()> {
+    ) -> Result<Stale> {
         let plan = &self.plan;
         let schema = &plan.schema;
         let parameters = &call.parameters;
@@ -150,9 +152,22 @@ impl Select {
         };
         let is_none_left =
             left == 0 || matches!(&partitions, Partitions::Keys(keys) if keys.is_empty());
-        let end = match is_none_left {
-            true => End::Done,
-            false => walk.run(&partitions, resume.as_ref(), &mut sink)?,
+        let resume = resume.as_ref();
+        let mut stale = Stale::new();
+        let end = match &plan.restrictions.index {
+            _ if is_none_left => End::Done,
+            None => walk.run(&partitions, resume, &mut sink)?,
+            Some(relation) => {
+                let prefix = relation.prefix(schema, bound)?;
+                let entries = Entries {
+                    prefix: &prefix,
+                    of_partitions: relation.is_of_partitions(schema),
+                    predicate: relation.predicate,
+                };
+                let end;
+                (end, stale) = walk.run_by_index(entries, &partitions, resume, &mut sink)?;
+                end
+            }
         };
         sink.complete(end == End::Done)?;
         let (key, had_rows) = match end {
@@ -160,7 +175,7 @@ impl Select {
             End::Stopped if sink.is_cut => (std::mem::take(&mut sink.last_key), true),
             _ => {
                 sink.finish(None);
-                return Ok(());
+                return Ok(stale);
             }
         };
         let state = PagingState {
@@ -171,6 +186,6 @@ impl Select {
             key,
         };
         sink.finish(Some(&state.encode()));
-        Ok(())
+        Ok(stale)
     }
 }

@@ -18,8 +18,8 @@ use crate::error::{Result, of_key};
 use crate::paging::{self, PagingState};
 
 /// The byte after a partition's prefix: its header; its rows.
-const HEADER: u8 = 0;
-const ROW: u8 = 1;
+pub(super) const HEADER: u8 = 0;
+pub(super) const ROW: u8 = 1;
 
 /// After so many rows a read looks at the clock: some tens of microseconds.
 const ROWS_PER_CHECK: u32 = 8;
@@ -93,7 +93,7 @@ struct Resumed {
 }
 
 /// What changes on the way.
-struct Progress {
+pub(super) struct Progress {
     started: Instant,
     until_check: u32,
     /// From the first look at the clock on: most reads end before.
@@ -111,11 +111,7 @@ impl Walk<'_> {
         resume: Option<&PagingState>,
         sink: &mut dyn Sink,
     ) -> Result<End> {
-        let mut progress = Progress {
-            started: Instant::now(),
-            until_check: ROWS_PER_CHECK,
-            yielding: None,
-        };
+        let mut progress = Progress::new();
         match partitions {
             Partitions::Keys(keys) => self.keys(keys, resume, sink, &mut progress),
             Partitions::Range(range) => self.range(range, resume, sink, &mut progress),
@@ -149,7 +145,7 @@ impl Walk<'_> {
 
     /// One partition whose key is known. The header is read before any row or with it, as
     /// merges that purge demand.
-    fn partition(
+    pub(super) fn partition(
         &self,
         prefix: Vec<u8>,
         resume: Option<&PagingState>,
@@ -351,7 +347,7 @@ impl Walk<'_> {
 
     /// Whether the newest writes of a header and a row say all that is looked at. What is
     /// damaged says nothing; whoever reads it in the end reports it.
-    fn is_enough(&self, clustering: &[u8], found: &FoundSoFar<'_>) -> bool {
+    pub(super) fn is_enough(&self, clustering: &[u8], found: &FoundSoFar<'_>) -> bool {
         let [header, row] = found.values else {
             return false;
         };
@@ -370,7 +366,7 @@ impl Walk<'_> {
     }
 
     /// Whether what is asked of clusterings holds of one, where all partitions are read.
-    fn selects(&self, clustering: &[u8]) -> bool {
+    pub(super) fn selects(&self, clustering: &[u8]) -> bool {
         match self.rows {
             Rows::All => true,
             Rows::Exactly(all) => all.binary_search_by(|one| one[..].cmp(clustering)).is_ok(),
@@ -387,20 +383,35 @@ impl Walk<'_> {
         operand: &[u8],
         sink: &mut dyn Sink,
     ) -> Result<Option<Flow>> {
+        let found = self.visit_found(partition, key, prefix_len, operand, sink, |_| Ok(false));
+        Ok(found?.0)
+    }
+
+    /// The same of a row that an entry of an index points to; and whether it is stale: the row
+    /// is not there, or `is_stale` says so of its columns.
+    pub(super) fn visit_found(
+        &self,
+        partition: &Partition<'_>,
+        key: &[u8],
+        prefix_len: usize,
+        operand: &[u8],
+        sink: &mut dyn Sink,
+        is_stale: impl FnOnce(&[Seen<'_>]) -> Result<bool>,
+    ) -> Result<(Option<Flow>, bool)> {
         let Some(row) = partition.row(&key[prefix_len + 1..], operand)? else {
-            return Ok(None);
+            return Ok((None, true));
         };
         let mut cells = Vec::new();
         partition.fill(&row, &mut cells)?;
         if !self.filter.passes(&cells)? {
-            return Ok(Some(Flow::Row));
+            return Ok((Some(Flow::Row), is_stale(&cells)?));
         }
         let visited = Visited {
             key,
             prefix_len,
             cells: &cells,
         };
-        sink.row(&visited).map(Some)
+        Ok((Some(sink.row(&visited)?), false))
     }
 
     /// Gives the row of a partition that has static values only.
@@ -428,9 +439,17 @@ impl Walk<'_> {
 }
 
 impl Progress {
+    pub(super) fn new() -> Self {
+        Self {
+            started: Instant::now(),
+            until_check: ROWS_PER_CHECK,
+            yielding: None,
+        }
+    }
+
     /// Whether the page ends here, asked after every row. A thread of the idle class offers
     /// its core to others meanwhile.
-    fn is_over(&mut self, walk: &Walk<'_>, sink: &dyn Sink) -> Result<bool> {
+    pub(super) fn is_over(&mut self, walk: &Walk<'_>, sink: &dyn Sink) -> Result<bool> {
         self.until_check -= 1;
         if self.until_check > 0 {
             return Ok(false);
@@ -445,7 +464,7 @@ impl Progress {
     }
 }
 
-fn with(bytes: &[u8], last: u8) -> Vec<u8> {
+pub(super) fn with(bytes: &[u8], last: u8) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len() + 1);
     out.extend_from_slice(bytes);
     out.push(last);

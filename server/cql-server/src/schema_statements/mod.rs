@@ -1,7 +1,7 @@
 //! Statements that change the schema, USE and TRUNCATE.
 //!
 //! ```text
-//!   keyspaces, tables, types    a statement + the schema ─► the next schema, or why not
+//!   keyspaces, tables, indexes, types   a statement + the schema ─► the next schema, or why not
 //!   type_names, properties      what they have in common
 //! ```
 //!
@@ -10,6 +10,7 @@
 //! is the one that is told. The catalog makes the change durable before the reply, which
 //! is the event for other connections too.
 
+mod indexes;
 mod keyspaces;
 mod properties;
 mod tables;
@@ -94,20 +95,8 @@ pub fn execute(
         Statement::CreateType(create) => types::create(context, create)?,
         Statement::AlterType(alter) => types::alter(context, alter)?,
         Statement::DropType(drop) => types::drop(context, drop)?,
-        Statement::CreateIndex(_) => {
-            return Err(ErrorResponse::invalid(
-                "Secondary indexes are not supported; use ALLOW FILTERING, or a table by that key",
-            ));
-        }
-        Statement::DropIndex(drop) => {
-            let (keyspace, index) = context.changeable(&drop.name)?;
-            if !drop.if_exists {
-                return Err(ErrorResponse::invalid(format!(
-                    "Index '{keyspace}.{index}' doesn't exist"
-                )));
-            }
-            None
-        }
+        Statement::CreateIndex(create) => indexes::create(context, create)?,
+        Statement::DropIndex(drop) => indexes::drop(context, drop)?,
         other => panic!("not a statement that changes the schema: {other:?}"),
     };
     match &change {

@@ -327,8 +327,9 @@ fn tables_and_types_are_refused_in_cassandras_words() {
             "Cannot drop user type 'app.p' as it is still used by tables uses",
         ),
         (
-            "CREATE INDEX ON t (v)",
-            "Secondary indexes are not supported; use ALLOW FILTERING, or a table by that key",
+            "CREATE CUSTOM INDEX ON t (v) USING 'StorageAttachedIndex'",
+            "CUSTOM indexes are not supported (StorageAttachedIndex); an index without CUSTOM and \
+             USING serves = and CONTAINS",
         ),
         (
             "CREATE TABLE system.t (k int PRIMARY KEY)",

@@ -101,6 +101,7 @@ impl Default for SystemTables {
             schema::TABLES,
             schema::COLUMNS,
             schema::DROPPED_COLUMNS,
+            schema::INDEXES,
             schema::TYPES,
             virtual_schema::KEYSPACES,
             virtual_schema::TABLES,

@@ -321,8 +321,39 @@ fn types(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
     Ok(())
 }
 
+pub(super) const INDEXES: Definition = Definition {
+    keyspace: KEYSPACE,
+    name: "indexes",
+    comment: "secondary index definitions",
+    columns: &[
+        "keyspace_name text",
+        "table_name text",
+        "index_name text",
+        "kind text",
+        "options frozen<map<text, text>>",
+    ],
+    partition_key: OF_TABLE,
+    clustering: &["table_name", "index_name"],
+    rows: indexes,
+};
+
+fn indexes(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+    for_each_table(facts, |keyspace, table| {
+        let mut indexes = table.indexed_columns();
+        indexes.try_for_each(|indexed| {
+            rows.push([
+                ("keyspace_name", text(keyspace)),
+                ("table_name", text(table.name())),
+                ("index_name", text(&indexed.index.name)),
+                ("kind", text("COMPOSITES")),
+                ("options", map([(text("target"), text(&indexed.target()))])),
+            ])
+        })
+    })
+}
+
 /// What ebb has none of: drivers ask for each and take no answer for an error.
-pub(super) const NOT_THERE: [Definition; 5] = [
+pub(super) const NOT_THERE: [Definition; 4] = [
     Definition {
         keyspace: KEYSPACE,
         name: "triggers",
@@ -335,21 +366,6 @@ pub(super) const NOT_THERE: [Definition; 5] = [
         ],
         partition_key: OF_TABLE,
         clustering: &["table_name", "trigger_name"],
-        rows: none,
-    },
-    Definition {
-        keyspace: KEYSPACE,
-        name: "indexes",
-        comment: "secondary index definitions",
-        columns: &[
-            "keyspace_name text",
-            "table_name text",
-            "index_name text",
-            "kind text",
-            "options frozen<map<text, text>>",
-        ],
-        partition_key: OF_TABLE,
-        clustering: &["table_name", "index_name"],
         rows: none,
     },
     Definition {

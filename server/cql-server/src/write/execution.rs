@@ -10,6 +10,7 @@ use ebb_tables::Timestamps;
 
 use super::batch_size::BatchSize;
 use super::collection;
+use super::indexes;
 use super::keys::{RowTarget, Rows};
 use super::plan::{Action, Change, WritePlan};
 use super::row_buffer::{RowBuffer, Times};
@@ -25,6 +26,8 @@ enum Sink<'c> {
     Transaction {
         transaction: Transaction,
         operands: Vec<(Table, Vec<u8>, Vec<u8>)>,
+        /// Of indexes.
+        entries: Vec<(Table, Vec<u8>)>,
     },
     /// At once: of two increments of one counter the second counts on from the first.
     Counters {
@@ -107,6 +110,7 @@ impl<'c> Execution<'c> {
             sink: Sink::Transaction {
                 transaction,
                 operands: Vec::new(),
+                entries: Vec::new(),
             },
             ..execution
         })
@@ -206,9 +210,13 @@ impl<'c> Execution<'c> {
             Sink::Transaction {
                 mut transaction,
                 operands,
+                entries,
             } => {
                 for (table, key, operand) in &operands {
                     transaction.merge(table, key, operand).map_err(of_store)?;
+                }
+                for (table, key) in &entries {
+                    transaction.put(table, key, &[]).map_err(of_store)?;
                 }
                 transaction.commit().map(drop)
             }
@@ -314,6 +322,17 @@ impl<'c> Execution<'c> {
         }
         Ok(())
     }
+
+    /// Adds the entry of an index under which a row or partition is from this commit on. One
+    /// that is there already stays the same.
+    fn put_entry(&mut self, table: &Table, mut prefix: Vec<u8>, row_key: &[u8]) {
+        prefix.extend(row_key);
+        match &mut self.sink {
+            Sink::Batch(batch) => batch.put(table, &prefix, &[]),
+            Sink::Transaction { entries, .. } => entries.push((table.clone(), prefix)),
+            Sink::Counters { .. } => unreachable!("counters have no indexes"),
+        }
+    }
 }
 
 /// A statement that changes columns, in one partition.
@@ -352,6 +371,9 @@ impl<'v> Changed<'_, 'v, '_> {
         let greatest = self.times.timestamp_us;
         self.execution.merge(self.table, &key, |out| {
             row.write(HeaderBuilder::new(out).static_row(greatest), false, None)
+        })?;
+        indexes::put_statics(self.schema, self.partition, &row, |prefix, of| {
+            self.execution.put_entry(self.table, prefix, of);
         })
     }
 
@@ -373,7 +395,17 @@ impl<'v> Changed<'_, 'v, '_> {
                 has_marker,
                 original.as_deref(),
             )
-        })
+        })?;
+        indexes::put_row(
+            self.schema,
+            self.partition,
+            &key,
+            &row,
+            has_marker,
+            |prefix, of| {
+                self.execution.put_entry(self.table, prefix, of);
+            },
+        )
     }
 
     fn reads(&self, of_static: bool) -> bool {

@@ -10,6 +10,8 @@
 //!                        operands in one WriteBatch ─► the store, all or nothing
 //! ```
 //!
+//! What it gives columns that are indexed has its entries in the same batch (`indexes`).
+//!
 //! With IF, `condition` is what is asked, `conditional` decides in a transaction of the store
 //! and writes by the same execution, and `applied` answers. Counters are read and written in a
 //! transaction, too.
@@ -29,6 +31,7 @@ mod conditional;
 mod consistency;
 mod delete;
 mod execution;
+mod indexes;
 mod insert;
 mod json;
 mod keys;

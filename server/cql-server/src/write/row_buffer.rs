@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use ebb_catalog::row::{
     Cell, Deletion, Element, Expiry, Lifetime, LiveElement, Marker, Original, RowBuilder, RowError,
 };
+use ebb_catalog::schema::Indexed;
 
 /// When a write happens, and for how long.
 #[derive(Debug, Clone, Copy)]
@@ -191,6 +192,31 @@ impl<'v> RowBuffer<'v> {
         match place {
             Column::Collection { deletion, elements } => (deletion, elements),
             Column::Cell(_) => unreachable!("just made a collection"),
+        }
+    }
+
+    /// Whether it has a value that is not deleted: then the row is there.
+    pub(super) fn has_values(&self) -> bool {
+        self.columns.values().any(|column| match column {
+            Column::Cell(value) => value.is_some(),
+            Column::Collection { elements, .. } => elements.values().any(|e| e.value.is_some()),
+        })
+    }
+
+    /// Hands `each` the values that it gives a column: those under which an index has the row.
+    pub(super) fn for_each_value<E>(
+        &self,
+        column: u32,
+        mut each: impl FnMut(Indexed<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match self.columns.get(&column) {
+            None | Some(Column::Cell(None)) => Ok(()),
+            Some(Column::Cell(Some(value))) => each(Indexed::Cell(value)),
+            Some(Column::Collection { elements, .. }) => {
+                let mut values = (elements.iter())
+                    .filter_map(|(path, entry)| Some((path, entry.value.as_ref()?)));
+                values.try_for_each(|(path, value)| each(Indexed::Element(path, value)))
+            }
         }
     }
 

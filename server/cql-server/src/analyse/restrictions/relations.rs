@@ -133,6 +133,11 @@ impl Parsed {
         (self.asked.iter()).filter(move |asked| columns[asked.columns[0]].kind == kind)
     }
 
+    /// All of them, as they were written.
+    pub fn all(&self) -> &[Asked] {
+        &self.asked
+    }
+
     /// What is left, as predicates.
     pub fn take_rest(&mut self) -> Vec<Predicate> {
         self.asked.drain(..).map(Predicate::of).collect()

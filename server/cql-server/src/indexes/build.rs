@@ -1,0 +1,341 @@
+//! The entries of rows that were there before their index.
+//!
+//! ```text
+//!   CREATE INDEX: the schema has it, being built ─► all writes from now on have their entries
+//!     │ whoever writes by an earlier schema has committed
+//!     v
+//!   a scan, in the idle class ──batches──► commits ─► the schema has it, built
+//! ```
+//!
+//! What the scan sees of a row may be old when its entry is written: then the entry is stale,
+//! and whoever wrote the row since has written the right one. So nothing is locked, and the
+//! scan takes a new view now and then, to keep no merge from its work. What a crash cuts
+//! begins anew at the next start: the schema says that it is not done.
+//!
+//! The scan runs beneath requests, as reads of whole tables do. Its commits do not: a thread
+//! that is not scheduled must not lead a group of commits. They take a part of the time only.
+
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use ebb_catalog::key::{DecodedKey, PARTITIONS_START, Place};
+use ebb_catalog::schema::{SchemaError, TableSchema};
+use ebb_colocate::runtime::{YIELD_EVERY, Yielding, lower_current_thread};
+use ebb_cql::protocol::ErrorResponse;
+use ebb_storage::WriteBatch;
+use ebb_tables::{Catalog, CqlTable};
+use uuid::Uuid;
+
+use super::values::LiveValues;
+use crate::error::{Result, of_catalog, of_key, of_schema, of_store};
+
+/// Entries in one commit.
+const ENTRIES_PER_COMMIT: usize = 256;
+/// Rows that are read from one view.
+const ROWS_PER_VIEW: usize = 4096;
+/// The commits take one part of the time, and leave so many.
+const PARTS_LEFT: u32 = 3;
+/// How often it is looked whether earlier writers are done.
+const POLL: Duration = Duration::from_millis(1);
+/// After an error it is tried again, from the start.
+const RETRY: Duration = Duration::from_secs(60);
+/// How long CREATE INDEX waits: that of a small table is ready when it is answered.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Builds indexes, one table after the other. What is being built stops where this is dropped.
+#[derive(Debug)]
+pub struct IndexBuilds {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    catalog: Arc<Catalog>,
+    stop: AtomicBool,
+    state: Mutex<State>,
+    idle: Condvar,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Idle,
+    Running,
+    /// There may be more to do than was looked at.
+    RunningAgain,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Waits, at most so long.
+    fn pause(&self, time: Duration) {
+        if !self.is_stopped() {
+            thread::park_timeout(time);
+        }
+    }
+}
+
+impl Drop for IndexBuilds {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = thread.take() {
+            thread.thread().unpark();
+            // One that panicked is over, too.
+            drop(thread.join());
+        }
+    }
+}
+
+impl IndexBuilds {
+    /// For a catalog. Goes on with what an earlier run did not finish.
+    pub fn new(catalog: &Arc<Catalog>) -> Self {
+        let builds = Self {
+            shared: Arc::new(Shared {
+                catalog: Arc::clone(catalog),
+                stop: AtomicBool::new(false),
+                state: Mutex::new(State::Idle),
+                idle: Condvar::new(),
+            }),
+            thread: Mutex::default(),
+        };
+        if next_of(catalog).is_some() {
+            builds.start();
+        }
+        builds
+    }
+
+    /// Builds what there is to build, and waits until it is done, or for half a second.
+    pub fn start_and_wait_a_little(&self) {
+        self.start();
+        let state = self.shared.state();
+        let is_running = |state: &mut State| *state != State::Idle;
+        drop(
+            self.shared
+                .idle
+                .wait_timeout_while(state, PATIENCE, is_running),
+        );
+    }
+
+    fn start(&self) {
+        let mut state = self.shared.state();
+        if *state != State::Idle {
+            *state = State::RunningAgain;
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        let started = thread::Builder::new()
+            .name("cql-index".into())
+            .spawn(move || run(&shared));
+        // Without a thread it is built after the next start, or by the next CREATE INDEX.
+        if let Ok(thread) = started {
+            *state = State::Running;
+            *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        }
+    }
+}
+
+fn run(shared: &Shared) {
+    while !shared.is_stopped() {
+        match next_of(&shared.catalog) {
+            Some(next) => {
+                let failed = build(shared, &next.0, &next.1).is_err();
+                // Not where the table was dropped meanwhile.
+                if failed && next_of(&shared.catalog) == Some(next) {
+                    shared.pause(RETRY);
+                }
+            }
+            None => {
+                let mut state = shared.state();
+                if *state == State::Running {
+                    *state = State::Idle;
+                    shared.idle.notify_all();
+                    return;
+                }
+                *state = State::Running;
+            }
+        }
+    }
+    *shared.state() = State::Idle;
+    shared.idle.notify_all();
+}
+
+/// A table with an index that is to be built.
+fn next_of(catalog: &Catalog) -> Option<(String, String)> {
+    let state = catalog.state();
+    let tables = state.schema().keyspaces().flat_map(|of| of.tables());
+    let is_building = |table: &TableSchema| table.indexes().iter().any(|index| index.is_building);
+    let found = tables.into_iter().find(|table| is_building(table))?;
+    Some((found.keyspace().to_owned(), found.name().to_owned()))
+}
+
+/// Builds the indexes of a table that are to be built now.
+fn build(shared: &Shared, keyspace: &str, name: &str) -> Result<()> {
+    let catalog = &shared.catalog;
+    let Some(table) = catalog.state().table(keyspace, name).cloned() else {
+        return Ok(());
+    };
+    let building = table.schema().indexes().iter();
+    let building: Vec<u32> = building
+        .filter(|one| one.is_building)
+        .map(|one| one.id)
+        .collect();
+    // Whoever writes without entries of these does so by an earlier state.
+    for earlier in catalog.earlier_states() {
+        while earlier.strong_count() > 0 {
+            if shared.is_stopped() {
+                return Ok(());
+            }
+            shared.pause(POLL);
+        }
+    }
+    fence(Ordering::Acquire);
+    let done = thread::scope(|scope| {
+        let (sender, batches) = sync_channel(1);
+        let table = &table;
+        let building = &building;
+        let scan = thread::Builder::new()
+            .name("cql-index-scan".into())
+            .spawn_scoped(scope, move || scan(shared, table, building, &sender));
+        let committed = commit_all(shared, table, &batches);
+        // A scan that still has something to send ends.
+        drop(batches);
+        let scanned = match scan {
+            Ok(scan) => scan
+                .join()
+                .map_err(|_| "the scan of an index panicked".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        let scanned = scanned.map_err(ErrorResponse::server)?;
+        committed?;
+        scanned
+    })?;
+    if !done || shared.is_stopped() {
+        return Ok(());
+    }
+    mark_built(catalog, (keyspace, name), table.schema().id(), &building)
+}
+
+/// From now on the indexes serve. What was committed before is durable with this.
+fn mark_built(catalog: &Catalog, (of, name): (&str, &str), id: Uuid, built: &[u32]) -> Result<()> {
+    let changed = catalog.change(|schema| {
+        let table = schema.table(of, name).filter(|table| table.id() == id);
+        if table.is_none() {
+            return Ok(None);
+        }
+        let mark = |table: &TableSchema| {
+            let marked = |table: TableSchema, &id: &u32| table.with_index_built(id);
+            Ok(built.iter().fold(table.clone(), marked))
+        };
+        schema.alter_table(of, name, mark).map(Some)
+    });
+    let changed: std::result::Result<bool, SchemaError> = changed.map_err(of_catalog)?;
+    changed.map(drop).map_err(of_schema)
+}
+
+fn commit_all(shared: &Shared, table: &CqlTable, batches: &Receiver<Vec<Vec<u8>>>) -> Result<()> {
+    for entries in batches {
+        if shared.is_stopped() {
+            break;
+        }
+        let begun = Instant::now();
+        let mut batch = WriteBatch::new();
+        for entry in &entries {
+            batch.put(table.rows(), entry, &[]);
+        }
+        shared.catalog.db().write(batch).map_err(of_store)?;
+        shared.pause(begun.elapsed() * PARTS_LEFT);
+    }
+    Ok(())
+}
+
+/// Sends the entries of all rows of a table; whether it came to the end.
+fn scan(
+    shared: &Shared,
+    table: &CqlTable,
+    building: &[u32],
+    sender: &SyncSender<Vec<Vec<u8>>>,
+) -> Result<bool> {
+    lower_current_thread();
+    let yielding = Yielding::of_current_thread(YIELD_EVERY);
+    let mut entries = Vec::with_capacity(ENTRIES_PER_COMMIT);
+    let mut from = PARTITIONS_START.to_vec();
+    loop {
+        let Some(next) = scan_some(shared, table, building, &from, &mut entries, |entries| {
+            yielding.offer_core(Instant::now());
+            let is_full = entries.len() >= ENTRIES_PER_COMMIT;
+            !is_full || sender.send(std::mem::take(entries)).is_ok()
+        })?
+        else {
+            return Ok(sender.send(entries).is_ok());
+        };
+        if shared.is_stopped() || next.is_empty() {
+            return Ok(false);
+        }
+        from = next;
+    }
+}
+
+/// Adds the entries of some rows, from a key on, to those that wait, and asks `goes_on` after
+/// each row. From where to go on; nothing at the end of the table, an empty key where it shall
+/// not.
+fn scan_some(
+    shared: &Shared,
+    table: &CqlTable,
+    building: &[u32],
+    from: &[u8],
+    entries: &mut Vec<Vec<u8>>,
+    mut goes_on: impl FnMut(&mut Vec<Vec<u8>>) -> bool,
+) -> Result<Option<Vec<u8>>> {
+    use std::ops::Bound::{Included, Unbounded};
+    let schema = table.schema();
+    let view = shared.catalog.db().view();
+    let now_s = i64::try_from(view.read_time_ms() / 1000).unwrap_or(i64::MAX);
+    let values = LiveValues::new(schema, now_s);
+    let indexed: Vec<_> = (building.iter())
+        .filter_map(|&id| schema.indexed_column(id))
+        .collect();
+    // Of the partition that the last key lay in: its prefix, and its header.
+    let mut partition: Option<(Vec<u8>, Option<Bytes>)> = None;
+    if let Ok(at) = DecodedKey::read(from) {
+        let header = view.get(table.rows(), &[at.prefix, &[0]].concat());
+        partition = Some((at.prefix.to_vec(), header.map_err(of_store)?));
+    }
+    let range = view.range::<&[u8], _>(table.rows(), (Included(from), Unbounded));
+    for (at, found) in range.enumerate() {
+        let (key, operand) = found.map_err(of_store)?;
+        if at == ROWS_PER_VIEW {
+            return Ok(Some(key.to_vec()));
+        }
+        let decoded = DecodedKey::read(&key).map_err(of_key)?;
+        match decoded.place {
+            Place::Header => partition = Some((decoded.prefix.to_vec(), Some(operand.clone()))),
+            Place::Row(_) => {}
+        }
+        let header = partition.as_ref().filter(|(of, _)| of == decoded.prefix);
+        let header = header.and_then(|(_, header)| header.as_deref());
+        for one in &indexed {
+            values.entries(*one, &key, header, &operand, |entry| {
+                // Each row of a partition is a reason for the partition's entry.
+                if entries.last() != Some(&entry) {
+                    entries.push(entry);
+                }
+            })?;
+        }
+        if !goes_on(entries) {
+            return Ok(Some(Vec::new()));
+        }
+    }
+    Ok(None)
+}

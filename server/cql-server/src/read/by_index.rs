@@ -1,0 +1,313 @@
+//! Rows by the entries of an index.
+//!
+//! ```text
+//!   entries of one value, by token and clustering ─► the row, or the partition, of each
+//!                                                     │ header and row, predicates asked
+//!                                                     v
+//!                                                   sink; what no longer has the value: stale
+//! ```
+//!
+//! An entry only says where to look. What is found is asked as without an index, so a stale
+//! entry costs a look and changes no answer. Rows come in the order of a walk over all
+//! partitions, and pages are cut as there: who goes on with another page may do so by another
+//! index, or by none.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use ebb_catalog::key::{ByteRange, DecodedKey, EntryKey, Place};
+
+use super::fetch::{Partition, Seen};
+use super::walk::{End, Flow, HEADER, Progress, ROW, Sink, Visited, Walk, with};
+use crate::analyse::restrictions::Partitions;
+use crate::error::{Result, of_key};
+use crate::paging::{self, PagingState};
+
+/// The most stale entries that one read tells of: they are removed at its end.
+const STALE_MAX: usize = 32;
+
+/// Which entries are read.
+#[derive(Debug, Clone, Copy)]
+pub struct Entries<'e> {
+    /// What the keys of all begin with.
+    pub prefix: &'e [u8],
+    /// They are of partitions, not of rows.
+    pub of_partitions: bool,
+    /// The place of what the index serves among the predicates.
+    pub predicate: Option<usize>,
+}
+
+/// Keys of entries whose rows may not have the value any more.
+pub type Stale = Vec<Vec<u8>>;
+
+impl Walk<'_> {
+    /// Gives the rows that entries point to to a sink, from after `resume` where a page was cut.
+    ///
+    /// # Errors
+    /// As [`Walk::run`].
+    pub fn run_by_index(
+        &self,
+        entries: Entries<'_>,
+        partitions: &Partitions,
+        resume: Option<&PagingState>,
+        sink: &mut dyn Sink,
+    ) -> Result<(End, Stale)> {
+        let mut progress = Progress::new();
+        let mut stale = Stale::new();
+        let mut ranges: Vec<ByteRange> = match partitions {
+            Partitions::Keys(keys) => keys.iter().map(|key| key.range()).collect(),
+            Partitions::Range(range) => vec![range.clone()],
+        };
+        ranges.retain(|range| !range.is_empty());
+        let mut resume = resume;
+        if let Some(resume) = resume {
+            DecodedKey::read(&resume.key).map_err(|_| paging::invalid())?;
+            if !ranges.iter().any(|range| range.contains(&resume.key)) {
+                return Err(paging::invalid());
+            }
+        }
+        for range in ranges {
+            let resume = match resume {
+                Some(resume) if !range.contains(&resume.key) => continue,
+                _ => resume.take(),
+            };
+            let end = match entries.of_partitions {
+                true => {
+                    self.partitions_of(entries, &range, resume, sink, &mut progress, &mut stale)
+                }
+                false => self.rows_of(entries, &range, resume, sink, &mut progress, &mut stale),
+            }?;
+            if end != End::Done {
+                return Ok((end, stale));
+            }
+        }
+        Ok((End::Done, stale))
+    }
+
+    /// Whole partitions: of an index by a static column or one of the partition key.
+    fn partitions_of(
+        &self,
+        entries: Entries<'_>,
+        range: &ByteRange,
+        resume: Option<&PagingState>,
+        sink: &mut dyn Sink,
+        progress: &mut Progress,
+        stale: &mut Stale,
+    ) -> Result<End> {
+        let mut range = range.clone();
+        let mut resume = match resume {
+            None => None,
+            Some(resume) => {
+                let at = DecodedKey::read(&resume.key).map_err(|_| paging::invalid())?;
+                range.from = range.from.max(with(at.prefix, HEADER));
+                Some((at.prefix, resume))
+            }
+        };
+        let (from, to) = within(entries.prefix, &range);
+        for entry in self.source.range(&from, to.as_deref(), false) {
+            let (key, _) = entry?;
+            let decoded = row_key_of(&key)?;
+            let resume = resume.take();
+            let resume = resume.filter(|(prefix, _)| *prefix == decoded.prefix);
+            let resume = resume.map(|(_, resume)| resume);
+            let mut sink = Noticing {
+                sink,
+                has_rows: resume.is_some(),
+            };
+            let end = self.partition(decoded.prefix.to_vec(), resume, &mut sink, progress)?;
+            match end {
+                End::Done if !sink.has_rows => note(stale, &key),
+                End::Done => {}
+                end => return Ok(end),
+            }
+            if progress.is_over(self, &sink)? {
+                let key = with(decoded.prefix, ROW).into_iter().chain([0xff; 1]);
+                return Ok(End::Cut {
+                    key: key.collect(),
+                    had_rows: true,
+                });
+            }
+        }
+        Ok(End::Done)
+    }
+
+    /// Rows, each by its entry.
+    fn rows_of(
+        &self,
+        entries: Entries<'_>,
+        range: &ByteRange,
+        resume: Option<&PagingState>,
+        sink: &mut dyn Sink,
+        progress: &mut Progress,
+        stale: &mut Stale,
+    ) -> Result<End> {
+        let mut range = range.clone();
+        if let Some(resume) = resume {
+            range.from = range.from.max(with(&resume.key, 0));
+        }
+        let (from, to) = within(entries.prefix, &range);
+        let mut found = self.source.range(&from, to.as_deref(), false);
+        let mut next = found.next().transpose()?;
+        while let Some((first, _)) = next.take() {
+            let first_row = row_key_of(&first)?;
+            let header_key = with(first_row.prefix, HEADER);
+            let prefix_len = first_row.prefix.len();
+            next = found.next().transpose()?;
+            let is_alone = match &next {
+                Some((another, _)) => row_key_of(another)?.prefix != first_row.prefix,
+                None => true,
+            };
+            // The header comes with the only row, or before any.
+            let (header, mut row) = match is_alone {
+                true => self.header_and_row(&header_key, &first)?,
+                false => (self.source.get(&header_key)?, None),
+            };
+            let now_s = self.now_s;
+            let partition = Partition::new(
+                self.fetch,
+                self.schema,
+                &header_key,
+                header.as_deref(),
+                now_s,
+            )?;
+            let mut key = first.clone();
+            loop {
+                let decoded = row_key_of(&key)?;
+                let row_key = EntryKey::read(&key).map_err(of_key)?.row_key;
+                let Place::Row(clustering) = decoded.place else {
+                    return Err(of_key(damaged(&key)));
+                };
+                let mut flow = None;
+                if self.selects(clustering) {
+                    let operand = match row.take() {
+                        Some(operand) => operand,
+                        None => self.source.get(row_key)?,
+                    };
+                    flow = match operand {
+                        Some(operand) => {
+                            let (flow, no_longer) = self.visit_found(
+                                &partition,
+                                row_key,
+                                prefix_len,
+                                &operand,
+                                sink,
+                                |cells: &[Seen<'_>]| match entries.predicate {
+                                    Some(one) => Ok(!self.filter.passes_one(one, cells)?),
+                                    None => Ok(false),
+                                },
+                            )?;
+                            if no_longer {
+                                note(stale, &key);
+                            }
+                            flow
+                        }
+                        None => {
+                            note(stale, &key);
+                            None
+                        }
+                    };
+                }
+                match flow {
+                    Some(Flow::Stop) => return Ok(End::Stopped),
+                    Some(Flow::Partition) => {
+                        let after = ByteRange::of_prefix(decoded.prefix.to_vec()).to;
+                        let Some(after) = after else {
+                            return Ok(End::Done);
+                        };
+                        let from = [entries.prefix, &after].concat();
+                        if to.as_ref().is_some_and(|to| *to <= from) {
+                            return Ok(End::Done);
+                        }
+                        found = self.source.range(&from, to.as_deref(), false);
+                        next = found.next().transpose()?;
+                        break;
+                    }
+                    _ => {}
+                }
+                if progress.is_over(self, sink)? {
+                    let key = row_key.to_vec();
+                    return Ok(End::Cut {
+                        key,
+                        had_rows: true,
+                    });
+                }
+                match next.take() {
+                    Some((another, _)) if row_key_of(&another)?.prefix == first_row.prefix => {
+                        key = another;
+                        next = found.next().transpose()?;
+                    }
+                    another => {
+                        next = another;
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(End::Done)
+    }
+
+    /// A partition's header, and the row that an entry points to, or that there is none.
+    fn header_and_row(
+        &self,
+        header_key: &[u8],
+        entry: &[u8],
+    ) -> Result<(Option<Bytes>, Option<Option<Bytes>>)> {
+        let decoded = row_key_of(entry)?;
+        let Place::Row(clustering) = decoded.place else {
+            return Err(of_key(damaged(entry)));
+        };
+        if !self.selects(clustering) {
+            return Ok((self.source.get(header_key)?, None));
+        }
+        let row_key = EntryKey::read(entry).map_err(of_key)?.row_key;
+        let enough = |found: &ebb_storage::FoundSoFar<'_>| self.is_enough(clustering, found);
+        let [header, row] = self.source.get_both([header_key, row_key], &enough)?;
+        Ok((header, Some(row)))
+    }
+}
+
+/// Notices whether there are rows.
+struct Noticing<'s> {
+    sink: &'s mut dyn Sink,
+    has_rows: bool,
+}
+
+impl Sink for Noticing<'_> {
+    fn row(&mut self, row: &Visited<'_>) -> Result<Flow> {
+        self.has_rows = true;
+        self.sink.row(row)
+    }
+
+    fn may_cut(&self, elapsed: Duration) -> bool {
+        self.sink.may_cut(elapsed)
+    }
+}
+
+/// The entries with this prefix that point into a range of keys.
+fn within(prefix: &[u8], range: &ByteRange) -> (Vec<u8>, Option<Vec<u8>>) {
+    let to = match &range.to {
+        Some(to) => Some([prefix, to].concat()),
+        None => ByteRange::of_prefix(prefix.to_vec()).to,
+    };
+    ([prefix, &range.from].concat(), to)
+}
+
+/// What an entry points to.
+fn row_key_of(entry: &[u8]) -> Result<DecodedKey<'_>> {
+    let entry = EntryKey::read(entry).map_err(of_key)?;
+    DecodedKey::read(entry.row_key).map_err(of_key)
+}
+
+fn damaged(entry: &[u8]) -> ebb_catalog::key::KeyError {
+    ebb_catalog::key::KeyError::Corrupt {
+        what: "an entry of rows points to a header",
+        at: 0,
+        len: entry.len(),
+    }
+}
+
+fn note(stale: &mut Stale, entry: &[u8]) {
+    if stale.len() < STALE_MAX {
+        stale.push(entry.to_vec());
+    }
+}

@@ -1,0 +1,99 @@
+//! CREATE and DROP INDEX.
+
+use ebb_catalog::schema;
+use ebb_cql::protocol::{ErrorResponse, SchemaChange, SchemaChangeKind, SchemaTarget};
+use ebb_cql::syntax::ast::{CreateIndex, DropObject, IndexTarget, IndexTargetKind, QualifiedName};
+
+use super::{SchemaContext, changed, in_keyspace, no_keyspace};
+use crate::error::{of_catalog, of_schema};
+
+type Done = Result<Option<SchemaChange>, ErrorResponse>;
+
+/// An index is part of its table: clients are told that the table has changed.
+fn updated(keyspace: &str, table: &str) -> SchemaChange {
+    changed(
+        SchemaChangeKind::Updated,
+        keyspace,
+        SchemaTarget::Table(table.to_owned()),
+    )
+}
+
+pub(super) fn create(context: &SchemaContext<'_>, create: &CreateIndex) -> Done {
+    // Where only the index is named with its keyspace, the table lies in that, too.
+    let of_index = create.name.as_ref().and_then(|name| name.keyspace.as_ref());
+    let named = QualifiedName {
+        keyspace: create.table.keyspace.as_ref().or(of_index).cloned(),
+        name: create.table.name.clone(),
+    };
+    let (keyspace, table) = context.changeable(&named)?;
+    if of_index.is_some_and(|of| of.as_str() != keyspace) {
+        return Err(ErrorResponse::invalid(format!(
+            "Keyspace name '{keyspace}' doesn't match index name '{table}'"
+        )));
+    }
+    check_attributes(create)?;
+    let name = create.name.as_ref().map(|name| name.name.as_str());
+    context.change(updated(keyspace, table), |schema| {
+        let of = schema
+            .keyspace(keyspace)
+            .ok_or_else(|| no_keyspace(keyspace))?;
+        if of.table(table).is_none() {
+            return Err(ErrorResponse::invalid(format!(
+                "Table '{table}' doesn't exist"
+            )));
+        }
+        let [target] = &create.targets[..] else {
+            return Err(ErrorResponse::invalid(match create.targets.is_empty() {
+                true => "Only CUSTOM indexes can be created without specifying a target column",
+                false => "Only CUSTOM indexes support multiple columns",
+            }));
+        };
+        let by = (target.column.as_str(), meaning(target));
+        let next = schema.create_index((keyspace, table), name, by, create.if_not_exists);
+        next.map_err(of_schema)
+    })
+}
+
+fn meaning(target: &IndexTarget) -> schema::IndexTarget {
+    match target.kind {
+        IndexTargetKind::Plain => schema::IndexTarget::Simple,
+        IndexTargetKind::Values => schema::IndexTarget::Values,
+        IndexTargetKind::Keys => schema::IndexTarget::Keys,
+        IndexTargetKind::Entries => schema::IndexTarget::Entries,
+        IndexTargetKind::Full => schema::IndexTarget::Full,
+    }
+}
+
+fn check_attributes(create: &CreateIndex) -> Result<(), ErrorResponse> {
+    let refuse = |message: &str| Err(ErrorResponse::invalid(message));
+    match (create.custom, &create.class) {
+        (false, Some(_)) => refuse("Cannot specify index class for a non-CUSTOM index"),
+        (true, None) => refuse("CUSTOM index requires specifiying the index class"),
+        (true, Some(class)) => Err(ErrorResponse::invalid(format!(
+            "CUSTOM indexes are not supported ({class}); an index without CUSTOM and USING serves \
+             = and CONTAINS"
+        ))),
+        (false, None) if !create.properties.is_empty() => {
+            refuse("Cannot specify options for a non-CUSTOM index")
+        }
+        (false, None) => Ok(()),
+    }
+}
+
+pub(super) fn drop(context: &SchemaContext<'_>, drop: &DropObject) -> Done {
+    context.changeable(&drop.name)?;
+    let keyspace = in_keyspace(&drop.name, context.keyspace)?;
+    let index = drop.name.name.as_str();
+    let mut of = None;
+    let changed = context.catalog.change(|schema| {
+        let known = schema.keyspace(keyspace);
+        if drop.if_exists && known.is_none_or(|known| known.table_of_index(index).is_none()) {
+            return Ok(None);
+        }
+        let (next, table) = schema.drop_index(keyspace, index).map_err(of_schema)?;
+        of = Some(table);
+        Ok::<_, ErrorResponse>(Some(next))
+    });
+    changed.map_err(of_catalog)??;
+    Ok(of.map(|table| updated(keyspace, &table)))
+}

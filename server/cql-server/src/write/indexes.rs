@@ -1,0 +1,114 @@
+//! The entries of indexes that come with a write: in its commit, one for each value that it
+//! gives an indexed column.
+//!
+//! Nothing is read first. So the entry of the value that was there before stays, and says of
+//! a row what is no longer so: whoever reads by the index asks the row. What always holds is
+//! the other half: a value that a reader sees has its entry.
+
+use ebb_catalog::key::PartitionKey;
+use ebb_catalog::schema::{ColumnKind, IndexTarget, Indexed, IndexedColumn, TableSchema};
+
+use super::row_buffer::RowBuffer;
+use crate::error::{Result, invalid, of_key, of_type};
+
+/// As Cassandra has it: the longest value that is indexed is one byte shorter. Keys of maps are
+/// never that long.
+const VALUE_LEN_LIMIT: usize = 65_535;
+
+/// Hands `put` the entries of a row that is written, each as what its key begins with and the
+/// key of what it points to.
+///
+/// # Errors
+/// In Cassandra's words, for a value that is too long.
+pub(super) fn put_row(
+    schema: &TableSchema,
+    partition: &PartitionKey,
+    row_key: &[u8],
+    row: &RowBuffer<'_>,
+    has_marker: bool,
+    mut put: impl FnMut(Vec<u8>, &[u8]),
+) -> Result<()> {
+    if schema.indexes().is_empty() {
+        return Ok(());
+    }
+    // What deletes only makes no row.
+    let is_row = has_marker || row.has_values();
+    let prefix_len = partition.prefix().len();
+    for indexed in schema.indexed_columns() {
+        match indexed.column.kind {
+            ColumnKind::Regular => put_values(schema, indexed, row, |prefix| put(prefix, row_key))?,
+            ColumnKind::Clustering if is_row => {
+                let clustering = &row_key[prefix_len + 1..];
+                let prefix = indexed.prefix_of_clustering(schema, clustering);
+                put(prefix.map_err(of_key)?, row_key);
+            }
+            ColumnKind::PartitionKey if is_row => {
+                put_partition(schema, indexed, partition, &mut put)?
+            }
+            ColumnKind::PartitionKey | ColumnKind::Clustering | ColumnKind::Static => {}
+        }
+    }
+    Ok(())
+}
+
+/// The same of static columns.
+///
+/// # Errors
+/// As [`put_row`].
+pub(super) fn put_statics(
+    schema: &TableSchema,
+    partition: &PartitionKey,
+    row: &RowBuffer<'_>,
+    mut put: impl FnMut(Vec<u8>, &[u8]),
+) -> Result<()> {
+    for indexed in schema.indexed_columns() {
+        match indexed.column.kind {
+            ColumnKind::Static => {
+                let header_key = partition.header_key();
+                put_values(schema, indexed, row, |prefix| put(prefix, &header_key))?;
+            }
+            ColumnKind::PartitionKey if row.has_values() => {
+                put_partition(schema, indexed, partition, &mut put)?;
+            }
+            ColumnKind::PartitionKey | ColumnKind::Clustering | ColumnKind::Regular => {}
+        }
+    }
+    Ok(())
+}
+
+fn put_partition(
+    schema: &TableSchema,
+    indexed: IndexedColumn<'_>,
+    partition: &PartitionKey,
+    put: &mut impl FnMut(Vec<u8>, &[u8]),
+) -> Result<()> {
+    let prefix = indexed.prefix_of_partition(schema, partition.as_bytes());
+    put(prefix.map_err(of_key)?, &partition.header_key());
+    Ok(())
+}
+
+fn put_values(
+    schema: &TableSchema,
+    indexed: IndexedColumn<'_>,
+    row: &RowBuffer<'_>,
+    mut put: impl FnMut(Vec<u8>),
+) -> Result<()> {
+    row.for_each_value(indexed.column.id.0, |value| {
+        let value_len = match (value, indexed.index.target) {
+            (_, IndexTarget::Keys) => 0,
+            (Indexed::Cell(value) | Indexed::Element(_, value), _) => value.len(),
+        };
+        if value_len >= VALUE_LEN_LIMIT {
+            return invalid(format!(
+                "Cannot index value of size {value_len} for index {} on {}.{}({}) (maximum \
+                 allowed size={VALUE_LEN_LIMIT})",
+                indexed.index.name,
+                schema.keyspace(),
+                schema.name(),
+                indexed.column.name,
+            ));
+        }
+        put(indexed.prefix_of(value).map_err(of_type)?);
+        Ok(())
+    })
+}
