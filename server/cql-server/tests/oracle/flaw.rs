@@ -70,10 +70,20 @@ pub enum Flaw {
     BatchesAppliedInPart,
     /// Two increments of one batch are of what was there before the batch.
     IncrementsForgetEachOther,
+    /// An index has no entries of the partitions that were there before it.
+    IndexesForgetRowsFromBefore,
+    /// What is read by an index shows what has expired.
+    IndexesForgetExpiry,
+    /// A row is found by an index under a value that it had once.
+    IndexesShowOldValues,
+    /// A snapshot that is read by an index shows what the table has now.
+    IndexesOfSnapshotsMove,
+    /// Once an index is dropped statements go on without it.
+    DroppedIndexesServe,
 }
 
 impl Flaw {
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 38] = [
         Self::SmallerValueWins,
         Self::PermanentWins,
         Self::ValueWinsOverNull,
@@ -107,5 +117,10 @@ impl Flaw {
         Self::NullIsNotUnequal,
         Self::BatchesAppliedInPart,
         Self::IncrementsForgetEachOther,
+        Self::IndexesForgetRowsFromBefore,
+        Self::IndexesForgetExpiry,
+        Self::IndexesShowOldValues,
+        Self::IndexesOfSnapshotsMove,
+        Self::DroppedIndexesServe,
     ];
 }

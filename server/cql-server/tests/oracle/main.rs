@@ -14,8 +14,8 @@
 //! the server, in any order and often equal. Some requests have IF, alone or in batches, and
 //! some add to counters, beside each other and in batches. In between the clock goes on, past gc_grace
 //! too; memtables are flushed and runs are merged; the server starts again; columns are
-//! added and dropped; snapshots are taken. SELECTs restrict, order, limit and filter, from
-//! the table and from snapshots in each form, at once or page by page, while writers go on
+//! added and dropped, and indexes; snapshots are taken. SELECTs restrict, order, limit and
+//! filter, with an index or without, from the table and from snapshots in each form, at once or page by page, while writers go on
 //! and over restarts.
 //!
 //! `EBB_SEED` replays one seed, `EBB_SEEDS` says how many are run, `EBB_STEPS` how many
@@ -30,6 +30,7 @@ mod conditional;
 mod counters;
 mod flaw;
 mod generate;
+mod index;
 mod model;
 mod partition;
 mod reading;

@@ -1,7 +1,7 @@
 //! What statements write, by Cassandra's rules, in plain maps. Nothing is ever dropped, so a
 //! question is answered by looking at all of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::flaw::Flaw;
 use super::partition::{Cell, Fact, Life, Partition, Place, Rules, When};
@@ -16,6 +16,10 @@ pub struct Model {
     pub schema: Schema,
     pub partitions: BTreeMap<Vec<i32>, Partition>,
     pub flaw: Option<Flaw>,
+    /// The partitions that were there before the last index, and not written since.
+    pub from_before: BTreeSet<Vec<i32>>,
+    /// All values of single cells that rows ever had.
+    pub ever: BTreeSet<Once>,
     /// Up to which timestamp a column's cells went when it was dropped.
     dropped: BTreeMap<ColumnId, i64>,
     /// Where the next elements of lists go.
@@ -27,6 +31,9 @@ pub struct Model {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refused;
 
+/// A value that a row had: partition, row, column, bytes.
+type Once = (Vec<i32>, Vec<i32>, ColumnId, Vec<u8>);
+
 /// What a write says: in which row of which partition, and what.
 type Said = (Vec<i32>, Option<Vec<i32>>, When, Fact);
 
@@ -36,6 +43,8 @@ impl Model {
             schema,
             partitions: BTreeMap::new(),
             flaw,
+            from_before: BTreeSet::new(),
+            ever: BTreeSet::new(),
             dropped: BTreeMap::new(),
             back: 0,
             front: 0,
@@ -70,6 +79,13 @@ impl Model {
         }
         for (key, row, when, fact) in said {
             let rules = Rules(self.flaw);
+            self.from_before.remove(&key);
+            if let (Some(row), Fact::Cell(id, Place::Whole, cell)) = (&row, &fact)
+                && let Some(bytes) = &cell.bytes
+            {
+                self.ever
+                    .insert((key.clone(), row.clone(), *id, bytes.clone()));
+            }
             let partition = self.partitions.entry(key).or_default();
             partition.add(row, when, fact, rules);
         }

@@ -8,7 +8,7 @@ use super::model::{Model, shorten};
 use super::partition::{Cell, Partition, Place, Rules};
 use super::restriction::{Partitions, is_between};
 use super::schema::ColumnId;
-use super::select::{Item, Select};
+use super::select::{Ask, Filter, Item, Select, Sign};
 use super::value::{FIELDS, Type, Value};
 
 /// Cassandra's tokens of all partition keys that there are.
@@ -29,6 +29,8 @@ impl Model {
     /// All rows in their order, before LIMIT and PER PARTITION LIMIT.
     pub fn find(&self, select: &Select, tokens: &Tokens, now_s: i64) -> Vec<Found> {
         let mut found = Vec::new();
+        let forgets = self.has(Flaw::IndexesForgetExpiry) && select.uses_index(&self.schema);
+        let now_s = if forgets { 0 } else { now_s };
         for key in self.keys(select, tokens) {
             if let Some(partition) = self.partitions.get(&key) {
                 self.find_in(&key, partition, select, now_s, &mut found);
@@ -50,8 +52,16 @@ impl Model {
         }
         let mut keys: Vec<Vec<i32>> = self.partitions.keys().cloned().collect();
         keys.sort_by_key(|key| tokens[key]);
-        if let Partitions::Tokens { lower, upper } = &select.at.partitions {
-            keys.retain(|key| is_between(lower, upper, |bound: &i64| tokens[key].cmp(bound)));
+        match &select.at.partitions {
+            Partitions::Tokens { lower, upper } => {
+                keys.retain(|key| is_between(lower, upper, |bound: &i64| tokens[key].cmp(bound)));
+            }
+            Partitions::Component(at, value) => keys.retain(|key| key[*at] == *value),
+            Partitions::All | Partitions::Keys(_) => {}
+        }
+        let forgets = self.has(Flaw::IndexesForgetRowsFromBefore);
+        if forgets && select.uses_index(&self.schema) {
+            keys.retain(|key| !self.from_before.contains(key));
         }
         keys
     }
@@ -84,14 +94,14 @@ impl Model {
             }
             has_rows = true;
             cells.extend(statics.clone());
-            if self.passes(select, &cells) {
+            if self.passes(select, &cells) || self.passed_once(select, key, row) {
                 found.push(self.show(key, Some(row), &cells, select, now_s));
                 if select.distinct {
                     return;
                 }
             }
         }
-        let on_regular = select.filter.is_some_and(|filter| {
+        let on_regular = select.filter.as_ref().is_some_and(|filter| {
             let column = self.schema.column(filter.column);
             column.is_some_and(|column| !column.is_static)
         });
@@ -109,10 +119,27 @@ impl Model {
     }
 
     fn passes(&self, select: &Select, cells: &Cells<'_>) -> bool {
-        select.filter.is_none_or(|filter| {
+        select.filter.as_ref().is_none_or(|filter| {
             let value = self.value(filter.column, cells);
-            matches!(value, Some(Value::Int(value)) if filter.holds(value))
+            filter.holds(value.as_ref())
         })
+    }
+
+    /// Whether an index that believes its entries shows a row for what it had once.
+    fn passed_once(&self, select: &Select, key: &[i32], row: &[i32]) -> bool {
+        if !self.has(Flaw::IndexesShowOldValues) || !select.uses_index(&self.schema) {
+            return false;
+        }
+        let Some(Filter {
+            column,
+            ask: Ask::Int(Sign::Equal, value),
+        }) = &select.filter
+        else {
+            return false;
+        };
+        let bytes = value.to_be_bytes().to_vec();
+        self.ever
+            .contains(&(key.to_vec(), row.to_vec(), *column, bytes))
     }
 
     /// The clustering order.

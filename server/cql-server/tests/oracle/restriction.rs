@@ -26,6 +26,8 @@ pub enum Partitions {
         lower: Bound<i64>,
         upper: Bound<i64>,
     },
+    /// One of several columns of the key has this value.
+    Component(usize, i32),
 }
 
 /// What is asked of clustering columns, from the one at `at` on.
@@ -135,6 +137,11 @@ impl Where {
                     text.push(name);
                     one_or_in(values, text);
                 }
+            }
+            Partitions::Component(at, value) => {
+                next(text);
+                text.push(names[*at]);
+                one_or_in(&[*value], text);
             }
             Partitions::Tokens { lower, upper } => {
                 for (is_lower, bound) in [(true, lower), (false, upper)] {

@@ -8,6 +8,7 @@ use super::conditional::Answer;
 use super::counters::{self, Count, Counters};
 use super::flaw::Flaw;
 use super::generate::partition_keys;
+use super::index::IndexOn;
 use super::model::{Model, Refused};
 use super::partition::When;
 use super::reading::{Cursor, Found, Tokens};
@@ -33,6 +34,8 @@ pub struct Counts {
     pub selects: u64,
     pub pages: u64,
     pub rows: u64,
+    /// Pages that were read by an index.
+    pub by_index: u64,
     /// Requests with IF, and those of them that were applied.
     pub conditional: u64,
     pub applied: u64,
@@ -47,6 +50,7 @@ impl Counts {
         self.selects += other.selects;
         self.pages += other.pages;
         self.rows += other.rows;
+        self.by_index += other.by_index;
         self.conditional += other.conditional;
         self.applied += other.applied;
         self.counted += other.counted;
@@ -170,6 +174,7 @@ impl Run {
             Step::Restart => {
                 self.log.push("-- restart".to_owned());
                 self.server.restart();
+                self.server.wait_for_indexes();
                 Ok(())
             }
             Step::Truncate => {
@@ -189,6 +194,11 @@ impl Run {
                 let Some(column) = self.model.schema.column(*id).cloned() else {
                     return Ok(());
                 };
+                let of_column = |on: &&IndexOn| matches!(on, IndexOn::Column(of, _) if of == id);
+                let indexes = self.model.schema.indexes.iter();
+                for on in indexes.filter(of_column).copied().collect::<Vec<_>>() {
+                    self.drop_index(on)?;
+                }
                 self.close_live();
                 let server_us = self.next_of_server()?;
                 self.model.drop_column(*id, *using_us, server_us);
@@ -196,6 +206,19 @@ impl Run {
                 let using = using.unwrap_or_default();
                 self.execute(&format!("ALTER TABLE ks.t DROP {}{using}", column.name))
             }
+            Step::CreateIndex(on) => {
+                let schema = &mut self.model.schema;
+                if schema.indexes.contains(on) || !IndexOn::all(schema).contains(on) {
+                    return Ok(());
+                }
+                schema.indexes.push(*on);
+                let target = on.target(schema);
+                self.model.from_before = self.model.partitions.keys().cloned().collect();
+                self.execute(&format!("CREATE INDEX {} ON ks.t ({target})", on.name()))?;
+                self.server.wait_for_indexes();
+                Ok(())
+            }
+            Step::DropIndex(on) => self.drop_index(*on),
             Step::CreateSnapshot(id, scope) => {
                 let of = match scope {
                     Scope::Keyspace => "KEYSPACE ks",
@@ -222,6 +245,16 @@ impl Run {
                 self.execute(&format!("DROP SNAPSHOT s{id} ON {of}"))
             }
         }
+    }
+
+    fn drop_index(&mut self, on: IndexOn) -> Result<()> {
+        if !self.model.schema.indexes.contains(&on) {
+            return Ok(());
+        }
+        if !self.model.has(Flaw::DroppedIndexesServe) {
+            self.model.schema.indexes.retain(|index| *index != on);
+        }
+        self.execute(&format!("DROP INDEX ks.{}", on.name()))
     }
 
     /// A statement about the schema or a snapshot.
@@ -521,12 +554,34 @@ impl Run {
         let size = (open.size != usize::MAX).then_some(open.size);
         let counts = open.select.counts();
         let page = self.server.page(&open.text, size, open.state.as_deref());
-        let page = page.map_err(|error| format!("{}: {error}", inline(&open.text)))?;
+        let Some((model, _)) = self.view(open.source) else {
+            return Ok(false);
+        };
+        let by_index = open.select.uses_index(&model.schema);
+        let page = match (page, open.select.refused(&model.schema)) {
+            (Ok(page), None) => page,
+            (Err(error), Some(why)) if error.message.contains(why) => {
+                self.counts.refused += 1;
+                return Ok(false);
+            }
+            (page, why) => {
+                let found = page
+                    .map(|_| "is not refused")
+                    .map_err(|error| error.message);
+                return Err(format!(
+                    "{}: {found:?}, expected {why:?}",
+                    inline(&open.text)
+                ));
+            }
+        };
         self.counts.pages += 1;
         self.counts.rows += page.rows.len() as u64;
+        self.counts.by_index += u64::from(by_index);
         let Some((model, now_s)) = self.view(open.source) else {
             return Ok(false);
         };
+        let moves = by_index && self.model.has(Flaw::IndexesOfSnapshotsMove);
+        let model = if moves { &self.model } else { model };
         let size = if counts { usize::MAX } else { open.size };
         let expected = (open.cursor).page(model, &open.select, &self.tokens, now_s, size);
         let expected: Vec<Vec<Option<Value>>> = match counts {

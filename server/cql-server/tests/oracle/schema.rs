@@ -1,5 +1,6 @@
 //! The table of a run.
 
+use super::index::IndexOn;
 use super::value::{FIELDS, Type};
 
 /// Of which columns say whose cells are whose. One that is dropped and added again keeps it.
@@ -30,6 +31,8 @@ pub struct Schema {
     /// Of each clustering column, an int, whether it is DESC.
     pub clustering: Vec<bool>,
     pub columns: Vec<Column>,
+    /// No two on the same.
+    pub indexes: Vec<IndexOn>,
     /// Seconds; 0 is for ever.
     pub default_ttl_s: i64,
     /// After so many seconds deletions may go.

@@ -3,14 +3,17 @@
 use super::restriction::{Partitions, Test, Where};
 use super::schema::{ColumnId, Schema};
 use super::text::Text;
+use super::value::{Type, Value};
 
 #[derive(Debug, Clone)]
 pub struct Select {
     pub items: Vec<Item>,
     pub distinct: bool,
     pub at: Where,
-    /// Asked of each row, by ALLOW FILTERING.
+    /// Asked of each row, by ALLOW FILTERING or an index.
     pub filter: Option<Filter>,
+    /// ALLOW FILTERING is left out: an index has to serve all that is asked.
+    pub is_plain: bool,
     /// ORDER BY; `Some(true)` is the other way round.
     pub order: Option<bool>,
     pub per_partition_limit: Option<u64>,
@@ -29,15 +32,26 @@ pub enum Item {
     Count,
 }
 
-/// `v > 1`, of a column that is an int.
-#[derive(Debug, Clone, Copy)]
+/// `v > 1`, `m CONTAINS 1`.
+#[derive(Debug, Clone)]
 pub struct Filter {
     pub column: ColumnId,
-    pub sign: Sign,
-    pub value: i32,
+    pub ask: Ask,
 }
 
-#[derive(Debug, Clone, Copy)]
+/// What is asked of a column.
+#[derive(Debug, Clone)]
+pub enum Ask {
+    /// Of one that is an int.
+    Int(Sign, i32),
+    /// It is this, as a whole.
+    Whole(Value),
+    Contains(i32),
+    ContainsKey(i32),
+    Entry(i32, i32),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sign {
     Equal,
     Greater,
@@ -45,11 +59,53 @@ pub enum Sign {
 }
 
 impl Filter {
-    pub fn holds(&self, value: i32) -> bool {
-        match self.sign {
-            Sign::Equal => value == self.value,
-            Sign::Greater => value > self.value,
-            Sign::LessOrEqual => value <= self.value,
+    /// Whether it holds of a column's value. Of null nothing does.
+    pub fn holds(&self, value: Option<&Value>) -> bool {
+        match (&self.ask, value) {
+            (_, None) => false,
+            (Ask::Int(sign, with), Some(Value::Int(value))) => match sign {
+                Sign::Equal => value == with,
+                Sign::Greater => value > with,
+                Sign::LessOrEqual => value <= with,
+            },
+            (Ask::Whole(with), Some(value)) => value == with,
+            (Ask::Contains(with), Some(Value::List(all) | Value::Set(all))) => all.contains(with),
+            (Ask::Contains(with), Some(Value::Map(all))) => all.iter().any(|(_, v)| v == with),
+            (Ask::ContainsKey(with), Some(Value::Map(all))) => all.iter().any(|(k, _)| k == with),
+            (Ask::Entry(key, with), Some(Value::Map(all))) => all.contains(&(*key, *with)),
+            _ => false,
+        }
+    }
+
+    fn write(&self, name: &str, ty: Type, text: &mut Text) {
+        match &self.ask {
+            Ask::Int(sign, value) => {
+                let sign = match sign {
+                    Sign::Equal => "=",
+                    Sign::Greater => ">",
+                    Sign::LessOrEqual => "<=",
+                };
+                text.push(&format!("{name} {sign} "));
+                text.int(*value);
+            }
+            Ask::Whole(value) => {
+                text.push(&format!("{name} = "));
+                text.value(ty, Some(value));
+            }
+            Ask::Contains(value) => {
+                text.push(&format!("{name} CONTAINS "));
+                text.int(*value);
+            }
+            Ask::ContainsKey(key) => {
+                text.push(&format!("{name} CONTAINS KEY "));
+                text.int(*key);
+            }
+            Ask::Entry(key, value) => {
+                text.push(&format!("{name}["));
+                text.int(*key);
+                text.push("] = ");
+                text.int(*value);
+            }
         }
     }
 }
@@ -58,7 +114,7 @@ impl Select {
     /// Whether the table has all columns that it names.
     pub fn fits(&self, schema: &Schema) -> bool {
         let mut items = self.items.iter();
-        let filter = self.filter.map(|filter| filter.column);
+        let filter = self.filter.as_ref().map(|filter| filter.column);
         let has = |id: ColumnId| schema.column(id).is_some();
         filter.is_none_or(has)
             && items.all(|item| match item {
@@ -106,13 +162,8 @@ impl Select {
             !matches!(self.at.partitions, Partitions::All) || !self.at.clustering.is_empty();
         if let Some(filter) = &self.filter {
             text.push(if has_where { " AND " } else { " WHERE " });
-            let sign = match filter.sign {
-                Sign::Equal => "=",
-                Sign::Greater => ">",
-                Sign::LessOrEqual => "<=",
-            };
-            text.push(&format!("{} {sign} ", name(&filter.column)));
-            text.int(filter.value);
+            let column = schema.column(filter.column).expect("a column of the table");
+            filter.write(&column.name, column.ty, text);
         }
         if let Some(reversed) = self.order {
             text.push(&format!(" ORDER BY {}", schema.order(reversed)));
@@ -123,7 +174,7 @@ impl Select {
         if let Some(limit) = self.limit {
             text.push(&format!(" LIMIT {limit}"));
         }
-        if self.filters() {
+        if !self.is_plain && self.filters() {
             text.push(" ALLOW FILTERING");
         }
     }
@@ -131,6 +182,13 @@ impl Select {
     /// More is read than what is asked for.
     fn filters(&self) -> bool {
         let by_key = matches!(self.at.partitions, Partitions::Keys(_));
+        let by_part = matches!(self.at.partitions, Partitions::Component(..));
+        let has_clustering = !self.at.clustering.is_empty();
+        self.filter.is_some() || self.has_gap() || by_part || !by_key && has_clustering
+    }
+
+    /// What is asked of clustering columns is more than a range of them.
+    pub fn has_gap(&self) -> bool {
         let mut next = 0;
         let mut has_gap = false;
         for restriction in &self.at.clustering {
@@ -142,6 +200,6 @@ impl Select {
                 Test::Slice(..) | Test::TupleSlice(..) => usize::MAX,
             };
         }
-        self.filter.is_some() || has_gap || !by_key && !self.at.clustering.is_empty()
+        has_gap
     }
 }

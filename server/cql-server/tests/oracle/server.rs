@@ -118,6 +118,23 @@ impl Server {
         self.executor.as_ref().expect("it was started")
     }
 
+    /// Waits until no index is being built.
+    pub fn wait_for_indexes(&self) {
+        let catalog = self.executor().catalog();
+        let is_building = || {
+            let state = catalog.state();
+            let table = state.table("ks", "t").expect("the table is there");
+            table
+                .schema()
+                .indexes()
+                .iter()
+                .any(|index| index.is_building)
+        };
+        while is_building() {
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+    }
+
     pub fn db(&self) -> &Db {
         self.executor().catalog().db()
     }

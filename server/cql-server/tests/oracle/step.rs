@@ -1,6 +1,7 @@
 //! What a run does, as data: so it can be made shorter when it fails.
 
 use super::counters::Count;
+use super::index::IndexOn;
 use super::schema::{Column, ColumnId};
 use super::select::Select;
 use super::write::Write;
@@ -28,6 +29,9 @@ pub enum Step {
     Add(Column),
     /// With a timestamp, if the statement says one.
     Drop(ColumnId, Option<i64>),
+    /// And waits until it is built.
+    CreateIndex(IndexOn),
+    DropIndex(IndexOn),
     CreateSnapshot(SnapshotId, Scope),
     DropSnapshot(SnapshotId),
 }

@@ -9,6 +9,7 @@ use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
 
 use crate::counters::Count;
+use crate::index::IndexOn;
 use crate::schema::{Column, ColumnId, Schema};
 use crate::step::{At, Form, Request, Scope, SnapshotId, Source, Step};
 use crate::value::Type;
@@ -49,6 +50,7 @@ impl Generator {
             partition: rng.random_range(1..3),
             clustering,
             columns: Vec::new(),
+            indexes: Vec::new(),
             default_ttl_s: if rng.random_bool(0.2) { 8 } else { 0 },
             gc_grace_s: rng.random_range(10..40),
         };
@@ -114,6 +116,9 @@ impl Generator {
     /// Some steps: at least `writes` that write.
     pub fn steps(&mut self, requests: usize) -> Vec<Step> {
         let mut steps = Vec::new();
+        for _ in 0..self.rng.random_range(0..3) {
+            self.index(&mut steps);
+        }
         for at in 0..requests {
             self.event(&mut steps);
             match self.rng.random_range(0..10) {
@@ -198,7 +203,26 @@ impl Generator {
             }
             19 => self.alter(steps),
             20 if self.rng.random_bool(0.2) => steps.push(Step::Truncate),
+            21..25 => self.index(steps),
             _ => {}
+        }
+    }
+
+    fn index(&mut self, steps: &mut Vec<Step>) {
+        if self.schema.indexes.len() > 3 || self.rng.random_bool(0.25) {
+            if self.schema.indexes.is_empty() {
+                return;
+            }
+            let at = self.rng.random_range(0..self.schema.indexes.len());
+            steps.push(Step::DropIndex(self.schema.indexes.remove(at)));
+            return;
+        }
+        let mut free = IndexOn::all(&self.schema);
+        free.retain(|on| !self.schema.indexes.contains(on));
+        if !free.is_empty() {
+            let on = self.pick(&free);
+            self.schema.indexes.push(on);
+            steps.push(Step::CreateIndex(on));
         }
     }
 
@@ -215,6 +239,8 @@ impl Generator {
         if !all.is_empty() && self.rng.random_bool(0.5) {
             let column = self.pick(&all);
             self.schema.columns.retain(|other| other.id != column.id);
+            let of_column = |on: &IndexOn| matches!(on, IndexOn::Column(id, _) if *id == column.id);
+            self.schema.indexes.retain(|on| !of_column(on));
             let using_us = self.rng.random_bool(0.6).then(|| self.timestamp().max(0));
             steps.push(Step::Drop(column.id, using_us));
             self.dropped.push(column);

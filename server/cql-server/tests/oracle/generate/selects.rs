@@ -3,9 +3,10 @@
 use rand::RngExt as _;
 
 use super::Generator;
+use crate::index::{IndexOn, What};
 use crate::restriction::{Partitions, Restriction, Test, Where};
 use crate::schema::ColumnId;
-use crate::select::{Filter, Item, Select, Sign};
+use crate::select::{Ask, Filter, Item, Select, Sign};
 use crate::step::{Scope, Source};
 use crate::value::Type;
 
@@ -28,6 +29,7 @@ impl Generator {
                 clustering: Vec::new(),
             },
             filter: None,
+            is_plain: false,
             order: None,
             per_partition_limit: None,
             limit: None,
@@ -83,13 +85,17 @@ impl Generator {
             if self.rng.random_bool(0.15) {
                 let ints = self.schema.columns.iter().filter(|c| c.ty == Type::Int);
                 let ints: Vec<ColumnId> = ints.map(|column| column.id).collect();
+                let sign = self.pick(&[Sign::Equal, Sign::Greater, Sign::LessOrEqual]);
                 select.filter = Some(Filter {
                     column: self.pick(&ints),
-                    sign: self.pick(&[Sign::Equal, Sign::Greater, Sign::LessOrEqual]),
-                    value: self.int(),
+                    ask: Ask::Int(sign, self.int()),
                 });
+            } else if self.rng.random_bool(0.5) {
+                self.ask_for_indexed(&mut select);
             }
-            if by_key && !self.schema.clustering.is_empty() && self.rng.random_bool(0.3) {
+            let by_key = matches!(select.at.partitions, Partitions::Keys(_));
+            let may_order = by_key && !self.schema.clustering.is_empty();
+            if may_order && self.rng.random_bool(0.3) {
                 select.order = Some(self.rng.random());
             }
             if self.rng.random_bool(0.2) {
@@ -104,5 +110,56 @@ impl Generator {
             select.items = vec![Item::Count];
         }
         select
+    }
+
+    /// Asks what an index serves, or would serve: one that there is, mostly.
+    fn ask_for_indexed(&mut self, select: &mut Select) {
+        let all = match self.schema.indexes.is_empty() || self.rng.random_bool(0.2) {
+            true => IndexOn::all(&self.schema),
+            false => self.schema.indexes.clone(),
+        };
+        if all.is_empty() {
+            return;
+        }
+        let is_named = matches!(select.at.partitions, Partitions::Keys(_));
+        let (mut column, mut ask) = (None, None);
+        match self.pick(&all) {
+            IndexOn::Partition(at) => {
+                let value = self.row_key();
+                select.at.partitions = Partitions::Component(at, value);
+                select.at.clustering.clear();
+            }
+            IndexOn::Clustering(at) => {
+                if is_named {
+                    return;
+                }
+                let test = Test::Values(self.tuple(1));
+                select.at.clustering = vec![Restriction { at, test }];
+            }
+            IndexOn::Column(id, what) => {
+                let Some(ty) = self.schema.column(id).map(|one| one.ty) else {
+                    return;
+                };
+                column = Some(id);
+                ask = Some(match what {
+                    What::Whole if ty == Type::Int => Ask::Int(Sign::Equal, self.int()),
+                    What::Whole => Ask::Whole(self.value(ty)),
+                    // The members and keys that there are are few.
+                    What::Values if ty == Type::Set => Ask::Contains(self.row_key()),
+                    What::Values => Ask::Contains(self.int()),
+                    What::Keys => Ask::ContainsKey(self.row_key()),
+                    What::Entries => Ask::Entry(self.row_key(), self.int()),
+                });
+            }
+        }
+        if let (Some(column), Some(ask)) = (column, ask) {
+            select.filter = Some(Filter { column, ask });
+            select.is_plain = self.rng.random_bool(0.5);
+            if select.is_plain || self.rng.random_bool(0.5) {
+                select.at.clustering.clear();
+            }
+        } else {
+            select.is_plain = self.rng.random_bool(0.5);
+        }
     }
 }

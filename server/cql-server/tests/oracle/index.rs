@@ -1,0 +1,138 @@
+//! Secondary indexes: what they are on, and which SELECTs use one. What they show is what a
+//! filter shows: so nothing more is said of them here, but in what a wrong one would show.
+
+use super::restriction::{Partitions, Restriction, Test};
+use super::schema::{ColumnId, Schema};
+use super::select::{Ask, Select, Sign};
+use super::value::Type;
+
+/// What an index is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexOn {
+    /// A column of a partition key of several.
+    Partition(usize),
+    Clustering(usize),
+    Column(ColumnId, What),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// The value; of a frozen collection `full(c)`.
+    Whole,
+    Values,
+    Keys,
+    Entries,
+}
+
+impl IndexOn {
+    /// All that a table may have.
+    pub fn all(schema: &Schema) -> Vec<Self> {
+        let mut all: Vec<Self> = (0..schema.clustering.len()).map(Self::Clustering).collect();
+        if schema.partition > 1 {
+            all.extend((0..schema.partition).map(Self::Partition));
+        }
+        for column in &schema.columns {
+            let whats: &[What] = match column.ty {
+                // Cassandra refuses those of which fields are written one by one.
+                Type::Udt => &[],
+                Type::List | Type::Set => &[What::Values],
+                Type::Map => &[What::Values, What::Keys, What::Entries],
+                Type::Int | Type::FrozenList | Type::FrozenUdt | Type::Tuple => &[What::Whole],
+            };
+            all.extend(whats.iter().map(|what| Self::Column(column.id, *what)));
+        }
+        all
+    }
+
+    pub fn name(self) -> String {
+        match self {
+            Self::Partition(at) => format!("of_partition_{at}"),
+            Self::Clustering(at) => format!("of_clustering_{at}"),
+            Self::Column(id, what) => format!("of_{id}_{what:?}").to_lowercase(),
+        }
+    }
+
+    /// What stands between the parentheses of CREATE INDEX.
+    pub fn target(self, schema: &Schema) -> String {
+        match self {
+            Self::Partition(at) => schema.partition_names()[at].to_owned(),
+            Self::Clustering(at) => schema.clustering_names()[at].to_owned(),
+            Self::Column(id, what) => {
+                let column = schema.column(id).expect("a column of the table");
+                match (what, column.ty) {
+                    (What::Whole, Type::FrozenList) => format!("full({})", column.name),
+                    (What::Whole, _) => column.name.clone(),
+                    (What::Values, _) => format!("values({})", column.name),
+                    (What::Keys, _) => format!("keys({})", column.name),
+                    (What::Entries, _) => format!("entries({})", column.name),
+                }
+            }
+        }
+    }
+
+    /// Whether it serves what a SELECT asks of columns that are of no key.
+    fn serves_filter(self, select: &Select) -> bool {
+        let (Some(filter), Self::Column(id, what)) = (&select.filter, self) else {
+            return false;
+        };
+        let serves = match filter.ask {
+            Ask::Int(Sign::Equal, _) | Ask::Whole(_) => what == What::Whole,
+            Ask::Int(..) => false,
+            Ask::Contains(_) => what == What::Values,
+            Ask::ContainsKey(_) => what == What::Keys,
+            Ask::Entry(..) => what == What::Entries,
+        };
+        filter.column == id && serves
+    }
+
+    fn serves_clustering(self, select: &Select) -> bool {
+        let is_one = |test: &Test| match test {
+            Test::Values(values) => values.len() == 1,
+            Test::Tuples(tuples) => tuples.len() == 1 && tuples[0].len() == 1,
+            _ => false,
+        };
+        let mut all = select.at.clustering.iter();
+        all.any(|Restriction { at, test }| self == Self::Clustering(*at) && is_one(test))
+    }
+
+    fn serves_partition(self, select: &Select) -> bool {
+        matches!(
+            (&select.at.partitions, self),
+            (Partitions::Component(at, _), Self::Partition(of)) if *at == of
+        )
+    }
+}
+
+impl Select {
+    /// Whether the server reads by an index.
+    pub fn uses_index(&self, schema: &Schema) -> bool {
+        let any = |serves: fn(IndexOn, &Self) -> bool| {
+            let mut indexes = schema.indexes.iter();
+            indexes.any(|index| serves(*index, self))
+        };
+        let by_clustering = any(IndexOn::serves_clustering);
+        let by_any = by_clustering || any(IndexOn::serves_filter) || any(IndexOn::serves_partition);
+        let uses = match self.at.partitions {
+            Partitions::Keys(_) => self.filter.is_some() || self.has_gap(),
+            Partitions::All | Partitions::Component(..) => true,
+            Partitions::Tokens { .. } => self.filter.is_some() || self.has_gap() || by_clustering,
+        };
+        by_any && uses
+    }
+
+    /// Why the server must refuse it.
+    pub fn refused(&self, schema: &Schema) -> Option<&'static str> {
+        let uses = self.uses_index(schema);
+        if self.is_plain && !uses {
+            return Some(match self.has_gap() {
+                true => "cannot be restricted as preceding column",
+                false => "ALLOW FILTERING",
+            });
+        }
+        match (uses && self.at.has_in(), uses && self.order.is_some()) {
+            (true, _) => Some("IN clause for the PRIMARY KEY are not supported"),
+            (_, true) => Some("ORDER BY with 2ndary indexes is not supported"),
+            _ => None,
+        }
+    }
+}
