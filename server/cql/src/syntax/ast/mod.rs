@@ -15,11 +15,15 @@
 //! definition   CREATE, ALTER, DROP of keyspaces, tables, types, indexes
 //! snapshot     CREATE, DROP, LIST SNAPSHOT
 //! describe     DESCRIBE
+//! role         CREATE, ALTER, DROP, GRANT, REVOKE, LIST of roles
+//! permission   GRANT, REVOKE, LIST of permissions
 //! ```
 mod definition;
 mod describe;
 mod name;
+mod permission;
 mod relation;
+mod role;
 mod select;
 mod snapshot;
 mod term;
@@ -29,7 +33,9 @@ mod write;
 pub use definition::*;
 pub use describe::*;
 pub use name::*;
+pub use permission::*;
 pub use relation::*;
+pub use role::*;
 pub use select::*;
 pub use snapshot::*;
 pub use term::*;
@@ -79,6 +85,10 @@ pub enum Statement {
     DropSnapshot(DropSnapshot),
     /// `LIST SNAPSHOTS`.
     ListSnapshots(ListSnapshots),
+    /// About roles.
+    Role(RoleStatement),
+    /// About permissions.
+    Permission(PermissionStatement),
     /// A statement of CQL that ebb does not serve.
     Unsupported(Unsupported),
 }
@@ -86,7 +96,7 @@ pub enum Statement {
 /// A statement that is known by its first words only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsupported {
-    /// Its name in capitals: `CREATE MATERIALIZED VIEW`, `GRANT`.
+    /// Its name in capitals: `CREATE MATERIALIZED VIEW`, `CREATE TRIGGER`.
     pub what: &'static str,
     /// The whole statement as it came, without white space around it and without the
     /// semicolons behind it.

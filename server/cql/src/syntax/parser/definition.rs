@@ -45,6 +45,12 @@ impl Parser<'_> {
         if self.eat_word("SNAPSHOT") {
             return Ok(Statement::CreateSnapshot(self.create_snapshot()?));
         }
+        if self.eat_word("ROLE") {
+            return Ok(Statement::Role(self.create_role()?));
+        }
+        if self.eat_word("USER") {
+            return Ok(Statement::Role(self.create_user()?));
+        }
         Err(self.no_viable())
     }
 
@@ -69,6 +75,12 @@ impl Parser<'_> {
                 name: self.type_ref()?,
                 change: self.type_change()?,
             }));
+        }
+        if self.eat_word("ROLE") {
+            return Ok(Statement::Role(self.alter_role()?));
+        }
+        if self.eat_word("USER") {
+            return Ok(Statement::Role(self.alter_user()?));
         }
         Err(self.no_viable())
     }
@@ -101,6 +113,10 @@ impl Parser<'_> {
         }
         if self.eat_word("SNAPSHOT") {
             return Ok(Statement::DropSnapshot(self.drop_snapshot()?));
+        }
+        if self.at_word("ROLE") || self.at_word("USER") {
+            let is_user = self.eat_word("USER") || !self.eat_word("ROLE");
+            return Ok(Statement::Role(self.drop_role(is_user)?));
         }
         Err(self.no_viable())
     }
@@ -250,6 +266,19 @@ impl Parser<'_> {
         }
     }
 
+    /// `{'a': 1}`, of the property whose name is the token at `at`.
+    pub(super) fn property_map(&mut self, at: usize) -> Result<Vec<(Constant, Constant)>> {
+        self.expect(TokenKind::OpenBrace)?;
+        let entries = self.until(TokenKind::CloseBrace, Self::property_entry)?;
+        match twice(entries.iter().map(|(key, _)| &key.text)) {
+            Some(key) => {
+                let message = format!("Multiple definition for property {key}");
+                Err(self.error_at(at, message))
+            }
+            None => Ok(entries),
+        }
+    }
+
     /// One more property.
     pub(super) fn property(&mut self, properties: &mut Properties) -> Result<()> {
         let at = self.at;
@@ -263,13 +292,8 @@ impl Parser<'_> {
                 kind: ConstantKind::String,
                 text: word,
             })
-        } else if self.eat(TokenKind::OpenBrace) {
-            let entries = self.until(TokenKind::CloseBrace, Self::property_entry)?;
-            if let Some(key) = twice(entries.iter().map(|(key, _)| &key.text)) {
-                let message = format!("Multiple definition for property {key}");
-                return Err(self.error_at(at, message));
-            }
-            PropertyValue::Map(entries)
+        } else if self.kind() == TokenKind::OpenBrace {
+            PropertyValue::Map(self.property_map(at)?)
         } else {
             return Err(self.no_viable());
         };

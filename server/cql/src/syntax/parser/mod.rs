@@ -6,7 +6,9 @@
 
 mod definition;
 mod name;
+mod permission;
 mod relation;
+mod role;
 mod schema;
 mod select;
 mod statement;

@@ -2,8 +2,8 @@
 
 use super::{Parser, Result};
 use crate::syntax::ast::{
-    CreateSnapshot, Describe, DescribeTarget, DropSnapshot, ListSnapshots, SnapshotScope,
-    Statement, Unsupported, Write,
+    CreateSnapshot, Describe, DescribeTarget, DropSnapshot, ListSnapshots, RoleStatement,
+    SnapshotScope, Statement, Unsupported, Write,
 };
 use crate::syntax::lexer::TokenKind;
 
@@ -20,39 +20,16 @@ const UNSUPPORTED: &[(&[&str], &str)] = &[
         &["CREATE", "MATERIALIZED", "VIEW"],
         "CREATE MATERIALIZED VIEW",
     ),
-    (&["CREATE", "ROLE"], "CREATE ROLE"),
     (&["CREATE", "TRIGGER"], "CREATE TRIGGER"),
-    (&["CREATE", "USER"], "CREATE USER"),
     (
         &["ALTER", "MATERIALIZED", "VIEW"],
         "ALTER MATERIALIZED VIEW",
     ),
-    (&["ALTER", "ROLE"], "ALTER ROLE"),
-    (&["ALTER", "USER"], "ALTER USER"),
     (&["DROP", "AGGREGATE"], "DROP AGGREGATE"),
     (&["DROP", "FUNCTION"], "DROP FUNCTION"),
     (&["DROP", "MATERIALIZED", "VIEW"], "DROP MATERIALIZED VIEW"),
-    (&["DROP", "ROLE"], "DROP ROLE"),
     (&["DROP", "TRIGGER"], "DROP TRIGGER"),
-    (&["DROP", "USER"], "DROP USER"),
-    (&["GRANT"], "GRANT"),
-    (&["REVOKE"], "REVOKE"),
-    (&["LIST", "ROLES"], "LIST ROLES"),
     (&["LIST", "SUPERUSERS"], "LIST SUPERUSERS"),
-    (&["LIST", "USERS"], "LIST USERS"),
-];
-
-/// What LIST shows the permissions of.
-const PERMISSIONS: &[&str] = &[
-    "ALL",
-    "ALTER",
-    "AUTHORIZE",
-    "CREATE",
-    "DESCRIBE",
-    "DROP",
-    "EXECUTE",
-    "MODIFY",
-    "SELECT",
 ];
 
 impl Parser<'_> {
@@ -105,8 +82,22 @@ impl Parser<'_> {
             };
             return Ok(Statement::ListSnapshots(ListSnapshots { on }));
         }
+        if self.eat_word("GRANT") {
+            return self.grant();
+        }
+        if self.eat_word("REVOKE") {
+            return self.revoke();
+        }
+        if self.eat_words(&["LIST", "ROLES"]) {
+            return Ok(Statement::Role(self.list_roles()?));
+        }
+        if self.eat_words(&["LIST", "USERS"]) {
+            return Ok(Statement::Role(RoleStatement::ListUsers));
+        }
         // What follows the word is at fault.
-        self.eat_word("LIST");
+        if self.eat_word("LIST") && (self.at_word("ALL") || self.permission_ahead().is_some()) {
+            return self.list_permissions();
+        }
         Err(self.no_viable())
     }
 
@@ -124,12 +115,7 @@ impl Parser<'_> {
     fn unsupported(&mut self) -> Option<Unsupported> {
         let start = self.here().start;
         let mut known = UNSUPPORTED.iter();
-        let lists = |word: &&str| self.word_ahead(1, word);
-        let what = if self.at_word("LIST") && PERMISSIONS.iter().any(lists) {
-            "LIST PERMISSIONS"
-        } else {
-            known.find(|(words, _)| self.eat_words(words))?.1
-        };
+        let what = known.find(|(words, _)| self.eat_words(words))?.1;
         let before = self.text[..self.here().start].trim_end().len();
         let mut end = before.max(start);
         loop {

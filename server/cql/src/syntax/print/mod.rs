@@ -3,6 +3,7 @@
 //! Words of the language are in capitals, names in quotes only where they need them,
 //! clauses in the order of the grammar, nothing that goes without saying.
 
+mod access;
 mod definition;
 mod select;
 mod term;
@@ -51,6 +52,8 @@ impl Display for Statement {
             Statement::CreateSnapshot(create) => create.fmt(f),
             Statement::DropSnapshot(drop) => drop.fmt(f),
             Statement::ListSnapshots(list) => list.fmt(f),
+            Statement::Role(role) => role.fmt(f),
+            Statement::Permission(permission) => permission.fmt(f),
             Statement::Unsupported(unsupported) => f.write_str(&unsupported.text),
         }
     }

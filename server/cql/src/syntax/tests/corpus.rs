@@ -14,7 +14,7 @@ pub(super) fn statements() -> Vec<&'static str> {
 #[test]
 fn every_statement_is_read_and_comes_back_from_its_canonical_text() {
     let statements = statements();
-    assert!(statements.len() >= 127, "{}", statements.len());
+    assert!(statements.len() >= 158, "{}", statements.len());
     for text in statements {
         let parsed = parse(text).unwrap_or_else(|error| panic!("{text}\n{error}"));
         let canonical = parsed.statement.to_string();
@@ -31,10 +31,8 @@ fn what_ebb_does_not_serve_is_called_by_its_name() {
             "CREATE MATERIALIZED VIEW",
         ),
         ("CREATE OR REPLACE AGGREGATE a(int)", "CREATE AGGREGATE"),
-        ("GRANT ALL ON ks TO bob", "GRANT"),
-        ("LIST ALL PERMISSIONS", "LIST PERMISSIONS"),
-        ("LIST ROLES OF bob", "LIST ROLES"),
-        ("DROP ROLE bob", "DROP ROLE"),
+        ("DROP TRIGGER t ON ks.t", "DROP TRIGGER"),
+        ("LIST SUPERUSERS", "LIST SUPERUSERS"),
     ] {
         let text = format!(" {text} ;; ");
         let trimmed = text.trim_matches([' ', ';']).to_owned();

@@ -129,6 +129,58 @@ fn markers_in_properties_are_refused_in_cassandras_words() {
 }
 
 #[test]
+fn errors_of_roles_and_permissions_read_as_those_of_cassandra() {
+    for (text, message) in [
+        (
+            "CREATE USER \"Bob\"",
+            "Quoted strings are are not supported for user names and USER is deprecated, \
+             please use ROLE",
+        ),
+        (
+            "CREATE ROLE r WITH LOGIN = true AND LOGIN = false",
+            "Multiple definition for property 'LOGIN'",
+        ),
+        (
+            "CREATE ROLE r WITH PASSWORD = 'a' AND PASSWORD = 'b'",
+            "Multiple definition for property 'PASSWORD'",
+        ),
+        (
+            "CREATE ROLE r WITH PASSWORD = 'a' AND HASHED PASSWORD = 'b'",
+            "Properties 'PASSWORD' and 'HASHED PASSWORD' are mutually exclusive",
+        ),
+        (
+            "CREATE ROLE r WITH SUPERUSER = 1",
+            "mismatched input '1' expecting BOOLEAN",
+        ),
+        (
+            "GRANT ? TO r",
+            "Bind variables cannot be used for role names",
+        ),
+        (
+            "GRANT SELECT ON ALL FUNCTIONS IN KEYSPACE ks TO r",
+            "Permissions on functions and MBeans are not supported",
+        ),
+        (
+            "GRANT EXECUTE ON FUNCTION ks.f(int) TO r",
+            "Permissions on functions and MBeans are not supported",
+        ),
+        (
+            "GRANT SELECT ON t FROM r",
+            "mismatched input 'FROM' expecting K_TO",
+        ),
+        ("LIST SELECT, 'x'", "no viable alternative at input ''x''"),
+    ] {
+        assert!(error(text).contains(message), "{text}\n{}", error(text));
+    }
+}
+
+#[test]
+fn passwords_are_not_shown_to_whoever_debugs() {
+    let parsed = parse("CREATE ROLE r WITH PASSWORD = 'geheim'").unwrap();
+    assert!(!format!("{parsed:?}").contains("geheim"));
+}
+
+#[test]
 fn a_second_primary_key_is_no_error_of_syntax() {
     let error = parse("CREATE TABLE t (a int PRIMARY KEY, PRIMARY KEY (a))").unwrap_err();
     assert_eq!(error.kind(), ParseErrorKind::Invalid);

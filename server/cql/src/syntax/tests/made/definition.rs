@@ -12,22 +12,24 @@ impl<R: Rng> Maker<R> {
             name: make.name(),
             value: match make.chance(2) {
                 true => PropertyValue::Constant(make.constant()),
-                false => PropertyValue::Map(make.many(0, |make| {
-                    let mut key = make.constant();
-                    key.kind = ConstantKind::String;
-                    (key, make.constant())
-                })),
+                false => PropertyValue::Map(make.property_map()),
             },
         });
         let mut names = std::collections::HashSet::new();
         properties.retain(|property| names.insert(property.name.clone()));
-        for property in &mut properties {
-            if let PropertyValue::Map(entries) = &mut property.value {
-                let mut keys = std::collections::HashSet::new();
-                entries.retain(|(key, _)| keys.insert(key.text.clone()));
-            }
-        }
         properties
+    }
+
+    /// Constants by strings, no key twice.
+    pub(super) fn property_map(&mut self) -> Vec<(Constant, Constant)> {
+        let mut entries = self.many(0, |make| {
+            let mut key = make.constant();
+            key.kind = ConstantKind::String;
+            (key, make.constant())
+        });
+        let mut keys = std::collections::HashSet::new();
+        entries.retain(|(key, _)| keys.insert(key.text.clone()));
+        entries
     }
 
     pub(super) fn column_definition(&mut self) -> ColumnDefinition {

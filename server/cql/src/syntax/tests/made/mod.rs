@@ -1,5 +1,6 @@
 //! Made trees: any that the parser may give, with markers numbered as they are printed.
 
+mod access;
 mod definition;
 mod relation;
 mod select;
@@ -61,6 +62,10 @@ const NAMES: &[&str] = &[
     "1a",
     "max_age",
     "only",
+    "all",
+    "role",
+    "permission",
+    "mbean",
 ];
 
 impl<R: Rng> Maker<R> {
@@ -185,7 +190,7 @@ impl<R: Rng> Maker<R> {
     }
 
     pub fn statement(&mut self) -> Statement {
-        match self.rng.random_range(0..26) {
+        match self.rng.random_range(0..28) {
             0..=4 => Statement::Select(self.select()),
             5..=9 => Statement::Write(self.write()),
             10 => Statement::Batch(Batch {
@@ -243,6 +248,8 @@ impl<R: Rng> Maker<R> {
                 on: self.scope(),
                 properties: self.properties(0),
             }),
+            25 => Statement::Role(self.role_statement()),
+            26 => Statement::Permission(self.permission_statement()),
             _ => match self.chance(2) {
                 true => Statement::DropSnapshot(DropSnapshot {
                     name: self.name(),

@@ -1,0 +1,124 @@
+//! CREATE, ALTER, DROP, GRANT, REVOKE, LIST of roles.
+//!
+//! A user is a role that may log in: the statements with USER are read as those with ROLE.
+
+use std::fmt;
+
+use super::{Constant, Name};
+
+/// A statement about roles.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RoleStatement {
+    /// `CREATE ROLE | USER`.
+    Create(CreateRole),
+    /// `ALTER ROLE | USER`.
+    Alter(AlterRole),
+    /// `DROP ROLE | USER`.
+    Drop(DropRole),
+    /// `GRANT role TO role`.
+    Grant(RoleMembership),
+    /// `REVOKE role FROM role`.
+    Revoke(RoleMembership),
+    /// `LIST ROLES`.
+    List(ListRoles),
+    /// `LIST USERS`.
+    ListUsers,
+}
+
+/// `CREATE ROLE [IF NOT EXISTS] r [WITH ...]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateRole {
+    /// The role; an empty name is an error of the statement but not of its syntax.
+    pub name: Name,
+    /// `IF NOT EXISTS`.
+    pub if_not_exists: bool,
+    /// What it is created with.
+    pub options: RoleOptions,
+}
+
+/// `ALTER ROLE [IF EXISTS] r [WITH ...]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AlterRole {
+    /// The role.
+    pub name: Name,
+    /// `IF EXISTS`.
+    pub if_exists: bool,
+    /// What changes.
+    pub options: RoleOptions,
+}
+
+/// `DROP ROLE [IF EXISTS] r`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DropRole {
+    /// The role.
+    pub name: Name,
+    /// `IF EXISTS`.
+    pub if_exists: bool,
+}
+
+/// `role TO member`, `role FROM member`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoleMembership {
+    /// Whose permissions come or go.
+    pub role: Name,
+    /// Who gets or loses them.
+    pub member: Name,
+}
+
+/// `LIST ROLES [OF r] [NORECURSIVE]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListRoles {
+    /// Only those granted to this role, and itself.
+    pub of: Option<Name>,
+    /// `NORECURSIVE`: not those granted to what was granted.
+    pub directly: bool,
+}
+
+/// What WITH says of a role; no option twice.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RoleOptions {
+    /// `PASSWORD = '...'` or `HASHED PASSWORD = '...'`.
+    pub password: Option<Password>,
+    /// `SUPERUSER = true`.
+    pub superuser: Option<bool>,
+    /// `LOGIN = true`.
+    pub login: Option<bool>,
+    /// `OPTIONS = {...}`, as written; no key twice.
+    pub custom: Option<Vec<(Constant, Constant)>>,
+    /// `ACCESS TO ...`.
+    pub access: Option<DatacenterAccess>,
+}
+
+/// How a role proves who it is. It is not shown by [`fmt::Debug`].
+#[derive(Clone, PartialEq, Eq)]
+pub enum Password {
+    /// `PASSWORD = '...'`.
+    Plain(String),
+    /// `HASHED PASSWORD = '...'`: only its hash is told.
+    Hashed(String),
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Plain(_) => "Plain(..)",
+            Self::Hashed(_) => "Hashed(..)",
+        })
+    }
+}
+
+/// From where a role may log in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DatacenterAccess {
+    /// `TO ALL DATACENTERS`.
+    All,
+    /// `TO DATACENTERS {'dc1'}`, at least one.
+    Some(Vec<String>),
+}
+
+impl RoleOptions {
+    /// Whether nothing is said.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}

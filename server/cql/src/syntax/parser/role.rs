@@ -1,0 +1,224 @@
+//! Statements about roles, and the names of roles.
+
+use super::{Parser, Result};
+use crate::syntax::ast::{
+    AlterRole, CreateRole, DatacenterAccess, DropRole, ListRoles, Name, Password, RoleMembership,
+    RoleOptions, RoleStatement,
+};
+use crate::syntax::lexer::TokenKind;
+
+impl Parser<'_> {
+    /// After `CREATE ROLE`.
+    pub(super) fn create_role(&mut self) -> Result<RoleStatement> {
+        Ok(RoleStatement::Create(CreateRole {
+            if_not_exists: self.if_not_exists()?,
+            name: self.role()?,
+            options: self.role_options()?,
+        }))
+    }
+
+    /// After `CREATE USER`: a role that may log in.
+    pub(super) fn create_user(&mut self) -> Result<RoleStatement> {
+        let if_not_exists = self.if_not_exists()?;
+        let name = self.user()?;
+        let mut options = self.user_options()?;
+        options.login = Some(true);
+        options.superuser.get_or_insert(false);
+        Ok(RoleStatement::Create(CreateRole {
+            name,
+            if_not_exists,
+            options,
+        }))
+    }
+
+    /// After `ALTER ROLE`.
+    pub(super) fn alter_role(&mut self) -> Result<RoleStatement> {
+        Ok(RoleStatement::Alter(AlterRole {
+            if_exists: self.if_exists()?,
+            name: self.role()?,
+            options: self.role_options()?,
+        }))
+    }
+
+    /// After `ALTER USER`.
+    pub(super) fn alter_user(&mut self) -> Result<RoleStatement> {
+        Ok(RoleStatement::Alter(AlterRole {
+            if_exists: self.if_exists()?,
+            name: self.user()?,
+            options: self.user_options()?,
+        }))
+    }
+
+    /// After `DROP ROLE`, or `DROP USER` where it is a user's name.
+    pub(super) fn drop_role(&mut self, is_user: bool) -> Result<RoleStatement> {
+        let if_exists = self.if_exists()?;
+        let name = match is_user {
+            true => self.user()?,
+            false => self.role()?,
+        };
+        Ok(RoleStatement::Drop(DropRole { name, if_exists }))
+    }
+
+    /// `role TO member`, or with another word between.
+    pub(super) fn membership(&mut self, between: &str) -> Result<RoleMembership> {
+        let role = self.role()?;
+        self.expect_word(between)?;
+        let member = self.role()?;
+        Ok(RoleMembership { role, member })
+    }
+
+    /// After `LIST ROLES`.
+    pub(super) fn list_roles(&mut self) -> Result<RoleStatement> {
+        Ok(RoleStatement::List(ListRoles {
+            of: match self.eat_word("OF") {
+                true => Some(self.role()?),
+                false => None,
+            },
+            directly: self.eat_word("NORECURSIVE"),
+        }))
+    }
+
+    /// Whether the token `ahead` may be a role's name.
+    pub(super) fn is_role(&self, ahead: usize) -> bool {
+        let token = self.ahead(ahead);
+        self.is_name(token) || matches!(token.kind, TokenKind::String | TokenKind::DollarString)
+    }
+
+    /// A role's name: in quotes of either kind as it is written, else in small letters.
+    pub(super) fn role(&mut self) -> Result<Name> {
+        if self.kind() == TokenKind::Question {
+            return Err(self.error("Bind variables cannot be used for role names"));
+        }
+        match self.kind() {
+            TokenKind::String | TokenKind::DollarString => Ok(Name::new(self.string()?)),
+            _ => self.name(),
+        }
+    }
+
+    /// A user's name: as it is written, also without quotes.
+    fn user(&mut self) -> Result<Name> {
+        match self.kind() {
+            TokenKind::QuotedName => Err(self.error(
+                "Quoted strings are are not supported for user names and USER is deprecated, \
+                 please use ROLE",
+            )),
+            TokenKind::Word if self.at_name() => {
+                let token = self.advance();
+                Ok(Name::new(self.source(token)))
+            }
+            _ => self.role(),
+        }
+    }
+
+    /// `[WITH [HASHED] PASSWORD '...'] [SUPERUSER | NOSUPERUSER]`.
+    fn user_options(&mut self) -> Result<RoleOptions> {
+        let mut options = RoleOptions::default();
+        if self.eat_word("WITH") {
+            let is_hashed = self.eat_word("HASHED");
+            self.expect_word("PASSWORD")?;
+            options.password = Some(self.password(is_hashed)?);
+        }
+        if self.eat_word("SUPERUSER") {
+            options.superuser = Some(true);
+        } else if self.eat_word("NOSUPERUSER") {
+            options.superuser = Some(false);
+        }
+        Ok(options)
+    }
+
+    /// `[WITH option AND option]`.
+    fn role_options(&mut self) -> Result<RoleOptions> {
+        let mut options = RoleOptions::default();
+        if !self.eat_word("WITH") {
+            return Ok(options);
+        }
+        loop {
+            self.role_option(&mut options)?;
+            if !self.eat_word("AND") {
+                return Ok(options);
+            }
+        }
+    }
+
+    fn role_option(&mut self, options: &mut RoleOptions) -> Result<()> {
+        let at = self.at;
+        let twice = |name: &str| format!("Multiple definition for property '{name}'");
+        let is_hashed = self.at_word("HASHED");
+        if self.eat_words(&["HASHED", "PASSWORD"]) || self.eat_word("PASSWORD") {
+            self.expect(TokenKind::Equal)?;
+            let password = self.password(is_hashed)?;
+            return match options.password.replace(password) {
+                None => Ok(()),
+                Some(other) if is_hashed == matches!(other, Password::Hashed(_)) => {
+                    let name = if is_hashed {
+                        "HASHED PASSWORD"
+                    } else {
+                        "PASSWORD"
+                    };
+                    Err(self.error_at(at, twice(name)))
+                }
+                Some(_) => Err(self.invalid_at(
+                    at,
+                    "Properties 'PASSWORD' and 'HASHED PASSWORD' are mutually exclusive",
+                )),
+            };
+        }
+        if self.eat_word("SUPERUSER") {
+            let value = self.flag()?;
+            return match options.superuser.replace(value) {
+                None => Ok(()),
+                Some(_) => Err(self.error_at(at, twice("SUPERUSER"))),
+            };
+        }
+        if self.eat_word("LOGIN") {
+            let value = self.flag()?;
+            return match options.login.replace(value) {
+                None => Ok(()),
+                Some(_) => Err(self.error_at(at, twice("LOGIN"))),
+            };
+        }
+        if self.eat_word("OPTIONS") {
+            self.expect(TokenKind::Equal)?;
+            let map = self.property_map(at)?;
+            return match options.custom.replace(map) {
+                None => Ok(()),
+                Some(_) => Err(self.error_at(at, twice("OPTIONS"))),
+            };
+        }
+        if self.eat_words(&["ACCESS", "TO"]) {
+            let access = match self.eat_words(&["ALL", "DATACENTERS"]) {
+                true => DatacenterAccess::All,
+                false => {
+                    self.expect_word("DATACENTERS")?;
+                    self.expect(TokenKind::OpenBrace)?;
+                    let names = self.list(Self::string)?;
+                    self.expect(TokenKind::CloseBrace)?;
+                    DatacenterAccess::Some(names)
+                }
+            };
+            return match options.access.replace(access) {
+                None => Ok(()),
+                Some(_) => Err(self.error_at(at, twice("ACCESS TO DATACENTERS"))),
+            };
+        }
+        Err(self.no_viable())
+    }
+
+    fn password(&mut self, is_hashed: bool) -> Result<Password> {
+        let text = self.string()?;
+        Ok(match is_hashed {
+            true => Password::Hashed(text),
+            false => Password::Plain(text),
+        })
+    }
+
+    /// `= true`, `= false`.
+    fn flag(&mut self) -> Result<bool> {
+        self.expect(TokenKind::Equal)?;
+        if self.kind() != TokenKind::Boolean {
+            return Err(self.mismatched(TokenKind::Boolean.expected()));
+        }
+        let token = self.advance();
+        Ok(self.source(token).eq_ignore_ascii_case("true"))
+    }
+}
