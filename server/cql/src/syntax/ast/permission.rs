@@ -1,5 +1,7 @@
 //! GRANT, REVOKE, LIST of permissions.
 
+pub use ebb_catalog::access::Permission;
+
 use super::{Name, QualifiedName};
 
 /// A statement about permissions.
@@ -43,60 +45,7 @@ pub enum Permissions {
     /// All that there are for the resource.
     All,
     /// At least one, as written; one may stand twice.
-    Some(Vec<PermissionName>),
-}
-
-/// A permission as statements name it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum PermissionName {
-    /// `CREATE`.
-    Create,
-    /// `ALTER`.
-    Alter,
-    /// `DROP`.
-    Drop,
-    /// `SELECT`.
-    Select,
-    /// `MODIFY`.
-    Modify,
-    /// `AUTHORIZE`.
-    Authorize,
-    /// `DESCRIBE`.
-    Describe,
-    /// `EXECUTE`.
-    Execute,
-    /// `SNAPSHOT`: ebb's own.
-    Snapshot,
-}
-
-impl PermissionName {
-    /// All, in Cassandra's order.
-    pub const ALL: [Self; 9] = [
-        Self::Create,
-        Self::Alter,
-        Self::Drop,
-        Self::Select,
-        Self::Modify,
-        Self::Authorize,
-        Self::Describe,
-        Self::Execute,
-        Self::Snapshot,
-    ];
-
-    /// The word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Create => "CREATE",
-            Self::Alter => "ALTER",
-            Self::Drop => "DROP",
-            Self::Select => "SELECT",
-            Self::Modify => "MODIFY",
-            Self::Authorize => "AUTHORIZE",
-            Self::Describe => "DESCRIBE",
-            Self::Execute => "EXECUTE",
-            Self::Snapshot => "SNAPSHOT",
-        }
-    }
+    Some(Vec<Permission>),
 }
 
 /// What permissions are granted on.

@@ -2,7 +2,7 @@
 
 use super::{Parser, Result};
 use crate::syntax::ast::{
-    ListPermissions, PermissionGrant, PermissionName, PermissionStatement, Permissions, Resource,
+    ListPermissions, Permission, PermissionGrant, PermissionStatement, Permissions, Resource,
     RoleStatement, Statement,
 };
 use crate::syntax::lexer::TokenKind;
@@ -66,8 +66,8 @@ impl Parser<'_> {
     }
 
     /// The permission that the next word names.
-    pub(super) fn permission_ahead(&self) -> Option<PermissionName> {
-        let mut all = PermissionName::ALL.into_iter();
+    pub(super) fn permission_ahead(&self) -> Option<Permission> {
+        let mut all = Permission::ALL.into_iter();
         all.find(|permission| self.at_word(permission.word()))
     }
 

@@ -5,8 +5,8 @@ use std::fmt::{Display, Formatter, Result};
 use super::term::string;
 use super::{Pairs, comma, if_exists, if_not_exists};
 use crate::syntax::ast::{
-    DatacenterAccess, Name, Password, PermissionGrant, PermissionName, PermissionStatement,
-    Permissions, Resource, RoleOptions, RoleStatement,
+    DatacenterAccess, Name, Password, PermissionGrant, PermissionStatement, Permissions, Resource,
+    RoleOptions, RoleStatement,
 };
 
 /// The name of a role; there is no empty one in double quotes.
@@ -121,12 +121,6 @@ impl Display for Permissions {
             Self::All => f.write_str("ALL PERMISSIONS"),
             Self::Some(some) => comma(some).fmt(f),
         }
-    }
-}
-
-impl Display for PermissionName {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        f.write_str(self.word())
     }
 }
 

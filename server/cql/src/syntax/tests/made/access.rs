@@ -63,9 +63,9 @@ impl<R: Rng> Maker<R> {
     fn permissions(&mut self) -> Permissions {
         match self.chance(2) {
             true => Permissions::All,
-            false => Permissions::Some(self.many(1, |make| {
-                *PermissionName::ALL.choose(&mut make.rng).unwrap()
-            })),
+            false => Permissions::Some(
+                self.many(1, |make| *Permission::ALL.choose(&mut make.rng).unwrap()),
+            ),
         }
     }
 

@@ -1,0 +1,52 @@
+//! The decision: what a role may do, with all that was granted to it.
+
+use std::collections::HashMap;
+
+use super::permission::{Permission, PermissionSet};
+use super::resource::Resource;
+
+/// What a statement takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Need {
+    /// What it does.
+    pub permission: Permission,
+    /// With what.
+    pub on: Resource,
+}
+
+/// What a role may do, itself and by the roles that it is a member of.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Granted {
+    /// Of the role itself.
+    pub(super) id: u64,
+    pub(super) can_login: bool,
+    pub(super) is_superuser: bool,
+    pub(super) permissions: HashMap<Resource, PermissionSet>,
+}
+
+impl Granted {
+    /// The role's [`id`](super::Role::id).
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Whether the role itself may log in.
+    pub fn can_login(&self) -> bool {
+        self.can_login
+    }
+
+    /// Whether it may do everything.
+    pub fn is_superuser(&self) -> bool {
+        self.is_superuser
+    }
+
+    /// Whether it may do that with the resource: by a permission on it, or on something that
+    /// it lies in.
+    pub fn permits(&self, need: &Need) -> bool {
+        let on = |resource: &Resource| {
+            let set = self.permissions.get(resource);
+            set.is_some_and(|set| set.contains(need.permission))
+        };
+        self.is_superuser || need.on.chain().any(|resource| on(&resource))
+    }
+}

@@ -1,0 +1,195 @@
+//! Graphs of roles, permissions along resources, and what is stored.
+
+use super::*;
+
+/// Roles of these names, each granted to those behind it.
+fn graph(edges: &[(&str, &[&str])]) -> Roles {
+    let mut roles = Roles::default();
+    for (name, _) in edges {
+        roles = roles.with_new(name, Role::default()).unwrap();
+    }
+    for (role, members) in edges {
+        for member in *members {
+            roles = roles.with_member(role, member).unwrap();
+        }
+    }
+    roles
+}
+
+fn may(roles: &Roles, role: &str, permission: Permission, on: &Resource) -> bool {
+    let need = Need {
+        permission,
+        on: on.clone(),
+    };
+    roles.granted(role).unwrap().permits(&need)
+}
+
+#[test]
+fn what_is_granted_reaches_members_of_members() {
+    let roles = graph(&[("reader", &["team"]), ("team", &["ada"]), ("ada", &[])]);
+    assert_eq!(
+        Vec::from_iter(roles.of("ada", false)),
+        ["ada", "reader", "team"]
+    );
+    assert_eq!(Vec::from_iter(roles.of("ada", true)), ["ada", "team"]);
+    let table = Resource::table("ks", "t");
+    let select = PermissionSet::of(&[Permission::Select]);
+    let (roles, new) = roles.with_permissions("reader", &table, select).unwrap();
+    assert_eq!(new, select);
+    assert!(may(&roles, "ada", Permission::Select, &table));
+    assert!(!may(&roles, "ada", Permission::Modify, &table));
+    let roles = roles.without_member("reader", "team").unwrap();
+    assert!(!may(&roles, "ada", Permission::Select, &table));
+}
+
+#[test]
+fn grants_never_go_round_in_a_circle() {
+    let roles = graph(&[("a", &["b"]), ("b", &["c"]), ("c", &[])]);
+    let message = |role, member| roles.with_member(role, member).unwrap_err().to_string();
+    assert_eq!(message("c", "a"), "c is a member of a");
+    assert_eq!(message("a", "c"), "c is a member of a");
+    assert_eq!(message("a", "a"), "a is a member of a");
+    assert_eq!(message("a", "x"), "x doesn't exist");
+    assert_eq!(message("x", "a"), "x doesn't exist");
+    let not_one = roles.without_member("a", "c").unwrap_err();
+    assert_eq!(not_one.to_string(), "c is not a member of a");
+}
+
+#[test]
+fn a_role_in_a_diamond_counts_once_and_ends() {
+    let roles = graph(&[
+        ("top", &["left", "right"]),
+        ("left", &["bottom"]),
+        ("right", &["bottom"]),
+        ("bottom", &[]),
+    ]);
+    assert_eq!(roles.of("bottom", false).len(), 4);
+}
+
+#[test]
+fn who_is_granted_a_superuser_is_one() {
+    let roles = graph(&[("root", &["ada"]), ("ada", &[]), ("bob", &[])]);
+    let roles = roles
+        .with_changed("root", |role| role.is_superuser = true)
+        .unwrap();
+    assert!(roles.is_superuser("ada") && !roles.is_superuser("bob"));
+    assert!(may(&roles, "ada", Permission::Drop, &Resource::AllRoles));
+    assert!(!may(&roles, "bob", Permission::Drop, &Resource::AllRoles));
+}
+
+#[test]
+fn a_permission_holds_for_all_that_lies_in_its_resource_and_for_nothing_else() {
+    let table = Resource::table("ks", "t");
+    let chain = [
+        table.clone(),
+        Resource::AllTables("ks".into()),
+        Resource::keyspace("ks"),
+        Resource::AllKeyspaces,
+    ];
+    assert!(table.chain().eq(chain.iter().cloned()));
+    let others = [
+        Resource::table("ks", "u"),
+        Resource::table("other", "t"),
+        Resource::AllTables("other".into()),
+        Resource::keyspace("other"),
+        Resource::AllRoles,
+        Resource::role("r"),
+    ];
+    let permits = |on: &Resource| {
+        let roles = graph(&[("r", &[])]);
+        let (roles, _) = roles.with_permissions("r", on, PermissionSet::ALL).unwrap();
+        may(&roles, "r", Permission::Select, &table)
+    };
+    assert!(chain.iter().all(permits));
+    assert!(!others.iter().any(permits));
+}
+
+#[test]
+fn a_role_that_goes_leaves_nothing_behind() {
+    let roles = graph(&[("a", &["b"]), ("b", &[])]);
+    let on_it = Resource::role("a");
+    let (roles, _) = roles
+        .with_permissions("b", &on_it, PermissionSet::ALL)
+        .unwrap();
+    let roles = roles.without("a").unwrap();
+    let left = roles.get("b").unwrap();
+    assert!(left.member_of.is_empty() && left.permissions.is_empty());
+    assert_eq!(
+        roles.without("a").unwrap_err().to_string(),
+        "a doesn't exist"
+    );
+}
+
+#[test]
+fn only_what_was_granted_is_told_as_granted_or_revoked() {
+    let table = Resource::table("ks", "t");
+    let [select, both] = [
+        &[Permission::Select][..],
+        &[Permission::Select, Permission::Modify],
+    ]
+    .map(PermissionSet::of);
+    let roles = graph(&[("r", &[])]);
+    let (roles, _) = roles.with_permissions("r", &table, select).unwrap();
+    let (roles, new) = roles.with_permissions("r", &table, both).unwrap();
+    assert_eq!(new, PermissionSet::of(&[Permission::Modify]));
+    let (roles, gone) = roles
+        .without_permissions("r", &table, PermissionSet::ALL)
+        .unwrap();
+    assert_eq!(gone, both);
+    assert!(roles.get("r").unwrap().permissions.is_empty());
+}
+
+#[test]
+fn permissions_on_what_is_gone_are_not_kept() {
+    let roles = graph(&[("r", &[])]);
+    let (roles, _) =
+        (roles.with_permissions("r", &Resource::table("ks", "t"), PermissionSet::ALL)).unwrap();
+    let (roles, _) =
+        (roles.with_permissions("r", &Resource::keyspace("ks"), PermissionSet::ALL)).unwrap();
+    assert_eq!(roles.retained(|_| true), None);
+    let next = roles
+        .retained(|on| *on != Resource::table("ks", "t"))
+        .unwrap();
+    assert_eq!(next.get("r").unwrap().permissions.len(), 1);
+    let changed: Vec<_> = roles
+        .difference(&next)
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    assert_eq!(changed, ["r".into()]);
+}
+
+#[test]
+fn a_role_comes_back_from_its_record() {
+    let mut role = Role {
+        id: u64::MAX,
+        is_superuser: true,
+        can_login: true,
+        password_hash: Some("$argon2id$".into()),
+        member_of: ["é/x".into()].into(),
+        snapshots_max: Some(3),
+        snapshots: vec![OwnedSnapshot {
+            keyspace: "ks".into(),
+            name: "s".into(),
+            seq: 7,
+        }],
+        ..Role::default()
+    };
+    let resources = [
+        Resource::AllKeyspaces,
+        Resource::keyspace("ks"),
+        Resource::AllTables("ks".into()),
+        Resource::table("ks", "T"),
+        Resource::AllRoles,
+        Resource::role("a/b"),
+    ];
+    for resource in resources {
+        role.permissions
+            .insert(resource.clone(), resource.applicable());
+    }
+    assert_eq!(Role::decode(&role.encode()), Ok(role.clone()));
+    assert!(!format!("{role:?}").contains("argon2"));
+    for damaged in [&b"{}"[..], b"{\"format\":2}", b"", b"{\"format\":1}"] {
+        assert!(Role::decode(damaged).is_err());
+    }
+}
