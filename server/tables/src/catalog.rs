@@ -13,6 +13,7 @@ use super::diff;
 use super::error::{CatalogError, Result};
 use super::grace::GracePeriods;
 use super::identity::Identity;
+use super::roles::{ROLES_TABLE, RoleStore};
 use super::snapshots::{SnapshotKeyspace, SnapshotKeyspaces};
 use super::store::{KEYSPACES_TABLE, SchemaStore, StoredKeyspace};
 use super::table::{CqlTable, decode};
@@ -33,6 +34,7 @@ pub struct Catalog {
     grace_periods: GracePeriods,
     snapshots: Arc<SnapshotKeyspaces>,
     announcements: Arc<Announcements>,
+    roles: RoleStore,
     /// Held while the schema changes.
     changing: Mutex<()>,
 }
@@ -105,6 +107,7 @@ impl Catalog {
             (keyspace.name().into(), all)
         };
         let tables = schema.keyspaces().map(of_keyspace).collect();
+        let roles = RoleStore::open(db, own(ROLES_TABLE)?, &schema)?;
         let state = CatalogState { schema, tables };
         grace_periods.set(&state);
         let state = Arc::new(ArcSwap::from_pointee(state));
@@ -136,6 +139,7 @@ impl Catalog {
             grace_periods: grace_periods.clone(),
             snapshots,
             announcements,
+            roles,
             changing: Mutex::new(()),
         })
     }
@@ -153,6 +157,11 @@ impl Catalog {
     /// What the server's own timestamps come from.
     pub fn timestamps(&self) -> &Timestamps {
         &self.timestamps
+    }
+
+    /// Who may do what.
+    pub fn roles(&self) -> &RoleStore {
+        &self.roles
     }
 
     /// The schema as it is now. One statement asks once, so that all that it sees fits.
@@ -183,6 +192,8 @@ impl Catalog {
     /// The new one is durable and seen by all before this returns; whether there is one is
     /// the answer.
     ///
+    /// Permissions on what goes go with it.
+    ///
     /// Only one change that a statement may ask for is carried out at a time: one keyspace
     /// or table that is new or gone, or records of one keyspace that are others.
     ///
@@ -206,7 +217,10 @@ impl Catalog {
                 earlier.retain(|state| state.strong_count() > 0);
                 earlier.push(Arc::downgrade(&before));
             };
+            // What could not be removed with the last change must not hold for what is new.
+            self.roles.retain(&state.schema)?;
             diff::carry_out(&self.store, state, next, publish)?;
+            self.roles.retain(self.state().schema())?;
             Ok(Ok(true))
         })
     }

@@ -6,6 +6,7 @@
 //!                   ├ identity │          who the node is
 //!                   ├ grace    │          when merges may purge deletions
 //!                   ├ timestamps          what its writes are ordered by
+//!                   ├ roles               who may do what
 //!                   v          v
 //!                 ebb-catalog  ebb-storage, with the merge operator of `operators`
 //! ```
@@ -36,6 +37,7 @@ mod lazy;
 pub mod lookup;
 pub mod names;
 mod operators;
+mod roles;
 mod snapshots;
 mod store;
 mod table;
@@ -50,6 +52,7 @@ pub use grace::GracePeriods;
 pub use identity::Identity;
 pub use lazy::LazyCatalog;
 pub use operators::{CQL_ROW, CqlRow, database_options, merge_operators, with_cql_tables};
+pub use roles::{RoleStore, RolesState};
 pub use snapshots::{SNAPSHOT_SIGN, SNAPSHOTS_TOLD_MAX, SnapshotKeyspace, keyspace_at};
 pub use store::{forget_keyspace, is_cql_keyspace, is_cql_table};
 pub use table::{CqlTable, detached_schema, schema_at};

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ebb_catalog::access::{PermissionSet, Resource, Role, RoleError, Roles};
 use ebb_catalog::schema::{
     KeyspaceSchema, Schema, SchemaError, TableDefinition, TableOptions, UserType,
 };
@@ -193,4 +194,88 @@ fn a_snapshot_has_the_schema_of_its_moment() {
     };
     assert_eq!(at("before", "t").as_ref(), Some(&**then.schema()));
     assert_eq!(at("later", "lines"), None);
+}
+
+#[test]
+fn roles_and_permissions_are_there_after_a_restart_or_a_power_loss_or_not_at_all() {
+    type Change = fn(&Roles) -> Result<Roles, RoleError>;
+    let changes: [Change; 4] = [
+        |roles| roles.with_new("ada", Role::default()),
+        |roles| roles.with_new("team", Role::default()),
+        |roles| roles.with_member("team", "ada"),
+        |roles| roles.without("team"),
+    ];
+    let mut all = vec![Roles::default()];
+    for change in changes {
+        all.push(change(all.last().unwrap()).unwrap());
+    }
+    for nth_call in 1.. {
+        let disk = MemDisk::new();
+        let catalog = open(&disk).unwrap();
+        disk.crash_at(nth_call);
+        let apply = |change: &Change| {
+            let changed = catalog.roles().change(|roles| change(roles).map(Some));
+            changed.is_ok_and(|changed| changed.unwrap())
+        };
+        let done = changes.iter().take_while(|change| apply(change)).count();
+        assert_eq!(catalog.roles().state().roles(), &all[done]);
+        assert_eq!(catalog.roles().generation(), done as u64);
+        let whole = done == changes.len() && disk.has_power();
+        drop(catalog);
+        disk.restart(nth_call);
+        let catalog = open(&disk).unwrap();
+        let state = catalog.roles().state();
+        let found = all[done..].iter().position(|roles| roles == state.roles());
+        assert!(
+            found.is_some_and(|later| later <= 1),
+            "{nth_call}: {state:?}"
+        );
+        if whole {
+            break;
+        }
+    }
+}
+
+/// Whoever could read a table that was dropped may not read another one of its name.
+#[test]
+fn permissions_go_with_what_they_are_on_also_where_nobody_saw_it_go() {
+    let disk = MemDisk::new();
+    let catalog = open(&disk).unwrap();
+    for change in &CHANGES[..4] {
+        apply(&catalog, *change).unwrap();
+    }
+    let all = PermissionSet::ALL;
+    let on = ["t", "u"].map(|name| Resource::table("app", name));
+    let grant = |catalog: &Catalog| {
+        let changed = catalog.roles().change(|roles| {
+            let mut next = roles.clone();
+            if next.get("ada").is_none() {
+                next = next.with_new("ada", Role::default())?;
+            }
+            for on in &on {
+                next = next.with_permissions("ada", on, all)?.0;
+            }
+            Ok::<_, RoleError>(Some(next))
+        });
+        changed.unwrap().unwrap();
+    };
+    let held = |catalog: &Catalog| {
+        let state = catalog.roles().state();
+        let held = &state.roles().get("ada").unwrap().permissions;
+        held.keys().cloned().collect::<Vec<_>>()
+    };
+    grant(&catalog);
+    apply(&catalog, CHANGES[7]).unwrap();
+    assert_eq!(held(&catalog), on[..1]);
+    // A grant on what is gone stands for a crash between the two commits.
+    grant(&catalog);
+    apply(&catalog, CHANGES[3]).unwrap();
+    assert_eq!(held(&catalog), on[..1], "a new table inherits nothing");
+    apply(&catalog, CHANGES[7]).unwrap();
+    grant(&catalog);
+    drop(catalog);
+    let catalog = open(&disk).unwrap();
+    assert_eq!(held(&catalog), on[..1]);
+    apply(&catalog, CHANGES[8]).unwrap();
+    assert_eq!(held(&catalog), []);
 }
