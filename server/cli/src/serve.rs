@@ -6,6 +6,7 @@
 //!   SIGTERM: CQL drains ─> jobs park ─> jobs.sock drains ─> memtables flush ─> exit
 //! ```
 
+mod first_superuser;
 mod job_list;
 pub(crate) mod settings;
 mod tls;
@@ -26,7 +27,7 @@ use ebb_storage::{ErrorKind, Options};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use self::job_list::RecordedJobs;
-use self::settings::{Durability, Settings, SettingsArgs};
+use self::settings::{Authentication, Durability, Settings, SettingsArgs};
 use super::interrupt::StopSignal;
 use super::lock_holder::holder;
 use super::print::say;
@@ -38,6 +39,7 @@ Examples:
   ebb serve --cql 127.0.0.1:0 --slo p99=2ms
   ebb serve --tls-cert server.pem --tls-key server.key
   ebb serve --config ebb.toml
+  ebb serve --auth --cql 10.0.0.1:9042
 
 Then, in another terminal:
   cqlsh 127.0.0.1 9042
@@ -47,6 +49,10 @@ Then, in another terminal:
 Drivers for Cassandra connect to it as to one node of version 4.1. `ebb config show`
 prints the settings in force. Every flag has an environment variable: EBB_DATA, EBB_CQL,
 EBB_SLO and so on.
+
+With --auth only roles may connect, and do what they were granted. Where no superuser can log
+in, one is made at the start: ebb, with a random password in the file superuser-password of
+the directory, which only its owner can read.
 
 SIGTERM and Ctrl-C stop it: no request is taken any more, those that run are answered,
 jobs are parked and start again with the next server, and what is in memory is written to
@@ -137,12 +143,23 @@ fn listen(settings: &Settings, node: &Node, tls: Option<Arc<Tls>>) -> Result<Cql
         startup_timeout: *settings.startup_timeout,
         request_timeout: *settings.request_timeout,
         tls,
+        login_timeout: *settings.login_timeout,
         ..ServeOptions::default()
     };
     let address = settings.advertise.unwrap_or(settings.cql);
     let catalog = node.catalog()?;
     let jobs = RecordedJobs(catalog.db().clone());
-    let executor = Executor::new(
+    let asks = settings.authentication == Authentication::Password;
+    if asks {
+        first_superuser::ensure(&catalog, &settings.data)?;
+    }
+    if settings.is_open_to_others() {
+        eprintln!(
+            "ebb: WARNING: nobody has to log in: whoever reaches {} can read and write everything",
+            settings.cql
+        );
+    }
+    let mut executor = Executor::new(
         catalog,
         LocalNode {
             address,
@@ -153,6 +170,9 @@ fn listen(settings: &Settings, node: &Node, tls: Option<Arc<Tls>>) -> Result<Cql
     .showing(options.activity.clone())
     .listing_jobs(Arc::new(jobs))
     .waiting_for_sync(settings.durability == Durability::Sync);
+    if asks {
+        executor = executor.asking_for_login();
+    }
     CqlServer::start(Arc::new(executor), node.latencies(), options)
         .with_context(|| format!("cannot listen on {}", settings.cql))
 }

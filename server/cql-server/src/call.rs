@@ -10,6 +10,7 @@ use ebb_cql::protocol::{
     Values, WriteType,
 };
 
+use super::access::{Login, User};
 use super::write::write_type_of;
 
 /// Where a statement may run.
@@ -28,6 +29,8 @@ pub enum Lane {
     Range,
     /// One at a time: it changes the schema.
     Schema,
+    /// Few at a time: it verifies a password, which takes tens of milliseconds of a core.
+    Login,
 }
 
 /// Executes statements. Called from many threads at once.
@@ -77,6 +80,19 @@ pub trait Service: Send + Sync + 'static {
         _statements: &[(Arc<Self::Statement>, Values<'_>)],
     ) -> Result<Vec<u64>, ErrorResponse> {
         Ok(Vec::new())
+    }
+
+    /// Who may come in; `None` where nobody has to log in.
+    fn login(&self) -> Option<&Login> {
+        None
+    }
+
+    /// Whether a request of this user may be traced.
+    ///
+    /// # Errors
+    /// What the client is told, where not.
+    fn check_trace(&self, _user: &User) -> Result<(), ErrorResponse> {
+        Ok(())
     }
 
     /// Whether a write is acknowledged only after [`sync`](Self::sync). `execute` and
@@ -154,6 +170,8 @@ pub struct Call<'a> {
     pub parameters: QueryParameters<'a>,
     /// When to give up.
     pub interrupt: &'a Interrupt,
+    /// Who asks.
+    pub user: &'a User,
 }
 
 /// What came of a statement, beyond the body of its RESULT.

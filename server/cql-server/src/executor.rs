@@ -15,9 +15,11 @@ mod tests;
 
 use std::hash::Hasher;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use bytes::BytesMut;
+use ebb_catalog::access::{Need, Resource};
 use ebb_catalog::schema::{ColumnKind, TableSchema};
 use ebb_cql::protocol::{
     BatchKind, Columns, Consistency, ErrorResponse, Response, SchemaChange, SchemaChangeKind,
@@ -28,6 +30,9 @@ use ebb_cql::syntax::ast::{self, Parsed, Statement};
 use ebb_tables::{Announcement, Catalog, CatalogState};
 use xxhash_rust::xxh3::Xxh3;
 
+use super::access::{
+    self, AccessContext, Login, NeedsContext, User, is_access_statement, needs, trace_need,
+};
 use super::activity::Activity;
 use super::analyse::markers::{Bound, Markers};
 use super::analyse::select::SelectPlan;
@@ -55,6 +60,9 @@ pub struct Executor {
     jobs: Option<Arc<dyn JobList>>,
     waits_for_sync: bool,
     builds: IndexBuilds,
+    login: Option<Login>,
+    /// The number of the next statement.
+    next_number: AtomicU64,
 }
 
 impl Executor {
@@ -69,6 +77,8 @@ impl Executor {
             activity: Arc::default(),
             jobs: None,
             waits_for_sync: false,
+            login: None,
+            next_number: AtomicU64::new(1),
         }
     }
 
@@ -98,6 +108,13 @@ impl Executor {
     #[cfg(test)]
     pub(crate) fn wait_for_indexes(&self) {
         self.builds.start_and_wait_a_little();
+    }
+
+    /// Lets nobody in who has not logged in as a role.
+    #[must_use]
+    pub fn asking_for_login(mut self) -> Self {
+        self.login = Some(Login::new(self.catalog.clone()));
+        self
     }
 
     /// The tables.
@@ -171,6 +188,14 @@ impl Executor {
         let state = self.catalog.state();
         let target = self.target(&state, select, prepared.keyspace.as_deref())?;
         let schema = schema_of(&target);
+        match &target {
+            // What its name means may be another snapshot's keyspace by now.
+            Target::Snapshot(_) => {
+                let needs = access::reads(schema.keyspace(), schema.name());
+                call.user.check(self.catalog.roles(), &needs)?;
+            }
+            _ => self.check(prepared, call.user)?,
+        }
         let mut meaning = prepared.meaning.load_full();
         let is_same = match &*meaning {
             Meaning::Select(select) => {
@@ -243,6 +268,68 @@ impl Executor {
     }
 }
 
+impl Executor {
+    /// What a statement takes of whoever executes it.
+    fn needs(&self, parsed: &Parsed, keyspace: Option<&str>) -> Result<Box<[Need]>> {
+        let state = self.catalog.state();
+        let context = NeedsContext {
+            keyspace,
+            state: &state,
+            db: self.catalog.db(),
+        };
+        Ok(needs(&context, &parsed.statement)?.into())
+    }
+
+    /// Whether a user may execute a statement.
+    fn check(&self, prepared: &Prepared, user: &User) -> Result<()> {
+        if user.is_anyone() {
+            return Ok(());
+        }
+        let roles = self.catalog.roles();
+        match &prepared.needs {
+            Some(needs) => user.check_statement(roles, prepared.number, needs),
+            None => {
+                let needs = self.needs(&prepared.parsed, prepared.keyspace.as_deref())?;
+                user.check(roles, &needs)
+            }
+        }
+    }
+
+    pub(crate) fn access_context<'c>(
+        &'c self,
+        keyspace: Option<&'c str>,
+        user: &'c User,
+    ) -> AccessContext<'c> {
+        AccessContext {
+            schema: self.schema_context(keyspace),
+            user,
+        }
+    }
+
+    /// Gives a user what a statement has created.
+    fn own(
+        &self,
+        statement: &Statement,
+        keyspace: Option<&str>,
+        done: &Outcome,
+        user: &User,
+    ) -> Result<()> {
+        // Nothing was created where IF NOT EXISTS found it.
+        let created = match statement {
+            Statement::CreateKeyspace(create) => Resource::keyspace(create.name.as_str()),
+            Statement::CreateTable(create) => {
+                let keyspace = in_keyspace(&create.table, keyspace)?;
+                Resource::table(keyspace, create.table.name.as_str())
+            }
+            _ => return Ok(()),
+        };
+        match done.changes.is_empty() {
+            true => Ok(()),
+            false => access::grant_to_creator(&self.access_context(keyspace, user), &created),
+        }
+    }
+}
+
 impl Service for Executor {
     type Statement = Prepared;
 
@@ -260,6 +347,8 @@ impl Service for Executor {
             write_type: WriteType::Simple,
             needs_keyspace: false,
             meaning: ArcSwap::from_pointee(Meaning::Late),
+            number: self.next_number.fetch_add(1, Ordering::Relaxed),
+            needs: None,
             parsed,
         };
         let parsed = &prepared.parsed;
@@ -278,6 +367,7 @@ impl Service for Executor {
                     _ if plan.restrictions.partition.is_by_key() => Lane::Scan,
                     _ => Lane::Range,
                 };
+                prepared.needs = Some(self.needs(parsed, keyspace)?);
                 prepared.columns = Some(plan.columns.clone());
                 prepared.markers = meaning.markers.clone();
                 prepared.partition_key = partition_key;
@@ -290,6 +380,7 @@ impl Service for Executor {
             Statement::Write(_) | Statement::Batch(_) => {
                 let write = self.understand_write(&self.catalog.state(), parsed, keyspace)?;
                 if let Some(write) = write {
+                    prepared.needs = Some(self.needs(parsed, keyspace)?);
                     prepared.needs_keyspace = write.needs_keyspace();
                     prepared.lane = Lane::Write;
                     prepared.write_type = write.write_type();
@@ -315,6 +406,9 @@ impl Service for Executor {
         out: &mut BytesMut,
     ) -> Result<Outcome> {
         let keyspace = statement.keyspace.as_deref();
+        if !matches!(statement.parsed.statement, Statement::Select(_)) {
+            self.check(statement, call.user)?;
+        }
         match &statement.parsed.statement {
             Statement::Select(select) => self.select(statement, select, call, out),
             Statement::Describe(describe) => {
@@ -338,14 +432,28 @@ impl Service for Executor {
                 Ok(answer(written, out))
             }
             other if is_schema_statement(other) => {
-                let done = schema_statements::execute(&self.schema_context(keyspace), other, out);
-                if matches!(other, Statement::CreateIndex(_)) && done.is_ok() {
+                let done = schema_statements::execute(&self.schema_context(keyspace), other, out)?;
+                if matches!(other, Statement::CreateIndex(_)) {
                     self.builds.start_and_wait_a_little();
                 }
-                done
+                self.own(other, keyspace, &done, call.user)?;
+                Ok(done)
             }
             other if is_snapshot_statement(other) => {
-                snapshots::execute(&self.schema_context(keyspace), other, false, out)
+                let context = self.access_context(keyspace, call.user);
+                let Statement::CreateSnapshot(create) = other else {
+                    return snapshots::execute(&context.schema, other, false, out);
+                };
+                access::check_quota(&context)?;
+                let done = snapshots::execute(&context.schema, other, false, out)?;
+                if !done.changes.is_empty() {
+                    access::note_snapshot(&context, create)?;
+                }
+                Ok(done)
+            }
+            other if is_access_statement(other) => {
+                let context = self.access_context(keyspace, call.user);
+                access::execute(&context, other, out)
             }
             other => invalid(format!("{other} is not supported")),
         }
@@ -364,6 +472,7 @@ impl Service for Executor {
         let state = self.catalog.state();
         let mut meanings = Vec::with_capacity(statements.len());
         for (prepared, _) in statements {
+            self.check(prepared, call.user)?;
             meanings.push(self.write_meaning(&state, prepared)?);
         }
         let with_values = meanings.iter().zip(statements);
@@ -406,6 +515,14 @@ impl Service for Executor {
                     gone.into_iter().for_each(&tell);
                 }
             });
+    }
+
+    fn login(&self) -> Option<&Login> {
+        self.login.as_ref()
+    }
+
+    fn check_trace(&self, user: &User) -> Result<()> {
+        user.check(self.catalog.roles(), &[trace_need()])
     }
 
     fn commits_wait_for_sync(&self) -> bool {

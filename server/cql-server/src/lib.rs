@@ -11,6 +11,7 @@
 //!     ├ indexes   builds indexes, and removes what is stale in them
 //!     ├ functions   what is computed of values
 //!     ├ schema_statements, snapshots, describe   those about the schema and snapshots
+//!     ├ access   who asks, and whether they may; statements about roles
 //!     └ targets   what the name of a table means: a table, one at a snapshot, one of `system`
 //! ```
 //!
@@ -27,6 +28,7 @@
     )
 )]
 
+pub mod access;
 #[expect(clippy::disallowed_methods, reason = "notes when requests came")]
 pub mod activity;
 pub mod analyse;

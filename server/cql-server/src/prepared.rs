@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use ebb_catalog::access::Need;
 use ebb_catalog::schema::TableSchema;
 use ebb_cql::protocol::{Columns, WriteType};
 use ebb_cql::syntax::ast::{self, Parsed};
@@ -17,6 +18,10 @@ use super::write::{NOT_A_WRITE, WriteStatement};
 pub struct Prepared {
     /// The tree, to be understood again where the schema is another.
     pub(super) parsed: Parsed,
+    /// Never 0, and never that of another statement.
+    pub(super) number: u64,
+    /// What it takes of whoever executes it; `None` where that is seen each time.
+    pub(super) needs: Option<Box<[Need]>>,
     /// The keyspace that names without one are of.
     pub(super) keyspace: Option<String>,
     /// Of the text and keyspace: paging states belong to it.

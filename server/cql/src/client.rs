@@ -66,6 +66,19 @@ impl Client {
         address: impl ToSocketAddrs,
         compression: Compression,
     ) -> Result<Self, ClientError> {
+        Self::connect_as(address, compression, None)
+    }
+
+    /// As [`connect`](Self::connect), with a name and a password where the server asks for
+    /// them.
+    ///
+    /// # Errors
+    /// When the server cannot be reached, or does not let the client in.
+    pub fn connect_as(
+        address: impl ToSocketAddrs,
+        compression: Compression,
+        credentials: Option<(&str, &str)>,
+    ) -> Result<Self, ClientError> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         let mut decoder = FrameDecoder::new(Direction::Response, BODY_BYTES_MAX_DEFAULT);
@@ -83,10 +96,21 @@ impl Client {
             options.push(("COMPRESSION", "lz4"));
         }
         match client.request(&Request::Startup(Startup { options }))? {
-            Response::Ready => {}
+            Response::Ready => client.compression = compression,
+            asked @ Response::Authenticate { .. } => {
+                client.compression = compression;
+                let Some((name, password)) = credentials else {
+                    return Err(ClientError::Unexpected(Box::new(asked)));
+                };
+                let token = format!("\0{name}\0{password}");
+                let token = Some(token.as_bytes());
+                match client.request(&Request::AuthResponse { token })? {
+                    Response::AuthSuccess { .. } => {}
+                    other => return Err(ClientError::Unexpected(Box::new(other))),
+                }
+            }
             other => return Err(ClientError::Unexpected(Box::new(other))),
         }
-        client.compression = compression;
         Ok(client)
     }
 

@@ -57,6 +57,36 @@ impl fmt::Display for Durability {
     }
 }
 
+/// Who may connect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Authentication {
+    /// Everybody.
+    None,
+    /// Who logs in as a role.
+    Password,
+}
+
+impl FromStr for Authentication {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "none" => Ok(Self::None),
+            "password" => Ok(Self::Password),
+            _ => Err(format!("{text:?} is not password or none")),
+        }
+    }
+}
+
+impl fmt::Display for Authentication {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::None => "none",
+            Self::Password => "password",
+        })
+    }
+}
+
 /// The settings of a server. A field is a flag, an environment variable and a name in a
 /// file at once.
 #[derive(Debug, Clone, PartialEq, clap::Args, Serialize, Deserialize)]
@@ -123,12 +153,28 @@ pub(crate) struct Settings {
     #[arg(default_value = "10s")]
     #[serde(serialize_with = "shown", deserialize_with = "parsed")]
     pub(crate) startup_timeout: humantime::Duration,
-    /// Listen on an address that other machines reach. Nobody has to authenticate: whoever
+    /// Who may connect: password (only who logs in as a role; without a value, too), or none
+    /// (everybody, who may do everything).
+    #[arg(
+        long,
+        visible_alias = "auth",
+        value_name = "HOW",
+        env = "EBB_AUTHENTICATION"
+    )]
+    #[arg(num_args = 0..=1, default_missing_value = "password", default_value = "none")]
+    #[serde(serialize_with = "shown", deserialize_with = "parsed")]
+    pub(crate) authentication: Authentication,
+    /// Time that a client may take to log in.
+    #[arg(long, value_name = "TIME", env = "EBB_LOGIN_TIMEOUT")]
+    #[arg(default_value = "30s")]
+    #[serde(serialize_with = "shown", deserialize_with = "parsed")]
+    pub(crate) login_timeout: humantime::Duration,
+    /// Listen on an address that other machines reach, although nobody has to log in: whoever
     /// reaches the port can read and write everything.
-    #[arg(long, value_name = "YES", env = "EBB_INSECURE_LISTEN")]
+    #[arg(long, value_name = "YES", env = "EBB_INSECURE")]
     #[arg(num_args = 0..=1, default_missing_value = "true", default_value = "false")]
     #[arg(action = ArgAction::Set, hide_default_value = true)]
-    pub(crate) insecure_listen: bool,
+    pub(crate) insecure: bool,
 }
 
 fn shown<T: fmt::Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
@@ -305,15 +351,20 @@ impl Settings {
         table.try_into().expect("both can be read")
     }
 
+    /// Whether other machines may do everything.
+    pub(crate) fn is_open_to_others(&self) -> bool {
+        !self.cql.ip().is_loopback() && self.authentication == Authentication::None
+    }
+
     /// # Errors
     /// When settings make no sense, or would let everybody in unasked.
     pub(crate) fn check(&self) -> Result<(), CliError> {
         let refused = |text: String| Err(CliError::Usage(text));
-        if !self.cql.ip().is_loopback() && !self.insecure_listen {
+        if self.is_open_to_others() && !self.insecure {
             return refused(format!(
-                "{} can be reached from other machines, and ebb asks nobody for a password: \
-                 listen on 127.0.0.1, or say --insecure-listen where everybody who reaches \
-                 the port may read and write everything",
+                "{} can be reached from other machines, and nobody is asked for a password: say \
+                 --auth, listen on 127.0.0.1, or say --insecure where everybody who reaches the \
+                 port may read and write everything",
                 self.cql
             ));
         }
@@ -324,6 +375,9 @@ impl Settings {
             return refused("startup-timeout is 0: nobody could connect".into());
         }
         tls::options(self)?;
+        if self.login_timeout.is_zero() {
+            return refused("login-timeout is 0: nobody could log in".into());
+        }
         if self.request_timeout.is_zero() {
             return refused("request-timeout is 0: no request could be answered".into());
         }
@@ -400,26 +454,46 @@ mod tests {
 
     #[test]
     fn other_machines_are_let_in_only_on_request() {
-        let listening = |ip: [u8; 4], insecure_listen| {
+        let listening = |ip: [u8; 4], insecure, authentication: &str| {
             let settings = Settings {
                 cql: (ip, 9042).into(),
                 advertise: Some(([10, 0, 0, 1], 9042).into()),
-                insecure_listen,
+                insecure,
+                authentication: authentication.parse().unwrap(),
                 ..Settings::default()
             };
             settings.check().is_ok()
         };
-        assert!(listening([127, 0, 0, 1], false));
-        assert!(!listening([0, 0, 0, 0], false));
-        assert!(!listening([10, 0, 0, 1], false));
-        assert!(listening([0, 0, 0, 0], true));
+        assert!(listening([127, 0, 0, 1], false, "none"));
+        assert!(!listening([0, 0, 0, 0], false, "none"));
+        assert!(!listening([10, 0, 0, 1], false, "none"));
+        assert!(listening([0, 0, 0, 0], true, "none"));
+        assert!(listening([10, 0, 0, 1], false, "password"));
+    }
+
+    #[test]
+    fn the_flag_alone_asks_for_passwords() {
+        let read = |words: &[&str]| {
+            let command = SettingsArgs::augment_args(Command::new("ebb"));
+            let command = command.mut_args(|arg| arg.env(Resettable::Reset));
+            let words = std::iter::once(&"ebb").chain(words);
+            let flags = SettingsArgs::from_arg_matches(&command.get_matches_from(words));
+            flags.unwrap().settings.authentication
+        };
+        assert_eq!(read(&[]), Authentication::None);
+        assert_eq!(read(&["--auth"]), Authentication::Password);
+        assert_eq!(read(&["--auth", "--data", "x"]), Authentication::Password);
+        assert_eq!(read(&["--authentication", "none"]), Authentication::None);
+        let file = Settings::parse("authentication = \"password\"").unwrap();
+        assert_eq!(file.authentication, Authentication::Password);
+        assert!(Settings::parse("authentication = \"ldap\"").is_err());
     }
 
     #[test]
     fn drivers_are_told_an_address() {
         let everywhere = Settings {
             cql: ([0, 0, 0, 0], 9042).into(),
-            insecure_listen: true,
+            insecure: true,
             ..Settings::default()
         };
         let error = everywhere.check().unwrap_err().to_string();

@@ -156,7 +156,10 @@ fn what_is_made_through_a_server_is_there_for_the_next_one() {
 fn only_who_asks_for_it_lets_other_machines_in() {
     let place = Place::new();
     let refused = place.ebb("serve --cql 0.0.0.0:0").fails(2);
-    assert!(refused.contains("--insecure-listen"), "{refused}");
+    assert!(
+        refused.contains("--auth") && refused.contains("--insecure"),
+        "{refused}"
+    );
     assert!(!place.path("ebb-data").exists(), "nothing was made");
 }
 
@@ -202,6 +205,45 @@ fn files_of_tls_that_are_wrong_are_named_at_the_start() {
     let refused = (place.ebb("serve --cql 127.0.0.1:0 --tls-client-optional")).fails(2);
     assert!(refused.contains("tls-client-optional"), "{refused}");
     assert!(!place.path("ebb-data").exists(), "nothing was made");
+}
+
+#[test]
+fn the_first_superuser_has_a_password_that_only_its_owner_reads() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let place = Place::new();
+    let mut server = Server::start(&place, "--auth");
+    let told = server.error_line();
+    let path = place.path("ebb-data/superuser-password");
+    assert!(told.contains("ebb-data/superuser-password"), "{told}");
+    let mode = path.metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let password = std::fs::read_to_string(&path).unwrap();
+    let password = password.trim();
+    assert!(!told.contains(password), "it is not printed");
+    let log_in = |server: &Server, password: &str| {
+        Client::connect_as(server.address(), Compression::Lz4, Some(("ebb", password)))
+    };
+    assert!(Client::connect(server.address(), Compression::None).is_err());
+    assert!(log_in(&server, "ebb").is_err());
+    let mut client = log_in(&server, password).unwrap();
+    query(&mut client, KEYSPACE).unwrap();
+    query(
+        &mut client,
+        "CREATE ROLE ada WITH PASSWORD = 'a' AND LOGIN = true",
+    )
+    .unwrap();
+    assert_eq!(server.stop(), Some(0));
+    // The next start makes no other one, and roles are there again.
+    std::fs::remove_file(&path).unwrap();
+    let server = Server::start(&place, "--authentication password");
+    assert!(!path.exists());
+    let credentials = Some(("ada", "a"));
+    let mut ada = Client::connect_as(server.address(), Compression::None, credentials).unwrap();
+    let refused = query(&mut ada, "DROP KEYSPACE shop").unwrap_err();
+    assert_eq!(refused, ErrorKind::Unauthorized);
+    drop(log_in(&server, password).unwrap());
+    assert_eq!(server.stop(), Some(0));
 }
 
 #[test]

@@ -19,6 +19,7 @@ use ebb_storage::simulation::MemDisk;
 use ebb_tables::Catalog;
 
 use super::Executor;
+use crate::access::User;
 use crate::call::{Call, Interrupt, Outcome, Service};
 use crate::prepared::Prepared;
 use crate::read::Limits;
@@ -29,6 +30,8 @@ pub(crate) struct Server {
     pub(crate) executor: Executor,
     pub(crate) clock: ManualClock,
     pub(crate) keyspace: Option<String>,
+    /// Who asks.
+    pub(crate) user: User,
 }
 
 /// A page of rows as text, `null` where there is none.
@@ -61,6 +64,7 @@ impl Server {
             executor: Executor::new(catalog, local_node(), limits),
             clock,
             keyspace,
+            user: User::anyone(),
         }
     }
 
@@ -92,6 +96,18 @@ impl Server {
         Ok(response)
     }
 
+    /// What a client is warned of.
+    pub(crate) fn warnings(
+        &self,
+        prepared: &Prepared,
+        parameters: QueryParameters<'_>,
+    ) -> Vec<String> {
+        let answer = self.answer(parameters, |call, out| {
+            self.executor.execute(prepared, call, out)
+        });
+        answer.unwrap().1.warnings
+    }
+
     /// Executes a batch of the protocol.
     pub(crate) fn batch(
         &self,
@@ -119,6 +135,7 @@ impl Server {
             keyspace: self.keyspace.as_deref(),
             parameters,
             interrupt: &interrupt,
+            user: &self.user,
         };
         let mut out = BytesMut::new();
         let frame = OpenFrame::response(&mut out, 1, Opcode::Result, &Head::default());

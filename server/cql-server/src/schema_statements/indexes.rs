@@ -18,13 +18,19 @@ fn updated(keyspace: &str, table: &str) -> SchemaChange {
     )
 }
 
-pub(super) fn create(context: &SchemaContext<'_>, create: &CreateIndex) -> Done {
-    // Where only the index is named with its keyspace, the table lies in that, too.
+/// The table that an index is for, as far as the statement names it: where only the index is
+/// named with its keyspace, the table lies in that, too.
+pub fn indexed_table(create: &CreateIndex) -> QualifiedName {
     let of_index = create.name.as_ref().and_then(|name| name.keyspace.as_ref());
-    let named = QualifiedName {
+    QualifiedName {
         keyspace: create.table.keyspace.as_ref().or(of_index).cloned(),
         name: create.table.name.clone(),
-    };
+    }
+}
+
+pub(super) fn create(context: &SchemaContext<'_>, create: &CreateIndex) -> Done {
+    let of_index = create.name.as_ref().and_then(|name| name.keyspace.as_ref());
+    let named = indexed_table(create);
     let (keyspace, table) = context.changeable(&named)?;
     if of_index.is_some_and(|of| of.as_str() != keyspace) {
         return Err(ErrorResponse::invalid(format!(

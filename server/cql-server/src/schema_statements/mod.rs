@@ -24,6 +24,7 @@ use ebb_catalog::schema::Schema;
 use ebb_cql::protocol::{ErrorResponse, Response, SchemaChange, SchemaChangeKind, SchemaTarget};
 use ebb_cql::syntax::ast::{QualifiedName, Statement};
 
+pub use self::indexes::indexed_table;
 pub use self::type_names::resolve_type;
 use super::call::Outcome;
 pub use super::context::{SchemaContext, in_keyspace};

@@ -27,6 +27,8 @@ use crate::call::{Lane, Service};
 const BURST_FRAMES: usize = 64;
 /// What is read at once.
 const READ_BYTES: usize = 64 << 10;
+/// The longest body before the client has logged in.
+const LOGIN_BODY_BYTES_MAX: usize = 16 << 10;
 
 thread_local! {
     /// Connections keep only what is not yet a whole frame, so one buffer for each
@@ -61,8 +63,10 @@ pub(super) struct Connection<S: Service> {
     running: usize,
     events: Option<broadcast::Receiver<Event>>,
     stop: watch::Receiver<bool>,
-    /// The time that the client has to start; nothing once it has.
+    /// The time that the client has to start, then to log in; nothing once it has.
     startup: Option<Pin<Box<Sleep>>>,
+    /// It has started, and has to log in.
+    logs_in: bool,
 }
 
 /// Where results of requests come that run elsewhere.
@@ -103,7 +107,7 @@ impl<S: Service> Connection<S> {
             stream,
             session,
             out: Outbox::default(),
-            decoder: FrameDecoder::new(Direction::Request, shared.options.body_bytes_max),
+            decoder: FrameDecoder::new(Direction::Request, 0),
             received: BytesMut::new(),
             received_at: Instant::now(),
             points: 0,
@@ -113,6 +117,7 @@ impl<S: Service> Connection<S> {
             events: None,
             stop: shared.stop.subscribe(),
             startup: Some(Box::pin(sleep_until(start_by.into()))),
+            logs_in: false,
             shared,
         }
     }
@@ -139,7 +144,13 @@ impl<S: Service> Connection<S> {
             self.received = BytesMut::new();
         }
         if self.session.has_started() {
-            self.startup = None;
+            if self.session.is_logged_in() {
+                self.startup = None;
+            } else if !self.logs_in {
+                self.logs_in = true;
+                let login_by = Instant::now() + self.shared.options.login_timeout;
+                self.startup = Some(Box::pin(sleep_until(login_by.into())));
+            }
         }
         tokio::select! {
             () = over(&mut self.startup) => return Err(Ended),
@@ -163,8 +174,9 @@ impl<S: Service> Connection<S> {
             if self.running >= self.shared.options.lane_requests_max || self.out.is_full() {
                 break;
             }
-            // Both may have changed with the frame before.
+            // All may have changed with the frame before.
             self.decoder.set_compression(self.session.compression);
+            self.decoder.set_body_bytes_max(self.body_bytes_max());
             match self.decoder.decode(&mut self.received) {
                 Ok(None) => break,
                 Ok(Some(frame)) => {
@@ -193,6 +205,15 @@ impl<S: Service> Connection<S> {
         false
     }
 
+    /// The longest body of a request: short ones will do to log in.
+    fn body_bytes_max(&self) -> usize {
+        let max = self.shared.options.body_bytes_max;
+        match self.session.is_logged_in() {
+            true => max,
+            false => max.min(LOGIN_BODY_BYTES_MAX),
+        }
+    }
+
     /// Whether there may be a whole frame among what was received.
     fn has_frame(&self) -> bool {
         const HEADER_BYTES: usize = ebb_cql::protocol::HEADER_BYTES;
@@ -202,7 +223,7 @@ impl<S: Service> Connection<S> {
         let length = u32::from_be_bytes([header[5], header[6], header[7], header[8]]);
         // A length past all limits is to be refused at once.
         let length = length as usize;
-        length > self.shared.options.body_bytes_max || self.received.len() - HEADER_BYTES >= length
+        length > self.body_bytes_max() || self.received.len() - HEADER_BYTES >= length
     }
 
     fn start(&mut self, lane: Lane, work: Box<Work<S>>) {
@@ -233,6 +254,9 @@ impl<S: Service> Connection<S> {
                 Some(Waiting { value, _memory }) => {
                     if let Some(keyspace) = value.keyspace {
                         self.session.use_keyspace(keyspace);
+                    }
+                    if let Some(user) = value.login {
+                        self.session.end_login(user);
                     }
                     self.writes_received_at.extend(value.point_received_at);
                     let value = value.frame;

@@ -23,6 +23,7 @@ pub(super) const PAGE_BYTES: usize = 1 << 20;
 pub(super) struct Lanes {
     scans: Semaphore,
     schema: Semaphore,
+    logins: Semaphore,
     results: Arc<Semaphore>,
     ranges: IdleThreads,
 }
@@ -42,6 +43,7 @@ impl Lanes {
         Ok(Self {
             scans: Semaphore::new(options.scans_max.max(1)),
             schema: Semaphore::new(1),
+            logins: Semaphore::new(options.logins_max.max(1)),
             results: Arc::new(Semaphore::new(results.clamp(1, Semaphore::MAX_PERMITS))),
             ranges: IdleThreads::start(options.scans_max.max(1))?,
         })
@@ -55,11 +57,16 @@ impl Lanes {
     ) -> Option<Waiting<T>> {
         let never = "the semaphores of the lanes are not closed";
         // Memory first: whoever waits for it keeps nobody from running.
-        let memory = self.results.clone().acquire_owned().await.expect(never);
+        let memory = match lane {
+            // It leaves a few bytes, and must not wait for those who read slowly.
+            Lane::Login => None,
+            _ => Some(self.results.clone().acquire_owned().await.expect(never)),
+        };
         let turn = match lane {
             Lane::Inline | Lane::Write | Lane::Range => None,
             Lane::Scan => Some(self.scans.acquire().await.expect(never)),
             Lane::Schema => Some(self.schema.acquire().await.expect(never)),
+            Lane::Login => Some(self.logins.acquire().await.expect(never)),
         };
         let value = match lane {
             Lane::Range => self.ranges.run(work).await?,
@@ -68,7 +75,7 @@ impl Lanes {
         drop(turn);
         Some(Waiting {
             value,
-            _memory: Some(memory),
+            _memory: memory,
         })
     }
 }

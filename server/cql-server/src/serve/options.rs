@@ -36,6 +36,10 @@ pub struct ServeOptions {
     pub startup_timeout: Duration,
     /// How long a request may take.
     pub request_timeout: Duration,
+    /// Passwords that are verified at once, over all connections.
+    pub logins_max: usize,
+    /// How long a client may take to log in.
+    pub login_timeout: Duration,
     /// How long a client may read nothing of what waits for it.
     pub write_timeout: Duration,
     /// TLS, for whoever serves with it.
@@ -57,6 +61,9 @@ impl Default for ServeOptions {
             statement_bytes_max: 64 << 20,
             startup_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(10),
+            // Half of the cores, so that clients that log in leave something to the others.
+            logins_max: std::thread::available_parallelism().map_or(1, |n| (n.get() / 2).max(1)),
+            login_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(60),
             tls: None,
             activity: Arc::default(),

@@ -14,7 +14,8 @@ use ebb_cql::protocol::{
 use super::listener::Shared;
 use super::statements::Entry;
 use super::turns::Wanted;
-use super::work::{Work, respond, trace};
+use super::work::{Work, respond, trace, without_password};
+use crate::access::{AUTHENTICATOR, User};
 use crate::activity::{Client, Encryption, Trace};
 use crate::call::{
     Call, Interrupt, Lane, Outcome, Service, Statement, batch_write_type, takes_turns,
@@ -44,6 +45,10 @@ pub(super) struct Session<S: Service> {
     shared: Arc<Shared<S>>,
     keyspace: Option<Arc<str>>,
     has_started: bool,
+    /// Who asks.
+    user: Arc<User>,
+    /// A password is verified elsewhere.
+    is_verifying: bool,
     pub compression: Compression,
     pub events: EventTypes,
     /// Set when the client is gone.
@@ -64,10 +69,16 @@ impl<S: Service> Drop for Session<S> {
 impl<S: Service> Session<S> {
     pub(super) fn new(peer: SocketAddr, shared: Arc<Shared<S>>) -> Self {
         let (client_number, client) = shared.options.activity.enter(peer);
+        let user = match shared.service.login() {
+            None => User::anyone(),
+            Some(_) => User::nobody(),
+        };
         Self {
             shared,
             keyspace: None,
             has_started: false,
+            user: Arc::new(user),
+            is_verifying: false,
             compression: Compression::None,
             events: EventTypes::default(),
             is_cancelled: Arc::default(),
@@ -93,11 +104,24 @@ impl<S: Service> Session<S> {
         self.keyspace = Some(keyspace);
     }
 
+    /// Whether it may send any request.
+    pub(super) fn is_logged_in(&self) -> bool {
+        !self.user.is_nobody()
+    }
+
+    /// A password was verified, that of `user`, or was wrong.
+    pub(super) fn end_login(&mut self, user: Option<Arc<User>>) {
+        self.is_verifying = false;
+        if let Some(user) = user {
+            self.user = user;
+        }
+    }
+
     /// Does what a request asks, or says where it is to be done.
     pub(super) fn handle(&mut self, frame: Frame, now: Instant, out: &mut BytesMut) -> Handled<S> {
         self.client.note_request();
-        self.trace = trace(&self.shared, self.client.address, now, &frame);
-        let handled = match self.try_handle(&frame, now, out) {
+        let begun = self.begin_trace(now, &frame);
+        let handled = match begun.and_then(|()| self.try_handle(&frame, now, out)) {
             Ok(Some(Elsewhere {
                 lane,
                 statements,
@@ -114,6 +138,7 @@ impl<S: Service> Session<S> {
                     interrupt,
                     received_at: now,
                     trace: self.trace.take(),
+                    user: self.user.clone(),
                 };
                 Handled::Elsewhere(lane, Box::new(work))
             }
@@ -125,7 +150,7 @@ impl<S: Service> Session<S> {
             },
             Err(error) => {
                 if let Some(trace) = &mut self.trace {
-                    trace.note(error.message.clone());
+                    trace.note(without_password(&error.message));
                 }
                 self.answer(frame.stream, &Response::Error(error), out);
                 Handled::Answered { is_point: false }
@@ -154,6 +179,7 @@ impl<S: Service> Session<S> {
         out: &mut BytesMut,
     ) -> Result<Option<Elsewhere<S>>, ErrorResponse> {
         let request = Request::decode(frame).map_err(in_protocol)?;
+        self.check_order(&request)?;
         if !self.has_started && !matches!(request, Request::Startup(_) | Request::Options) {
             let message = "the first message of a connection is STARTUP or OPTIONS";
             return Err(error(ErrorKind::Protocol, message));
@@ -168,10 +194,7 @@ impl<S: Service> Session<S> {
                 self.events.schema |= events.schema;
                 self.answer(stream, &Response::Ready, out);
             }
-            Request::AuthResponse { .. } => {
-                let message = "nobody asked for AUTH_RESPONSE: the server wants no credentials";
-                return Err(error(ErrorKind::Protocol, message));
-            }
+            Request::AuthResponse { token } => return self.log_in(token, stream, out),
             Request::Prepare { text } => self.prepare(text, stream, out)?,
             Request::Query { text, parameters } => {
                 let keyspace = self.keyspace.as_deref();
@@ -206,8 +229,69 @@ impl<S: Service> Session<S> {
         self.has_started = true;
         let (name, version) = ("DRIVER_NAME", "DRIVER_VERSION");
         (self.client).note_driver(startup.option(name), startup.option(version));
-        self.answer(stream, &Response::Ready, out);
+        match self.is_logged_in() {
+            true => self.answer(stream, &Response::Ready, out),
+            false => {
+                let authenticator = AUTHENTICATOR.to_owned();
+                self.answer(stream, &Response::Authenticate { authenticator }, out);
+            }
+        }
         self.compression = compression;
+        Ok(())
+    }
+
+    /// What may come when, in Cassandra's words.
+    fn check_order(&self, request: &Request<'_>) -> Result<(), ErrorResponse> {
+        let before_login = matches!(
+            request,
+            Request::Startup(_) | Request::Options | Request::AuthResponse { .. }
+        );
+        if !self.has_started || self.is_logged_in() || before_login {
+            return Ok(());
+        }
+        let name = request.opcode().name();
+        let message = format!("Unexpected message {name}, expecting SASL_RESPONSE");
+        Err(error(ErrorKind::Protocol, message))
+    }
+
+    /// A step of the authentication: there is one.
+    fn log_in(
+        &mut self,
+        token: Option<&[u8]>,
+        stream: i16,
+        out: &mut BytesMut,
+    ) -> Result<Option<Elsewhere<S>>, ErrorResponse> {
+        let shared = self.shared.clone();
+        let login = match shared.service.login() {
+            Some(login) if !self.is_logged_in() && !self.is_verifying => login,
+            _ => {
+                let message = "nobody asked for AUTH_RESPONSE: the server wants no credentials";
+                return Err(error(ErrorKind::Protocol, message));
+            }
+        };
+        if let Some(user) = login.recall(token)? {
+            self.user = user;
+            self.answer(stream, &Response::AuthSuccess { token: None }, out);
+            return Ok(None);
+        }
+        self.is_verifying = true;
+        Ok(Some(Elsewhere {
+            lane: Lane::Login,
+            statements: Vec::new(),
+            turns: None,
+        }))
+    }
+
+    /// Begins the trace of a request that wants one.
+    ///
+    /// # Errors
+    /// Where the user may not trace.
+    fn begin_trace(&mut self, now: Instant, frame: &Frame) -> Result<(), ErrorResponse> {
+        // Before the login nothing is traced, and nothing is done.
+        if frame.is_traced() && self.is_logged_in() {
+            self.shared.service.check_trace(&self.user)?;
+            self.trace = trace(&self.shared, self.client.address, now, frame);
+        }
         Ok(())
     }
 
@@ -250,7 +334,7 @@ impl<S: Service> Session<S> {
         let is_inline = match lane {
             Lane::Inline => true,
             Lane::Write => !self.writes_wait(now),
-            Lane::Scan | Lane::Range | Lane::Schema => false,
+            Lane::Scan | Lane::Range | Lane::Schema | Lane::Login => false,
         };
         let elsewhere = |statement, turns| {
             Ok(Some(Elsewhere {
@@ -277,10 +361,12 @@ impl<S: Service> Session<S> {
         self.note("Executing on the thread of the connection");
         let interrupt = self.interrupt(now);
         let keyspace = self.keyspace.clone();
+        let user = self.user.clone();
         let call = Call {
             keyspace: keyspace.as_deref(),
             parameters,
             interrupt: &interrupt,
+            user: &user,
         };
         let execute = |out: &mut BytesMut| match lane {
             Lane::Write => {
@@ -339,10 +425,12 @@ impl<S: Service> Session<S> {
         }
         self.note("Executing on the thread of the connection");
         let interrupt = self.interrupt(now);
+        let user = self.user.clone();
         let call = Call {
             keyspace,
             parameters: batch_parameters(batch),
             interrupt: &interrupt,
+            user: &user,
         };
         let tracing_id = self.trace.as_ref().map(Trace::id);
         let outcome = respond(frame, self.compression, tracing_id, out, |out| {

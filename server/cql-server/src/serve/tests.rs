@@ -1,5 +1,6 @@
 mod conflicts;
 mod hostile;
+mod login;
 mod tls;
 mod writes;
 

@@ -17,6 +17,7 @@ use super::lanes::Waiting;
 use super::listener::Shared;
 use super::session::{batch_parameters, error, in_protocol};
 use super::turns::Wanted;
+use crate::access::User;
 use crate::activity::Trace;
 use crate::call::{Call, Interrupt, Lane, Outcome, Service, Statement, batch_write_type};
 
@@ -33,6 +34,7 @@ pub(super) struct Work<S: Service> {
     pub interrupt: Interrupt,
     pub received_at: Instant,
     pub trace: Option<Trace>,
+    pub user: Arc<User>,
 }
 
 /// What a request that ran elsewhere left.
@@ -41,6 +43,8 @@ pub(super) struct Ran {
     pub frame: BytesMut,
     /// The keyspace that is in use now.
     pub keyspace: Option<String>,
+    /// Of a login, who it is of; `None` where it was refused.
+    pub login: Option<Option<Arc<User>>>,
     /// When a point request was received that succeeded: its latency counts.
     pub point_received_at: Option<Instant>,
 }
@@ -65,6 +69,7 @@ impl<S: Service> Work<S> {
         let (compression, service) = (self.compression, &self.shared.service);
         let (keyspace, interrupt) = (self.keyspace.as_deref(), &self.interrupt);
         let tracing_id = self.trace.as_ref().map(Trace::id);
+        let user = &*self.user;
         let mut out = BytesMut::new();
         // Decoded once already; what it borrows from could not come along.
         let outcome = match Request::decode(&self.frame).map_err(in_protocol)? {
@@ -85,6 +90,7 @@ impl<S: Service> Work<S> {
                     keyspace,
                     parameters,
                     interrupt,
+                    user,
                 };
                 let outcome = respond(&self.frame, compression, tracing_id, &mut out, |out| {
                     service.execute(statement, &call, out)
@@ -105,10 +111,20 @@ impl<S: Service> Work<S> {
                     keyspace,
                     parameters: batch_parameters(&batch),
                     interrupt,
+                    user,
                 };
                 respond(&self.frame, compression, tracing_id, &mut out, |out| {
                     service.batch(batch.kind, &statements, &call, out)
                 })?
+            }
+            Request::AuthResponse { token } => {
+                let Some(login) = service.login() else {
+                    return Err(error(ErrorKind::Server, "nobody has to log in"));
+                };
+                self.user = login.verify(token)?;
+                let success = Response::AuthSuccess { token: None };
+                success.encode(&mut out, self.frame.stream, &Head::default(), compression);
+                Outcome::default()
             }
             _ => return Err(error(ErrorKind::Server, "only statements have lanes")),
         };
@@ -118,8 +134,11 @@ impl<S: Service> Work<S> {
     /// The response to what came of it.
     pub(super) fn end(mut self, result: Result<(BytesMut, Outcome), ErrorResponse>) -> Ran {
         let tracing_id = self.trace.as_ref().map(Trace::id);
-        let is_write = match Opcode::from_code(self.frame.opcode) {
+        let opcode = Opcode::from_code(self.frame.opcode);
+        let is_login = matches!(opcode, Ok(Opcode::AuthResponse));
+        let is_write = match opcode {
             Ok(Opcode::Batch) => true,
+            Ok(Opcode::AuthResponse) => false,
             _ => (self.statements.iter()).all(|statement| statement.lane() == Lane::Write),
         };
         let ran = match result {
@@ -130,12 +149,13 @@ impl<S: Service> Work<S> {
                 Ran {
                     frame,
                     keyspace: outcome.keyspace,
+                    login: is_login.then(|| Some(self.user.clone())),
                     point_received_at: is_write.then_some(self.received_at),
                 }
             }
             Err(error) => {
                 if let Some(trace) = &mut self.trace {
-                    trace.note(error.message.clone());
+                    trace.note(without_password(&error.message));
                 }
                 let mut frame = BytesMut::new();
                 let head = Head {
@@ -147,6 +167,7 @@ impl<S: Service> Work<S> {
                 Ran {
                     frame,
                     keyspace: None,
+                    login: is_login.then_some(None),
                     point_received_at: None,
                 }
             }
@@ -219,7 +240,7 @@ pub(super) fn trace<S: Service>(
             parameters: parts,
         } => {
             note(parts);
-            parameters.push(("query", (*text).to_owned()));
+            parameters.push(("query", without_password(text)));
             ("QUERY", "Execute CQL3 query")
         }
         Request::Execute {
@@ -233,13 +254,26 @@ pub(super) fn trace<S: Service>(
             ("QUERY", "Execute batch of CQL3 queries")
         }
         Request::Prepare { text } => {
-            parameters.push(("query", (*text).to_owned()));
+            parameters.push(("query", without_password(text)));
             ("QUERY", "Preparing CQL3 query")
         }
         _ => return None,
     };
     let activity = &shared.options.activity;
     Some(activity.begin_trace(client, received_at, what, parameters))
+}
+
+/// A text that may be a statement, cut behind the word before a password: traces are for more
+/// eyes than passwords are. What reads and writes rows has none of a role.
+pub(super) fn without_password(text: &str) -> String {
+    const ROWS: [&str; 5] = ["select", "insert", "update", "delete", "begin"];
+    const PASSWORD: &str = "password";
+    let lower = text.to_ascii_lowercase();
+    let is_of_rows = ROWS.iter().any(|word| lower.trim_start().starts_with(word));
+    match lower.find(PASSWORD) {
+        Some(at) if !is_of_rows => format!("{} *******", &text[..at + PASSWORD.len()]),
+        _ => text.to_owned(),
+    }
 }
 
 /// Appends a RESULT whose body `write` appends; nothing where that fails, or is in conflict.

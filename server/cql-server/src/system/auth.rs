@@ -1,9 +1,9 @@
-//! `system_auth`: there is no authentication, and so there are no roles. cqlsh needs the
-//! tables to show what any statement that begins with LIST returns.
+//! `system_auth`: the roles, without what their passwords are verified with.
 
 use ebb_cql::protocol::ErrorResponse;
 
 use super::Facts;
+use super::cells::{boolean, list, text};
 use super::virtual_table::{Definition, RowSet};
 
 const KEYSPACE: &str = "system_auth";
@@ -21,8 +21,44 @@ pub(super) const ROLES: Definition = Definition {
     ],
     partition_key: &["role"],
     clustering: &[],
-    rows: none,
+    rows: roles,
 };
+
+fn roles(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+    let state = facts.catalog.roles().state();
+    state.roles().iter().try_for_each(|(name, role)| {
+        let mut cells = vec![
+            ("role", text(name)),
+            ("can_login", boolean(role.can_login)),
+            ("is_superuser", boolean(role.is_superuser)),
+        ];
+        if !role.member_of.is_empty() {
+            let member_of = role.member_of.iter().map(|role| text(role));
+            cells.push(("member_of", list(member_of)));
+        }
+        rows.push_all(cells)
+    })
+}
+
+pub(super) const ROLE_MEMBERS: Definition = Definition {
+    keyspace: KEYSPACE,
+    name: "role_members",
+    comment: "role memberships lookup table",
+    columns: &["role text", "member text"],
+    partition_key: &["role"],
+    clustering: &["member"],
+    rows: role_members,
+};
+
+fn role_members(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+    let state = facts.catalog.roles().state();
+    for (name, role) in state.roles().iter() {
+        for of in &role.member_of {
+            rows.push([("role", text(of)), ("member", text(name))])?;
+        }
+    }
+    Ok(())
+}
 
 pub(super) const ROLE_PERMISSIONS: Definition = Definition {
     keyspace: KEYSPACE,
@@ -31,9 +67,21 @@ pub(super) const ROLE_PERMISSIONS: Definition = Definition {
     columns: &["role text", "resource text", "permissions set<text>"],
     partition_key: &["role"],
     clustering: &["resource"],
-    rows: none,
+    rows: role_permissions,
 };
 
-fn none(_: &Facts, _: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn role_permissions(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+    let state = facts.catalog.roles().state();
+    for (name, role) in state.roles().iter() {
+        for (resource, set) in &role.permissions {
+            let mut words: Vec<_> = set.iter().map(|permission| permission.word()).collect();
+            words.sort_unstable();
+            rows.push([
+                ("role", text(name)),
+                ("resource", text(&resource.path())),
+                ("permissions", list(words.into_iter().map(text))),
+            ])?;
+        }
+    }
     Ok(())
 }

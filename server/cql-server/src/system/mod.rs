@@ -6,7 +6,7 @@
 //! | `system` | `local`, `peers`, `peers_v2` |
 //! | `system_schema` | `keyspaces`, `tables`, `columns`, `types`, `dropped_columns`, and those of what ebb has none of |
 //! | `system_virtual_schema` | `keyspaces`, `tables`, `columns` |
-//! | `system_auth` | `roles`, `role_permissions`, both empty: who connects needs no role |
+//! | `system_auth` | `roles`, `role_members`, `role_permissions` |
 //! | `system_traces` | `sessions`, `events` |
 //! | `system_views` | `snapshots`, `jobs`, `clients` |
 //!
@@ -109,6 +109,7 @@ impl Default for SystemTables {
             views::SNAPSHOTS,
             jobs::JOBS,
             auth::ROLES,
+            auth::ROLE_MEMBERS,
             auth::ROLE_PERMISSIONS,
             activity::CLIENTS,
             activity::SESSIONS,

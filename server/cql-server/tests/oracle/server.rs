@@ -258,6 +258,7 @@ fn answer(
         keyspace: None,
         parameters,
         interrupt: &interrupt,
+        user: &ebb_cql_server::access::User::anyone(),
     };
     let mut out = BytesMut::new();
     let frame = OpenFrame::response(&mut out, 1, Opcode::Result, &Head::default());

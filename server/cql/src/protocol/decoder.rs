@@ -96,6 +96,16 @@ impl FrameDecoder {
         self.compression = compression;
     }
 
+    /// From here on bodies have at most so many bytes.
+    pub fn set_body_bytes_max(&mut self, body_bytes_max: usize) {
+        self.body_bytes_max = body_bytes_max;
+    }
+
+    /// The most bytes that a body has.
+    pub fn body_bytes_max(&self) -> usize {
+        self.body_bytes_max
+    }
+
     /// Takes the first frame off the buffer; `None` while it is not all there.
     ///
     /// # Errors

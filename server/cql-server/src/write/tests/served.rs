@@ -76,6 +76,7 @@ fn a_batch_of_prepared_statements_is_one_write() {
             keyspace: Some("ks"),
             parameters: QueryParameters::default(),
             interrupt: &interrupt,
+            user: &crate::access::User::anyone(),
         };
         let statement = |text: &&str| {
             let values = if text.contains('?') { &values } else { &none };

@@ -1,0 +1,52 @@
+//! The password of the first superuser, in a file that only its owner reads.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use ebb_cql_server::access::{FIRST_SUPERUSER, first_superuser};
+use ebb_tables::Catalog;
+
+/// Where the password is, in the directory of the database.
+const FILE: &str = "superuser-password";
+
+/// Makes a superuser where none could log in, and says where its password is.
+///
+/// # Errors
+/// When the file cannot be written, or the role cannot be made.
+pub(super) fn ensure(catalog: &Catalog, data: &Path) -> Result<()> {
+    let kept = first_superuser(catalog.roles(), |password| keep(data, password))?;
+    if let Some(kept) = kept {
+        let path = kept.with_context(|| {
+            let path = data.join(FILE);
+            format!("cannot write a password to {}", path.display())
+        })?;
+        eprintln!(
+            "ebb: there was no superuser: made {FIRST_SUPERUSER}, with the password in {}",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
+/// Writes it so that it survives a crash of the machine.
+fn keep(data: &Path, password: &str) -> io::Result<PathBuf> {
+    let path = data.join(FILE);
+    // One that a crash left is of a role that was not made.
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)?;
+    writeln!(file, "{password}")?;
+    file.sync_all()?;
+    File::open(data)?.sync_all()?;
+    Ok(path)
+}

@@ -1,0 +1,99 @@
+//! Who asks, and what they may do.
+//!
+//! ```text
+//!   login        a token of AUTH_RESPONSE ─> a user
+//!     └ passwords   hashes of passwords, and which were verified before
+//!   user         who a connection is of: may they do that?
+//!   needs        what a statement takes: a function of its tree
+//!   roles, permissions   the statements about them
+//!   quota        how many snapshots a role may hold
+//!   superuser    the first one
+//! ```
+//!
+//! What may be done is decided by `ebb_catalog::access`; here statements become its
+//! questions, in the order and the words of Cassandra 4.1. Without a login everybody is
+//! [`User::anyone`], who may do everything.
+
+mod login;
+mod needs;
+mod passwords;
+mod permissions;
+mod quota;
+mod roles;
+mod superuser;
+#[cfg(test)]
+mod tests;
+mod user;
+
+pub use login::{AUTHENTICATOR, Login, TOKEN_BYTES_MAX};
+pub use needs::{NeedsContext, needs, reads, trace_need};
+pub use quota::{check_quota, note_snapshot};
+pub use superuser::{FIRST_SUPERUSER, FirstSuperuserError, first_superuser};
+pub use user::User;
+
+use bytes::BytesMut;
+use ebb_catalog::access::Resource;
+use ebb_cql::protocol::ErrorResponse;
+use ebb_cql::syntax::ast::Statement;
+
+use self::passwords::Passwords;
+#[cfg(test)]
+pub(crate) use self::passwords::hash;
+use super::call::Outcome;
+use super::context::SchemaContext;
+use super::error::{Result, of_catalog};
+
+/// What statements about roles and permissions work on.
+#[derive(Debug, Clone, Copy)]
+pub struct AccessContext<'a> {
+    /// What is changed.
+    pub schema: SchemaContext<'a>,
+    /// Who asks.
+    pub user: &'a User,
+}
+
+/// Whether [`execute`] is the one for a statement.
+pub fn is_access_statement(statement: &Statement) -> bool {
+    matches!(statement, Statement::Role(_) | Statement::Permission(_))
+}
+
+/// Carries out a statement about roles or permissions, where the user may, and appends the
+/// body of the RESULT.
+///
+/// # Errors
+/// In Cassandra's words.
+///
+/// # Panics
+/// For another statement: see [`is_access_statement`].
+pub fn execute(
+    context: &AccessContext<'_>,
+    statement: &Statement,
+    out: &mut BytesMut,
+) -> Result<Outcome> {
+    match statement {
+        Statement::Role(role) => roles::execute(context, role, out),
+        Statement::Permission(permission) => permissions::execute(context, permission, out),
+        other => panic!("not a statement about roles or permissions: {other:?}"),
+    }
+}
+
+/// Gives a user all permissions on what they have created.
+///
+/// # Errors
+/// As the store.
+pub fn grant_to_creator(context: &AccessContext<'_>, created: &Resource) -> Result<()> {
+    let Some(user) = context.user.name() else {
+        return Ok(());
+    };
+    let roles = context.schema.catalog.roles();
+    let granted = roles.change(|roles| {
+        let granted = roles.with_permissions(user, created, created.applicable())?;
+        Ok(Some(granted.0))
+    });
+    granted.map_err(of_catalog)?.map(drop).map_err(of_role)
+}
+
+/// What the roles refuse.
+fn of_role(error: ebb_catalog::access::RoleError) -> ErrorResponse {
+    ErrorResponse::invalid(error.to_string())
+}

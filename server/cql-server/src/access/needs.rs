@@ -1,0 +1,178 @@
+//! What a statement takes.
+
+use ebb_catalog::access::{Need, Permission, Resource};
+use ebb_cql::syntax::ast::{
+    Condition, QualifiedName, Select, SnapshotScope as Scope, Statement, Write,
+};
+use ebb_storage::{Db, SnapshotScope};
+use ebb_tables::CatalogState;
+
+use crate::context::in_keyspace;
+use crate::error::Result;
+use crate::schema_statements;
+use crate::snapshots;
+
+/// What names in a statement mean.
+#[derive(Debug, Clone, Copy)]
+pub struct NeedsContext<'a> {
+    /// The keyspace in use.
+    pub keyspace: Option<&'a str>,
+    /// What a name may be of.
+    pub state: &'a CatalogState,
+    /// Where snapshots are.
+    pub db: &'a Db,
+}
+
+/// Keyspaces that all may read who are logged in: drivers and cqlsh need them.
+const READABLE: [&str; 3] = ["system", "system_schema", "system_virtual_schema"];
+
+/// What a statement takes of whoever executes it. Those about roles and permissions take more,
+/// which they ask for themselves: it depends on what they name.
+///
+/// # Errors
+/// Where a name means nothing.
+pub fn needs(context: &NeedsContext<'_>, statement: &Statement) -> Result<Vec<Need>> {
+    let one = |permission, on| Ok(vec![Need { permission, on }]);
+    let table = |permission, name| one(permission, context.table(name)?);
+    let of_keyspace = |permission, name: &QualifiedName| {
+        let keyspace = in_keyspace(name, context.keyspace)?;
+        one(permission, Resource::keyspace(keyspace))
+    };
+    match statement {
+        Statement::Select(select) => context.select(select),
+        Statement::Write(write) => context.write(write),
+        Statement::Batch(batch) => {
+            let each = batch.writes.iter().map(|write| context.write(write));
+            Ok(each.collect::<Result<Vec<_>>>()?.concat())
+        }
+        Statement::Truncate(name) => table(Permission::Modify, name),
+        Statement::CreateKeyspace(_) => one(Permission::Create, Resource::AllKeyspaces),
+        Statement::AlterKeyspace(alter) => {
+            one(Permission::Alter, Resource::keyspace(alter.name.as_str()))
+        }
+        Statement::DropKeyspace(drop) => {
+            one(Permission::Drop, Resource::keyspace(drop.name.as_str()))
+        }
+        Statement::CreateTable(create) => {
+            let keyspace = in_keyspace(&create.table, context.keyspace)?;
+            one(Permission::Create, Resource::AllTables(keyspace.into()))
+        }
+        Statement::AlterTable(alter) => table(Permission::Alter, &alter.table),
+        Statement::DropTable(drop) => table(Permission::Drop, &drop.name),
+        Statement::CreateType(create) => of_keyspace(Permission::Create, &create.name),
+        Statement::AlterType(alter) => of_keyspace(Permission::Alter, &alter.name),
+        Statement::DropType(drop) => of_keyspace(Permission::Drop, &drop.name),
+        Statement::CreateIndex(create) => {
+            let named = schema_statements::indexed_table(create);
+            table(Permission::Alter, &named)
+        }
+        Statement::DropIndex(drop) => {
+            let keyspace = in_keyspace(&drop.name, context.keyspace)?;
+            let of = context.state.schema().keyspace(keyspace);
+            match of.and_then(|of| of.table_of_index(drop.name.name.as_str())) {
+                Some(of) => one(Permission::Alter, Resource::table(keyspace, of.name())),
+                // Only that there is none is told.
+                None => Ok(Vec::new()),
+            }
+        }
+        Statement::CreateSnapshot(create) => one(Permission::Snapshot, context.scope(&create.on)?),
+        Statement::DropSnapshot(drop) => {
+            let on = context.snapshot(drop.name.as_str(), drop.on.as_ref())?;
+            let need = |on| Need {
+                permission: Permission::Snapshot,
+                on,
+            };
+            Ok(on.map(need).into_iter().collect())
+        }
+        // They tell of names only, as `system_schema` does.
+        Statement::Use(_) | Statement::Describe(_) | Statement::ListSnapshots(_) => Ok(Vec::new()),
+        Statement::Role(_) | Statement::Permission(_) => Ok(Vec::new()),
+        // It is refused.
+        Statement::Unsupported(_) => Ok(Vec::new()),
+    }
+}
+
+/// What reading a table takes; nothing for what drivers have to read.
+pub fn reads(keyspace: &str, table: &str) -> Vec<Need> {
+    match READABLE.contains(&keyspace) {
+        true => Vec::new(),
+        false => vec![Need {
+            permission: Permission::Select,
+            on: Resource::table(keyspace, table),
+        }],
+    }
+}
+
+/// What tracing a request takes: a trace shows what others ask too.
+pub fn trace_need() -> Need {
+    Need {
+        permission: Permission::Select,
+        on: Resource::keyspace("system_traces"),
+    }
+}
+
+impl NeedsContext<'_> {
+    fn table(&self, name: &QualifiedName) -> Result<Resource> {
+        let keyspace = in_keyspace(name, self.keyspace)?;
+        Ok(Resource::table(keyspace, name.name.as_str()))
+    }
+
+    /// That of the table itself, also where it is read at a snapshot.
+    fn select(&self, select: &Select) -> Result<Vec<Need>> {
+        let name = in_keyspace(&select.from, self.keyspace)?;
+        let table = select.from.name.as_str();
+        if self.state.schema().keyspace(name).is_some() || name.starts_with("system") {
+            return Ok(reads(name, table));
+        }
+        let found = snapshots::find(self.db, self.state, name)?;
+        Ok(reads(found.as_ref().map_or(name, |it| &it.keyspace), table))
+    }
+
+    fn write(&self, write: &Write) -> Result<Vec<Need>> {
+        let (name, is_conditional) = match write {
+            Write::Insert(insert) => (&insert.table, insert.if_not_exists),
+            Write::Update(update) => (&update.table, update.condition != Condition::None),
+            Write::Delete(delete) => (&delete.table, delete.condition != Condition::None),
+        };
+        let on = self.table(name)?;
+        let mut needs = vec![Need {
+            permission: Permission::Modify,
+            on: on.clone(),
+        }];
+        if is_conditional {
+            // Its answer tells what is there.
+            needs.push(Need {
+                permission: Permission::Select,
+                on,
+            });
+        }
+        Ok(needs)
+    }
+
+    fn scope(&self, scope: &Scope) -> Result<Resource> {
+        match scope {
+            Scope::Keyspace(keyspace) => Ok(Resource::keyspace(keyspace.as_str())),
+            Scope::Table(name) => self.table(name),
+        }
+    }
+
+    /// What the snapshot is of that a DROP means; where it is not there, what the statement
+    /// says. None where that is nothing.
+    fn snapshot(&self, name: &str, said: Option<&Scope>) -> Result<Option<Resource>> {
+        let keyspace = match said {
+            Some(Scope::Keyspace(keyspace)) => keyspace.as_str(),
+            Some(Scope::Table(table)) => in_keyspace(table, self.keyspace)?,
+            None => match self.keyspace {
+                Some(keyspace) => keyspace,
+                None => return Ok(None),
+            },
+        };
+        let found = self.db.existing_keyspace(keyspace).ok();
+        let found = found.and_then(|of| of.snapshots().into_iter().find(|it| it.name == name));
+        Ok(Some(match (found.map(|snapshot| snapshot.scope), said) {
+            (Some(SnapshotScope::Table(table)), _) => Resource::table(keyspace, &table),
+            (Some(SnapshotScope::Keyspace), _) | (None, None) => Resource::keyspace(keyspace),
+            (None, Some(said)) => self.scope(said)?,
+        }))
+    }
+}

@@ -1,0 +1,187 @@
+//! GRANT, REVOKE and LIST of permissions.
+
+use bytes::BytesMut;
+use ebb_catalog::access::{Need, Permission, PermissionSet, Resource, RoleError};
+use ebb_catalog::types::CqlType;
+use ebb_cql::protocol::{ErrorResponse, Response};
+use ebb_cql::syntax::ast::{
+    ListPermissions, PermissionGrant, PermissionStatement, Permissions, Resource as Named,
+};
+
+use super::roles::answer;
+use super::{AccessContext, of_role};
+use crate::call::Outcome;
+use crate::context::in_keyspace;
+use crate::error::{Result, invalid, of_catalog};
+use crate::system::cells::text;
+
+pub(super) fn execute(
+    context: &AccessContext<'_>,
+    statement: &PermissionStatement,
+    out: &mut BytesMut,
+) -> Result<Outcome> {
+    let warnings = match statement {
+        PermissionStatement::Grant(grant) => self::grant(context, grant, true)?,
+        PermissionStatement::Revoke(revoke) => self::grant(context, revoke, false)?,
+        PermissionStatement::List(list) => return self::list(context, list, out),
+    };
+    Response::Void.encode_body(out);
+    Ok(Outcome {
+        warnings,
+        ..Outcome::default()
+    })
+}
+
+/// Grants or revokes; the warnings are of what was so before.
+fn grant(
+    context: &AccessContext<'_>,
+    grant: &PermissionGrant,
+    grants: bool,
+) -> Result<Vec<String>> {
+    let on = resource(context, &grant.on)?;
+    let asked = permissions(&grant.permissions, &on)?;
+    let needs = std::iter::once(Permission::Authorize).chain(asked.iter());
+    let needs = needs.map(|permission| Need {
+        permission,
+        on: on.clone(),
+    });
+    let roles = context.schema.catalog.roles();
+    (context.user).check(roles, &needs.collect::<Vec<_>>())?;
+    let role = grant.role.as_str();
+    let mut done = PermissionSet::NONE;
+    let changed = roles.change(|roles| {
+        if roles.get(role).is_none() {
+            return invalid(format!("Role {role} doesn't exist"));
+        }
+        if !exists(context, roles, &on) {
+            return invalid(format!("Resource {on} doesn't exist"));
+        }
+        let next = match grants {
+            true => roles.with_permissions(role, &on, asked),
+            false => roles.without_permissions(role, &on, asked),
+        };
+        let (next, new) = next.map_err(of_role)?;
+        done = new;
+        Ok(Some(next))
+    });
+    changed.map_err(of_catalog)??;
+    let not_done = asked.without(done);
+    if not_done.is_empty() || grant.permissions == Permissions::All {
+        return Ok(Vec::new());
+    }
+    let mut words: Vec<_> = not_done.iter().map(Permission::word).collect();
+    words.sort_unstable();
+    let was = if grants { "already" } else { "not" };
+    let words = words.join(", ");
+    Ok(vec![format!(
+        "Role '{role}' was {was} granted {words} on {on}"
+    )])
+}
+
+/// What a statement names, whether it is there or not.
+fn resource(context: &AccessContext<'_>, named: &Named) -> Result<Resource> {
+    Ok(match named {
+        Named::AllKeyspaces => Resource::AllKeyspaces,
+        Named::Keyspace(keyspace) => Resource::keyspace(keyspace.as_str()),
+        Named::AllTables(keyspace) => Resource::AllTables(keyspace.as_str().into()),
+        Named::Table(table) => {
+            let keyspace = in_keyspace(table, context.schema.keyspace)?;
+            Resource::table(keyspace, table.name.as_str())
+        }
+        Named::AllRoles => Resource::AllRoles,
+        Named::Role(role) => Resource::role(role.as_str()),
+    })
+}
+
+fn exists(
+    context: &AccessContext<'_>,
+    roles: &ebb_catalog::access::Roles,
+    resource: &Resource,
+) -> bool {
+    let system = context.schema.system;
+    let state = context.schema.catalog.state();
+    match resource {
+        Resource::AllKeyspaces | Resource::AllRoles => true,
+        Resource::Keyspace(keyspace) | Resource::AllTables(keyspace) => {
+            state.schema().keyspace(keyspace).is_some() || system.has_keyspace(keyspace)
+        }
+        Resource::Table(keyspace, table) => {
+            state.table(keyspace, table).is_some() || system.table(keyspace, table).is_some()
+        }
+        Resource::Role(role) => roles.get(role).is_some(),
+    }
+}
+
+/// Those that there are on the resource.
+///
+/// # Errors
+/// Where there is none of them.
+fn permissions(named: &Permissions, on: &Resource) -> Result<PermissionSet> {
+    let some = match named {
+        Permissions::All => return Ok(on.applicable()),
+        Permissions::Some(some) => some.iter().copied().collect::<PermissionSet>(),
+    };
+    let applicable = some.intersection(on.applicable());
+    match applicable.is_empty() {
+        true => Err(ErrorResponse::syntax(format!(
+            "Resource type {} does not support any of the requested permissions",
+            on.class()
+        ))),
+        false => Ok(applicable),
+    }
+}
+
+fn list(
+    context: &AccessContext<'_>,
+    list: &ListPermissions,
+    out: &mut BytesMut,
+) -> Result<Outcome> {
+    let store = context.schema.catalog.roles();
+    let state = store.state();
+    let roles = state.roles();
+    let on = list
+        .on
+        .as_ref()
+        .map(|on| resource(context, on))
+        .transpose()?;
+    if let Some(on) = on.as_ref().filter(|on| !exists(context, roles, on)) {
+        return invalid(format!("{on} doesn't exist"));
+    }
+    let of = list.of.as_ref().map(|name| name.as_str());
+    if let Some(of) = of.filter(|of| roles.get(of).is_none()) {
+        return Err(of_role(RoleError::NotThere(Resource::role(of).to_string())));
+    }
+    let own = context.user.name();
+    let is_own = |of| own.is_some_and(|own| roles.of(own, false).contains(of));
+    if !context.user.is_superuser(store)? && !of.is_some_and(is_own) {
+        let whose = of.unwrap_or("everyone");
+        return Err(ErrorResponse::unauthorized(format!(
+            "You are not authorized to view {whose}'s permissions"
+        )));
+    }
+    let asked = match &list.permissions {
+        Permissions::All => PermissionSet::ALL,
+        Permissions::Some(some) => some.iter().copied().collect(),
+    };
+    let is_shown = |resource: &Resource| match &on {
+        None => true,
+        Some(on) if list.directly => resource == on,
+        Some(on) => on.chain().any(|above| above == *resource),
+    };
+    let shown = match of {
+        Some(of) => roles.of(of, false),
+        None => roles.iter().map(|(name, _)| &**name).collect(),
+    };
+    let mut rows = Vec::new();
+    for name in shown {
+        let held = roles.get(name).map(|role| &role.permissions);
+        for (resource, set) in held.into_iter().flatten().filter(|(on, _)| is_shown(on)) {
+            for permission in set.intersection(asked).iter() {
+                let cells = [name, name, &resource.to_string(), permission.word()];
+                rows.push(cells.map(|cell| Some(text(cell))).to_vec());
+            }
+        }
+    }
+    let columns = ["role", "username", "resource", "permission"].map(|name| (name, CqlType::Text));
+    answer(("system_auth", "permissions"), &columns, rows, out)
+}

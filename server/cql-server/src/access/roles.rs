@@ -1,0 +1,331 @@
+//! CREATE, ALTER, DROP, GRANT, REVOKE and LIST of roles.
+
+use std::collections::BTreeSet;
+
+use bytes::{Bytes, BytesMut};
+use ebb_catalog::access::{Need, Permission, Resource, Role, RoleError, Roles};
+use ebb_catalog::types::CqlType;
+use ebb_cql::protocol::{ErrorResponse, Response};
+use ebb_cql::syntax::ast::{
+    AlterRole, Constant, CreateRole, DatacenterAccess, DropRole, ListRoles, Password,
+    RoleMembership, RoleOptions, RoleStatement,
+};
+
+use super::passwords;
+use super::{AccessContext, grant_to_creator, of_role};
+use crate::call::Outcome;
+use crate::error::{Result, invalid, of_catalog};
+use crate::listing::Listing;
+use crate::system::cells::{boolean, map, text};
+
+/// The option that bounds how many snapshots a role may hold.
+const SNAPSHOTS_MAX: &str = "snapshots_max";
+
+pub(super) fn execute(
+    context: &AccessContext<'_>,
+    statement: &RoleStatement,
+    out: &mut BytesMut,
+) -> Result<Outcome> {
+    match statement {
+        RoleStatement::Create(create) => self::create(context, create)?,
+        RoleStatement::Alter(alter) => self::alter(context, alter)?,
+        RoleStatement::Drop(drop) => self::drop(context, drop)?,
+        RoleStatement::Grant(grant) => {
+            may_pass_on(context, grant)?;
+            let is_super = context.user.is_superuser(context.schema.catalog.roles())?;
+            change(context, |roles| {
+                if roles.is_superuser(grant.role.as_str()) && !is_super {
+                    return unauthorized("Only superusers can grant a role with superuser status");
+                }
+                let (role, member) = (grant.role.as_str(), grant.member.as_str());
+                Ok(Some(roles.with_member(role, member).map_err(of_role)?))
+            })?;
+        }
+        RoleStatement::Revoke(revoke) => {
+            may_pass_on(context, revoke)?;
+            change(context, |roles| {
+                let (role, member) = (revoke.role.as_str(), revoke.member.as_str());
+                Ok(Some(roles.without_member(role, member).map_err(of_role)?))
+            })?;
+        }
+        RoleStatement::List(list) => return self::list(context, list, out),
+        RoleStatement::ListUsers => return list_users(context, out),
+    }
+    Response::Void.encode_body(out);
+    Ok(Outcome::default())
+}
+
+/// Changes the roles as `next` says.
+pub(super) fn change(
+    context: &AccessContext<'_>,
+    next: impl FnOnce(&Roles) -> Result<Option<Roles>>,
+) -> Result<()> {
+    let roles = context.schema.catalog.roles();
+    roles.change(next).map_err(of_catalog)??;
+    Ok(())
+}
+
+/// That the user may do that with a role, in the words that Cassandra has for roles.
+fn may(context: &AccessContext<'_>, permission: Permission, on: Resource) -> Result<()> {
+    let roles = context.schema.catalog.roles();
+    match context.user.may(roles, &Need { permission, on })? {
+        true => Ok(()),
+        false => Err(ErrorResponse::unauthorized(format!(
+            "User {} does not have sufficient privileges to perform the requested operation",
+            context.user.name().unwrap_or_default()
+        ))),
+    }
+}
+
+fn may_pass_on(context: &AccessContext<'_>, membership: &RoleMembership) -> Result<()> {
+    let role = Resource::role(membership.role.as_str());
+    may(context, Permission::Authorize, role)
+}
+
+fn unauthorized<T>(message: impl Into<String>) -> Result<T> {
+    Err(ErrorResponse::unauthorized(message))
+}
+
+fn create(context: &AccessContext<'_>, create: &CreateRole) -> Result<()> {
+    may(context, Permission::Create, Resource::AllRoles)?;
+    let is_superuser = create.options.superuser == Some(true);
+    if is_superuser && !context.user.is_superuser(context.schema.catalog.roles())? {
+        return unauthorized("Only superusers can create a role with superuser status");
+    }
+    let name = create.name.as_str();
+    if name.is_empty() {
+        return invalid("Role name can't be an empty string");
+    }
+    let state = context.schema.catalog.roles().state();
+    match state.roles().get(name) {
+        Some(_) if create.if_not_exists => return Ok(()),
+        Some(_) => return Err(of_role(RoleError::Exists(name.to_owned()))),
+        None => {}
+    }
+    let mut role = Role {
+        id: rand::random(),
+        ..Role::default()
+    };
+    apply(&create.options)?(&mut role);
+    change(context, |roles| {
+        Ok(Some(roles.with_new(name, role).map_err(of_role)?))
+    })?;
+    grant_to_creator(context, &Resource::role(name))
+}
+
+fn alter(context: &AccessContext<'_>, alter: &AlterRole) -> Result<()> {
+    let name = alter.name.as_str();
+    let store = context.schema.catalog.roles();
+    let state = store.state();
+    let options = &alter.options;
+    let is_super = context.user.is_superuser(store)?;
+    if let (Some(_), Some(own)) = (options.superuser, context.user.name())
+        && state.roles().of(own, false).contains(name)
+    {
+        return unauthorized(
+            "You aren't allowed to alter your own superuser status or that of a role granted to \
+             you",
+        );
+    }
+    if options.superuser.is_some() && !is_super {
+        return unauthorized("Only superusers are allowed to alter superuser status");
+    }
+    if !is_super {
+        match context.user.name() == Some(name) {
+            // Only its password.
+            true => {
+                let others = [
+                    ("LOGIN", options.login.is_some()),
+                    ("OPTIONS", options.custom.is_some()),
+                    ("ACCESS TO DATACENTERS", options.access.is_some()),
+                ];
+                if let Some((option, _)) = others.into_iter().find(|(_, is_said)| *is_said) {
+                    return unauthorized(format!("You aren't allowed to alter {option}"));
+                }
+            }
+            false => may(context, Permission::Alter, Resource::role(name))?,
+        }
+    }
+    if options.is_empty() {
+        return invalid("ALTER [ROLE|USER] can't be empty");
+    }
+    if state.roles().get(name).is_none() {
+        return match alter.if_exists {
+            true => Ok(()),
+            false => invalid(format!("Role {name} doesn't exist")),
+        };
+    }
+    // Whoever may alter a superuser could log in as it.
+    if !is_super && state.roles().is_superuser(name) && context.user.name() != Some(name) {
+        return unauthorized("Only superusers are allowed to alter superusers");
+    }
+    let apply = apply(options)?;
+    change(context, |roles| {
+        Ok(Some(roles.with_changed(name, apply).map_err(of_role)?))
+    })
+}
+
+fn drop(context: &AccessContext<'_>, drop: &DropRole) -> Result<()> {
+    let name = drop.name.as_str();
+    may(context, Permission::Drop, Resource::role(name))?;
+    let store = context.schema.catalog.roles();
+    let is_super = context.user.is_superuser(store)?;
+    change(context, |roles| {
+        if roles.is_superuser(name) && !is_super {
+            return unauthorized("Only superusers can drop a role with superuser status");
+        }
+        if roles.get(name).is_none() && drop.if_exists {
+            return Ok(None);
+        }
+        let next = roles.without(name).map_err(of_role)?;
+        match context.user.name() == Some(name) {
+            true => invalid("Cannot DROP primary role for current login"),
+            false => Ok(Some(next)),
+        }
+    })
+}
+
+/// What options change of a role.
+///
+/// # Errors
+/// Where one of them cannot be.
+fn apply(options: &RoleOptions) -> Result<impl FnOnce(&mut Role)> {
+    if let Some(DatacenterAccess::Some(_)) = options.access {
+        return invalid("ACCESS TO DATACENTERS is not supported: there is one");
+    }
+    let hash = match &options.password {
+        None => None,
+        Some(Password::Plain(text)) => {
+            let hash = passwords::hash(text);
+            Some(hash.map_err(|error| ErrorResponse::invalid(format!("The password: {error}")))?)
+        }
+        Some(Password::Hashed(hash)) if passwords::is_hash(hash) => Some(hash.clone()),
+        Some(Password::Hashed(_)) => {
+            return invalid("Invalid hashed password value. Please use argon2id as a PHC string");
+        }
+    };
+    let custom = options.custom.as_deref().map(snapshots_max).transpose()?;
+    let (login, superuser) = (options.login, options.superuser);
+    Ok(move |role: &mut Role| {
+        if let Some(hash) = hash {
+            role.password_hash = Some(hash);
+        }
+        role.can_login = login.unwrap_or(role.can_login);
+        role.is_superuser = superuser.unwrap_or(role.is_superuser);
+        role.snapshots_max = custom.unwrap_or(role.snapshots_max);
+    })
+}
+
+/// What OPTIONS says: no bound where it does not say one.
+fn snapshots_max(options: &[(Constant, Constant)]) -> Result<Option<u32>> {
+    let mut max = None;
+    for (key, value) in options {
+        if key.text != SNAPSHOTS_MAX {
+            return invalid(format!(
+                "Unknown option '{}': there is '{SNAPSHOTS_MAX}'",
+                key.text
+            ));
+        }
+        let number = value.text.parse().map_err(|_| {
+            ErrorResponse::invalid(format!(
+                "Invalid value for option '{SNAPSHOTS_MAX}': {} is no number of snapshots",
+                value.text
+            ))
+        })?;
+        max = Some(number);
+    }
+    Ok(max)
+}
+
+fn list(context: &AccessContext<'_>, list: &ListRoles, out: &mut BytesMut) -> Result<Outcome> {
+    let store = context.schema.catalog.roles();
+    let state = store.state();
+    let roles = state.roles();
+    let of = list.of.as_ref().map(|name| name.as_str());
+    if let Some(of) = of {
+        roles.find(of).map_err(of_role)?;
+    }
+    let describe = Need {
+        permission: Permission::Describe,
+        on: Resource::AllRoles,
+    };
+    let sees_all = context.user.may(store, &describe)?;
+    let shown: BTreeSet<&str> = match (of, context.user.name()) {
+        (Some(of), Some(own)) if !sees_all && !roles.of(own, false).contains(of) => {
+            return unauthorized(format!(
+                "You are not authorized to view roles granted to {of} "
+            ));
+        }
+        (Some(of), _) => roles.of(of, list.directly),
+        (None, Some(own)) if !sees_all => roles.of(own, list.directly),
+        (None, _) => roles.iter().map(|(name, _)| &**name).collect(),
+    };
+    let rows = shown.into_iter().filter_map(|name| {
+        let role = roles.get(name)?;
+        let options = role
+            .snapshots_max
+            .map(|max| (text(SNAPSHOTS_MAX), text(&max.to_string())));
+        Some(vec![
+            Some(text(name)),
+            Some(boolean(role.is_superuser)),
+            Some(boolean(role.can_login)),
+            Some(map(options)),
+            Some(text("ALL")),
+        ])
+    });
+    let columns = [
+        ("role", CqlType::Text),
+        ("super", CqlType::Boolean),
+        ("login", CqlType::Boolean),
+        ("options", parse("map<text, text>")),
+        ("datacenters", CqlType::Text),
+    ];
+    answer(("system_auth", "roles"), &columns, rows.collect(), out)
+}
+
+fn list_users(context: &AccessContext<'_>, out: &mut BytesMut) -> Result<Outcome> {
+    let store = context.schema.catalog.roles();
+    let state = store.state();
+    let roles = state.roles();
+    let describe = Need {
+        permission: Permission::Describe,
+        on: Resource::AllRoles,
+    };
+    let shown: BTreeSet<&str> = match context.user.name() {
+        Some(own) if !context.user.may(store, &describe)? => roles.of(own, false),
+        _ => roles.iter().map(|(name, _)| &**name).collect(),
+    };
+    let rows = shown.into_iter().filter_map(|name| {
+        let role = roles.get(name).filter(|role| role.can_login)?;
+        let is_superuser = boolean(role.is_superuser);
+        Some(vec![
+            Some(text(name)),
+            Some(is_superuser),
+            Some(text("ALL")),
+        ])
+    });
+    let columns = [
+        ("name", CqlType::Text),
+        ("super", CqlType::Boolean),
+        ("datacenters", CqlType::Text),
+    ];
+    answer(("system_auth", "users"), &columns, rows.collect(), out)
+}
+
+/// Rows, or as in Cassandra nothing where there are none.
+pub(super) fn answer(
+    table: (&str, &str),
+    columns: &[(&str, CqlType)],
+    rows: Vec<Vec<Option<Bytes>>>,
+    out: &mut BytesMut,
+) -> Result<Outcome> {
+    match rows.is_empty() {
+        true => Response::Void.encode_body(out),
+        false => Listing::new(table, columns, rows).write(false, out),
+    }
+    Ok(Outcome::default())
+}
+
+fn parse(ty: &str) -> CqlType {
+    CqlType::parse(ty, &|_| None).expect("a type")
+}

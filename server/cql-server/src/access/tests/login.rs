@@ -1,0 +1,109 @@
+//! Tokens, passwords, and the first superuser.
+
+use ebb_cql::protocol::ErrorKind;
+
+use super::server;
+use crate::access::{FIRST_SUPERUSER, Login, TOKEN_BYTES_MAX, first_superuser};
+
+/// What a token is refused with.
+fn refused(login: &Login, token: &[u8]) -> String {
+    let recalled = login.recall(Some(token));
+    let error = match recalled {
+        Ok(recalled) => {
+            assert!(recalled.is_none());
+            login.verify(Some(token)).unwrap_err()
+        }
+        Err(error) => error,
+    };
+    assert_eq!(error.kind, ErrorKind::BadCredentials);
+    error.message
+}
+
+#[test]
+fn a_role_logs_in_by_its_password_and_is_recalled_until_that_changes() {
+    let mut server = server(&[]);
+    server.run("CREATE ROLE ada WITH PASSWORD = 'geheim' AND LOGIN = true");
+    server.run("CREATE ROLE locked WITH PASSWORD = 'geheim'");
+    let login = Login::new(server.executor.catalog().clone());
+    let token = b"\0ada\0geheim";
+    assert!(login.recall(Some(token)).unwrap().is_none());
+    let user = login.verify(Some(token)).unwrap();
+    assert_eq!(user.name(), Some("ada"));
+    assert!(login.recall(Some(token)).unwrap().is_some());
+    assert!(
+        login
+            .recall(Some(b"someone\0ada\0geheim"))
+            .unwrap()
+            .is_some()
+    );
+    let wrong = |name| format!("Provided username {name} and/or password are incorrect");
+    for (token, message) in [
+        (&b"\0ada\0Geheim"[..], wrong("ada")),
+        (b"\0nobody\0geheim", wrong("nobody")),
+        // It has no password.
+        (b"\0u\0geheim", wrong("u")),
+        (b"\0locked\0wrong", wrong("locked")),
+        (
+            b"\0locked\0geheim",
+            "locked is not permitted to log in".into(),
+        ),
+        (b"\0ada\0", "Password must not be null".into()),
+        (b"", "Password must not be null".into()),
+        (b"geheim", "Password must not be null".into()),
+        (b"\0\0geheim", "Authentication ID must not be null".into()),
+        (
+            b"\0a\0b\0c\0d",
+            "Credential format error: username or password is empty or contains NUL(\\0) \
+             character"
+                .into(),
+        ),
+        (
+            &[b'a'; TOKEN_BYTES_MAX + 1],
+            "Credential format error: username and password are longer than 4096 bytes".into(),
+        ),
+    ] {
+        assert_eq!(refused(&login, token), message, "{token:?}");
+    }
+    assert!(login.recall(None).is_err());
+    server.run("ALTER ROLE ada WITH PASSWORD = 'neu'");
+    assert_eq!(refused(&login, token), wrong("ada"));
+    server.run("ALTER ROLE ada WITH PASSWORD = 'geheim' AND LOGIN = false");
+    assert!(login.recall(Some(token)).unwrap().is_none());
+    assert_eq!(refused(&login, token), "ada is not permitted to log in");
+    server.run("DROP ROLE ada");
+    assert_eq!(refused(&login, token), wrong("ada"));
+}
+
+#[test]
+fn the_first_superuser_is_made_once_and_only_where_nobody_else_could() {
+    let mut server = server(&[]);
+    let catalog = server.executor.catalog().clone();
+    let refused = first_superuser(catalog.roles(), |_| Err::<(), _>("full")).unwrap();
+    assert_eq!(refused, Some(Err("full")));
+    assert!(
+        catalog
+            .roles()
+            .state()
+            .roles()
+            .get(FIRST_SUPERUSER)
+            .is_none()
+    );
+    let keep = |password: &str| Ok::<_, ()>(password.to_owned());
+    let password = first_superuser(catalog.roles(), keep)
+        .unwrap()
+        .unwrap()
+        .unwrap();
+    assert_eq!(password.len(), 26);
+    let login = Login::new(catalog.clone());
+    let token = format!("\0{FIRST_SUPERUSER}\0{password}");
+    server.user =
+        std::sync::Arc::into_inner(login.verify(Some(token.as_bytes())).unwrap()).unwrap();
+    server.run("CREATE ROLE root WITH SUPERUSER = true AND LOGIN = true AND PASSWORD = 'r'");
+    assert_eq!(first_superuser(catalog.roles(), keep).unwrap(), None);
+    server.user = crate::access::User::anyone();
+    server.run("ALTER ROLE ebb WITH SUPERUSER = false");
+    assert_eq!(first_superuser(catalog.roles(), keep).unwrap(), None);
+    server.run("ALTER ROLE root WITH LOGIN = false");
+    let error = first_superuser(catalog.roles(), keep).unwrap_err();
+    assert!(error.to_string().contains("there is a role ebb already"));
+}

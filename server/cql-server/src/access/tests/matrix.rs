@@ -1,0 +1,466 @@
+//! Every kind of statement times every permission on every kind of resource: allowed, or
+//! refused in Cassandra's words.
+//!
+//! A statement that is new does not compile here until [`Kind::of`] and [`cases`] say what it
+//! takes.
+
+use std::sync::Arc;
+
+use ebb_catalog::access::{Permission, PermissionSet, Resource};
+use ebb_cql::protocol::{BatchKind, ErrorKind, QueryParameters, ValuesBuf};
+use ebb_cql::syntax;
+use ebb_cql::syntax::ast::{PermissionStatement, RoleStatement, Statement, Write};
+
+use super::{U, server};
+use crate::executor::harness::Server;
+
+macro_rules! kinds {
+    ($($kind:ident),* $(,)?) => {
+        /// What a statement is.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        enum Kind {
+            $($kind),*
+        }
+
+        impl Kind {
+            const ALL: &[Self] = &[$(Self::$kind),*];
+        }
+    };
+}
+
+kinds! {
+    Select, Insert, Update, Delete, Batch, Truncate, Use, Describe,
+    CreateKeyspace, AlterKeyspace, DropKeyspace,
+    CreateTable, AlterTable, DropTable,
+    CreateType, AlterType, DropType,
+    CreateIndex, DropIndex,
+    CreateSnapshot, DropSnapshot, ListSnapshots,
+    CreateRole, AlterRole, DropRole, GrantRole, RevokeRole, ListRoles, ListUsers,
+    Grant, Revoke, ListPermissions,
+    Unsupported,
+}
+
+impl Kind {
+    fn of(statement: &Statement) -> Self {
+        match statement {
+            Statement::Select(_) => Self::Select,
+            Statement::Write(Write::Insert(_)) => Self::Insert,
+            Statement::Write(Write::Update(_)) => Self::Update,
+            Statement::Write(Write::Delete(_)) => Self::Delete,
+            Statement::Batch(_) => Self::Batch,
+            Statement::Truncate(_) => Self::Truncate,
+            Statement::Use(_) => Self::Use,
+            Statement::Describe(_) => Self::Describe,
+            Statement::CreateKeyspace(_) => Self::CreateKeyspace,
+            Statement::AlterKeyspace(_) => Self::AlterKeyspace,
+            Statement::DropKeyspace(_) => Self::DropKeyspace,
+            Statement::CreateTable(_) => Self::CreateTable,
+            Statement::AlterTable(_) => Self::AlterTable,
+            Statement::DropTable(_) => Self::DropTable,
+            Statement::CreateType(_) => Self::CreateType,
+            Statement::AlterType(_) => Self::AlterType,
+            Statement::DropType(_) => Self::DropType,
+            Statement::CreateIndex(_) => Self::CreateIndex,
+            Statement::DropIndex(_) => Self::DropIndex,
+            Statement::CreateSnapshot(_) => Self::CreateSnapshot,
+            Statement::DropSnapshot(_) => Self::DropSnapshot,
+            Statement::ListSnapshots(_) => Self::ListSnapshots,
+            Statement::Role(RoleStatement::Create(_)) => Self::CreateRole,
+            Statement::Role(RoleStatement::Alter(_)) => Self::AlterRole,
+            Statement::Role(RoleStatement::Drop(_)) => Self::DropRole,
+            Statement::Role(RoleStatement::Grant(_)) => Self::GrantRole,
+            Statement::Role(RoleStatement::Revoke(_)) => Self::RevokeRole,
+            Statement::Role(RoleStatement::List(_)) => Self::ListRoles,
+            Statement::Role(RoleStatement::ListUsers) => Self::ListUsers,
+            Statement::Permission(PermissionStatement::Grant(_)) => Self::Grant,
+            Statement::Permission(PermissionStatement::Revoke(_)) => Self::Revoke,
+            Statement::Permission(PermissionStatement::List(_)) => Self::ListPermissions,
+            Statement::Unsupported(_) => Self::Unsupported,
+        }
+    }
+}
+
+/// A statement, and what it takes.
+struct Case {
+    text: &'static str,
+    takes: Takes,
+}
+
+enum Takes {
+    /// Nothing but being logged in.
+    Nothing,
+    /// A permission on each of these, each by one of some resources, the narrowest first.
+    Each(&'static [(Permission, &'static [&'static str])]),
+    /// The same, refused in the words that there are for roles.
+    Role(Permission, &'static [&'static str]),
+    /// A superuser.
+    Superuser(&'static str),
+    /// What nobody may.
+    NotServed,
+}
+
+/// `ks.t` and what it lies in, by paths of resources.
+const T: &[&str] = &["data/ks/t", "data/ks/*", "data/ks", "data"];
+/// `ks.u`.
+const OTHER: &[&str] = &["data/ks/u", "data/ks/*", "data/ks", "data"];
+const TABLES: &[&str] = &["data/ks/*", "data/ks", "data"];
+const KS: &[&str] = &["data/ks", "data"];
+const DATA: &[&str] = &["data"];
+const R: &[&str] = &["roles/r", "roles"];
+const ROLES: &[&str] = &["roles"];
+
+/// All resources that permissions are tried on.
+const RESOURCES: [&str; 12] = [
+    "data",
+    "data/ks",
+    "data/ks/*",
+    "data/ks/t",
+    "data/ks/u",
+    "data/other",
+    "data/other/t",
+    "data/system_auth",
+    "data/system_traces",
+    "roles",
+    "roles/r",
+    "roles/s",
+];
+
+fn cases(kind: Kind) -> Vec<Case> {
+    use Permission::{Alter, Authorize, Create, Drop, Modify, Select, Snapshot};
+    use Takes::{Each, NotServed, Nothing, Role, Superuser};
+    let case = |text, takes| Case { text, takes };
+    match kind {
+        Kind::Select => vec![
+            case("SELECT * FROM ks.t", Each(&[(Select, T)])),
+            case("SELECT count(*) FROM t", Each(&[(Select, T)])),
+            case("SELECT * FROM t WHERE k = 1", Each(&[(Select, T)])),
+            case("SELECT JSON * FROM ks.t", Each(&[(Select, T)])),
+            case("SELECT * FROM u WHERE v = 1", Each(&[(Select, OTHER)])),
+            case("SELECT * FROM ks.t USING SNAPSHOT s", Each(&[(Select, T)])),
+            case("SELECT * FROM \"ks@s\".t", Each(&[(Select, T)])),
+            case("SELECT * FROM ks__at__s.t", Each(&[(Select, T)])),
+            case("SELECT * FROM system.local", Nothing),
+            case("SELECT * FROM system_schema.columns", Nothing),
+            case("SELECT * FROM system_virtual_schema.tables", Nothing),
+            case(
+                "SELECT * FROM system_auth.roles",
+                Each(&[(
+                    Select,
+                    &["data/system_auth/roles", "data/system_auth", "data"],
+                )]),
+            ),
+            case(
+                "SELECT * FROM system_auth.role_permissions",
+                Each(&[(
+                    Select,
+                    &[
+                        "data/system_auth/role_permissions",
+                        "data/system_auth",
+                        "data",
+                    ],
+                )]),
+            ),
+            case(
+                "SELECT * FROM system_traces.sessions",
+                Each(&[(
+                    Select,
+                    &["data/system_traces/sessions", "data/system_traces", "data"],
+                )]),
+            ),
+            case(
+                "SELECT * FROM system_views.clients",
+                Each(&[(Select, &["data/system_views/clients", "data"])]),
+            ),
+        ],
+        Kind::Insert => vec![
+            case(
+                "INSERT INTO ks.t (k, v) VALUES (1, 2)",
+                Each(&[(Modify, T)]),
+            ),
+            case("INSERT INTO t JSON '{\"k\": 1}'", Each(&[(Modify, T)])),
+            case(
+                "INSERT INTO t (k) VALUES (1) IF NOT EXISTS",
+                Each(&[(Modify, T), (Select, T)]),
+            ),
+        ],
+        Kind::Update => vec![
+            case("UPDATE ks.t SET v = 2 WHERE k = 1", Each(&[(Modify, T)])),
+            case("UPDATE n SET c = c + 1 WHERE k = 1", {
+                Each(&[(Modify, &["data/ks/n", "data/ks/*", "data/ks", "data"])])
+            }),
+            case(
+                "UPDATE t SET v = 2 WHERE k = 1 IF v = 3",
+                Each(&[(Modify, T), (Select, T)]),
+            ),
+            case(
+                "UPDATE t SET v = 2 WHERE k = 1 IF EXISTS",
+                Each(&[(Modify, T), (Select, T)]),
+            ),
+        ],
+        Kind::Delete => vec![
+            case("DELETE FROM ks.t WHERE k = 1", Each(&[(Modify, T)])),
+            case(
+                "DELETE FROM t WHERE k = 1 IF EXISTS",
+                Each(&[(Modify, T), (Select, T)]),
+            ),
+        ],
+        Kind::Batch => vec![case(
+            "BEGIN BATCH INSERT INTO t (k) VALUES (1); DELETE FROM ks.u WHERE k = 1; APPLY BATCH",
+            Each(&[(Modify, T), (Modify, OTHER)]),
+        )],
+        Kind::Truncate => vec![case("TRUNCATE t", Each(&[(Modify, T)]))],
+        Kind::Use => vec![case("USE ks", Nothing)],
+        Kind::Describe => vec![
+            case("DESCRIBE KEYSPACE ks", Nothing),
+            case("DESCRIBE TABLE ks.t", Nothing),
+        ],
+        Kind::CreateKeyspace => vec![case(
+            "CREATE KEYSPACE made WITH replication = {'class': 'SimpleStrategy', \
+             'replication_factor': 1}",
+            Each(&[(Create, DATA)]),
+        )],
+        Kind::AlterKeyspace => vec![case(
+            "ALTER KEYSPACE ks WITH durable_writes = true",
+            Each(&[(Alter, KS)]),
+        )],
+        Kind::DropKeyspace => vec![case("DROP KEYSPACE ks", Each(&[(Drop, KS)]))],
+        Kind::CreateTable => vec![case(
+            "CREATE TABLE ks.made (k int PRIMARY KEY)",
+            Each(&[(Create, TABLES)]),
+        )],
+        Kind::AlterTable => vec![case(
+            "ALTER TABLE t WITH comment = 'c'",
+            Each(&[(Alter, T)]),
+        )],
+        Kind::DropTable => vec![case("DROP TABLE t", Each(&[(Drop, T)]))],
+        Kind::CreateType => vec![case("CREATE TYPE ks.made (a int)", Each(&[(Create, KS)]))],
+        Kind::AlterType => vec![case(
+            "ALTER TYPE p ADD IF NOT EXISTS b int",
+            Each(&[(Alter, KS)]),
+        )],
+        Kind::DropType => vec![case("DROP TYPE p", Each(&[(Drop, KS)]))],
+        Kind::CreateIndex => vec![
+            case("CREATE INDEX made ON t (v)", Each(&[(Alter, T)])),
+            case("CREATE INDEX ks.made ON t (v)", Each(&[(Alter, T)])),
+        ],
+        Kind::DropIndex => vec![
+            case("DROP INDEX of_u", Each(&[(Alter, OTHER)])),
+            case("DROP INDEX IF EXISTS ks.nothing", Nothing),
+        ],
+        Kind::CreateSnapshot => vec![
+            case(
+                "CREATE SNAPSHOT made ON KEYSPACE ks",
+                Each(&[(Snapshot, KS)]),
+            ),
+            case("CREATE SNAPSHOT made ON TABLE t", Each(&[(Snapshot, T)])),
+        ],
+        Kind::DropSnapshot => vec![
+            case("DROP SNAPSHOT s ON KEYSPACE ks", Each(&[(Snapshot, KS)])),
+            case("DROP SNAPSHOT s", Each(&[(Snapshot, KS)])),
+            case("DROP SNAPSHOT of_t ON TABLE t", Each(&[(Snapshot, T)])),
+            case("DROP SNAPSHOT of_t ON KEYSPACE ks", Each(&[(Snapshot, T)])),
+        ],
+        Kind::ListSnapshots => vec![case("LIST SNAPSHOTS", Nothing)],
+        Kind::CreateRole => vec![case("CREATE ROLE made", Role(Create, ROLES))],
+        Kind::AlterRole => vec![case("ALTER ROLE r WITH LOGIN = true", Role(Alter, R))],
+        Kind::DropRole => vec![case("DROP ROLE r", Role(Drop, R))],
+        Kind::GrantRole => vec![case("GRANT r TO s", Role(Authorize, R))],
+        Kind::RevokeRole => vec![case("REVOKE r FROM member", Role(Authorize, R))],
+        Kind::ListRoles => vec![
+            case("LIST ROLES", Nothing),
+            case("LIST ROLES OF u NORECURSIVE", Nothing),
+        ],
+        Kind::ListUsers => vec![case("LIST USERS", Nothing)],
+        Kind::Grant => vec![
+            case(
+                "GRANT SELECT ON ks.t TO r",
+                Each(&[(Authorize, T), (Select, T)]),
+            ),
+            case(
+                "GRANT CREATE ON ALL ROLES TO r",
+                Each(&[(Authorize, ROLES), (Create, ROLES)]),
+            ),
+        ],
+        Kind::Revoke => vec![case(
+            "REVOKE SNAPSHOT ON KEYSPACE ks FROM r",
+            Each(&[(Authorize, KS), (Snapshot, KS)]),
+        )],
+        Kind::ListPermissions => vec![
+            case("LIST ALL OF u", Nothing),
+            case(
+                "LIST ALL PERMISSIONS",
+                Superuser("You are not authorized to view everyone's permissions"),
+            ),
+            case(
+                "LIST SELECT OF r",
+                Superuser("You are not authorized to view r's permissions"),
+            ),
+        ],
+        Kind::Unsupported => vec![case("DROP TRIGGER a ON ks.t", NotServed)],
+    }
+}
+
+/// What the cases name is there, and what they make is not.
+const SCENE: &[&str] = &[
+    "CREATE KEYSPACE IF NOT EXISTS ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    "CREATE KEYSPACE IF NOT EXISTS other WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    "DROP KEYSPACE IF EXISTS made",
+    "CREATE TABLE IF NOT EXISTS ks.t (k int PRIMARY KEY, v int)",
+    "CREATE TABLE IF NOT EXISTS ks.u (k int PRIMARY KEY, v int)",
+    "CREATE TABLE IF NOT EXISTS ks.n (k int PRIMARY KEY, c counter)",
+    "CREATE TABLE IF NOT EXISTS other.t (k int PRIMARY KEY)",
+    "DROP TABLE IF EXISTS ks.made",
+    "CREATE TYPE IF NOT EXISTS ks.p (a int)",
+    "DROP TYPE IF EXISTS ks.made",
+    "CREATE SNAPSHOT IF NOT EXISTS s ON KEYSPACE ks",
+    "CREATE SNAPSHOT IF NOT EXISTS of_t ON TABLE ks.t",
+    "DROP SNAPSHOT IF EXISTS made ON KEYSPACE ks",
+    "DROP INDEX IF EXISTS ks.made",
+    "CREATE INDEX IF NOT EXISTS of_u ON ks.u (v)",
+    "DROP ROLE IF EXISTS made",
+    "CREATE ROLE IF NOT EXISTS r",
+    "CREATE ROLE IF NOT EXISTS s",
+    "CREATE ROLE IF NOT EXISTS member",
+];
+
+/// Sets the scene anew, as somebody who may.
+fn set(server: &mut Server) {
+    let user = std::mem::replace(&mut server.user, crate::access::User::anyone());
+    SCENE.iter().for_each(|text| server.run(text));
+    for member in ["s", "member"] {
+        server.set(member, |role| role.member_of.clear());
+    }
+    server.run("GRANT r TO member");
+    server.user = user;
+}
+
+/// Whether a statement is allowed to `u`, and if not, with which words.
+fn try_case(server: &mut Server, case: &Case) -> Result<(), String> {
+    match server.try_run(case.text) {
+        Err(error) if error.kind == ErrorKind::Unauthorized => Err(error.message),
+        Err(error) => panic!("{}: {error}", case.text),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// The same as part of a batch of the protocol.
+fn try_in_batch(server: &Server, case: &Case) -> Result<(), String> {
+    let prepared = Arc::new(server.prepare(case.text).unwrap());
+    let values = ValuesBuf::new();
+    let kind = match case.text.contains("c + 1") {
+        true => BatchKind::Counter,
+        false => BatchKind::Unlogged,
+    };
+    match server.batch(kind, &[(prepared, values.as_values())]) {
+        Err(error) if error.kind == ErrorKind::Unauthorized => Err(error.message),
+        Err(error) => panic!("{}: {error}", case.text),
+        Ok(_) => Ok(()),
+    }
+}
+
+fn resource(path: &str) -> Resource {
+    Resource::from_path(path).unwrap()
+}
+
+fn no_permission(permission: Permission, on: &str) -> String {
+    let on = resource(on);
+    format!("User u has no {permission} permission on {on} or any of its parents")
+}
+
+/// What is expected of a role that has one permission on one resource.
+fn expected(case: &Case, held: Permission, on: &str) -> Result<(), String> {
+    match &case.takes {
+        Takes::Nothing | Takes::NotServed => Ok(()),
+        Takes::Superuser(words) => Err((*words).to_owned()),
+        Takes::Role(permission, by) if *permission == held && by.contains(&on) => Ok(()),
+        Takes::Role(..) => Err(
+            "User u does not have sufficient privileges to perform the requested operation"
+                .to_owned(),
+        ),
+        Takes::Each(each) => {
+            let mut missing = each.iter();
+            let missing = missing.find(|(permission, by)| *permission != held || !by.contains(&on));
+            missing.map_or(Ok(()), |(permission, by)| {
+                Err(no_permission(*permission, by[0]))
+            })
+        }
+    }
+}
+
+#[test]
+fn every_statement_takes_its_permissions_and_no_others_do() {
+    let mut tried = 0;
+    let mut server = server(&[]);
+    set(&mut server);
+    server.log_in(U);
+    for kind in Kind::ALL {
+        for case in cases(*kind) {
+            let parsed = syntax::parse(case.text).unwrap();
+            assert_eq!(Kind::of(&parsed.statement), *kind, "{}", case.text);
+            if matches!(case.takes, Takes::NotServed) {
+                let refused = server.refused(case.text);
+                assert!(refused.ends_with("is not supported"), "{refused}");
+                continue;
+            }
+            let is_row_write = matches!(kind, Kind::Insert | Kind::Update | Kind::Delete);
+            for permission in Permission::ALL {
+                for on in RESOURCES {
+                    server.only(U, &[(resource(on), PermissionSet::of(&[permission]))]);
+                    let expected = expected(&case, permission, on);
+                    let what = format!("{} with {permission} on {on}", case.text);
+                    if is_row_write {
+                        assert_eq!(try_in_batch(&server, &case), expected, "batch: {what}");
+                    }
+                    let done = try_case(&mut server, &case);
+                    assert_eq!(done, expected, "{what}");
+                    tried += 1;
+                    if done.is_ok() && !matches!(case.takes, Takes::Nothing) {
+                        set(&mut server);
+                    }
+                }
+            }
+            // Without any, and with the narrowest of each.
+            server.only(U, &[]);
+            let nothing = expected(&case, Permission::Execute, "data");
+            assert_eq!(try_case(&mut server, &case), nothing, "{}", case.text);
+            if let Takes::Each(each) = case.takes {
+                let narrow = each.iter().map(|(permission, by)| (*permission, by[0]));
+                let mut held = std::collections::BTreeMap::new();
+                for (permission, on) in narrow {
+                    let set: &mut PermissionSet = held.entry(resource(on)).or_default();
+                    *set = set.union(PermissionSet::of(&[permission]));
+                }
+                server.only(U, &held.into_iter().collect::<Vec<_>>());
+                assert_eq!(try_case(&mut server, &case), Ok(()), "{}", case.text);
+                set(&mut server);
+            }
+        }
+    }
+    assert!(tried > 5_000, "{tried}");
+}
+
+#[test]
+fn a_superuser_may_do_everything_and_nobody_nothing() {
+    let mut server = server(&[]);
+    set(&mut server);
+    server.set(U, |role| role.is_superuser = true);
+    server.log_in(U);
+    for kind in Kind::ALL {
+        for case in cases(*kind) {
+            if !matches!(case.takes, Takes::NotServed) {
+                assert_eq!(try_case(&mut server, &case), Ok(()), "{}", case.text);
+                set(&mut server);
+            }
+        }
+    }
+    server.user = crate::access::User::nobody();
+    for kind in Kind::ALL {
+        for case in cases(*kind) {
+            if let Ok(prepared) = server.prepare(case.text) {
+                let done = server.execute(&prepared, QueryParameters::default());
+                let error = done.expect_err(case.text);
+                assert_eq!(error.kind, ErrorKind::Unauthorized, "{}", case.text);
+            }
+        }
+    }
+}

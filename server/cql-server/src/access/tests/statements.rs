@@ -1,0 +1,277 @@
+//! What statements about roles and permissions do, and their words.
+
+use ebb_catalog::access::{Permission, PermissionSet, Resource};
+use ebb_cql::protocol::QueryParameters;
+
+use super::{U, server};
+use crate::access::{User, check_quota};
+
+const T: &str = "CREATE TABLE t (k int PRIMARY KEY, v int)";
+
+#[test]
+fn roles_are_made_listed_and_shown_without_their_hashes() {
+    let mut server = server(&[T]);
+    for text in [
+        "CREATE ROLE reader",
+        "CREATE USER Ada WITH PASSWORD 'geheim' SUPERUSER",
+        "CREATE ROLE bob WITH LOGIN = true AND OPTIONS = {'snapshots_max': 2}",
+        "GRANT reader TO bob",
+        "CREATE ROLE IF NOT EXISTS bob WITH SUPERUSER = true",
+    ] {
+        server.run(text);
+    }
+    assert_eq!(
+        server.rows("LIST ROLES"),
+        "Ada true true 00000000 ALL | bob false true \
+         000000010000000d736e617073686f74735f6d61780000000132 ALL | \
+         reader false false 00000000 ALL | u false true 00000000 ALL"
+    );
+    assert_eq!(
+        server.rows("LIST USERS"),
+        "Ada true ALL | bob false ALL | u false ALL"
+    );
+    let of_bob = server.rows("LIST ROLES OF bob");
+    assert!(of_bob.starts_with("bob") && of_bob.contains("reader"));
+    assert_eq!(
+        server.rows("SELECT role, is_superuser, can_login, salted_hash FROM system_auth.roles WHERE role = 'Ada'"),
+        "Ada true true null"
+    );
+    assert_eq!(
+        server.rows("SELECT role, member FROM system_auth.role_members"),
+        "reader bob"
+    );
+    server.run("ALTER ROLE bob WITH OPTIONS = {}");
+    server.run("REVOKE reader FROM bob");
+    server.run("DROP ROLE reader");
+    server.run("DROP USER IF EXISTS nobody");
+    assert_eq!(
+        server.rows("SELECT member FROM system_auth.role_members"),
+        ""
+    );
+}
+
+#[test]
+fn what_cannot_be_is_refused_in_cassandras_words() {
+    let mut server = server(&[T]);
+    server.run("CREATE ROLE a");
+    server.run("CREATE ROLE b");
+    server.run("GRANT a TO b");
+    for (text, message) in [
+        ("CREATE ROLE a", "a already exists"),
+        ("CREATE ROLE ''", "Role name can't be an empty string"),
+        ("DROP ROLE x", "x doesn't exist"),
+        ("ALTER ROLE x WITH LOGIN = true", "Role x doesn't exist"),
+        ("ALTER ROLE a", "ALTER [ROLE|USER] can't be empty"),
+        ("GRANT x TO a", "x doesn't exist"),
+        ("GRANT a TO b", "b is a member of a"),
+        ("GRANT b TO a", "b is a member of a"),
+        ("REVOKE b FROM a", "a is not a member of b"),
+        ("LIST ROLES OF x", "x doesn't exist"),
+        ("GRANT SELECT ON ks.t TO x", "Role x doesn't exist"),
+        (
+            "GRANT SELECT ON ks.x TO a",
+            "Resource <table ks.x> doesn't exist",
+        ),
+        (
+            "GRANT SELECT ON KEYSPACE x TO a",
+            "Resource <keyspace x> doesn't exist",
+        ),
+        (
+            "REVOKE DROP ON ROLE x FROM a",
+            "Resource <role x> doesn't exist",
+        ),
+        (
+            "GRANT EXECUTE ON ks.t TO a",
+            "Resource type DataResource does not support any of the requested permissions",
+        ),
+        (
+            "GRANT SELECT ON ALL ROLES TO a",
+            "Resource type RoleResource does not support any of the requested permissions",
+        ),
+        ("LIST ALL ON ks.x", "<table ks.x> doesn't exist"),
+        ("LIST ALL OF x", "<role x> doesn't exist"),
+        (
+            "CREATE ROLE x WITH HASHED PASSWORD = 'x'",
+            "Invalid hashed password value. Please use argon2id as a PHC string",
+        ),
+        (
+            "CREATE ROLE x WITH OPTIONS = {'a': 1}",
+            "Unknown option 'a': there is 'snapshots_max'",
+        ),
+        (
+            "CREATE ROLE x WITH ACCESS TO DATACENTERS {'dc1'}",
+            "ACCESS TO DATACENTERS is not supported: there is one",
+        ),
+    ] {
+        assert_eq!(server.refused(text), message, "{text}");
+    }
+}
+
+#[test]
+fn only_superusers_make_superusers_and_nobody_shuts_themselves_out() {
+    let mut server = server(&[T]);
+    server.run("CREATE ROLE root WITH SUPERUSER = true AND LOGIN = true");
+    server.run("CREATE ROLE reader");
+    server.run("GRANT reader TO u");
+    let all = Resource::AllRoles.applicable();
+    server.only(U, &[(Resource::AllRoles, all)]);
+    server.log_in(U);
+    for (text, message) in [
+        (
+            "CREATE ROLE x WITH SUPERUSER = true",
+            "Only superusers can create a role with superuser status",
+        ),
+        (
+            "ALTER ROLE root WITH SUPERUSER = false",
+            "Only superusers are allowed to alter superuser status",
+        ),
+        (
+            "ALTER ROLE root WITH PASSWORD = 'mine'",
+            "Only superusers are allowed to alter superusers",
+        ),
+        (
+            "ALTER ROLE reader WITH SUPERUSER = true",
+            "You aren't allowed to alter your own superuser status or that of a role granted to \
+             you",
+        ),
+        (
+            "ALTER ROLE u WITH SUPERUSER = true",
+            "You aren't allowed to alter your own superuser status or that of a role granted to \
+             you",
+        ),
+        (
+            "ALTER ROLE u WITH OPTIONS = {}",
+            "You aren't allowed to alter OPTIONS",
+        ),
+        (
+            "DROP ROLE root",
+            "Only superusers can drop a role with superuser status",
+        ),
+    ] {
+        assert_eq!(server.unauthorized(text), message, "{text}");
+    }
+    server.run("ALTER ROLE u WITH PASSWORD = 'own'");
+    let message = server.refused("DROP ROLE u");
+    assert_eq!(message, "Cannot DROP primary role for current login");
+    // Being granted a superuser would make one.
+    assert_eq!(
+        server.unauthorized("GRANT root TO u"),
+        "Only superusers can grant a role with superuser status"
+    );
+}
+
+#[test]
+fn who_creates_something_has_all_permissions_on_it_and_they_go_with_it() {
+    let mut server = server(&[]);
+    let create = PermissionSet::of(&[Permission::Create]);
+    server.only(
+        U,
+        &[
+            (Resource::AllKeyspaces, create),
+            (Resource::AllRoles, create),
+        ],
+    );
+    server.log_in(U);
+    let replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
+    server.run(&format!(
+        "CREATE KEYSPACE own WITH replication = {replication}"
+    ));
+    server.run("CREATE TABLE own.t (k int PRIMARY KEY)");
+    server.run("CREATE ROLE made");
+    assert!(server.rows("LIST AUTHORIZE OF u").contains("<role made>"));
+    for text in [
+        "INSERT INTO own.t (k) VALUES (1)",
+        "CREATE SNAPSHOT s ON KEYSPACE own",
+        "GRANT SELECT ON own.t TO made",
+        "DROP SNAPSHOT s ON KEYSPACE own",
+        "DROP TABLE own.t",
+        "DROP ROLE made",
+        "DROP KEYSPACE own",
+    ] {
+        server.run(text);
+    }
+    assert_eq!(
+        server.rows("LIST ALL OF u"),
+        "u u <all keyspaces> CREATE | u u <all roles> CREATE"
+    );
+    // Another one of its name is another's.
+    server.user = User::anyone();
+    server.run(&format!(
+        "CREATE KEYSPACE own WITH replication = {replication}"
+    ));
+    server.run("CREATE TABLE own.t (k int PRIMARY KEY)");
+    server.log_in(U);
+    server.unauthorized("SELECT * FROM own.t");
+    // What was there already is not given to whoever asks for it again.
+    server.run("CREATE TABLE IF NOT EXISTS own.t (k int PRIMARY KEY)");
+    server.unauthorized("SELECT * FROM own.t");
+}
+
+#[test]
+fn permissions_are_listed_along_resources_and_roles() {
+    let mut server = server(&[T]);
+    for text in [
+        "CREATE ROLE reader",
+        "GRANT reader TO u",
+        "GRANT SELECT, MODIFY ON KEYSPACE ks TO reader",
+        "GRANT SELECT ON t TO u",
+    ] {
+        server.run(text);
+    }
+    assert_eq!(
+        server.rows("LIST SELECT OF u"),
+        "reader reader <keyspace ks> SELECT | u u <table ks.t> SELECT"
+    );
+    assert_eq!(
+        server.rows("LIST ALL ON t"),
+        "reader reader <keyspace ks> SELECT | reader reader <keyspace ks> MODIFY | \
+         u u <table ks.t> SELECT"
+    );
+    assert_eq!(
+        server.rows("LIST ALL ON t NORECURSIVE"),
+        "u u <table ks.t> SELECT"
+    );
+    assert_eq!(
+        server.rows("SELECT role, resource FROM system_auth.role_permissions"),
+        "u data/ks/t | reader data/ks"
+    );
+    let warned = |server: &mut crate::executor::harness::Server, text: &str| {
+        let prepared = server.prepare(text).unwrap();
+        server.warnings(&prepared, QueryParameters::default())
+    };
+    assert_eq!(
+        warned(&mut server, "GRANT SELECT, ALTER ON t TO u"),
+        ["Role 'u' was already granted SELECT on <table ks.t>"]
+    );
+    assert_eq!(
+        warned(&mut server, "REVOKE SELECT, DROP ON t FROM u"),
+        ["Role 'u' was not granted DROP on <table ks.t>"]
+    );
+    assert_eq!(warned(&mut server, "REVOKE ALL ON t FROM u"), [""; 0]);
+}
+
+#[test]
+fn a_role_holds_no_more_snapshots_than_it_may() {
+    let mut server = server(&[T]);
+    server.run("GRANT SNAPSHOT ON KEYSPACE ks TO u");
+    server.run("ALTER ROLE u WITH OPTIONS = {'snapshots_max': 2}");
+    server.run("CREATE SNAPSHOT others ON KEYSPACE ks");
+    server.log_in(U);
+    server.run("CREATE SNAPSHOT a ON KEYSPACE ks");
+    server.run("CREATE SNAPSHOT IF NOT EXISTS others ON KEYSPACE ks");
+    server.run("CREATE SNAPSHOT b ON TABLE t");
+    assert_eq!(
+        server.unauthorized("CREATE SNAPSHOT c ON KEYSPACE ks"),
+        "User u holds 2 snapshots already, as many as it may; drop one of them"
+    );
+    // Whoever drops it, it counts no more; another one of its name is another's.
+    server.user = User::anyone();
+    server.run("DROP SNAPSHOT a");
+    server.run("CREATE SNAPSHOT a ON KEYSPACE ks");
+    server.log_in(U);
+    server.run("CREATE SNAPSHOT c ON KEYSPACE ks");
+    server.unauthorized("CREATE SNAPSHOT d ON KEYSPACE ks");
+    let executor = &server.executor;
+    let none = User::anyone();
+    assert!(check_quota(&executor.access_context(None, &none)).is_ok());
+}
