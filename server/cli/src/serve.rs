@@ -140,6 +140,10 @@ fn listen(settings: &Settings, node: &Node, tls: Option<Arc<Tls>>) -> Result<Cql
     let options = ServeOptions {
         address: settings.cql,
         connections_max: settings.connections_max as usize,
+        connections_per_address_max: settings.connections_per_address_max.map(|n| n as usize),
+        lane_requests_max: settings.connection_requests_max as usize,
+        body_bytes_max: settings.request_bytes_max.as_u64() as usize,
+        overload_wait: *settings.overload_wait,
         startup_timeout: *settings.startup_timeout,
         request_timeout: *settings.request_timeout,
         tls,

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use bytesize::ByteSize;
 use clap::builder::Resettable;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches};
@@ -20,6 +21,11 @@ use crate::error::CliError;
 
 /// How alike a name must be to be meant, of 0 to 1.
 const ALIKE: f64 = 0.8;
+
+/// Between these a request's length may be bounded: drivers ask for their own tables within the
+/// least, and more than the most is more than the protocol takes.
+const REQUEST_BYTES_LEAST: u64 = 64 << 10;
+const REQUEST_BYTES_MOST: u64 = 256 << 20;
 
 /// When a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,6 +134,24 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "N", env = "EBB_CONNECTIONS_MAX")]
     #[arg(default_value = "20000")]
     pub(crate) connections_max: u32,
+    /// Maximum number of connections from one address [default: all].
+    #[arg(long, value_name = "N", env = "EBB_CONNECTIONS_PER_ADDRESS_MAX")]
+    pub(crate) connections_per_address_max: Option<u32>,
+    /// Maximum number of requests of one connection that run or wait at once.
+    #[arg(long, value_name = "N", env = "EBB_CONNECTION_REQUESTS_MAX")]
+    #[arg(default_value = "128")]
+    pub(crate) connection_requests_max: u32,
+    /// Maximum length of a request, and so of a statement with its values.
+    #[arg(long, value_name = "BYTES", env = "EBB_REQUEST_BYTES_MAX")]
+    #[arg(default_value = "16 MiB")]
+    #[serde(serialize_with = "shown", deserialize_with = "parsed")]
+    pub(crate) request_bytes_max: ByteSize,
+    /// When most requests wait for longer, those are refused as OVERLOADED that wait longer
+    /// than a twentieth of it; 0s: none is.
+    #[arg(long, value_name = "TIME", env = "EBB_OVERLOAD_WAIT")]
+    #[arg(default_value = "20ms")]
+    #[serde(serialize_with = "shown", deserialize_with = "parsed")]
+    pub(crate) overload_wait: humantime::Duration,
     /// Certificate of the server, in PEM, with those that lead to its authority: clients speak
     /// TLS then. It and the files below are read again when they change, and on SIGHUP.
     #[arg(long, value_name = "FILE", env = "EBB_TLS_CERT")]
@@ -370,6 +394,21 @@ impl Settings {
         }
         if self.connections_max == 0 {
             return refused("connections-max is 0: nobody could connect".into());
+        }
+        for (name, is_zero) in [
+            (
+                "connections-per-address-max",
+                self.connections_per_address_max == Some(0),
+            ),
+            ("connection-requests-max", self.connection_requests_max == 0),
+        ] {
+            if is_zero {
+                return refused(format!("{name} is 0: nothing could be asked"));
+            }
+        }
+        let bytes = self.request_bytes_max.as_u64();
+        if !(REQUEST_BYTES_LEAST..=REQUEST_BYTES_MOST).contains(&bytes) {
+            return refused("request-bytes-max is not between 64 KiB and 256 MiB".into());
         }
         if self.startup_timeout.is_zero() {
             return refused("startup-timeout is 0: nobody could connect".into());

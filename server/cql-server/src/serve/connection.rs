@@ -7,14 +7,15 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use ebb_cql::protocol::{Direction, ErrorKind, Event, FrameDecoder, Response};
+use ebb_cql::protocol::{Direction, ErrorKind, Event, Frame, FrameDecoder, Response};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio::time::{Sleep, sleep_until};
 
+use super::arrivals::Arrivals;
 use super::lanes::Waiting;
 use super::listener::Shared;
 use super::outbox::Outbox;
@@ -29,6 +30,9 @@ const BURST_FRAMES: usize = 64;
 const READ_BYTES: usize = 64 << 10;
 /// The longest body before the client has logged in.
 const LOGIN_BODY_BYTES_MAX: usize = 16 << 10;
+
+/// What Cassandra says.
+const OVERLOADED: &str = "Server is in overloaded state. Cannot accept more requests at this point";
 
 thread_local! {
     /// Connections keep only what is not yet a whole frame, so one buffer for each
@@ -53,6 +57,7 @@ pub(super) struct Connection<S: Service> {
     /// Received and not yet decoded.
     received: BytesMut,
     received_at: Instant,
+    arrivals: Arrivals,
     out: Outbox,
     /// Requests in `out` whose latency counts, of those received last.
     points: u32,
@@ -99,6 +104,7 @@ impl<S: Service> Connection<S> {
         start_by: Instant,
         shared: Arc<Shared<S>>,
     ) -> Self {
+        let now = Instant::now();
         let session = Session::new(peer, shared.clone());
         if let Some(encryption) = stream.encryption() {
             session.note_encryption(encryption);
@@ -109,7 +115,8 @@ impl<S: Service> Connection<S> {
             out: Outbox::default(),
             decoder: FrameDecoder::new(Direction::Request, 0),
             received: BytesMut::new(),
-            received_at: Instant::now(),
+            received_at: now,
+            arrivals: Arrivals::new(now),
             points: 0,
             writes_received_at: Vec::new(),
             results: None,
@@ -157,8 +164,7 @@ impl<S: Service> Connection<S> {
             Some(result) = next_result(&mut self.results) => self.take_results(result),
             event = next_event(&mut self.events) => self.tell(event),
             read = read(&mut self.stream, &mut self.received), if !stops && has_room => {
-                read?;
-                self.received_at = Instant::now();
+                self.note_arrivals(read?);
             }
             changed = self.stop.changed(), if !stops => {
                 // Without a sender the server is gone, and so is the runtime.
@@ -168,8 +174,25 @@ impl<S: Service> Connection<S> {
         Ok(())
     }
 
+    fn note_arrivals(&mut self, read_bytes: usize) {
+        self.received_at = Instant::now();
+        // A read that was not full has left nothing.
+        let left_bytes = match read_bytes < READ_BYTES {
+            true => 0,
+            false => self.stream.unread_bytes(),
+        };
+        let turn = self.shared.overload.turn();
+        let bytes = (self.received.len() - read_bytes, read_bytes);
+        (self.arrivals).read(self.received_at, bytes, left_bytes, turn);
+    }
+
     /// Serves some of the frames that are there. True when the connection cannot go on.
     fn serve_received(&mut self) -> bool {
+        let overload = self.shared.overload.clone();
+        let target = overload.target();
+        let (mut served, mut refused) = (0, 0);
+        let mut first_waited = None;
+        let mut is_fatal = false;
         for _ in 0..BURST_FRAMES {
             if self.running >= self.shared.options.lane_requests_max || self.out.is_full() {
                 break;
@@ -179,7 +202,13 @@ impl<S: Service> Connection<S> {
             self.decoder.set_body_bytes_max(self.body_bytes_max());
             match self.decoder.decode(&mut self.received) {
                 Ok(None) => break,
+                Ok(Some(frame)) if self.is_late(target, &mut first_waited, &frame) => {
+                    let response = Response::Error(error(ErrorKind::Overloaded, OVERLOADED));
+                    (self.session).answer(frame.stream, &response, self.out.frames());
+                    refused += 1;
+                }
                 Ok(Some(frame)) => {
+                    served += 1;
                     let out = self.out.frames();
                     let handled = self.session.handle(frame, self.received_at, out);
                     match handled {
@@ -191,18 +220,43 @@ impl<S: Service> Connection<S> {
                     let response = error(ErrorKind::Protocol, problem.to_string());
                     let response = Response::Error(response);
                     (self.session).answer(problem.stream(), &response, self.out.frames());
-                    if problem.is_fatal() {
-                        return true;
+                    is_fatal = problem.is_fatal();
+                    if is_fatal {
+                        break;
                     }
                 }
             }
+        }
+        if served > 0 {
+            overload.served(served, first_waited.unwrap_or_default());
+        }
+        if refused > 0 {
+            overload.refused(refused);
         }
         if self.session.events.schema || self.session.events.status || self.session.events.topology
         {
             let events = &self.shared.events;
             self.events.get_or_insert_with(|| events.subscribe());
         }
-        false
+        is_fatal
+    }
+
+    /// Whether the frame that was read last is a request that may be refused, and has waited for
+    /// longer than the target. How long the first has waited is noted without a target, too.
+    fn is_late(
+        &mut self,
+        target: Option<Duration>,
+        first_waited: &mut Option<Duration>,
+        frame: &Frame,
+    ) -> bool {
+        if target.is_none() && first_waited.is_some() {
+            return false;
+        }
+        // Since its last byte: before, it was not there to be served.
+        let unserved_bytes = self.received.len() + 1;
+        let waited = self.arrivals.waited(Instant::now(), unserved_bytes);
+        first_waited.get_or_insert(waited);
+        target.is_some_and(|target| waited > target) && self.session.may_refuse(frame)
     }
 
     /// The longest body of a request: short ones will do to log in.
@@ -299,8 +353,8 @@ impl<S: Service> Connection<S> {
     }
 }
 
-/// Appends what a client sends. Whoever gives up waiting loses nothing.
-async fn read(stream: &mut Stream, received: &mut BytesMut) -> Result<(), Ended> {
+/// Appends what a client sends; gives its bytes. Whoever gives up waiting loses nothing.
+async fn read(stream: &mut Stream, received: &mut BytesMut) -> Result<usize, Ended> {
     poll_fn(|context| poll_read(stream, received, context)).await
 }
 
@@ -308,7 +362,7 @@ fn poll_read(
     stream: &mut Stream,
     received: &mut BytesMut,
     context: &mut Context<'_>,
-) -> Poll<Result<(), Ended>> {
+) -> Poll<Result<usize, Ended>> {
     READ_BUFFER.with_borrow_mut(|buffer| {
         let mut buffer = ReadBuf::new(buffer);
         match Pin::new(stream).poll_read(context, &mut buffer) {
@@ -316,7 +370,7 @@ fn poll_read(
             Poll::Ready(Ok(())) if buffer.filled().is_empty() => Poll::Ready(Err(Ended)),
             Poll::Ready(Ok(())) => {
                 received.extend_from_slice(buffer.filled());
-                Poll::Ready(Ok(()))
+                Poll::Ready(Ok(buffer.filled().len()))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
         }

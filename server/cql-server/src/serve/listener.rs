@@ -14,10 +14,12 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, broadcast, watch};
 use tokio::time::{sleep, timeout, timeout_at};
 
+use super::addresses::Addresses;
 use super::commit::{CommitLane, commit_writes};
 use super::connection::Connection;
 use super::lanes::Lanes;
 use super::options::ServeOptions;
+use super::overload::{Overload, probe};
 use super::pace::WritePace;
 use super::session::error;
 use super::statements::Statements;
@@ -39,6 +41,7 @@ pub(super) struct Shared<S: Service> {
     pub lanes: Lanes,
     pub commits: CommitLane<S>,
     pub turns: Turns,
+    pub overload: Arc<Overload>,
     /// Turns to compute the keys of a handshake: some threads go on serving.
     handshakes: Semaphore,
     pub events: broadcast::Sender<Event>,
@@ -120,6 +123,7 @@ impl CqlServer {
             service,
             commits,
             turns: Turns::new(),
+            overload: Arc::new(Overload::new(options.overload_wait)),
             handshakes: Semaphore::new(threads / 2),
             statements: Statements::new(options.statement_bytes_max),
             lanes: Lanes::new(&options)?,
@@ -133,6 +137,7 @@ impl CqlServer {
         shared.service.on_change(Box::new(move |change| {
             drop(events.send(Event::Schema(change)));
         }));
+        runtime.spawn(probe(shared.overload.clone(), stop.subscribe()));
         runtime.spawn(accept(listener, shared, connections.clone()));
         Ok(Self {
             address,
@@ -174,6 +179,7 @@ async fn accept<S: Service>(
     connections: Arc<Semaphore>,
 ) {
     let mut stop = shared.stop.subscribe();
+    let addresses = Addresses::new(shared.options.connections_per_address_max);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -182,11 +188,13 @@ async fn accept<S: Service>(
         match accepted {
             Ok((stream, peer)) => {
                 // One more than the limit is closed at once: its driver goes elsewhere.
-                if let Ok(permit) = connections.clone().try_acquire_owned() {
+                let permit = connections.clone().try_acquire_owned();
+                let place = addresses.enter(peer.ip());
+                if let (Ok(permit), Some(place)) = (permit, place) {
                     let shared = shared.clone();
                     tokio::spawn(async move {
                         serve(stream, peer, shared).await;
-                        drop(permit);
+                        drop((permit, place));
                     });
                 }
             }

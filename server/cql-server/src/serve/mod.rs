@@ -19,12 +19,16 @@
 //!   fsync, they run on one thread that commits together what waits.
 //! - Who waits for a turn at a partition holds no thread, and waits no longer than its
 //!   request may take.
+//! - When there is more to do than can be done, what has waited for long is refused.
 //! - A connection that does nothing holds no buffer.
 //!
 //! | file | what it holds |
 //! | --- | --- |
 //! | `options` | the limits |
 //! | `listener` | who may come in, and who leaves when the server stops |
+//! | `addresses` | how many come from one address |
+//! | `overload` | which requests are refused when there are too many |
+//! | `arrivals` | how long they have waited |
 //! | `stream` | its bytes, plain or through TLS |
 //! | `tls` | the certificate, and which clients may come |
 //! | `connection` | one client: its frames in, its responses out |
@@ -37,12 +41,15 @@
 //! | `turns` | where writes wait for each other that read what they write to |
 //! | `statements` | statements that are prepared |
 
+mod addresses;
+mod arrivals;
 mod commit;
 mod connection;
 mod lanes;
 mod listener;
 mod options;
 mod outbox;
+mod overload;
 mod pace;
 mod session;
 mod statements;

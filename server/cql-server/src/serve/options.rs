@@ -20,6 +20,8 @@ pub struct ServeOptions {
     pub scans_max: usize,
     /// Connections at once; more are refused.
     pub connections_max: usize,
+    /// Connections at once from one address; `None` for as many as there are.
+    pub connections_per_address_max: Option<usize>,
     /// The longest request body, in bytes, before and after decompression.
     pub body_bytes_max: usize,
     /// Requests of one connection that run or wait in a lane at once. Its next frame is
@@ -40,6 +42,9 @@ pub struct ServeOptions {
     pub logins_max: usize,
     /// How long a client may take to log in.
     pub login_timeout: Duration,
+    /// When most requests wait longer than this for a while, those are refused that wait longer
+    /// than a twentieth of it. Zero: none ever is.
+    pub overload_wait: Duration,
     /// How long a client may read nothing of what waits for it.
     pub write_timeout: Duration,
     /// TLS, for whoever serves with it.
@@ -55,6 +60,7 @@ impl Default for ServeOptions {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             scans_max: 2,
             connections_max: 20_000,
+            connections_per_address_max: None,
             body_bytes_max: BODY_BYTES_MAX_DEFAULT,
             lane_requests_max: 128,
             lane_result_bytes_max: 256 << 20,
@@ -64,6 +70,7 @@ impl Default for ServeOptions {
             // Half of the cores, so that clients that log in leave something to the others.
             logins_max: std::thread::available_parallelism().map_or(1, |n| (n.get() / 2).max(1)),
             login_timeout: Duration::from_secs(30),
+            overload_wait: Duration::from_millis(20),
             write_timeout: Duration::from_secs(60),
             tls: None,
             activity: Arc::default(),

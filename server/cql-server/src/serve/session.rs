@@ -11,6 +11,8 @@ use ebb_cql::protocol::{
     ProtocolError, QueryParameters, Request, Response, Startup, StatementRef, Values,
 };
 
+use memchr::memmem;
+
 use super::listener::Shared;
 use super::statements::Entry;
 use super::turns::Wanted;
@@ -91,6 +93,22 @@ impl<S: Service> Session<S> {
     /// Whether the client has done what it must before it may ask for anything.
     pub(super) fn has_started(&self) -> bool {
         self.has_started
+    }
+
+    /// Whether a request may be refused where there are too many. Those that a connection needs
+    /// to live may not, nor those of who asked for events: drivers control by it what they do.
+    pub(super) fn may_refuse(&self, frame: &Frame) -> bool {
+        let events = &self.events;
+        let controls = events.schema || events.status || events.topology;
+        if controls || !self.has_started {
+            return false;
+        }
+        match Opcode::from_code(frame.opcode) {
+            Ok(Opcode::Execute | Opcode::Batch) => true,
+            // Questions about the server itself say how it is.
+            Ok(Opcode::Query) => memmem::find(&frame.body, b"system").is_none(),
+            _ => false,
+        }
     }
 
     pub(super) fn note_encryption(&self, encryption: Encryption) {

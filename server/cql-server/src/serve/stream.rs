@@ -60,6 +60,16 @@ impl Stream {
         Ok((read > 0).then_some(byte[0]))
     }
 
+    /// Bytes that wait to be read, at least.
+    pub(super) fn unread_bytes(&self) -> usize {
+        let socket = match self {
+            Self::Plain(socket) => socket,
+            Self::Tls(stream) => stream.get_ref().0,
+        };
+        let bytes = rustix::io::ioctl_fionread(socket);
+        bytes.map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
+    }
+
     /// Says over TLS that nothing more comes, as far as the socket takes that at once.
     pub(super) async fn end(mut self) {
         if let Self::Tls(stream) = &mut self {

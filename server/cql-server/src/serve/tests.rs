@@ -1,6 +1,7 @@
 mod conflicts;
 mod hostile;
 mod login;
+mod overload;
 mod tls;
 mod writes;
 
@@ -145,6 +146,12 @@ impl Service for Fake {
             "fail" => {
                 out.extend_from_slice(b"half a body");
                 return Err(error(ErrorKind::Invalid, rest));
+            }
+            "spin" => {
+                let begun = Instant::now();
+                while begun.elapsed() < Duration::from_micros(200) {
+                    std::hint::spin_loop();
+                }
             }
             "warn" => outcome.warnings.push(rest.into()),
             "use" => outcome.keyspace = Some(rest.into()),
