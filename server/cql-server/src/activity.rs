@@ -51,6 +51,8 @@ pub struct Said {
     pub driver_version: Option<Box<str>>,
     /// The keyspace in use.
     pub keyspace: Option<Arc<str>>,
+    /// The role that it has logged in as.
+    pub user: Option<Box<str>>,
     /// What the connection is encrypted with.
     pub encryption: Option<Box<Encryption>>,
 }
@@ -204,6 +206,10 @@ impl Client {
 
     pub(super) fn note_encryption(&self, encryption: Encryption) {
         lock(&self.said).encryption = Some(Box::new(encryption));
+    }
+
+    pub(super) fn note_user(&self, name: &str) {
+        lock(&self.said).user = Some(name.into());
     }
 
     pub(super) fn note_keyspace(&self, keyspace: Arc<str>) {

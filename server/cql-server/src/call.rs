@@ -209,6 +209,11 @@ impl Interrupt {
         self.is_cancelled.load(Ordering::Relaxed)
     }
 
+    /// Nobody waits any more, or has waited long enough at `now`.
+    pub fn is_over(&self, now: Instant) -> bool {
+        now >= self.deadline || self.is_cancelled()
+    }
+
     /// For a read that goes on at `now`.
     ///
     /// # Errors
@@ -255,7 +260,7 @@ impl Interrupt {
     }
 
     fn check(&self, now: Instant, kind: impl FnOnce() -> ErrorKind) -> Result<(), ErrorResponse> {
-        if now < self.deadline && !self.is_cancelled() {
+        if !self.is_over(now) {
             return Ok(());
         }
         Err(ErrorResponse {

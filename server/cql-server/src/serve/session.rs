@@ -131,8 +131,15 @@ impl<S: Service> Session<S> {
     pub(super) fn end_login(&mut self, user: Option<Arc<User>>) {
         self.is_verifying = false;
         if let Some(user) = user {
-            self.user = user;
+            self.take_user(user);
         }
+    }
+
+    fn take_user(&mut self, user: Arc<User>) {
+        if let Some(name) = user.name() {
+            self.client.note_user(name);
+        }
+        self.user = user;
     }
 
     /// Does what a request asks, or says where it is to be done.
@@ -288,7 +295,7 @@ impl<S: Service> Session<S> {
             }
         };
         if let Some(user) = login.recall(token)? {
-            self.user = user;
+            self.take_user(user);
             self.answer(stream, &Response::AuthSuccess { token: None }, out);
             return Ok(None);
         }

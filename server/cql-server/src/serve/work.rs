@@ -121,6 +121,11 @@ impl<S: Service> Work<S> {
                 let Some(login) = service.login() else {
                     return Err(error(ErrorKind::Server, "nobody has to log in"));
                 };
+                // Whoever is gone, or has waited for long, keeps no others waiting.
+                if interrupt.is_over(Instant::now()) {
+                    let message = "too many clients log in at once; try again later";
+                    return Err(ErrorResponse::overloaded(message));
+                }
                 self.user = login.verify(token)?;
                 let success = Response::AuthSuccess { token: None };
                 success.encode(&mut out, self.frame.stream, &Head::default(), compression);

@@ -104,6 +104,7 @@ pub(super) const CLIENTS: Definition = Definition {
         "ssl_cipher_suite text",
         "ssl_enabled boolean",
         "ssl_protocol text",
+        "username text",
     ],
     partition_key: &["address"],
     clustering: &["port"],
@@ -132,6 +133,8 @@ fn clients(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
         cells.extend(version.map(|version| ("driver_version", text(version))));
         let keyspace = said.keyspace.as_deref();
         cells.extend(keyspace.map(|keyspace| ("keyspace_name", text(keyspace))));
+        let user = said.user.as_deref();
+        cells.extend(user.map(|user| ("username", text(user))));
         rows.push_all(cells)
     })
 }

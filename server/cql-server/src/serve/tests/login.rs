@@ -11,8 +11,8 @@ use crate::executor::Executor;
 use crate::read::Limits;
 use crate::testing::{BEGIN_MS, local_node, open};
 
-/// A server with a superuser `root` and a role `ada`, each with its name as its password.
-fn server(options: ServeOptions) -> (Arc<Executor>, CqlServer) {
+/// A server with a superuser `root`, whose name is its password.
+fn with_root(options: ServeOptions) -> (Arc<Executor>, CqlServer) {
     let catalog = open(
         &MemDisk::new(),
         &ManualClock::at_ms(BEGIN_MS),
@@ -38,6 +38,12 @@ fn server(options: ServeOptions) -> (Arc<Executor>, CqlServer) {
     };
     let made = roles.change(|roles| roles.with_new("root", root).map(Some));
     made.unwrap().unwrap();
+    (executor, server)
+}
+
+/// The same with a role `ada` like that, and a table.
+fn server(options: ServeOptions) -> (Arc<Executor>, CqlServer) {
+    let (executor, server) = with_root(options);
     let mut client = Client::logged_in(&server, "root");
     for text in [
         "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
@@ -250,6 +256,9 @@ fn traces_take_a_permission_and_tell_no_password() {
         "User ada has no SELECT permission on <keyspace system_traces> or any of its parents"
     );
     assert!(activity.traces().is_empty());
+    let users = activity.clients();
+    let users: Vec<_> = users.iter().map(|client| client.said().user).collect();
+    assert_eq!(users.last(), Some(&Some("ada".into())));
     let mut root = Client::logged_in(&server, "root");
     for text in [
         "CREATE ROLE bob WITH LOGIN = true AND PASSWORD = 'geheim'",
@@ -264,6 +273,26 @@ fn traces_take_a_permission_and_tell_no_password() {
     let select = "SELECT key, cluster_name AS password FROM system.local";
     assert!(traced(&mut ada, select).tracing_id.is_some());
     assert!(format!("{:?}", activity.traces()).contains(select));
+}
+
+#[test]
+fn who_has_waited_too_long_for_a_verification_is_told_and_costs_none() {
+    let (executor, server) = with_root(ServeOptions {
+        request_timeout: Duration::ZERO,
+        ..ServeOptions::default()
+    });
+    let mut client = Client::asked(&server);
+    let Response::Error(error) = client.log_in(&token("root", "root")) else {
+        panic!("it is refused");
+    };
+    assert_eq!(error.kind, ErrorKind::Overloaded);
+    let login = executor.login().unwrap();
+    assert!(
+        login
+            .recall(Some(&token("root", "root")))
+            .unwrap()
+            .is_none()
+    );
 }
 
 /// Passwords are verified a few at a time, and meanwhile requests are answered.
