@@ -2,7 +2,9 @@
 //! what a store tells the co-location loop.
 //!
 //! ```text
-//!   http       jobs for other processes: a socket, routes, a client
+//!   http       jobs and metrics for other processes: sockets, routes, a client
+//!     ├ tokens   who may ask over TCP
+//!     ├ metrics  the node as numbers
 //!     v
 //!   node       database, jobs and co-location, put together
 //! ```
@@ -25,4 +27,7 @@
     reason = "the socket is a file; connections have deadlines"
 )]
 pub mod http;
+pub mod metrics;
 pub mod node;
+#[expect(clippy::disallowed_methods, reason = "tokens are kept in a file")]
+pub mod tokens;

@@ -9,6 +9,9 @@ pub(super) enum CliError {
     /// Files of a database are damaged; each was told on stdout.
     #[error("{0}")]
     Damaged(String),
+    /// A token that is not there.
+    #[error("there is no token {0}; `ebb token list` shows those there are")]
+    NoToken(String),
     /// A key without a value.
     #[error("no key {key:?} in {place}")]
     NoKey {

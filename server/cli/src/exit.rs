@@ -28,7 +28,7 @@ Exit codes:
   0  done
   1  another error, such as an I/O error or an output that exists
   2  invalid arguments, see --help; or invalid input
-  3  not found: the database, keyspace, table, snapshot or key
+  3  not found: the database, keyspace, table, snapshot, key or token
   4  the data directory is in use by another process
   5  a file of the database is damaged
   6  the job failed, or a job or load was cancelled; nothing was written
@@ -75,7 +75,7 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
         return Some(match error {
             CliError::Usage(_) | CliError::InvalidRecord { .. } => USAGE,
             CliError::Damaged(_) => CORRUPT,
-            CliError::NoKey { .. } => NOT_FOUND,
+            CliError::NoKey { .. } | CliError::NoToken(_) => NOT_FOUND,
             CliError::JobFailed { .. } => JOB_FAILED,
             CliError::GoalMissed { .. } => GOAL_MISSED,
         });

@@ -45,6 +45,7 @@ mod sim;
 mod snapshot;
 mod stats;
 mod time;
+mod token;
 mod truncate;
 mod verify;
 
@@ -63,7 +64,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
     Config(config::Args),
     Demo(demo::Args),
     Load(load::Args),
@@ -77,6 +78,7 @@ enum Command {
     Run(run::Args),
     Apps(apps::Args),
     Jobs(jobs::Args),
+    Token(token::Args),
     Stats(stats::Args),
     Backup(backup::Args),
     Verify(verify::Args),
@@ -92,7 +94,7 @@ fn main() -> ExitCode {
         return ended;
     }
     let result = match Cli::parse().command {
-        Command::Serve(args) => serve::run(args),
+        Command::Serve(args) => serve::run(*args),
         Command::Config(args) => config::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Load(args) => load::run(args),
@@ -106,6 +108,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Apps(args) => apps::run(args),
         Command::Jobs(args) => jobs::run(args),
+        Command::Token(args) => token::run(args),
         Command::Stats(args) => stats::run(args),
         Command::Backup(args) => backup::run(args),
         Command::Verify(args) => verify::run(args),

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   settings ─> node (database, governor, guard, jobs) ─┬─> catalog, executor ─> CQL
-//!                                                       └─> jobs.sock
-//!   SIGTERM: CQL drains ─> jobs park ─> jobs.sock drains ─> memtables flush ─> exit
+//!                                                       └─> jobs.sock, HTTP
+//!   SIGTERM: CQL drains ─> jobs park ─> HTTP drains ─> memtables flush ─> exit
 //! ```
 
 mod first_superuser;
@@ -21,7 +21,8 @@ use ebb_cql_server::executor::Executor;
 use ebb_cql_server::read::Limits;
 use ebb_cql_server::serve::{CqlServer, ServeOptions, Tls};
 use ebb_cql_server::system::LocalNode;
-use ebb_server::http::{JobsServer, SOCKET};
+use ebb_server::http::{HttpOptions, HttpServer};
+use ebb_server::metrics::Metrics;
 use ebb_server::node::{Node, NodeOptions, Restarted, Stop};
 use ebb_storage::{ErrorKind, Options};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -38,6 +39,7 @@ Examples:
   ebb serve --data /var/lib/ebb --durability sync
   ebb serve --cql 127.0.0.1:0 --slo p99=2ms
   ebb serve --tls-cert server.pem --tls-key server.key
+  ebb serve --http 127.0.0.1:9043
   ebb serve --config ebb.toml
   ebb serve --auth --cql 10.0.0.1:9042
 
@@ -80,12 +82,8 @@ pub(super) fn run(args: Args) -> Result<()> {
     let node = Arc::new(open(&settings)?);
     let server = listen(&settings, &node, tls.clone())?;
     restart_jobs(&node)?;
-    let jobs = JobsServer::start(&settings.data, Arc::clone(&node));
-    let jobs = jobs.with_context(|| {
-        let socket = settings.data.join(SOCKET);
-        format!("cannot listen for jobs at {}", socket.display())
-    })?;
-    greet(server.address(), &settings.data)?;
+    let http = listen_for_http(&settings, &node)?;
+    greet(server.address(), http.address(), &settings.data)?;
     match &tls {
         Some(tls) => stop.wait(Some(&|| tls::reload(tls)))?,
         None => stop.wait(None)?,
@@ -96,7 +94,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     }
     node.shutdown(Stop::Park);
     // Last: who waits for a job is told that it is parked.
-    if !jobs.drain(DRAIN) {
+    if !http.drain(DRAIN) {
         eprintln!("ebb: some commands were not answered in time");
     }
     if let Some(db) = node.db() {
@@ -181,6 +179,17 @@ fn listen(settings: &Settings, node: &Node, tls: Option<Arc<Tls>>) -> Result<Cql
         .with_context(|| format!("cannot listen on {}", settings.cql))
 }
 
+/// Answers at the socket for jobs, and at the port for HTTP, if there is one.
+fn listen_for_http(settings: &Settings, node: &Arc<Node>) -> Result<HttpServer> {
+    let options = HttpOptions {
+        address: settings.http,
+        hosts: settings.http_hosts.clone(),
+    };
+    let metrics = Metrics::of(Arc::clone(node));
+    HttpServer::start(&settings.data, Arc::clone(node), metrics, options)
+        .context("cannot listen for HTTP")
+}
+
 /// Starts again what the last process over this directory left unfinished. A job that
 /// cannot start is told, and keeps nobody from being served.
 fn restart_jobs(node: &Node) -> Result<()> {
@@ -200,10 +209,12 @@ fn restart_jobs(node: &Node) -> Result<()> {
     Ok(())
 }
 
-fn greet(address: SocketAddr, data: &Path) -> Result<()> {
-    let (ip, port) = (address.ip(), address.port());
+fn greet(cql: SocketAddr, http: Option<SocketAddr>, data: &Path) -> Result<()> {
+    let (ip, port) = (cql.ip(), cql.port());
+    let http = http.map(|http| format!("\nlistening for HTTP on http://{http}"));
     say(format!(
-        "listening for CQL on {address}\ndatabase: {}\nconnect with: cqlsh {ip} {port}",
+        "listening for CQL on {cql}{}\ndatabase: {}\nconnect with: cqlsh {ip} {port}",
+        http.unwrap_or_default(),
         data.display()
     ))
 }

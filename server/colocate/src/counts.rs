@@ -35,17 +35,27 @@ impl LatencyCounts {
     }
 
     /// How many there are.
-    pub(crate) fn total(&self) -> u64 {
+    pub fn total(&self) -> u64 {
         self.ascending.iter().map(|(_, count)| count).sum()
     }
 
-    /// How many are in buckets above the one of this latency.
-    pub(crate) fn above_us(&self, latency_us: f64) -> u64 {
+    /// How many are in buckets above the one of this latency, in microseconds.
+    pub fn above_us(&self, latency_us: f64) -> u64 {
         let limit = bucket((latency_us * 1e3) as u64);
         let first = self
             .ascending
             .partition_point(|(bucket, _)| *bucket <= limit);
         self.ascending[first..].iter().map(|(_, count)| count).sum()
+    }
+
+    /// All of them together, in microseconds, each to a hundredth of it.
+    pub fn sum_us(&self) -> f64 {
+        let middle_us =
+            |bucket: u16| ((f64::from(bucket) + 0.5) / BUCKETS_IN_DOUBLING).exp2() / 1e3;
+        let buckets = self.ascending.iter();
+        buckets
+            .map(|(bucket, count)| middle_us(*bucket) * *count as f64)
+            .sum()
     }
 
     /// These and others together.
@@ -88,6 +98,7 @@ mod tests {
         counts.add(&(501..=1000).map(|us| (us * 1000, 2)).collect());
         counts.add(&LatencyCounts::default());
         assert_eq!(counts.total(), 2000);
+        assert!((counts.sum_us() / 1_001_000.0 - 1.0).abs() < 0.01);
         for (quantile, us) in [(0.5, 500.0), (0.99, 990.0), (1.0, 1000.0)] {
             let found = counts.quantile_us(quantile).unwrap();
             assert!((us..=us * (1.0 + 1.0 / 32.0)).contains(&found), "{found}");

@@ -64,6 +64,11 @@ impl Latencies {
         debug_assert!(counted.is_ok(), "the bounds hold {LATENCY_NS_MAX}");
     }
 
+    /// All that was recorded so far, to a thirty-second part.
+    pub fn counts(&self) -> LatencyCounts {
+        Requests(self.total()).counts()
+    }
+
     /// All that was recorded so far.
     fn total(&self) -> Histogram {
         let mut total = Histogram::with_config(&config());

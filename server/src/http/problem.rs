@@ -40,6 +40,11 @@ impl Problem {
     }
 }
 
+/// What is no fault of whoever asks.
+pub(super) fn broken(error: impl fmt::Display) -> Problem {
+    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, Failure::Other, error)
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.detail)

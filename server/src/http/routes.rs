@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
-use axum::extract::{DefaultBodyLimit, Path, Query, State};
-use axum::http::header::{CONTENT_TYPE, LOCATION};
+use axum::extract::{DefaultBodyLimit, Extension, Path, Query, State};
+use axum::http::header::{ACCEPT, CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -16,18 +16,26 @@ use ebb_jobs::{Failure, JobError};
 use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 
-use super::problem::Problem;
+use super::health::{Health, ready};
+use super::problem::{Problem, broken};
 use super::wire::{Cancelled, Estimate, JobList, JobView, Keyspaces, RestartView};
+use crate::metrics::{Format, Metrics};
 use crate::node::{Node, Restarted};
+use crate::tokens::Scope;
 
 /// How long a request may be, in bytes. A long one names many files.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
 /// How long a request may wait for the end of a job.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// All routes, over a node.
-pub(super) fn routes(node: Arc<Node>) -> Router {
+/// All routes, over a node and its numbers.
+pub(super) fn routes(node: Arc<Node>, metrics: Arc<Metrics>) -> Router {
+    let numbers = Router::new()
+        .route("/metrics", get(scrape))
+        .with_state(metrics);
     Router::new()
+        .route("/health/live", get(async || Json(Health::GOOD)))
+        .route("/health/ready", get(is_ready))
         .route("/v1/jobs", get(list).post(submit))
         .route("/v1/jobs/estimate", post(estimate))
         .route("/v1/jobs/{id}", get(show).delete(cancel))
@@ -40,6 +48,7 @@ pub(super) fn routes(node: Arc<Node>) -> Router {
         .method_not_allowed_fallback(no_method)
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
         .with_state(node)
+        .merge(numbers)
 }
 
 type At = State<Arc<Node>>;
@@ -60,10 +69,6 @@ impl<T: Serialize> IntoResponse for Json<T> {
     }
 }
 
-fn broken(error: impl std::fmt::Display) -> Problem {
-    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, Failure::Other, error)
-}
-
 /// Does what may wait for the disk, on a thread for such work.
 async fn work<T: Send + 'static>(
     node: Arc<Node>,
@@ -73,8 +78,8 @@ async fn work<T: Send + 'static>(
     done.map_err(broken)?.map_err(Problem::from)
 }
 
-/// The job request that a body is.
-fn request_of(body: Result<Bytes, BytesRejection>) -> Result<JobRequest, Problem> {
+/// The job request that a body is, of somebody with this scope.
+fn request_of(scope: Scope, body: Result<Bytes, BytesRejection>) -> Result<JobRequest, Problem> {
     let body = body.map_err(|rejected| {
         Problem::new(rejected.status(), Failure::Invalid, rejected.body_text())
     })?;
@@ -85,14 +90,20 @@ fn request_of(body: Result<Bytes, BytesRejection>) -> Result<JobRequest, Problem
         let text = "a server has no terminal for the rows: name a file, a folder or a table";
         return Err(JobError::senseless(text).into());
     }
+    if scope < Scope::Admin && request.names_files() {
+        let text = "it reads or writes files of the server's machine, which takes a token for \
+                    scope admin; tables do not";
+        return Err(Problem::new(StatusCode::FORBIDDEN, Failure::Invalid, text));
+    }
     Ok(request)
 }
 
 async fn submit(
     State(node): At,
+    Extension(scope): Extension<Scope>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<(StatusCode, [(http::HeaderName, String); 1], Json<JobView>), Problem> {
-    let request = request_of(body)?;
+    let request = request_of(scope, body)?;
     let view = work(node, move |node| {
         let job = node.submit(request)?;
         Ok(JobView::of(&job, node.policy()))
@@ -102,8 +113,12 @@ async fn submit(
     Ok((StatusCode::CREATED, [(LOCATION, place)], Json(view)))
 }
 
-async fn estimate(State(node): At, body: Result<Bytes, BytesRejection>) -> Answer<Estimate> {
-    let request = request_of(body)?;
+async fn estimate(
+    State(node): At,
+    Extension(scope): Extension<Scope>,
+    body: Result<Bytes, BytesRejection>,
+) -> Answer<Estimate> {
+    let request = request_of(scope, body)?;
     let estimate = work(node, move |node| {
         let (expected, inputs) = node.expect(&request)?;
         Ok(Estimate::new(&expected, inputs))
@@ -140,20 +155,18 @@ async fn show(
     look: Result<Query<Look>, QueryRejection>,
 ) -> Answer<JobView> {
     let Query(look) = look.map_err(|rejected| Problem::invalid(rejected.body_text()))?;
-    if let Some(job) = node.running(&id) {
-        let wait = Duration::from_millis(look.wait_ms).min(WAIT_MAX);
-        // Whether it ended or not, its view says so.
-        let _ = tokio::time::timeout(wait, job.ended()).await;
-        return Ok(Json(JobView::of(&job, node.policy())));
-    }
-    let found = work(node, move |node| {
-        let record = node.job(&id)?;
-        Ok(match node.running(&record.id) {
-            Some(job) => JobView::of(&job, node.policy()),
-            None => JobView::remembered(record),
-        })
-    });
-    found.await.map(Json)
+    // `last` is known by its id only then.
+    let record = match node.running(&id) {
+        Some(job) => job.record().clone(),
+        None => work(Arc::clone(&node), move |node| node.job(&id)).await?,
+    };
+    let Some(job) = node.running(&record.id) else {
+        return Ok(Json(JobView::remembered(record)));
+    };
+    let wait = Duration::from_millis(look.wait_ms).min(WAIT_MAX);
+    // Whether it ended or not, its view says so.
+    let _ = tokio::time::timeout(wait, job.ended()).await;
+    Ok(Json(JobView::of(&job, node.policy())))
 }
 
 async fn cancel(State(node): At, Path(id): Path<String>) -> Answer<Cancelled> {
@@ -193,6 +206,22 @@ async fn profiles(State(node): At) -> Result<impl IntoResponse, Problem> {
 async fn keyspaces(State(node): At) -> Answer<Keyspaces> {
     let keyspaces = node.db().map(|db| db.keyspaces()).unwrap_or_default();
     Ok(Json(Keyspaces { keyspaces }))
+}
+
+async fn is_ready(State(node): At) -> Answer<Health> {
+    let health = spawn_blocking(move || ready(&node)).await;
+    health.map_err(broken)?.map(Json)
+}
+
+async fn scrape(
+    State(metrics): State<Arc<Metrics>>,
+    headers: http::HeaderMap,
+) -> Result<impl IntoResponse, Problem> {
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+    let format = Format::accepted(accept.unwrap_or_default());
+    let text = spawn_blocking(move || metrics.text(format)).await;
+    let text = text.map_err(broken)?.map_err(broken)?;
+    Ok(([(CONTENT_TYPE, format.media_type())], text))
 }
 
 async fn no_route(uri: http::Uri) -> Problem {

@@ -1,10 +1,11 @@
 use std::fs;
 use std::io::{Read, Write};
+use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use ebb_jobs::Failure;
 use ebb_jobs::history::RecordState;
@@ -15,18 +16,25 @@ use ebb_storage::Options;
 use serde_json::Value;
 
 use super::*;
+use crate::metrics::Metrics;
 use crate::node::{Node, NodeOptions, Stop};
+use crate::tokens::{Scope, Token, TokenFile, TokenRecord};
 
 /// Longer than a job or a server takes on any machine.
 const LONG: Duration = Duration::from_secs(50);
 
-fn serve(data: &Path) -> (Arc<Node>, JobsServer) {
+fn serve(data: &Path) -> (Arc<Node>, HttpServer) {
     let db = Options {
         create_if_missing: true,
         ..Options::default()
     };
     let node = Arc::new(Node::open(data, db, NodeOptions::command()).unwrap());
-    let server = JobsServer::start(data, Arc::clone(&node)).unwrap();
+    let metrics = Metrics::of(Arc::clone(&node));
+    let options = HttpOptions {
+        address: Some((Ipv4Addr::LOCALHOST, 0).into()),
+        hosts: vec!["ebb.example".to_string()],
+    };
+    let server = HttpServer::start(data, Arc::clone(&node), metrics, options).unwrap();
     (node, server)
 }
 
@@ -234,4 +242,140 @@ fn a_directory_with_a_path_that_is_no_address_is_served_all_the_same() {
             & 0o777,
         0o600
     );
+}
+
+/// The status and the body of a request over TCP.
+fn ask(
+    server: &HttpServer,
+    request: &str,
+    host: &str,
+    token: Option<&Token>,
+    body: &str,
+) -> (u16, String) {
+    let mut stream = std::net::TcpStream::connect(server.address().unwrap()).unwrap();
+    let token = token.map(|token| format!("Authorization: Bearer {}\r\n", token.reveal()));
+    let (token, length) = (token.unwrap_or_default(), body.len());
+    let text = format!(
+        "{request} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{token}\
+         Content-Length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(text.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, answer)
+}
+
+fn token(data: &Path, scope: Scope) -> Token {
+    let token = Token::random();
+    let record = TokenRecord::new(&token, "test", scope, SystemTime::now(), None);
+    TokenFile::of(data).change(|all| all.add(record)).unwrap();
+    token
+}
+
+#[test]
+fn over_tcp_only_tokens_of_the_right_scope_are_served() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_node, server) = serve(dir.path());
+    let [read, jobs, admin] = Scope::ALL.map(|scope| token(dir.path(), scope));
+    let status =
+        |request: &str, token: Option<&Token>| ask(&server, request, "127.0.0.1:1", token, "").0;
+    for path in ["/v1/jobs", "/metrics", "/v1/keyspaces", "/nowhere"] {
+        let request = format!("GET {path}");
+        assert_eq!(status(&request, None), 401, "{path}");
+        assert_eq!(status(&request, Some(&Token::random())), 401, "{path}");
+        let found = if path == "/nowhere" { 404 } else { 200 };
+        assert_eq!(status(&request, Some(&read)), found, "{path}");
+    }
+    for request in [
+        "POST /v1/jobs",
+        "DELETE /v1/jobs/1",
+        "POST /v1/jobs/1/discard",
+    ] {
+        assert_eq!(status(request, None), 401, "{request}");
+        assert_eq!(status(request, Some(&read)), 403, "{request}");
+        assert!(
+            [400, 404].contains(&status(request, Some(&jobs))),
+            "{request}"
+        );
+    }
+    assert_eq!(status("GET /health/live", None), 200);
+    assert_eq!(status("GET /health/ready", None), 200);
+    TokenFile::of(dir.path())
+        .change(|all| all.revoke(&admin.id()))
+        .unwrap();
+    assert_eq!(status("GET /v1/jobs", Some(&admin)), 401);
+    let (status, answer) = ask(&server, "GET /metrics", "localhost", None, "");
+    assert_eq!(status, 401);
+    assert!(
+        answer.to_lowercase().contains("www-authenticate: bearer"),
+        "{answer}"
+    );
+}
+
+#[test]
+fn a_name_that_is_not_the_servers_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_node, server) = serve(dir.path());
+    let token = token(dir.path(), Scope::Admin);
+    let status = |host: &str| ask(&server, "GET /v1/jobs", host, Some(&token), "").0;
+    for host in [
+        "localhost",
+        "LOCALHOST:80",
+        "127.0.0.1",
+        "[::1]:9",
+        "ebb.example:80",
+    ] {
+        assert_eq!(status(host), 200, "{host}");
+    }
+    for host in [
+        "evil.example",
+        "",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "[",
+    ] {
+        assert_eq!(status(host), 421, "{host}");
+    }
+    assert_eq!(
+        ask(&server, "GET /health/live", "evil.example", None, "").0,
+        421
+    );
+}
+
+#[test]
+fn files_of_the_machine_take_a_token_for_admin() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_node, server) = serve(dir.path());
+    let output = dir.path().join("pi.tsv");
+    let body = serde_json::to_string(&pi(1, OutputPlace::File(output.clone()))).unwrap();
+    let submit = |token: &Token, path: &str| {
+        ask(
+            &server,
+            &format!("POST {path}"),
+            "localhost",
+            Some(token),
+            &body,
+        )
+    };
+    let jobs = token(dir.path(), Scope::Jobs);
+    for path in ["/v1/jobs", "/v1/jobs/estimate"] {
+        let (status, answer) = submit(&jobs, path);
+        assert_eq!(status, 403, "{answer}");
+    }
+    let (status, answer) = submit(&token(dir.path(), Scope::Admin), "/v1/jobs");
+    assert_eq!(status, 201, "{answer}");
+    let ended = client(dir.path()).job("last", LONG).unwrap().end.unwrap();
+    assert_eq!(ended.report.outcome, Outcome::Succeeded);
+    assert!(output.exists());
+}
+
+#[test]
+fn a_server_that_stops_is_not_ready_but_alive() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, server) = serve(dir.path());
+    node.shutdown(Stop::Park);
+    let status = |path: &str| ask(&server, &format!("GET {path}"), "localhost", None, "").0;
+    assert_eq!(status("/health/ready"), 503);
+    assert_eq!(status("/health/live"), 200);
 }

@@ -264,12 +264,13 @@ fn drive(
     }
     // Snapshots of its own go before anybody hears of the end.
     drop((steps, launched));
-    registry.remove(job.id());
-    job.set_end(JobEnd {
+    let end = JobEnd {
         report,
         parked,
         unrecorded: ended.err().map(JobError::from),
-    });
+    };
+    registry.end(job.id(), &end);
+    job.set_end(end);
 }
 
 /// The cause of a failure as the history keeps it.

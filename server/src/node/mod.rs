@@ -23,12 +23,13 @@
 //! | `jobs` | the jobs that run, and those that the history remembers |
 //! | `leased` | work beside the jobs: backup, verify, scan, load |
 //! | `running`, `drive` | a job that runs, and the thread that sees it to its end |
-//! | `registry` | the jobs that run |
+//! | `registry`, `ended` | the jobs that run, and how many ended how |
 //! | `spills` | the folder for sorted runs |
 //! | `store` | what a store measures of its own requests |
 
 mod assembly;
 mod drive;
+mod ended;
 mod expect;
 mod jobs;
 mod leased;
@@ -64,6 +65,7 @@ use ebb_storage::{Db, Options};
 use ebb_tables::{Catalog, GracePeriods, LazyCatalog, with_cql_tables};
 
 use self::assembly::Assembly;
+pub use self::ended::EndedJobs;
 pub use self::options::{NodeOptions, machine_cores};
 use self::registry::Registry;
 pub use self::running::{JobEnd, JobProgress, ReadInput, RunningJob, Stop};
@@ -178,6 +180,16 @@ impl Node {
     pub fn catalog(&self) -> Result<Arc<Catalog>, JobError> {
         let no = || JobError::NoDatabase("a table of CQL".to_string());
         Ok(self.site.catalog.of(self.db().ok_or_else(no)?)?)
+    }
+
+    /// Whether it takes no more jobs.
+    pub fn is_closed(&self) -> bool {
+        self.registry.is_closed()
+    }
+
+    /// How many of its jobs ended how.
+    pub fn ended(&self) -> EndedJobs {
+        self.registry.ended()
     }
 
     /// The name of the policy by which jobs share what they may use.

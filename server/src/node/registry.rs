@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use super::running::{RunningJob, Stop};
+use super::ended::EndedJobs;
+use super::running::{JobEnd, RunningJob, Stop};
 
 /// By id, until they have ended.
 #[derive(Default)]
@@ -20,6 +21,7 @@ struct State {
     /// The last id that was given where there is no history.
     last_id: u64,
     closed: Option<Stop>,
+    ended: EndedJobs,
 }
 
 impl Registry {
@@ -53,9 +55,26 @@ impl Registry {
         state.drivers.push(driver);
     }
 
-    /// Takes out a job that has ended.
+    /// Takes out a job that did not start.
     pub(super) fn remove(&self, id: &str) {
         self.lock().jobs.remove(id);
+    }
+
+    /// Counts how a job ended, and takes it out.
+    pub(super) fn end(&self, id: &str, end: &JobEnd) {
+        let mut state = self.lock();
+        state.ended.count(end);
+        state.jobs.remove(id);
+    }
+
+    /// Whether it takes no more jobs.
+    pub(super) fn is_closed(&self) -> bool {
+        self.lock().closed.is_some()
+    }
+
+    /// How those ended that have.
+    pub(super) fn ended(&self) -> EndedJobs {
+        self.lock().ended
     }
 
     pub(super) fn get(&self, id: &str) -> Option<RunningJob> {

@@ -109,6 +109,19 @@ pub(crate) struct Settings {
     /// Address that drivers are told to connect to [default: that of --cql].
     #[arg(long, value_name = "ADDR:PORT", env = "EBB_ADVERTISE")]
     pub(crate) advertise: Option<SocketAddr>,
+    /// Address and port for HTTP, of this machine: jobs, metrics, health. Whoever asks shows a
+    /// token of `ebb token create` [default: none].
+    #[arg(long, value_name = "ADDR:PORT", env = "EBB_HTTP")]
+    pub(crate) http: Option<SocketAddr>,
+    /// Names by which it may be asked over HTTP, beside localhost and addresses; separated by
+    /// commas.
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "EBB_HTTP_HOSTS",
+        value_delimiter = ','
+    )]
+    pub(crate) http_hosts: Vec<String>,
     /// When a write is acknowledged: sync (after an fsync, shared by all that wait), os, or
     /// a time within which the fsync follows.
     #[arg(long, value_name = "WHEN", env = "EBB_DURABILITY")]
@@ -390,6 +403,12 @@ impl Settings {
                  --auth, listen on 127.0.0.1, or say --insecure where everybody who reaches the \
                  port may read and write everything",
                 self.cql
+            ));
+        }
+        if let Some(http) = self.http.filter(|http| !http.ip().is_loopback()) {
+            return refused(format!(
+                "{http} can be reached from other machines, and HTTP would carry tokens in the \
+                 clear: listen on 127.0.0.1, behind a proxy that speaks TLS"
             ));
         }
         if self.connections_max == 0 {

@@ -12,6 +12,7 @@ mod exit_codes;
 mod forecast;
 mod history;
 mod hostile;
+mod http;
 mod isolation;
 mod jobs;
 mod killing;

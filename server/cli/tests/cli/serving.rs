@@ -17,6 +17,7 @@ pub struct Server {
     child: Child,
     errors: BufReader<ChildStderr>,
     address: String,
+    http: Option<String>,
 }
 
 impl Drop for Server {
@@ -44,13 +45,28 @@ impl Server {
             panic!("{line:?}: {told}");
         };
         let address = address.to_owned();
+        let mut http = None;
+        if more.contains("--http ") {
+            line.clear();
+            out.read_line(&mut line).unwrap();
+            http = line
+                .trim()
+                .strip_prefix("listening for HTTP on http://")
+                .map(str::to_owned);
+        }
         // It goes on printing.
         child.stdout = Some(out.into_inner());
         Self {
             child,
             errors,
             address,
+            http,
         }
+    }
+
+    /// Where it listens for HTTP, as it said.
+    pub fn http(&self) -> &str {
+        self.http.as_deref().expect("it was started with --http")
     }
 
     pub fn client(&self) -> Client {

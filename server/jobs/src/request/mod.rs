@@ -131,6 +131,20 @@ pub enum RequestError {
 }
 
 impl JobRequest {
+    /// Whether it reads or writes files of the machine that it runs on.
+    #[must_use]
+    pub fn names_files(&self) -> bool {
+        let reads = |input: &InputRequest| match input {
+            InputRequest::Text(_) | InputRequest::Csv(_) | InputRequest::JsonLines(_) => true,
+            InputRequest::Table(_) | InputRequest::Generated(_) => false,
+        };
+        let writes = match &self.output.to {
+            OutputPlace::File(_) | OutputPlace::Folder(_) => true,
+            OutputPlace::Table(_) | OutputPlace::Terminal => false,
+        };
+        writes || self.inputs.iter().any(reads)
+    }
+
     /// A job without a goal, on threads, relative to `directory`.
     pub fn new(
         application: ApplicationRequest,

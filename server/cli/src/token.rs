@@ -1,0 +1,188 @@
+//! `ebb token`: who may ask a server over HTTP.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use anyhow::Result;
+use ebb_server::tokens::{Scope, Token, TokenFile, TokenRecord};
+use serde_json::json;
+
+use super::database::Location;
+use super::error::CliError;
+use super::print::{Printer, table};
+use super::time;
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb token create --name grafana --scope read
+  ebb token create --name nightly --scope jobs --expires 90days
+  ebb token list
+  ebb token revoke 1f3a90c2
+
+A server takes tokens on the port of `ebb serve --http`, and sees at once what changes here.
+A token is shown when it is made and never again: only its hash is kept.";
+
+const CREATE_EXAMPLES: &str = "\
+Examples:
+  ebb token create --name grafana --scope read
+  token=$(ebb token create --name script --scope jobs --expires 1h)
+  curl -H \"Authorization: Bearer $token\" http://127.0.0.1:9043/v1/jobs
+
+Scopes: read sees jobs and metrics; jobs also submits, cancels and discards jobs over tables;
+admin also lets jobs read and write files of the server's machine.";
+
+const LIST_EXAMPLES: &str = "\
+Examples:
+  ebb token list
+  ebb token list --json | jq -r '.[].id'";
+
+const REVOKE_EXAMPLES: &str = "\
+Examples:
+  ebb token revoke 1f3a90c2";
+
+/// Create, list and revoke the tokens by which others ask a server over HTTP.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    Create(Create),
+    List(List),
+    Revoke(Revoke),
+}
+
+/// Create a token, and print it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = CREATE_EXAMPLES)]
+struct Create {
+    #[command(flatten)]
+    location: Location,
+    /// What it is good for: read, jobs or admin.
+    #[arg(long, value_name = "SCOPE")]
+    scope: Scope,
+    /// What it is for, in your words.
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
+    name: String,
+    /// Let it expire after this time: 1h, 90days.
+    #[arg(long, value_name = "TIME", value_parser = time::to_come)]
+    expires: Option<Duration>,
+}
+
+/// List the tokens, the oldest first.
+#[derive(Debug, clap::Args)]
+#[command(after_help = LIST_EXAMPLES)]
+struct List {
+    #[command(flatten)]
+    location: Location,
+    /// Print a JSON array of objects with id, name, scope, created and expires (or null).
+    #[arg(long)]
+    json: bool,
+}
+
+/// Revoke tokens: a server takes them no more.
+#[derive(Debug, clap::Args)]
+#[command(after_help = REVOKE_EXAMPLES)]
+struct Revoke {
+    #[command(flatten)]
+    location: Location,
+    /// Ids of the tokens, as `ebb token list` shows them.
+    #[arg(value_name = "ID", required = true)]
+    ids: Vec<String>,
+}
+
+pub(super) fn run(args: Args) -> Result<()> {
+    match args.action {
+        Action::Create(args) => create(&args),
+        Action::List(args) => list(&args),
+        Action::Revoke(args) => revoke(&args),
+    }
+}
+
+fn create(args: &Create) -> Result<()> {
+    let file = file_of(&args.location.data)?;
+    let token = Token::random();
+    let now = SystemTime::now();
+    let record = TokenRecord::new(&token, &args.name, args.scope, now, args.expires);
+    file.change(|tokens| tokens.add(record))?;
+    let mut printer = Printer::new();
+    printer.line(token.reveal())?;
+    printer.finish()
+}
+
+fn list(args: &List) -> Result<()> {
+    let tokens = file_of(&args.location.data)?.read()?;
+    let rfc3339 = |unix_s: u64| {
+        let at = SystemTime::UNIX_EPOCH + Duration::from_secs(unix_s);
+        humantime::format_rfc3339_seconds(at).to_string()
+    };
+    let mut printer = Printer::new();
+    if args.json {
+        let object = |token: &TokenRecord| {
+            json!({
+                "id": token.id,
+                "name": token.name,
+                "scope": token.scope,
+                "created": rfc3339(token.created_at_unix_s),
+                "expires": token.expires_at_unix_s.map(rfc3339),
+            })
+        };
+        printer.json(&tokens.iter().map(object).collect::<Vec<_>>())?;
+        return printer.finish();
+    }
+    let now = SystemTime::now();
+    let row = |token: &TokenRecord| {
+        let expires = token.expires_at_unix_s.map(rfc3339);
+        vec![
+            token.id.clone(),
+            token.scope.to_string(),
+            rfc3339(token.created_at_unix_s),
+            match expires {
+                Some(at) if token.is_expired(now) => format!("{at} (over)"),
+                Some(at) => at,
+                None => "never".to_string(),
+            },
+            token.name.clone(),
+        ]
+    };
+    let rows: Vec<_> = tokens.iter().map(row).collect();
+    if rows.is_empty() {
+        printer.line("no tokens yet")?;
+        return printer.finish();
+    }
+    for line in table(&["id", "scope", "created", "expires", "name"], &[], &rows) {
+        printer.line(line)?;
+    }
+    printer.finish()
+}
+
+fn revoke(args: &Revoke) -> Result<()> {
+    let file = file_of(&args.location.data)?;
+    let mut printer = Printer::new();
+    for id in &args.ids {
+        if !file.change(|tokens| tokens.revoke(id))? {
+            return Err(CliError::NoToken(id.clone()).into());
+        }
+        printer.line(format!("revoked {id}"))?;
+    }
+    printer.finish()
+}
+
+/// The tokens of a database, whether a server holds it or not.
+fn file_of(data: &Path) -> Result<TokenFile> {
+    /// Of every database, from its first moment on.
+    const CURRENT: &str = "CURRENT";
+    if !data.join(CURRENT).exists() {
+        let path = data.to_path_buf();
+        return Err(ebb_storage::Error::NoDatabase { path }.into());
+    }
+    Ok(TokenFile::of(data))
+}

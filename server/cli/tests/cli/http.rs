@@ -1,0 +1,66 @@
+//! HTTP and tokens, as a script uses them.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use serde_json::Value;
+
+use crate::place::Place;
+use crate::serving::Server;
+
+/// The status and the body of a GET.
+fn get(address: &str, path: &str, token: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\
+         Authorization: Bearer {token}\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, body.to_owned())
+}
+
+#[test]
+fn a_token_is_made_used_listed_and_revoked_while_a_server_runs() {
+    let place = Place::new();
+    let server = Server::start(&place, "--http 127.0.0.1:0");
+    let token = place
+        .ebb("token create --name grafana --scope read --expires 1h")
+        .ok();
+    let token = token.trim();
+    assert!(token.starts_with("ebb_"), "{token}");
+    let (status, metrics) = get(server.http(), "/metrics", token);
+    assert_eq!(status, 200, "{metrics}");
+    assert!(
+        metrics.contains("\n# TYPE ebb_store_reads_total counter\n"),
+        "{metrics}"
+    );
+    let (status, jobs) = get(server.http(), "/v1/jobs", token);
+    assert_eq!((status, jobs.as_str()), (200, "{\"jobs\":[]}"));
+    let listed = place.ebb("token list --json").ok();
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!(
+        (&listed[0]["name"], &listed[0]["scope"]),
+        (&"grafana".into(), &"read".into())
+    );
+    assert!(!place.ebb("token list").ok().contains(token));
+    let id = listed[0]["id"].as_str().unwrap();
+    place.ebb(&format!("token revoke {id}")).ok();
+    assert_eq!(get(server.http(), "/metrics", token).0, 401);
+    assert_eq!(place.ebb("token list").ok().trim(), "no tokens yet");
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_words() {
+    let place = Place::new();
+    let told = place.ebb("token create --scope read").fails(3);
+    assert!(told.contains("no database"), "{told}");
+    let told = place.ebb("token create --scope root").refused();
+    assert!(told.contains("none of read, jobs, admin"), "{told}");
+    let told = place.ebb("serve --http 0.0.0.0:9043").refused();
+    assert!(told.contains("tokens in the clear"), "{told}");
+}

@@ -1,0 +1,97 @@
+//! The two text formats that monitoring systems read: OpenMetrics, and Prometheus' own of
+//! before, in which a counter is declared by its full name.
+
+/// How numbers are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+    /// Prometheus' text format, version 0.0.4.
+    Prometheus,
+}
+
+impl Format {
+    /// What a scraper asks for in its header `Accept`.
+    #[must_use]
+    pub fn accepted(accept: &str) -> Self {
+        match accept.contains("application/openmetrics-text") {
+            true => Self::OpenMetrics,
+            false => Self::Prometheus,
+        }
+    }
+
+    /// Its media type.
+    #[must_use]
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+
+    /// What is written in OpenMetrics, in this format.
+    pub(super) fn of_open_metrics(self, text: String) -> String {
+        match self {
+            Self::OpenMetrics => text,
+            Self::Prometheus => classic(&text),
+        }
+    }
+}
+
+fn classic(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let suffix = match line.strip_prefix("# HELP ") {
+            // Its type is on the line that follows.
+            Some(_) => lines.peek().copied().map_or("", suffix),
+            None => suffix(line),
+        };
+        match line
+            .strip_prefix("# ")
+            .map(|comment| comment.splitn(3, ' '))
+        {
+            Some(words) => {
+                let words: Vec<&str> = words.collect();
+                if let [what @ ("HELP" | "TYPE"), name, rest] = words[..] {
+                    out.extend(["# ", what, " ", name, suffix, " ", rest, "\n"]);
+                }
+            }
+            None => out.extend([line, "\n"]),
+        }
+    }
+    out
+}
+
+/// What is added to the name in a line that says that something is a counter.
+fn suffix(line: &str) -> &'static str {
+    match line.starts_with("# TYPE ") && line.ends_with(" counter") {
+        true => "_total",
+        false => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_declared_by_their_full_names() {
+        let open = "# HELP a A thing.\n# TYPE a counter\na_total 1\n# HELP b # TYPE counter\n\
+                    # TYPE b gauge\nb{x=\"# TYPE\"} 2\n# UNIT c s\n# EOF\n";
+        let classic = "# HELP a_total A thing.\n# TYPE a_total counter\na_total 1\n\
+                       # HELP b # TYPE counter\n# TYPE b gauge\nb{x=\"# TYPE\"} 2\n";
+        assert_eq!(
+            Format::Prometheus.of_open_metrics(open.to_string()),
+            classic
+        );
+        assert_eq!(Format::OpenMetrics.of_open_metrics(open.to_string()), open);
+    }
+
+    #[test]
+    fn scrapers_get_what_they_ask_for() {
+        let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.2";
+        assert_eq!(Format::accepted(prometheus), Format::OpenMetrics);
+        assert_eq!(Format::accepted("*/*"), Format::Prometheus);
+    }
+}

@@ -1,0 +1,89 @@
+//! Analytics: jobs by where they stand, their shares, goals met and missed.
+
+use std::fmt;
+
+use ebb_scheduler::runtime::{JobState, JobStatus};
+
+use super::sheet::Sheet;
+use crate::node::Node;
+
+pub(super) fn write(sheet: &mut Sheet<'_>, node: &Node) -> fmt::Result {
+    let status = node.runtime().status();
+    let is_live = |job: &&JobStatus| job.finished_s.is_none() && !job.is_lease;
+    let live: Vec<&JobStatus> = status.jobs.iter().filter(is_live).collect();
+    let states = [
+        (JobState::Waiting, "waiting"),
+        (JobState::Running, "running"),
+        (JobState::Committing, "committing"),
+        (JobState::Stopping, "stopping"),
+    ];
+    let states = states.map(|(state, name)| {
+        let count = live.iter().filter(|job| job.state == state).count();
+        ([("state", name)], count as f64)
+    });
+    sheet.gauges("jobs", "Jobs of the runtime that have not ended", states)?;
+    let leases = status.jobs.iter().filter(|job| job.is_lease).count();
+    let sum = |of: fn(&JobStatus) -> u32| {
+        let sum: u64 = live.iter().map(|job| u64::from(of(job))).sum();
+        sum as f64
+    };
+    let left = |job: &JobStatus| {
+        (job.maps_total + job.reduces_total)
+            .saturating_sub(job.maps_done + job.reduces_done + job.tasks_running)
+    };
+    let late = live
+        .iter()
+        .filter(|job| job.goal_s.is_some_and(|goal_s| goal_s < status.now_s));
+    let gauges = [
+        (
+            "leases",
+            "Backups, exports and the like that run under a lease",
+            leases as f64,
+        ),
+        (
+            "jobs_late",
+            "Jobs that run and are past their goal",
+            late.count() as f64,
+        ),
+        (
+            "jobs_share_cores",
+            "Cores that jobs may use by their shares",
+            sum(|job| job.share_hundredths) / 100.0,
+        ),
+        (
+            "tasks_running",
+            "Attempts at tasks that run",
+            sum(|job| job.tasks_running),
+        ),
+        (
+            "tasks_waiting",
+            "Tasks of live jobs that have not started",
+            sum(left),
+        ),
+        (
+            "analytics_memory_bytes",
+            "Memory that attempts have reserved for their records",
+            status.memory_bytes as f64,
+        ),
+    ];
+    for (name, help, value) in gauges {
+        sheet.gauge(name, help, value)?;
+    }
+    let ended = node.ended();
+    let outcomes = [
+        ([("outcome", "succeeded")], ended.succeeded),
+        ([("outcome", "failed")], ended.failed),
+        ([("outcome", "cancelled")], ended.cancelled),
+        ([("outcome", "parked")], ended.parked),
+    ];
+    sheet.counters("jobs_ended", "Jobs that ended, by how", outcomes)?;
+    let goals = [
+        ([("result", "met")], ended.goals_met),
+        ([("result", "missed")], ended.goals_missed),
+    ];
+    sheet.counters(
+        "job_goals",
+        "Jobs with a goal that ended, but for cancelled ones",
+        goals,
+    )
+}

@@ -1,0 +1,135 @@
+//! The load, what is left of the machine, and what the guard makes of it.
+
+use std::fmt;
+
+use ebb_colocate::{Action, LatencyCounts};
+
+use super::sheet::Sheet;
+use crate::node::Node;
+
+/// Upper bounds of the buckets of latencies, in seconds.
+const BOUNDS_S: [f64; 17] = [
+    5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0,
+];
+
+pub(super) fn write(sheet: &mut Sheet<'_>, node: &Node) -> fmt::Result {
+    if let Some(latencies) = node.latencies() {
+        let (sum_s, buckets) = buckets(&latencies.counts());
+        let help = "Latencies of point requests, from the last byte received to the last byte sent";
+        sheet.histogram("request_duration_seconds", help, sum_s, &buckets)?;
+    }
+    let Some(governor) = node.governor() else {
+        return Ok(());
+    };
+    if let Some(load) = governor.latest() {
+        let users = [
+            ([("by", "load")], load.transactional_cores),
+            ([("by", "others")], load.others_cores),
+        ];
+        sheet.gauges("used_cores", "Cores in use, but for analytics", users)?;
+        let gauges = [
+            (
+                "load_waiting_threads",
+                "Threads of the load that waited for a core",
+                load.transactional_waiting,
+            ),
+            (
+                "load_disk_bytes_per_second",
+                "What the load reads from the disk and writes to it",
+                load.transactional_disk_bytes_per_s,
+            ),
+            (
+                "load_requests_per_second",
+                "Requests served",
+                load.requests
+                    .map_or(0.0, |requests| requests.requests_per_s),
+            ),
+            (
+                "analytics_capacity_cores",
+                "Cores that analytics may use",
+                f64::from(load.capacity_hundredths) / 100.0,
+            ),
+        ];
+        for (name, help, value) in gauges {
+            sheet.gauge(name, help, value)?;
+        }
+    }
+    match governor.latest_guarded() {
+        Some(guarded) => {
+            let gauges = [
+                (
+                    "guard_allowed_ratio",
+                    "The part of what the load leaves that the guard allows",
+                    guarded.allowed,
+                ),
+                (
+                    "guard_slack_ratio",
+                    "(objective - latency) / objective; below 0 it is broken",
+                    guarded.slack,
+                ),
+                (
+                    "guard_latency_seconds",
+                    "The objective's quantile in the latest window",
+                    guarded.window.latency_us / 1e6,
+                ),
+            ];
+            for (name, help, value) in gauges {
+                sheet.gauge(name, help, value)?;
+            }
+            if let Some(alone_us) = guarded.alone_us {
+                let help = "The objective's quantile of the load alone";
+                sheet.gauge("guard_alone_seconds", help, alone_us / 1e6)?;
+            }
+            let actions = [
+                (Action::Grow, "grow"),
+                (Action::Hold, "hold"),
+                (Action::Shrink, "shrink"),
+                (Action::Stop, "stop"),
+                (Action::Pause, "pause"),
+            ];
+            let taken = |action| f64::from(u8::from(guarded.action == action));
+            let actions = actions.map(|(action, name)| ([("action", name)], taken(action)));
+            sheet.gauges(
+                "guard_action",
+                "1 for what the guard did last, 0 for the others",
+                actions,
+            )
+        }
+        None => Ok(()),
+    }
+}
+
+/// The sum, in seconds, and how many are in each bucket.
+fn buckets(counts: &LatencyCounts) -> (f64, Vec<(f64, u64)>) {
+    let mut left = counts.total();
+    let mut buckets = Vec::with_capacity(BOUNDS_S.len() + 1);
+    for bound_s in BOUNDS_S {
+        let above = counts.above_us(bound_s * 1e6);
+        buckets.push((bound_s, left - above));
+        left = above;
+    }
+    buckets.push((f64::MAX, left));
+    (counts.sum_us() / 1e6, buckets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_latency_is_in_one_bucket() {
+        let counts: LatencyCounts = [(40_000, 3), (900_000, 2), (20_000_000_000, 1)]
+            .into_iter()
+            .collect();
+        let (sum_s, buckets) = buckets(&counts);
+        let in_bucket = |bound_s| {
+            let found = buckets.iter().find(|(bound, _)| *bound == bound_s);
+            found.map(|(_, count)| *count)
+        };
+        assert_eq!(in_bucket(5e-5), Some(3));
+        assert_eq!(in_bucket(1e-3), Some(2));
+        assert_eq!(in_bucket(f64::MAX), Some(1));
+        assert_eq!(buckets.iter().map(|(_, count)| count).sum::<u64>(), 6);
+        assert!((sum_s / 20.002 - 1.0).abs() < 0.03, "{sum_s}");
+    }
+}

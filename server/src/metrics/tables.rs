@@ -1,0 +1,91 @@
+//! Each table: memory, files, runs, bookmarks, and what snapshots pin.
+
+use std::cmp::Reverse;
+use std::fmt;
+
+use ebb_storage::TableStats;
+
+use super::sheet::Sheet;
+
+/// Tables that are named, the largest. What the others have is put together.
+const NAMED_MAX: usize = 200;
+/// What the others are called.
+const OTHERS: &str = "(others)";
+
+/// A number of a table.
+type Figure = (&'static str, &'static str, fn(&TableStats) -> f64);
+
+const FIGURES: [Figure; 10] = [
+    (
+        "table_memtable_bytes",
+        "Memory of a table's memtables",
+        |table| table.memtable_bytes as f64,
+    ),
+    (
+        "table_frozen_memtables",
+        "Memtables that wait for their flush",
+        |table| table.frozen_memtables as f64,
+    ),
+    ("table_file_bytes", "Bytes of a table's files", |table| {
+        table.file_bytes as f64
+    }),
+    ("table_files", "Files of a table", |table| {
+        table.files as f64
+    }),
+    ("table_runs", "Runs of a table", |table| {
+        table.runs.len() as f64
+    }),
+    (
+        "table_versions",
+        "Versions of rows in a table, hidden ones included",
+        |table| table.versions as f64,
+    ),
+    (
+        "table_bookmarks",
+        "Commits at which snapshots of a table stand",
+        |table| table.bookmarks.len() as f64,
+    ),
+    (
+        "table_pinned_bytes",
+        "Bytes that only snapshots and views need, as far as known",
+        |table| table.kept_bytes as f64,
+    ),
+    (
+        "table_garbage_bytes",
+        "Bytes kept for snapshots and views that are gone",
+        |table| table.garbage_bytes as f64,
+    ),
+    (
+        "table_compaction_debt_bytes",
+        "Bytes that merges of a table have to read",
+        |table| table.compaction_debt_bytes as f64,
+    ),
+];
+
+pub(super) fn write(sheet: &mut Sheet<'_>, tables: &[TableStats]) -> fmt::Result {
+    let mut order: Vec<&TableStats> = tables.iter().filter(|table| !table.dropped).collect();
+    order.sort_by_key(|table| Reverse(table.file_bytes + table.memtable_bytes));
+    let (named, others) = order.split_at(order.len().min(NAMED_MAX));
+    for (name, help, figure) in FIGURES {
+        let of = |table: &&TableStats| figure(table);
+        let named =
+            (named.iter()).map(|table| (labels(&table.keyspace, &table.name), figure(table)));
+        let others =
+            (!others.is_empty()).then(|| (labels(OTHERS, OTHERS), others.iter().map(of).sum()));
+        sheet.gauges(name, help, named.chain(others))?;
+    }
+    let pressure = order.iter().map(|table| table.pressure).fold(0.0, f64::max);
+    let help =
+        "How much writers are held up, of the table where it is most: 0 not at all, 1 altogether";
+    sheet.gauge("write_pressure_ratio", help, pressure)?;
+    let picks_refused: u64 = tables.iter().map(|table| table.picks_refused).sum();
+    sheet.counter(
+        "compaction_picks_refused",
+        "Merges that were chosen and not done",
+        picks_refused,
+    )
+}
+
+fn labels<'t>(keyspace: &'t str, table: &'t str) -> [(&'static str, &'t str); 2] {
+    [("keyspace", keyspace), ("table", table)]
+}

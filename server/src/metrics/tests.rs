@@ -1,0 +1,106 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use ebb_storage::{Options, TableOptions};
+
+use super::*;
+use crate::node::NodeOptions;
+
+/// Values by name and labels, as a scraper of the older format reads them.
+fn scraped(text: &str) -> BTreeMap<&str, f64> {
+    let samples = text.lines().filter(|line| !line.starts_with('#'));
+    let parsed = samples.map(|line| {
+        let (name, value) = line.rsplit_once(' ').unwrap();
+        (name, value.parse().unwrap())
+    });
+    parsed.collect()
+}
+
+fn node(dir: &std::path::Path) -> Arc<Node> {
+    let db = Options {
+        create_if_missing: true,
+        ..Options::default()
+    };
+    Arc::new(Node::open(dir, db, NodeOptions::default()).unwrap())
+}
+
+#[test]
+fn what_was_done_is_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = node(dir.path());
+    let keyspace = node.db().unwrap().keyspace("shop").unwrap();
+    let table = keyspace.table("orders", TableOptions::default()).unwrap();
+    table.put(b"key", b"value").unwrap();
+    table.get(b"key").unwrap();
+    keyspace.create_snapshot("s").unwrap();
+    node.latencies()
+        .unwrap()
+        .record(std::time::Duration::from_millis(3));
+    let metrics = Metrics::of(Arc::clone(&node));
+    let text = metrics.text(Format::Prometheus).unwrap();
+    let scraped = scraped(&text);
+    assert!(scraped["ebb_store_writes_total"] >= 1.0);
+    assert!(scraped["ebb_store_reads_total"] >= 1.0);
+    assert_eq!(scraped["ebb_snapshots"], 1.0);
+    assert_eq!(scraped["ebb_store_read_only"], 0.0);
+    let of_table = "ebb_table_bookmarks{keyspace=\"shop\",table=\"orders\"}";
+    assert_eq!(scraped[of_table], 1.0);
+    assert_eq!(
+        scraped["ebb_request_duration_seconds_bucket{le=\"0.002\"}"],
+        0.0
+    );
+    assert_eq!(
+        scraped["ebb_request_duration_seconds_bucket{le=\"0.005\"}"],
+        1.0
+    );
+    assert_eq!(scraped["ebb_request_duration_seconds_count"], 1.0);
+    assert_eq!(scraped["ebb_jobs{state=\"running\"}"], 0.0);
+}
+
+#[test]
+fn every_sample_is_declared_once_with_a_text_and_in_basic_units() {
+    let dir = tempfile::tempdir().unwrap();
+    let metrics = Metrics::of(node(dir.path()));
+    let text = metrics.text(Format::Prometheus).unwrap();
+    let mut declared = BTreeSet::new();
+    for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+        let (name, kind) = line.split_once(' ').unwrap();
+        assert!(declared.insert(name), "{name} twice");
+        assert_eq!(name.ends_with("_total"), kind == "counter", "{name}");
+        assert!(text.contains(&format!("# HELP {name} ")), "{name}");
+        assert!(name.starts_with("ebb_"), "{name}");
+        for unit in ["_us", "_ms", "_hundredths", "_percent"] {
+            assert!(!name.contains(unit), "{name}");
+        }
+    }
+    for name in scraped(&text).keys() {
+        let name = name.split('{').next().unwrap();
+        let of = ["_bucket", "_sum", "_count"]
+            .iter()
+            .find_map(|end| name.strip_suffix(end));
+        assert!(
+            declared.contains(name) || of.is_some_and(|of| declared.contains(of)),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn tables_beyond_the_largest_are_put_together() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = node(dir.path());
+    let keyspace = node.db().unwrap().keyspace("many").unwrap();
+    for number in 0..210 {
+        keyspace
+            .table(&format!("t{number}"), TableOptions::default())
+            .unwrap();
+    }
+    let text = Metrics::of(Arc::clone(&node))
+        .text(Format::OpenMetrics)
+        .unwrap();
+    let tables = text
+        .lines()
+        .filter(|line| line.starts_with("ebb_table_files{"));
+    assert_eq!(tables.count(), 201);
+    assert!(text.contains("ebb_table_runs{keyspace=\"(others)\",table=\"(others)\"} 0"));
+    assert!(text.ends_with("# EOF\n"));
+}

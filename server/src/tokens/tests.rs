@@ -1,0 +1,64 @@
+use super::*;
+
+fn now() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000)
+}
+
+#[test]
+fn a_token_is_good_for_its_scope_until_it_expires_or_is_revoked() {
+    let token = Token::random();
+    let shown: Token = token.reveal().parse().unwrap();
+    assert_eq!(shown, token);
+    let mut tokens = Tokens::default();
+    assert_eq!(tokens.scope_of(&token, now()), None);
+    let minute = Duration::from_secs(60);
+    tokens.add(TokenRecord::new(
+        &token,
+        "a",
+        Scope::Jobs,
+        now(),
+        Some(minute),
+    ));
+    assert_eq!(tokens.scope_of(&shown, now()), Some(Scope::Jobs));
+    assert_eq!(tokens.scope_of(&shown, now() + minute), None);
+    let mut other = token.clone();
+    other.secret[31] ^= 1;
+    assert_eq!(tokens.scope_of(&other, now()), None);
+    assert!(tokens.revoke(&token.id()) && !tokens.revoke(&token.id()));
+    assert_eq!(tokens.scope_of(&token, now()), None);
+}
+
+#[test]
+fn what_is_kept_or_printed_holds_no_secret() {
+    let token = Token::random();
+    let record = TokenRecord::new(&token, "a", Scope::Read, now(), None);
+    let secret = hex(&token.secret);
+    assert!(token.reveal().contains(&secret));
+    assert!(!serde_json::to_string(&record).unwrap().contains(&secret));
+    assert!(!format!("{token:?} {record:?}").contains(&secret));
+}
+
+#[test]
+fn scopes_include_those_below() {
+    assert!(Scope::Read < Scope::Jobs && Scope::Jobs < Scope::Admin);
+    for scope in Scope::ALL {
+        assert_eq!(scope.to_string().parse(), Ok(scope));
+    }
+    assert!("root".parse::<Scope>().is_err());
+}
+
+#[test]
+fn no_text_is_half_a_token() {
+    let shown = Token::random().reveal();
+    for end in 0..shown.len() {
+        assert!(shown[..end].parse::<Token>().is_err(), "{end}");
+    }
+    for text in [
+        "ebb__",
+        "ebb_\u{e9}",
+        "ebb_0000000\u{e9}_",
+        &format!("{shown}0"),
+    ] {
+        assert!(text.parse::<Token>().is_err(), "{text}");
+    }
+}

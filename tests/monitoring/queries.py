@@ -1,0 +1,51 @@
+"""Asks a Prometheus each query of a dashboard, and that its rules are evaluated.
+
+Usage: queries.py URL DASHBOARD
+"""
+
+import json
+import sys
+import urllib.parse
+import urllib.request
+
+VARIABLES = {"$instance": ".*", "$__rate_interval": "15s"}
+# Names that are there only when something is the case, which may not be so here.
+SOMETIMES = ["ebb_guard_alone_seconds"]
+
+
+def get(url):
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        answer = json.load(answer)
+    assert answer["status"] == "success", answer
+    return answer["data"]
+
+
+def main(prometheus, dashboard):
+    with open(dashboard) as file:
+        panels = json.load(file)["panels"]
+    wrong = []
+    queries = 0
+    for panel in panels:
+        for target in panel["targets"]:
+            query = target["expr"]
+            for name, value in VARIABLES.items():
+                query = query.replace(name, value)
+            queries += 1
+            asked = urllib.parse.urlencode({"query": query})
+            found = get(f"{prometheus}/api/v1/query?{asked}")["result"]
+            has_number = any(sample["value"][1] != "NaN" for sample in found)
+            if not has_number and not any(name in query for name in SOMETIMES):
+                wrong.append(f"{panel['title']}: no data for {query}")
+    rules = [rule for group in get(f"{prometheus}/api/v1/rules")["groups"] for rule in group["rules"]]
+    wrong += [f"{rule['name']}: {rule['lastError']}" for rule in rules if rule["health"] != "ok"]
+    firing = [rule["name"] for rule in rules if rule["state"] == "firing"]
+    wrong += [f"{name} fires at a server that is well" for name in firing]
+    for text in wrong:
+        print(text)
+    print(f"{queries} queries, {len(rules)} alert rules, {len(wrong)} wrong")
+    assert queries > 20 and rules
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
