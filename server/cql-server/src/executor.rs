@@ -104,12 +104,6 @@ impl Executor {
         self
     }
 
-    /// Waits until the indexes that are being built are, or for half a second.
-    #[cfg(test)]
-    pub(crate) fn wait_for_indexes(&self) {
-        self.builds.start_and_wait_a_little();
-    }
-
     /// Lets nobody in who has not logged in as a role.
     #[must_use]
     pub fn asking_for_login(mut self) -> Self {

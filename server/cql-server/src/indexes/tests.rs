@@ -23,6 +23,23 @@ fn entries(server: &Server, table: &str) -> usize {
         .count()
 }
 
+/// On a loaded machine the statement may be answered before.
+fn wait_until_built(server: &Server) {
+    let is_building = || {
+        let state = server.executor.catalog().state();
+        let table = state.table("ks", "t").unwrap();
+        let mut indexes = table.schema().indexes().iter();
+        indexes.any(|index| index.is_building)
+    };
+    while is_building() {
+        pause();
+    }
+}
+
+fn pause() {
+    std::thread::park_timeout(std::time::Duration::from_micros(500));
+}
+
 fn insert(server: &mut Server, rows: &[(i32, i32, &str)]) {
     for (k, c, v) in rows {
         server.run(&format!("INSERT INTO t (k, c, v) VALUES ({k}, {c}, {v})"));
@@ -422,6 +439,7 @@ fn rows_from_before_are_found_once_it_is_built_also_after_a_restart() {
     // A snapshot from before the index does not know it.
     server.run("CREATE SNAPSHOT early ON KEYSPACE ks");
     server.run("CREATE INDEX ON t (v)");
+    wait_until_built(&server);
     assert_eq!(server.rows("SELECT count(*) FROM t WHERE v = 7"), "3");
     assert_eq!(entries(&server, "t"), 1999);
     server.run("CREATE SNAPSHOT late ON KEYSPACE ks");
@@ -487,8 +505,74 @@ fn an_index_that_is_not_built_is_refused_and_built_at_the_next_start() {
     drop((server, catalog));
     let catalog = open(&disk, &clock, |options, _| options);
     let mut server = Server::over(catalog, clock, Some("ks".to_owned()));
-    server.executor.wait_for_indexes();
+    wait_until_built(&server);
     assert_eq!(server.rows(by), "1 | 2 | 3");
     assert_eq!(server.refused(half), FILTERING);
     assert_eq!(server.executor.catalog().state().version(), version);
+}
+
+/// Whoever writes while an index is created may not know it yet: the build waits for those.
+/// Readers remove stale entries at the same time.
+#[test]
+fn an_index_that_is_built_beside_writers_and_readers_misses_no_row() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    const KEYS: i32 = 40;
+    const VALUES: i32 = 7;
+    let mut server = Server::with(&[TABLE]);
+    let stop = AtomicBool::new(false);
+    let catalog = Arc::clone(server.executor.catalog());
+    let client = || {
+        Server::over(
+            Arc::clone(&catalog),
+            ManualClock::at_ms(BEGIN_MS),
+            Some("ks".to_owned()),
+        )
+    };
+    std::thread::scope(|scope| {
+        for writer in 0..3 {
+            let (mut client, stop) = (client(), &stop);
+            scope.spawn(move || {
+                let mut at = writer;
+                while !stop.load(Ordering::Relaxed) {
+                    // The build has what others leave.
+                    pause();
+                    at = (at * 7 + 3 + writer) % (KEYS * 3 * VALUES);
+                    let (k, c, v) = (at % KEYS, at / KEYS % 3, at % VALUES);
+                    client.run(&match at % 11 {
+                        0 => format!("DELETE FROM t WHERE k = {k}"),
+                        1 => format!("DELETE v FROM t WHERE k = {k} AND c = {c}"),
+                        2 => format!("UPDATE t SET v = {v} WHERE k = {k} AND c = {c} IF v != {v}"),
+                        _ => format!("INSERT INTO t (k, c, v) VALUES ({k}, {c}, {v})"),
+                    });
+                }
+            });
+        }
+        let (mut reader, stopped) = (client(), &stop);
+        scope.spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                pause();
+                for v in 0..VALUES {
+                    let text = format!("SELECT k, c FROM t WHERE v = {v} ALLOW FILTERING");
+                    drop(reader.page(&text, &[], None, None));
+                }
+            }
+        });
+        for round in 0..60 {
+            server.run("CREATE INDEX ON t (v)");
+            wait_until_built(&server);
+            for v in 0..VALUES {
+                // Both at one instant, or writers would come in between.
+                let snapshot = format!("s{round}_{v}");
+                server.run(&format!("CREATE SNAPSHOT {snapshot} ON TABLE ks.t"));
+                let at = format!("SELECT k, c FROM t USING SNAPSHOT {snapshot} WHERE");
+                let by_index = server.rows(&format!("{at} v = {v}"));
+                let walked = format!("{at} v >= {v} AND v <= {v} ALLOW FILTERING");
+                assert_eq!(by_index, server.rows(&walked), "round {round}, value {v}");
+                server.run(&format!("DROP SNAPSHOT {snapshot} ON TABLE ks.t"));
+            }
+            server.run("DROP INDEX t_v_idx");
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
 }

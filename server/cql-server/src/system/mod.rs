@@ -3,7 +3,7 @@
 //!
 //! | keyspace | tables |
 //! | --- | --- |
-//! | `system` | `local`, `peers`, `peers_v2` |
+//! | `system` | `local`, `peers`, `peers_v2`, `"IndexInfo"` |
 //! | `system_schema` | `keyspaces`, `tables`, `columns`, `types`, `dropped_columns`, and those of what ebb has none of |
 //! | `system_virtual_schema` | `keyspaces`, `tables`, `columns` |
 //! | `system_auth` | `roles`, `role_members`, `role_permissions` |
@@ -102,6 +102,7 @@ impl Default for SystemTables {
             schema::COLUMNS,
             schema::DROPPED_COLUMNS,
             schema::INDEXES,
+            schema::BUILT_INDEXES,
             schema::TYPES,
             virtual_schema::KEYSPACES,
             virtual_schema::TABLES,

@@ -352,6 +352,31 @@ fn indexes(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
     })
 }
 
+/// The indexes that are built. What it calls a table is a keyspace.
+pub(super) const BUILT_INDEXES: Definition = Definition {
+    keyspace: "system",
+    name: "IndexInfo",
+    comment: "built column indexes",
+    columns: &["table_name text", "index_name text", "value blob"],
+    partition_key: &["table_name"],
+    clustering: &["index_name"],
+    rows: built_indexes,
+};
+
+fn built_indexes(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+    for keyspace in facts.state.schema().keyspaces() {
+        let indexes = keyspace.tables().flat_map(|table| table.indexes());
+        for index in indexes.filter(|index| !index.is_building) {
+            rows.push([
+                ("table_name", text(keyspace.name())),
+                ("index_name", text(&index.name)),
+                ("value", Bytes::new()),
+            ])?;
+        }
+    }
+    Ok(())
+}
+
 /// What ebb has none of: drivers ask for each and take no answer for an error.
 pub(super) const NOT_THERE: [Definition; 4] = [
     Definition {

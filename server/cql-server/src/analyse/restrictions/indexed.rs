@@ -173,6 +173,9 @@ impl Usable {
     }
 }
 
+/// As Cassandra has it: no longer value is asked for.
+const VALUE_LEN_MAX: usize = 65_535;
+
 /// Of an index on a column of the partition key.
 const RANK_OF_KEY: u8 = 5;
 
@@ -241,7 +244,11 @@ impl IndexedRelation {
         let name = &indexed.column.name;
         let mut wanted = Vec::with_capacity(self.wanted.len());
         for term in &self.wanted {
-            wanted.push(term.evaluate(bound)?.condition(name)?);
+            let value = term.evaluate(bound)?.condition(name)?;
+            if value.len() > VALUE_LEN_MAX {
+                return invalid("Index expression values may not be larger than 64K");
+            }
+            wanted.push(value);
         }
         let wanted: Vec<&[u8]> = wanted.iter().map(|value| &**value).collect();
         indexed.prefix_for(&wanted).map_err(of_type)

@@ -126,6 +126,27 @@ fn rows_make_a_table_with_their_columns_and_appear_by_one_commit() {
     assert_eq!(std::fs::read_dir(staging).unwrap().count(), 0);
 }
 
+/// Files of rows have no entries: a reader by the index would miss them.
+#[test]
+fn a_table_with_an_index_is_refused_also_where_it_is_created_meanwhile() {
+    let fixture = fixture();
+    fixture.output("t", rows()).unwrap().commit().unwrap();
+    let output = fixture.output("t", rows()).unwrap();
+    output.check().unwrap();
+    write(&output, 0, &[("a,b", "1,1")]).unwrap();
+    let indexed = fixture.catalog.change(|schema| {
+        let target = ebb_catalog::schema::IndexTarget::Simple;
+        schema.create_index(("ks", "t"), None, ("n", target), false)
+    });
+    assert!(indexed.unwrap().unwrap());
+    let refused = output.commit().unwrap_err().to_string();
+    let expected = "table ks.t has the index t_n_idx: drop it, and create it again when the job";
+    assert!(refused.contains(expected), "{refused}");
+    let refused = fixture.output("t", rows()).unwrap().check().unwrap_err();
+    assert!(refused.to_string().contains(expected), "{refused}");
+    assert_eq!(fixture.found("t"), [""; 0]);
+}
+
 #[test]
 fn operands_of_clients_and_of_a_job_meet_by_their_timestamps() {
     let fixture = fixture();
