@@ -171,6 +171,7 @@ fn listen(settings: &Settings, node: &Node, tls: Option<Arc<Tls>>) -> Result<Cql
     )
     .showing(options.activity.clone())
     .listing_jobs(Arc::new(jobs))
+    .guarded_by(settings.guardrails.clone())
     .waiting_for_sync(settings.durability == Durability::Sync);
     if asks {
         executor = executor.asking_for_login();

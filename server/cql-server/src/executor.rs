@@ -40,6 +40,7 @@ use super::call::{Call, Lane, Outcome, Service, batch_write_type, takes_turns};
 use super::context::{SchemaContext, in_keyspace};
 use super::describe;
 use super::error::{Result, invalid, of_parse};
+use super::guardrails::Guardrails;
 use super::indexes::{self, IndexBuilds};
 use super::prepared::{Meaning, Prepared, SelectMeaning};
 use super::read::{Limits, Select, Source};
@@ -59,6 +60,8 @@ pub struct Executor {
     activity: Arc<Activity>,
     jobs: Option<Arc<dyn JobList>>,
     waits_for_sync: bool,
+    /// None where all are off.
+    guardrails: Option<Box<Guardrails>>,
     builds: IndexBuilds,
     login: Option<Login>,
     /// The number of the next statement.
@@ -77,6 +80,7 @@ impl Executor {
             activity: Arc::default(),
             jobs: None,
             waits_for_sync: false,
+            guardrails: None,
             login: None,
             next_number: AtomicU64::new(1),
         }
@@ -94,6 +98,23 @@ impl Executor {
     pub fn listing_jobs(mut self, jobs: Arc<dyn JobList>) -> Self {
         self.jobs = Some(jobs);
         self
+    }
+
+    /// Holds statements to these.
+    #[must_use]
+    pub fn guarded_by(mut self, guardrails: Guardrails) -> Self {
+        self.guardrails = (guardrails != Guardrails::default()).then(|| Box::new(guardrails));
+        self
+    }
+
+    /// The guardrails for whoever asks; none for superusers that have logged in.
+    fn guardrails(&self, call: &Call<'_>) -> Result<Option<&Guardrails>> {
+        let Some(guardrails) = &self.guardrails else {
+            return Ok(None);
+        };
+        let user = call.user;
+        let is_free = !user.is_anyone() && user.is_superuser(self.catalog.roles())?;
+        Ok((!is_free).then_some(guardrails))
     }
 
     /// Whether writes are acknowledged only after an fsync. They never wait for it here:
@@ -207,6 +228,12 @@ impl Executor {
                 "a SELECT was understood as another statement",
             ));
         };
+        let warnings = match (&target, self.guardrails(call)?) {
+            (Target::Virtual(_), _) | (_, None) => Vec::new(),
+            (_, Some(guardrails)) => {
+                guardrails.check_select(select, call.parameters.page_size_rows)?
+            }
+        };
         let now_us = self.catalog.timestamps().now_us();
         let bound = Bound::new(call.parameters.values, &meaning.markers, now_us)?;
         let source = match &target {
@@ -226,7 +253,10 @@ impl Executor {
         if let Target::Live(table) = &target {
             indexes::remove_stale(&self.catalog, table, &stale);
         }
-        Ok(Outcome::default())
+        Ok(Outcome {
+            warnings,
+            ..Outcome::default()
+        })
     }
 }
 
@@ -426,7 +456,15 @@ impl Service for Executor {
                 Ok(answer(written, out))
             }
             other if is_schema_statement(other) => {
-                let done = schema_statements::execute(&self.schema_context(keyspace), other, out)?;
+                let warnings = match self.guardrails(call)? {
+                    Some(guardrails) => {
+                        guardrails.check_schema(other, &self.catalog.state(), keyspace)?
+                    }
+                    None => Vec::new(),
+                };
+                let context = self.schema_context(keyspace);
+                let mut done = schema_statements::execute(&context, other, out)?;
+                done.warnings.extend(warnings);
                 if matches!(other, Statement::CreateIndex(_)) {
                     self.builds.start_and_wait_a_little();
                 }

@@ -38,6 +38,7 @@ pub mod describe;
 pub mod error;
 pub mod executor;
 pub mod functions;
+pub mod guardrails;
 #[expect(
     clippy::disallowed_methods,
     reason = "builds leave most of the time to others"

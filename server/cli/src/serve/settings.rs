@@ -14,6 +14,7 @@ use clap::builder::Resettable;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches};
 use ebb_colocate::Objective;
+use ebb_cql_server::guardrails::Guardrails;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::tls;
@@ -165,6 +166,12 @@ pub(crate) struct Settings {
     #[arg(default_value = "20ms")]
     #[serde(serialize_with = "shown", deserialize_with = "parsed")]
     pub(crate) overload_wait: humantime::Duration,
+    /// What statements may cost, by the names of Cassandra 4.1, with a comma between: as in
+    /// tables_warn_threshold=100,allow_filtering_enabled=false.
+    #[arg(long, value_name = "NAME=VALUE,...", env = "EBB_GUARDRAILS")]
+    #[arg(default_value = "none")]
+    #[serde(serialize_with = "shown", deserialize_with = "parsed")]
+    pub(crate) guardrails: Guardrails,
     /// Certificate of the server, in PEM, with those that lead to its authority: clients speak
     /// TLS then. It and the files below are read again when they change, and on SIGHUP.
     #[arg(long, value_name = "FILE", env = "EBB_TLS_CERT")]
