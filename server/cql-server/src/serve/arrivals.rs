@@ -28,6 +28,8 @@ pub(super) struct Arrivals {
     read_bytes: u64,
     /// When a byte was last asked for.
     served_at: Instant,
+    /// Since when each read has left something.
+    behind_since: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +44,7 @@ impl Arrivals {
             marks: VecDeque::from([Mark { at: now, bytes: 0 }]),
             read_bytes: 0,
             served_at: now,
+            behind_since: None,
         }
     }
 
@@ -70,6 +73,10 @@ impl Arrivals {
             self.marks.push_back(none);
             self.forget(self.read_bytes - unserved_bytes as u64);
         }
+        match left_bytes {
+            0 => self.behind_since = None,
+            _ => drop(self.behind_since.get_or_insert(now)),
+        }
         self.read_bytes += bytes as u64;
         self.marks.push_back(Mark {
             at: now,
@@ -94,6 +101,16 @@ impl Arrivals {
         let part = (next.saturating_sub(before.bytes) as f64 / of_mark as f64).min(1.0);
         let came_at = before.at + by.at.duration_since(before.at).mul_f64(part);
         now.saturating_duration_since(came_at)
+    }
+
+    /// The same, at most. A socket that is full keeps its client from sending, and what the client
+    /// could not send is older than it looks.
+    pub(super) fn waited_at_most(&mut self, now: Instant, unserved_bytes: usize) -> Duration {
+        let behind = self
+            .behind_since
+            .map(|since| now.saturating_duration_since(since));
+        self.waited(now, unserved_bytes)
+            .max(behind.unwrap_or_default())
     }
 
     /// Forgets what is over once all before the byte at this place are served.

@@ -254,7 +254,11 @@ impl<S: Service> Connection<S> {
         }
         // Since its last byte: before, it was not there to be served.
         let unserved_bytes = self.received.len() + 1;
-        let waited = self.arrivals.waited(Instant::now(), unserved_bytes);
+        let now = Instant::now();
+        let waited = match target {
+            Some(_) => self.arrivals.waited_at_most(now, unserved_bytes),
+            None => self.arrivals.waited(now, unserved_bytes),
+        };
         first_waited.get_or_insert(waited);
         target.is_some_and(|target| waited > target) && self.session.may_refuse(frame)
     }

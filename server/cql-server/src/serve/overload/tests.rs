@@ -9,6 +9,8 @@ const REFUSE: Duration = Duration::from_nanos(700);
 const REQUEST_BYTES: usize = 100;
 /// As of a real connection.
 const READ_BYTES: usize = 64 << 10;
+/// Requests that a socket takes before its client cannot send.
+const SOCKET: usize = 1500;
 const BURST: usize = 64;
 
 /// What a client saw.
@@ -28,6 +30,7 @@ impl Seen {
 
 /// One connection of the model: when each of its requests was sent.
 struct Connection {
+    client: VecDeque<Duration>,
     socket: VecDeque<Duration>,
     read: VecDeque<Duration>,
     arrivals: Arrivals,
@@ -40,6 +43,7 @@ fn run(overload: &Overload, load: f64, connections: usize, span: Duration, lead:
     let gap = SERVE.div_f64(load);
     let mut all: Vec<Connection> = (0..connections)
         .map(|_| Connection {
+            client: VecDeque::new(),
             socket: VecDeque::new(),
             read: VecDeque::new(),
             arrivals: Arrivals::new(epoch),
@@ -53,7 +57,7 @@ fn run(overload: &Overload, load: f64, connections: usize, span: Duration, lead:
         while sent <= now {
             // Requests come to connections in no order that their turns have.
             let which = (sent.as_nanos() as usize).wrapping_mul(2654435761) >> 7;
-            all[which % connections].socket.push_back(sent);
+            all[which % connections].client.push_back(sent);
             sent += gap;
         }
         if place == 0 {
@@ -61,7 +65,7 @@ fn run(overload: &Overload, load: f64, connections: usize, span: Duration, lead:
             round_began = now;
             if all
                 .iter()
-                .all(|one| one.socket.is_empty() && one.read.is_empty())
+                .all(|one| one.client.is_empty() && one.socket.is_empty() && one.read.is_empty())
             {
                 now = sent;
             }
@@ -71,6 +75,11 @@ fn run(overload: &Overload, load: f64, connections: usize, span: Duration, lead:
             interval_began = now;
         }
         let one = &mut all[place];
+        let sends = one
+            .client
+            .len()
+            .min(SOCKET.saturating_sub(one.socket.len()));
+        one.socket.extend(one.client.drain(..sends));
         place = (place + 1) % connections;
         if one.read.is_empty() && !one.socket.is_empty() {
             let takes = one.socket.len().min(READ_BYTES / REQUEST_BYTES);
@@ -84,7 +93,10 @@ fn run(overload: &Overload, load: f64, connections: usize, span: Duration, lead:
                 break;
             };
             let unserved = one.read.len() * REQUEST_BYTES + 1;
-            let waited = one.arrivals.waited(epoch + now, unserved);
+            let waited = match overload.target() {
+                Some(_) => one.arrivals.waited_at_most(epoch + now, unserved),
+                None => one.arrivals.waited(epoch + now, unserved),
+            };
             if overload.target().is_some_and(|target| waited > target) {
                 overload.refused(1);
                 now += REFUSE;
