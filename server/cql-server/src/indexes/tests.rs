@@ -576,3 +576,18 @@ fn an_index_that_is_built_beside_writers_and_readers_misses_no_row() {
         stop.store(true, Ordering::Relaxed);
     });
 }
+
+/// What such a writer commits has no entries of the index: the build has to see it.
+#[test]
+fn a_build_waits_for_whoever_writes_by_an_earlier_schema() {
+    let mut server = Server::with(&[TABLE]);
+    let earlier = server.executor.catalog().state();
+    server.run("CREATE INDEX ON t (v)");
+    let by = "SELECT k FROM t WHERE v = 7";
+    let refused = "The secondary index 't_v_idx' is not yet available";
+    assert_eq!(server.refused(by), refused);
+    server.put("t", &[("k", "9"), ("c", "1"), ("v", "7")]);
+    drop(earlier);
+    wait_until_built(&server);
+    assert_eq!(server.rows(by), "9");
+}
