@@ -90,6 +90,8 @@ pub enum Part {
     #[value(name = "hot-row")]
     #[serde(rename = "hot-row")]
     HotRow,
+    /// The tail of what is served at three times of what can be served, against that at half
+    Overload,
 }
 
 impl ServingArgs {

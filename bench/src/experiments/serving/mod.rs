@@ -6,6 +6,7 @@
 //!            │     connections  what 10,000 that do nothing take
 //!            │     startup      from the start to the first answer
 //!            │     hot_row      writes of one row: plain, with IF, of a counter
+//!            │     overload     p99 at three times of what can be served, and at half
 //!            └───► report       the table of bars, and the JSON
 //!
 //!   server   `ebb serve` as a child          host    the same with endless jobs
@@ -22,6 +23,7 @@ mod connections;
 mod embedded;
 mod host;
 mod hot_row;
+mod overload;
 mod redis;
 mod report;
 mod run;

@@ -8,6 +8,7 @@ use super::args::ServingArgs;
 use super::beside::BesideLoad;
 use super::connections::Connections;
 use super::hot_row::HotRow;
+use super::overload::OverloadedLoad;
 use super::startup::Startup;
 use super::throughput::{Kind, Throughput};
 use crate::experiments::colocation::bootstrap::Estimate;
@@ -37,6 +38,8 @@ pub struct Report {
     pub startup: Option<Startup>,
     /// Writes of one row.
     pub hot_row: Option<HotRow>,
+    /// More than can be served.
+    pub overload: Option<OverloadedLoad>,
 }
 
 impl Report {
@@ -53,6 +56,7 @@ impl Report {
             connections: None,
             startup: None,
             hot_row: None,
+            overload: None,
         }
     }
 
@@ -106,6 +110,9 @@ impl Report {
         }
         if let Some(hot_row) = &self.hot_row {
             writeln!(text, "writes of one row: {}", hot_row.lines().join("; "))?;
+        }
+        if let Some(overload) = &self.overload {
+            writeln!(text, "{}", overload.lines().join("\n"))?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use super::args::{Part, ServingArgs};
 use super::report::Report;
 use super::server::binary;
-use super::{beside, connections, hot_row, startup, throughput};
+use super::{beside, connections, hot_row, overload, startup, throughput};
 use crate::console::{stop_on_interrupt, write_json};
 
 /// Runs the experiment, prints its table, writes its JSON.
@@ -30,6 +30,9 @@ pub fn run(args: &ServingArgs) -> Result<()> {
             }
             Part::Startup => {
                 report.startup = Some(startup::measure(args, &binary, folder, &stop)?);
+            }
+            Part::Overload => {
+                report.overload = Some(overload::measure(args, &binary, folder, &stop)?);
             }
             Part::HotRow => report.hot_row = Some(hot_row::measure(args, &binary, folder, &stop)?),
         }

@@ -63,6 +63,17 @@ impl Server {
         Self::spawn(Command::new(binary).args(args).arg(data), data)
     }
 
+    /// The same, on one core.
+    ///
+    /// # Errors
+    /// When it does not start, or there is no `taskset`.
+    pub fn start_on_core(core: usize, binary: &Path, data: &Path) -> Result<Self> {
+        let mut command = Command::new("taskset");
+        command.arg("-c").arg(core.to_string()).arg(binary);
+        command.args(["serve", "--cql", "127.0.0.1:0", "--data"]);
+        Self::spawn(command.arg(data), data)
+    }
+
     /// Starts the host of endless jobs.
     ///
     /// # Errors

@@ -1,13 +1,14 @@
 //! Whether the answer to a step is right.
 
 use anyhow::{Result, bail};
-use ebb_cql::protocol::{Answer, Frame, Response};
+use ebb_cql::protocol::{Answer, ErrorKind, Frame, Response};
 
 use super::feed::{Records, Step};
 use super::tally::Tally;
 use crate::ycsb::{Stamp, key, read_stamp};
 
-/// Counts what is wrong about the answer to `step`.
+/// Counts what is wrong about the answer to `step`. False when the server was overloaded and
+/// refused it, which is an error unless `takes_refusals`.
 ///
 /// # Errors
 /// When the server refused the step, or answered something else than it can have.
@@ -15,9 +16,13 @@ pub(super) fn check_frame(
     step: &Step,
     frame: &Frame,
     records: &Records,
+    takes_refusals: bool,
     tally: &mut Tally,
-) -> Result<()> {
+) -> Result<bool> {
     match (step, Answer::decode(frame)?.response) {
+        (_, Response::Error(error)) if takes_refusals && error.kind == ErrorKind::Overloaded => {
+            return Ok(false);
+        }
         (_, Response::Error(error)) => bail!("the server: {error}"),
         (Step::Write { .. }, Response::Void) => {}
         (Step::Read { number }, Response::Rows(rows)) => {
@@ -30,7 +35,7 @@ pub(super) fn check_frame(
         }
         (_, other) => bail!("the server answered with another message: {other:?}"),
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Of the value of a record: none where there was no row.

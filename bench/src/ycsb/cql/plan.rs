@@ -32,6 +32,8 @@ pub(crate) struct Plan {
     /// What was due while the machine paused is in no latency, where the system lets
     /// sentinels stand (CAP_SYS_NICE); of an open loop of some seconds.
     pub leave_out_pauses: bool,
+    /// An open loop counts what the server refuses because it is overloaded; else that is an error.
+    pub takes_refusals: bool,
     /// Length of the values written, in bytes.
     pub value_bytes: usize,
     /// Chooses the same operations in each thread.
@@ -62,6 +64,7 @@ impl Plan {
             stop: Arc::default(),
             lead: Duration::ZERO,
             leave_out_pauses: false,
+            takes_refusals: false,
             value_bytes: VALUE_BYTES_DEFAULT,
             seed: 0,
             idle_class: false,

@@ -23,6 +23,8 @@ pub(crate) struct Tally {
     pub operations: u64,
     /// Operations of an open loop that were due and never began.
     pub unserved: u64,
+    /// Operations that the server refused because it was overloaded, of those that count.
+    pub refused: u64,
     /// Values that were not the record's that was asked for, damaged, or newer than the
     /// snapshot that they were read from.
     pub mismatches: u64,
@@ -52,6 +54,7 @@ impl Default for Tally {
             paused: None,
             operations: 0,
             unserved: 0,
+            refused: 0,
             mismatches: 0,
             not_found: 0,
             records_scanned: 0,
@@ -70,6 +73,7 @@ impl Tally {
         self.timed.extend_from_slice(&more.timed);
         self.operations += more.operations;
         self.unserved += more.unserved;
+        self.refused += more.refused;
         self.mismatches += more.mismatches;
         self.not_found += more.not_found;
         self.records_scanned += more.records_scanned;

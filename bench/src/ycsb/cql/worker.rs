@@ -274,7 +274,12 @@ impl<'a> Worker<'a> {
                 counts,
             } = pending;
             let records = self.shared.records;
-            check_frame(&step, &frame, records, &mut self.tally)?;
+            let takes_refusals = self.shared.plan.takes_refusals;
+            if !check_frame(&step, &frame, records, takes_refusals, &mut self.tally)? {
+                self.tally.refused += u64::from(counts);
+                self.free.push_back(slot);
+                continue;
+            }
             if let (Operation::ReadModifyWrite, Step::Read { number }) = (operation, step) {
                 let step = records.write(number);
                 self.request(slot, Pending { step, ..pending });

@@ -1,0 +1,173 @@
+//! The tail of what is served when clients ask for three times of what can be served, against
+//! that at half of it.
+//!
+//! The server has one core and the client another: where they share them, the client's own
+//! work at three times the rate takes what the server would need. Windows of both loads take
+//! turns.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use hdrhistogram::Histogram;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use serde::Serialize;
+
+use super::args::ServingArgs;
+use super::server::{Server, loaded};
+use crate::console::progress_bar;
+use crate::experiments::colocation::ratios::median;
+use crate::ycsb::Workload;
+use crate::ycsb::cql::{Operations, Plan, RawClient};
+
+/// The load: 95% reads.
+const WORKLOAD: &str = "b";
+/// What a window does before it counts: the server needs an interval to see an overload.
+const LEAD: Duration = Duration::from_millis(500);
+/// As in part beside.
+const TICK: Duration = Duration::from_micros(100);
+/// Requests under way on a connection: more than wait before the server sees an overload.
+const IN_FLIGHT: usize = 1024;
+/// Requests under way on each connection of the closed loop that finds the peak.
+const PEAK_IN_FLIGHT: usize = 4;
+/// Cores of the server and of the client.
+const CORES: [usize; 2] = [0, 1];
+/// The loads, over the peak.
+const LOADS: [f64; 2] = [0.5, 3.0];
+
+/// What the part came to.
+#[derive(Debug, Clone, Serialize)]
+pub struct OverloadedLoad {
+    /// Operations per second of a closed loop.
+    pub peak_ops_per_s: f64,
+    /// At half of that.
+    pub half: Vec<Window>,
+    /// At three times.
+    pub three_times: Vec<Window>,
+}
+
+/// What a load came to.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Window {
+    /// Of what was served, in microseconds.
+    pub p50_us: f64,
+    /// 99 in 100 took at most this.
+    pub p99_us: f64,
+    /// 999 in 1000 took at most this.
+    pub p999_us: f64,
+    /// Served, per second.
+    pub served_per_s: f64,
+    /// Refused, per second.
+    pub refused_per_s: f64,
+    /// Due and never begun, over the window.
+    pub unserved: u64,
+}
+
+impl OverloadedLoad {
+    /// Medians over windows, and their ratio.
+    pub fn lines(&self) -> Vec<String> {
+        let of = |windows: &[Window], what: fn(&Window) -> f64| median(windows.iter().map(what));
+        let line = |name: &str, windows: &[Window]| {
+            format!(
+                "{name}: p50 {:.0} us, p99 {:.0} us, p99.9 {:.0} us; served {:.0}/s, refused {:.0}/s",
+                of(windows, |it| it.p50_us),
+                of(windows, |it| it.p99_us),
+                of(windows, |it| it.p999_us),
+                of(windows, |it| it.served_per_s),
+                of(windows, |it| it.refused_per_s),
+            )
+        };
+        let ratio = of(&self.three_times, |it| it.p99_us) / of(&self.half, |it| it.p99_us);
+        vec![
+            format!("overload: peak {:.0} ops/s", self.peak_ops_per_s),
+            line("  at half of it", &self.half),
+            line("  at three times", &self.three_times),
+            format!("  p99 at three times / at half: {ratio:.2}"),
+        ]
+    }
+}
+
+/// Measures it, of a server with an empty database.
+///
+/// # Errors
+/// What the server says; a wrong value; an interrupt; a machine with one core.
+pub fn measure(
+    args: &ServingArgs,
+    binary: &Path,
+    folder: &Path,
+    stop: &AtomicBool,
+) -> Result<OverloadedLoad> {
+    const SETTLE_MAX: Duration = Duration::from_secs(30);
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    ensure!(cores > CORES[1], "part overload needs two cores");
+    let server = Server::start_on_core(CORES[0], binary, &folder.join("overload"))?;
+    // On a thread of its own, which alone is bound to its core.
+    let found = thread::scope(|scope| {
+        let run = scope.spawn(|| {
+            let mut own = CpuSet::new();
+            own.set(CORES[1]);
+            sched_setaffinity(None, &own).context("cannot bind the client to a core")?;
+            let (connections, value_bytes) = (args.connections as usize, args.value_bytes as usize);
+            let mut client = loaded(&server, connections, args.records, value_bytes)?;
+            server.process.settle(SETTLE_MAX)?;
+            play(args, &mut client, stop)
+        });
+        run.join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })?;
+    server.stop()?;
+    Ok(found)
+}
+
+fn play(args: &ServingArgs, client: &mut RawClient, stop: &AtomicBool) -> Result<OverloadedLoad> {
+    let workload: Workload = WORKLOAD.parse().map_err(|error| anyhow!("{error}"))?;
+    let closed = Plan {
+        duration: Some(args.window * 2),
+        value_bytes: args.value_bytes as usize,
+        in_flight: PEAK_IN_FLIGHT,
+        ..Plan::new(Operations::Run(workload, Some(args.distribution)))
+    };
+    // The first one meets cold caches.
+    let peaks = (0..3).map(|_| Ok(client.run(&closed, |_| ())?.throughput_ops_per_s()));
+    let peak_ops_per_s = median(peaks.collect::<Result<Vec<_>>>()?);
+    let mut windows: [Vec<Window>; 2] = Default::default();
+    let bar = progress_bar("serving: overload", u64::from(args.rounds));
+    for _ in 0..args.rounds {
+        for (load, windows) in LOADS.iter().zip(&mut windows) {
+            ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+            let plan = Plan {
+                rate_ops_per_s: Some(peak_ops_per_s * load),
+                tick: TICK,
+                in_flight: IN_FLIGHT,
+                duration: Some(args.window + LEAD),
+                lead: LEAD,
+                leave_out_pauses: true,
+                takes_refusals: true,
+                ..closed.clone()
+            };
+            let tally = client.run(&plan, |_| ())?;
+            let wrong = tally.mismatches + tally.not_found;
+            ensure!(wrong == 0, "{wrong} values were wrong or missing");
+            let all: Histogram<u64> = tally.all();
+            let us = |quantile| all.value_at_quantile(quantile) as f64 / 1e3;
+            windows.push(Window {
+                p50_us: us(0.5),
+                p99_us: us(0.99),
+                p999_us: us(0.999),
+                served_per_s: tally.operations as f64 / tally.elapsed.as_secs_f64(),
+                refused_per_s: tally.refused as f64 / args.window.as_secs_f64(),
+                unserved: tally.unserved,
+            });
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let [half, three_times] = windows;
+    Ok(OverloadedLoad {
+        peak_ops_per_s,
+        half,
+        three_times,
+    })
+}
