@@ -55,7 +55,7 @@ impl LatencyCounts {
         let buckets = self.ascending.iter();
         buckets
             .map(|(bucket, count)| middle_us(*bucket) * *count as f64)
-            .sum()
+            .fold(0.0, |sum, us| sum + us)
     }
 
     /// These and others together.

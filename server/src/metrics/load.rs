@@ -108,7 +108,7 @@ fn buckets(counts: &LatencyCounts) -> (f64, Vec<(f64, u64)>) {
         buckets.push((bound_s, left - above));
         left = above;
     }
-    buckets.push((f64::MAX, left));
+    buckets.push((f64::INFINITY, left));
     (counts.sum_us() / 1e6, buckets)
 }
 
@@ -128,7 +128,7 @@ mod tests {
         };
         assert_eq!(in_bucket(5e-5), Some(3));
         assert_eq!(in_bucket(1e-3), Some(2));
-        assert_eq!(in_bucket(f64::MAX), Some(1));
+        assert_eq!(in_bucket(f64::INFINITY), Some(1));
         assert_eq!(buckets.iter().map(|(_, count)| count).sum::<u64>(), 6);
         assert!((sum_s / 20.002 - 1.0).abs() < 0.03, "{sum_s}");
     }

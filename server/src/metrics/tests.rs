@@ -52,6 +52,10 @@ fn what_was_done_is_counted() {
         scraped["ebb_request_duration_seconds_bucket{le=\"0.005\"}"],
         1.0
     );
+    assert_eq!(
+        scraped["ebb_request_duration_seconds_bucket{le=\"+Inf\"}"],
+        1.0
+    );
     assert_eq!(scraped["ebb_request_duration_seconds_count"], 1.0);
     assert_eq!(scraped["ebb_jobs{state=\"running\"}"], 0.0);
 }
