@@ -30,6 +30,9 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// The limit over the target: what is served in an overload has waited that much less than
 /// what begins one.
 const LIMIT_OVER_TARGET: u32 = 20;
+/// Requests of an interval that waited too long, at least, before it counts: an overload has
+/// thousands, and a pause of the machine makes a few late.
+const LATE_MIN: u32 = 50;
 /// Turns of which the longest counts: they are of unlike length.
 const TURNS: usize = 4;
 /// How often the probe looks how long turns are.
@@ -51,7 +54,7 @@ struct Interval {
 fn refuses(refused_before: bool, interval: Interval) -> bool {
     match refused_before {
         true => interval.refused > 0,
-        false => interval.late > interval.in_time,
+        false => interval.late >= LATE_MIN && interval.late > interval.in_time,
     }
 }
 

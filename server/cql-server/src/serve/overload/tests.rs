@@ -173,3 +173,16 @@ fn clients_that_wait_for_their_answers_are_not_refused_while_they_wait_less_than
     overload.end_interval();
     assert!(overload.target().is_some());
 }
+
+#[test]
+fn a_pause_of_the_machine_is_no_overload() {
+    let overload = Overload::new(LIMIT);
+    for late in [1, LATE_MIN - 1] {
+        overload.served(late, 3 * LIMIT);
+        overload.end_interval();
+        assert!(overload.target().is_none(), "{late}");
+    }
+    overload.served(LATE_MIN, 3 * LIMIT);
+    overload.end_interval();
+    assert!(overload.target().is_some());
+}
