@@ -7,6 +7,8 @@
 //! It may be called from any thread, and knows no socket. A statement sees the schema
 //! once, so all that it reads fits together.
 
+#[cfg(test)]
+mod features;
 #[cfg(any(test, feature = "fuzzing"))]
 #[cfg_attr(not(test), allow(dead_code, reason = "tests need more of it"))]
 pub(crate) mod harness;

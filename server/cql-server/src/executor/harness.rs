@@ -158,16 +158,32 @@ impl Server {
         done.unwrap_or_else(|e| panic!("{text}: {e}"));
     }
 
+    /// The message with which a statement is refused; none where it works.
+    pub(crate) fn refusal(&mut self, text: &str) -> Option<String> {
+        let done = self
+            .prepare(text)
+            .and_then(|prepared| self.execute(&prepared, QueryParameters::default()));
+        done.err().map(|error| error.message)
+    }
+
     /// The message with which a statement is refused.
     #[track_caller]
     pub(crate) fn refused(&mut self, text: &str) -> String {
-        let prepared = match self.prepare(text) {
-            Ok(prepared) => prepared,
-            Err(error) => return error.message,
+        let refusal = self.refusal(text);
+        refusal.unwrap_or_else(|| panic!("{text} is not refused"))
+    }
+
+    /// Waits for the indexes of a table: on a loaded machine the statement that makes one may
+    /// be answered before.
+    pub(crate) fn wait_until_built(&self, keyspace: &str, table: &str) {
+        let is_building = || {
+            let state = self.executor.catalog().state();
+            let table = state.table(keyspace, table).unwrap();
+            let mut indexes = table.schema().indexes().iter();
+            indexes.any(|index| index.is_building)
         };
-        match self.execute(&prepared, QueryParameters::default()) {
-            Ok(_) => panic!("{text} is not refused"),
-            Err(error) => error.message,
+        while is_building() {
+            std::thread::park_timeout(Duration::from_micros(500));
         }
     }
 

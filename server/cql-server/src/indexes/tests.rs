@@ -23,19 +23,6 @@ fn entries(server: &Server, table: &str) -> usize {
         .count()
 }
 
-/// On a loaded machine the statement may be answered before.
-fn wait_until_built(server: &Server) {
-    let is_building = || {
-        let state = server.executor.catalog().state();
-        let table = state.table("ks", "t").unwrap();
-        let mut indexes = table.schema().indexes().iter();
-        indexes.any(|index| index.is_building)
-    };
-    while is_building() {
-        pause();
-    }
-}
-
 fn pause() {
     std::thread::park_timeout(std::time::Duration::from_micros(500));
 }
@@ -439,7 +426,7 @@ fn rows_from_before_are_found_once_it_is_built_also_after_a_restart() {
     // A snapshot from before the index does not know it.
     server.run("CREATE SNAPSHOT early ON KEYSPACE ks");
     server.run("CREATE INDEX ON t (v)");
-    wait_until_built(&server);
+    server.wait_until_built("ks", "t");
     assert_eq!(server.rows("SELECT count(*) FROM t WHERE v = 7"), "3");
     assert_eq!(entries(&server, "t"), 1999);
     server.run("CREATE SNAPSHOT late ON KEYSPACE ks");
@@ -505,7 +492,7 @@ fn an_index_that_is_not_built_is_refused_and_built_at_the_next_start() {
     drop((server, catalog));
     let catalog = open(&disk, &clock, |options, _| options);
     let mut server = Server::over(catalog, clock, Some("ks".to_owned()));
-    wait_until_built(&server);
+    server.wait_until_built("ks", "t");
     assert_eq!(server.rows(by), "1 | 2 | 3");
     assert_eq!(server.refused(half), FILTERING);
     assert_eq!(server.executor.catalog().state().version(), version);
@@ -560,7 +547,7 @@ fn an_index_that_is_built_beside_writers_and_readers_misses_no_row() {
         });
         for round in 0..60 {
             server.run("CREATE INDEX ON t (v)");
-            wait_until_built(&server);
+            server.wait_until_built("ks", "t");
             for v in 0..VALUES {
                 // Both at one instant, or writers would come in between.
                 let snapshot = format!("s{round}_{v}");
@@ -588,6 +575,6 @@ fn a_build_waits_for_whoever_writes_by_an_earlier_schema() {
     assert_eq!(server.refused(by), refused);
     server.put("t", &[("k", "9"), ("c", "1"), ("v", "7")]);
     drop(earlier);
-    wait_until_built(&server);
+    server.wait_until_built("ks", "t");
     assert_eq!(server.rows(by), "9");
 }
