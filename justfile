@@ -1,5 +1,5 @@
-# What is run how often: `quick` after each change, `test` before a commit, `check` before
-# it lands; `proof` and `bench` when their subject changed.
+# How often: `quick` after each change, `test` before a commit, `check` before it lands, `nightly`
+# each night, `bench` when speed may have changed.
 
 # Format, clippy and unit tests of what changed since main: a minute or two.
 quick:
@@ -9,13 +9,13 @@ quick:
 test:
     cargo test --workspace
 
-# Every proof of the storage engine: mutations, loom, schedules, soak. A quarter of an hour.
-proof:
-    bash .ci/proof
-
-# Everything that has to pass before a change lands.
+# The landing gate: everything that has to pass before a change lands.
 check:
     bash .ci/run
+
+# What draws seeds, measures, or needs other tools: all parts, or `just nightly mutations soak`.
+nightly *parts:
+    bash .ci/nightly {{parts}}
 
 # Unmodified drivers and cqlsh against `ebb serve`: `just clients python`, or all of them.
 clients *names:

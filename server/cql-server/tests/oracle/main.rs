@@ -18,8 +18,8 @@
 //! filter, with an index or without, from the table and from snapshots in each form, at once or page by page, while writers go on
 //! and over restarts.
 //!
-//! `EBB_SEED` replays one seed, `EBB_SEEDS` says how many are run, `EBB_STEPS` how many
-//! requests each has.
+//! `EBB_SEED` replays one seed, `EBB_SEEDS` is the number of seeds (from `EBB_SEED` on, if it is
+//! given), `EBB_STEPS` the number of requests of each.
 
 #![expect(
     clippy::disallowed_methods,
@@ -113,7 +113,7 @@ fn run(
 #[test]
 fn random_statements_leave_what_cassandras_rules_say() {
     let (first, seeds) = match number("EBB_SEED") {
-        Some(seed) => (seed, 1),
+        Some(seed) => (seed, number("EBB_SEEDS").unwrap_or(1)),
         None => (rand::random(), number("EBB_SEEDS").unwrap_or(SEEDS)),
     };
     let requests = number("EBB_STEPS").unwrap_or(STEPS);
