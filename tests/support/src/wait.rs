@@ -1,0 +1,53 @@
+//! Waiting for an event by polling.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The time after which a wait is a hang. It ends tests that would run for ever, and is far above
+/// what the slowest machine needs: threads of the idle class make hardly any progress beside a
+/// build.
+pub const HANG: Duration = Duration::from_secs(180);
+
+/// The time between two looks at the condition.
+const POLL_EVERY: Duration = Duration::from_millis(2);
+
+/// Waits until `condition` returns true. `what` is a clause that completes "waited for", such as
+/// `"the index to be built"`.
+///
+/// # Panics
+/// After [`HANG`], with `what` and the caller's line.
+#[track_caller]
+pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    until_some(what, || condition().then_some(()));
+}
+
+/// Waits until `look` returns a value, and returns it; otherwise like [`until`].
+///
+/// # Panics
+/// After [`HANG`], with `what` and the caller's line.
+#[track_caller]
+pub fn until_some<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(value) = look() {
+            return value;
+        }
+        assert!(started.elapsed() < HANG, "waited {HANG:?} for {what}");
+        thread::sleep(POLL_EVERY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn until_some_returns_the_first_value() {
+        let mut looks = 0;
+        let value = until_some("the third look", || {
+            looks += 1;
+            (looks == 3).then_some("there")
+        });
+        assert_eq!((value, looks), ("there", 3));
+    }
+}
