@@ -24,6 +24,11 @@ enum Shape {
     Steps(Steps),
     /// What several parts of the machines leave together.
     Sum(Vec<Availability>),
+    /// `factor` times the amount of another f(t).
+    Scaled {
+        of: Box<Availability>,
+        factor: f64,
+    },
 }
 
 /// A step function, and its integral up to each step.
@@ -170,6 +175,18 @@ impl Availability {
         }
     }
 
+    /// Returns an f(t) of `factor` times this amount at all times.
+    ///
+    /// # Errors
+    /// When `factor` is not finite, or negative.
+    pub fn scaled(self, factor: f64) -> Result<Self, AvailabilityError> {
+        not_negative("factor", factor)?;
+        let of = Box::new(self);
+        Ok(Self {
+            shape: Shape::Scaled { of, factor },
+        })
+    }
+
     /// The amount left at `t_s`, in hundredths of a core.
     #[must_use]
     pub fn at(&self, t_s: f64) -> f64 {
@@ -181,6 +198,7 @@ impl Availability {
             }
             Shape::Steps(steps) => steps.steps[steps.index_at(t_s)].hundredths,
             Shape::Sum(parts) => parts.iter().map(|part| part.at(t_s)).sum(),
+            Shape::Scaled { of, factor } => of.at(t_s) * factor,
         }
     }
 
@@ -196,6 +214,7 @@ impl Availability {
             Shape::SineDay(day) => day.work_until(b_s) - day.work_until(a_s),
             Shape::Steps(steps) => steps.work_until(b_s) - steps.work_until(a_s),
             Shape::Sum(parts) => parts.iter().map(|part| part.integral(a_s, b_s)).sum(),
+            Shape::Scaled { of, factor } => of.integral(a_s, b_s) * factor,
         }
         .max(0.0)
     }

@@ -71,6 +71,7 @@ fn reduce_one_group(task_memory_bytes: usize, others_bytes: usize) {
         task_memory_bytes,
         spill_dir: spills.path().to_path_buf(),
         management: Management::Unmanaged,
+        speculation: false,
         ..RuntimeOptions::new(2)
     })
     .unwrap();

@@ -162,3 +162,13 @@ fn parts_add_up_at_every_instant_and_over_every_interval() {
         assert!((f.integral(t_s, 2e5) - alone).abs() < 1e-3);
     }
 }
+
+#[test]
+fn what_is_scaled_is_scaled_at_all_times() {
+    let step = |from_s, hundredths| Step { from_s, hundredths };
+    let whole = Availability::steps(vec![step(0.0, 80.0), step(10.0, 40.0)]).unwrap();
+    let half = whole.scaled(0.5).unwrap();
+    assert_eq!((half.at(5.0), half.at(15.0)), (40.0, 20.0));
+    assert_eq!(half.integral(5.0, 15.0), 300.0);
+    assert!(Availability::constant(1.0).unwrap().scaled(-1.0).is_err());
+}

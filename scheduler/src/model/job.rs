@@ -5,6 +5,7 @@ use std::fmt;
 
 /// Identifies a job. Smaller ids were submitted earlier or at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct JobId(pub u64);
 
 impl fmt::Display for JobId {

@@ -6,6 +6,7 @@ use std::fmt;
 
 /// The two types of task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum TaskKind {
     /// Reads one split of the input.

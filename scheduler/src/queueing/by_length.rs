@@ -75,34 +75,36 @@ impl ByLength {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ebb_test_support::seed::for_seeds;
     use rand::{RngExt, SeedableRng};
 
     #[test]
     fn the_longest_are_those_of_a_list_that_is_searched() {
-        let seed = rand::random();
-        println!("seed {seed}");
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let mut lengths = [0_usize; 7];
-        let mut positions = [0; 7];
-        let mut order = ByLength::new();
-        for _ in 0..5000 {
-            let member = rng.random_range(0..7);
-            let length = lengths[member];
-            if length > 0 && rng.random::<bool>() {
-                order.shorten(member as u32, length, &mut positions);
-                lengths[member] -= 1;
-            } else {
-                order.lengthen(member as u32, length, &mut positions);
-                lengths[member] += 1;
+        let test = "the_longest_are_those_of_a_list_that_is_searched";
+        for_seeds(test, 1, |seed| {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            let mut lengths = [0_usize; 7];
+            let mut positions = [0; 7];
+            let mut order = ByLength::new();
+            for _ in 0..5000 {
+                let member = rng.random_range(0..7);
+                let length = lengths[member];
+                if length > 0 && rng.random::<bool>() {
+                    order.shorten(member as u32, length, &mut positions);
+                    lengths[member] -= 1;
+                } else {
+                    order.lengthen(member as u32, length, &mut positions);
+                    lengths[member] += 1;
+                }
+                let max = lengths.into_iter().max().unwrap();
+                assert_eq!(order.max(), max);
+                match order.longest(&mut rng) {
+                    Some(longest) => assert_eq!(lengths[longest as usize], max),
+                    None => assert_eq!(max, 0),
+                }
+                let waiting = lengths.iter().filter(|&&length| length > 0).count();
+                assert_eq!(order.order.len(), waiting);
             }
-            let max = lengths.into_iter().max().unwrap();
-            assert_eq!(order.max(), max);
-            match order.longest(&mut rng) {
-                Some(longest) => assert_eq!(lengths[longest as usize], max),
-                None => assert_eq!(max, 0),
-            }
-            let waiting = lengths.iter().filter(|&&length| length > 0).count();
-            assert_eq!(order.order.len(), waiting);
-        }
+        });
     }
 }

@@ -175,32 +175,33 @@ impl Least {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ebb_test_support::seed::for_seeds;
     use rand::{RngExt, SeedableRng};
 
     #[test]
     fn the_least_is_that_of_a_list_that_is_searched() {
-        let seed = rand::random();
-        println!("seed {seed}");
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let mut keys = vec![u64::MAX; 37];
-        let mut least = Least::new(37);
-        for _ in 0..2000 {
-            let position = rng.random_range(0..37);
-            keys[position] = rng.random_range(0..9);
-            least.set(position, keys[position]);
-            let from = rng.random_range(0..36);
-            let until = rng.random_range(from + 1..=37);
-            let (min, count) = least.min_within(from, until);
-            assert!(least.floor() <= min);
-            assert_eq!(Some(&min), keys[from..until].iter().min());
-            let same = keys[from..until].iter().filter(|&&key| key == min).count();
-            assert_eq!(count as usize, same);
-            let within = least.position_within(from, until, &mut rng);
-            assert!((from..until).contains(&within) && keys[within] == min);
-            assert_eq!(keys[least.position(&mut rng)], least.min());
-        }
-        least.grow();
-        assert_eq!(Some(&least.min()), keys.iter().min());
+        for_seeds("the_least_is_that_of_a_list_that_is_searched", 1, |seed| {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            let mut keys = vec![u64::MAX; 37];
+            let mut least = Least::new(37);
+            for _ in 0..2000 {
+                let position = rng.random_range(0..37);
+                keys[position] = rng.random_range(0..9);
+                least.set(position, keys[position]);
+                let from = rng.random_range(0..36);
+                let until = rng.random_range(from + 1..=37);
+                let (min, count) = least.min_within(from, until);
+                assert!(least.floor() <= min);
+                assert_eq!(Some(&min), keys[from..until].iter().min());
+                let same = keys[from..until].iter().filter(|&&key| key == min).count();
+                assert_eq!(count as usize, same);
+                let within = least.position_within(from, until, &mut rng);
+                assert!((from..until).contains(&within) && keys[within] == min);
+                assert_eq!(keys[least.position(&mut rng)], least.min());
+            }
+            least.grow();
+            assert_eq!(Some(&least.min()), keys.iter().min());
+        });
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::NodeId;
+use ebb_test_support::seed::for_seeds;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -233,32 +234,33 @@ impl Discipline for Checked {
 
 #[test]
 fn every_policy_serves_every_task_once_and_loses_none() {
-    let seed = rand::random::<u64>() >> 1;
-    println!("seed {seed}");
-    for racks in [false, true] {
-        let model = small(racks);
-        for policy in QUEUEING_POLICIES {
-            let mut checked = Checked {
-                inner: policy.build(&model).unwrap(),
-                waiting: Default::default(),
-                running: vec![None; 12],
-            };
-            let run = Run {
-                warmup_slots: 0,
-                ..Run::new(5000, seed)
-            };
-            let measured = simulate(&model, &mut checked, run).unwrap();
-            let left = checked.waiting.len() + checked.running.iter().flatten().count();
-            assert_eq!(
-                measured.arrived,
-                measured.finished + left as u64,
-                "{}",
-                policy.name
-            );
-            assert_eq!(measured.backlog_at_end, left as u64);
-            assert!(measured.finished > 10_000, "{}: {measured:?}", policy.name);
+    let test = "every_policy_serves_every_task_once_and_loses_none";
+    for_seeds(test, 1, |seed| {
+        for racks in [false, true] {
+            let model = small(racks);
+            for policy in QUEUEING_POLICIES {
+                let mut checked = Checked {
+                    inner: policy.build(&model).unwrap(),
+                    waiting: Default::default(),
+                    running: vec![None; 12],
+                };
+                let run = Run {
+                    warmup_slots: 0,
+                    ..Run::new(5000, seed)
+                };
+                let measured = simulate(&model, &mut checked, run).unwrap();
+                let left = checked.waiting.len() + checked.running.iter().flatten().count();
+                assert_eq!(
+                    measured.arrived,
+                    measured.finished + left as u64,
+                    "{}",
+                    policy.name
+                );
+                assert_eq!(measured.backlog_at_end, left as u64);
+                assert!(measured.finished > 10_000, "{}: {measured:?}", policy.name);
+            }
         }
-    }
+    });
 }
 
 #[test]

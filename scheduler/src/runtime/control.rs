@@ -16,9 +16,10 @@ use super::job_entry::Assignment;
 use super::options::Management;
 use super::panics::catch;
 use super::schedule::live_view::{LiveJob, Slot, live_view};
-use super::schedule::shares::{Claimant, TASK_HUNDREDTHS_MAX, shares};
+use super::schedule::shares::{Claimant, concurrency, shares};
 use super::state::{Shared, State};
 use super::worker;
+use crate::availability::Availability;
 use crate::model::JobId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -74,6 +75,7 @@ fn cycle(shared: &Shared) -> Vec<Assignment> {
 
     let mut state = shared.lock();
     state.capacity_hundredths = plan.capacity_hundredths;
+    state.forecast = plan.forecast;
     state.memory.start_cycle(plan.memory_bytes, now_s);
     for (id, job) in &mut state.jobs {
         job.set_share(plan.shares.get(id).copied().unwrap_or(0), now_s);
@@ -93,22 +95,14 @@ fn cycle(shared: &Shared) -> Vec<Assignment> {
     claimed
 }
 
-/// Tasks of a job that may run at once: one for each core's worth of its share,
-/// and one more, so that a job that is tied to a busy core has another leg to
-/// stand on. All of them together are paced to the share.
-fn concurrency(share_hundredths: u32, cores: u32) -> u32 {
-    match share_hundredths {
-        0 => 0,
-        share => (share.div_ceil(TASK_HUNDREDTHS_MAX) + 1).min(cores),
-    }
-}
-
 /// What a cycle hands out; nothing by default.
 #[derive(Default)]
 struct Plan {
     capacity_hundredths: u32,
     /// What all attempts may hold, where that is less than ever.
     memory_bytes: Option<u64>,
+    /// f(t) that it goes by; managed.
+    forecast: Option<Arc<Availability>>,
     /// Managed, by job.
     shares: BTreeMap<JobId, u32>,
 }
@@ -130,6 +124,7 @@ fn plan(shared: &Shared, now_s: f64) -> Result<Plan, String> {
     if options.management == Management::Managed {
         shared.reads.set_rate(capacity.read_bytes_per_s, now_s);
         plan.memory_bytes = capacity.memory_bytes;
+        plan.forecast = Some(Arc::clone(&capacity.forecast));
         plan.shares = managed_shares(shared, now_s, capacity)?;
     }
     Ok(plan)
@@ -206,24 +201,6 @@ mod tests {
     use super::*;
     use crate::policy::{ForecastEdf, Policy, ReverseAdaptive};
     use crate::runtime::RuntimeOptions;
-
-    #[test]
-    fn a_job_runs_on_one_core_more_than_its_share_fills() {
-        for (share, cores, tasks) in [
-            (0, 2, 0),
-            (10, 2, 2),
-            (100, 2, 2),
-            (130, 2, 2),
-            (10, 1, 1),
-            (130, 8, 3),
-        ] {
-            assert_eq!(
-                concurrency(share, cores),
-                tasks,
-                "a share of {share} on {cores} cores"
-            );
-        }
-    }
 
     #[test]
     fn only_who_finishes_just_in_time_is_told_earlier_goals() {

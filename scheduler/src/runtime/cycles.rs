@@ -57,7 +57,7 @@ impl Cycles {
     }
 
     /// Those that have ended, the oldest first.
-    pub fn closed(&self) -> impl Iterator<Item = &CycleSample> {
+    pub fn closed(&self) -> impl DoubleEndedIterator<Item = &CycleSample> {
         self.closed.iter()
     }
 }

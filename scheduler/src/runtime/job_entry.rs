@@ -13,6 +13,7 @@ use super::job::task_context::TaskContext;
 use super::pacing::attempt_state::AttemptState;
 use super::pacing::pacer::Pacer;
 use super::process::Pool;
+use super::schedule::grant_use::GrantUse;
 use super::schedule::preemption::Holder;
 use super::schedule::shares::TASK_HUNDREDTHS_MAX;
 use super::schedule::tracker::{Tracker, Work};
@@ -86,6 +87,8 @@ pub(super) struct JobEntry {
     /// Per finished map, its runs in the order of emission.
     pub map_runs: Vec<Vec<Run>>,
     pub share_hundredths: u32,
+    /// The CPU time that the job was granted lately and used of it.
+    pub grant_use: GrantUse,
     /// It has had no share since then, in seconds of the runtime's time.
     pub paused_since_s: Option<f64>,
     /// Tasks that may run at once.
@@ -108,6 +111,7 @@ impl JobEntry {
             directory: None,
             map_runs: Vec::new(),
             share_hundredths: 0,
+            grant_use: GrantUse::default(),
             paused_since_s: None,
             concurrency: 0,
             sampled_cpu_s: 0.0,
@@ -118,6 +122,8 @@ impl JobEntry {
 
     /// What it may use from `now_s` on.
     pub fn set_share(&mut self, share_hundredths: u32, now_s: f64) {
+        let used_cpu_s = self.pacer.used_cpu_s();
+        (self.grant_use).turn(now_s, self.share_hundredths, used_cpu_s);
         self.share_hundredths = share_hundredths;
         let since_s = self.paused_since_s.unwrap_or(now_s);
         self.paused_since_s = (share_hundredths == 0).then_some(since_s);

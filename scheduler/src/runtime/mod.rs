@@ -107,12 +107,15 @@ pub use job::text_output::TextOutput;
 pub use job::typed;
 pub use lease::{Lease, LeaseOptions, LeasedThread, leased_use};
 pub use options::{Management, RuntimeOptions, TASK_MEMORY_BYTES_MIN, Throttles};
-pub use pacing::class::{SchedulingClass, current_class, lower_current_thread};
+pub use pacing::class::{
+    SchedulingClass, current_class, lower_current_thread, nice_current_thread,
+};
 pub use pacing::pacer::BURST_S;
 pub use pacing::thread_use::{ThreadFiles, ThreadUse};
 pub use pacing::yielding::{YIELD_EVERY, Yielding};
 pub use process::{TaskServer, processes_cpu_s};
 pub use runner::Runtime;
+pub use schedule::lookahead::{Finish, HypotheticalJob, Situation};
 pub use schedule::shares::{Claimant, shares};
 pub use schedule::tracker::ATTEMPTS_MAX;
 pub use shuffle::sorted::Values;

@@ -15,10 +15,12 @@ use super::pacing::class::{
     SchedulingClass, current_nice, lower_current_thread, raise_current_thread,
 };
 use super::process::Pool;
+use super::schedule::lookahead::{Outstanding, Situation};
 use super::schedule::tracker::Tracker;
 use super::state::{LEFT_BEHIND_MAX, Shared};
 use super::task::key_sample::JobRanges;
-use crate::model::{Job, JobId};
+use crate::availability::Availability;
+use crate::model::{Job, JobId, TaskKind};
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -258,6 +260,52 @@ impl Runtime {
         })
     }
 
+    /// Returns the forecast f(t) that the runtime plans by: the capacity that jobs are expected to
+    /// have, in hundredths of a core. `None` before the first control cycle and in an unmanaged
+    /// runtime.
+    #[must_use]
+    pub fn forecast(&self) -> Option<Arc<Availability>> {
+        self.shared.lock().forecast.clone()
+    }
+
+    /// Returns the jobs and leases that have not ended, with the policy and the options that
+    /// decide their shares, to predict when they end. `None` before the first control cycle and
+    /// in an unmanaged runtime, which has no policy.
+    #[must_use]
+    pub fn situation(&self) -> Option<Situation> {
+        let shared = &self.shared;
+        let options = &shared.options;
+        let state = shared.lock();
+        let forecast = Arc::clone(state.forecast.as_ref()?);
+        let mut usual = state.grant_use;
+        (state.jobs.values()).for_each(|job| usual.add(&job.grant_use));
+        let usual_speed = usual.ratio(1.0);
+        let outstanding = state.jobs.values().filter_map(|job| {
+            let live = job.tracker.live()?;
+            let (_, maps) = job.tracker.progress(TaskKind::Map);
+            let (_, reduces) = job.tracker.progress(TaskKind::Reduce);
+            let speed = job.grant_use.ratio(usual_speed);
+            Some(Outstanding::new(
+                live,
+                (maps, reduces),
+                job.cores(options.cores),
+                speed,
+            ))
+        });
+        Some(Situation {
+            now_s: shared.clock.now_s(),
+            capacity_hundredths: state.capacity_hundredths,
+            forecast,
+            policy: Arc::clone(&options.policy),
+            cycle_s: options.cycle_s,
+            goal_margin: options.planned_margin(),
+            slot_hundredths: options.slot_share_hundredths,
+            cores: options.cores,
+            usual_speed,
+            jobs: outstanding.collect(),
+        })
+    }
+
     /// The final word on a job that has ended, as long as it is listed.
     #[must_use]
     pub fn report(&self, id: JobId) -> Option<JobReport> {
@@ -278,6 +326,25 @@ impl Runtime {
     #[must_use]
     pub fn cycles(&self) -> Vec<CycleSample> {
         self.shared.lock().cycles.closed().cloned().collect()
+    }
+
+    /// Those of them that began after `t_s`, in seconds of the runtime's time.
+    #[must_use]
+    pub fn cycles_after(&self, t_s: f64) -> Vec<CycleSample> {
+        let state = self.shared.lock();
+        let newest = state.cycles.closed().rev();
+        let mut after: Vec<CycleSample> = newest
+            .take_while(|cycle| cycle.t_s > t_s)
+            .cloned()
+            .collect();
+        after.reverse();
+        after
+    }
+
+    /// Cores that task threads share.
+    #[must_use]
+    pub fn cores(&self) -> u32 {
+        self.shared.options.cores
     }
 
     /// What the kernel granted to task threads.

@@ -17,10 +17,12 @@ use super::pacing::cores::Cores;
 use super::pacing::pacer::Pacer;
 use super::pacing::reads::ReadBudget;
 use super::panics::catch;
+use super::schedule::grant_use::GrantUse;
 use super::schedule::memory::MemoryBudget;
 use super::schedule::preemption::{Space, preempt};
 use super::schedule::shares::TASK_HUNDREDTHS_MAX;
 use super::schedule::tracker::{Tracker, Work};
+use crate::availability::Availability;
 use crate::model::{JobId, TaskId, TaskKind};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -39,6 +41,8 @@ const SPECULATIVE_HUNDREDTHS_MIN: u32 = 50;
 pub(super) struct State {
     pub jobs: BTreeMap<JobId, JobEntry>,
     pub ended: EndedJobs,
+    /// The CPU time that jobs which have ended were granted and used of it.
+    pub grant_use: GrantUse,
     pub last_id: u64,
     pub shutting_down: bool,
     /// The control thread should plan now, not at the end of its cycle.
@@ -47,6 +51,8 @@ pub(super) struct State {
     /// thread inherits its class and its core from the one that starts it.
     pub commits: Vec<Assignment>,
     pub capacity_hundredths: u32,
+    /// f(t) that the present cycle was planned by; none before the first, and unmanaged.
+    pub forecast: Option<Arc<Availability>>,
     pub cycles: Cycles,
     /// By number, from 1.
     pub workers: BTreeMap<u64, JoinHandle<()>>,
@@ -222,6 +228,7 @@ impl State {
         }
         let status = self.part_with(&mut job, now_s);
         let ended = job.take_ended(&status, now_s);
+        self.grant_use.add(&job.grant_use);
         self.ended.push(EndedJob {
             status,
             report: ended.report.clone(),

@@ -12,17 +12,19 @@ mod memory;
 mod processes;
 mod results;
 
+use super::pacing::account::thread_cpu_s;
 use super::pacing::attempt::Attempt;
 use super::pacing::attempt_state::AttemptState;
-use super::pacing::pacer::Pacer;
+use super::pacing::pacer::{Pacer, SETTLE_EVERY};
 use super::pacing::reads::ReadBudget;
 use super::*;
+use ebb_test_support::wait;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 struct WordCount;
 
@@ -58,7 +60,6 @@ impl Reducer for Sum {
 
 /// Lines of words, frequent and rare, some empty; about `bytes` long.
 fn generated_text(seed: u64, bytes: usize) -> String {
-    println!("seed {seed}");
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut text = String::new();
     while text.len() < bytes {
@@ -92,10 +93,25 @@ fn counts(output: &VecOutput) -> BTreeMap<String, u64> {
     counts
 }
 
+/// Two cores, without the idle class and without speculation. Threads of the idle class make
+/// hardly any progress beside a build, and the runtime starts second attempts at tasks that are
+/// slow for that reason; tests of either turn it on.
+fn plain_options() -> RuntimeOptions {
+    RuntimeOptions {
+        throttles: Throttles {
+            idle_class: false,
+            ..Throttles::default()
+        },
+        speculation: false,
+        ..RuntimeOptions::new(2)
+    }
+}
+
+/// [`plain_options`] with spill files in `spill_dir`.
 fn options(spill_dir: &Path) -> RuntimeOptions {
     RuntimeOptions {
         spill_dir: spill_dir.to_path_buf(),
-        ..RuntimeOptions::new(2)
+        ..plain_options()
     }
 }
 
@@ -138,14 +154,60 @@ fn is_empty(directory: &Path) -> bool {
     std::fs::read_dir(directory).unwrap().next().is_none()
 }
 
-/// Polls until `done`, for at most ten seconds. A test's own waiting: there is
-/// no event to wait for when watching progress.
-fn eventually(what: &str, mut done: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !done() {
-        assert!(started.elapsed() < Duration::from_secs(10), "{what}");
-        std::thread::park_timeout(Duration::from_millis(2));
+/// Waits until the runtime has completed `cycles` more control cycles.
+fn pass_cycles(runtime: &Runtime, cycles: usize) {
+    let before = runtime.cycles().len();
+    wait::until("more control cycles", || {
+        runtime.cycles().len() >= before + cycles
+    });
+}
+
+/// The most CPU time that a thread used between two checkpoints, in nanoseconds.
+#[derive(Default)]
+struct LongestStep(AtomicU64);
+
+impl LongestStep {
+    /// Computes until `checkpoint` returns an error, and returns that.
+    fn spin(&self, mut checkpoint: impl FnMut() -> Result<(), TaskError>) -> TaskError {
+        // The first step includes all that the thread did before.
+        let mut before_s = 0.0;
+        loop {
+            for n in 0..1000_u64 {
+                std::hint::black_box(n.wrapping_mul(n));
+            }
+            let checked = checkpoint();
+            let now_s = thread_cpu_s();
+            let step_ns = ((now_s - before_s) * 1e9) as u64;
+            self.0.fetch_max(step_ns, Ordering::SeqCst);
+            before_s = now_s;
+            if let Err(error) = checked {
+                return error;
+            }
+        }
     }
+
+    /// The most CPU time that one settlement can charge a thread for, in seconds. Checkpoints
+    /// settle [`SETTLE_EVERY`]; beside that time a charge covers the step in which the thread
+    /// waited before, the last one, and the rest of the one before the last.
+    fn charge_s_max(&self) -> f64 {
+        let step_s = self.0.load(Ordering::SeqCst) as f64 / 1e9;
+        SETTLE_EVERY.as_secs_f64() + 3.0 * step_s
+    }
+}
+
+/// Moves the clock on by one second, in steps, while a job or lease with a share of 30 hundredths
+/// of a core computes; `used_s` returns its CPU time. After each step it uses what it may use.
+/// Returns what it has used when the clock has stood still for some control cycles.
+fn pass_a_second(runtime: &Runtime, clock: &ManualClock, used_s: impl Fn() -> f64) -> f64 {
+    for _ in 0..100 {
+        clock.advance_s(0.01);
+        // Each charge is rounded down to nanoseconds.
+        wait::until("the share to be used", || {
+            used_s() >= 0.30 * clock.now_s() - 1e-4
+        });
+    }
+    pass_cycles(runtime, 20);
+    used_s()
 }
 
 #[test]

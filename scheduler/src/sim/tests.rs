@@ -250,7 +250,7 @@ fn nonsense_is_refused() {
 /// The load of section 5.3.5 at 1.0: 2,500 jobs of 62 tasks of 387 s in a week
 /// on 100 nodes.
 #[test]
-fn a_week_of_the_thesis_runs_in_seconds() {
+fn a_week_of_the_thesis_runs_to_its_end() {
     let week_s = 7.0 * DAY_S;
     let config = SimConfig::one_slot_nodes(100, Availability::constant(10_000.0).unwrap());
     let jobs: Vec<SimJob> = (0..2500_u64)
@@ -264,8 +264,6 @@ fn a_week_of_the_thesis_runs_in_seconds() {
             job
         })
         .collect();
-    let started = std::time::Instant::now();
     let report = simulate(&config, jobs, &ReverseAdaptive).unwrap();
-    println!("{:?}", started.elapsed());
     assert_eq!(report.tasks.len(), 2500 * 62);
 }

@@ -10,6 +10,7 @@ use crate::estimate::{LeftEstimate, LoadEstimate};
 use crate::guard::{Guard, GuardSample, ObservedWindow};
 use crate::memory::{MemoryMonitor, SteadyMemory};
 use crate::monitor::{LoadMonitor, MeasuredLoad, RequestRates};
+use crate::objective::Objective;
 use crate::price::PricePoint;
 use crate::recent::{Recent, SAMPLES_MAX_DEFAULT};
 
@@ -181,6 +182,11 @@ impl Governor {
         self.lock().history.to_vec()
     }
 
+    /// Those of them after `t_s`, in seconds of the runtime's time.
+    pub fn history_after(&self, t_s: f64) -> Vec<LoadSample> {
+        self.lock().history.newest(|sample| sample.t_s > t_s)
+    }
+
     /// The latest cycle; `None` before the first one.
     pub fn latest(&self) -> Option<LoadSample> {
         self.lock().history.last()
@@ -189,6 +195,29 @@ impl Governor {
     /// The latest decisions of the guard, in their order.
     pub fn guarded(&self) -> Vec<GuardSample> {
         self.lock().guarded.to_vec()
+    }
+
+    /// Returns the guard's decisions on windows that ended after `t_s`, in seconds of the windows'
+    /// time, oldest first.
+    pub fn guarded_after(&self, t_s: f64) -> Vec<GuardSample> {
+        self.lock().guarded.newest(|sample| sample.window.t_s > t_s)
+    }
+
+    /// Returns the machine that load and analytics share, as it was given at the start. Its
+    /// forecast may have been replaced since: see [`forecast`](Self::forecast).
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// Returns the forecast f(t) that policies plan by. `None`: they plan by what the load left in
+    /// the last ten minutes.
+    pub fn forecast(&self) -> Option<Arc<Availability>> {
+        self.lock().forecast.clone()
+    }
+
+    /// Returns the latency objective of the load, if it has one.
+    pub fn objective(&self) -> Option<Objective> {
+        self.lock().guard.as_ref().map(Guard::objective)
     }
 
     /// The guard's latest decision; `None` before the first one.

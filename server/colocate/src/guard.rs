@@ -171,6 +171,11 @@ impl Guard {
         }
     }
 
+    /// Returns the latency objective that the guard keeps.
+    pub fn objective(&self) -> Objective {
+        self.objective
+    }
+
     /// The part of what the load leaves that analytics may use, 0 to 1.
     pub fn allowed(&self) -> f64 {
         match &self.keeper {

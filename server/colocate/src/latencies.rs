@@ -69,6 +69,11 @@ impl Latencies {
         Requests(self.total()).counts()
     }
 
+    /// Rates and quantiles of what is recorded from now on, between one look and the next.
+    pub fn requests(&self) -> impl RequestSource + use<> {
+        RecordedRequests::new(self.clone())
+    }
+
     /// All that was recorded so far.
     fn total(&self) -> Histogram {
         let mut total = Histogram::with_config(&config());

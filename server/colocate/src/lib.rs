@@ -22,6 +22,8 @@
     )
 )]
 
+#[cfg(test)]
+mod busy_thread;
 mod colocated;
 mod counts;
 mod estimate;

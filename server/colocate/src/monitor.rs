@@ -113,7 +113,7 @@ impl LoadMonitor {
     /// # Errors
     /// As [`LoadMonitor::start`].
     pub fn sample(&mut self) -> io::Result<MeasuredLoad> {
-        let [transactional, analytics] = self.threads.sample()?;
+        let threads = self.threads.sample()?;
         let (process_s, tasks_s) = (process_cpu_s(), processes_cpu_s());
         let idle_s = self.machine.idle_s()?;
         let elapsed = std::mem::replace(&mut self.measured, Instant::now()).elapsed();
@@ -125,15 +125,13 @@ impl LoadMonitor {
         let leased = now - std::mem::replace(&mut self.leased, now);
         let idle_cores = (idle_s - std::mem::replace(&mut self.idle_s, idle_s)) / length_s;
         let seconds = |ns: u64| ns as f64 / 1e9;
-        // Not below 0: of a thread that has ended the kernel shows nothing any more.
-        let load = transactional - leased;
-        let analytics_s = seconds(analytics.cpu_ns) + seconds(leased.cpu_ns);
+        let [load, analytics] = charge_leases(threads, leased);
         Ok(MeasuredLoad {
             length_s,
             transactional_cores: seconds(load.cpu_ns) / length_s,
             transactional_waiting: seconds(load.waited_ns) / length_s,
             transactional_disk_bytes_per_s: load.disk_bytes as f64 / length_s,
-            analytics_cores: analytics_s / length_s + tasks_cores,
+            analytics_cores: seconds(analytics.cpu_ns) / length_s + tasks_cores,
             others_cores: self.machine.cores() - idle_cores - process_cores - tasks_cores,
             requests: (self.requests.as_mut()).map(|source| source.take()),
         })
@@ -169,17 +167,28 @@ impl Machine {
     /// The time that these cores had nothing to run, in seconds since boot.
     fn idle_s(&self) -> io::Result<f64> {
         let stats = KernelStats::current().map_err(io::Error::other)?;
+        Ok(self.idle_ticks(&stats) as f64 / procfs::ticks_per_second() as f64)
+    }
+
+    fn idle_ticks(&self, stats: &KernelStats) -> u64 {
         let of_these = |core: &usize| match &self.allowed {
             Some(allowed) => allowed.contains(core),
             None => true,
         };
-        let ticks: u64 = (0..)
+        (0..)
             .zip(&stats.cpu_time)
             .filter(|(core, _)| of_these(core))
             .map(|(_, time)| time.idle + time.iowait.unwrap_or(0))
-            .sum();
-        Ok(ticks as f64 / procfs::ticks_per_second() as f64)
+            .sum()
     }
+}
+
+/// Moves what transactional threads used under leases to analytics. The load does not fall below
+/// 0: the kernel shows nothing of a thread that has ended, though what it used under a lease was
+/// counted.
+fn charge_leases([load, mut analytics]: [ThreadUse; 2], leased: ThreadUse) -> [ThreadUse; 2] {
+    analytics += leased;
+    [load - leased, analytics]
 }
 
 fn process_cpu_s() -> f64 {
@@ -189,57 +198,64 @@ fn process_cpu_s() -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use std::thread;
+    use ebb_test_support::wait;
+    use procfs::FromBufReadSI;
 
     use super::*;
-
-    /// Samples while a thread is busy until that was seen; all of them.
-    fn samples_beside_busy_thread(monitor: &mut LoadMonitor) -> Vec<MeasuredLoad> {
-        let stop = AtomicBool::new(false);
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                while !stop.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            });
-            let mut seen = Vec::new();
-            let used_s = |seen: &[MeasuredLoad]| -> f64 {
-                let used = seen
-                    .iter()
-                    .map(|load| load.transactional_cores * load.length_s);
-                used.sum()
-            };
-            while used_s(&seen) < 0.05 {
-                thread::yield_now();
-                seen.push(monitor.sample().unwrap());
-            }
-            stop.store(true, Ordering::Relaxed);
-            seen
-        })
-    }
+    use crate::busy_thread::BusyThread;
 
     #[test]
     fn what_the_load_used_is_seen_and_is_finite() {
         let mut monitor = LoadMonitor::start().unwrap();
-        for load in samples_beside_busy_thread(&mut monitor) {
+        let _busy = BusyThread::start("ebb-load");
+        let mut used_s = 0.0;
+        wait::until("the monitor to see what a busy thread uses", || {
+            let load = monitor.sample().unwrap();
             assert!(load.length_s > 0.0 && load.others_cores.is_finite());
             assert!(load.transactional_waiting >= 0.0);
             assert_eq!(load.requests, None);
-        }
+            used_s += load.transactional_cores * load.length_s;
+            used_s >= 0.05
+        });
     }
 
     #[test]
-    fn cores_stand_idle_for_no_longer_than_the_machine_is_up() {
-        let machine = Machine::detect();
-        let (cores, first) = (machine.cores(), machine.idle_s().unwrap());
-        let started = Instant::now();
-        assert!(cores >= 1.0);
-        samples_beside_busy_thread(&mut LoadMonitor::start().unwrap());
-        let idle_s = machine.idle_s().unwrap() - first;
-        // Ticks of rounding for each core; the kernel may also take back some
-        // of the time that it counted as waiting for the disk.
-        let most_s = cores * (started.elapsed().as_secs_f64() + 0.05);
-        assert!((-0.1..=most_s).contains(&idle_s), "{idle_s} of {most_s}");
+    fn what_threads_use_under_leases_counts_for_analytics_and_not_for_the_load() {
+        let used = |cpu_ns, disk_bytes| ThreadUse {
+            cpu_ns,
+            waited_ns: 0,
+            disk_bytes,
+        };
+        let threads = [used(100, 10), used(30, 3)];
+        let [load, analytics] = charge_leases(threads, used(40, 4));
+        assert_eq!((load, analytics), (used(60, 6), used(70, 7)));
+        let [load, _] = charge_leases(threads, used(400, 40));
+        assert_eq!(
+            load,
+            used(0, 0),
+            "a thread that ended is missing from the load"
+        );
+    }
+
+    #[test]
+    fn only_the_cores_of_this_process_stand_idle() {
+        let text = "cpu  0 0 0 1110 222 0 0 0 0 0\n\
+                    cpu0 0 0 0 10 2 0 0 0 0 0\n\
+                    cpu1 0 0 0 100 20 0 0 0 0 0\n\
+                    cpu2 0 0 0 1000 200 0 0 0 0 0\n\
+                    ctxt 1\nbtime 1\nprocesses 1\n";
+        let system = procfs::current_system_info();
+        let stats = KernelStats::from_buf_read(text.as_bytes(), system).unwrap();
+        let idle_ticks = |allowed| {
+            let machine = Machine {
+                allowed,
+                cores: 3.0,
+            };
+            machine.idle_ticks(&stats)
+        };
+        assert_eq!(idle_ticks(None), 1332);
+        assert_eq!(idle_ticks(Some(vec![0, 2])), 1212);
+        let detected = Machine::detect();
+        assert!(detected.cores() >= 1.0 && detected.idle_s().unwrap() >= 0.0);
     }
 }

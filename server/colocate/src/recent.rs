@@ -33,6 +33,14 @@ impl<T: Copy> Recent<T> {
         self.samples.back().copied()
     }
 
+    /// The latest, back to the first that is not new.
+    pub(crate) fn newest(&self, is_new: impl Fn(&T) -> bool) -> Vec<T> {
+        let back = self.samples.iter().rev();
+        let mut newest: Vec<T> = back.take_while(|sample| is_new(sample)).copied().collect();
+        newest.reverse();
+        newest
+    }
+
     pub(crate) fn to_vec(&self) -> Vec<T> {
         self.samples.iter().copied().collect()
     }
@@ -49,6 +57,8 @@ mod tests {
         assert_eq!(recent.last(), None);
         (0..5).for_each(|number| recent.push(number));
         assert_eq!((recent.to_vec(), recent.last()), (vec![2, 3, 4], Some(4)));
+        assert_eq!(recent.newest(|number| *number > 2), [3, 4]);
+        assert!(recent.newest(|number| *number > 4).is_empty());
     }
 
     /// A governor once kept all samples, 90 MB a day.

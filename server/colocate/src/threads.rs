@@ -114,45 +114,31 @@ fn runs_analytics(thread: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use std::thread;
+    use ebb_test_support::wait;
 
     use super::*;
+    use crate::busy_thread::BusyThread;
 
     #[test]
     fn a_busy_thread_counts_for_its_class() {
         // Other tests run beside this one and count too, so what the threads of
         // one name used is looked up by name.
         for (name, analytics) in [("ebb-load", false), (ANALYTICS_THREAD, true)] {
-            let [running, stop] = [AtomicBool::new(false), AtomicBool::new(false)];
-            thread::scope(|scope| {
-                let burn = || {
-                    running.store(true, Ordering::Relaxed);
-                    while !stop.load(Ordering::Relaxed) {
-                        std::hint::spin_loop();
-                    }
-                };
-                let builder = thread::Builder::new().name(name.into());
-                builder.spawn_scoped(scope, burn).unwrap();
-                // From then on it has its name.
-                while !running.load(Ordering::Relaxed) {
-                    thread::yield_now();
-                }
-                let mut threads = Threads::find().unwrap();
-                let mut used_ns = 0;
-                while used_ns < 5_000_000 {
-                    used_ns += threads.sample().unwrap()[usize::from(analytics)].cpu_ns;
-                    thread::yield_now();
-                }
-                let named = |(id, thread): (&u32, &Thread)| {
-                    let comm = fs::read_to_string(Path::new(THREADS).join(format!("{id}/comm")));
-                    let is_it = comm.is_ok_and(|comm| comm.trim() == name);
-                    is_it.then_some(thread.runs_analytics)
-                };
-                let found = threads.0.iter().find_map(named);
-                stop.store(true, Ordering::Relaxed);
-                assert_eq!(found, Some(analytics), "{name}");
+            let busy = BusyThread::start(name);
+            let mut threads = Threads::find().unwrap();
+            let mut used_ns = 0;
+            wait::until("the busy thread to be seen", || {
+                used_ns += threads.sample().unwrap()[usize::from(analytics)].cpu_ns;
+                used_ns >= 5_000_000
             });
+            let named = |(id, thread): (&u32, &Thread)| {
+                let comm = fs::read_to_string(Path::new(THREADS).join(format!("{id}/comm")));
+                let is_it = comm.is_ok_and(|comm| comm.trim() == name);
+                is_it.then_some(thread.runs_analytics)
+            };
+            let found = threads.0.iter().find_map(named);
+            assert_eq!(found, Some(analytics), "{name}");
+            drop(busy);
         }
     }
 }

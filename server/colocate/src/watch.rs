@@ -128,9 +128,8 @@ impl Drop for GuardWatch {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use ebb_scheduler::runtime::RuntimeOptions;
+    use ebb_test_support::wait;
 
     use super::*;
     use crate::{Guard, LatencyWindow, LoadMonitor, Machine};
@@ -191,15 +190,6 @@ mod tests {
         (governor, Arc::new(runtime.unwrap()))
     }
 
-    /// A test's own waiting, for the other threads.
-    fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-        let started = Instant::now();
-        while !is_so() {
-            assert!(started.elapsed() < Duration::from_secs(10), "{what}");
-            thread::park_timeout(Duration::from_millis(2));
-        }
-    }
-
     #[test]
     fn the_runtime_follows_the_guard_however_long_its_cycle() {
         let spills = tempfile::tempdir().unwrap();
@@ -207,7 +197,7 @@ mod tests {
         let asked = Arc::new(Mutex::new(0));
         let source = bad(&asked, u32::MAX);
         let watch = GuardWatch::start(governor.clone(), runtime.clone(), source).unwrap();
-        wait_until("not planned anew", || {
+        wait::until("a plan without analytics", || {
             governor.latest().is_some_and(|cycle| cycle.allowed == 0.0)
                 && runtime.status().capacity_hundredths == 0
         });
@@ -229,13 +219,13 @@ mod tests {
         };
         let allowed = || governor.latest().map(|cycle| cycle.allowed);
         let first = watch(u32::MAX);
-        wait_until("not stopped", || allowed() == Some(0.0));
+        wait::until("the guard to stop analytics", || allowed() == Some(0.0));
         let before = *asked.lock().unwrap();
         let second = watch(u32::MAX);
         let idle = Idle(Arc::default());
         let idle_asked = idle.0.clone();
         let _idle = GuardWatch::start(governor.clone(), runtime.clone(), idle).unwrap();
-        wait_until("not asked", || {
+        wait::until("both sources to be asked", || {
             *asked.lock().unwrap() > before + 20 && *idle_asked.lock().unwrap() > 1
         });
         drop(first);
@@ -245,12 +235,12 @@ mod tests {
             Some(0.0)
         );
         drop(second);
-        wait_until("not given back", || allowed() == Some(1.0));
+        wait::until("analytics to be allowed again", || allowed() == Some(1.0));
 
         // As well when the source panics.
         let asked_max = *asked.lock().unwrap() + 2;
         let _panics = watch(asked_max);
-        wait_until("not given back", || {
+        wait::until("analytics to be allowed again", || {
             let taken = governor.guarded().len() as u32 == asked_max;
             taken && allowed() == Some(1.0)
         });

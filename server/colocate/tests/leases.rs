@@ -1,39 +1,62 @@
 //! A lease's threads are the service's own, but what they do under it is no load.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "tests look at clocks and files themselves"
-)]
+#![allow(clippy::disallowed_methods, reason = "tests look at files themselves")]
 
-use ebb_colocate::runtime::{LeaseOptions, Runtime, RuntimeOptions, leased_use};
+use ebb_colocate::runtime::{LeaseOptions, Runtime, RuntimeOptions, Throttles, leased_use};
 use ebb_colocate::{Colocated, ColocatedOptions, LoadMonitor};
+use ebb_test_support::wait;
 
-/// What a query used under its lease counted for the load: so it took from itself what
-/// it was to share with jobs.
-#[test]
-fn what_a_thread_uses_under_a_lease_counts_for_analytics() {
-    let runtime = Runtime::start(RuntimeOptions::new(2)).unwrap();
+/// Options without the idle class: its threads make hardly any progress beside a build.
+fn options() -> RuntimeOptions {
+    RuntimeOptions {
+        throttles: Throttles {
+            idle_class: false,
+            ..Throttles::default()
+        },
+        ..RuntimeOptions::new(2)
+    }
+}
+
+/// Uses 0.3 s of CPU under a lease. Returns what counted for analytics and what for the load
+/// meanwhile, in seconds of CPU.
+fn compute_under_lease() -> (f64, f64) {
+    let runtime = Runtime::start(options()).unwrap();
     let lease = runtime.lease("query", LeaseOptions::default()).unwrap();
     let mut monitor = LoadMonitor::start().unwrap();
     let thread = lease.enter().unwrap();
     while thread.used_cpu_s() < 0.3 {
-        assert!(runtime.now_s() < 60.0, "it has no CPU");
+        assert!(runtime.now_s() < wait::HANG.as_secs_f64(), "it has no CPU");
         for n in 0..1000_u64 {
             std::hint::black_box(n * n);
         }
         thread.checkpoint().unwrap();
     }
     let load = monitor.sample().unwrap();
-    let leased_s = load.analytics_cores * load.length_s;
-    let load_s = load.transactional_cores * load.length_s;
+    (
+        load.analytics_cores * load.length_s,
+        load.transactional_cores * load.length_s,
+    )
+}
+
+#[test]
+fn what_a_thread_uses_under_a_lease_counts_for_analytics() {
+    let (leased_s, _) = compute_under_lease();
     assert!(leased_s > 0.29, "{leased_s} s of 0.3 s");
+}
+
+/// A query under a lease once counted for the load, and so reduced the capacity that it shares with
+/// jobs.
+#[test]
+#[ignore = "nightly: the load is the CPU time of all other threads of this process"]
+fn what_a_thread_uses_under_a_lease_does_not_count_for_the_load() {
+    let (_, load_s) = compute_under_lease();
     assert!(load_s < 0.15, "{load_s} s are the load's");
 }
 
 /// What an export wrote counted for the load's disk: so the jobs were allowed to read less.
 #[test]
 fn what_a_thread_writes_under_a_lease_is_not_the_loads() {
-    let runtime = Runtime::start(RuntimeOptions::new(2)).unwrap();
+    let runtime = Runtime::start(options()).unwrap();
     let lease = runtime.lease("export", LeaseOptions::default()).unwrap();
     let mut monitor = LoadMonitor::start().unwrap();
     let mut load_bytes = |write: &dyn Fn()| {
@@ -62,6 +85,7 @@ fn what_a_thread_writes_under_a_lease_is_not_the_loads() {
 fn a_service_leases_a_share_beside_its_jobs() {
     let mut options = ColocatedOptions::new(2);
     options.least_hundredths = 100;
+    options.runtime.throttles.idle_class = false;
     let colocated = Colocated::new(options).unwrap();
     let lease = colocated.lease("report", LeaseOptions::default()).unwrap();
     let thread = lease.enter().unwrap();

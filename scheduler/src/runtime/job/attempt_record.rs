@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// How an attempt at a task ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum AttemptOutcome {
     /// Well, and its result counts.
@@ -27,6 +28,7 @@ pub enum AttemptOutcome {
 /// One attempt at a task. Bytes are counted of attempts that ended well; of
 /// others they are 0.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct AttemptRecord {
     /// Map or reduce.
     pub kind: TaskKind,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Totals over the successful attempts of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Counters {
     /// Records read by maps.
     pub map_input_records: u64,

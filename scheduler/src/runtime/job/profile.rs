@@ -26,6 +26,7 @@ impl Default for JobProfile {
 
 /// Totals over the tasks of one kind, by the attempts that count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct TaskMeasures {
     /// Tasks.
     pub tasks: u64,
@@ -63,6 +64,7 @@ impl TaskMeasures {
 
 /// CPU, I/O and memory of a job by type of task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct MeasuredProfile {
     /// Its maps.
     pub map: TaskMeasures,

@@ -21,6 +21,7 @@ pub(in crate::runtime) fn short_cause(mut cause: String) -> String {
 
 /// Where a job stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum JobState {
     /// No task has started. A lease: no thread is in.
@@ -41,6 +42,7 @@ pub enum JobState {
 
 /// How a job ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Outcome {
     /// The output is there.
@@ -56,6 +58,7 @@ pub enum Outcome {
 
 /// The final word on a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct JobReport {
     /// Its id.
     pub id: JobId,
@@ -87,6 +90,7 @@ pub struct JobReport {
 
 /// The progress of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct JobStatus {
     /// Its id.
     pub id: JobId,

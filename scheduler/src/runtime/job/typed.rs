@@ -250,6 +250,7 @@ fn decode_value<V: DeserializeOwned>(bytes: &[u8]) -> Result<V, TaskError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ebb_test_support::seed::for_seeds;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
     use std::cmp::Ordering;
@@ -276,17 +277,18 @@ mod tests {
 
     #[test]
     fn keys_read_back_and_their_bytes_are_in_their_order() {
-        let seed = rand::random();
-        println!("seed {seed}");
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let keys: Vec<Key> = (0..300).map(|_| drawn(&mut rng)).collect();
-        let encoded: Vec<Vec<u8>> = keys.iter().map(|key| encode_key(key).unwrap()).collect();
-        for (a, bytes_a) in keys.iter().zip(&encoded) {
-            assert_eq!(decode_key::<Key>(bytes_a).unwrap(), *a);
-            for (b, bytes_b) in keys.iter().zip(&encoded) {
-                assert_eq!(bytes_a.cmp(bytes_b), compare(a, b), "{a:?} and {b:?}");
+        let test = "keys_read_back_and_their_bytes_are_in_their_order";
+        for_seeds(test, 1, |seed| {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            let keys: Vec<Key> = (0..300).map(|_| drawn(&mut rng)).collect();
+            let encoded: Vec<Vec<u8>> = keys.iter().map(|key| encode_key(key).unwrap()).collect();
+            for (a, bytes_a) in keys.iter().zip(&encoded) {
+                assert_eq!(decode_key::<Key>(bytes_a).unwrap(), *a);
+                for (b, bytes_b) in keys.iter().zip(&encoded) {
+                    assert_eq!(bytes_a.cmp(bytes_b), compare(a, b), "{a:?} and {b:?}");
+                }
             }
-        }
+        });
     }
 
     #[test]

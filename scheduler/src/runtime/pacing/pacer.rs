@@ -26,7 +26,7 @@ const WAIT_S_MAX: f64 = 0.1;
 /// Wall time between two settlements. Reading a thread's CPU time is a system
 /// call; every half millisecond it costs less than a thousandth, and a paced job
 /// still runs in steps far below what a transaction would notice.
-const SETTLE_EVERY: Duration = Duration::from_micros(500);
+pub(in crate::runtime) const SETTLE_EVERY: Duration = Duration::from_micros(500);
 
 #[derive(Debug)]
 struct State {

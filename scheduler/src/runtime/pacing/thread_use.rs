@@ -141,6 +141,7 @@ fn parse_io(text: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ebb_test_support::wait;
 
     #[test]
     fn what_the_kernel_writes_is_read_as_it_is() {
@@ -173,10 +174,9 @@ mod tests {
         assert!(files.read().unwrap().cpu_ns >= after.cpu_ns);
         drop(end);
         thread.join().unwrap();
-        // The kernel takes the thread away a moment after it was joined.
-        while files.read_cpu().is_ok() {
-            std::thread::yield_now();
-        }
+        wait::until("the kernel to remove the thread", || {
+            files.read_cpu().is_err()
+        });
         assert!(files.read().is_err());
     }
 }

@@ -78,9 +78,13 @@ mod tests {
     use super::*;
     use crate::runtime::lower_current_thread;
 
+    fn now() -> Instant {
+        Instant::now() // clock: handed to code that takes an instant
+    }
+
     #[test]
     fn a_thread_yields_now_and_then_or_never() {
-        let start = Instant::now();
+        let start = now();
         let at = |us| start + Duration::from_micros(us);
         let yielding = Yielding::new(Duration::from_micros(50), start);
         assert!(!yielding.is_due(at(49)) && yielding.is_due(at(50)));
@@ -94,13 +98,13 @@ mod tests {
     #[test]
     fn only_a_thread_of_a_low_class_yields() {
         let yielding = || Yielding::of_current_thread(YIELD_EVERY);
-        assert!(!yielding().is_due(Instant::now() + YIELD_EVERY));
+        assert!(!yielding().is_due(now() + YIELD_EVERY));
         let lowered = thread::spawn(move || {
             lower_current_thread();
             let yielding = yielding();
             let last = || yielding.0.as_ref().map(|it| it.last.get());
             let begun = last();
-            yielding.offer_core(Instant::now() + YIELD_EVERY);
+            yielding.offer_core(now() + YIELD_EVERY);
             begun.is_some() && last() > begun
         });
         assert!(lowered.join().unwrap());

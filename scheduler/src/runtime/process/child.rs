@@ -380,6 +380,7 @@ impl OutputWriter for ParentWriter {
 mod tests {
     use super::*;
     use crate::runtime::{VecInput, VecOutput};
+    use ebb_test_support::seed::for_seeds;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
     use std::io::Write;
@@ -395,50 +396,51 @@ mod tests {
 
     #[test]
     fn whatever_the_parent_says_a_process_ends_when_it_says_no_more() {
-        let seed = rand::random();
-        println!("seed {seed}");
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let spills = tempfile::tempdir().unwrap();
-        let mut good = Vec::new();
-        let mut push = |kind, payload: &[u8]| {
-            frame::send(&mut good, kind, payload, &mut || true).unwrap();
-        };
-        push(Kind::Hello, &[0; 9]);
-        let map = Work::Map {
-            index: 1,
-            attempt: 1,
-            split: crate::runtime::Split {
+        let test = "whatever_the_parent_says_a_process_ends_when_it_says_no_more";
+        for_seeds(test, 1, |seed| {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            let spills = tempfile::tempdir().unwrap();
+            let mut good = Vec::new();
+            let mut push = |kind, payload: &[u8]| {
+                frame::send(&mut good, kind, payload, &mut || true).unwrap();
+            };
+            push(Kind::Hello, &[0; 9]);
+            let map = Work::Map {
                 index: 1,
-                ..crate::runtime::Split::default()
-            },
-            cuts: None,
-        };
-        let order = |path: &Path, work| Order::new(None, path, 1 << 20, work);
-        let order = ToChild::Order(Box::new(order(spills.path(), map)));
-        push(Kind::Order, &encode(&order).unwrap());
-        push(Kind::Order, &encode(&ToChild::GoOn).unwrap());
-        for round in 0..200 {
-            let mut said = good.clone();
-            if round > 0 {
-                // Not the limit on memory, which would be that of all these tests.
-                let at = rng.random_range(13..said.len());
-                said[at] = rng.random();
-                said.truncate(rng.random_range(at..=said.len()));
+                attempt: 1,
+                split: crate::runtime::Split {
+                    index: 1,
+                    ..crate::runtime::Split::default()
+                },
+                cuts: None,
+            };
+            let order = |path: &Path, work| Order::new(None, path, 1 << 20, work);
+            let order = ToChild::Order(Box::new(order(spills.path(), map)));
+            push(Kind::Order, &encode(&order).unwrap());
+            push(Kind::Order, &encode(&ToChild::GoOn).unwrap());
+            for round in 0..200 {
+                let mut said = good.clone();
+                if round > 0 {
+                    // Not the limit on memory, which would be that of all these tests.
+                    let at = rng.random_range(13..said.len());
+                    said[at] = rng.random();
+                    said.truncate(rng.random_range(at..=said.len()));
+                }
+                let (mut ours, theirs) = UnixStream::pair().unwrap();
+                ours.write_all(&said).unwrap();
+                ours.shutdown(std::net::Shutdown::Write).unwrap();
+                let ended = serve_on(theirs, build);
+                assert!(ended.is_err(), "it has no other end");
+                if round == 0 {
+                    assert!(matches!(ended, Err(FrameError::Closed)), "{ended:?}");
+                    let mut payload = Vec::new();
+                    let mut kind = || frame::receive(&mut ours, &mut payload, &mut || true);
+                    let kinds = [(); 3].map(|()| kind().unwrap());
+                    assert_eq!(kinds, [Kind::Report, Kind::Rows, Kind::Report]);
+                    let done = decode(&payload).unwrap();
+                    assert!(matches!(done, ToParent::Done(..)), "{done:?}");
+                }
             }
-            let (mut ours, theirs) = UnixStream::pair().unwrap();
-            ours.write_all(&said).unwrap();
-            ours.shutdown(std::net::Shutdown::Write).unwrap();
-            let ended = serve_on(theirs, build);
-            assert!(ended.is_err(), "it has no other end");
-            if round == 0 {
-                assert!(matches!(ended, Err(FrameError::Closed)), "{ended:?}");
-                let mut payload = Vec::new();
-                let mut kind = || frame::receive(&mut ours, &mut payload, &mut || true);
-                let kinds = [(); 3].map(|()| kind().unwrap());
-                assert_eq!(kinds, [Kind::Report, Kind::Rows, Kind::Report]);
-                let done = decode(&payload).unwrap();
-                assert!(matches!(done, ToParent::Done(..)), "{done:?}");
-            }
-        }
+        });
     }
 }

@@ -225,6 +225,7 @@ fn first_row(rows: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ebb_test_support::seed::for_seeds;
     use rand::{Rng, RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
@@ -276,38 +277,39 @@ mod tests {
 
     #[test]
     fn rows_come_as_they_were_pushed_and_no_bytes_panic() {
-        let seed = rand::random();
-        println!("seed {seed}");
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let mut drawn = || {
-            let mut bytes = vec![0; rng.random_range(0..20)];
-            rng.fill_bytes(&mut bytes);
-            bytes
-        };
-        let sent: Vec<_> = (0..50).map(|_| (drawn(), drawn())).collect();
-        let mut rows = Vec::new();
-        for (key, value) in &sent {
-            push_row(&mut rows, key, value).unwrap();
-        }
-        let read = |rows: &[u8]| {
-            let mut came = Vec::new();
-            for_each_row(rows, |key, value| {
-                came.push((key.to_vec(), value.to_vec()));
-                Ok(())
-            })
-            .map(|()| came)
-        };
-        assert_eq!(read(&rows).unwrap(), sent);
-        for _ in 0..1000 {
-            let mut bad = rows.clone();
-            let at = rng.random_range(0..bad.len());
-            bad[at] = rng.random();
-            bad.truncate(rng.random_range(at..=bad.len()));
-            // Well or not, but to an end.
-            let _ = read(&bad);
-            let _ = received(&bad);
-        }
-        assert!(read(&rows[..rows.len() - 1]).is_err());
+        let test = "rows_come_as_they_were_pushed_and_no_bytes_panic";
+        for_seeds(test, 1, |seed| {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            let mut drawn = || {
+                let mut bytes = vec![0; rng.random_range(0..20)];
+                rng.fill_bytes(&mut bytes);
+                bytes
+            };
+            let sent: Vec<_> = (0..50).map(|_| (drawn(), drawn())).collect();
+            let mut rows = Vec::new();
+            for (key, value) in &sent {
+                push_row(&mut rows, key, value).unwrap();
+            }
+            let read = |rows: &[u8]| {
+                let mut came = Vec::new();
+                for_each_row(rows, |key, value| {
+                    came.push((key.to_vec(), value.to_vec()));
+                    Ok(())
+                })
+                .map(|()| came)
+            };
+            assert_eq!(read(&rows).unwrap(), sent);
+            for _ in 0..1000 {
+                let mut bad = rows.clone();
+                let at = rng.random_range(0..bad.len());
+                bad[at] = rng.random();
+                bad.truncate(rng.random_range(at..=bad.len()));
+                // Well or not, but to an end.
+                let _ = read(&bad);
+                let _ = received(&bad);
+            }
+            assert!(read(&rows[..rows.len() - 1]).is_err());
+        });
     }
 
     #[test]

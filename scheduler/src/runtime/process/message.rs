@@ -269,6 +269,7 @@ pub(super) fn decode<M: DeserializeOwned>(bytes: &[u8]) -> Result<M, FrameError>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ebb_test_support::seed::for_seeds;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
@@ -321,34 +322,34 @@ mod tests {
 
     #[test]
     fn no_bytes_make_a_message_panic() {
-        let seed = rand::random();
-        println!("seed {seed}");
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let plan = Work::Map {
-            index: 1,
-            attempt: 2,
-            split: Split::default(),
-            cuts: Some(vec![b"m".to_vec()]),
-        };
-        let order = Order::new(Some(1), Path::new("/spills"), 1 << 20, plan);
-        let messages = [
-            encode(&ToChild::Order(Box::new(order))).unwrap(),
-            encode(&ToParent::Done(Use::default(), Box::new(done()))).unwrap(),
-        ];
-        for _ in 0..5000 {
-            let mut bytes = messages[rng.random_range(0..2)].clone();
-            for _ in 0..rng.random_range(1..4) {
-                let at = rng.random_range(0..bytes.len());
-                bytes[at] = rng.random();
+        for_seeds("no_bytes_make_a_message_panic", 1, |seed| {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            let plan = Work::Map {
+                index: 1,
+                attempt: 2,
+                split: Split::default(),
+                cuts: Some(vec![b"m".to_vec()]),
+            };
+            let order = Order::new(Some(1), Path::new("/spills"), 1 << 20, plan);
+            let messages = [
+                encode(&ToChild::Order(Box::new(order))).unwrap(),
+                encode(&ToParent::Done(Use::default(), Box::new(done()))).unwrap(),
+            ];
+            for _ in 0..5000 {
+                let mut bytes = messages[rng.random_range(0..2)].clone();
+                for _ in 0..rng.random_range(1..4) {
+                    let at = rng.random_range(0..bytes.len());
+                    bytes[at] = rng.random();
+                }
+                bytes.truncate(rng.random_range(0..=bytes.len()));
+                // Well or not, but to an end.
+                let _ = decode::<ToChild>(&bytes);
+                if let Ok(ToParent::Done(_, told)) = decode(&bytes) {
+                    let _ = told.into_parts(Path::new("/spills"), 2);
+                }
             }
-            bytes.truncate(rng.random_range(0..=bytes.len()));
-            // Well or not, but to an end.
-            let _ = decode::<ToChild>(&bytes);
-            if let Ok(ToParent::Done(_, told)) = decode(&bytes) {
-                let _ = told.into_parts(Path::new("/spills"), 2);
-            }
-        }
-        let long = [&messages[1][..], &[0]].concat();
-        assert!(decode::<ToParent>(&long).is_err());
+            let long = [&messages[1][..], &[0]].concat();
+            assert!(decode::<ToParent>(&long).is_err());
+        });
     }
 }

@@ -5,9 +5,12 @@
 //! | --- | --- |
 //! | `tracker`, `task_set`, `speculation` | the life of one job, as a state machine |
 //! | `live_view`, `shares` | from jobs to a policy's view, from a placement to shares |
+//! | `lookahead`, `grant_use` | the same cycles ahead of time: when jobs will be done |
 //! | `memory`, `preemption` | what all attempts together hold, and who gives some up |
 
+pub(in crate::runtime) mod grant_use;
 pub(in crate::runtime) mod live_view;
+pub(in crate::runtime) mod lookahead;
 pub(in crate::runtime) mod memory;
 pub(in crate::runtime) mod preemption;
 pub(in crate::runtime) mod shares;

@@ -67,6 +67,16 @@ pub fn shares(
         .collect()
 }
 
+/// Tasks of a job that may run at once: one for each core's worth of its share,
+/// and one more, so that a job that is tied to a busy core has another leg to
+/// stand on. All of them together are paced to the share.
+pub(in crate::runtime) fn concurrency(share_hundredths: u32, cores: u32) -> u32 {
+    match share_hundredths {
+        0 => 0,
+        share => (share.div_ceil(TASK_HUNDREDTHS_MAX) + 1).min(cores),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,6 +97,24 @@ mod tests {
             .into_iter()
             .map(|(_, share)| share)
             .collect()
+    }
+
+    #[test]
+    fn a_job_runs_on_one_core_more_than_its_share_fills() {
+        for (share, cores, tasks) in [
+            (0, 2, 0),
+            (10, 2, 2),
+            (100, 2, 2),
+            (130, 2, 2),
+            (10, 1, 1),
+            (130, 8, 3),
+        ] {
+            assert_eq!(
+                concurrency(share, cores),
+                tasks,
+                "a share of {share} on {cores} cores"
+            );
+        }
     }
 
     #[test]

@@ -237,6 +237,7 @@ impl Emit for CombineEmit<'_> {
 mod tests {
     use super::*;
 
+    use ebb_test_support::seed::for_seeds;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
     use std::collections::VecDeque;
@@ -264,9 +265,8 @@ mod tests {
 
     #[test]
     fn a_merge_is_the_stable_sort_of_its_sources_in_turn() {
-        for _ in 0..200 {
-            let seed = rand::random();
-            println!("seed {seed}");
+        let test = "a_merge_is_the_stable_sort_of_its_sources_in_turn";
+        for_seeds(test, 200, |seed| {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let mut all: Vec<(Vec<u8>, usize)> = Vec::new();
             let sources = (0..rng.random_range(0..20)).map(|_| {
@@ -286,7 +286,7 @@ mod tests {
                 merge.advance().unwrap();
             }
             assert_eq!(merge.current(), None);
-        }
+        });
     }
 
     #[test]

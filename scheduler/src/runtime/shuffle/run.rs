@@ -393,6 +393,7 @@ impl Sorted for SegmentReader {
 mod tests {
     use super::*;
     use crate::runtime::Row;
+    use ebb_test_support::seed::for_seeds;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
@@ -444,40 +445,41 @@ mod tests {
 
     #[test]
     fn what_hardly_shrinks_is_stored_as_it_is_and_what_does_is_compressed() {
-        let directory = tempfile::tempdir().unwrap();
-        let seed = rand::random();
-        println!("seed {seed}");
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let noise: Vec<Vec<u8>> = (0..2000_u32)
-            .map(|n| {
-                let mut value = n.to_be_bytes().to_vec();
-                value.resize(200, 0);
-                rng.fill(&mut value[4..]);
-                value
-            })
-            .collect();
-        let text = (0..2000_u32).map(|n| format!("{n:08} is a number of eight digits"));
-        let text: Vec<Vec<u8>> = text.map(String::into_bytes).collect();
-        let mut written = Vec::new();
-        for (name, keys) in [("noise", &noise), ("text", &text)] {
-            let mut writer = RunWriter::new(directory.path().join(name), MEMORY_BYTES);
-            let mut raw_bytes = 0;
-            for key in keys {
-                writer.push(key, b"").unwrap();
-                raw_bytes += (key.len() + RECORD_HEADER_BYTES) as u64;
+        let test = "what_hardly_shrinks_is_stored_as_it_is_and_what_does_is_compressed";
+        for_seeds(test, 1, |seed| {
+            let directory = tempfile::tempdir().unwrap();
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            let noise: Vec<Vec<u8>> = (0..2000_u32)
+                .map(|n| {
+                    let mut value = n.to_be_bytes().to_vec();
+                    value.resize(200, 0);
+                    rng.fill(&mut value[4..]);
+                    value
+                })
+                .collect();
+            let text = (0..2000_u32).map(|n| format!("{n:08} is a number of eight digits"));
+            let text: Vec<Vec<u8>> = text.map(String::into_bytes).collect();
+            let mut written = Vec::new();
+            for (name, keys) in [("noise", &noise), ("text", &text)] {
+                let mut writer = RunWriter::new(directory.path().join(name), MEMORY_BYTES);
+                let mut raw_bytes = 0;
+                for key in keys {
+                    writer.push(key, b"").unwrap();
+                    raw_bytes += (key.len() + RECORD_HEADER_BYTES) as u64;
+                }
+                writer.end_segment().unwrap();
+                let run = writer.finish();
+                let read = records(&mut SegmentReader::open(&run.segments[0]).unwrap()).unwrap();
+                assert!(read.iter().map(|(key, _)| key).eq(keys));
+                written.push(run.bytes as f64 / raw_bytes as f64);
             }
-            writer.end_segment().unwrap();
-            let run = writer.finish();
-            let read = records(&mut SegmentReader::open(&run.segments[0]).unwrap()).unwrap();
-            assert!(read.iter().map(|(key, _)| key).eq(keys));
-            written.push(run.bytes as f64 / raw_bytes as f64);
-        }
-        let [noise, text] = written[..] else {
-            unreachable!("two runs")
-        };
-        // Of the first block compressing takes the zeros of the numbers.
-        assert!((0.98..1.01).contains(&noise), "{noise}");
-        assert!(text < 0.5, "{text}");
+            let [noise, text] = written[..] else {
+                unreachable!("two runs")
+            };
+            // Of the first block compressing takes the zeros of the numbers.
+            assert!((0.98..1.01).contains(&noise), "{noise}");
+            assert!(text < 0.5, "{text}");
+        });
     }
 
     #[test]

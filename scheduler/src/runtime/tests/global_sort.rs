@@ -1,6 +1,7 @@
 //! Rows in one order over all reduces.
 
 use super::*;
+use ebb_test_support::seed::for_seeds;
 
 /// The record as it is.
 fn identity(key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
@@ -91,9 +92,8 @@ fn drawn_key(rng: &mut ChaCha8Rng) -> Vec<u8> {
 
 #[test]
 fn the_reduces_one_after_the_other_are_the_sorted_input() {
-    for _ in 0..12 {
-        let seed = rand::random();
-        println!("seed {seed}");
+    let test = "the_reduces_one_after_the_other_are_the_sorted_input";
+    for_seeds(test, 12, |seed| {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut records: Vec<Row> = (0..rng.random_range(0..3000))
             .map(|n: u32| (drawn_key(&mut rng), n.to_be_bytes().to_vec()))
@@ -106,7 +106,7 @@ fn the_reduces_one_after_the_other_are_the_sorted_input() {
         // Stable: equal keys keep the order of the input.
         records.sort_by(|(a, _), (b, _)| a.cmp(b));
         assert!(rows == records, "{} rows", rows.len());
-    }
+    });
 }
 
 #[test]

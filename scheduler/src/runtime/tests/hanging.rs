@@ -3,6 +3,7 @@
 use super::*;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex};
+use std::time::Duration;
 
 /// Where attempts hang until the test opens it. Nothing that the runtime could
 /// do ends that.
@@ -48,7 +49,7 @@ fn fixture(management: Management, stall_s: f64) -> Fixture {
     fixture_with(RuntimeOptions {
         management,
         stall_s,
-        ..RuntimeOptions::new(2)
+        ..plain_options()
     })
 }
 
@@ -88,8 +89,8 @@ impl Fixture {
     /// Waits until each attempt hung and was given up, and says why the job failed.
     fn why_all_hang(&self, job: &JobHandle) -> String {
         for attempt in 1..=ATTEMPTS_MAX {
-            eventually("it hangs", || self.door.came() == attempt);
-            self.until("it is given up", || {
+            self.wait_until_hanging(attempt);
+            self.until("the attempt to be given up", || {
                 job.status().attempts_failed == u64::from(attempt)
             });
         }
@@ -102,16 +103,40 @@ impl Fixture {
     /// Moves the clock in steps far below the limit, so that nothing but what
     /// hangs comes near it.
     fn until(&self, what: &str, mut done: impl FnMut() -> bool) {
-        eventually(what, || {
+        wait::until(what, || {
             self.clock.advance_s(0.5);
             done()
         });
     }
 
+    /// Waits until `attempts` attempts hang or have hung.
+    fn wait_until_hanging(&self, attempts: u32) {
+        wait::until("an attempt to hang", || self.door.came() == attempts);
+    }
+
+    /// Waits for a job whose attempts do not hang. Moves the clock only while an attempt waits for
+    /// CPU: on a busy machine an attempt that starves would otherwise count as hanging.
+    fn wait_for(&self, job: &JobHandle) -> JobReport {
+        wait::until("the job to end", || {
+            let waits = {
+                let state = self.runtime.shared.lock();
+                (state.jobs.get(&job.id())).is_some_and(|job| {
+                    let mut attempts = job.tracker.attempt_states();
+                    attempts.any(|attempt_state| attempt_state.is_waiting())
+                })
+            };
+            if waits {
+                self.clock.advance_s(0.001);
+            }
+            job.status().finished_s.is_some()
+        });
+        job.wait()
+    }
+
     /// What was left behind goes on in the end, and leaves nothing.
     fn let_go(&self) {
         self.door.open();
-        eventually("the spills are gone", || is_empty(self.spills.path()));
+        wait::until("the spills to be removed", || is_empty(self.spills.path()));
     }
 }
 
@@ -120,14 +145,11 @@ fn a_hanging_attempt_is_left_behind_and_its_task_tried_again() {
     for management in [Management::Managed, Management::Unmanaged] {
         let fixture = fixture(management, 5.0);
         let job = fixture.submit("a b a", 1);
-        eventually("it hangs", || fixture.door.came() == 1);
-        fixture.until("it is given up", || job.status().attempts_failed == 1);
-        // Pacing asks for time, but for little.
-        eventually("the second attempt ends", || {
-            fixture.clock.advance_s(0.001);
-            job.status().finished_s.is_some()
+        fixture.wait_until_hanging(1);
+        fixture.until("the attempt to be given up", || {
+            job.status().attempts_failed == 1
         });
-        let report = job.wait();
+        let report = fixture.wait_for(&job);
         assert_eq!(report.outcome, Outcome::Succeeded);
         let counters = report.counters;
         assert_eq!((counters.attempts_failed, counters.tasks_retried), (1, 1));
@@ -162,13 +184,11 @@ fn memory_that_hanging_attempts_hold_is_missed_until_they_end() {
             stall_s: 5.0,
             task_memory_bytes,
             memory_bytes: Some(task_memory_bytes as u64),
-            ..RuntimeOptions::new(2)
+            ..plain_options()
         });
         let job = fixture.submit("a", 1);
-        eventually("it hangs", || fixture.door.came() == 1);
-        fixture.until("nothing is left to wait for", || {
-            job.status().finished_s.is_some()
-        });
+        fixture.wait_until_hanging(1);
+        fixture.until("the job to fail", || job.status().finished_s.is_some());
         let Outcome::Failed { cause } = job.wait().outcome else {
             panic!("there is no memory for its second attempt")
         };
@@ -185,15 +205,11 @@ fn memory_that_hanging_attempts_hold_is_missed_until_they_end() {
             Err(SubmitError::LeftBehind { threads: 1 })
         ));
         fixture.door.open();
-        eventually("it is given back", || {
+        wait::until("the memory to be given back", || {
             fixture.runtime.status().memory_bytes == 0
         });
         let next = fixture.submit("b", 0);
-        eventually("it ends", || {
-            fixture.clock.advance_s(0.001);
-            next.status().finished_s.is_some()
-        });
-        assert_eq!(next.wait().outcome, Outcome::Succeeded);
+        assert_eq!(fixture.wait_for(&next).outcome, Outcome::Succeeded);
     }
 }
 
@@ -234,7 +250,7 @@ fn a_reducer_that_emits_for_ever_goes_on_until_it_is_cancelled() {
     let mut spec = word_count("a b", 1, 1, &fixture.output).reducer(Arc::new(reducer), 1);
     spec.output = Arc::new(finished.clone());
     let job = fixture.runtime.submit(spec).unwrap();
-    eventually("it emits", || emitted.load(Ordering::SeqCst) > 100_000);
+    wait::until("many records", || emitted.load(Ordering::SeqCst) > 100_000);
     assert_eq!(job.status().attempts_failed, 0);
     assert!(job.cancel());
     assert_eq!(job.wait().outcome, Outcome::Cancelled);
@@ -247,10 +263,10 @@ fn a_reducer_that_emits_for_ever_goes_on_until_it_is_cancelled() {
 fn a_cancelled_job_that_hangs_ends_all_the_same() {
     let fixture = fixture(Management::Managed, 5.0);
     let job = fixture.submit("a", 1);
-    eventually("it hangs", || fixture.door.came() == 1);
+    fixture.wait_until_hanging(1);
     assert!(job.cancel());
     assert_eq!(job.status().state, JobState::Stopping);
-    fixture.until("it ends", || job.status().finished_s.is_some());
+    fixture.until("the job to end", || job.status().finished_s.is_some());
     assert_eq!(job.wait().outcome, Outcome::Cancelled);
     assert_eq!(job.wait().counters.attempts_failed, 0);
     fixture.runtime.shutdown();
@@ -291,7 +307,12 @@ fn a_slow_task_gets_a_copy_and_one_of_the_two_finishes() {
     for slow_one_is_told_to_stop in [true, false] {
         // The clock runs ahead of a machine that is busy with other things: what is
         // slow must not look as if it hung.
-        let fixture = fixture(Management::Unmanaged, 1e9);
+        let fixture = fixture_with(RuntimeOptions {
+            management: Management::Unmanaged,
+            stall_s: 1e9,
+            speculation: true,
+            ..plain_options()
+        });
         let attempts = Arc::new(AtomicU32::new(0));
         let mapper = {
             let attempts = Arc::clone(&attempts);
@@ -300,7 +321,7 @@ fn a_slow_task_gets_a_copy_and_one_of_the_two_finishes() {
                     // For ever, or until both can race to the end.
                     while slow_one_is_told_to_stop || attempts.load(Ordering::SeqCst) == 1 {
                         emit.checkpoint()?;
-                        std::thread::yield_now();
+                        std::thread::park_timeout(Duration::from_millis(1));
                     }
                 }
                 emit.emit(key, b"row")
@@ -311,10 +332,10 @@ fn a_slow_task_gets_a_copy_and_one_of_the_two_finishes() {
         let output = Arc::new(finished.clone());
         let spec = JobSpec::new("slow", input, Arc::new(mapper), output);
         let job = fixture.runtime.submit(spec).unwrap();
-        eventually("the other map is done", || {
+        wait::until("the other map to be done", || {
             job.status().maps_done == 1 && attempts.load(Ordering::SeqCst) == 1
         });
-        fixture.until("a second attempt starts", || {
+        fixture.until("a second attempt to start", || {
             attempts.load(Ordering::SeqCst) == 2
         });
         let report = job.wait();

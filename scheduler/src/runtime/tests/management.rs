@@ -3,6 +3,7 @@
 use super::*;
 use crate::policy::{ClusterView, Decision, Fifo, Policy};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 
 #[test]
 fn a_cancelled_job_stops_and_shutdown_cancels_the_rest() {
@@ -10,7 +11,9 @@ fn a_cancelled_job_stops_and_shutdown_cancels_the_rest() {
     let runtime = Runtime::start(options(spills.path())).unwrap();
     let output = VecOutput::new();
     let job = runtime.submit(spinning_job(2, &output)).unwrap();
-    eventually("it starts", || job.status().state == JobState::Running);
+    wait::until("the job to start", || {
+        job.status().state == JobState::Running
+    });
     assert_eq!(job.wait_timeout(Duration::from_millis(1)), None);
     assert!(runtime.cancel(job.id()));
     let report = job.wait();
@@ -33,27 +36,35 @@ fn a_cancelled_job_stops_and_shutdown_cancels_the_rest() {
 #[test]
 fn a_paced_job_uses_no_more_than_its_share() {
     let spills = tempfile::tempdir().unwrap();
-    let runtime = Runtime::start(RuntimeOptions {
+    let clock = Arc::new(ManualClock::default());
+    let options = RuntimeOptions {
         capacity: Arc::new(FixedCapacity::new(30)),
+        cycle_s: 0.01,
         ..options(spills.path())
-    })
-    .unwrap();
-    let output = VecOutput::new();
-    let job = runtime.submit(spinning_job(2, &output)).unwrap();
-    let submitted_s = job.status().submitted_s;
-    eventually("a second passes", || runtime.now_s() - submitted_s > 1.0);
-    // CPU first: a slow machine only adds time.
-    let cpu_s = job.status().cpu_s;
-    let elapsed_s = runtime.now_s() - submitted_s;
+    };
+    let runtime = Runtime::start_with_clock(options, clock.clone()).unwrap();
+    let (output, longest) = (VecOutput::new(), Arc::new(LongestStep::default()));
+    let mapper = {
+        let longest = Arc::clone(&longest);
+        move |_: &[u8], _: &[u8], emit: &mut dyn Emit| -> Result<(), TaskError> {
+            Err(longest.spin(|| emit.checkpoint()))
+        }
+    };
+    let mut spec = spinning_job(2, &output);
+    spec.mapper = Arc::new(mapper);
+    let job = runtime.submit(spec).unwrap();
+    wait::until("the job to have its share", || {
+        job.status().share_hundredths == 30
+    });
+    let cpu_s = pass_a_second(&runtime, &clock, || job.status().cpu_s);
     assert!(job.cancel());
-    let _ = job.wait();
-    println!(
-        "{cpu_s:.3} s of CPU in {elapsed_s:.3} s, class {:?}",
-        runtime.scheduling_class()
-    );
+    let report = job.wait();
+    let granted_s = 0.30 * runtime.now_s();
+    // The two tasks are charged after they have used it.
+    let late_s = 2.0 * longest.charge_s_max();
     assert!(
-        cpu_s <= 0.30 * elapsed_s + 0.10,
-        "{cpu_s} s of CPU in {elapsed_s} s at 30 hundredths"
+        cpu_s <= granted_s + late_s,
+        "{cpu_s} s of CPU of {granted_s} s, {late_s} s may be late"
     );
     let history = runtime.cycles();
     assert!(history.iter().all(|cycle| cycle.capacity_hundredths == 30));
@@ -68,7 +79,7 @@ fn a_paced_job_uses_no_more_than_its_share() {
         .flat_map(|cycle| &cycle.jobs)
         .map(|sample| sample.used_cpu_s)
         .sum();
-    assert!(sampled_s <= cpu_s + 0.10);
+    assert!(sampled_s <= report.cpu_s + 1e-6);
 }
 
 #[test]
@@ -82,7 +93,7 @@ fn a_job_on_one_core_leaves_the_others_to_those_behind_it() {
     let output = VecOutput::new();
     let one = runtime.submit(spinning_job(4, &output).cores(1)).unwrap();
     let other = runtime.submit(spinning_job(4, &output)).unwrap();
-    eventually("both have a core", || {
+    wait::until("both jobs to have a core", || {
         let shares = [&one, &other].map(|job| job.status().share_hundredths);
         shares == [100, 100] && other.status().tasks_running > 0
     });
@@ -102,17 +113,21 @@ fn an_urgent_job_takes_the_share_of_one_that_can_wait() {
     let patient = runtime
         .submit(spinning_job(2, &output).goal_s(1e6))
         .unwrap();
-    eventually("it has it all", || patient.status().tasks_running == 2);
+    wait::until("the job to run both tasks", || {
+        patient.status().tasks_running == 2
+    });
     assert_eq!(patient.status().share_hundredths, 100);
     let urgent = runtime
         .submit(spinning_job(1, &output).goal_s(100.0))
         .unwrap();
-    eventually("the urgent job runs", || urgent.status().tasks_running == 1);
+    wait::until("the urgent job to run", || {
+        urgent.status().tasks_running == 1
+    });
     assert_eq!(urgent.status().share_hundredths, 100);
     assert_eq!(patient.status().share_hundredths, 0);
     assert_eq!(patient.status().tasks_running, 2, "paused, not killed");
     assert!(urgent.cancel());
-    eventually("the share comes back", || {
+    wait::until("the share to come back", || {
         patient.status().share_hundredths == 100
     });
 }
@@ -148,7 +163,7 @@ fn without_capacity_a_job_rests_and_with_it_goes_on() {
     let job = runtime
         .submit(word_count("a b a", 1, 1, &output).goal_s(100.0))
         .unwrap();
-    eventually("some cycles pass", || runtime.cycles().len() > 5);
+    pass_cycles(&runtime, 6);
     assert_eq!(job.status().state, JobState::Waiting);
     ebb.left.store(200, Ordering::SeqCst);
     assert_eq!(job.wait().outcome, Outcome::Succeeded);
@@ -239,7 +254,7 @@ fn a_change_of_capacity_is_followed_when_it_is_told_however_long_the_cycle() {
     .unwrap();
     let output = VecOutput::new();
     let job = runtime.submit(word_count("a b a", 1, 1, &output)).unwrap();
-    eventually("it was planned for", || {
+    wait::until("the capacity to be asked for", || {
         ebb.asked.load(Ordering::SeqCst) > 0
     });
     assert_eq!(job.status().state, JobState::Waiting);
@@ -272,7 +287,7 @@ fn without_bytes_to_read_a_job_rests_and_with_them_goes_on() {
     .unwrap();
     let output = VecOutput::new();
     let job = runtime.submit(word_count("a b a", 2, 1, &output)).unwrap();
-    eventually("some cycles pass", || runtime.cycles().len() > 5);
+    pass_cycles(&runtime, 6);
     assert_eq!(job.status().maps_done, 0);
     drought.0.store(1 << 20, Ordering::SeqCst);
     assert_eq!(job.wait().outcome, Outcome::Succeeded);
@@ -281,7 +296,7 @@ fn without_bytes_to_read_a_job_rests_and_with_them_goes_on() {
 #[test]
 fn without_throttles_tasks_are_threads_as_any_other() {
     let spills = tempfile::tempdir().unwrap();
-    let runtime = Runtime::start(RuntimeOptions {
+    let options = RuntimeOptions {
         capacity: Arc::new(FixedCapacity::new(1)),
         throttles: Throttles {
             idle_class: false,
@@ -289,13 +304,13 @@ fn without_throttles_tasks_are_threads_as_any_other() {
             yield_every: None,
         },
         ..options(spills.path())
-    })
-    .unwrap();
+    };
+    let runtime = Runtime::start_with_clock(options, Arc::<ManualClock>::default()).unwrap();
     assert_eq!(runtime.scheduling_class(), SchedulingClass::Normal);
     let output = VecOutput::new();
     let job = runtime.submit(spinning_job(1, &output)).unwrap();
-    // At a hundredth of a core this would take twenty seconds.
-    eventually("it uses what it can get", || job.status().cpu_s > 0.2);
+    // A paced task would rest after its first step, as the clock stands still.
+    wait::until("the job to use CPU", || job.status().cpu_s > 0.2);
     assert!(job.cancel());
 }
 
@@ -311,7 +326,7 @@ fn goals_follow_the_clock_that_was_given() {
         .unwrap();
     assert_eq!(job.status().goal_s, Some(60.0));
     // A task's debt is paid by time, which has to pass.
-    eventually("it ends", || {
+    wait::until("the job to end", || {
         clock.advance_s(0.001);
         job.status().finished_s.is_some()
     });

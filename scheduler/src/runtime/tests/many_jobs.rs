@@ -78,7 +78,7 @@ fn of_many_jobs_the_latest_are_remembered_and_of_the_others_nothing_is_left() {
     assert_eq!(runtime.report(first.id()), None);
     assert_eq!(first.wait(), first_report, "a handle still knows");
     assert!(is_empty(spills.path()));
-    eventually("threads are joined", || {
+    wait::until("threads to be joined", || {
         runtime.shared.lock().workers.len() <= 2
     });
     let state = runtime.shared.lock();

@@ -3,7 +3,9 @@
 use super::*;
 use crate::model::JobId;
 use crate::policy::{ClusterView, Decision, Fair, Fifo, Policy};
+use ebb_test_support::seed::for_seeds;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 const TASK_MEMORY_BYTES: usize = 1 << 20;
 
@@ -12,60 +14,61 @@ fn memory_for(tasks: u32, spills: &Path) -> RuntimeOptions {
     RuntimeOptions {
         task_memory_bytes: TASK_MEMORY_BYTES,
         memory_bytes: Some(u64::from(tasks) * TASK_MEMORY_BYTES as u64),
-        // One that has lost may still run when its job has ended.
-        speculation: false,
         ..options(spills)
     }
 }
 
 #[test]
 fn all_tasks_of_all_jobs_together_keep_to_the_memory() {
-    for management in [Management::Managed, Management::Unmanaged] {
-        let spills = tempfile::tempdir().unwrap();
-        let runtime = Runtime::start(RuntimeOptions {
-            cores: 8,
-            management,
-            capacity: Arc::new(FixedCapacity::new(800)),
-            ..memory_for(2, spills.path())
-        });
-        let runtime = runtime.unwrap();
-        let (running, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
-        let mapper = {
-            let (running, most) = (Arc::clone(&running), Arc::clone(&most));
-            move |key: &[u8], text: &[u8], emit: &mut dyn Emit| -> Result<(), TaskError> {
-                let now = running.fetch_add(1, Ordering::SeqCst) + 1;
-                most.fetch_max(now, Ordering::SeqCst);
-                let mapped = WordCount.map(key, text, emit);
-                running.fetch_sub(1, Ordering::SeqCst);
-                mapped
+    let test = "all_tasks_of_all_jobs_together_keep_to_the_memory";
+    for_seeds(test, 1, |seed| {
+        for management in [Management::Managed, Management::Unmanaged] {
+            let spills = tempfile::tempdir().unwrap();
+            let runtime = Runtime::start(RuntimeOptions {
+                cores: 8,
+                management,
+                capacity: Arc::new(FixedCapacity::new(800)),
+                ..memory_for(2, spills.path())
+            });
+            let runtime = runtime.unwrap();
+            let (running, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+            let mapper = {
+                let (running, most) = (Arc::clone(&running), Arc::clone(&most));
+                move |key: &[u8], text: &[u8], emit: &mut dyn Emit| -> Result<(), TaskError> {
+                    let now = running.fetch_add(1, Ordering::SeqCst) + 1;
+                    most.fetch_max(now, Ordering::SeqCst);
+                    let mapped = WordCount.map(key, text, emit);
+                    running.fetch_sub(1, Ordering::SeqCst);
+                    mapped
+                }
+            };
+            let mapper: Arc<dyn Mapper> = Arc::new(mapper);
+            let text = generated_text(seed, 200_000);
+            let jobs: Vec<(JobHandle, VecOutput)> = (0..3)
+                .map(|_| {
+                    let output = VecOutput::new();
+                    let mut spec = word_count(&text, 6, 2, &output);
+                    spec.mapper = Arc::clone(&mapper);
+                    (runtime.submit(spec).unwrap(), output)
+                })
+                .collect();
+            let expected = count_independently(&text);
+            for (job, output) in jobs {
+                assert_eq!(job.wait().outcome, Outcome::Succeeded);
+                assert_eq!(counts(&output), expected);
             }
-        };
-        let mapper: Arc<dyn Mapper> = Arc::new(mapper);
-        let text = generated_text(rand::random(), 200_000);
-        let jobs: Vec<(JobHandle, VecOutput)> = (0..3)
-            .map(|_| {
-                let output = VecOutput::new();
-                let mut spec = word_count(&text, 6, 2, &output);
-                spec.mapper = Arc::clone(&mapper);
-                (runtime.submit(spec).unwrap(), output)
-            })
-            .collect();
-        let expected = count_independently(&text);
-        for (job, output) in jobs {
-            assert_eq!(job.wait().outcome, Outcome::Succeeded);
-            assert_eq!(counts(&output), expected);
-        }
-        assert!((1..=2).contains(&most.load(Ordering::SeqCst)));
-        assert_eq!(runtime.status().memory_bytes, 0);
-        eventually("the last cycle is over", || {
+            assert!((1..=2).contains(&most.load(Ordering::SeqCst)));
+            assert_eq!(runtime.status().memory_bytes, 0);
+            wait::until("the last control cycle to end", || {
+                let history = runtime.cycles();
+                history.last().is_some_and(|cycle| cycle.jobs.is_empty())
+            });
             let history = runtime.cycles();
-            history.last().is_some_and(|cycle| cycle.jobs.is_empty())
-        });
-        let history = runtime.cycles();
-        let most_bytes = history.iter().map(|cycle| cycle.memory_bytes).max();
-        let task_bytes = TASK_MEMORY_BYTES as u64;
-        assert!((task_bytes..=2 * task_bytes).contains(&most_bytes.unwrap()));
-    }
+            let most_bytes = history.iter().map(|cycle| cycle.memory_bytes).max();
+            let task_bytes = TASK_MEMORY_BYTES as u64;
+            assert!((task_bytes..=2 * task_bytes).contains(&most_bytes.unwrap()));
+        }
+    });
 }
 
 /// All the CPU, and as much memory as the test says. Notes what it is told.
@@ -101,7 +104,7 @@ fn without_memory_left_a_job_rests_and_with_it_goes_on() {
     memory
         .left_bytes
         .store(TASK_MEMORY_BYTES as u64 - 1, Ordering::SeqCst);
-    eventually("some cycles pass", || runtime.cycles().len() > 5);
+    pass_cycles(&runtime, 6);
     assert!(job.status().share_hundredths > 0);
     assert_eq!(job.status().tasks_running, 0);
     memory.left_bytes.store(1 << 40, Ordering::SeqCst);
@@ -129,11 +132,11 @@ fn the_capacity_source_is_told_what_tasks_hold() {
     });
     let job = runtime.submit(spec).unwrap();
     let held_bytes = || memory.held_bytes.load(Ordering::SeqCst);
-    eventually("it holds a record", || held_bytes() >= 50_000);
+    wait::until("a record to be held", || held_bytes() >= 50_000);
     assert!(held_bytes() <= TASK_MEMORY_BYTES as u64);
     gate.open();
     assert_eq!(job.wait().outcome, Outcome::Succeeded);
-    eventually("it holds nothing", || held_bytes() == 0);
+    wait::until("nothing to be held", || held_bytes() == 0);
 }
 
 /// Lets tasks go on once it is open; they come to checkpoints meanwhile.
@@ -148,7 +151,7 @@ impl Gate {
     fn pass(&self, emit: &mut dyn Emit) -> Result<(), TaskError> {
         while !self.0.load(Ordering::SeqCst) {
             emit.checkpoint()?;
-            std::thread::yield_now();
+            std::thread::park_timeout(Duration::from_millis(1));
         }
         Ok(())
     }
@@ -180,9 +183,11 @@ fn with_memory_for_one_task_jobs_that_have_a_share_take_turns() {
         runtime.submit(spec).unwrap()
     };
     let first = submit();
-    eventually("it holds the memory", || first.status().tasks_running == 1);
+    wait::until("the first job to hold the memory", || {
+        first.status().tasks_running == 1
+    });
     let second = submit();
-    eventually("both have a share", || {
+    wait::until("both jobs to have a share", || {
         [&first, &second].map(|job| job.status().share_hundredths > 0) == [true; 2]
     });
     assert_eq!(second.status().tasks_running, 0);
@@ -255,7 +260,7 @@ impl Scarce {
     fn hold(&self, spec: JobSpec, tasks: u32) -> JobHandle {
         let job = self.runtime.submit(spec).unwrap();
         self.chosen.choose(&job);
-        eventually("it holds the memory", || {
+        wait::until("the job to hold the memory", || {
             job.status().tasks_running == tasks
         });
         job
@@ -263,14 +268,14 @@ impl Scarce {
 
     /// Lets time pass until then.
     fn until(&self, what: &str, mut done: impl FnMut() -> bool) {
-        eventually(what, || {
+        wait::until(what, || {
             self.clock.advance_s(0.005);
             done()
         });
     }
 
     fn wait(&self, job: &JobHandle) -> JobReport {
-        self.until("it ends", || job.status().finished_s.is_some());
+        self.until("the job to end", || job.status().finished_s.is_some());
         job.wait()
     }
 }
@@ -291,7 +296,7 @@ fn an_urgent_job_takes_the_memory_of_a_paused_one_and_both_succeed() {
     let urgent = gate.word_count("d\nd e", &outputs[1]).goal_s(60.0);
     let urgent = scarce.runtime.submit(urgent).unwrap();
     scarce.chosen.choose(&urgent);
-    eventually("the other one rests", || {
+    wait::until("the other job to rest", || {
         patient.status().share_hundredths == 0 && urgent.status().share_hundredths == 100
     });
     assert_eq!(
@@ -299,7 +304,9 @@ fn an_urgent_job_takes_the_memory_of_a_paused_one_and_both_succeed() {
         0,
         "not for a whole cycle yet"
     );
-    scarce.until("it takes the memory", || urgent.status().tasks_running == 1);
+    scarce.until("the urgent job to take the memory", || {
+        urgent.status().tasks_running == 1
+    });
     assert_eq!(preempted(&patient), 1);
     assert_eq!(patient.status().tasks_running, 0);
     gate.open();
@@ -332,7 +339,9 @@ fn a_map_that_waits_for_a_sample_gives_up_its_memory() {
     let urgent = gate.word_count("d", &outputs[1]);
     let urgent = scarce.runtime.submit(urgent).unwrap();
     scarce.chosen.choose(&urgent);
-    scarce.until("it takes memory", || urgent.status().tasks_running == 1);
+    scarce.until("the urgent job to take memory", || {
+        urgent.status().tasks_running == 1
+    });
     assert_eq!(
         (patient.status().tasks_running, preempted(&patient)),
         (1, 1)
@@ -355,9 +364,11 @@ fn a_job_takes_memory_for_no_more_tasks_than_its_share_fills() {
     let urgent = gate.word_count("d\ne", &outputs[1]);
     let urgent = scarce.runtime.submit(urgent).unwrap();
     scarce.chosen.choose(&urgent);
-    scarce.until("it takes memory", || urgent.status().tasks_running == 1);
+    scarce.until("the urgent job to take memory", || {
+        urgent.status().tasks_running == 1
+    });
     let cycles = scarce.runtime.cycles().len();
-    scarce.until("more cycles pass", || {
+    scarce.until("more control cycles", || {
         scarce.runtime.cycles().len() > cycles + 5
     });
     let running = [&patient, &urgent].map(|job| job.status().tasks_running);
@@ -388,7 +399,9 @@ fn a_job_that_is_preempted_again_and_again_does_not_fail() {
     for _ in 0..rounds {
         for job in [&second, &first] {
             scarce.chosen.choose(job);
-            scarce.until("it takes the memory", || job.status().tasks_running == 1);
+            scarce.until("the job to take the memory", || {
+                job.status().tasks_running == 1
+            });
         }
     }
     gate.open();
@@ -422,32 +435,33 @@ fn memory_that_the_load_needs_is_given_back_and_all_restarts_when_it_returns() {
     let late = runtime
         .submit(gate.word_count("b b", &outputs[1]).goal_s(99.0))
         .unwrap();
-    eventually("both run", || running(&soon) + running(&late) == 2);
+    wait::until("both jobs to run", || running(&soon) + running(&late) == 2);
 
     memory.left_bytes.store(task_bytes, Ordering::SeqCst);
-    let cycles = runtime.cycles().len();
-    eventually("some cycles pass", || runtime.cycles().len() > cycles + 5);
+    pass_cycles(&runtime, 6);
     assert_eq!(
         running(&soon) + running(&late),
         2,
         "not for a whole cycle yet"
     );
     let until = |what: &str, done: &dyn Fn() -> bool| {
-        eventually(what, || {
+        wait::until(what, || {
             clock.advance_s(0.005);
             done()
         });
     };
-    until("the later goal gives way", &|| running(&late) == 0);
+    until("the job with the later goal to give way", &|| {
+        running(&late) == 0
+    });
     assert_eq!((running(&soon), preempted(&soon)), (1, 0));
     memory.left_bytes.store(0, Ordering::SeqCst);
-    until("nothing is held", &|| runtime.status().memory_bytes == 0);
+    until("nothing to be held", &|| runtime.status().memory_bytes == 0);
     assert_eq!((preempted(&soon), preempted(&late)), (1, 1));
 
     memory.left_bytes.store(1 << 40, Ordering::SeqCst);
     gate.open();
     for (job, output, word) in [(soon, &outputs[0], "a"), (late, &outputs[1], "b b")] {
-        until("it ends", &|| job.status().finished_s.is_some());
+        until("the job to end", &|| job.status().finished_s.is_some());
         let report = job.wait();
         assert_eq!(report.outcome, Outcome::Succeeded);
         assert_eq!(report.counters.attempts_failed, 0);

@@ -214,7 +214,11 @@ impl Output for CommitWitness {
 #[test]
 fn a_commit_runs_at_ordinary_priority() {
     let spills = tempfile::tempdir().unwrap();
-    let runtime = Runtime::start(options(spills.path())).unwrap();
+    let runtime = Runtime::start(RuntimeOptions {
+        throttles: Throttles::default(),
+        ..options(spills.path())
+    })
+    .unwrap();
     let output = Arc::new(CommitWitness::default());
     let mut spec = word_count("a b a", 1, 1, &VecOutput::new());
     spec.output = output.clone();

@@ -1,5 +1,6 @@
 //! Claims about the curve, against loads whose price is known.
 
+use ebb_test_support::seed;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -98,13 +99,9 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Four seeds, or as many as EBB_SEEDS says.
-fn for_seeds(check: impl Fn(u64)) {
-    let seeds = std::env::var("EBB_SEEDS").map_or(4, |seeds| seeds.parse().unwrap());
-    for seed in 0..seeds {
-        println!("seed {seed}");
-        check(seed);
-    }
+/// Runs `check` with the seeds of `test`, each less one: those of these loads count from 0.
+fn for_seeds(test: &str, check: impl Fn(u64)) {
+    seed::for_seeds(test, 4, |seed| check(seed.wrapping_sub(1)));
 }
 
 #[test]
@@ -116,7 +113,7 @@ fn analytics_get_as_much_as_the_objective_lets() {
         (0.4, 0.25, 0.6),
         (3.0, 0.0, 0.15),
     ] {
-        for_seeds(|seed| {
+        for_seeds("analytics_get_as_much_as_the_objective_lets", |seed| {
             let mut run = Run::new(seed);
             let load = Load {
                 price,
@@ -138,7 +135,7 @@ fn analytics_get_as_much_as_the_objective_lets() {
 #[test]
 fn noise_alone_does_not_starve_analytics() {
     for (noise, stall_every) in [(2.0, 0), (4.0, 0), (1.5, 30), (2.0, 10)] {
-        for_seeds(|seed| {
+        for_seeds("noise_alone_does_not_starve_analytics", |seed| {
             let mut run = Run::new(seed);
             let load = Load {
                 noise,
@@ -154,7 +151,7 @@ fn noise_alone_does_not_starve_analytics() {
 
 #[test]
 fn a_price_is_found_in_noise() {
-    for_seeds(|seed| {
+    for_seeds("a_price_is_found_in_noise", |seed| {
         let mut run = Run::new(seed);
         let load = Load {
             price: 3.0,
@@ -190,7 +187,7 @@ fn another_load_has_another_curve() {
         price: 2.0,
         ..STEADY
     };
-    for_seeds(|seed| {
+    for_seeds("another_load_has_another_curve", |seed| {
         let mut run = Run::new(seed);
         run.play(cheap, 120.0);
         assert_eq!(

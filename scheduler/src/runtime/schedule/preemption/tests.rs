@@ -1,5 +1,6 @@
 use super::*;
 use crate::model::JobId;
+use ebb_test_support::seed::for_seeds;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -137,87 +138,93 @@ fn drawn(rng: &mut ChaCha8Rng) -> (Space, Vec<Holder>) {
 
 #[test]
 fn whatever_is_given_up_is_needed_allowed_and_the_first_to_go() {
-    let seed = rand::random();
-    println!("seed {seed}");
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    for _ in 0..5000 {
-        let (space, mut jobs) = drawn(&mut rng);
-        let going = preempt(space, &jobs);
-        let story = format!("{space:?} {jobs:#?}: {going:?}");
-        jobs.shuffle(&mut rng);
-        assert_eq!(preempt(space, &jobs), going, "order of jobs: {story}");
+    let test = "whatever_is_given_up_is_needed_allowed_and_the_first_to_go";
+    for_seeds(test, 1, |seed| {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        for _ in 0..5000 {
+            let (space, mut jobs) = drawn(&mut rng);
+            let going = preempt(space, &jobs);
+            let story = format!("{space:?} {jobs:#?}: {going:?}");
+            jobs.shuffle(&mut rng);
+            assert_eq!(preempt(space, &jobs), going, "order of jobs: {story}");
 
-        let unique: BTreeSet<_> = going.iter().copied().collect();
-        assert_eq!(unique.len(), going.len(), "{story}");
-        let holder = |task: TaskId| jobs.iter().find(|job| job.job.id == task.job).unwrap();
-        let attempt = |&(task, number): &(TaskId, u32)| {
-            let mut attempts = holder(task).attempts.iter();
-            let (_, attempt) = attempts
-                .find(|(kind, a)| (*kind, a.index, a.attempt) == (task.kind, task.index, number))
-                .expect("it is there");
-            *attempt
-        };
-        assert!(!going.iter().any(|id| attempt(id).is_finishing), "{story}");
+            let unique: BTreeSet<_> = going.iter().copied().collect();
+            assert_eq!(unique.len(), going.len(), "{story}");
+            let holder = |task: TaskId| jobs.iter().find(|job| job.job.id == task.job).unwrap();
+            let attempt = |&(task, number): &(TaskId, u32)| {
+                let mut attempts = holder(task).attempts.iter();
+                let (_, attempt) = attempts
+                    .find(|(kind, a)| {
+                        (*kind, a.index, a.attempt) == (task.kind, task.index, number)
+                    })
+                    .expect("it is there");
+                *attempt
+            };
+            assert!(!going.iter().any(|id| attempt(id).is_finishing), "{story}");
 
-        let held = jobs.iter().map(|job| job.attempts.len()).sum::<usize>() as i64;
-        let room = i64::from(space.attempts_max) - i64::from(space.left_behind) - held;
-        let starts = jobs
-            .iter()
-            .filter(|job| job.has_share)
-            .map(|job| job.starts);
-        let starts = i64::from(starts.sum::<u32>());
-        let room_after = room + going.len() as i64;
-        let only_paused = going.iter().all(|(task, _)| holder(*task).is_paused);
-        if !space.is_exceeded {
-            assert!(only_paused, "{story}");
-        }
-        if !only_paused {
-            assert!(room_after <= 0, "more than the load needs: {story}");
-        }
-        assert!(
-            going.is_empty() || room_after <= starts.max(0),
-            "too many: {story}"
-        );
+            let held = jobs.iter().map(|job| job.attempts.len()).sum::<usize>() as i64;
+            let room = i64::from(space.attempts_max) - i64::from(space.left_behind) - held;
+            let starts = jobs
+                .iter()
+                .filter(|job| job.has_share)
+                .map(|job| job.starts);
+            let starts = i64::from(starts.sum::<u32>());
+            let room_after = room + going.len() as i64;
+            let only_paused = going.iter().all(|(task, _)| holder(*task).is_paused);
+            if !space.is_exceeded {
+                assert!(only_paused, "{story}");
+            }
+            if !only_paused {
+                assert!(room_after <= 0, "more than the load needs: {story}");
+            }
+            assert!(
+                going.is_empty() || room_after <= starts.max(0),
+                "too many: {story}"
+            );
 
-        let could_go = |job: &Holder| job.attempts.iter().filter(|(_, a)| !a.is_finishing).count();
-        let paused = jobs.iter().filter(|job| job.is_paused).map(could_go);
-        let paused = paused.sum::<usize>() as i64;
-        // What stays although it could go.
-        let stays = |job: &Holder| {
-            let going = &unique;
-            let id = job.job.id;
-            (job.attempts.iter())
-                .filter(|(kind, a)| {
-                    let (job, kind, index) = (id, *kind, a.index);
-                    !a.is_finishing && !going.contains(&(TaskId { job, kind, index }, a.attempt))
-                })
-                .map(|(_, a)| *a)
-                .collect::<Vec<_>>()
-        };
-        let goal_s = |job: &Holder| job.job.goal_s.unwrap_or(f64::INFINITY);
-        for job in &jobs {
-            for stayed in stays(job) {
-                if space.is_exceeded {
-                    assert!(room_after >= 0, "it could have gone: {story}");
-                }
-                if job.is_paused {
-                    let is_futile = starts == 0 || room + paused <= 0;
-                    assert!(
-                        only_paused && (is_futile || room_after >= starts),
-                        "{story}"
-                    );
-                }
-                for id in &going {
-                    let gone = holder(id.0);
-                    if gone.job.id == job.job.id {
-                        assert!(attempt(id).started_s >= stayed.started_s, "{story}");
-                    } else if gone.is_paused == job.is_paused && gone.has_share == job.has_share {
-                        assert!(goal_s(gone) >= goal_s(job), "{story}");
+            let could_go =
+                |job: &Holder| job.attempts.iter().filter(|(_, a)| !a.is_finishing).count();
+            let paused = jobs.iter().filter(|job| job.is_paused).map(could_go);
+            let paused = paused.sum::<usize>() as i64;
+            // What stays although it could go.
+            let stays = |job: &Holder| {
+                let going = &unique;
+                let id = job.job.id;
+                (job.attempts.iter())
+                    .filter(|(kind, a)| {
+                        let (job, kind, index) = (id, *kind, a.index);
+                        !a.is_finishing
+                            && !going.contains(&(TaskId { job, kind, index }, a.attempt))
+                    })
+                    .map(|(_, a)| *a)
+                    .collect::<Vec<_>>()
+            };
+            let goal_s = |job: &Holder| job.job.goal_s.unwrap_or(f64::INFINITY);
+            for job in &jobs {
+                for stayed in stays(job) {
+                    if space.is_exceeded {
+                        assert!(room_after >= 0, "it could have gone: {story}");
+                    }
+                    if job.is_paused {
+                        let is_futile = starts == 0 || room + paused <= 0;
+                        assert!(
+                            only_paused && (is_futile || room_after >= starts),
+                            "{story}"
+                        );
+                    }
+                    for id in &going {
+                        let gone = holder(id.0);
+                        if gone.job.id == job.job.id {
+                            assert!(attempt(id).started_s >= stayed.started_s, "{story}");
+                        } else if gone.is_paused == job.is_paused && gone.has_share == job.has_share
+                        {
+                            assert!(goal_s(gone) >= goal_s(job), "{story}");
+                        }
                     }
                 }
             }
         }
-    }
+    });
 }
 
 /// An attempt in a world without threads.
@@ -276,9 +283,8 @@ const STOPPING_MAX: u32 = 3;
 /// must come to its end, then the next.
 #[test]
 fn under_a_policy_that_lets_somebody_keep_a_share_all_jobs_end() {
-    for _ in 0..300 {
-        let seed = rand::random();
-        println!("seed {seed}");
+    let test = "under_a_policy_that_lets_somebody_keep_a_share_all_jobs_end";
+    for_seeds(test, 300, |seed| {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let attempts_max = rng.random_range(1..5);
         let shares = rng.random_range(1..4);
@@ -346,5 +352,5 @@ fn under_a_policy_that_lets_somebody_keep_a_share_all_jobs_end() {
             cycle += 1;
         }
         assert_eq!(starts, tasks + preempted, "each attempt ends once");
-    }
+    });
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::runtime::job::report::JobState;
+use ebb_test_support::seed::for_seeds;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -518,9 +519,8 @@ impl World {
 #[test]
 fn whatever_hangs_fails_or_races_no_task_counts_twice_or_never() {
     let (mut succeeded, mut speculative, mut preempted) = (0, 0, 0);
-    for _ in 0..500 {
-        let seed = rand::random();
-        println!("seed {seed}");
+    let test = "whatever_hangs_fails_or_races_no_task_counts_twice_or_never";
+    for_seeds(test, 500, |seed| {
         let mut world = World::new(seed);
         let mut steps = 0;
         while world.step() {
@@ -578,6 +578,6 @@ fn whatever_hangs_fails_or_races_no_task_counts_twice_or_never() {
                 _ => {}
             }
         }
-    }
-    println!("{succeeded} of 500 succeeded, {speculative} speculative, {preempted} preempted");
+    });
+    println!("{succeeded} succeeded, {speculative} speculative, {preempted} preempted");
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::runtime::tests::with_attempt;
+use ebb_test_support::seed::for_seeds;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
@@ -35,9 +36,8 @@ fn sorted(buffer: &mut SortBuffer, partitions: u32) -> Vec<Record> {
 
 #[test]
 fn fillings_come_sorted_and_equal_keys_in_order_of_emission_within_the_budget() {
-    for _ in 0..20 {
-        let seed = rand::random();
-        println!("seed {seed}");
+    let test = "fillings_come_sorted_and_equal_keys_in_order_of_emission_within_the_budget";
+    for_seeds(test, 20, |seed| {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let budget_bytes = rng.random_range(8 << 10..64 << 10);
         let partitions = rng.random_range(1..5);
@@ -60,7 +60,7 @@ fn fillings_come_sorted_and_equal_keys_in_order_of_emission_within_the_budget() 
             buffer.restart();
             assert!(buffer.is_empty() && buffer.has_room(next.1.len() + next.2.len()));
         }
-    }
+    });
 }
 
 #[test]
@@ -109,9 +109,8 @@ fn add(into: &mut [u8], value: &[u8]) -> bool {
 
 #[test]
 fn combined_values_add_up_within_the_budget_and_keys_of_partitions_stay_apart() {
-    for _ in 0..20 {
-        let seed = rand::random();
-        println!("seed {seed}");
+    let test = "combined_values_add_up_within_the_budget_and_keys_of_partitions_stay_apart";
+    for_seeds(test, 20, |seed| {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let budget_bytes = rng.random_range(16 << 10..128 << 10);
         let partitions = rng.random_range(1..4);
@@ -147,7 +146,7 @@ fn combined_values_add_up_within_the_budget_and_keys_of_partitions_stay_apart() 
         }
         empty_into_sums(&mut buffer);
         assert_eq!(sums, expected);
-    }
+    });
 }
 
 #[test]

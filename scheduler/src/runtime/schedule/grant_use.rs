@@ -1,0 +1,101 @@
+//! How much of its shares a job really uses.
+//!
+//! A task that waits for the disk, or for a core that the load has at that moment, uses less
+//! CPU than its job was granted. Predictions take the ratio of the last seconds for the ratio of
+//! the seconds to come.
+
+/// The time constant of the average, in seconds during which the job had a share: long beside a
+/// burst of the token bucket, short beside a job.
+const LATELY_S: f64 = 10.0;
+/// The weight of the usual ratio in that of a job, in core-seconds granted. It is all there is
+/// before the job was measured.
+const BELIEVED_CPU_S: f64 = 0.5;
+/// The core-seconds granted above which the usual ratio halves the weight of the jobs that it
+/// has, before it adds another.
+const USUAL_CPU_S: f64 = 100.0;
+/// The least ratio. A lower one is taken for a stall that passes, not for a speed.
+const RATIO_MIN: f64 = 0.05;
+
+/// The CPU time that a job was granted and used, in seconds. Older times count less.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::runtime) struct GrantUse {
+    turned_s: Option<f64>,
+    used_before_s: f64,
+    granted_cpu_s: f64,
+    used_cpu_s: f64,
+}
+
+impl GrantUse {
+    /// Adds the time since the last call, which ends at `now_s` and in which the job had this
+    /// share. `used_cpu_s` is the CPU time that the job has used since its start.
+    pub fn turn(&mut self, now_s: f64, share_hundredths: u32, used_cpu_s: f64) {
+        let length_s = now_s - self.turned_s.replace(now_s).unwrap_or(now_s);
+        let used_s = used_cpu_s - std::mem::replace(&mut self.used_before_s, used_cpu_s);
+        if share_hundredths == 0 || length_s <= 0.0 {
+            return;
+        }
+        let keep = (-length_s / LATELY_S).exp();
+        let granted_s = length_s * f64::from(share_hundredths) / 100.0;
+        self.granted_cpu_s = self.granted_cpu_s * keep + granted_s;
+        self.used_cpu_s = self.used_cpu_s * keep + used_s.max(0.0);
+    }
+
+    /// Returns the CPU time used over the CPU time granted, 0.05 to 1. `usual` is the ratio of
+    /// other jobs.
+    pub fn ratio(&self, usual: f64) -> f64 {
+        let used_s = self.used_cpu_s + BELIEVED_CPU_S * usual;
+        (used_s / (self.granted_cpu_s + BELIEVED_CPU_S)).clamp(RATIO_MIN, 1.0)
+    }
+
+    /// Adds the CPU time that another job was granted and used.
+    pub fn add(&mut self, other: &Self) {
+        if self.granted_cpu_s > USUAL_CPU_S {
+            self.granted_cpu_s /= 2.0;
+            self.used_cpu_s /= 2.0;
+        }
+        self.granted_cpu_s += other.granted_cpu_s;
+        self.used_cpu_s += other.used_cpu_s;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_used_lately_of_shares_counts_and_pauses_do_not() {
+        let mut grant_use = GrantUse::default();
+        assert_eq!(grant_use.ratio(1.0), 1.0);
+        assert_eq!(grant_use.ratio(0.9), 0.9);
+        let (mut now_s, mut used_s) = (0.0, 0.0);
+        let mut run = |grant_use: &mut GrantUse, share: u32, of_it: f64, seconds: u32| {
+            for _ in 0..seconds * 4 {
+                now_s += 0.25;
+                used_s += 0.25 * f64::from(share) / 100.0 * of_it;
+                grant_use.turn(now_s, share, used_s);
+            }
+            grant_use.ratio(1.0)
+        };
+        let whole = run(&mut grant_use, 100, 1.0, 60);
+        assert!(whole > 0.99, "{whole}");
+        let half = run(&mut grant_use, 150, 0.5, 60);
+        assert!((0.49..0.53).contains(&half), "{half}");
+        let paused = run(&mut grant_use, 0, 0.0, 600);
+        assert_eq!(paused, half);
+        assert_eq!(run(&mut grant_use, 100, 0.0, 600), RATIO_MIN);
+    }
+
+    #[test]
+    fn what_is_usual_is_of_the_latest_jobs() {
+        let job = |used_cpu_s| GrantUse {
+            granted_cpu_s: 10.0,
+            used_cpu_s,
+            ..GrantUse::default()
+        };
+        let mut usual = GrantUse::default();
+        (0..100).for_each(|_| usual.add(&job(5.0)));
+        assert!((0.5..0.51).contains(&usual.ratio(1.0)), "{usual:?}");
+        (0..100).for_each(|_| usual.add(&job(9.0)));
+        assert!((0.89..0.91).contains(&usual.ratio(1.0)), "{usual:?}");
+    }
+}

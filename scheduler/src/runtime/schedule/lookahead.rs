@@ -1,0 +1,437 @@
+//! Predicts when the live jobs end, and how another job would change that.
+//!
+//! ```text
+//!   Situation: jobs, policy, f(t) ─> cycles ahead of time ─> Finish of each job
+//!                                      │ live_view, decide, shares: as in a control cycle
+//! ```
+//!
+//! The prediction runs control cycles ahead of time. View, policy and shares are those of the
+//! control thread; only the clock and the tasks are models. The simulator of clusters (`sim`)
+//! does not fit: its tasks hold whole slots to their end, while here the share of a job slows
+//! its tasks down and pauses them.
+//!
+//! The prediction assumes that no other job is submitted, that a task takes the mean CPU time of
+//! its kind, that a job uses the part of its shares that it used lately
+//! ([`GrantUse`](super::grant_use::GrantUse)), that memory suffices, that no attempt fails, and
+//! that a commit takes no time.
+
+use super::live_view::{LiveJob, Slot, live_view};
+use super::shares::{Claimant, concurrency, shares};
+use crate::availability::Availability;
+use crate::model::{Job, JobId, TaskKind};
+use crate::policy::{Placement, Policy};
+use crate::runtime::panics::catch;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+#[cfg(test)]
+mod tests;
+
+/// How far ahead jobs are predicted, in seconds.
+const HORIZON_S: f64 = 7.0 * 86_400.0;
+/// The time between two decisions of the policy, as a part of the time ahead; a control cycle at
+/// least. A far future need not be known to a quarter of a second, and hundreds of decisions
+/// are enough for days.
+const STEP_OF_AHEAD: f64 = 0.03;
+/// The same where a job completes its maps or its last task. In the runtime a control cycle
+/// begins at once then.
+const STEP_OF_AHEAD_MIN: f64 = 0.002;
+/// The CPU time that a task which has used more than the mean still needs, as a part of the mean.
+const OVERDUE_PART: f64 = 0.1;
+/// The shortest step, in seconds, so that rounding does not stop the model's clock.
+const MOMENT_S: f64 = 1e-9;
+
+/// The live jobs at one instant, with the policy and the options that decide their shares.
+#[derive(Clone)]
+pub struct Situation {
+    /// The instant, in seconds of the runtime's time.
+    pub now_s: f64,
+    /// The capacity that all jobs share in this cycle, in hundredths of a core.
+    pub capacity_hundredths: u32,
+    /// The forecast f(t) that the policy plans by.
+    pub forecast: Arc<Availability>,
+    pub(in crate::runtime) policy: Arc<dyn Policy>,
+    pub(in crate::runtime) cycle_s: f64,
+    pub(in crate::runtime) goal_margin: f64,
+    pub(in crate::runtime) slot_hundredths: u32,
+    pub(in crate::runtime) cores: u32,
+    /// The part of their shares that jobs usually use, 0.05 to 1.
+    pub(in crate::runtime) usual_speed: f64,
+    pub(in crate::runtime) jobs: Vec<Outstanding>,
+}
+
+/// A job that is not submitted, to predict when it would end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HypotheticalJob {
+    /// Map tasks; at least 1.
+    pub maps: u32,
+    /// CPU time of each in seconds; positive.
+    pub map_cpu_s: f64,
+    /// Reduce tasks.
+    pub reduces: u32,
+    /// CPU time of each in seconds; positive.
+    pub reduce_cpu_s: f64,
+    /// The goal in seconds from now; `None`: no goal.
+    pub goal_s: Option<f64>,
+    /// The weight among the jobs; positive.
+    pub weight: f64,
+    /// The most cores that the job may use; `None`: all.
+    pub cores: Option<u32>,
+    /// How many times the job runs all its tasks, one time after the other; at least 1.
+    pub steps: u32,
+}
+
+/// The predicted end of a job.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Finish {
+    /// The job, with its goal in seconds of the runtime's time.
+    pub job: Job,
+    /// The end in seconds of the runtime's time; `None`: not within a week.
+    pub finish_s: Option<f64>,
+}
+
+impl Finish {
+    /// Returns whether the job ends by its goal; `None` for a job without a goal.
+    #[must_use]
+    pub fn met(&self) -> Option<bool> {
+        self.job.met(self.finish_s)
+    }
+}
+
+/// A job with the tasks that it has left.
+#[derive(Clone, Debug)]
+pub(in crate::runtime) struct Outstanding {
+    job: Job,
+    /// All maps and all reduces, those that are done included.
+    totals: (u32, u32),
+    /// The CPU time of a map and of a reduce, in seconds.
+    task_s: (f64, f64),
+    done_maps: u32,
+    cores: u32,
+    /// The part of its share that the job uses, 0.05 to 1.
+    speed: f64,
+    /// The phases to come. Tasks of the first one run.
+    phases: VecDeque<Phase>,
+}
+
+/// The maps or the reduces of a job that are not done.
+#[derive(Clone, Debug)]
+struct Phase {
+    kind: TaskKind,
+    task_s: f64,
+    pending: u32,
+    /// The CPU time that each running task still needs, in seconds.
+    left_s: Vec<f64>,
+}
+
+impl Phase {
+    fn new(kind: TaskKind, tasks: u32, task_s: f64) -> Self {
+        Self {
+            kind,
+            task_s,
+            pending: tasks,
+            left_s: Vec::new(),
+        }
+    }
+
+    fn tasks(&self) -> u32 {
+        self.pending + self.left_s.len() as u32
+    }
+
+    /// Runs tasks on `rate` cores, `at_once` of them at a time, for `length_s` seconds or until
+    /// the last one ends. Returns how long that took, in seconds.
+    fn advance(&mut self, rate: f64, at_once: u32, length_s: f64) -> f64 {
+        let mut spent_s = 0.0;
+        while self.tasks() > 0 && spent_s < length_s {
+            while self.pending > 0 && (self.left_s.len() as u32) < at_once {
+                self.pending -= 1;
+                self.left_s.push(self.task_s);
+            }
+            let running = self.left_s.len() as f64;
+            let per_task = (rate / running).min(1.0);
+            if self.left_s.is_empty() || per_task <= 0.0 {
+                return length_s;
+            }
+            // With very many tasks, whole rounds are skipped at once: the tasks that run after
+            // them are as far as those that ran before.
+            let rounds_s = self.task_s / per_task;
+            let rounds = ((length_s - spent_s) / rounds_s)
+                .min(f64::from(self.pending) / running - 1.0)
+                .floor();
+            if rounds >= 1.0 {
+                self.pending -= (rounds * running) as u32;
+                spent_s += rounds * rounds_s;
+                continue;
+            }
+            let next_s = self.left_s.iter().copied().fold(f64::INFINITY, f64::min) / per_task;
+            let step_s = next_s.min(length_s - spent_s);
+            spent_s += step_s;
+            self.left_s.iter_mut().for_each(|left_s| {
+                *left_s -= step_s * per_task;
+            });
+            self.left_s.retain(|left_s| *left_s > MOMENT_S * per_task);
+        }
+        spent_s
+    }
+}
+
+impl Outstanding {
+    /// Describes a job of the runtime. `totals` are all its maps and all its reduces, and `speed`
+    /// is the part of its share that it uses.
+    pub fn new(live: LiveJob, totals: (u32, u32), cores: u32, speed: f64) -> Self {
+        let mut job = Self {
+            job: live.job,
+            totals,
+            task_s: (live.map_cpu_s, live.reduce_cpu_s),
+            done_maps: live.done_maps,
+            cores,
+            speed,
+            phases: VecDeque::new(),
+        };
+        for (kind, pending, task_s) in [
+            (TaskKind::Map, live.pending_maps, live.map_cpu_s),
+            (TaskKind::Reduce, live.pending_reduces, live.reduce_cpu_s),
+        ] {
+            let running = live.running.iter().filter(|(of, _)| *of == kind);
+            let left_s = running.map(|(_, used_s)| (task_s - used_s).max(task_s * OVERDUE_PART));
+            let phase = Phase {
+                left_s: left_s.collect(),
+                ..Phase::new(kind, pending, task_s)
+            };
+            if phase.tasks() > 0 {
+                job.phases.push_back(phase);
+            }
+        }
+        job
+    }
+
+    /// Adds all maps and reduces of the job once more, after the phases that it has.
+    fn repeat(&mut self) {
+        let (maps, reduces) = self.totals;
+        let (map_s, reduce_s) = self.task_s;
+        for (kind, tasks, task_s) in [
+            (TaskKind::Map, maps, map_s),
+            (TaskKind::Reduce, reduces, reduce_s),
+        ] {
+            if tasks > 0 {
+                self.phases.push_back(Phase::new(kind, tasks, task_s));
+            }
+        }
+    }
+
+    /// Returns the description of the job that the runtime would pass to the policy.
+    fn live(&self) -> LiveJob {
+        let mut live = LiveJob {
+            job: self.job,
+            pending_maps: 0,
+            pending_reduces: 0,
+            done_maps: self.done_maps,
+            running: Vec::new(),
+            speculative: 0,
+            map_cpu_s: self.task_s.0,
+            reduce_cpu_s: self.task_s.1,
+        };
+        for (at, phase) in self.phases.iter().enumerate() {
+            match phase.kind {
+                // The policy does not see the maps of a step that has not begun.
+                TaskKind::Map if at > 0 => break,
+                TaskKind::Map => live.pending_maps = phase.pending,
+                TaskKind::Reduce => live.pending_reduces = phase.pending,
+            }
+            let used_s = phase.left_s.iter().map(|left_s| phase.task_s - left_s);
+            live.running
+                .extend(used_s.map(|used_s| (phase.kind, used_s.max(0.0))));
+        }
+        live
+    }
+
+    fn runnable(&self) -> u32 {
+        let tasks = self.phases.front().map_or(0, Phase::tasks);
+        tasks.min(self.cores)
+    }
+
+    /// Returns how long the present phase still takes with this share, in seconds.
+    fn phase_s(&self, share_hundredths: u32) -> f64 {
+        let phase = self.phases.front().cloned();
+        phase.map_or(f64::INFINITY, |mut phase| {
+            let (rate, at_once) = self.pace(share_hundredths);
+            phase.advance(rate, at_once, f64::INFINITY)
+        })
+    }
+
+    /// Runs the job with this share for `length_s` seconds, not longer than its present phase.
+    fn advance(&mut self, share_hundredths: u32, length_s: f64) {
+        let (rate, at_once) = self.pace(share_hundredths);
+        let Some(phase) = self.phases.front_mut() else {
+            return;
+        };
+        let before = phase.tasks();
+        phase.advance(rate, at_once, length_s);
+        if phase.kind == TaskKind::Map {
+            self.done_maps += before - phase.tasks();
+        }
+        if phase.tasks() == 0 {
+            self.phases.pop_front();
+            let is_next_step = |phase: &Phase| phase.kind == TaskKind::Map;
+            if self.phases.front().is_some_and(is_next_step) {
+                self.done_maps = 0;
+            }
+        }
+    }
+
+    /// Returns the cores that the tasks use with this share, and how many tasks run at once.
+    fn pace(&self, share_hundredths: u32) -> (f64, u32) {
+        let rate = f64::from(share_hundredths) / 100.0 * self.speed;
+        (rate, concurrency(share_hundredths, self.cores))
+    }
+}
+
+impl Situation {
+    /// Makes the job with this id the first of a chain: all its tasks run `times` times more
+    /// after it. Does nothing if there is no such job.
+    pub fn repeat(&mut self, id: JobId, times: u32) {
+        if let Some(job) = self.jobs.iter_mut().find(|job| job.job.id == id) {
+            (0..times).for_each(|_| job.repeat());
+        }
+    }
+
+    /// Adds a job as if it were submitted now, and returns its id in this situation.
+    pub fn add(&mut self, job: &HypotheticalJob) -> JobId {
+        let last = self.jobs.iter().map(|job| job.job.id.0).max();
+        let id = JobId(last.unwrap_or(0) + 1);
+        let live = LiveJob {
+            job: Job {
+                weight: job.weight,
+                ..Job::new(id, self.now_s, job.goal_s.map(|goal_s| self.now_s + goal_s))
+            },
+            pending_maps: job.maps,
+            pending_reduces: job.reduces,
+            done_maps: 0,
+            running: Vec::new(),
+            speculative: 0,
+            map_cpu_s: job.map_cpu_s,
+            reduce_cpu_s: job.reduce_cpu_s,
+        };
+        let cores = job.cores.unwrap_or(self.cores).clamp(1, self.cores.max(1));
+        let mut added = Outstanding::new(live, (job.maps, job.reduces), cores, self.usual_speed);
+        (1..job.steps).for_each(|_| added.repeat());
+        self.jobs.push(added);
+        id
+    }
+
+    /// Returns a copy of the job with this id: all its tasks, without a goal. `None` if there is
+    /// no such job.
+    #[must_use]
+    pub fn like(&self, id: JobId) -> Option<HypotheticalJob> {
+        let job = self.jobs.iter().find(|job| job.job.id == id)?;
+        Some(HypotheticalJob {
+            maps: job.totals.0.max(1),
+            map_cpu_s: job.task_s.0,
+            reduces: job.totals.1,
+            reduce_cpu_s: job.task_s.1,
+            goal_s: None,
+            weight: job.job.weight,
+            cores: Some(job.cores),
+            steps: 1,
+        })
+    }
+
+    /// Returns the number of jobs.
+    #[must_use]
+    pub fn jobs(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Predicts the end of each job, by id, if all jobs together have `expected` hundredths of a
+    /// core. The policy still plans by [`forecast`](Self::forecast), which may be more careful.
+    ///
+    /// The policy decides about once for each phase of a job, and a hundred or two times more.
+    #[must_use]
+    pub fn finishes(&self, expected: &Availability) -> Vec<Finish> {
+        let mut jobs = self.jobs.clone();
+        jobs.sort_by_key(|job| job.job.id);
+        let unfinished = |job: &Outstanding| Finish {
+            job: job.job,
+            finish_s: None,
+        };
+        let mut finishes: Vec<Finish> = jobs.iter().map(unfinished).collect();
+        let mut note = |jobs: &mut Vec<Outstanding>, now_s: f64| {
+            for job in jobs.extract_if(.., |job| job.phases.is_empty()) {
+                let at = finishes.binary_search_by_key(&job.job.id, |finish| finish.job.id);
+                finishes[at.expect("all are there")].finish_s = Some(now_s);
+            }
+        };
+        let mut now_s = self.now_s;
+        note(&mut jobs, now_s);
+        while !jobs.is_empty() && now_s - self.now_s < HORIZON_S {
+            let ahead_s = now_s - self.now_s;
+            let until_s = now_s + self.cycle_s.max(ahead_s * STEP_OF_AHEAD);
+            let stays_until_s = now_s + ahead_s * STEP_OF_AHEAD_MIN;
+            let Some(placement) = self.decide(now_s, expected, &jobs) else {
+                break;
+            };
+            while now_s < until_s && !jobs.is_empty() {
+                let capacity_hundredths = self.capacity(expected.mean(now_s, until_s));
+                let shares = self.share_out(&placement, capacity_hundredths, &jobs);
+                let phases_s = jobs
+                    .iter()
+                    .zip(&shares)
+                    .map(|(job, share)| job.phase_s(*share));
+                let phase_s = phases_s.fold(f64::INFINITY, f64::min);
+                let length_s = phase_s.min(until_s - now_s).max(MOMENT_S);
+                for (job, share) in jobs.iter_mut().zip(&shares) {
+                    job.advance(*share, length_s);
+                }
+                now_s += length_s;
+                note(&mut jobs, now_s);
+                if phase_s <= length_s && now_s >= stays_until_s {
+                    break;
+                }
+            }
+        }
+        finishes
+    }
+
+    fn capacity(&self, hundredths: f64) -> u32 {
+        (hundredths.max(0.0) as u32).min(self.cores * 100)
+    }
+
+    /// Returns the placement that the policy decides at `now_s`; `None` if the policy panics.
+    fn decide(
+        &self,
+        now_s: f64,
+        expected: &Availability,
+        jobs: &[Outstanding],
+    ) -> Option<Placement> {
+        let live: Vec<LiveJob> = jobs.iter().map(Outstanding::live).collect();
+        let view = live_view(
+            (now_s, self.cycle_s),
+            self.goal_margin,
+            Slot::new(self.slot_hundredths),
+            self.capacity(expected.at(now_s)),
+            Arc::clone(&self.forecast),
+            &live,
+        );
+        catch(|| self.policy.decide(&view).placement).ok()
+    }
+
+    /// Returns the share of each job in hundredths of a core, in the order of `jobs`.
+    fn share_out(
+        &self,
+        placement: &Placement,
+        capacity_hundredths: u32,
+        jobs: &[Outstanding],
+    ) -> Vec<u32> {
+        let claimants: Vec<Claimant> = jobs
+            .iter()
+            .map(|job| Claimant {
+                job: job.job,
+                slots: placement.slots(job.job.id),
+                runnable_tasks: job.runnable(),
+                speculative: 0,
+            })
+            .collect();
+        let shares = shares(capacity_hundredths, self.slot_hundredths, &claimants);
+        shares.into_iter().map(|(_, share)| share).collect()
+    }
+}

@@ -1,0 +1,206 @@
+use super::*;
+use crate::availability::Step;
+use crate::policy::{Fair, Fifo, ForecastEdf};
+
+/// A situation of two cores without jobs.
+fn idle(policy: impl Policy + 'static) -> Situation {
+    Situation {
+        now_s: 100.0,
+        capacity_hundredths: 200,
+        forecast: Arc::new(Availability::constant(200.0).unwrap()),
+        policy: Arc::new(policy),
+        cycle_s: 0.25,
+        goal_margin: 0.0,
+        slot_hundredths: 10,
+        cores: 2,
+        usual_speed: 1.0,
+        jobs: Vec::new(),
+    }
+}
+
+fn job(maps: u32, map_cpu_s: f64) -> HypotheticalJob {
+    HypotheticalJob {
+        maps,
+        map_cpu_s,
+        reduces: 0,
+        reduce_cpu_s: 1.0,
+        goal_s: None,
+        weight: 1.0,
+        cores: None,
+        steps: 1,
+    }
+}
+
+/// The predicted ends of the jobs, in seconds from now.
+fn ends(situation: &Situation, hundredths: f64) -> Vec<f64> {
+    let expected = Availability::constant(hundredths).unwrap();
+    let finishes = situation.finishes(&expected).into_iter();
+    finishes
+        .map(|finish| finish.finish_s.map_or(f64::INFINITY, |at_s| at_s - 100.0))
+        .collect()
+}
+
+fn close(found: &[f64], right: &[f64]) {
+    let near = |(a, b): (&f64, &f64)| a == b || (a - b).abs() <= 0.02 * b.max(1.0);
+    let all = found.len() == right.len() && found.iter().zip(right).all(near);
+    assert!(all, "{found:?} instead of {right:?}");
+}
+
+/// Eight maps of a second on two cores take 4 s, three reduces 2 s more: the last of them has
+/// one core only.
+#[test]
+fn maps_come_before_reduces_and_a_task_uses_one_core() {
+    let mut situation = idle(Fifo);
+    situation.add(&HypotheticalJob {
+        reduces: 3,
+        ..job(8, 1.0)
+    });
+    close(&ends(&situation, 200.0), &[6.0]);
+    close(&ends(&situation, 100.0), &[11.0]);
+    assert_eq!(ends(&situation, 0.0), [f64::INFINITY]);
+}
+
+#[test]
+fn jobs_wait_for_each_other_in_the_order_of_the_policy() {
+    let mut first = idle(Fifo);
+    let mut fair = idle(Fair);
+    for situation in [&mut first, &mut fair] {
+        situation.add(&job(40, 0.5));
+        situation.add(&job(20, 0.5));
+    }
+    close(&ends(&first, 200.0), &[10.0, 15.0]);
+    close(&ends(&fair, 200.0), &[15.0, 10.0]);
+}
+
+/// A job of 20 s of CPU with a goal in 11 s takes both cores first; the one with a goal in 12
+/// s had been on time without it.
+#[test]
+fn another_job_with_an_earlier_goal_makes_one_late() {
+    let mut situation = idle(ForecastEdf);
+    let with_goal = |cpu_s: f64, goal_s| HypotheticalJob {
+        goal_s: Some(goal_s),
+        ..job((cpu_s * 10.0) as u32, 0.1)
+    };
+    situation.add(&with_goal(16.0, 12.0));
+    let expected = Availability::constant(200.0).unwrap();
+    let met = |situation: &Situation| {
+        let finishes = situation.finishes(&expected).into_iter();
+        finishes.map(|finish| finish.met()).collect::<Vec<_>>()
+    };
+    assert_eq!(met(&situation), [Some(true)]);
+    situation.add(&with_goal(7.0, 5.0));
+    assert_eq!(met(&situation), [Some(true), Some(true)]);
+    situation.add(&with_goal(3.0, 6.0));
+    let late = met(&situation)
+        .into_iter()
+        .filter(|met| *met == Some(false));
+    assert_eq!(late.count(), 1);
+}
+
+#[test]
+fn steps_of_a_chain_come_one_after_the_other() {
+    let mut situation = idle(Fifo);
+    let chain = HypotheticalJob {
+        reduces: 2,
+        steps: 3,
+        ..job(4, 1.0)
+    };
+    situation.add(&chain);
+    close(&ends(&situation, 200.0), &[9.0]);
+    let like = situation.like(JobId(1)).unwrap();
+    let cores = Some(2);
+    assert_eq!(
+        like,
+        HypotheticalJob {
+            steps: 1,
+            cores,
+            ..chain
+        }
+    );
+    let mut other = idle(Fifo);
+    let id = other.add(&HypotheticalJob { steps: 1, ..chain });
+    other.repeat(id, 2);
+    close(&ends(&other, 200.0), &[9.0]);
+}
+
+#[test]
+fn capacity_that_is_to_come_and_a_speed_below_one_count() {
+    let mut situation = idle(Fifo);
+    situation.add(&job(100, 0.1));
+    let expected = Availability::steps(vec![
+        Step {
+            from_s: 0.0,
+            hundredths: 50.0,
+        },
+        Step {
+            from_s: 108.0,
+            hundredths: 200.0,
+        },
+    ]);
+    let finish_s = situation.finishes(&expected.unwrap())[0].finish_s.unwrap();
+    close(&[finish_s - 100.0], &[11.0]);
+    situation.jobs[0].speed = 0.5;
+    close(&ends(&situation, 200.0), &[10.0]);
+}
+
+#[test]
+fn what_running_tasks_have_used_is_not_left() {
+    let mut situation = idle(Fifo);
+    let live = LiveJob {
+        job: Job::new(JobId(7), 0.0, None),
+        pending_maps: 0,
+        pending_reduces: 0,
+        done_maps: 3,
+        running: vec![(TaskKind::Map, 9.0), (TaskKind::Map, 25.0)],
+        speculative: 0,
+        map_cpu_s: 10.0,
+        reduce_cpu_s: 1.0,
+    };
+    situation.jobs.push(Outstanding::new(live, (5, 0), 2, 1.0));
+    close(&ends(&situation, 200.0), &[1.0]);
+}
+
+/// Tasks one by one, and a hundred thousand of them at once.
+#[test]
+fn very_many_tasks_take_as_long_as_their_work() {
+    for tasks in [100, 100_000] {
+        let mut situation = idle(Fifo);
+        situation.add(&job(tasks, 1000.0 / f64::from(tasks)));
+        close(&ends(&situation, 200.0), &[500.0]);
+    }
+}
+
+/// A policy that counts its decisions.
+struct Counted(std::sync::atomic::AtomicU32);
+
+impl Policy for Counted {
+    fn name(&self) -> &'static str {
+        "counted"
+    }
+
+    fn decide(&self, view: &crate::policy::ClusterView) -> crate::policy::Decision {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        ForecastEdf.decide(view)
+    }
+}
+
+/// Each has two phases; a decision takes some tens of microseconds.
+#[test]
+fn beside_a_hundred_jobs_a_few_hundred_decisions_are_enough() {
+    let policy = Arc::new(Counted(0.into()));
+    let mut situation = Situation {
+        policy: Arc::clone(&policy) as _,
+        ..idle(Fifo)
+    };
+    for n in 1..=100 {
+        situation.add(&HypotheticalJob {
+            reduces: 4,
+            goal_s: Some(f64::from(n) * 10.0),
+            ..job(40, 0.25)
+        });
+    }
+    let ends = ends(&situation, 200.0);
+    let decisions = policy.0.load(std::sync::atomic::Ordering::Relaxed);
+    assert!(ends.iter().all(|end_s| *end_s < 1000.0), "{ends:?}");
+    assert!((100..500).contains(&decisions), "{decisions}");
+}
