@@ -7,6 +7,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::file_system::is_out_of_descriptors;
+
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -190,6 +192,11 @@ impl Error {
         }
     }
 
+    /// Whether the process has no file descriptor left: a state that passes.
+    pub(crate) fn is_out_of_descriptors(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if is_out_of_descriptors(source))
+    }
+
     /// Wraps an I/O error with what was being done to which path.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_path_buf();
@@ -221,4 +228,9 @@ impl Error {
             detail: detail.into(),
         }
     }
+}
+
+/// A path as text, for reports.
+pub(crate) fn lossy<S: serde::Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path.to_string_lossy())
 }

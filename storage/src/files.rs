@@ -3,6 +3,7 @@
 //! ```text
 //!   LOCK             held by the process that has the directory open
 //!   CURRENT          the name of the live manifest
+//!   RESERVE          space that is held back for what gives space back
 //!   MANIFEST-000007  the catalog, the run lists, the bookmarks
 //!   wal-000012.log   a WAL segment
 //!   000034.sst       an SSTable
@@ -23,8 +24,8 @@ pub(crate) enum FileKind {
 }
 
 impl FileKind {
-    /// Recognises a path; `None` for files that are not the engine's (or that
-    /// are fixed: LOCK, CURRENT), which nobody may delete.
+    /// Returns the kind of a path; `None` for files that are not the engine's, and for LOCK,
+    /// CURRENT and RESERVE. Such files must not be deleted.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?;
         let number = |digits: &str| {
@@ -58,6 +59,10 @@ pub(crate) fn lock(dir: &Path) -> PathBuf {
 
 pub(crate) fn current(dir: &Path) -> PathBuf {
     dir.join("CURRENT")
+}
+
+pub(crate) fn reserve(dir: &Path) -> PathBuf {
+    dir.join("RESERVE")
 }
 
 pub(crate) fn current_tmp(dir: &Path) -> PathBuf {
@@ -100,6 +105,7 @@ mod tests {
         for foreign in [
             "LOCK",
             "CURRENT",
+            "RESERVE",
             "notes.txt",
             "x.sst",
             "wal-1.txt",

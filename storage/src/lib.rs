@@ -42,6 +42,7 @@
     )
 )]
 
+mod allocator;
 mod api;
 #[expect(clippy::disallowed_methods, reason = "the door to the time of day")]
 mod clock;
@@ -56,6 +57,7 @@ mod formats;
 #[cfg(any(all(test, not(loom)), feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod hex;
 mod key;
 mod log_store;
 #[cfg(all(test, loom))]
@@ -73,6 +75,7 @@ pub mod mutation;
 #[cfg(not(feature = "mutations"))]
 mod mutation;
 mod options;
+mod random_id;
 mod read;
 mod runs;
 pub mod simulation;
@@ -85,8 +88,9 @@ mod varint;
 mod version;
 mod wal;
 
+pub use allocator::return_large_blocks;
 pub use api::{
-    Db, DetachedOptions, DetachedTable, Entry, Keyspace, PinnedTable, Range, Snapshot,
+    Db, DetachedOptions, DetachedTable, Entry, Keyspace, MergePause, PinnedTable, Range, Snapshot,
     SnapshotInfo, SnapshotScope, SnapshotTable, SortedWriter, SortedWriterOptions, Table,
     Transaction, TransactionOptions, TransactionRange, Value, View, WriteBatch,
 };
@@ -95,15 +99,15 @@ pub use compaction::{
     Action, Bounding, CompactionPicker, Pick, Reason, RunShape, TablePickers, TableShape,
     TieredPicker,
 };
-pub use db::IngestInfo;
+pub use db::{Event, IngestInfo, LargeGroup};
 pub use disk::{Disk, LocalDisk};
 pub use error::{Error, ErrorKind, Result};
 pub use file_system::{FileSystem, ReadFile, SyncFile, WriteFile};
 pub use key::{KeyRange, MAX_KEY_BYTES, MAX_VALUE_BYTES, RunId, SeqNo};
 pub use log_store::{LockGuard, LogStore};
 pub use maintenance::{
-    BackupInfo, Finding, Lost, MaintenanceProgress, RepairReport, RepairedTable, VerifyReport,
-    repair, verify,
+    BackupInfo, Finding, Lost, MaintenanceProgress, RepairReport, RepairedTable, RestoreReport,
+    RestoredFile, VerifyReport, repair, verify,
 };
 pub use meter::{Meter, Metered, Requests};
 pub use options::{
@@ -111,11 +115,12 @@ pub use options::{
     WriteOptions,
 };
 pub use read::{
-    FoundSoFar, Group, MergeOperator, MergeOperators, PurgeContext, Purged, TimestampBounds,
+    FilterPrefix, FoundSoFar, Group, MergeOperator, MergeOperators, PurgeContext, Purged,
+    TimestampBounds,
 };
 pub use runs::FileShape;
 pub use sstable::{Compression, KeySketch, SsTableOptions};
-pub use stats::{RunStats, Stats, TableStats};
+pub use stats::{MergeStats, QuarantinedFile, RunStats, Stats, TableStats};
 pub use table_store::{Imported, LocalTables, TableFiles, TableStore};
 
 /// The examples of the book's guide, compiled and run with the tests.

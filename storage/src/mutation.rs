@@ -72,14 +72,23 @@ mutations! {
     // A full disk refuses a write, and nothing more.
     LeaveRefusedRecord = "what fitted of a refused WAL record stays in the file",
     LeaveRefusedEdit = "what fitted of a refused edit stays in the manifest",
+    KeepReserve = "what would give space back finds none, though some is held back for it",
     KeepRefusedEdit = "an edit that found no space counts in memory",
     KeepRefusedBookmarks = "a snapshot whose commit was refused stays",
+
+    // Memory and log keep within their bounds.
+    MemtablesBeyondBudget = "nobody waits for the memory of all memtables",
+    FreezeOnlyFullMemtables = "a memtable is frozen only when it is full, whatever all take",
+    LogBeyondBound = "nobody waits for the log to become shorter",
+    OverlookIndexes = "the cache does not count the memory of indexes and filters",
+    MergeWhilePaused = "merges begin while they are paused",
 
     // A snapshot never changes; what a view sees stays.
     ForgetBookmarks = "flush and merge drop what only a snapshot sees",
     ForgetViews = "flush and merge drop what only a view sees",
     StripeOffByOne = "a version at a bookmark counts as newer than it",
     LoadThenRegisterView = "a view's number is loaded before it is registered",
+    PrefixesUpToPartitions = "a partition's filter does not have the first prefix of the next",
     NarrowSpan = "the span of a merged run is that of its newest input",
     SkipRunAtItsFirstNumber = "a reader at a run's smallest number skips the run",
     BookmarksOutsideManifest = "bookmarks are not in the manifest when their WAL segment goes",
@@ -143,12 +152,23 @@ mutations! {
     PurgeBesideMemtables = "a deletion goes though a memtable may have what it deletes",
     PurgeBesideOtherStripes = "a deletion goes though a reader sees what it deletes beside it",
     PurgeForAll = "what has served its time now is purged, whoever judges at an earlier time",
+    ShowMergedAway = "what a part of a merge has merged away is read, too",
+    StandBetweenKeys = "a file stands for what is between its first and its last key only",
+    StandByName = "a file that was restored is taken for a new one",
+    EndInGroups = "a part of a merge ends among what a head deleted that goes with it",
     PurgeHeadsAlone = "the deletions of a group go when nothing else has its head",
     PurgeHeadsOfSnapshots = "the deletions of a group go though a snapshot stands among its values",
     PurgeUnderPurgedHeads = "the deletions of a group go before what they delete",
     PurgeUnderLaterHeads = "values go that a group deleted after a reader's time",
     UncoverUnderPurged = "a value that is purged uncovers what it replaced",
     TrustUnknownTimestamps = "a run whose timestamps are not known counts as having none",
+
+    // Damage stays where it is.
+    StopAtDamage = "a merge that meets damage stops all writes",
+    TrustFirstReading = "a file is in quarantine though the disk has it whole",
+    ForgetQuarantine = "the manifest does not hear of a file in quarantine",
+    PassOverGaps = "an older value is read where a damaged file may have a newer one",
+    NothingInGaps = "merges and flushes take a damaged file for one without its keys",
 
     // A read stops where nothing that is left can matter.
     StopAboveMemtables = "a read stops though a full memtable that is left may have newer timestamps",

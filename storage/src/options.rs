@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{Clock, SystemClock};
 use crate::compaction::{CompactionPicker, TablePickers, TieredPicker};
-use crate::disk::{Disk, LocalDisk};
+use crate::disk::{Disk, LocalDisk, PatientDisk};
 use crate::read::MergeOperators;
-use crate::sstable::SsTableOptions;
-use crate::table_store::{LocalTables, TableStore};
+use crate::sstable::{BlockCache, SsTableOptions};
+use crate::table_store::{LocalTables, OpenFiles, TableStore};
 
 /// When a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,23 +56,47 @@ pub struct Options {
     pub durability: Durability,
     /// A memtable of this many bytes is flushed. Default: 64 MiB.
     pub memtable_bytes: usize,
+    /// One budget, in bytes, for memtables, for the cache of data blocks, indexes and filters,
+    /// and for the memory of open SSTables beside it. Memtables get a quarter of it, or
+    /// `memtables_bytes` if that is set. The cache gets what the other two leave, and at least an
+    /// eighth of what memtables leave; `cache_bytes` has no effect then. Open SSTables need some
+    /// KiB for each file of 64 MiB
+    /// ([`Stats::open_table_bytes`](crate::Stats::open_table_bytes)). The memory that flushes,
+    /// merges and readers use while they run comes on top. `None`, the default: memtables and
+    /// cache have bounds of their own.
+    pub memory_bytes: Option<u64>,
+    /// The most bytes that all memtables together take, apart from writes under way; values below
+    /// 1 MiB count as 1 MiB. The largest memtables are flushed once the open ones have half of it.
+    /// Writers of all tables are slowed from three quarters on, and wait at the bound. Flushed
+    /// memtables that readers still hold do not count, and opening a database takes what the log
+    /// needs. `None`, the default: as much as one table may have, which is `memtable_bytes` times
+    /// `frozen_memtables_max` + 1, and at least 64 MiB.
+    pub memtables_bytes: Option<usize>,
     /// Full memtables of one table that may wait for their flush before writers
     /// wait too. Default: 3.
     pub frozen_memtables_max: usize,
-    /// A WAL segment of this many bytes is closed; at most half of
+    /// Memtables of different tables that may be flushed at once, each by a thread of its
+    /// own; at least 1. Only with `Maintenance::Background`. Default: 2.
+    pub flush_threads: usize,
+    /// A WAL segment of this many bytes is closed; at most an eighth of
     /// `wal_bytes_max` counts, because only closed segments can go. Default:
     /// 32 MiB.
     pub wal_segment_bytes: u64,
-    /// When the WAL is larger, the memtable that holds on to its oldest segment
-    /// is flushed, however small. Default: 512 MiB.
+    /// The largest size of the WAL in bytes, apart from records under way and segments that a
+    /// backup needs. From three quarters of it on the memtables that need the oldest segment are
+    /// flushed, however small. Writers are slowed near the bound, and wait at it. Default: 512 MiB.
     pub wal_bytes_max: u64,
-    /// Blocks kept in memory, uncompressed, over all tables. Default: 256 MiB.
+    /// Data blocks, and partitions of indexes and filters, kept in memory, uncompressed, over
+    /// all tables. Default: 256 MiB.
     pub cache_bytes: u64,
     /// Runs are cut into files of about this many bytes. Default: 64 MiB.
     pub file_bytes: u64,
-    /// When nobody has written and hardly anybody read for so long, memtables are
-    /// flushed, so that the log can go, and runs are merged until little of them is
-    /// garbage; `None`: never.
+    /// SSTables that are open at once; those that were not read for a while are closed, and
+    /// opened again when they are. `None`, the default: half of the files that the process
+    /// may open.
+    pub max_open_files: Option<usize>,
+    /// After this time without writes, and with hardly any reads, memtables are flushed, so that
+    /// the log can be removed, and runs are merged until little of them is garbage. `None`: never.
     /// Only with `Maintenance::Background`. Default: 2 s.
     pub idle_after: Option<Duration>,
     /// How runs are merged.
@@ -97,11 +121,15 @@ impl Default for Options {
             create_if_missing: true,
             durability: Durability::default(),
             memtable_bytes: 64 << 20,
+            memory_bytes: None,
+            memtables_bytes: None,
             frozen_memtables_max: 3,
+            flush_threads: 2,
             wal_segment_bytes: 32 << 20,
             wal_bytes_max: 512 << 20,
             cache_bytes: 256 << 20,
             file_bytes: 64 << 20,
+            max_open_files: None,
             idle_after: Some(Duration::from_secs(2)),
             compaction: CompactionOptions::default(),
             maintenance: Maintenance::default(),
@@ -114,6 +142,51 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Returns these options, on a disk that waits for file descriptors, and the table cache.
+    pub(crate) fn with_open_files(self) -> (Self, Arc<OpenFiles>) {
+        let files = self.open_files();
+        let disk = Arc::new(PatientDisk::new(self.disk.clone(), files.clone()));
+        (Self { disk, ..self }, files)
+    }
+
+    /// The memory budget of all memtables, in bytes.
+    pub(crate) fn memtables_bytes(&self) -> usize {
+        const AT_LEAST: usize = 1 << 20;
+        const BY_DEFAULT_AT_LEAST: usize = 64 << 20;
+        let of_one_table = self
+            .memtable_bytes
+            .saturating_mul(self.frozen_memtables_max.saturating_add(1));
+        let of_all = self.memory_bytes.map(|all| (all / 4) as usize);
+        let given = self.memtables_bytes.or(of_all);
+        let given = given.map(|bytes| bytes.max(AT_LEAST));
+        given.unwrap_or(of_one_table.max(BY_DEFAULT_AT_LEAST))
+    }
+
+    /// Memory that is kept for the next memtables.
+    pub(crate) fn spare_memtable_bytes(&self) -> usize {
+        self.memtable_bytes.min(self.memtables_bytes() / 4)
+    }
+
+    /// Returns a new block cache of the size that these options set.
+    pub(crate) fn block_cache(&self) -> BlockCache {
+        match self.memory_bytes {
+            Some(all) => {
+                BlockCache::beside_tables(all.saturating_sub(self.memtables_bytes() as u64))
+            }
+            None => BlockCache::new(self.cache_bytes),
+        }
+    }
+
+    /// Memtables are flushed to shorten the log once it has more bytes than this.
+    pub(crate) fn wal_flush_bytes(&self) -> u64 {
+        self.wal_bytes_max / 4 * 3
+    }
+
+    /// Returns a new table cache of the size that these options set.
+    pub(crate) fn open_files(&self) -> Arc<OpenFiles> {
+        OpenFiles::new(self.max_open_files)
+    }
+
     /// Where the tables of the database in `dir` lie.
     pub(crate) fn tables(&self, dir: &Path) -> Arc<dyn TableStore> {
         match &self.table_store {
@@ -142,9 +215,17 @@ pub struct CompactionOptions {
     pub picker: Arc<dyn CompactionPicker>,
     /// The tables with one. Default: none.
     pub table_pickers: TablePickers,
-    /// Merges that may go on at once, each in a thread of its own; at least 1. A
-    /// second one does not let new runs pile up behind a long merge. Default: 2.
+    /// Merges that may go on at once, each in a thread of its own; at least 1. Of
+    /// several one is for short merges alone, so that new runs do not pile up behind
+    /// long ones. Default: 2.
     pub threads: usize,
+    /// A merge that reads at least this many bytes is a long one; at least 1. Default: 256 MiB,
+    /// a few seconds.
+    pub long_merge_bytes: u64,
+    /// A merge that writes more bytes than this is done in parts of about this size. A part is
+    /// durable once it is done: the merge needs space for two parts, and a restart repeats at most
+    /// one. Default: 256 MiB.
+    pub part_bytes: u64,
     /// Bytes of keys and values, before compression, that all merges together may
     /// take in per second; a merge reads and writes about as much. Does not count
     /// while writers are slowed for what is behind. `None`, the default: as fast
@@ -172,6 +253,8 @@ impl From<TieredPicker> for CompactionOptions {
             picker: Arc::new(picker),
             table_pickers: TablePickers::default(),
             threads: 2,
+            long_merge_bytes: 256 << 20,
+            part_bytes: 256 << 20,
             bytes_per_sec: None,
         }
     }

@@ -1,10 +1,12 @@
 //! What the database consists of, and what it has done, as plain numbers: measured,
 //! not estimated. The engine gathers them.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 
+use crate::error::lossy;
 use crate::sstable::ReadCounters;
 
 /// A number that only grows (or is a maximum), counted without order.
@@ -48,6 +50,7 @@ pub(crate) struct Counters {
     pub(crate) blocks_read: Counter,
     pub(crate) blocks_cached: Counter,
     pub(crate) filter_skips: Counter,
+    pub(crate) prefix_skips: Counter,
 }
 
 impl Counters {
@@ -101,16 +104,35 @@ pub struct Stats {
     pub runs_per_read: f64,
     /// Blocks that a point read needed, from files or the cache, on average.
     pub blocks_per_read: f64,
-    /// Files that filters saved point reads from searching.
+    /// Files that point reads skipped because of filters.
     pub filter_skips: u64,
+    /// Runs that scans skipped because of the prefixes in filters.
+    pub prefix_skips: u64,
     /// Blocks that any read found in the cache.
     pub cache_hits: u64,
     /// Blocks that any read did not find in the cache.
     pub cache_misses: u64,
     /// The part of the reads of blocks that the cache answered, 0 to 1.
     pub cache_hit_ratio: f64,
-    /// Bytes in the cache.
+    /// Bytes in the cache: data blocks, and partitions of indexes and filters.
     pub cache_bytes: u64,
+    /// The capacity of the cache now, in bytes.
+    pub cache_bytes_max: u64,
+    /// The part of `cache_bytes` that indexes and filters take.
+    pub index_bytes: u64,
+    /// Partitions of indexes and filters that reads did not find in memory.
+    pub index_reads: u64,
+    /// Memory of all SSTables outside of the cache, in bytes: the top levels of their indexes,
+    /// their properties, and range tombstones.
+    pub open_table_bytes: u64,
+    /// Memory of all memtables, in bytes.
+    pub memtable_bytes: u64,
+    /// The bound of `memtable_bytes`:
+    /// [`Options::memtables_bytes`](crate::Options::memtables_bytes).
+    pub memtable_bytes_max: u64,
+    /// The bound of memtables, cache and open tables together, in bytes, if they share one:
+    /// [`Options::memory_bytes`](crate::Options::memory_bytes).
+    pub memory_bytes_max: Option<u64>,
     /// Bytes of SSTables written by flushes.
     pub flush_bytes: u64,
     /// Merges done.
@@ -128,27 +150,34 @@ pub struct Stats {
     pub compaction_yield_us: u64,
     /// Merges under way.
     pub compactions_running: usize,
+    /// How many guards of [`Db::pause_merges`](crate::Db::pause_merges) live: no merge begins
+    /// while one does.
+    pub merge_pauses: usize,
     /// Bytes that merges have to read until none is worth it, those under way
     /// included, over all tables.
     pub compaction_debt_bytes: u64,
     /// Writes that waited because flushes or compactions were at their limit.
     pub stalls: u64,
-    /// The time that they waited, in microseconds.
+    /// The time that stalled writes waited, in microseconds.
     pub stall_us: u64,
     /// The longest of those waits, in microseconds.
     pub stall_us_max: u64,
-    /// Writes that were slowed before it came to that, to the pace of flushes and
-    /// compactions.
+    /// The approximate time that calls waited because the process had no file descriptor left, in
+    /// microseconds.
+    pub descriptor_wait_us: u64,
+    /// Writes that were slowed to the pace of flushes and compactions, below their limits.
     pub throttles: u64,
-    /// The time that they waited, in microseconds.
+    /// The time that throttled writes waited, in microseconds.
     pub throttle_us: u64,
     /// The longest that one write was held up in both ways together, in
     /// microseconds.
     pub write_wait_us_max: u64,
-    /// Bytes that more tables may take where they lie, if that can be told.
+    /// Free bytes where the tables are stored, if that is known.
     pub free_bytes: Option<u64>,
     /// Bytes of the WAL's segments.
     pub wal_bytes: u64,
+    /// The bound of `wal_bytes`: [`Options::wal_bytes_max`](crate::Options::wal_bytes_max).
+    pub wal_bytes_max: u64,
     /// Bytes written to the WAL.
     pub wal_bytes_written: u64,
     /// Syncs of the WAL's segments: one may serve many writes.
@@ -211,6 +240,30 @@ pub struct TableStats {
     pub runs: Vec<RunStats>,
     /// The commits at which snapshots of it stand, ascending.
     pub bookmarks: Vec<u64>,
+    /// Merges of its runs under way.
+    pub merges: Vec<MergeStats>,
+    /// Its files that are damaged. Reads that need one of them fail; others do not, and
+    /// writes go on.
+    pub quarantine: Vec<QuarantinedFile>,
+}
+
+/// A damaged file, which keeps its place among the runs of its table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct QuarantinedFile {
+    /// The file.
+    #[serde(serialize_with = "lossy")]
+    pub path: PathBuf,
+    /// The position in the file of the first damage that was found, in bytes.
+    pub offset: u64,
+    /// A description with the expected and the found data.
+    pub detail: String,
+    /// Whether the whole file cannot be read. Then all reads fail that need a key between
+    /// `from_key` and `to_key`; otherwise only those that need a damaged block.
+    pub is_whole: bool,
+    /// The keys of the file are not below this one.
+    pub from_key: Vec<u8>,
+    /// The keys of the file are below this one; `None` is no bound.
+    pub to_key: Option<Vec<u8>>,
 }
 
 /// A run at one moment.
@@ -224,10 +277,29 @@ pub struct RunStats {
     pub files: usize,
     /// Versions in it.
     pub versions: u64,
+    /// Different keys in it.
+    pub keys: u64,
     /// The smallest commit that it may hold.
     pub smallest_seq: u64,
     /// The largest.
     pub largest_seq: u64,
+    /// The number of the table's bookmarks that stand at commits below `smallest_seq`. Runs with
+    /// the same number are a stratum: the same snapshots see them. 0 is the oldest.
+    pub stratum: usize,
+}
+
+/// A merge under way.
+#[derive(Debug, Clone, Serialize)]
+pub struct MergeStats {
+    /// The ids of the runs that it merges, newest first.
+    pub inputs: Vec<u64>,
+    /// Versions that the current part has read, counted from time to time, and versions that the
+    /// earlier parts wrote.
+    pub read_versions: u64,
+    /// Versions that are left in those runs, and versions that the earlier parts wrote.
+    pub all_versions: u64,
+    /// Bytes of the input files that are left.
+    pub all_bytes: u64,
 }
 
 impl Stats {

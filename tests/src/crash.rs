@@ -49,16 +49,26 @@ pub enum Kind {
     Threads,
 }
 
-/// Of a seed.
-pub fn kind(seed: u64) -> Kind {
+/// The kinds of lists, by seed in turn.
+const KINDS: [Kind; 8] = {
     use Kind::{Drops, Ingests, Plain, Threads};
-    let kinds = [Plain, Plain, Plain, Plain, Plain, Ingests, Drops, Threads];
-    kinds[(seed / 2 % kinds.len() as u64) as usize]
+    [Plain, Plain, Plain, Plain, Plain, Ingests, Drops, Threads]
+};
+/// The durabilities of lists, by seed in turn.
+const DURABILITIES: [Durability; 2] = [Durability::Sync, Durability::Os];
+
+/// The number of seeds after which kinds and durabilities repeat.
+pub const PERIOD: u64 = (KINDS.len() * DURABILITIES.len()) as u64;
+
+/// Returns the kind of list that a seed makes.
+pub fn kind(seed: u64) -> Kind {
+    let nth = seed / DURABILITIES.len() as u64;
+    KINDS[(nth % KINDS.len() as u64) as usize]
 }
 
-/// When the list of a seed has its writes acknowledged.
+/// Returns the durability with which the list of a seed runs.
 pub fn durability(seed: u64) -> Durability {
-    [Durability::Sync, Durability::Os][(seed % 2) as usize]
+    DURABILITIES[(seed % DURABILITIES.len() as u64) as usize]
 }
 
 /// Loses power at each call of the list of this seed.
@@ -82,7 +92,7 @@ pub fn run(seed: u64, budget: &Budget) -> Report {
                 Some(again) => format!("crash:{seed}:{crash_at}:{again}"),
             });
         }
-        if budget.is_spent() {
+        if budget.is_spent_after(report.counted(Counter::CrashPoints)) {
             break;
         }
     }

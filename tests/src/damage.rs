@@ -86,7 +86,7 @@ pub fn run(seed: u64, budget: &Budget) -> Report {
     };
     let all = case.damages();
     let mut at = 0;
-    for _ in 0..all.len() {
+    for cases in 1..=all.len() {
         let damage = &all[at];
         at = (at + STRIDE) % all.len();
         report.count(
@@ -98,7 +98,7 @@ pub fn run(seed: u64, budget: &Budget) -> Report {
         );
         let outcome = caught(|| case.survives(damage));
         report.note(outcome, || format!("damage:{seed}:{damage}"));
-        if budget.is_spent() {
+        if budget.is_spent_after(cases as u64) {
             break;
         }
     }

@@ -106,17 +106,20 @@ pub fn run(seed: u64, budget: &Budget) -> Report {
     };
     // The disks first: there are few of them.
     let whole_bytes = case.whole_bytes();
+    let mut cases = 0;
     for i in 0..CAPACITIES {
         let bytes = (i * whole_bytes + seed % CAPACITIES) / CAPACITIES;
         look(Fault::Full(bytes));
-        if budget.is_spent() {
+        cases += 1;
+        if budget.is_spent_after(cases) {
             return report;
         }
     }
     for op in 0..OPS.len() {
         for nth in (1..).step_by(case.step()) {
             let struck = look(Fault::Call(op, nth));
-            if budget.is_spent() {
+            cases += 1;
+            if budget.is_spent_after(cases) {
                 return report;
             }
             if !struck {

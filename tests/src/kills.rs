@@ -33,8 +33,8 @@ use script::Script;
 
 /// The hidden command of the soak tool that becomes the process to kill.
 pub const WRITER_COMMAND: &str = "write-until-killed";
-/// Processes killed one after the other in one directory.
-const KILLS: u32 = 8;
+/// The number of processes that [`run`] kills, one after the other in one directory.
+pub const KILLS: u32 = 8;
 /// A process is killed after so many acknowledgements at most; every second one
 /// after so many of operations of the scripts, which are slower than batches.
 const LINES_MAX: usize = 4000;
@@ -90,8 +90,9 @@ impl Said {
     }
 }
 
-/// Kills processes of `program`, which is the soak tool. The seed says when,
-/// counted in acknowledgements; the rest is up to the machine.
+/// Kills processes of `program`, which is the soak tool. The seed decides after how many
+/// acknowledgements; the threads of the processes interleave as the machine runs them. A case of the
+/// budget is one kill.
 pub fn run(seed: u64, budget: &Budget, program: &Path) -> Report {
     let mut report = Report::default();
     let mut kill = || -> Result<()> {
@@ -112,7 +113,7 @@ pub fn run(seed: u64, budget: &Budget, program: &Path) -> Report {
             report.count(Counter::Kills, 1);
             check(dir.path(), &life, &mut said)
                 .with_context(|| format!("after kill {}", number + 1))?;
-            if budget.is_spent() {
+            if budget.is_spent_after(report.counted(Counter::Kills)) {
                 break;
             }
         }

@@ -11,6 +11,11 @@ pub fn reset_peak() {
     ALLOCATOR.reset_peak_usage();
 }
 
+/// Bytes in use now, by all threads.
+pub fn bytes() -> usize {
+    ALLOCATOR.current_usage()
+}
+
 /// Most bytes in use at once since the last reset, by all threads.
 pub fn peak_bytes() -> usize {
     ALLOCATOR.peak_usage()

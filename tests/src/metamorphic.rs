@@ -28,8 +28,8 @@ const SHRINK_TRIES: usize = 2000;
 /// a table may have runs.
 const SNAPSHOTS_MAX: [usize; 4] = [2, 8, 8, 80];
 
-/// Runs the list of this seed under every configuration, and in a way of its own;
-/// a long one under fewer when time is up.
+/// Runs the list of this seed under every configuration, and in a way of its own. A long list stops
+/// once the budget is spent; a case is one configuration.
 pub fn run(seed: u64, budget: &Budget) -> Report {
     let mut report = Report::default();
     let operations = list(seed);
@@ -45,7 +45,8 @@ pub fn run(seed: u64, budget: &Budget) -> Report {
             e.context(format!("the operations that fail:\n{}", print_list(&short)))
         });
         report.note(outcome, || format!("metamorphic:{seed}:{}", way.name()));
-        if operations.len() > OPERATIONS_LONG && budget.is_spent() {
+        let cases = report.counted(Counter::Configurations);
+        if operations.len() > OPERATIONS_LONG && budget.is_spent_after(cases) {
             break;
         }
     }

@@ -114,26 +114,44 @@ impl Report {
     }
 }
 
-/// How long a proof may go on. A case may be cut short between its points, and
-/// always does at least one of them.
+/// The limit on what a proof does with one seed: a deadline, or a number of cases, such as power losses.
+/// Every proof runs at least one case.
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
     deadline: Option<Instant>,
+    cases_max: u64,
 }
 
 impl Budget {
-    /// However long it takes.
-    pub const UNLIMITED: Self = Self { deadline: None };
+    /// No limit.
+    pub const UNLIMITED: Self = Self {
+        deadline: None,
+        cases_max: u64::MAX,
+    };
 
-    /// Until then.
+    /// Returns a budget that is spent at `deadline`, however few cases have run.
     pub fn until(deadline: Instant) -> Self {
         Self {
             deadline: Some(deadline),
+            ..Self::UNLIMITED
         }
     }
 
-    /// Whether time is up.
-    pub fn is_spent(&self) -> bool {
+    /// Returns a budget of `cases_max` cases: the same ones on a slow machine and on a fast one.
+    pub fn cases(cases_max: u64) -> Self {
+        Self {
+            cases_max,
+            ..Self::UNLIMITED
+        }
+    }
+
+    /// Returns whether a proof that has run this many cases has to stop.
+    pub fn is_spent_after(&self, cases: u64) -> bool {
+        cases >= self.cases_max || self.is_late()
+    }
+
+    /// Returns whether the deadline has passed.
+    pub fn is_late(&self) -> bool {
         self.deadline.is_some_and(|at| Instant::now() >= at)
     }
 }

@@ -1,50 +1,50 @@
-//! Seeds: a run is the same every time from the same one.
+//! Generators of random numbers: one seed gives the same numbers on every machine. Which seeds a test
+//! runs is decided by [`ebb_test_support::seed`].
 
 use rand::SeedableRng;
 
-/// What every proof draws from.
+/// The generator that every proof draws from.
 pub type Rng = rand_chacha::ChaCha8Rng;
 
-/// A generator that starts from `seed`.
+/// Returns a generator that starts from `seed`.
 pub fn rng(seed: u64) -> Rng {
     Rng::seed_from_u64(seed)
 }
 
-/// A number from the environment.
+/// Returns the `nth` seed that has a property, counted from 1 on. Whether a seed has it must repeat
+/// after `period` seeds.
 ///
 /// # Panics
-/// When it is there and no number: the run would be another than was asked for.
-pub fn env(name: &str) -> Option<u64> {
-    let text = std::env::var(name).ok()?;
-    let number = text.parse();
-    Some(number.unwrap_or_else(|_| panic!("{name}={text} is no number")))
+/// If none of the first `period` seeds has the property.
+pub fn nth_with(nth: u64, period: u64, has: impl Fn(u64) -> bool) -> u64 {
+    let first: Vec<u64> = (0..period).filter(|seed| has(*seed)).collect();
+    assert!(!first.is_empty(), "no seed has the property");
+    let (at, count) = (nth.wrapping_sub(1), first.len() as u64);
+    let periods_before = (at / count).wrapping_mul(period);
+    periods_before.wrapping_add(first[(at % count) as usize])
 }
 
-/// Runs a random test for the first `count` of some seeds; for `EBB_SEED` alone, or
-/// for the first `EBB_SEEDS`, when the environment says so. A panic is followed by
-/// the words that repeat it.
-pub fn for_seeds(seeds: impl IntoIterator<Item = u64>, count: usize, mut test: impl FnMut(u64)) {
-    let mut run = |seed| {
-        let _replay = Replay(format!("EBB_SEED={seed}"));
-        test(seed);
-    };
-    match env("EBB_SEED") {
-        Some(seed) => run(seed),
-        None => {
-            let count = env("EBB_SEEDS").map_or(count, |count| count as usize);
-            seeds.into_iter().take(count).for_each(run);
+/// Prints this text if the test panics while the value lives: the case within a seed, such as the
+/// damaged byte.
+#[derive(Debug)]
+pub struct PrintOnPanic(pub String);
+
+impl Drop for PrintOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the case that failed: {}", self.0);
         }
     }
 }
 
-/// Says how to replay when the test panics while it lives.
-#[derive(Debug)]
-pub struct Replay(pub String);
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Drop for Replay {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("replay this with {}", self.0);
-        }
+    #[test]
+    fn nth_with_counts_the_seeds_that_have_the_property() {
+        let has = |seed: u64| [1, 4].contains(&(seed % 5));
+        let found: Vec<u64> = (1..=5).map(|nth| nth_with(nth, 5, has)).collect();
+        assert_eq!(found, [1, 4, 6, 9, 11]);
     }
 }

@@ -7,7 +7,10 @@ pub mod pickers;
 
 use std::sync::Arc;
 
-use ebb_storage::{Compression, ManualClock, Options, SsTableOptions, TableOptions};
+use ebb_storage::{
+    CompactionOptions, Compression, FilterPrefix, ManualClock, Options, SsTableOptions,
+    TableOptions,
+};
 use rand::RngExt;
 
 use crate::disk::{INGEST_DIR, MemDisk, manual};
@@ -40,13 +43,24 @@ pub fn drawn_options(rng: &mut Rng, mem: &MemDisk, clock: &ManualClock, bytes: u
         clock: Arc::new(clock.clone()),
         ..manual(mem)
     };
+    // Of every second database all merges are in one part.
+    let part_bytes = match rng.random_range(0..6) {
+        0 => 1,
+        1 | 2 => bytes / rng.random_range(20..200),
+        _ => u64::MAX,
+    };
     Options {
         frozen_memtables_max: rng.random_range(1..4),
         cache_bytes: if rng.random_bool(0.3) { 0 } else { 1 << 16 },
-        compaction: pickers::drawn(rng).1,
+        compaction: CompactionOptions {
+            part_bytes,
+            ..pickers::drawn(rng).1
+        },
         ..options
     }
 }
+
+const COMPRESSIONS: [Compression; 3] = [Compression::None, Compression::Lz4, Compression::Zstd];
 
 /// A set-up with [`drawn_options`], and tables whose every number is drawn.
 pub fn drawn(rng: &mut Rng, mem: &MemDisk, bytes: u64) -> Setup {
@@ -56,7 +70,15 @@ pub fn drawn(rng: &mut Rng, mem: &MemDisk, bytes: u64) -> Setup {
         block_bytes: 1 << rng.random_range(5..12),
         restart_interval: rng.random_range(1..17),
         filter_bits_per_key: [0, 10][rng.random_range(0..2)],
-        compression: [Compression::None, Compression::Lz4][rng.random_range(0..2)],
+        filter_prefix: match rng.random_range(0..4) {
+            0 => None,
+            bytes => Some(FilterPrefix::Bytes(bytes)),
+        },
+        compression: COMPRESSIONS[rng.random_range(0..COMPRESSIONS.len())],
+        bottom_compression: match rng.random_range(0..4) {
+            at if at < COMPRESSIONS.len() => Some(COMPRESSIONS[at]),
+            _ => None,
+        },
     };
     Setup {
         options,

@@ -16,6 +16,8 @@ pub use replay::{Replayed, replay};
 
 /// Failures of one proof after which it stops: more say nothing new.
 const FAILURES_MAX: usize = 20;
+/// The number of seeds of each part in [`Extent::Quick`].
+const QUICK_SEEDS: u64 = 2;
 
 /// Runs one seed.
 type Case = Box<dyn Fn(u64, &Budget) -> Report + Sync>;
@@ -28,6 +30,9 @@ pub struct Part {
     pub about: &'static str,
     /// Its share of the time, against the others.
     share: u32,
+    /// The number of cases of each seed in [`Extent::Quick`], which takes a second or two. Parts whose
+    /// seeds are not cut into cases ignore it.
+    quick_cases: u64,
     /// Whether seeds run beside each other, on all cores.
     parallel: bool,
     /// What it must have looked at in the end, or the run is a failure.
@@ -56,6 +61,7 @@ pub fn parts(programs: &Programs) -> Vec<Part> {
             name: "crash",
             about: "power lost at every I/O call, in recoveries too",
             share: 6,
+            quick_cases: 100,
             parallel: true,
             counters: &[Counter::CrashPoints],
             skipped: None,
@@ -65,6 +71,7 @@ pub fn parts(programs: &Programs) -> Vec<Part> {
             name: "faults",
             about: "every call fails once, disks fill up anywhere",
             share: 4,
+            quick_cases: 100,
             parallel: true,
             counters: &[Counter::Faults],
             skipped: None,
@@ -74,6 +81,7 @@ pub fn parts(programs: &Programs) -> Vec<Part> {
             name: "scarcity",
             about: "a disk without space now and then, and power lost meanwhile",
             share: 1,
+            quick_cases: 1,
             parallel: true,
             counters: &[Counter::Faults],
             skipped: None,
@@ -83,6 +91,7 @@ pub fn parts(programs: &Programs) -> Vec<Part> {
             name: "damage",
             about: "every bit flipped, every file cut at every length",
             share: 4,
+            quick_cases: 200,
             parallel: true,
             counters: &[Counter::BitsFlipped, Counter::FilesCut],
             skipped: None,
@@ -92,6 +101,7 @@ pub fn parts(programs: &Programs) -> Vec<Part> {
             name: "metamorphic",
             about: "the same reads under every configuration, and in a model",
             share: 4,
+            quick_cases: 10,
             parallel: true,
             counters: &[Counter::MetamorphicOps, Counter::Configurations],
             skipped: None,
@@ -101,6 +111,7 @@ pub fn parts(programs: &Programs) -> Vec<Part> {
             name: "isolation",
             about: "histories of transactions, judged by two checkers",
             share: 3,
+            quick_cases: 1,
             parallel: true,
             counters: &[Counter::TransactionsChecked],
             skipped: None,
@@ -110,6 +121,7 @@ pub fn parts(programs: &Programs) -> Vec<Part> {
             name: "schedules",
             about: "a whole database under drawn schedules of its threads",
             share: 3,
+            quick_cases: 1,
             parallel: true,
             counters: &[Counter::Schedules],
             skipped: None,
@@ -122,6 +134,7 @@ pub fn parts(programs: &Programs) -> Vec<Part> {
             name: "kills",
             about: "a writing process killed, its store looked at",
             share: 2,
+            quick_cases: 2,
             // A process that is being started holds on to the lock files that
             // other threads have open, until it has become the other program.
             parallel: false,
@@ -133,6 +146,7 @@ pub fn parts(programs: &Programs) -> Vec<Part> {
             name: "space",
             about: "a small disk of the machine filled up",
             share: 1,
+            quick_cases: 1,
             // It starts processes too.
             parallel: false,
             counters: &[Counter::FullDisks],
@@ -142,13 +156,15 @@ pub fn parts(programs: &Programs) -> Vec<Part> {
     ]
 }
 
-/// How long a part runs.
+/// How much a run does.
 #[derive(Debug, Clone, Copy)]
 pub enum Extent {
     /// All parts together for about this time.
     Time(Duration),
-    /// Each part for so many seeds, however long it takes.
+    /// Each part for this many seeds, however long it takes.
     Seeds(u64),
+    /// Each part for two seeds, and a fixed number of cases of each: the same work on every machine.
+    Quick,
 }
 
 /// What came of a part.
@@ -199,6 +215,7 @@ pub fn run(
                 (Budget::until(until), u64::MAX)
             }
             Extent::Seeds(seeds) => (Budget::UNLIMITED, seeds),
+            Extent::Quick => (Budget::cases(part.quick_cases), QUICK_SEEDS),
         };
         reports.push(part.run(seed, seeds_max, &budget, &progress));
     }
@@ -229,9 +246,10 @@ impl Part {
         }
         let next = AtomicU64::new(0);
         let total = Mutex::new(Report::default());
-        let threads = match self.parallel {
-            true => thread::available_parallelism().map_or(1, usize::from),
-            false => 1,
+        let threads = if self.parallel {
+            thread::available_parallelism().map_or(1, usize::from)
+        } else {
+            1
         };
         thread::scope(|scope| {
             for _ in 0..threads {
@@ -239,7 +257,7 @@ impl Part {
                     loop {
                         let n = next.fetch_add(1, Ordering::Relaxed);
                         // Each part does one seed at least.
-                        if n >= seeds_max || (n > 0 && budget.is_spent()) {
+                        if n >= seeds_max || (n > 0 && budget.is_late()) {
                             next.fetch_sub(1, Ordering::Relaxed);
                             return;
                         }
@@ -328,6 +346,7 @@ mod tests {
             name: "crash",
             about: "",
             share: 1,
+            quick_cases: 1,
             parallel: true,
             counters: &[Counter::CrashPoints],
             skipped: None,
@@ -346,6 +365,21 @@ mod tests {
         assert_eq!(report.json()["crash_points"], 10 + 11 + 12 + 13 + 14);
         assert_eq!(report.json()["parts"]["crash"]["seeds"], 5);
         assert_eq!(report.failures().count(), 0);
+    }
+
+    #[test]
+    fn a_quick_run_has_a_fixed_number_of_seeds_and_cases() {
+        let mut endless = part(|_, budget| {
+            let mut report = Report::default();
+            while !budget.is_spent_after(report.counted(Counter::CrashPoints)) {
+                report.count(Counter::CrashPoints, 1);
+            }
+            report
+        });
+        endless.quick_cases = 7;
+        let report = run(&[endless], 1, Extent::Quick, |_, _| ());
+        assert_eq!(report.json()["crash_points"], 7 * QUICK_SEEDS);
+        assert_eq!(report.json()["parts"]["crash"]["seeds"], QUICK_SEEDS);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use ebb_storage::{Db, Durability, ErrorKind, Maintenance, Options, Table, WriteBatch};
+use ebb_test_support::wait;
 use rand::RngExt;
 
 use crate::caught::caught;
@@ -30,8 +31,6 @@ const MOUNT: &str = "mount -t tmpfs -o size=4m tmpfs \"$0\" && exec \"$@\"";
 const ROUNDS: u64 = 4;
 /// Far more than fit on the disk.
 const BATCHES_MAX: usize = 20_000;
-/// Tries until threads that found no space have found that there is some.
-const TRIES_MAX: usize = 100_000;
 
 type Content = BTreeMap<(usize, Vec<u8>), Vec<u8>>;
 
@@ -165,17 +164,16 @@ impl Filled {
 
     /// With space for it a write succeeds: at once, or when threads have seen it.
     fn write_again(&self, rng: &mut Rng, content: &mut Content) -> Result<()> {
-        for _ in 0..TRIES_MAX {
+        wait::until_some("a write to succeed on a disk with space", || {
             match self.db.flush() {
-                Err(e) if e.kind() != ErrorKind::DiskFull => return Err(e.into()),
+                Err(e) if e.kind() != ErrorKind::DiskFull => return Some(Err(e.into())),
                 _ => {}
             }
-            if self.write(rng, content)? {
-                return Ok(());
+            match self.write(rng, content) {
+                Ok(false) => None,
+                outcome => Some(outcome.map(drop)),
             }
-            std::thread::yield_now();
-        }
-        bail!("there is space, and no write succeeds")
+        })
     }
 
     fn check(&self, content: &Content) -> Result<()> {
@@ -214,14 +212,11 @@ impl Filled {
     }
 }
 
-/// Does what there is space for. A merge that the disk is too small for takes what is
-/// free until it finds that out, so a refusal counts only if it lasts.
+/// Repeats `work` until the disk has space for it. A merge that needs more than the disk has takes
+/// what is free until it fails, so only a refusal that lasts is wrong.
 fn with_space(work: impl Fn() -> ebb_storage::Result<()>) -> Result<()> {
-    for _ in 0..TRIES_MAX {
-        match work() {
-            Err(e) if e.kind() == ErrorKind::DiskFull => std::thread::yield_now(),
-            outcome => return Ok(outcome?),
-        }
-    }
-    bail!("there is space, and nobody finds it")
+    wait::until_some("space that was made free", || match work() {
+        Err(e) if e.kind() == ErrorKind::DiskFull => None,
+        outcome => Some(outcome.map_err(Into::into)),
+    })
 }

@@ -110,8 +110,9 @@ mod tests {
         let mut both = Tally::default();
         for kind in ["read", "update"] {
             let mut tally = Tally::default();
-            tally.record(kind, Instant::now());
-            tally.record("scan", Instant::now());
+            let begun = Instant::now(); // clock: `record` measures from here
+            tally.record(kind, begun);
+            tally.record("scan", begun);
             both.merge(tally);
         }
         let counts: Vec<_> = both.latencies().map(|(kind, l)| (kind, l.count)).collect();

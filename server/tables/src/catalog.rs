@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
 use ebb_catalog::schema::{KeyspaceSchema, Schema};
-use ebb_storage::{Clock, Db, Table, TableOptions};
+use ebb_storage::{Clock, Db, Event, Table, TableOptions};
 use uuid::Uuid;
 
 use super::announce::{Announcement, Announcements};
@@ -113,11 +113,18 @@ impl Catalog {
         let state = Arc::new(ArcSwap::from_pointee(state));
         let snapshots = Arc::<SnapshotKeyspaces>::default();
         let announcements = Arc::<Announcements>::default();
-        db.on_snapshot_expired({
+        db.on_event({
             let (snapshots, announcements) = (Arc::clone(&snapshots), Arc::clone(&announcements));
             // The database must not keep its own tables alive.
             let state = Arc::downgrade(&state);
-            move |keyspace, snapshot| {
+            move |event| {
+                let &Event::SnapshotExpired {
+                    keyspace,
+                    name: snapshot,
+                } = event
+                else {
+                    return;
+                };
                 let known = snapshots.forget(keyspace, snapshot);
                 let state = state.upgrade().map(|state| state.load_full());
                 if state.is_some_and(|state| state.schema.keyspace(keyspace).is_some()) {

@@ -4,9 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{Keyspace, Transaction, TransactionOptions, View, WriteBatch};
-use crate::db::DbInner;
+use crate::db::{DbInner, Event, LargeGroup};
 use crate::error::{Error, Result};
-use crate::maintenance::{BackupInfo, MaintenanceProgress, VerifyReport, backup, verify_state};
+use crate::maintenance::{
+    self, BackupInfo, MaintenanceProgress, RestoreReport, VerifyReport, backup, verify_state,
+};
 use crate::meter::Meter;
 use crate::options::{Options, WriteOptions};
 use crate::stats::Stats;
@@ -112,9 +114,8 @@ impl Db {
         self.inner.catalog().keyspace_names()
     }
 
-    /// From now on `hear` is called with the keyspace and the name of each snapshot that is
-    /// deleted because it has expired. It must neither wait nor call the database: it may be
-    /// called while snapshots are created.
+    /// From now on `hear` is called with each [`Event`]. It must neither wait nor call the
+    /// database: it may be called by a write, or while snapshots are created.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -123,8 +124,10 @@ impl Db {
     /// use std::time::Duration;
     ///
     /// let (tell, told) = std::sync::mpsc::channel();
-    /// db.on_snapshot_expired(move |keyspace, name| {
-    ///     drop(tell.send(format!("{keyspace}@{name}")));
+    /// db.on_event(move |event| {
+    ///     if let ebb_storage::Event::SnapshotExpired { keyspace, name } = event {
+    ///         drop(tell.send(format!("{keyspace}@{name}")));
+    ///     }
     /// });
     /// let options = ebb_storage::SnapshotOptions {
     ///     expires_in: Some(Duration::from_millis(1)),
@@ -134,8 +137,22 @@ impl Db {
     /// assert_eq!(told.recv().unwrap(), "app@job-7");
     /// # Ok::<(), ebb_storage::Error>(())
     /// ```
-    pub fn on_snapshot_expired(&self, hear: impl Fn(&str, &str) + Send + Sync + 'static) {
-        self.inner.expiry_listeners.add(hear);
+    pub fn on_event(&self, hear: impl Fn(&Event<'_>) + Send + Sync + 'static) {
+        self.inner.events.add(hear);
+    }
+
+    /// From now on `hear` is called with each group ([`MergeOperator::group`]) of which a flush
+    /// or a merge writes more than `above_bytes` of keys and values: again with each merge that
+    /// writes it anew, and also where what was written is not installed after all. It must
+    /// neither wait nor call the database.
+    ///
+    /// [`MergeOperator::group`]: crate::MergeOperator::group
+    pub fn on_large_group(
+        &self,
+        above_bytes: u64,
+        hear: impl Fn(&LargeGroup<'_>) + Send + Sync + 'static,
+    ) {
+        self.inner.group_listeners.add(above_bytes, hear);
     }
 
     /// Commits a batch: all of it becomes visible at once, and survives a crash
@@ -189,9 +206,35 @@ impl Db {
         self.inner.flush_all()
     }
 
+    /// Has no merge begin while the guard lives; those under way go on, and
+    /// [`Stats::compactions_running`] counts them. Flushes go on too, so tables get more runs,
+    /// reads become slower and space is not given back, and no writer waits for that: it is
+    /// for a while in which the disk is needed for something else. Meanwhile [`Db::compact`]
+    /// merges nothing.
+    ///
+    /// The guard keeps the database open, as a handle does. It ends with a panic, too.
+    /// Where there are several, merges wait for the last.
+    pub fn pause_merges(&self) -> MergePause {
+        self.inner.pause_merges();
+        MergePause {
+            db: self.inner.clone(),
+        }
+    }
+
     /// Merges runs until no merge is worth it.
     pub fn compact(&self) -> Result<()> {
         self.inner.compact_all()
+    }
+
+    /// Reads every SSTable, and puts those that are damaged back from a backup of this database
+    /// that has them whole, while readers and writers go on. A backup on the same file system
+    /// shares the bytes, unless it was copied, and so the damage.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::DiskFull`]; files that were restored before stay restored. A file
+    /// that the backup does not have is no error: the report lists it.
+    pub fn restore(&self, backup: impl AsRef<Path>) -> Result<RestoreReport> {
+        maintenance::restore(&self.inner, backup.as_ref())
     }
 
     /// Makes a directory that opens as this database, with everything committed
@@ -282,5 +325,18 @@ impl Db {
             &capture.segments,
             progress,
         ))
+    }
+}
+
+/// No merge begins while it lives: see [`Db::pause_merges`].
+#[derive(Debug)]
+#[must_use = "merges go on when it is dropped"]
+pub struct MergePause {
+    db: Arc<DbInner>,
+}
+
+impl Drop for MergePause {
+    fn drop(&mut self) {
+        self.db.resume_merges();
     }
 }

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{Range, Value};
 use crate::db::{DbInner, TableCore};
-use crate::disk::Disk;
+use crate::disk::{Disk, PatientDisk};
 use crate::error::{Error, Result};
 use crate::formats::PINNED_TABLE;
 use crate::key::{KeyRange, ReadPoint, SeqNo};
@@ -29,7 +29,7 @@ use crate::mutation::{self, Mutation};
 use crate::read::{MergeOperators, Merger};
 use crate::runs::{RunMeta, RunStore};
 use crate::sstable::BlockCache;
-use crate::table_store::{LocalTables, TableStore};
+use crate::table_store::{LocalTables, OpenFiles, TableStore};
 use crate::version::{Lookup, TableVersion};
 
 /// What a reader has to know of a table.
@@ -82,7 +82,7 @@ impl PinnedTable {
             table: format!("{}.{}", core.keyspace, core.name),
             seq: point.seq,
             read_time_ms: point.read_time_ms,
-            merge_operator: core.options.merge_operator.clone(),
+            merge_operator: core.options().merge_operator.clone(),
             runs: runs.map(|run| run.meta().clone()).collect(),
         };
         let description = serde_json::to_string(&description).expect("its keys are strings");
@@ -133,6 +133,8 @@ pub struct DetachedTable {
 pub struct DetachedOptions {
     /// Bytes of the block cache, which [`DetachedTable::get`] goes by; 0 for none.
     pub cache_bytes: u64,
+    /// Like [`Options::max_open_files`](crate::Options::max_open_files), for this table alone.
+    pub max_open_files: Option<usize>,
     /// The disk that the files are on.
     pub disk: Arc<dyn Disk>,
     /// Where the tables are, if not in the database's directory: what it has as
@@ -147,6 +149,7 @@ impl Default for DetachedOptions {
     fn default() -> Self {
         Self {
             cache_bytes: 0,
+            max_open_files: None,
             disk: Arc::new(crate::disk::LocalDisk),
             table_store: None,
             merge_operators: MergeOperators::default(),
@@ -160,13 +163,15 @@ impl DetachedTable {
     /// # Errors
     /// [`Error::InvalidRequest`] for what is no description, or one of another
     /// database than is there now, a restored copy for example; [`Error::Io`] when a
-    /// file is not there, as when the pin is gone; [`Error::Corruption`].
+    /// file is not there, as when the pin is gone; [`Error::Corruption`]. A read may fail
+    /// in the same ways: a file that was closed to make room for others is opened again.
     pub fn open(description: &str, options: DetachedOptions) -> Result<Self> {
         let description = Description::parse(description)?;
-        let tables = description.tables(&options)?;
+        let files = OpenFiles::new(options.max_open_files);
+        let tables = description.tables(&options, &files)?;
         let cache = Arc::new(BlockCache::new(options.cache_bytes));
-        let store = RunStore::new(tables, cache, 0);
-        let open = |meta: &RunMeta| store.open_run(meta);
+        let store = RunStore::new(tables, files, cache, 0);
+        let open = |meta: &RunMeta| store.open_run(meta, |_, _| ());
         let runs = description.runs.iter().map(open).collect::<Result<_>>()?;
         let operator = description.merge_operator.as_deref();
         Ok(Self {
@@ -219,7 +224,11 @@ impl Description {
     ///
     /// # Errors
     /// `InvalidRequest` when it is none that is at hand, or now another database's.
-    fn tables(&self, options: &DetachedOptions) -> Result<Arc<dyn TableStore>> {
+    fn tables(
+        &self,
+        options: &DetachedOptions,
+        files: &Arc<OpenFiles>,
+    ) -> Result<Arc<dyn TableStore>> {
         if let Some(store) = &options.table_store {
             let found = store
                 .locator()
@@ -232,7 +241,8 @@ impl Description {
         let Some(dir) = LocalTables::dir_of(&self.store) else {
             return Err(self.elsewhere("no store that was given"));
         };
-        let found = read_database_id(&*options.disk, dir)?;
+        let disk = PatientDisk::new(options.disk.clone(), files.clone());
+        let found = read_database_id(&disk, dir)?;
         if found != self.database && !mutation::is(Mutation::PinOfAnyDatabase) {
             return Err(Error::InvalidRequest(format!(
                 "table {} was pinned in the database {}; in {} there is {found} now, another one \
@@ -242,7 +252,7 @@ impl Description {
                 dir.display()
             )));
         }
-        Ok(Arc::new(LocalTables::new(options.disk.clone(), dir)))
+        Ok(Arc::new(LocalTables::new(Arc::new(disk), dir)))
     }
 
     fn elsewhere(&self, found: &str) -> Error {

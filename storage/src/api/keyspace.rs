@@ -1,51 +1,19 @@
 //! A keyspace: tables that are snapshotted together.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use crate::api::{Snapshot, Table};
-use crate::db::{Catalog, DbInner};
+use crate::api::{Snapshot, SnapshotInfo, Table};
+use crate::db::DbInner;
 use crate::error::Result;
-use crate::key::SeqNo;
 use crate::options::{SnapshotOptions, TableOptions};
-use crate::snapshots::Bookmark;
+use crate::sstable::SsTableOptions;
 
 /// A keyspace of an open database. Clones are cheap.
 #[derive(Debug, Clone)]
 pub struct Keyspace {
     db: Arc<DbInner>,
     name: Arc<str>,
-}
-
-/// What a snapshot was taken of.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SnapshotScope {
-    /// All tables that the keyspace had.
-    Keyspace,
-    /// This table alone.
-    Table(String),
-}
-
-/// What there is to know about a snapshot without opening it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SnapshotInfo {
-    /// Its name, unique in its keyspace.
-    pub name: String,
-    /// The commit at which it stands.
-    pub seq: SeqNo,
-    /// The tables that it covers.
-    pub tables: Vec<String>,
-    /// What it was taken of.
-    pub scope: SnapshotScope,
-    /// When it was created, by the clock of the database.
-    pub created: SystemTime,
-    /// When it will be deleted, if not by its user before.
-    pub expires: Option<SystemTime>,
-    /// The runs on disk that reading all of it touches; some may be shared with
-    /// other snapshots and with the present.
-    pub runs: usize,
-    /// Bytes of those runs: not less than reading all of it takes.
-    pub approximate_bytes: u64,
 }
 
 impl Keyspace {
@@ -80,6 +48,31 @@ impl Keyspace {
         self.db
             .find_table(&self.name, name)
             .map(|core| Table::new(self.db.clone(), core))
+    }
+
+    /// Gives the files that are written of a table from now on another form; those that there are
+    /// change when they are merged. Waits for an fsync.
+    ///
+    /// ```
+    /// # use ebb_storage::{Compression, SsTableOptions};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = ebb_storage::Db::open(dir.path(), Default::default())?;
+    /// let app = db.keyspace("app")?;
+    /// let users = app.table("users", Default::default())?;
+    /// let smaller = SsTableOptions {
+    ///     bottom_compression: Some(Compression::Zstd),
+    ///     ..users.options().sstable.clone()
+    /// };
+    /// app.alter_table("users", smaller)?;
+    /// # Ok::<(), ebb_storage::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound) when there is none of this name,
+    /// [`InvalidRequest`](crate::Error::InvalidRequest) when an option is out of its range, or
+    /// the filter prefix is another.
+    pub fn alter_table(&self, name: &str, sstable: SsTableOptions) -> Result<()> {
+        self.db.alter_table(&self.name, name, sstable)
     }
 
     /// Drops a table, for good: its name is free at once and its space comes
@@ -186,13 +179,19 @@ impl Keyspace {
         Snapshot::open(self.db.clone(), &self.name, name)
     }
 
-    /// The snapshots, oldest first; instant, however many.
+    /// The snapshots, oldest first, without reading a file: looks at each of their tables
+    /// once, and at each table of each snapshot.
     pub fn snapshots(&self) -> Vec<SnapshotInfo> {
-        let bookmarks = self.db.snapshots_of(&self.name).into_iter();
-        let catalog = self.db.catalog();
-        bookmarks
-            .map(|bookmark| SnapshotInfo::new(bookmark, &catalog))
-            .collect()
+        SnapshotInfo::list(&self.db, self.db.snapshots_of(&self.name))
+    }
+
+    /// The entry of one snapshot in [`Keyspace::snapshots`].
+    ///
+    /// # Errors
+    /// As [`Keyspace::snapshot`].
+    pub fn snapshot_info(&self, name: &str) -> Result<SnapshotInfo> {
+        let bookmark = self.db.find_snapshot(&self.name, name)?;
+        Ok(SnapshotInfo::list(&self.db, vec![bookmark]).remove(0))
     }
 
     /// The names of the snapshots, oldest first, without looking at their tables.
@@ -220,37 +219,5 @@ impl Keyspace {
     /// it has expired already.
     pub fn delete_snapshot(&self, name: &str) -> Result<()> {
         self.db.delete_snapshot(&self.name, name)
-    }
-}
-
-impl SnapshotInfo {
-    fn new(bookmark: Bookmark, catalog: &Catalog) -> Self {
-        let (seq, record) = (bookmark.seq, bookmark.record);
-        let time = |ms| UNIX_EPOCH.checked_add(Duration::from_millis(ms));
-        let (mut runs, mut approximate_bytes) = (0, 0);
-        for (_, id) in &record.tables {
-            let Some(table) = catalog.by_id(*id) else {
-                continue;
-            };
-            for run in table.peek().all_runs().filter(|run| run.is_seen_at(seq)) {
-                runs += 1;
-                approximate_bytes += run.meta().bytes;
-            }
-        }
-        let tables: Vec<_> = record.tables.into_iter().map(|(name, _)| name).collect();
-        let scope = match record.single_table {
-            true => SnapshotScope::Table(tables.concat()),
-            false => SnapshotScope::Keyspace,
-        };
-        Self {
-            name: record.name,
-            seq,
-            tables,
-            scope,
-            created: time(record.created_ms).unwrap_or(UNIX_EPOCH),
-            expires: record.expires_ms.and_then(time),
-            runs,
-            approximate_bytes,
-        }
     }
 }

@@ -11,20 +11,23 @@
 //! knows of it.
 
 mod db;
+mod dead_keys;
 mod detached;
 mod keyspace;
 mod range;
 mod snapshot;
+mod snapshot_info;
 mod sorted_writer;
 mod table;
 mod transaction;
 mod write_batch;
 
-pub use db::Db;
+pub use db::{Db, MergePause};
 pub use detached::{DetachedOptions, DetachedTable, PinnedTable};
-pub use keyspace::{Keyspace, SnapshotInfo, SnapshotScope};
+pub use keyspace::Keyspace;
 pub use range::{Entry, Range};
 pub use snapshot::{Snapshot, SnapshotTable, View};
+pub use snapshot_info::{SnapshotInfo, SnapshotScope};
 pub use sorted_writer::{SortedWriter, SortedWriterOptions};
 pub use table::{Table, Value};
 pub use transaction::{Transaction, TransactionOptions, TransactionRange};

@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::db::DbInner;
+use super::dead_keys::DeadKeys;
+use crate::db::{DbInner, TableCore};
 use crate::error::Result;
-use crate::key::{Cursor, Kind, RangeTombstones, ReadPoint, SeqNo, Version};
+use crate::key::{Cursor, Kind, ReadPoint, SeqNo, Version};
 use crate::meter::Scan;
 use crate::mutation::{self, Mutation};
 use crate::read::{Fold, Merge, Merger};
-use crate::version::{Source, TableVersion};
+use crate::runs::Sought;
+use crate::version::{Source, TableVersion, Tombstones};
 
 /// A key and its value.
 pub type Entry = (Bytes, Bytes);
@@ -29,7 +31,7 @@ pub struct Range {
     merger: Arc<Merger>,
     point: ReadPoint,
     /// Of all sources.
-    range_tombstones: Vec<Arc<RangeTombstones>>,
+    range_tombstones: Vec<Tombstones>,
     fill_cache: bool,
     /// The front end's: what it read last, once it read anything.
     lower: Bound<Vec<u8>>,
@@ -42,11 +44,13 @@ pub struct Range {
     /// be in a block that is not loaded yet.
     front_lingers: bool,
     done: bool,
-    /// Where somebody measures it as a request.
+    /// Its measurement as a request; `None` while nothing measures requests.
     scan: Option<Scan>,
+    /// The dead keys that it met, if too many of them have the table's memtable flushed.
+    dead_keys: Option<DeadKeys>,
     // Last, so that the files are let go of before the database is; none where
     // the files belong to a database that somebody else has open.
-    _db: Option<Arc<DbInner>>,
+    db: Option<Arc<DbInner>>,
 }
 
 impl Range {
@@ -77,13 +81,20 @@ impl Range {
             front_lingers: false,
             done: false,
             scan: None,
-            _db: db,
+            dead_keys: None,
+            db,
         }
     }
 
-    /// The same, measured as a request, if somebody measures.
+    /// This range, measured as a request by `scan`.
     pub(crate) fn metered(mut self, scan: Option<Scan>) -> Self {
         self.scan = scan;
+        self
+    }
+
+    /// This range; too many dead keys in the open memtable of `table` have it flushed.
+    pub(crate) fn flushing(mut self, table: Arc<TableCore>) -> Self {
+        self.dead_keys = Some(DeadKeys::of(table));
         self
     }
 
@@ -115,8 +126,22 @@ impl Range {
         }
     }
 
+    /// Over what may have something between the bounds.
+    fn cursors(&self) -> Vec<Source> {
+        // Who reads past the cache reads no filter either.
+        let prefixes = self.merger.prefixes().filter(|_| self.fill_cache);
+        let sought = Sought::between(&self.lower, &self.upper, prefixes);
+        let (cursors, skips) = self
+            .version
+            .cursors(self.point.seq, &sought, self.fill_cache);
+        if let Some(db) = self.db.as_ref().filter(|_| skips > 0) {
+            db.counters().prefix_skips.add(skips);
+        }
+        cursors
+    }
+
     fn open_front(&self) -> Result<Merge<Source, false>> {
-        let mut cursors = self.version.cursors(self.point.seq, self.fill_cache);
+        let mut cursors = self.cursors();
         for cursor in &mut cursors {
             match &self.lower {
                 Bound::Included(key) => cursor.seek(key, SeqNo::MAX)?,
@@ -129,7 +154,7 @@ impl Range {
     }
 
     fn open_back(&self) -> Result<Merge<Source, true>> {
-        let mut cursors = self.version.cursors(self.point.seq, self.fill_cache);
+        let mut cursors = self.cursors();
         for cursor in &mut cursors {
             match &self.upper {
                 Bound::Included(key) => cursor.seek_before(key, SeqNo::ZERO)?,
@@ -147,7 +172,7 @@ impl Range {
         if self.range_tombstones.is_empty() {
             return fold;
         }
-        let covering = |t: &Arc<RangeTombstones>| t.covering(key, self.point.seq);
+        let covering = |t: &Tombstones| t.covering(key, self.point.seq);
         let tombstones = self.range_tombstones.iter().filter_map(covering);
         let newest = match mutation::is(Mutation::HeedOldestRangeTombstone) {
             true => tombstones.min(),
@@ -162,15 +187,24 @@ impl Range {
     /// The next live entry upwards: of each key the visible versions count until
     /// a base is reached, the others are passed over.
     fn step_front(&mut self, merge: &mut Merge<Source, false>) -> Result<Option<Entry>> {
+        if let Some(dead_keys) = &mut self.dead_keys {
+            dead_keys.begin_step();
+        }
         loop {
             if std::mem::take(&mut self.front_lingers) {
                 self.leave_key(merge)?;
             }
-            let Some(source) = merge.peek() else {
+            let Some(source) = merge.front() else {
                 return Ok(None);
             };
             if !self.below_upper(source.key()) {
                 return Ok(None);
+            }
+            if let Some(error) = source.damage() {
+                return match &self.upper {
+                    Bound::Included(upper) if is_behind(source, upper) => Ok(None),
+                    _ => Err(error.clone()),
+                };
             }
             // A back end that passed this key has taken it; the same bound says so.
             if source.seq() > self.point.seq {
@@ -178,18 +212,26 @@ impl Range {
                 continue;
             }
             let key = Bytes::copy_from_slice(source.key());
+            let in_memory = matches!(source, Source::Memtable(_));
             let mut fold = self.begin(&key);
             self.front_lingers = fold.take(version_at(source));
             while !self.front_lingers {
                 merge.advance()?;
-                let Some(source) = merge.peek().filter(|source| source.key() == key) else {
+                let is_same = |source: &&Source| source.key() == key && !is_behind(source, &key);
+                let Some(source) = merge.front().filter(is_same) else {
                     break;
                 };
+                if let Some(error) = source.damage() {
+                    return Err(error.clone());
+                }
                 self.front_lingers = fold.take(version_at(source));
             }
             exclude(&mut self.lower, &key);
             if let Some(value) = fold.finish(&key, &self.merger)? {
                 return Ok(Some((key, value)));
+            }
+            if let (true, Some(dead_keys), Some(db)) = (in_memory, &mut self.dead_keys, &self.db) {
+                dead_keys.passed(db, &self.version);
             }
         }
     }
@@ -202,7 +244,8 @@ impl Range {
         };
         loop {
             merge.advance()?;
-            if merge.peek().is_none_or(|source| source.key() != key) {
+            let is_left = |source: &Source| source.key() != key || is_behind(source, key);
+            if merge.front().is_none_or(is_left) {
                 return Ok(());
             }
         }
@@ -212,15 +255,25 @@ impl Range {
     /// they are gathered, and those below a newer base forgotten.
     fn step_back(&mut self, merge: &mut Merge<Source, true>) -> Result<Option<Entry>> {
         loop {
-            let Some(cursor) = merge.peek() else {
+            let Some(cursor) = merge.front() else {
                 return Ok(None);
             };
             if !self.above_lower(cursor.key()) {
                 return Ok(None);
             }
+            if let Some(error) = cursor.damage() {
+                return match &self.lower {
+                    Bound::Included(lower) if is_before(cursor, lower) => Ok(None),
+                    _ => Err(error.clone()),
+                };
+            }
             let key = Bytes::copy_from_slice(cursor.key());
             let mut versions: Vec<Version> = Vec::new();
-            while let Some(cursor) = merge.peek().filter(|cursor| cursor.key() == key) {
+            let is_same = |cursor: &&Source| cursor.key() == key && !is_before(cursor, &key);
+            while let Some(cursor) = merge.front().filter(is_same) {
+                if let Some(error) = cursor.damage() {
+                    return Err(error.clone());
+                }
                 if cursor.seq() <= self.point.seq {
                     if cursor.kind() != Kind::Merge {
                         versions.clear();
@@ -275,6 +328,17 @@ impl DoubleEndedIterator for Range {
         })();
         self.end_step(step)
     }
+}
+
+/// Whether a source stands on damage that begins behind all versions of a key: 0 is no
+/// version's number.
+fn is_behind(source: &Source, key: &[u8]) -> bool {
+    source.seq() == SeqNo::ZERO && source.key() == key
+}
+
+/// Whether, going backwards, it stands on damage that begins before all of them.
+fn is_before(source: &Source, key: &[u8]) -> bool {
+    source.seq() == SeqNo::MAX && source.key() == key
 }
 
 fn version_at(source: &Source) -> Version {

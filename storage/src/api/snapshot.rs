@@ -148,7 +148,7 @@ impl View {
         get_many_at(&self.db, core, &core.peek(), keys, point, enough)
     }
 
-    fn range_of<K, R>(&self, core: &TableCore, range: R, fill_cache: bool) -> Range
+    fn range_of<K, R>(&self, core: &Arc<TableCore>, range: R, fill_cache: bool) -> Range
     where
         K: AsRef<[u8]>,
         R: RangeBounds<K>,
@@ -162,6 +162,7 @@ impl View {
             range,
             fill_cache,
         )
+        .flushing(Arc::clone(core))
     }
 }
 
@@ -271,9 +272,9 @@ pub struct SnapshotTable {
 }
 
 impl SnapshotTable {
-    /// The options that the table was created with.
-    pub fn options(&self) -> &TableOptions {
-        &self.core.options
+    /// The options of the table, as they are now.
+    pub fn options(&self) -> Arc<TableOptions> {
+        self.core.options()
     }
 
     /// When it judges what expires, in milliseconds since 1970: when the snapshot was created.

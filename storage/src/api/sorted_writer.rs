@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::file_system::FileSystem;
 use crate::key::{Kind, SeqNo, check_lengths};
 use crate::options::Options;
-use crate::read::{MergeOperator, TimestampBounds, timestamps_of};
+use crate::read::{KeyPrefixes, MergeOperator, TimestampBounds, timestamps_of};
 use crate::sstable::{NO_NUMBER, SsTableOptions, SsTableWriter};
 
 /// Options of a [`SortedWriter`].
@@ -21,8 +21,9 @@ pub struct SortedWriterOptions {
     pub sstable: SsTableOptions,
     /// A file of about this many bytes is followed by the next. Default: 64 MiB.
     pub file_bytes: u64,
-    /// That of the table, where operands are written: the files then say the bounds of its
-    /// timestamps, so that merges may purge. Default: none.
+    /// The merge operator of the table, if operands are written. The files then record the bounds
+    /// of its timestamps, so that merges may purge, and their filters may have the prefixes that
+    /// the operator names. Default: none.
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
 }
 
@@ -155,7 +156,7 @@ impl SortedWriter {
             )));
         }
         let bytes_max = self.options.file_bytes;
-        let full = |writer: &SsTableWriter| writer.file_bytes() >= bytes_max;
+        let full = |writer: &SsTableWriter| writer.is_full(bytes_max);
         if self.writer.as_ref().is_some_and(full) {
             self.finish_file()?;
         }
@@ -171,13 +172,16 @@ impl SortedWriter {
                 _ => {}
             }
             self.files.push(path.clone());
-            self.writer = Some(SsTableWriter::create(
+            let mut writer = SsTableWriter::create(
                 &*self.options.disk,
                 &path,
                 (NO_NUMBER, 0),
-                self.options.sstable.clone(),
-            )?);
+                self.options.sstable.of_run(false),
+            )?;
             let operator = self.options.merge_operator.as_ref();
+            let prefixes = KeyPrefixes::new(self.options.sstable.filter_prefix, operator);
+            writer.set_prefixes(prefixes.as_ref());
+            self.writer = Some(writer);
             self.timestamps = operator.map(|_| TimestampBounds::NONE);
         }
         let writer = self.writer.as_mut().expect("just opened");

@@ -47,9 +47,9 @@ impl Table {
         &self.core.keyspace
     }
 
-    /// How it was created.
-    pub fn options(&self) -> &TableOptions {
-        &self.core.options
+    /// The options with which the table was created, or altered last.
+    pub fn options(&self) -> Arc<TableOptions> {
+        self.core.options()
     }
 
     /// Sets a key. Errors: see [`Db::write`](crate::Db::write).
@@ -170,7 +170,9 @@ impl Table {
         let version = self.core.version();
         self.db.end_view(point);
         let (db, merger) = (self.db.clone(), self.core.merger.clone());
-        Range::new(Some(db), merger, version, point, range, true).metered(scan)
+        Range::new(Some(db), merger, version, point, range, true)
+            .flushing(Arc::clone(&self.core))
+            .metered(scan)
     }
 
     /// The values of some keys, in their order, all at one instant. Keys that ascend and

@@ -1,17 +1,19 @@
-//! Which runs are being merged, so that merges beside each other never meet.
+//! The runs that are being merged, so that no two merges take the same run.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 
+use super::lanes::{Lanes, UnderWay};
 use crate::key::RunId;
 use crate::mutation::{self, Mutation};
 use crate::sync::{Condvar, Mutex};
 
-/// The merges under way. A run is claimed before it is merged, by one merge, and
-/// until the version of its table no longer has it: whoever looks at a version
-/// under this lock, and finds a run in it that nobody claims, may have it.
+/// The merges under way. A merge claims its runs before it begins, and holds them until the
+/// version of the table no longer has them. So a run that is in the version of its table and is
+/// not claimed, both seen under this lock, is free.
 #[derive(Debug)]
 pub(crate) struct Claims {
-    merges_max: usize,
+    lanes: Lanes,
     state: Mutex<State>,
     ended: Condvar,
 }
@@ -19,48 +21,61 @@ pub(crate) struct Claims {
 #[derive(Debug, Default)]
 struct State {
     busy: HashSet<RunId>,
-    merges: usize,
+    under_way: UnderWay,
+    /// Bytes that the merges under way may still need on the disk.
+    reserved_bytes: u64,
     /// How many merges have ended.
     ended: u64,
 }
 
-/// Runs that are this merge's own, until it is dropped.
+/// Runs that are reserved for one merge, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Claim<'a> {
     claims: &'a Claims,
     runs: Vec<RunId>,
+    is_long: bool,
+    writes_bytes: u64,
+    /// Those of `writes_bytes` that are not written yet.
+    reserved_bytes: Cell<u64>,
 }
 
-/// What comes of asking for runs.
+/// The outcome of [`Claims::claim`].
 #[derive(Debug)]
 pub(crate) enum Claiming<'a, T> {
     Yours(Claim<'a>, T),
-    /// Somebody was faster: the runs are claimed, or merged already.
+    /// Another thread was faster: the runs are claimed or merged already, or there are enough
+    /// merges of this size.
     Gone,
-    /// No merge more is to run.
-    Full,
 }
 
 impl Claims {
-    /// For at most `merges_max` merges at once; at least one.
-    pub(crate) fn new(merges_max: usize) -> Self {
+    /// Returns the claims for at most `merges_max` merges at once. A merge is long if it reads
+    /// `long_bytes` or more. Both are at least 1: a merge that drops runs unread, and reads 0
+    /// bytes, is short.
+    pub(crate) fn new(merges_max: usize, long_bytes: u64) -> Self {
         Self {
-            merges_max: merges_max.max(1),
+            lanes: Lanes {
+                merges_max: merges_max.max(1),
+                long_bytes: long_bytes.max(1),
+            },
             state: Mutex::default(),
             ended: Condvar::new(),
         }
     }
 
-    /// Claims runs for a merge. `current` tells, while nobody else can claim or give
-    /// back, whether the table still has them, and with what beside them.
+    /// Claims runs for a merge that reads and writes these numbers of bytes. `current` is called
+    /// while no other thread can claim or give back runs. It returns `None` if the table no longer
+    /// has the runs, and otherwise what the caller needs of the current version.
     pub(crate) fn claim<T>(
         &self,
         runs: &[RunId],
+        (reads_bytes, writes_bytes): (u64, u64),
         current: impl FnOnce() -> Option<T>,
     ) -> Claiming<'_, T> {
         let mut state = self.state.lock().unwrap();
-        if state.merges >= self.merges_max {
-            return Claiming::Full;
+        let bytes_below = self.lanes.bytes_below(state.under_way);
+        if bytes_below.is_none_or(|below| reads_bytes >= below) {
+            return Claiming::Gone;
         }
         let is_busy = |run: &RunId| state.busy.contains(run);
         if runs.iter().any(is_busy) && !mutation::is(Mutation::ClaimNothing) {
@@ -70,13 +85,22 @@ impl Claims {
             return Claiming::Gone;
         };
         state.busy.extend(runs);
-        state.merges += 1;
-        let runs = runs.to_vec();
-        Claiming::Yours(Claim { claims: self, runs }, current)
+        let is_long = self.lanes.is_long(reads_bytes);
+        state.under_way.merges += 1;
+        state.under_way.long += usize::from(is_long);
+        state.reserved_bytes = state.reserved_bytes.saturating_add(writes_bytes);
+        let claim = Claim {
+            claims: self,
+            runs: runs.to_vec(),
+            is_long,
+            writes_bytes,
+            reserved_bytes: Cell::new(writes_bytes),
+        };
+        Claiming::Yours(claim, current)
     }
 
-    /// The runs that are claimed now. Merges are decided on without the lock, which
-    /// nobody is to wait for while a picker thinks; [`Claims::claim`] looks again.
+    /// The runs that are claimed now. Merges are chosen without the lock, because a picker may
+    /// take long; [`Claims::claim`] checks again.
     pub(crate) fn busy(&self) -> HashSet<RunId> {
         let none = mutation::is(Mutation::ClaimNothing);
         let state = self.state.lock().unwrap();
@@ -87,14 +111,20 @@ impl Claims {
         }
     }
 
-    /// Whether no merge more is to run.
-    pub(crate) fn is_full(&self) -> bool {
-        self.running() >= self.merges_max
+    /// The number of bytes that the next merge must stay below; `None` if no merge may begin.
+    pub(crate) fn bytes_below(&self) -> Option<u64> {
+        let under_way = self.state.lock().unwrap().under_way;
+        self.lanes.bytes_below(under_way)
+    }
+
+    /// Bytes that the merges under way may still need on the disk.
+    pub(crate) fn reserved_bytes(&self) -> u64 {
+        self.state.lock().unwrap().reserved_bytes
     }
 
     /// Merges under way.
     pub(crate) fn running(&self) -> usize {
-        self.state.lock().unwrap().merges
+        self.state.lock().unwrap().under_way.merges
     }
 
     /// How many merges have ended.
@@ -106,10 +136,22 @@ impl Claims {
     /// way that could.
     pub(crate) fn wait_for_another_end(&self, seen: u64) -> bool {
         let mut state = self.state.lock().unwrap();
-        while state.ended == seen && state.merges > 0 {
+        while state.ended == seen && state.under_way.merges > 0 {
             state = self.ended.wait(state).unwrap();
         }
         state.ended > seen
+    }
+}
+
+impl Claim<'_> {
+    /// Reduces the reserve by the `bytes` that the merge has written so far: they no longer count
+    /// as free space either.
+    pub(crate) fn note_written(&self, bytes: u64) {
+        let reserved_bytes = self.writes_bytes.saturating_sub(bytes);
+        let before = self.reserved_bytes.replace(reserved_bytes);
+        let mut state = self.claims.state.lock().unwrap();
+        state.reserved_bytes =
+            (state.reserved_bytes.saturating_sub(before)).saturating_add(reserved_bytes);
     }
 }
 
@@ -119,8 +161,52 @@ impl Drop for Claim<'_> {
         for run in &self.runs {
             state.busy.remove(run);
         }
-        state.merges -= 1;
+        state.under_way.merges -= 1;
+        state.under_way.long -= usize::from(self.is_long);
+        state.reserved_bytes = state
+            .reserved_bytes
+            .saturating_sub(self.reserved_bytes.get());
         state.ended += 1;
         self.claims.ended.notify_all();
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    /// The output of a merge counted twice, as used and as reserved, so a short merge beside a
+    /// long one found no space.
+    #[test]
+    fn what_is_written_is_not_reserved_any_more() {
+        let claims = Claims::new(2, 100);
+        let claim = |run, bytes| match claims.claim(&[RunId(run)], bytes, || Some(())) {
+            Claiming::Yours(claim, ()) => Some(claim),
+            Claiming::Gone => None,
+        };
+        let long = claim(1, (1000, 800)).unwrap();
+        assert!(claim(2, (100, 100)).is_none(), "one long merge is enough");
+        let short = claim(2, (99, 90)).unwrap();
+        assert_eq!(claims.reserved_bytes(), 890);
+        long.note_written(500);
+        assert_eq!(claims.reserved_bytes(), 390);
+        long.note_written(900);
+        assert_eq!(claims.reserved_bytes(), 90);
+        drop(long);
+        assert_eq!(claims.reserved_bytes(), 90);
+        drop(short);
+        assert_eq!((claims.reserved_bytes(), claims.running()), (0, 0));
+    }
+
+    /// Its claim was refused for ever, and the thread called its picker again and again.
+    #[test]
+    fn what_reads_nothing_may_begin_beside_a_long_merge() {
+        let claims = Claims::new(2, 0);
+        let claim = |run, bytes| claims.claim(&[RunId(run)], (bytes, bytes), || Some(()));
+        let Claiming::Yours(_long, ()) = claim(1, 10) else {
+            panic!("nothing is under way");
+        };
+        assert!(matches!(claim(2, 10), Claiming::Gone));
+        assert!(matches!(claim(2, 0), Claiming::Yours(..)));
     }
 }

@@ -8,14 +8,10 @@ use super::widen::widen;
 use crate::runs::FileShape;
 use crate::sstable::KeySketch;
 
-/// The bytes that merges will read until a picker finds nothing more worth it,
-/// with those that are under way, if nothing else is written meanwhile.
+/// Returns the bytes that merges will read until the picker finds no more of them worth it, if
+/// nothing else is written meanwhile. Includes merges under way, which `table` does not show.
 pub(crate) fn debt_bytes(picker: &dyn CompactionPicker, table: &TableShape<'_>) -> u64 {
-    let idle = |run: &RunShape| RunShape {
-        is_busy: false,
-        ..run.clone()
-    };
-    let mut runs: Vec<_> = table.runs.iter().map(idle).collect();
+    let mut runs = table.runs.to_vec();
     let mut debt_bytes = 0;
     // Each merge leaves fewer runs, or one of less garbage.
     for _ in 0..2 * table.runs.len() {
@@ -51,7 +47,7 @@ pub(crate) fn debt_bytes(picker: &dyn CompactionPicker, table: &TableShape<'_>) 
 ///
 /// # Panics
 /// Of no run.
-pub(super) fn merged(runs: &[RunShape]) -> RunShape {
+pub(crate) fn merged(runs: &[RunShape]) -> RunShape {
     let oldest = runs.last().expect("a merge has inputs");
     let sum = |of: fn(&RunShape) -> u64| runs.iter().map(of).sum::<u64>();
     let overwritten = overwritten(runs, false);

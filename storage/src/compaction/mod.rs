@@ -12,6 +12,7 @@ mod claims;
 mod covered;
 mod estimate;
 mod fruitless;
+mod lanes;
 #[expect(
     clippy::disallowed_methods,
     reason = "paces real work in real time; no content depends on it"
@@ -21,15 +22,18 @@ mod pick;
 mod purge;
 mod refusal;
 mod retain;
+mod room;
 mod shape;
 mod table_pickers;
 mod tiered;
 mod token_bucket;
+mod under_way;
+mod unfinished;
 mod widen;
 
 pub(crate) use claims::{Claim, Claiming, Claims};
 pub(crate) use covered::{covered_run, is_covered};
-pub(crate) use estimate::debt_bytes;
+pub(crate) use estimate::{debt_bytes, merged};
 pub(crate) use fruitless::{Fruitless, Rewriting};
 pub(crate) use pacer::Pacer;
 pub(crate) use pick::ask;
@@ -37,7 +41,10 @@ pub use pick::{Action, CompactionPicker, Pick, Reason};
 pub(crate) use purge::{Elsewhere, Purger};
 pub(crate) use refusal::Refusal;
 pub(crate) use retain::Retain;
+pub(crate) use room::{output_bytes, part_room_bytes, room_bytes};
 pub use shape::{RunShape, TableShape};
 pub use table_pickers::TablePickers;
 pub use tiered::{Bounding, TieredPicker};
+pub(crate) use under_way::{MergesUnderWay, Watched};
+pub(crate) use unfinished::{Unfinished, unfinished};
 pub(crate) use widen::{Widened, widen};

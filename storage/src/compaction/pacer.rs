@@ -80,6 +80,8 @@ impl Pacer {
 mod tests {
     use std::thread;
 
+    use ebb_test_support::wait::until;
+
     use super::*;
 
     /// Each of these would wait for years.
@@ -99,10 +101,10 @@ mod tests {
         let pacer = Pacer::new(Some(1));
         thread::scope(|scope| {
             let merge = scope.spawn(|| pacer.pace(MUCH, || false));
-            while !merge.is_finished() {
+            until("the merge to go on", || {
                 pacer.hurry();
-                thread::yield_now();
-            }
+                merge.is_finished()
+            });
         });
         // Pressed after it looked, and before it waits.
         let hurry = || {

@@ -107,6 +107,13 @@ impl<'a> Purger<'a> {
         self.has_failed
     }
 
+    /// Whether the merge may end before a key and go on from there in another part: not in a
+    /// group whose head was purged, as what that deleted would come back until then.
+    pub(crate) fn may_end_before(&self, key: &[u8]) -> bool {
+        let is_in = |open: &OpenGroup| open.is_head_purged && key.starts_with(&open.prefix);
+        !self.group.as_ref().is_some_and(is_in) || mutation::is(Mutation::EndInGroups)
+    }
+
     /// Purges what is kept of a key, newest first; of keys in ascending order. `bottom`
     /// says that no older version of the key is anywhere else.
     pub(crate) fn purge(&mut self, key: &[u8], versions: &mut Vec<Version>, bottom: bool) {

@@ -19,6 +19,7 @@ pub(crate) enum Refusal {
     DropOfPart(RunId),
     StillNeeded(RunId),
     GainsNothing(RunId),
+    NoSpace,
     Panicked,
 }
 
@@ -29,7 +30,7 @@ impl Display for Refusal {
             Self::NoKeys => f.write_str("its range of keys is empty"),
             Self::Unknown(run) => write!(f, "the table has no run {run}"),
             Self::Twice(run) => write!(f, "it names run {run} twice"),
-            Self::Busy(run) => write!(f, "run {run} is being merged already"),
+            Self::Busy(run) => write!(f, "run {run} is being merged already, or damaged"),
             Self::NothingThere => f.write_str("no run that it names has anything in its keys"),
             Self::Between(run) => write!(
                 f,
@@ -51,6 +52,7 @@ impl Display for Refusal {
                 f,
                 "it rewrites run {run} alone again, which gained nothing when it was tried"
             ),
+            Self::NoSpace => f.write_str("there is no space for what it would write"),
             Self::Panicked => f.write_str("the picker panicked"),
         }
     }

@@ -46,7 +46,7 @@ pub struct RunShape {
     pub smallest_seq: SeqNo,
     /// The largest.
     pub largest_seq: SeqNo,
-    /// Whether it is being merged.
+    /// Whether it must be left alone: it is being merged, or a file of it is damaged.
     pub is_busy: bool,
     /// Its files that hold versions, ascending by key; no key is in two of them.
     pub files: Arc<[FileShape]>,

@@ -19,18 +19,27 @@ use super::pick::{Action, Pick};
 use super::refusal::Refusal;
 use super::shape::{RunShape, TableShape};
 
-/// What the engine does.
+/// The work that the engine does for a pick.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Widened {
     /// Positions in the run list; at least one.
     pub(crate) runs: Range<usize>,
-    /// They go unread, once it is sure that no reader needs them; otherwise they
+    /// The runs are dropped unread, once it is certain that no reader needs them. Otherwise they
     /// become one run.
     pub(crate) drops: bool,
+    /// The output is added to the run behind them: this continues an unfinished merge.
+    pub(crate) has_output: bool,
 }
 
-/// What the engine does for a pick of this table; `None` when it has to wait for a
-/// merge of a run that the pick leaves alone and the engine cannot.
+impl Widened {
+    /// The positions of all runs that no other merge may take meanwhile.
+    pub(crate) fn claimed(&self) -> Range<usize> {
+        self.runs.start..self.runs.end + usize::from(self.has_output)
+    }
+}
+
+/// Returns the work that the engine does for a pick of this table. `None` if it has to wait: a run
+/// that the pick leaves out, and the engine cannot, is being merged.
 pub(crate) fn widen(pick: &Pick, table: &TableShape<'_>) -> Result<Option<Widened>, Refusal> {
     let mut places = Vec::with_capacity(pick.runs.len());
     for &id in &pick.runs {
@@ -69,6 +78,7 @@ pub(crate) fn widen(pick: &Pick, table: &TableShape<'_>) -> Result<Option<Widene
     let widened = Widened {
         runs: newest..oldest + 1,
         drops: false,
+        has_output: false,
     };
     Ok((!left_out.any(|run| run.is_busy)).then_some(widened))
 }
@@ -85,6 +95,7 @@ fn drop_of(pick: &Pick, named: &[&RunShape], oldest: usize) -> Result<Widened, R
         None => Ok(Widened {
             runs: oldest..oldest + 1,
             drops: true,
+            has_output: false,
         }),
     }
 }

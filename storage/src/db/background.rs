@@ -1,4 +1,4 @@
-//! The threads that flush, compact and sync, and what they are told by.
+//! The threads that flush, compact and sync, and the signal that wakes them.
 
 #[cfg(all(test, loom))]
 mod loom_models;
@@ -12,6 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Durability, Maintenance};
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
+use crate::table_store::Stage;
 
 /// While readers hold on to what was replaced, it is looked for this often.
 const RELEASE_EVERY: Duration = Duration::from_millis(100);
@@ -67,14 +68,14 @@ struct Retry {
 }
 
 impl Retry {
-    fn note(&mut self, found_no_space: bool) {
+    fn note(&mut self, is_to_retry: bool) {
         let doubled = |after: Duration| (after * 2).min(RETRY_MAX);
-        self.after = found_no_space.then(|| self.after.map_or(RETRY_MIN, doubled));
+        self.after = is_to_retry.then(|| self.after.map_or(RETRY_MIN, doubled));
     }
 }
 
-/// Tells the background threads what there is to do. Flags, not a channel: requests of one
-/// kind merge into one, and a wait has a timeout. loom models them.
+/// Requests to the background threads. Flags, not a channel: requests of one kind merge into
+/// one, and a wait has a timeout. loom models them.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     wanted: Mutex<Wanted>,
@@ -85,6 +86,7 @@ pub(crate) struct Signal {
 #[derive(Debug, Default)]
 struct Wanted {
     flush: bool,
+    help_flush: bool,
     compact: bool,
     /// The time at which a snapshot expires has changed.
     time: bool,
@@ -93,7 +95,17 @@ struct Wanted {
 
 impl Signal {
     pub(super) fn flush(&self) {
-        self.tell(|wanted| wanted.flush = true);
+        let mut wanted = self.wanted.lock().unwrap();
+        // A thread that was notified and has not woken yet serves this request too: while the log
+        // is too large, every commit makes one.
+        if !std::mem::replace(&mut wanted.flush, true) {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Has another thread join the round of flushes.
+    pub(super) fn help_flush(&self) {
+        self.tell(|wanted| wanted.help_flush = true);
     }
 
     pub(super) fn compact(&self) {
@@ -178,6 +190,9 @@ impl Threads {
         };
         if engine.options.maintenance == Maintenance::Background {
             start("ebb-flush", flush_loop)?;
+            for _ in 1..engine.options.flush_threads {
+                start("ebb-flush-2", help_flush_loop)?;
+            }
             for _ in 0..engine.options.compaction.threads.max(1) {
                 start("ebb-compact", compact_loop)?;
             }
@@ -199,6 +214,7 @@ impl Threads {
         engine.stopping.store(true, Ordering::Relaxed);
         engine.signal.stop();
         engine.pacer.stop();
+        engine.open_files.enter(Stage::Closing);
         for thread in self.0.drain(..) {
             // Each ends by itself; one that panicked has said so on stderr.
             let _ = thread.join();
@@ -238,6 +254,17 @@ fn flush_loop(engine: &Engine) {
     }
 }
 
+fn help_flush_loop(engine: &Engine) {
+    priority::lower();
+    let help = |wanted: &mut Wanted| std::mem::take(&mut wanted.help_flush);
+    while engine.signal.wait(help, None) {
+        guard(engine, "flush", || {
+            engine.help_flush();
+            Ok(())
+        });
+    }
+}
+
 /// How long to wait for the next snapshot to expire; `None` when none does.
 fn time_to_expiry(engine: &Engine) -> Option<Duration> {
     let expires_ms = engine.snapshots.next_expiry_ms()?;
@@ -271,9 +298,9 @@ fn sync_loop(engine: &Engine) {
     }
 }
 
-/// Runs background work; true when it found no space. Any other failure stops
-/// writes (memtables could grow without bound, and what is on disk is uncertain),
-/// never reads.
+/// Runs background work; true when it found no space, or no file descriptor, and is to be
+/// tried again. Any other failure stops writes (memtables could grow without bound, and what
+/// is on disk is uncertain), never reads.
 fn guard(engine: &Engine, what: &str, work: impl FnOnce() -> Result<()>) -> bool {
     struct Panicked<'a>(&'a Engine, &'a str);
     impl Drop for Panicked<'_> {
@@ -285,7 +312,7 @@ fn guard(engine: &Engine, what: &str, work: impl FnOnce() -> Result<()>) -> bool
     }
     let _panicked = Panicked(engine, what);
     match work() {
-        Err(e) if e.kind() == ErrorKind::DiskFull => return true,
+        Err(e) if e.kind() == ErrorKind::DiskFull || e.is_out_of_descriptors() => return true,
         Err(e) if !engine.stopping.load(Ordering::Relaxed) => {
             engine.stop_writes(&format!("{what} failed: {e}"));
         }

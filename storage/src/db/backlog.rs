@@ -8,11 +8,12 @@ use std::time::Duration;
 use super::background::Work;
 use super::write_stall::{Admission, Backlog};
 use super::write_throttling::{
-    RUNS, cost_bytes, memtable_level, memtable_limit, throttle_wait_max,
+    Limit, RUNS, cost_bytes, memtable_level, memtable_limit, throttle_wait_max,
 };
 use super::{Engine, TableCore};
 use crate::db::choose::wants_compaction;
 use crate::error::{Error, Result};
+use crate::mutation::{self, Mutation};
 use crate::options::Maintenance;
 use crate::stats::Counter;
 use crate::version::TableVersion;
@@ -47,24 +48,30 @@ impl Backlog for Write<'_> {
     fn look(&self) -> Result<Admission> {
         let mut worst = 0.0_f64;
         let mut behind = Behind::default();
-        for table in self.tables {
-            for (work, pressure) in self.engine.pressures(table) {
-                if pressure == 0.0 {
-                    continue;
-                }
-                match work {
-                    Work::Flush => behind.flush = true,
-                    Work::Compaction => behind.compaction = true,
-                }
-                if let Some(cause) = self.engine.wal.failure() {
-                    return Err(Error::ReadOnly { cause });
-                }
-                match self.engine.starved(work) {
-                    Some(starved) if pressure >= 1.0 => return Err(starved),
-                    Some(_) => {}
-                    None => worst = worst.max(pressure),
-                }
+        let mut weigh = |(work, pressure): (Work, f64)| -> Result<()> {
+            if pressure == 0.0 {
+                return Ok(());
             }
+            match work {
+                Work::Flush => behind.flush = true,
+                Work::Compaction => behind.compaction = true,
+            }
+            if let Some(cause) = self.engine.wal.failure() {
+                return Err(Error::ReadOnly { cause });
+            }
+            match self.engine.starved(work) {
+                Some(starved) if pressure >= 1.0 => return Err(starved),
+                Some(_) => {}
+                None => worst = worst.max(pressure),
+            }
+            Ok(())
+        };
+        weigh((Work::Flush, self.engine.shared_pressure()))?;
+        for table in self.tables {
+            self.engine
+                .pressures(table)
+                .into_iter()
+                .try_for_each(&mut weigh)?;
         }
         self.behind.set(behind);
         Ok(if worst >= 1.0 {
@@ -113,7 +120,8 @@ impl Engine {
             let too_many = |table: &Arc<TableCore>| {
                 memtable_pressure(self.options.frozen_memtables_max, &table.peek(), 0) >= 1.0
             };
-            if self.starved(Work::Flush).is_some() && tables.iter().any(too_many) {
+            let is_too_much = || self.memory_pressure() >= 1.0 || tables.iter().any(too_many);
+            if self.starved(Work::Flush).is_some() && is_too_much() {
                 // Nobody else tries again, and memtables must not grow for ever.
                 self.flush_frozen()?;
             }
@@ -140,6 +148,29 @@ impl Engine {
         Ok(())
     }
 
+    /// How much all writers are held up for the memtables and the log of all tables, from 0 (not at
+    /// all) to 1 (until some work is done).
+    /// Below their limits this costs two loads.
+    pub(super) fn shared_pressure(&self) -> f64 {
+        self.memory_pressure().max(self.wal_pressure())
+    }
+
+    /// The part of [`Engine::shared_pressure`] that is due to the log. Writers do not wait for
+    /// segments that a backup holds, or that would stay after a flush.
+    fn wal_pressure(&self) -> f64 {
+        let hard = self.options.wal_bytes_max as f64;
+        let limit = Limit {
+            soft: hard / 8.0 * 7.0,
+            hard,
+        };
+        let pressure = limit.pressure(self.wal.bytes() as f64);
+        let can_shrink = || self.wal.has_free_below(self.wal.newest_segment());
+        match pressure > 0.0 && can_shrink() && !mutation::is(Mutation::LogBeyondBound) {
+            true => pressure,
+            false => 0.0,
+        }
+    }
+
     /// What each kind of unfinished work on a table does to its writers, from 0
     /// to 1. Without any of it this costs a load or two.
     fn pressures(&self, table: &TableCore) -> [(Work, f64); 2] {
@@ -149,7 +180,10 @@ impl Engine {
             &version,
             self.options.memtable_bytes,
         );
-        let runs = RUNS.pressure(version.runs.len() as f64);
+        let mut runs = RUNS.pressure(version.runs.len() as f64);
+        if runs > 0.0 {
+            runs = RUNS.pressure(version.mergeable_runs() as f64);
+        }
         drop(version);
         let pressures = [(Work::Flush, memtables), (Work::Compaction, runs)];
         if memtables == 0.0 && runs == 0.0 {
@@ -166,7 +200,7 @@ impl Engine {
         pressures
     }
 
-    /// How much writers of a table are held up for its unfinished work, from 0
+    /// How much writers of a table are held up for its own unfinished work, from 0
     /// (not at all) to 1 (until some is done).
     pub(crate) fn pressure(&self, table: &TableCore) -> f64 {
         let pressures = self.pressures(table).into_iter();
@@ -178,7 +212,10 @@ impl Engine {
     /// not. Returns when it may go on.
     pub(crate) fn after_chunk(&self, bytes: u64) {
         self.write_stall.refill(bytes);
-        let is_pressed = || self.tables().iter().any(|table| self.pressure(table) > 0.0);
+        let is_pressed = || {
+            self.shared_pressure() > 0.0
+                || self.tables().iter().any(|table| self.pressure(table) > 0.0)
+        };
         let paced = self.pacer.pace(bytes, is_pressed);
         let count = |counter: &Counter, time: Duration| counter.add(time.as_micros() as u64);
         count(&self.counters.compaction_paced_us, paced);

@@ -1,28 +1,31 @@
-//! Chooses the next merge of a table: gathers what a picker needs, asks it, checks what
-//! it answers, and claims the runs.
+//! Chooses the next merge of a table: gathers the picker's input, calls the picker, checks its
+//! answer, and claims the runs.
 //!
-//! A picker thinks while no lock is held. What it decided on may be gone when the runs
-//! are claimed; then it is asked again.
+//! A picker runs while no lock is held. Its runs may be gone when they are to be claimed; then it
+//! is called again.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::compaction::{
-    Claim, Claiming, CompactionPicker, Refusal, Rewriting, RunShape, TableShape, Widened, ask,
-    covered_run, debt_bytes, is_covered, widen,
+    Claim, Claiming, CompactionPicker, Refusal, Rewriting, RunShape, TableShape, Unfinished,
+    Widened, ask, covered_run, debt_bytes, is_covered, merged, output_bytes, part_room_bytes,
+    room_bytes, unfinished, widen,
 };
 use crate::db::{Engine, TableCore};
+use crate::error::{Error, Result};
 use crate::key::{RunId, SeqNo};
 use crate::mutation::{self, Mutation};
 use crate::runs::Run;
 use crate::version::TableVersion;
 
-/// A merge that is this caller's own.
+/// A merge with its claimed runs.
 pub(super) struct Chosen<'a> {
-    /// Until it is dropped.
-    _claim: Claim<'a>,
     version: Arc<TableVersion>,
     work: Widened,
+    /// The last field, so that the version is released before a thread that waits for the end of
+    /// the merge goes on.
+    claim: Claim<'a>,
 }
 
 impl Chosen<'_> {
@@ -31,89 +34,192 @@ impl Chosen<'_> {
         &self.version.runs[self.work.runs.clone()]
     }
 
-    /// Those below them. They may be merged meanwhile, but never get a version of a key
-    /// that they had not.
+    /// The output of the earlier parts of the merge.
+    pub(super) fn onto(&self) -> Option<&Arc<Run>> {
+        let (end, has_output) = (self.work.runs.end, self.work.has_output);
+        self.version.runs.get(end).filter(|_| has_output)
+    }
+
+    /// The runs below the inputs. They may be merged meanwhile, but never get a version of a key
+    /// that they did not have.
     pub(super) fn older(&self) -> &[Arc<Run>] {
         &self.version.runs[self.work.runs.end..]
     }
 
-    /// Whether they go unread: no reader needs anything of them.
+    /// Records the number of bytes that the merge has written.
+    pub(super) fn note_written(&self, bytes: u64) {
+        self.claim.note_written(bytes);
+    }
+
+    /// Whether the inputs are dropped unread, because no reader needs anything of them.
     pub(super) fn drops(&self) -> bool {
         self.work.drops
     }
 }
 
-/// The next merge of a table; `None` when none is worth it that is not under way, or
-/// no merge more is to run.
-pub(super) fn choose<'a>(engine: &'a Engine, table: &TableCore) -> Option<Chosen<'a>> {
+/// Returns the next merge of a table, with its runs claimed. `None` if no further merge is worth
+/// it, or none of its size may run beside the merges under way.
+///
+/// # Errors
+/// `DiskFull` if a merge is worth it and none fits on the disk.
+pub(super) fn choose<'a>(engine: &'a Engine, table: &TableCore) -> Result<Option<Chosen<'a>>> {
     let claims = engine.claims();
-    while !claims.is_full() {
-        // In this order: a run that neither is busy nor gone may be had.
+    while let Some(bytes_below) = claims.bytes_below() {
+        // In this order: the other way round, a run whose merge ends in between would look free.
         let busy = claims.busy();
         let version = table.version();
-        let work = match next(engine, table, &version, &busy) {
-            Ok(next) => next?,
+        let limits = Limits {
+            reads_below: bytes_below,
+            checks_space: true,
+        };
+        let (work, room_bytes) = match next(engine, table, &version, &busy, limits) {
+            Ok(Some(next)) => next,
+            Ok(None) => return Ok(None),
+            Err(Refusal::NoSpace) => {
+                let path = engine.dir().to_path_buf();
+                return Err(Error::DiskFull { path });
+            }
             Err(refusal) => {
                 table.picks.note_refused(refusal);
-                return None;
+                return Ok(None);
             }
         };
-        let runs = &version.runs[work.runs.clone()];
+        let runs = &version.runs[work.claimed()];
         let ids: Vec<_> = runs.iter().map(|run| run.id()).collect();
         let current = || {
             let version = table.version();
-            let at = place(&version.runs, &ids)?;
+            let at = place(&version.runs, runs)?;
             Some((at, version))
         };
-        match claims.claim(&ids, current) {
+        let bytes = (bytes_read(&work, &version), room_bytes);
+        match claims.claim(&ids, bytes, current) {
+            // A pause began meanwhile: a caller that counted the merges since then may have missed
+            // this one.
+            Claiming::Yours(..) if engine.merge_pauses() > 0 => return Ok(None),
             Claiming::Yours(claim, (at, version)) => {
-                return Some(Chosen {
-                    _claim: claim,
+                return Ok(Some(Chosen {
                     version,
                     work: Widened {
-                        runs: at..at + ids.len(),
+                        runs: at..at + work.runs.len(),
                         ..work
                     },
-                });
+                    claim,
+                }));
             }
             Claiming::Gone => {}
-            Claiming::Full => return None,
         }
     }
-    None
+    Ok(None)
 }
 
-/// Where these runs stand in a list; `None` when it has not all of them any more.
-fn place(runs: &[Arc<Run>], ids: &[RunId]) -> Option<usize> {
-    let at = runs.iter().position(|run| run.id() == ids[0])?;
-    let there = runs[at..].iter().map(|run| run.id()).take(ids.len());
-    there.eq(ids.iter().copied()).then_some(at)
+/// The limits for a merge.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    /// The merge must read fewer bytes than this.
+    reads_below: u64,
+    /// Whether the output must fit on the disk.
+    checks_space: bool,
 }
 
-/// Whether a merge of the table is under way, or [`choose`] would find one.
+/// The limits that every merge keeps, whether or not it may begin now.
+const ANY: Limits = Limits {
+    reads_below: u64::MAX,
+    checks_space: false,
+};
+
+/// Returns the bytes that a new merge may write; `None` if the disk does not report its free space.
+fn room(engine: &Engine) -> Option<u64> {
+    let free_bytes = engine.runs().tables().free_bytes().ok()??;
+    Some(room_bytes(free_bytes, engine.claims().reserved_bytes()))
+}
+
+/// Whether the largest of these tables could not be merged as a whole.
+pub(super) fn is_short_of_space(engine: &Engine, tables: &[Arc<TableCore>]) -> bool {
+    let bytes = |table: &Arc<TableCore>| -> u64 {
+        let version = table.peek();
+        version.runs.iter().map(|run| run.meta().bytes()).sum()
+    };
+    let largest = tables.iter().map(bytes).max();
+    room(engine).is_some_and(|room| room < largest.unwrap_or(0))
+}
+
+/// Estimates the bytes that a merge of the whole table would free.
+pub(super) fn gain_bytes(engine: &Engine, table: &TableCore) -> u64 {
+    let version = table.version();
+    let runs = shapes(engine, table, &version, &HashSet::new());
+    match runs.is_empty() {
+        true => 0,
+        false => bytes_of(&runs).saturating_sub(output_bytes(&runs)),
+    }
+}
+
+/// Returns the bytes that a merge reads.
+fn bytes_read(work: &Widened, version: &TableVersion) -> u64 {
+    let runs = version.runs[work.runs.clone()].iter();
+    match work.drops {
+        true => 0,
+        false => runs.map(|run| run.meta().bytes()).sum(),
+    }
+}
+
+/// Returns the position of these runs in a list; `None` if one of them is no longer there, or was
+/// merged in part meanwhile.
+fn place(list: &[Arc<Run>], runs: &[Arc<Run>]) -> Option<usize> {
+    let at = list.iter().position(|run| Arc::ptr_eq(run, &runs[0]))?;
+    let there = list.get(at..at + runs.len())?;
+    let is_same = |(one, other): (&Arc<Run>, &Arc<Run>)| Arc::ptr_eq(one, other);
+    there.iter().zip(runs).all(is_same).then_some(at)
+}
+
+/// Whether a merge of the table is under way, or one is worth doing.
 pub(crate) fn wants_compaction(engine: &Engine, table: &TableCore) -> bool {
     let busy = engine.claims().busy();
     let version = table.version();
     version.runs.iter().any(|run| busy.contains(&run.id()))
-        || matches!(next(engine, table, &version, &busy), Ok(Some(_)))
+        || matches!(next(engine, table, &version, &busy, ANY), Ok(Some(_)))
 }
 
-/// Whether a merge of the table is worth doing that is not under way.
+/// Whether [`choose`] would find a merge.
 pub(super) fn has_merge(engine: &Engine, table: &TableCore) -> bool {
+    let Some(bytes_below) = engine.claims().bytes_below() else {
+        return false;
+    };
     let busy = engine.claims().busy();
-    let next = next(engine, table, &table.version(), &busy);
+    let limits = Limits {
+        reads_below: bytes_below,
+        checks_space: true,
+    };
+    let next = next(engine, table, &table.version(), &busy, limits);
     matches!(next, Ok(Some(_)))
 }
 
-/// The bytes that merges of a table have to read before all is done.
+/// Returns the bytes that merges of the table must read until no merge is left to do.
 pub(super) fn table_debt_bytes(engine: &Engine, table: &TableCore, version: &TableVersion) -> u64 {
-    let runs = shapes(engine, table, version, &HashSet::new());
+    let mut runs = shapes(engine, table, version, &HashSet::new());
+    let mut begun_bytes = 0;
+    let begun = begun(version);
+    for at in begun
+        .iter()
+        .filter(|it| it.is_stuck)
+        .flat_map(Unfinished::runs)
+    {
+        runs[at].is_busy = true;
+    }
+    for merge in begun.iter().rev().filter(|merge| !merge.is_stuck) {
+        begun_bytes += bytes_of(&runs[merge.inputs.clone()]);
+        let merged = merged(&runs[merge.runs()]);
+        runs.splice(merge.runs(), [merged]);
+    }
     let bookmarks = engine.snapshots().bookmark_seqs(table.id);
     let table_shape = TableShape {
         is_idle: false,
         ..shape(engine, table, &runs, &bookmarks)
     };
-    debt_bytes(picker(engine, table), &table_shape)
+    begun_bytes + debt_bytes(picker(engine, table), &table_shape)
+}
+
+fn bytes_of(runs: &[RunShape]) -> u64 {
+    runs.iter().map(|run| run.bytes).sum()
 }
 
 /// The picker of a table.
@@ -146,43 +252,154 @@ fn shapes(
     let boundaries = engine.boundaries(table.id);
     let shape = |run: &Arc<Run>| RunShape {
         id: run.id(),
-        bytes: run.meta().bytes,
-        entries: run.meta().entries,
+        bytes: run.meta().bytes(),
+        entries: run.meta().entries(),
         keys: run.keys(),
         tombstones: run.tombstones(),
         overwrites: run.overwrites().cloned(),
         garbage_bytes: run.meta().garbage_bytes(&boundaries),
         smallest_seq: run.meta().smallest_seq,
         largest_seq: run.meta().largest_seq,
-        is_busy: busy.contains(&run.id()),
+        is_busy: busy.contains(&run.id()) || run.is_quarantined(),
         files: run.shape().clone(),
         range_tombstones: run.range_tombstones().and_then(|t| t.bounds()),
     };
     version.runs.iter().map(shape).collect()
 }
 
-/// What to do next with a table as it stands in a version.
+/// The unfinished merges of a table.
+fn begun(version: &TableVersion) -> Vec<Unfinished> {
+    unfinished(version.runs.iter().map(|run| run.meta()))
+}
+
+/// Returns the first of the unfinished merges that can go on within the limits, with the bytes
+/// that it needs on the disk; and whether one of them lacks space.
+fn next_part(
+    engine: &Engine,
+    version: &TableVersion,
+    begun: &[Unfinished],
+    runs: &[RunShape],
+    busy: &HashSet<RunId>,
+    limits: Limits,
+) -> (Option<(Widened, u64)>, bool) {
+    let is_busy = |at: usize| busy.contains(&runs[at].id);
+    let waiting = |merge: &&Unfinished| !merge.is_stuck && !merge.runs().any(is_busy);
+    let mut lacks_space = false;
+    for merge in begun.iter().filter(waiting) {
+        let work = Widened {
+            runs: merge.inputs.clone(),
+            drops: false,
+            has_output: merge.has_output,
+        };
+        let room_bytes = room_for(engine, &runs[merge.inputs.clone()]);
+        if bytes_read(&work, version) >= limits.reads_below {
+            continue;
+        }
+        if !limits.checks_space || fits(engine, room_bytes) {
+            return (Some((work, room_bytes)), lacks_space);
+        }
+        lacks_space = true;
+    }
+    (None, lacks_space)
+}
+
+/// Returns the free bytes that the next part of a merge of these runs needs on the disk.
+fn room_for(engine: &Engine, runs: &[RunShape]) -> u64 {
+    part_room_bytes(runs, engine.options().compaction.part_bytes)
+}
+
+/// Whether a merge may write `bytes`.
+fn fits(engine: &Engine, bytes: u64) -> bool {
+    room(engine).is_none_or(|room| bytes <= room)
+}
+
+/// Returns the next work on a table in this version, within the limits, with the bytes that it
+/// needs on the disk. `None` while merges are paused.
 fn next(
     engine: &Engine,
     table: &TableCore,
     version: &TableVersion,
     busy: &HashSet<RunId>,
-) -> Result<Option<Widened>, Refusal> {
+    limits: Limits,
+) -> Result<Option<(Widened, u64)>, Refusal> {
+    if engine.merge_pauses() > 0 {
+        return Ok(None);
+    }
     let boundaries = || engine.boundaries(table.id);
-    if let Some(at) = covered_run(&version.runs, boundaries, &|run| busy.contains(&run)) {
-        return Ok(Some(Widened {
+    let begun = begun(version);
+    // The output of an unfinished merge is kept: a repair without a manifest learns from it which
+    // keys of the input files no longer count.
+    let outputs = begun.iter().filter_map(Unfinished::output);
+    let outputs: Vec<_> = outputs.map(|at| version.runs[at].id()).collect();
+    let is_kept = |run: RunId| busy.contains(&run) || outputs.contains(&run);
+    if let Some(at) = covered_run(&version.runs, boundaries, &is_kept) {
+        let work = Widened {
             runs: at..at + 1,
             drops: true,
-        }));
+            has_output: false,
+        };
+        return Ok(Some((work, 0)));
     }
-    let runs = shapes(engine, table, version, busy);
-    let bookmarks = engine.snapshots().bookmark_seqs(table.id);
-    let shape = shape(engine, table, &runs, &bookmarks);
-    let Some(pick) = ask(picker(engine, table), &shape)? else {
-        return Ok(None);
+    let mut runs = shapes(engine, table, version, busy);
+    let (part, lacks_space) = next_part(engine, version, &begun, &runs, busy, limits);
+    for at in begun.iter().flat_map(Unfinished::runs) {
+        runs[at].is_busy = true;
+    }
+    let picked = next_pick(engine, table, version, runs, limits);
+    let Some(part) = part else {
+        return match picked {
+            Ok(None) | Err(_) if lacks_space => Err(Refusal::NoSpace),
+            picked => picked,
+        };
     };
-    let Some(work) = widen(&pick, &shape)? else {
-        return Ok(None);
+    // Short merges come first, so that runs do not pile up while a long one goes on. A refusal of
+    // the picker's answer is reported once no unfinished merge can go on.
+    let is_short = |work: &Widened| {
+        work.drops || bytes_read(work, version) < engine.options().compaction.part_bytes
+    };
+    let short = picked.ok().flatten().filter(|(work, _)| is_short(work));
+    Ok(Some(short.unwrap_or(part)))
+}
+
+/// Returns the next merge of these runs that the table's picker chooses, within the limits.
+fn next_pick(
+    engine: &Engine,
+    table: &TableCore,
+    version: &TableVersion,
+    mut runs: Vec<RunShape>,
+    limits: Limits,
+) -> Result<Option<(Widened, u64)>, Refusal> {
+    let boundaries = || engine.boundaries(table.id);
+    let bookmarks = engine.snapshots().bookmark_seqs(table.id);
+    let (mut is_all, mut has_space) = (true, true);
+    let nothing = |has_space: bool| match has_space {
+        true => Ok(None),
+        false => Err(Refusal::NoSpace),
+    };
+    let (work, room_bytes) = loop {
+        let shape = shape(engine, table, &runs, &bookmarks);
+        let pick = ask(picker(engine, table), &shape)?;
+        let work = match pick.map(|pick| widen(&pick, &shape)) {
+            None | Some(Ok(None)) => return nothing(has_space),
+            Some(Ok(Some(work))) => work,
+            Some(Err(refusal)) if is_all => return Err(refusal),
+            // The picker finds only merges that are too large.
+            Some(Err(_)) => return nothing(has_space),
+        };
+        let room_bytes = match work.drops {
+            true => 0,
+            false => room_for(engine, &runs[work.runs.clone()]),
+        };
+        if bytes_read(&work, version) < limits.reads_below {
+            if !limits.checks_space || work.drops || fits(engine, room_bytes) {
+                break (work, room_bytes);
+            }
+            has_space = false;
+        }
+        // Calls the picker again without the largest run.
+        let largest = work.runs.max_by_key(|&at| runs[at].bytes);
+        runs[largest.expect("it has runs")].is_busy = true;
+        is_all = false;
     };
     let at = work.runs.start;
     let (run, older) = (&version.runs[at], &version.runs[at + 1..]);
@@ -197,10 +414,10 @@ fn next(
             return Err(Refusal::GainsNothing(run.id()));
         }
     }
-    Ok(Some(work))
+    Ok(Some((work, room_bytes)))
 }
 
-/// The rewriting of a run alone, above the `older` ones.
+/// Describes the rewriting of one run alone, above the `older` ones.
 pub(super) fn rewriting(
     engine: &Engine,
     run: &Run,

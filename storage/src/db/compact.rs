@@ -1,64 +1,87 @@
-//! Carries out what was chosen to be merged.
+//! Carries out the merge that was chosen.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 
-use crate::compaction::{Elsewhere, Purger, Retain};
+use crate::compaction::{Elsewhere, Purger, Retain, Watched};
 use crate::db::choose::{Chosen, choose, has_merge, rewriting};
+use crate::db::events::Event;
 use crate::db::kept_runs::KeptRuns;
 use crate::db::{Engine, TableCore};
 use crate::error::{Error, Result};
-use crate::key::{Boundaries, Cursor, KeyRange, RangeTombstones, RunId, SeqNo, Version};
-use crate::manifest::Edit;
+use crate::key::{Boundaries, Cursor, KeyBounds, KeyRange, RangeTombstones, RunId, SeqNo, Version};
+use crate::manifest::{Edit, State};
 use crate::mutation::{self, Mutation};
 use crate::read::Merge;
 use crate::runs::{Run, RunMeta, plain_bytes};
 
-/// Others hear of a merge after so many bytes of keys and values.
+/// A merge reports its progress, and gives way to writers, after this many bytes of keys and
+/// values.
 const CHUNK_BYTES: u64 = 256 << 10;
 
-/// Does the next merge of a table; false when none is worth it that is not under
-/// way already, or the table is gone.
+/// Does the next merge of a table; false if no further merge is worth it, or the table is gone.
 ///
-/// Merges of one table may go on beside each other, and beside flushes: what is
-/// below a merge may be merged meanwhile, but never gets a version of a key that
-/// it had not, and what is installed replaces runs by their ids.
+/// Merges of one table may go on beside each other, and beside flushes: the runs below a merge may
+/// be merged meanwhile, but never get a version of a key that they did not have, and an output
+/// replaces its inputs by their ids.
 pub(crate) fn compact(engine: &Engine, table: &TableCore) -> Result<bool> {
-    let Some(chosen) = choose(engine, table) else {
+    let Some(chosen) = choose(engine, table)? else {
         return Ok(false);
     };
-    // What is merged could not be installed. Threads that fail at merges in turn
-    // must not wake each other for them, for ever.
+    // The output could not be installed. Threads that fail at merges in turn must not wake each
+    // other for ever.
     engine.check_stop()?;
     if let Some(cause) = engine.wal().failure() {
         return Err(Error::ReadOnly { cause });
     }
     engine.wake_compaction(|| engine.tables().iter().any(|table| has_merge(engine, table)));
-    merge(engine, table, &chosen)
+    match merge(engine, table, &chosen) {
+        Err(error) => engine
+            .meet_damage(table, chosen.inputs(), error)
+            .map(|()| true),
+        Ok(merged) => {
+            engine.note_sound_merge();
+            Ok(merged)
+        }
+    }
 }
 
 fn merge(engine: &Engine, table: &TableCore, chosen: &Chosen<'_>) -> Result<bool> {
-    let inputs = chosen.inputs();
+    let (inputs, began) = (chosen.inputs(), Instant::now());
     // The inputs are fixed; from here on no new view can need what is dropped.
     let boundaries = engine.boundaries(table.id);
-    let output = match chosen.drops() {
-        true => None,
+    let Written { output, rest } = match chosen.drops() {
+        true => Written::default(),
         false => {
             let elsewhere = elsewhere(engine, table, chosen);
-            write_merged(engine, table, chosen, &boundaries, elsewhere.as_ref())?
+            let ids = inputs.iter().map(|run| run.id()).collect();
+            let done = chosen.onto().map_or(0, |run| run.meta().entries());
+            let watched = engine.merges.begin(ids, done);
+            write_merged(
+                engine,
+                table,
+                chosen,
+                &boundaries,
+                elsewhere.as_ref(),
+                &watched,
+            )?
         }
     };
+    let bytes = |runs: &[Arc<Run>]| -> u64 { runs.iter().map(|run| run.meta().bytes()).sum() };
+    let replaced_bytes = bytes(inputs) - rest.as_ref().map_or(0, |rest| left_bytes(inputs, rest));
+    let written_bytes = bytes(output.as_slice());
     if !chosen.drops() {
-        let bytes = |runs: &[Arc<Run>]| runs.iter().map(|run| run.meta().bytes).sum();
-        let counters = engine.counters();
-        counters.compaction_read_bytes.add(bytes(inputs));
-        counters.compaction_bytes.add(bytes(output.as_slice()));
+        engine.counters().compaction_read_bytes.add(replaced_bytes);
+        engine.counters().compaction_bytes.add(written_bytes);
     }
+    let is_whole = rest.is_none() && inputs.iter().all(|run| run.keys_that_count().is_none());
     if let ([input], Some(output)) = (inputs, &output)
+        && is_whole
         && !gains(input.meta(), output.meta(), &boundaries)
     {
-        // What there is stays as it is, and its picker is not heeded in this any more.
+        // The run stays as it is, and this answer of the picker is refused from now on.
         output.retire();
         let garbage_bytes = input.meta().garbage_bytes(&boundaries);
         let rewriting = rewriting(engine, input, chosen.older(), garbage_bytes);
@@ -75,42 +98,99 @@ fn merge(engine: &Engine, table: &TableCore, chosen: &Chosen<'_>) -> Result<bool
         inputs.iter().for_each(|run| run.retire());
     }
     let ids: Vec<_> = inputs.iter().map(|run| run.id()).collect();
+    let onto = chosen.onto().map(|run| run.id());
     let edit = Edit::Compact {
         table: table.id,
         inputs: ids.clone(),
+        rest: KeyBounds::between(rest.clone(), None),
+        onto,
         output: output.as_ref().map(|run| run.meta().clone()),
         bookmarks,
     };
-    let installed = engine.install(table, output.as_slice(), edit, || {
-        table.update(|version| Some(version.compacted(&ids, output.clone())));
-    })?;
+    let mut gone = Vec::new();
+    let is_there = |state: &State| state.tables.contains_key(&table.id);
+    let installed = engine.install(
+        output.as_slice(),
+        |state| is_there(state).then_some(edit),
+        |_| {
+            table.update(|version| {
+                let output = output.as_deref();
+                let (next, files) = version.compacted(&ids, rest.as_ref(), onto, output);
+                gone = files;
+                Some(next)
+            });
+        },
+    )?;
     if !installed {
         return Ok(false);
     }
     engine.counters().compactions.add(1);
-    for run in inputs {
-        run.retire();
+    gone.iter().for_each(|file| file.retire());
+    engine.events.tell(Event::Merged {
+        keyspace: &table.keyspace,
+        table: &table.name,
+        runs: inputs.len(),
+        replaced_bytes,
+        written_bytes,
+        took: began.elapsed(),
+        is_part: rest.is_some(),
+    });
+    if let ([_], None, Some(onto)) = (inputs, rest, onto) {
+        note_rewritten(engine, table, onto);
     }
     Ok(true)
 }
 
-/// Whether a run that was rewritten alone is better than it was: smaller, or with less
-/// in it that is known to be garbage. No run can be made so for ever.
+/// Returns the bytes of these runs from the key `rest` on, which later parts will merge.
+fn left_bytes(inputs: &[Arc<Run>], rest: &Bytes) -> u64 {
+    let left = |run: &Arc<Run>| {
+        let mut meta = run.meta().clone();
+        meta.begin_at(rest);
+        meta.bytes()
+    };
+    inputs.iter().map(left).sum()
+}
+
+/// Notes that a run was rewritten alone, in parts. The gain is not known then, but another
+/// rewriting would gain nothing while none of the run is known to be garbage.
+fn note_rewritten(engine: &Engine, table: &TableCore, run: RunId) {
+    let version = table.version();
+    let Some(at) = version.runs.iter().position(|other| other.id() == run) else {
+        return;
+    };
+    let (run, older) = (&version.runs[at], &version.runs[at + 1..]);
+    let is_there = |id| version.runs.iter().any(|run| run.id() == id);
+    let rewriting = rewriting(engine, run, older, 0);
+    table.picks.note_fruitless(rewriting, is_there);
+}
+
+/// The output of a merge, or of a part of it.
+#[derive(Default)]
+struct Written {
+    /// `None` when nothing was needed.
+    output: Option<Arc<Run>>,
+    /// The key at which the next part begins; `None` after the last part.
+    rest: Option<Bytes>,
+}
+
+/// Whether a run that was rewritten alone has become better: it is smaller, or has less known
+/// garbage. That cannot go on for ever.
 fn gains(input: &RunMeta, output: &RunMeta, boundaries: &Boundaries) -> bool {
     mutation::is(Mutation::RepeatFruitlessMerges)
-        || output.entries < input.entries
-        || output.bytes < input.bytes
+        || output.entries() < input.entries()
+        || output.bytes() < input.bytes()
         || output.garbage_bytes(boundaries) < input.garbage_bytes(boundaries)
 }
 
-/// What there is beside the inputs, where the values may have garbage by timestamps.
+/// Returns all sources of the table other than the inputs; `None` if its values have no garbage
+/// by timestamps.
 ///
-/// It is asked for behind the boundaries: what was deleted, or has expired, so long
-/// before the time of these that nothing older is to be written any more has all that it
-/// may hide in here, or in the inputs. What is written behind this counts as later.
+/// Called after the boundaries were taken. A deletion or an expiry so long before their time that
+/// no older write is allowed any more can hide only versions in these sources and in the inputs.
+/// Writes after this call count as later ones.
 fn elsewhere(engine: &Engine, table: &TableCore, chosen: &Chosen<'_>) -> Option<Elsewhere> {
     table.merger.operator()?;
-    // Those that entered before.
+    // Waits for the commits that entered before.
     let last = engine.queue().pause(|next| next.before());
     engine.queue().wait_visible(last.unwrap_or_default());
     let version = table.version();
@@ -139,15 +219,16 @@ fn elsewhere(engine: &Engine, table: &TableCore, chosen: &Chosen<'_>) -> Option<
     })
 }
 
-/// Writes what is needed of the inputs as one run; with garbage by timestamps purged
-/// where it is known what is `elsewhere`.
+/// Writes the versions of the inputs that are still needed as one run, or those of a part of the
+/// inputs. Purges garbage by timestamps if `elsewhere` is known.
 fn write_merged(
     engine: &Engine,
     table: &TableCore,
     chosen: &Chosen<'_>,
     boundaries: &Boundaries,
     elsewhere: Option<&Elsewhere>,
-) -> Result<Option<Arc<Run>>> {
+    watched: &Watched<'_>,
+) -> Result<Written> {
     let (inputs, older) = (chosen.inputs(), chosen.older());
     let retain = Retain {
         boundaries,
@@ -156,12 +237,13 @@ fn write_merged(
 
     let mut cursors = Vec::with_capacity(inputs.len());
     for run in inputs {
-        let mut cursor = run.cursor(false);
+        let mut cursor = run.cursor(SeqNo::MAX, false);
         cursor.seek_to_first()?;
         cursors.push(cursor);
     }
     let mut merge: Merge<_, false> = Merge::new(cursors);
-    let origins = inputs.iter().map(|run| run.origin_span());
+    let origins = inputs.iter().chain(chosen.onto());
+    let origins = origins.map(|run| run.origin_span());
     let origin = origins
         .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
         .expect("a merge has inputs");
@@ -171,14 +253,24 @@ fn write_merged(
     });
     let purger =
         elsewhere.and_then(|elsewhere| Purger::new(&table.merger, boundaries, elsewhere, span));
-    let mut runs = KeptRuns::new(engine, table, retain, &[], [origin]).with_purger(purger);
-    let tombstones = tombstones_of(inputs);
+    let start = inputs.first().and_then(|run| run.meta().begins_at());
+    // The output of earlier parts does not count as older.
+    let is_oldest = older.len() == usize::from(chosen.onto().is_some());
+    let form = table.options().sstable.of_run(is_oldest);
+    let mut runs = KeptRuns::new(engine, table, &form, retain, &[], [origin])
+        .beginning_at(start)
+        .with_purger(purger);
+    let part_bytes = engine.options().compaction.part_bytes.max(1);
+    let mut rest = None;
+    let tombstones = inputs.iter().filter_map(|run| run.range_tombstones());
+    let tombstones = tombstones.flat_map(|of_run| of_run.iter());
+    let tombstones = RangeTombstones::build(tombstones, Some(boundaries));
     let mut versions = Vec::new();
     let mut last: Option<Bytes> = None;
-    let mut chunk_bytes = 0;
-    while let Some(cursor) = merge.peek() {
+    let (mut chunk_bytes, mut read_versions) = (0, 0);
+    while let Some(cursor) = merge.peek()? {
         let key = Bytes::copy_from_slice(cursor.key());
-        while let Some(cursor) = merge.peek().filter(|cursor| cursor.key() == key) {
+        while let Some(cursor) = merge.peek()?.filter(|cursor| cursor.key() == key) {
             versions.push(Version {
                 seq: cursor.seq(),
                 kind: cursor.kind(),
@@ -186,6 +278,7 @@ fn write_merged(
             });
             merge.advance()?;
         }
+        read_versions += versions.len() as u64;
         chunk_bytes += versions
             .iter()
             .map(|v| plain_bytes(&key, &v.value))
@@ -199,10 +292,22 @@ fn write_merged(
         runs.add(&key, &mut versions, covering, bottom)?;
         if runs.has_failed_to_purge() {
             drop(runs);
-            return write_merged(engine, table, chosen, boundaries, None);
+            return write_merged(engine, table, chosen, boundaries, None, watched);
+        }
+        // A part never ends without any output, so there is always a run that records how far the
+        // merge is. A key that is out of order is detected in the next round.
+        if runs.written_bytes() >= part_bytes
+            && let Some(next) = merge.peek()?
+            && *next.key() > *key
+            && runs.may_end_before(next.key())
+        {
+            rest = Some(Bytes::copy_from_slice(separator(&key, next.key())));
+            break;
         }
         last = Some(key);
         if chunk_bytes >= CHUNK_BYTES {
+            watched.has_read(read_versions);
+            chosen.note_written(runs.written_bytes());
             engine.after_chunk(std::mem::take(&mut chunk_bytes));
         }
         engine.check_stop()?;
@@ -221,32 +326,31 @@ fn write_merged(
         .max()
         .expect("a merge has inputs");
     let has_older = |range: &KeyRange| older.iter().any(|run| run.overlaps(range));
-    let mut runs = runs.finish(Some((smallest, largest)), &tombstones, has_older)?;
-    Ok(runs.pop())
+    let mut runs = runs.ending_before(rest.as_ref()).finish(
+        Some((smallest, largest)),
+        &tombstones,
+        has_older,
+    )?;
+    let named = engine.runs().finish_runs(&runs);
+    named.inspect_err(|_| runs.iter().for_each(|run| run.retire()))?;
+    let output = runs.pop();
+    Ok(Written { output, rest })
 }
 
-/// The range tombstones of all of them.
-fn tombstones_of(runs: &[Arc<Run>]) -> RangeTombstones {
-    let mut all = RangeTombstones::default();
-    for tombstones in runs.iter().filter_map(|run| run.range_tombstones()) {
-        all.insert_all(tombstones);
-    }
-    all
+/// Returns the shortest key above `key` and not above `next`.
+fn separator<'k>(key: &[u8], next: &'k [u8]) -> &'k [u8] {
+    let common = key.iter().zip(next).take_while(|(a, b)| a == b).count();
+    &next[..common + 1]
 }
 
-/// The damage behind versions that a merge met out of order, though every
-/// checksum was right: verifying finds the file that has it.
+/// Returns the damage that is the cause of versions out of order with correct checksums: verifies
+/// the files to find the damaged one.
 fn out_of_order(inputs: &[Arc<Run>], key: &[u8]) -> Error {
-    let tables = || {
-        inputs
-            .iter()
-            .flat_map(|run| run.files())
-            .map(|file| file.table())
-    };
+    let tables = || inputs.iter().flat_map(|run| run.sorted());
     if let Some(damage) = tables().find_map(|table| table.verify().err()) {
         return damage;
     }
-    let newest = tables().next().expect("a run has files");
+    let newest = tables().next().expect("versions were read");
     let detail = format!("it and the next older runs have versions of {key:02x?} out of order");
     Error::corruption(newest.path(), 0, detail)
 }

@@ -1,19 +1,25 @@
 //! The engine: everything that the handles and the background threads share.
 
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::background::{Failures, Signal, Work};
+use super::flush_round::FlushRound;
+use super::memtable_memory::MemtableMemory;
+use super::merge_pauses::MergePauses;
+use super::reserve::Reserve;
 use super::write::Member;
 use super::write_stall::WriteStall;
-use super::{Catalog, TableCore};
+use super::{Catalog, EventListeners, GroupListeners, TableCore};
 use crate::clock::MonotonicClock;
 use crate::commit::{CommitQueue, Conflicts, Groups};
-use crate::compaction::{Claims, Pacer};
+use crate::compaction::{Claims, MergesUnderWay, Pacer};
+use crate::db::choose::{gain_bytes, is_short_of_space};
 use crate::db::compact::compact;
 use crate::disk::Disk;
 use crate::error::{Error, ErrorKind, Result};
-use crate::key::{Boundaries, FileNumber, ReadPoint, ReadTime, TableId};
+use crate::key::{Boundaries, FileNumber, ReadPoint, ReadTime, SeqNo, TableId};
 use crate::log_store::LockGuard;
 use crate::manifest::{DatabaseId, Edit, Manifest, State};
 use crate::memtable::ChunkPool;
@@ -21,18 +27,19 @@ use crate::meter::Metering;
 use crate::mutation::{self, Mutation};
 use crate::options::Options;
 use crate::runs::{FileNumbers, Run, RunMeta, RunStore};
-use crate::snapshots::{Bookmarks, ExpiryListeners, SnapshotRegistry};
+use crate::snapshots::{Bookmarks, SnapshotRegistry};
 use crate::sstable::BlockCache;
 use crate::stats::Counters;
-use crate::sync::{AtomicBool, Mutex, Ordering, RwLock, RwLockReadGuard};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock, RwLockReadGuard};
+use crate::table_store::OpenFiles;
 use crate::version::TableVersion;
 use crate::wal::{SegmentHold, Wal};
 
 /// What all handles of one database share.
 ///
-/// Lock order: `flushing` > `snapshot_ops` > `catalog` > that of the numbers of files >
-/// `manifest` > the
-/// queue's order lock > a table's `replacing` and the locks inside WAL,
+/// Lock order: `flushing` > that of the round of flushes, of `signal`; `flushing` > that of
+/// `memtable_memory` > `catalog`; `flushing` > `snapshot_ops` > `catalog` > that of the numbers
+/// of files > `manifest` > the queue's order lock > a table's `replacing` and the locks inside WAL,
 /// the snapshot registry and conflicts. Two are taken with none of these held:
 /// `ingesting`, above `catalog`, and the lock inside `claims`, above that of
 /// the registry: it is held neither while a picker decides nor during a merge.
@@ -49,6 +56,10 @@ pub(crate) struct Engine {
     pub(super) options: Options,
     /// The files of the runs.
     pub(super) runs: RunStore,
+    /// The open ones of those files.
+    pub(super) open_files: Arc<OpenFiles>,
+    /// The memory budget of all memtables.
+    pub(super) memtable_memory: MemtableMemory,
     /// Memory for the next memtables.
     pub(super) chunks: Arc<ChunkPool>,
     pub(super) queue: CommitQueue,
@@ -57,7 +68,8 @@ pub(crate) struct Engine {
     pub(super) conflicts: Conflicts,
     pub(super) wal: Wal,
     pub(super) snapshots: SnapshotRegistry,
-    pub(crate) expiry_listeners: ExpiryListeners,
+    pub(crate) events: Arc<EventListeners>,
+    pub(crate) group_listeners: GroupListeners,
     pub(super) manifest: Mutex<Manifest>,
     pub(super) catalog: RwLock<Catalog>,
     /// Snapshots are created and deleted one at a time; holds the last id.
@@ -67,20 +79,29 @@ pub(crate) struct Engine {
     pub(super) ingesting: Mutex<()>,
     pub(super) clock: MonotonicClock,
     pub(super) counters: Counters,
-    /// Of requests, while somebody asks.
+    /// Measurements of requests, while a meter exists.
     pub(super) metering: Arc<Metering>,
     pub(super) signal: Signal,
     pub(super) write_stall: WriteStall,
     pub(super) failures: Mutex<Failures>,
-    /// Held by whoever flushes: one at a time in a database.
+    /// Held by the thread that leads a round of flushes: one at a time in a database.
     pub(super) flushing: Mutex<()>,
-    /// Who merges what.
+    /// The round that the leader and its helpers flush.
+    pub(super) flush_round: FlushRound,
+    /// The runs that are being merged.
     pub(super) claims: Claims,
+    /// How often in a row a merge met damage that is not on the disk.
+    pub(super) suspicions: AtomicU64,
+    /// The progress of merges under way.
+    pub(super) merges: MergesUnderWay,
     pub(super) pacer: Pacer,
+    pub(super) merge_pauses: MergePauses,
     /// Nobody has written for a while, and hardly anybody read.
     pub(super) idle: AtomicBool,
     pub(super) stopping: AtomicBool,
     pub(super) access: Access,
+    /// Space for operations that free space on a full disk.
+    pub(super) reserve: Reserve,
     /// Freed when the engine goes; `None` when somebody else holds it for it.
     pub(super) _lock: Option<Box<dyn LockGuard>>,
 }
@@ -211,6 +232,12 @@ impl Engine {
         self.snapshots.boundaries(table, now_ms)
     }
 
+    /// The numbers of the boundaries of a table, ascending; one as often as there are
+    /// snapshots and views at it.
+    pub(crate) fn boundary_seqs(&self, table: TableId) -> Vec<SeqNo> {
+        self.snapshots.boundary_seqs(table)
+    }
+
     pub(crate) fn catalog(&self) -> RwLockReadGuard<'_, Catalog> {
         self.catalog.read().unwrap()
     }
@@ -232,26 +259,26 @@ impl Engine {
         })
     }
 
-    /// Makes an edit of a table durable and then has readers see it; false, with
-    /// nothing done, when the table was dropped meanwhile and no snapshot covers
-    /// it. Whoever holds the manifest finds both done or neither. The files of the
-    /// `fresh` runs go again when nothing names them for certain.
+    /// Makes an edit durable, and then shows its effect to readers. `edit` makes the edit for the
+    /// current state. If `edit` returns `None`, because the tables were dropped meanwhile or a
+    /// merge replaced the run, this does nothing and returns false. Under the lock of the
+    /// manifest either both steps are done or none. Removes the files of the `fresh` runs if the
+    /// manifest certainly does not name them.
     pub(crate) fn install(
         &self,
-        table: &TableCore,
         fresh: &[Arc<Run>],
-        edit: Edit,
-        show: impl FnOnce(),
+        edit: impl FnOnce(&State) -> Option<Edit>,
+        show: impl FnOnce(&State),
     ) -> Result<bool> {
         self.check_access()?;
         let mut manifest = self.manifest.lock().unwrap();
-        let is_there = manifest.state().tables.contains_key(&table.id);
-        let outcome = match is_there {
-            true => manifest.commit(edit).map(|()| true),
-            false => Ok(false),
+        let outcome = match edit(manifest.state()) {
+            // What was written is worth more than what is held back.
+            Some(edit) => self.with_reserve(|| manifest.commit(edit.clone()).map(|()| true)),
+            None => Ok(false),
         };
         if let Ok(true) = outcome {
-            show();
+            show(manifest.state());
         }
         drop(manifest);
         match &outcome {
@@ -310,7 +337,7 @@ impl Engine {
     /// The bookmarks, when they changed since the manifest last heard of them.
     /// The WAL has to be synced before they are recorded.
     pub(crate) fn unrecorded_bookmarks(&self) -> Option<Bookmarks> {
-        let as_of = self.snapshots.bookmarks().as_of;
+        let as_of = self.snapshots.as_of();
         let recorded = self.manifest.lock().unwrap().state().bookmarks.as_of;
         if as_of <= recorded || mutation::is(Mutation::BookmarksOutsideManifest) {
             return None;
@@ -403,10 +430,33 @@ impl Engine {
     }
 
     fn merge_while_worth_it(&self) -> Result<()> {
-        for table in self.tables() {
-            while compact(self, &table)? {
-                self.write_stall.work_ended();
-                self.release_retired();
+        loop {
+            // Those first that have the most runs, and one merge of each: a table that always
+            // has more to merge does not keep the others from theirs. Where space is short,
+            // those first that give the most back.
+            let mut tables = self.tables();
+            match is_short_of_space(self, &tables) {
+                true => tables.sort_by_cached_key(|table| Reverse(gain_bytes(self, table))),
+                false => tables.sort_by_cached_key(|table| Reverse(table.peek().runs.len())),
+            }
+            let (mut has_merged, mut starved) = (false, None);
+            for table in tables {
+                match compact(self, &table) {
+                    Ok(true) => {
+                        has_merged = true;
+                        self.write_stall.work_ended();
+                        self.release_retired();
+                    }
+                    Ok(false) => {}
+                    // Another table may have a merge that fits, or gives space back.
+                    Err(e) if e.kind() == ErrorKind::DiskFull => starved = Some(e),
+                    Err(e) => return Err(e),
+                }
+            }
+            match (has_merged, starved) {
+                (true, _) => {}
+                (false, Some(starved)) => return Err(starved),
+                (false, None) => break,
             }
         }
         // What was worth merging when a writer began to wait may not be now.
@@ -416,7 +466,7 @@ impl Engine {
     }
 
     /// Frees what readers no longer hold; returns how much they still do.
-    pub(super) fn release_retired(&self) -> usize {
+    pub(crate) fn release_retired(&self) -> usize {
         let tables = self.tables().into_iter();
         let held: usize = tables.map(|table| table.release_retired()).sum();
         if self.catalog.read().unwrap().forgotten().is_empty() {

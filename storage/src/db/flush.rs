@@ -1,23 +1,24 @@
-//! Flush: the oldest frozen memtable of a table becomes runs.
+//! Flush: the oldest frozen memtables of some tables become runs, of each table one.
 //!
 //! Order of effects, each relying on the one before:
 //!
 //! 1. everything numbered up to the memtable's end is decided;
-//! 2. the runs are written and synced;
+//! 2. the runs are written and synced, then their names;
 //! 3. the WAL is synced, so that a batch over two tables cannot be in the runs
 //!    of one and lost from the log of the other, and no deletion of a snapshot
 //!    that the runs rely on can be lost;
-//! 4. the manifest names the runs;
+//! 4. the manifest names the runs, of all these tables by one edit;
 //! 5. readers see them; the memtable goes.
 
 use std::sync::Arc;
 
 use crate::compaction::Retain;
+use crate::db::events::Event;
 use crate::db::kept_runs::KeptRuns;
 use crate::db::{Engine, TableCore};
 use crate::error::Result;
-use crate::key::{Boundaries, KeyRange, Kind, SeqNo, stripe};
-use crate::manifest::Edit;
+use crate::key::{Boundaries, KeyRange, Kind, RangeTombstones, SeqNo, TableId, stripe};
+use crate::manifest::{Edit, FlushedTable, State};
 use crate::memtable::{Entry, Memtable, version_of};
 use crate::mutation::{self, Mutation};
 use crate::runs::{Run, plain_bytes};
@@ -30,20 +31,58 @@ const SPLIT_FRACTION: usize = 8;
 /// Writers who are slowed hear of so many flushed bytes at a time.
 const CREDIT_BYTES: u64 = 64 << 10;
 
-/// Flushes the oldest frozen memtable of `table`; false when there is none, or
-/// the table is gone.
-pub(crate) fn flush_oldest(engine: &Engine, table: &TableCore) -> Result<bool> {
-    let Some(memtable) = next_to_flush(&table.version()) else {
-        return Ok(false);
+/// A memtable that was written as runs, which no reader sees yet.
+#[derive(Debug)]
+pub(super) struct Written {
+    table: Arc<TableCore>,
+    memtable: Arc<Memtable>,
+    end: SeqNo,
+    /// Newest first, perhaps none.
+    runs: Vec<Arc<Run>>,
+}
+
+impl Written {
+    pub(super) fn table(&self) -> TableId {
+        self.table.id
+    }
+
+    /// Whether readers see it in place of the memtable.
+    pub(super) fn is_seen(&self) -> bool {
+        let version = self.table.peek();
+        let mut frozen = version.frozen.iter();
+        !frozen.any(|memtable| Arc::ptr_eq(memtable, &self.memtable))
+    }
+
+    /// Bytes of the files that were written.
+    pub(super) fn bytes(&self) -> u64 {
+        self.fresh().iter().map(|run| run.meta().bytes()).sum()
+    }
+
+    /// The runs that nothing names yet: the files of an ingested run are named by the log.
+    fn fresh(&self) -> &[Arc<Run>] {
+        match self.memtable.run() {
+            Some(_) => &[],
+            None => &self.runs,
+        }
+    }
+}
+
+/// Writes the oldest frozen memtable of `table` as runs; `None` when there is none. Until
+/// they are installed the table has to be left alone: what is newer relies on them.
+pub(super) fn write_oldest(engine: &Engine, table: &Arc<TableCore>) -> Result<Option<Written>> {
+    let (memtable, end) = loop {
+        let Some(memtable) = next_to_flush(&table.version()) else {
+            return Ok(None);
+        };
+        let end = memtable.end_seq().expect("a frozen memtable knows its end");
+        if !mutation::is(Mutation::FlushDoesNotWait) {
+            engine.queue().wait_visible(end);
+        }
+        // Another one where it was an ingested run whose commit failed.
+        if next_to_flush(&table.version()).is_some_and(|next| Arc::ptr_eq(&next, &memtable)) {
+            break (memtable, end);
+        }
     };
-    let end = memtable.end_seq().expect("a frozen memtable knows its end");
-    if !mutation::is(Mutation::FlushDoesNotWait) {
-        engine.queue().wait_visible(end);
-    }
-    if !next_to_flush(&table.version()).is_some_and(|next| Arc::ptr_eq(&next, &memtable)) {
-        // An ingested run whose commit failed.
-        return Ok(true);
-    }
     // The input is fixed; from here on no new view can need what is dropped.
     let boundaries = engine.boundaries(table.id);
     let splits = splits(
@@ -55,31 +94,55 @@ pub(crate) fn flush_oldest(engine: &Engine, table: &TableCore) -> Result<bool> {
         Some(run) => vec![run.clone()],
         None => write_runs(engine, table, &memtable, &boundaries, &splits)?,
     };
+    Ok(Some(Written {
+        table: table.clone(),
+        memtable,
+        end,
+        runs,
+    }))
+}
 
-    let bookmarks = engine.unrecorded_bookmarks();
-    mutation::unless(Mutation::FlushWithoutWalSync, || engine.wal().sync_all())?;
-    let edit = Edit::Flush {
-        table: table.id,
-        flushed_seq: end,
-        runs: runs.iter().map(|run| run.meta().clone()).collect(),
-        bookmarks,
+/// Installs what was written, of each table one memtable, with one sync of each kind. Tables
+/// that are gone are left out.
+pub(super) fn install(engine: &Engine, written: &[Written]) -> Result<()> {
+    let fresh: Vec<_> = written.iter().flat_map(Written::fresh).cloned().collect();
+    let synced = engine.runs().finish_runs(&fresh).and_then(|()| {
+        let bookmarks = engine.unrecorded_bookmarks();
+        mutation::unless(Mutation::FlushWithoutWalSync, || engine.wal().sync_all())?;
+        Ok(bookmarks)
+    });
+    let bookmarks = synced.inspect_err(|_| fresh.iter().for_each(|run| run.retire()))?;
+    let edit = |state: &State| {
+        let is_there = |it: &&Written| state.tables.contains_key(&it.table.id);
+        let flushed = |it: &Written| FlushedTable {
+            table: it.table.id,
+            flushed_seq: it.end,
+            runs: it.runs.iter().map(|run| run.meta().clone()).collect(),
+        };
+        let tables: Vec<_> = written.iter().filter(is_there).map(flushed).collect();
+        (!tables.is_empty()).then_some(Edit::Flush { tables, bookmarks })
     };
-    // The files of an ingested run are named by the log.
-    let fresh = match memtable.run() {
-        Some(_) => &[],
-        None => runs.as_slice(),
-    };
-    let installed = engine.install(table, fresh, edit, || {
-        table.update(|version| Some(version.flushed(&memtable, &runs)));
+    engine.install(&fresh, edit, |state| {
+        for it in written {
+            if state.tables.contains_key(&it.table.id) {
+                let show = |version: &TableVersion| Some(version.flushed(&it.memtable, &it.runs));
+                it.table.update(show);
+                engine.counters().flush_bytes.add(it.bytes());
+            } else {
+                it.fresh().iter().for_each(|run| run.retire());
+            }
+        }
     })?;
-    if !installed {
-        return Ok(false);
+    // An ingested run was written elsewhere.
+    let is_told = |it: &&Written| it.is_seen() && it.memtable.run().is_none();
+    for it in written.iter().filter(is_told) {
+        engine.events.tell(Event::Flushed {
+            keyspace: &it.table.keyspace,
+            table: &it.table.name,
+            bytes: it.bytes(),
+        });
     }
-    if memtable.run().is_none() {
-        let bytes = runs.iter().map(|run| run.meta().bytes).sum();
-        engine.counters().flush_bytes.add(bytes);
-    }
-    Ok(true)
+    Ok(())
 }
 
 /// The oldest frozen memtable.
@@ -101,16 +164,20 @@ fn write_runs(
         boundaries,
         merger: &table.merger,
     };
-    // All of the table up to the newest run is flushed.
-    let flushed_seq = version.runs.first().map(|run| run.origin_span().1);
+    // All of the table up to the newest run is flushed: what was merged of it in parts may stand
+    // behind others.
+    let flushed_seq = version.runs.iter().map(|run| run.origin_span().1).max();
     let end = memtable.end_seq().expect("it is frozen");
     let ends: Vec<_> = std::iter::once(flushed_seq.unwrap_or(SeqNo::ZERO))
         .chain(splits.iter().copied())
         .chain([end])
         .collect();
     let origins = ends.windows(2).map(|ends| (ends[0].next(), ends[1]));
-    let mut runs = KeptRuns::new(engine, table, retain, splits, origins);
-    let tombstones = memtable.range_tombstones().unwrap_or_default();
+    let form = table.options().sstable.of_run(false);
+    let mut runs = KeptRuns::new(engine, table, &form, retain, splits, origins);
+    let tombstones = memtable.range_tombstones();
+    let tombstones = tombstones.iter().flat_map(|ranges| ranges.iter());
+    let tombstones = RangeTombstones::build(tombstones, Some(boundaries));
     let mut flushed_bytes = 0;
     let mut of_key = Vec::new();
     // Of one key, newest first.

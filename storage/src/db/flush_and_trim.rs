@@ -1,7 +1,7 @@
 //! Flushing memtables, and trimming the log by what was flushed.
 //!
 //! ```text
-//!   rotate ─► frozen memtables ─► flush_oldest, one at a time ─► trim_wal
+//!   rotate ─► frozen memtables ─► a round of flushes ─► trim_wal
 //! ```
 //!
 //! A memtable holds on to the segments that have its writes. A segment goes once no
@@ -11,13 +11,17 @@ use std::sync::Arc;
 
 use super::background::Work;
 use super::{Engine, TableCore};
-use crate::db::flush::flush_oldest;
 use crate::error::Result;
 use crate::key::SeqNo;
 use crate::manifest::Edit;
+use crate::memtable::Memtable;
 use crate::mutation::{self, Mutation};
 use crate::options::Maintenance;
 use crate::sync::Ordering;
+
+/// Scans over dead keys have a memtable flushed only if it has at least one part in this many of
+/// its full size. Smaller files would cost more in merges than they save in scans.
+const SCANNED_FRACTION: usize = 16;
 
 impl Engine {
     /// Flushes what was written to a table until now.
@@ -47,15 +51,15 @@ impl Engine {
 
     fn flush_and_trim(&self) -> Result<()> {
         loop {
-            for table in self.tables() {
-                while flush_oldest(self, &table)? {
-                    self.write_stall.work_ended();
-                    self.signal.compact();
-                }
-            }
+            self.flush_round()?;
             self.release_retired();
             self.trim_wal()?;
+            // Writers may wait for the log to become shorter, or for the memory of a table that
+            // was dropped.
+            self.add_up_memtables();
+            self.write_stall.work_ended();
             if !self.rotate_for_wal() {
+                self.hold_reserve();
                 return Ok(());
             }
         }
@@ -68,17 +72,30 @@ impl Engine {
         self.maintain();
     }
 
+    /// Has a memtable flushed after a scan walked over its dead keys, if it is still the open one
+    /// and worth a file. Does nothing under [`Maintenance::Manual`]: reads never flush.
+    pub(crate) fn flush_scanned(&self, table: &TableCore, memtable: &Arc<Memtable>) {
+        let is_open = Arc::ptr_eq(&table.peek().memtable, memtable);
+        if self.options.maintenance == Maintenance::Background
+            && is_open
+            && self.rotate(table, self.options.memtable_bytes / SCANNED_FRACTION)
+        {
+            self.signal.flush();
+        }
+    }
+
     /// After a commit that may have filled these tables' memtables, or the WAL:
     /// has flushed what is too much. Takes `flushing`. The commit is done, so a
     /// failure is not its failure; [`Engine::maintenance_failure`] tells.
     pub(super) fn after_commit(&self, tables: &[Arc<TableCore>]) {
         let limit = self.options.memtable_bytes;
-        let mut full = self.wal.bytes() > self.options.wal_bytes_max;
+        let mut full = self.wal.bytes() > self.options.wal_flush_bytes();
         for table in tables {
             if table.peek().memtable.bytes() >= limit {
                 full |= self.rotate(table, limit);
             }
         }
+        full |= self.freeze_largest();
         if full {
             self.maintain();
         }
@@ -126,7 +143,7 @@ impl Engine {
     /// When the WAL is too large: freezes the memtables that hold on to its
     /// oldest segment.
     fn rotate_for_wal(&self) -> bool {
-        if self.wal.bytes() <= self.options.wal_bytes_max
+        if self.wal.bytes() <= self.options.wal_flush_bytes()
             || mutation::is(Mutation::QuietTableHoldsWal)
         {
             return false;
@@ -173,14 +190,17 @@ impl Engine {
         };
         let kept = floor.min(self.wal.newest_segment());
         let floor = mutation::replace(kept, Mutation::TrimWalToNothing, floor);
-        if !self.wal.has_closed_below(floor) || mutation::is(Mutation::NeverTrimWal) {
+        if !self.wal.has_free_below(floor) || mutation::is(Mutation::NeverTrimWal) {
             return Ok(());
         }
         // A deletion of a snapshot may be in the log and not done yet.
         self.queue.wait_visible(last);
         let bookmarks = self.unrecorded_bookmarks();
         self.wal.sync_all()?;
-        self.commit_edit(Edit::TrimWal { floor, bookmarks })?;
+        self.with_reserve(|| {
+            let bookmarks = bookmarks.clone();
+            self.commit_edit(Edit::TrimWal { floor, bookmarks })
+        })?;
         self.wal.delete_closed_below(floor)
     }
 }

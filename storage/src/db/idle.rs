@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn idle_is_who_has_not_written_and_hardly_read_for_a_while() {
-        let start = Instant::now();
+        let start = Instant::now(); // clock: the watch takes instants
         let after = Duration::from_secs(2);
         let activity = |last, reads| Activity {
             last: SeqNo(last),

@@ -23,7 +23,7 @@ use crate::key::{FileNumber, SeqNo};
 use crate::memtable::Memtable;
 use crate::mutation::{self, Mutation};
 use crate::options::{Maintenance, WriteOptions};
-use crate::runs::{FileNumbers, Run, RunFile, RunMeta};
+use crate::runs::{FileMeta, FileNumbers, Run, RunFile, RunMeta};
 use crate::sstable::{BlockCache, NO_NUMBER, SsTable};
 use crate::table_store::Imported;
 
@@ -60,23 +60,22 @@ impl Engine {
         for source in &sources {
             taken.add(source)?;
         }
+        let (metas, files) = taken.open()?;
         let meta = RunMeta {
             id: self.runs.next_run_id(),
             smallest_seq: SeqNo::ZERO,
             largest_seq: SeqNo::ZERO,
-            files: taken.numbers.clone(),
-            bytes: sources.iter().map(|source| source.file_bytes()).sum(),
-            entries: sources.iter().map(|s| s.properties().entries).sum(),
+            files: metas,
+            keys: None,
             ingested_at: None,
             kept_for: Vec::new(),
         };
-        let files = taken.open()?;
         let linked_files = taken.linked;
         let info = |seq| IngestInfo {
             seq,
             files: meta.files.len(),
-            bytes: meta.bytes,
-            entries: meta.entries,
+            bytes: meta.bytes(),
+            entries: meta.entries(),
             linked_files,
         };
         // It costs no flush: it waits only where one more memtable would.
@@ -190,12 +189,13 @@ impl<'a> Taken<'a> {
     }
 
     /// Makes the names durable and opens the files.
-    fn open(&self) -> Result<Vec<Arc<RunFile>>> {
+    fn open(&self) -> Result<(Vec<FileMeta>, Vec<Arc<RunFile>>)> {
         let store = self.engine.runs();
         let last = *self.numbers.last().expect("a file was taken");
         store.finish(last, Mutation::IngestWithoutDirSync)?;
-        let open = |&number| store.open_file(number);
-        self.numbers.iter().map(open).collect()
+        let open = |&number| store.open_new(number);
+        let opened: Vec<_> = self.numbers.iter().map(open).collect::<Result<_>>()?;
+        Ok(opened.into_iter().unzip())
     }
 
     fn keep(&mut self) {

@@ -1,15 +1,20 @@
-//! What a flush or a merge writes: of each key the versions that are kept, as one run,
-//! or as one for each side of the numbers at which it is cut.
+//! The output of a flush or a merge: the versions of each key that are kept, as one run, or cut
+//! into several runs at given sequence numbers.
 //!
-//! What is kept, and for whom, is [`Retain`]'s to say, for both alike.
+//! [`Retain`] decides which versions are kept, and for which readers, for flushes and merges
+//! alike.
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::compaction::{Purger, Retain};
+use crate::db::large_groups::GroupSizes;
 use crate::db::{Engine, TableCore};
 use crate::error::Result;
 use crate::key::{KeyRange, Kind, RangeTombstones, SeqNo, Version, stripe};
-use crate::runs::{Run, RunBuilder};
+use crate::runs::{Run, RunBuilder, plain_bytes};
+use crate::sstable::SsTableOptions;
 
 /// Runs being written. Dropped without [`KeptRuns::finish`], their files are removed.
 pub(super) struct KeptRuns<'a> {
@@ -17,13 +22,17 @@ pub(super) struct KeptRuns<'a> {
     retain: Retain<'a>,
     splits: &'a [SeqNo],
     purger: Option<Purger<'a>>,
+    /// The sizes of groups; `None` while nothing listens for large ones.
+    groups: Option<GroupSizes<'a>>,
+    /// The runs have keys below this one; `None` for no bound.
+    end: Option<Bytes>,
     /// Oldest first; one more than `splits`.
     parts: Vec<Part<'a>>,
 }
 
 struct Part<'a> {
     builder: RunBuilder<'a>,
-    /// Of what was added; the other way round as long as nothing was.
+    /// The smallest and the largest sequence number so far; `MAX` and `ZERO` before the first.
     smallest: SeqNo,
     largest: SeqNo,
 }
@@ -36,11 +45,12 @@ impl Part<'_> {
 }
 
 impl<'a> KeptRuns<'a> {
-    /// Runs of `table` cut at the ascending `splits`; `origins` are the numbers that
-    /// each of them stands for, oldest first.
+    /// Runs of `table` in this form, cut at the ascending `splits`; `origins` are the numbers
+    /// that each of them stands for, oldest first.
     pub(super) fn new(
         engine: &'a Engine,
         table: &'a TableCore,
+        form: &SsTableOptions,
         retain: Retain<'a>,
         splits: &'a [SeqNo],
         origins: impl IntoIterator<Item = (SeqNo, SeqNo)>,
@@ -49,10 +59,11 @@ impl<'a> KeptRuns<'a> {
             builder: RunBuilder::new(
                 engine.run_target(),
                 table.id,
-                table.options.sstable.clone(),
+                form.clone(),
                 table.origin(origin),
                 table.merger.operator(),
-            ),
+            )
+            .with_prefixes(table.merger.prefixes()),
             smallest: SeqNo::MAX,
             largest: SeqNo::ZERO,
         };
@@ -63,18 +74,52 @@ impl<'a> KeptRuns<'a> {
             retain,
             splits,
             purger: None,
+            groups: engine.group_listeners.measure(table),
+            end: None,
             parts,
         }
     }
 
-    /// The same, with garbage purged from what is kept.
+    /// These runs, of the keys from `start` on.
+    pub(super) fn beginning_at(self, start: Option<&Bytes>) -> Self {
+        let beginning = |part: Part<'a>| Part {
+            builder: part.builder.beginning_at(start.cloned()),
+            ..part
+        };
+        Self {
+            parts: self.parts.into_iter().map(beginning).collect(),
+            ..self
+        }
+    }
+
+    /// These runs, of the keys below `end`.
+    pub(super) fn ending_before(self, end: Option<&Bytes>) -> Self {
+        let end = end.cloned();
+        Self { end, ..self }
+    }
+
+    /// These runs, with garbage purged from the versions that are kept.
     pub(super) fn with_purger(self, purger: Option<Purger<'a>>) -> Self {
         Self { purger, ..self }
     }
 
-    /// Whether what was purged so far must not count: [`Purger::has_failed`].
+    /// Whether the purging so far is void: [`Purger::has_failed`].
     pub(super) fn has_failed_to_purge(&self) -> bool {
         self.purger.as_ref().is_some_and(Purger::has_failed)
+    }
+
+    /// Whether the output may end before a key: [`Purger::may_end_before`].
+    pub(super) fn may_end_before(&self, key: &[u8]) -> bool {
+        let purger = self.purger.as_ref();
+        purger.is_none_or(|purger| purger.may_end_before(key))
+    }
+
+    /// The bytes that were written so far.
+    pub(super) fn written_bytes(&self) -> u64 {
+        self.parts
+            .iter()
+            .map(|part| part.builder.written_bytes())
+            .sum()
     }
 
     /// Adds what is kept of a key's versions (newest first), which are gone then; the
@@ -89,7 +134,9 @@ impl<'a> KeptRuns<'a> {
         let (retain, splits) = (self.retain, self.splits);
         let purger = self.purger.as_mut();
         let kept = retain.kept(key, versions, covering, bottom, splits, purger);
+        let mut bytes = 0;
         for kept in kept {
+            bytes += plain_bytes(key, &kept.version.value);
             let part = &mut self.parts[kept.part];
             if let Some(by) = kept.only_for {
                 part.builder.note_kept(by, key, &kept.version);
@@ -97,12 +144,18 @@ impl<'a> KeptRuns<'a> {
             part.widen(kept.version.seq);
             part.builder.add(key, &kept.version)?;
         }
+        if let Some(groups) = &mut self.groups {
+            groups.add(key, bytes);
+        }
         Ok(())
     }
 
     /// Adds the only version of a key under no range tombstone, a put that does not
     /// expire: nothing of it is dropped. Most keys are so, and need no copy.
     pub(super) fn add_only(&mut self, key: &[u8], seq: SeqNo, value: &[u8]) -> Result<()> {
+        if let Some(groups) = &mut self.groups {
+            groups.add(key, plain_bytes(key, value));
+        }
         let part = &mut self.parts[stripe(self.splits, seq)];
         part.widen(seq);
         part.builder.add_slices(key, seq, Kind::Put, value)
@@ -113,18 +166,24 @@ impl<'a> KeptRuns<'a> {
     /// anything in a range. `span` is the union of the spans of what was merged, of a
     /// flush that of what is kept.
     pub(super) fn finish(
-        self,
+        mut self,
         span: Option<(SeqNo, SeqNo)>,
         tombstones: &RangeTombstones,
         has_older: impl Fn(&KeyRange) -> bool,
     ) -> Result<Vec<Arc<Run>>> {
+        if let Some(groups) = &mut self.groups {
+            groups.end_group();
+        }
+        let of_keys =
+            (self.end.as_ref()).map(|end| tombstones.within(&KeyRange::new(..end.clone())));
+        let tombstones = of_keys.as_ref().unwrap_or(tombstones);
         let tombstones = tombstones.retained(self.retain.boundaries, has_older);
         let tombstones = tombstones.split(self.splits);
         let mut runs: Vec<Arc<Run>> = Vec::new();
         for (mut part, tombstones) in self.parts.into_iter().zip(tombstones) {
             tombstones.seqs().for_each(|seq| part.widen(seq));
             let span = span.unwrap_or((part.smallest, part.largest));
-            match part.builder.finish(span, tombstones) {
+            match part.builder.finish(span, tombstones, self.end.clone()) {
                 Ok(run) => {
                     if let Some(run) = &run {
                         self.engine.snapshots().note_kept(&run.meta().kept_for);

@@ -8,18 +8,29 @@ mod background;
 mod backlog;
 mod catalog;
 mod choose;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tells how long a merge took; no content depends on it"
+)]
 mod compact;
 mod engine;
+mod events;
 mod flush;
 mod flush_and_trim;
+mod flush_round;
 mod idle;
 mod ingest;
 mod inner;
 mod kept_runs;
+mod large_groups;
+mod memtable_memory;
+mod merge_pauses;
 mod open;
 mod picks;
 mod priority;
+mod quarantine;
 mod replay;
+mod reserve;
 mod snapshots;
 mod stats;
 mod table_core;
@@ -34,6 +45,10 @@ mod write_throttling;
 
 pub(crate) use catalog::Catalog;
 pub(crate) use engine::{Access, Engine};
+pub use events::Event;
+pub(crate) use events::EventListeners;
 pub use ingest::IngestInfo;
 pub(crate) use inner::DbInner;
+pub(crate) use large_groups::GroupListeners;
+pub use large_groups::LargeGroup;
 pub(crate) use table_core::TableCore;

@@ -15,12 +15,16 @@ use std::sync::Arc;
 
 use super::backlog::TOKENS_MAX_FRACTION;
 use super::engine::Access;
+use super::flush_round::FlushRound;
+use super::memtable_memory::MemtableMemory;
+use super::merge_pauses::MergePauses;
 use super::replay::replay_wal;
+use super::reserve::Reserve;
 use super::write_stall::WriteStall;
-use super::{Catalog, Engine, TableCore};
+use super::{Catalog, Engine, EventListeners, TableCore};
 use crate::clock::MonotonicClock;
 use crate::commit::{CommitQueue, Conflicts, Groups};
-use crate::compaction::{Claims, Pacer};
+use crate::compaction::{Claims, MergesUnderWay, Pacer};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::files::{self, FileKind};
@@ -31,20 +35,24 @@ use crate::memtable::{ChunkPool, Memtable};
 use crate::mutation::{self, Mutation};
 use crate::options::{Maintenance, Options};
 use crate::read::MergeOperators;
-use crate::runs::{RunMeta, RunStore};
+use crate::runs::{Quarantine, RunMeta, RunStore};
 use crate::snapshots::SnapshotRegistry;
-use crate::sstable::BlockCache;
 use crate::stats::Counters;
-use crate::sync::{AtomicBool, Mutex, Ordering, RwLock};
-use crate::table_store::TableStore;
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock};
+use crate::table_store::{OpenFiles, Stage, TableStore};
 use crate::version::TableVersion;
 use crate::wal::Wal;
+
+/// Only whole segments of the log can be removed, so a log at its largest size has at least this
+/// many.
+const WAL_SEGMENTS_MIN: u64 = 8;
 
 static DATABASES_OPENED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 impl Engine {
     /// Opens the database of `dir`, recovering what a crash left.
     pub(super) fn open(dir: &Path, options: Options) -> Result<Arc<Self>> {
+        let (options, open_files) = options.with_open_files();
         let disk = options.disk.clone();
         let current = files::current(dir);
         if !options.create_if_missing
@@ -66,12 +74,19 @@ impl Engine {
                 Manifest::create(disk.clone(), dir)?
             }
         };
-        Self::recover(dir, options, manifest, Some(lock), Access::Write)
+        Self::recover(
+            dir,
+            (options, open_files),
+            manifest,
+            Some(lock),
+            Access::Write,
+        )
     }
 
     /// Opens the database of `dir` to be read, as it is, beside others who read it:
     /// what a crash left is recovered in memory only, and nothing is written.
     pub(super) fn open_read_only(dir: &Path, options: Options) -> Result<Arc<Self>> {
+        let (options, open_files) = options.with_open_files();
         let disk = options.disk.clone();
         let none = || Error::NoDatabase {
             path: dir.to_path_buf(),
@@ -89,28 +104,31 @@ impl Engine {
         // Whoever had the lock may have replaced it.
         let manifest = Manifest::load(disk, dir)?.ok_or_else(none)?;
         let options = Options {
-            // Nobody flushes or merges.
+            // No thread flushes or merges.
             maintenance: Maintenance::Manual,
             ..options
         };
-        Self::recover(dir, options, manifest, lock, Access::Read)
+        Self::recover(dir, (options, open_files), manifest, lock, Access::Read)
     }
 
-    /// An engine on what `manifest` says, and on the log in `dir`.
+    /// Returns an engine with the state of `manifest` and of the log in `dir`. The options are
+    /// those of [`Options::with_open_files`].
     pub(crate) fn recover(
         dir: &Path,
-        options: Options,
+        (options, open_files): (Options, Arc<OpenFiles>),
         mut manifest: Manifest,
         lock: Option<Box<dyn LockGuard>>,
         access: Access,
     ) -> Result<Arc<Self>> {
         let disk = options.disk.clone();
         let state = manifest.state();
-        let cache = Arc::new(BlockCache::new(options.cache_bytes));
-        let chunks = Arc::new(ChunkPool::new(options.memtable_bytes));
+        let cache = Arc::new(options.block_cache());
+        let chunks = Arc::new(ChunkPool::new(options.spare_memtable_bytes()));
         let id = DATABASES_OPENED.fetch_add(1, Ordering::Relaxed);
-        let runs = RunStore::new(options.tables(dir), cache, options.file_bytes);
-        let mut catalog = open_tables(id, &chunks, &runs, &options.merge_operators, state)?;
+        let tables = options.tables(dir);
+        let runs = RunStore::new(tables, open_files.clone(), cache, options.file_bytes);
+        let (mut catalog, damaged) =
+            open_tables(id, &chunks, &runs, &options.merge_operators, state)?;
         let snapshots = SnapshotRegistry::new(state.bookmarks.clone());
         let recovered = replay_wal(
             &*disk,
@@ -127,7 +145,7 @@ impl Engine {
             .map_or(state.wal_floor, |(last, _)| last.next());
         let waiting = waiting_runs(&catalog);
         let metas = || state.runs().chain(&waiting);
-        let last_file = metas().flat_map(|run| &run.files).map(|file| file.0).max();
+        let last_file = metas().flat_map(RunMeta::numbers).map(|file| file.0).max();
         let last_run = metas().map(|run| run.id.0).max();
         let after_last = FileNumber(last_file.unwrap_or(0) + 1);
         let below = state.files_below.max(after_last);
@@ -142,30 +160,46 @@ impl Engine {
         if access == Access::Write {
             mutation::unless(Mutation::TrustUnsyncedManifest, || manifest.settle())?;
             recovered.settle(&*disk, dir)?;
+            record_damaged(&mut manifest, damaged)?;
             forget_uncovered(&mut manifest, &mut catalog, &snapshots)?;
             let waiting = waiting_runs(&catalog);
             let waiting = mutation::replace(waiting, Mutation::RemoveWaitingRuns, Vec::new());
             remove_orphans(&*disk, dir, runs.tables(), &manifest, &waiting)?;
         }
+        let wal = Wal::new(
+            disk,
+            dir,
+            options
+                .wal_segment_bytes
+                .min(options.wal_bytes_max / WAL_SEGMENTS_MIN),
+            recovered.segments,
+            next_segment,
+            recovered.end,
+        );
+        let events = Arc::<EventListeners>::default();
+        wal.on_failure({
+            let events = Arc::clone(&events);
+            move |cause| events.tell_of_stop(cause)
+        });
+        open_files.enter(Stage::Open);
         Ok(Arc::new(Self {
             id,
             dir: dir.to_path_buf(),
             runs,
+            open_files,
             chunks,
+            memtable_memory: MemtableMemory::new(
+                options.memtables_bytes(),
+                options.frozen_memtables_max,
+            ),
             queue: CommitQueue::new(last_seq),
             groups: Groups::new(),
             conflicts: Conflicts::new(),
-            wal: Wal::new(
-                disk,
-                dir,
-                options.wal_segment_bytes.min(options.wal_bytes_max / 2),
-                recovered.segments,
-                next_segment,
-                recovered.end,
-            ),
+            wal,
             snapshot_ops: Mutex::new(last_snapshot_id),
             snapshots,
-            expiry_listeners: Default::default(),
+            events,
+            group_listeners: Default::default(),
             catalog: RwLock::new(catalog),
             ingesting: Mutex::default(),
             manifest: Mutex::new(manifest),
@@ -176,11 +210,19 @@ impl Engine {
             write_stall: WriteStall::new(options.memtable_bytes / TOKENS_MAX_FRACTION),
             failures: Mutex::default(),
             flushing: Mutex::default(),
-            claims: Claims::new(options.compaction.threads),
+            flush_round: FlushRound::default(),
+            claims: Claims::new(
+                options.compaction.threads,
+                options.compaction.long_merge_bytes,
+            ),
+            suspicions: AtomicU64::new(0),
+            merges: MergesUnderWay::default(),
             pacer: Pacer::new(options.compaction.bytes_per_sec),
+            merge_pauses: MergePauses::default(),
             idle: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             access,
+            reserve: Reserve::new(dir),
             options,
             _lock: lock,
         }))
@@ -216,19 +258,28 @@ fn refuse_headless(disk: &dyn Disk, dir: &Path, tables: &dyn TableStore) -> Resu
     }
 }
 
+/// The tables of a state, and what is to be recorded of files that do not open.
 fn open_tables(
     database: u64,
     chunks: &Arc<ChunkPool>,
     runs: &RunStore,
     operators: &MergeOperators,
     state: &State,
-) -> Result<Catalog> {
+) -> Result<(Catalog, Vec<Edit>)> {
     let mut catalog = Catalog::default();
+    let mut damaged = Vec::new();
     for keyspace in &state.keyspaces {
         catalog.add_keyspace(keyspace);
     }
     for meta in state.tables.values() {
-        let open = |meta: &RunMeta| runs.open_run(meta);
+        let mut met = |file, found: &Quarantine| {
+            damaged.push(Edit::Quarantine {
+                table: meta.id,
+                file,
+                quarantine: found.clone(),
+            });
+        };
+        let open = |meta: &RunMeta| runs.open_run(meta, &mut met);
         let runs = meta.runs.iter().map(open).collect::<Result<_>>()?;
         let operator = meta.options.merge_operator.as_deref();
         let operator = operator.and_then(|name| operators.get(name));
@@ -249,7 +300,18 @@ fn open_tables(
     if !mutation::is(Mutation::ReuseTableIds) {
         catalog.raise_last_table_id(state.last_table_id);
     }
-    Ok(catalog)
+    Ok((catalog, damaged))
+}
+
+/// Records the files that do not open. What finds no space is met again by the next opening.
+fn record_damaged(manifest: &mut Manifest, edits: Vec<Edit>) -> Result<()> {
+    for edit in edits {
+        match manifest.commit(edit) {
+            Err(Error::DiskFull { .. }) => break,
+            outcome => outcome?,
+        }
+    }
+    Ok(())
 }
 
 /// Forgets the dropped tables whose last snapshot was deleted in the part of the
@@ -308,7 +370,7 @@ fn remove_orphans(
 ) -> Result<()> {
     let state = manifest.state();
     let runs = state.runs().chain(waiting);
-    let live: HashSet<_> = runs.flat_map(|run| &run.files).copied().collect();
+    let live: HashSet<_> = runs.flat_map(RunMeta::numbers).collect();
     if mutation::is(Mutation::KeepOrphans) {
         return Ok(());
     }

@@ -164,11 +164,14 @@ impl Replay<'_> {
             Op::Ingest { table, run } => match self.tables.get(&table) {
                 Some((_, flushed_seq)) if seq <= *flushed_seq => {}
                 Some((core, _)) => {
-                    let run = self.runs.open_run(&run.ingested_by(seq)).map_err(|e| {
-                        let detail = format!("an ingested run that does not open: {e}");
-                        self.failed = Some(e);
-                        detail
-                    })?;
+                    let run = self
+                        .runs
+                        .open_run(&run.ingested_by(seq), |_, _| ())
+                        .map_err(|e| {
+                            let detail = format!("an ingested run that does not open: {e}");
+                            self.failed = Some(e);
+                            detail
+                        })?;
                     let layer = Arc::new(Memtable::of_run(run, seq));
                     core.update(|version| Some(version.ingested(&layer)));
                 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::catalog::check_name;
+use super::events::Event;
 use super::tables::unknown_keyspace;
 use super::{Engine, TableCore};
 use crate::commit::{encode_snapshot_create, encode_snapshot_delete, encode_snapshot_expiry};
@@ -13,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::key::{Boundaries, Cursor, RangeTombstones, ReadPoint, SeqNo, Version};
 use crate::options::{SnapshotOptions, WriteOptions};
 use crate::read::Merge;
+use crate::runs::Sought;
 use crate::snapshots::{Bookmark, SnapshotExpiry, SnapshotRecord};
 
 impl Engine {
@@ -30,7 +32,7 @@ impl Engine {
         match self.snapshots.find(keyspace, name) {
             Some(old) if old.record.has_expired(self.now_ms()) => {
                 self.remove_bookmark(old.record.id)?;
-                self.expiry_listeners.tell(&old.record);
+                self.tell_expired(&old.record);
             }
             Some(_) => {
                 return Err(Error::AlreadyExists {
@@ -153,10 +155,17 @@ impl Engine {
         let is_gone =
             |gone: &&SnapshotRecord| left.iter().all(|bookmark| bookmark.record.id != gone.id);
         for gone in expired.iter().filter(is_gone) {
-            self.expiry_listeners.tell(gone);
+            self.tell_expired(gone);
         }
         deleted?;
         Ok(!expired.is_empty())
+    }
+
+    fn tell_expired(&self, gone: &SnapshotRecord) {
+        self.events.tell(Event::SnapshotExpired {
+            keyspace: &gone.keyspace,
+            name: &gone.name,
+        });
     }
 
     /// Deletes snapshots and lets the dropped tables go that only they kept;
@@ -176,13 +185,15 @@ impl Engine {
 
     /// The commit that deletes a snapshot; under `snapshot_ops`.
     pub(super) fn remove_bookmark(&self, id: u64) -> Result<()> {
-        let deleted = self.commit_record(
-            &encode_snapshot_delete(id),
-            WriteOptions::default(),
-            |_| (),
-            || (),
-            |seq| self.snapshots.remove_bookmark(seq, id),
-        );
+        let deleted = self.with_reserve(|| {
+            self.commit_record(
+                &encode_snapshot_delete(id),
+                WriteOptions::default(),
+                |_| (),
+                || (),
+                |seq| self.snapshots.remove_bookmark(seq, id),
+            )
+        });
         deleted.map(drop)
     }
 
@@ -197,13 +208,21 @@ impl Engine {
         list
     }
 
+    /// A snapshot that is not past its time.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is none of this name, or it has expired.
+    pub(crate) fn find_snapshot(&self, keyspace: &str, name: &str) -> Result<Bookmark> {
+        self.snapshots.find_live(keyspace, name, self.now_ms())
+    }
+
     /// Bytes of the keys and values that are kept for one snapshot alone.
     pub(crate) fn snapshot_pinned_bytes(&self, keyspace: &str, name: &str) -> Result<u64> {
-        let bookmark = self.snapshots.find_live(keyspace, name, self.now_ms())?;
+        let bookmark = self.find_snapshot(keyspace, name)?;
         // Writes to it may be under way that a later one will not change.
         self.queue.wait_visible(bookmark.seq);
         let mut bytes = 0;
-        for (_, id) in &bookmark.record.tables {
+        for (_, id) in bookmark.record.tables.iter() {
             let Some(table) = self.catalog.read().unwrap().by_id(*id).cloned() else {
                 continue;
             };
@@ -237,20 +256,20 @@ fn pinned_bytes(
     // What lies above the next boundary is kept with or without.
     let end = next.unwrap_or(SeqNo::MAX);
     let version = table.version();
-    let mut tombstones = RangeTombstones::default();
-    for of_source in version.range_tombstones(end) {
-        tombstones.insert_all(&of_source);
-    }
-    let mut cursors = version.cursors(end, false);
+    let tombstones = version.range_tombstones(end);
+    let tombstones = tombstones.iter().flat_map(|of_source| of_source.list());
+    // The boundaries without it are among those with it.
+    let tombstones = RangeTombstones::build(tombstones, Some(with));
+    let (mut cursors, _) = version.cursors(end, &Sought::all(), false);
     for cursor in &mut cursors {
         cursor.seek_to_first()?;
     }
     let mut merge: Merge<_, false> = Merge::new(cursors);
     let mut bytes = 0;
     let (mut kept, mut left) = (Vec::new(), Vec::new());
-    while let Some(cursor) = merge.peek() {
+    while let Some(cursor) = merge.peek()? {
         let key = Bytes::copy_from_slice(cursor.key());
-        while let Some(cursor) = merge.peek().filter(|cursor| cursor.key() == key) {
+        while let Some(cursor) = merge.peek()?.filter(|cursor| cursor.key() == key) {
             kept.push(Version {
                 seq: cursor.seq(),
                 kind: cursor.kind(),

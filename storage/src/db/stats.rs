@@ -1,8 +1,12 @@
 //! Gathering what [`Stats`] says.
 
+use std::sync::Arc;
+
 use super::choose::{picker, table_debt_bytes};
 use super::{Engine, TableCore};
-use crate::stats::{Counter, RunStats, Stats, TableStats};
+use crate::key::KeyRange;
+use crate::stats::{Counter, MergeStats, QuarantinedFile, RunStats, Stats, TableStats};
+use crate::version::TableVersion;
 
 impl Engine {
     /// What the database consists of, and what it has done since it was opened.
@@ -11,7 +15,9 @@ impl Engine {
         let reads_by_runs: Vec<_> = counters.reads_by_runs.iter().map(Counter::get).collect();
         let reads = reads_by_runs.iter().sum();
         let tables = self.tables();
-        let tables: Vec<_> = tables.iter().map(|t| self.table_stats(t)).collect();
+        let shared_pressure = self.shared_pressure();
+        let stats_of = |table| self.table_stats(table, shared_pressure);
+        let tables: Vec<_> = tables.iter().map(stats_of).collect();
         let user_bytes_written = counters.user_bytes_written.get();
         let wal_bytes_written = self.wal.written_bytes();
         let table_bytes_written = counters.flush_bytes.get() + counters.compaction_bytes.get();
@@ -39,19 +45,30 @@ impl Engine {
             blocks_read: counters.blocks_read.get(),
             blocks_cached: counters.blocks_cached.get(),
             filter_skips: counters.filter_skips.get(),
+            prefix_skips: counters.prefix_skips.get(),
             cache_hits: hits,
             cache_misses: misses,
             cache_bytes: self.cache().used_bytes(),
+            cache_bytes_max: self.cache().bytes_max(),
+            index_bytes: self.cache().partitions_bytes(),
+            index_reads: self.cache().partitions_read(),
+            open_table_bytes: self.cache().tables_bytes(),
+            memtable_bytes: self.memtable_bytes(),
+            memtable_bytes_max: self.memtable_budget_bytes(),
+            memory_bytes_max: self.options.memory_bytes,
+            merge_pauses: self.merge_pauses(),
             flush_bytes: counters.flush_bytes.get(),
             compactions: counters.compactions.get(),
             compaction_bytes: counters.compaction_bytes.get(),
             stalls: counters.stalls.get(),
             stall_us: counters.stall_us.get(),
             stall_us_max: counters.stall_us_max.get(),
+            descriptor_wait_us: self.open_files.waited_us(),
             throttles: counters.throttles.get(),
             throttle_us: counters.throttle_us.get(),
             write_wait_us_max: counters.write_wait_us_max.get(),
             wal_bytes: self.wal.bytes(),
+            wal_bytes_max: self.options.wal_bytes_max,
             wal_segments: self.wal.segments(),
             views: self.snapshots.views(),
             snapshots: self.snapshots.bookmarks().list.len(),
@@ -66,18 +83,21 @@ impl Engine {
         opened.or_else(|| self.wal.failure().map(|cause| cause.to_string()))
     }
 
-    fn table_stats(&self, table: &TableCore) -> TableStats {
+    fn table_stats(&self, table: &Arc<TableCore>, shared_pressure: f64) -> TableStats {
         let version = table.version();
         let memtables = || std::iter::once(&version.memtable).chain(&version.frozen);
+        let bookmarks = self.snapshots.bookmark_seqs(table.id);
         let runs: Vec<_> = version
             .all_runs()
             .map(|run| RunStats {
                 id: run.id().0,
-                bytes: run.meta().bytes,
+                bytes: run.meta().bytes(),
                 files: run.files().len(),
-                versions: run.meta().entries,
+                versions: run.meta().entries(),
                 smallest_seq: run.meta().smallest_seq.0,
                 largest_seq: run.meta().largest_seq.0,
+                keys: run.keys(),
+                stratum: bookmarks.partition_point(|&seq| seq < run.meta().smallest_seq),
             })
             .collect();
         let file_bytes: u64 = runs.iter().map(|run| run.bytes).sum();
@@ -102,21 +122,63 @@ impl Engine {
             dropped: table.is_dropped(),
             memtable_bytes: memtables().map(|memtable| memtable.bytes() as u64).sum(),
             frozen_memtables: version.frozen.len(),
-            pressure: self.pressure(table),
+            pressure: self.pressure(table).max(shared_pressure),
             file_bytes,
             files: runs.iter().map(|run| run.files).sum(),
             versions: memtables()
                 .map(|m| m.len())
                 .chain(runs.iter().map(|run| run.versions))
                 .sum(),
+            merges: self.merges_of(&runs),
+            quarantine: self.quarantine_of(&version),
             runs,
-            bookmarks: self
-                .snapshots
-                .bookmark_seqs(table.id)
-                .iter()
-                .map(|seq| seq.0)
-                .collect(),
+            bookmarks: bookmarks.iter().map(|seq| seq.0).collect(),
         }
+    }
+}
+
+impl Engine {
+    /// The damaged files of a table.
+    fn quarantine_of(&self, version: &TableVersion) -> Vec<QuarantinedFile> {
+        let mut all = Vec::new();
+        for run in version.all_runs().filter(|run| run.is_quarantined()) {
+            let open: Vec<_> = run.open_files().map(|(number, _)| number).collect();
+            for file in &run.meta().files {
+                let Some(damage) = &file.quarantine else {
+                    continue;
+                };
+                let bounds = file.ranges().cloned().reduce(|a, b| a.hull(&b));
+                let bounds = bounds.unwrap_or_else(KeyRange::all);
+                all.push(QuarantinedFile {
+                    path: self.runs.name(file.number),
+                    offset: damage.offset,
+                    detail: damage.detail.clone(),
+                    is_whole: !open.contains(&file.number),
+                    from_key: bounds.start.to_vec(),
+                    to_key: bounds.end.map(|end| end.to_vec()),
+                });
+            }
+        }
+        all
+    }
+
+    /// The merges of these runs. One whose inputs were replaced meanwhile is none any more.
+    fn merges_of(&self, runs: &[RunStats]) -> Vec<MergeStats> {
+        let mut merges = Vec::new();
+        for merge in self.merges.all() {
+            let inputs: Vec<_> = merge.inputs.iter().map(|id| id.0).collect();
+            let merged = || runs.iter().filter(|run| inputs.contains(&run.id));
+            if merged().count() == inputs.len() {
+                merges.push(MergeStats {
+                    read_versions: merge.read_versions(),
+                    all_versions: merge.done_versions
+                        + merged().map(|run| run.versions).sum::<u64>(),
+                    all_bytes: merged().map(|run| run.bytes).sum(),
+                    inputs,
+                });
+            }
+        }
+        merges
     }
 }
 

@@ -8,7 +8,7 @@ use crate::key::{SeqNo, TableId};
 use crate::memtable::Memtable;
 use crate::options::TableOptions;
 use crate::read::{MergeOperators, Merger};
-use crate::sstable::Origin;
+use crate::sstable::{Origin, SsTableOptions};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, Published, PublishedGuard};
 use crate::version::TableVersion;
 
@@ -20,7 +20,8 @@ pub(crate) struct TableCore {
     pub(crate) id: TableId,
     pub(crate) keyspace: String,
     pub(crate) name: String,
-    pub(crate) options: TableOptions,
+    /// Replaced under the catalog's lock, when the table is altered.
+    options: Published<TableOptions>,
     pub(crate) merger: Arc<Merger>,
     version: Published<TableVersion>,
     /// Changes under the order lock: no commit that enters after a drop writes
@@ -50,13 +51,14 @@ impl TableCore {
             format!("{keyspace}.{name}"),
             options.merge_operator.as_deref(),
             operators,
-        );
+        )
+        .with_prefixes(options.sstable.filter_prefix);
         Arc::new(Self {
             database,
             id,
             keyspace: keyspace.to_string(),
             name: name.to_string(),
-            options,
+            options: Published::from_pointee(options),
             merger: Arc::new(merger),
             version: Published::from_pointee(version),
             dropped: AtomicBool::new(false),
@@ -67,19 +69,33 @@ impl TableCore {
         })
     }
 
+    /// The options with which the table was created, or altered last.
+    pub(crate) fn options(&self) -> Arc<TableOptions> {
+        self.options.load_full()
+    }
+
+    /// Sets the form of new files.
+    pub(super) fn set_sstable_options(&self, sstable: SsTableOptions) {
+        self.options.store(Arc::new(TableOptions {
+            sstable,
+            merge_operator: self.options().merge_operator.clone(),
+        }));
+    }
+
     /// What a file of it that stands for the numbers of `span` says of itself.
     pub(crate) fn origin(&self, (smallest_seq, largest_seq): (SeqNo, SeqNo)) -> Origin {
         Origin {
             smallest_seq,
             largest_seq,
-            merge_operator: self.options.merge_operator.clone(),
+            keys: None,
+            merge_operator: self.options().merge_operator.clone(),
         }
     }
 
     /// # Errors
     /// `InvalidRequest` when the table was created without a merge operator.
     pub(crate) fn check_merges(&self) -> Result<()> {
-        if self.options.merge_operator.is_some() {
+        if self.options.load().merge_operator.is_some() {
             return Ok(());
         }
         Err(Error::InvalidRequest(format!(

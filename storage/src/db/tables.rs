@@ -10,6 +10,7 @@ use crate::manifest::{Edit, TableMeta};
 use crate::memtable::Memtable;
 use crate::mutation::{self, Mutation};
 use crate::options::TableOptions;
+use crate::sstable::SsTableOptions;
 use crate::version::TableVersion;
 
 impl Engine {
@@ -46,10 +47,11 @@ impl Engine {
         options.sstable.validate()?;
         let mut catalog = self.catalog.write().unwrap();
         if let Some(table) = catalog.table(keyspace, name) {
-            if table.options != options {
+            let there = table.options();
+            if *there != options {
                 return Err(Error::InvalidRequest(format!(
-                    "table {keyspace}.{name} was created with {:?} and is asked for with {options:?}",
-                    table.options
+                    "table {keyspace}.{name} was created with {there:?} and is asked for with \
+                     {options:?}; open it as it is, or alter it"
                 )));
             }
             return Ok(table);
@@ -91,6 +93,41 @@ impl Engine {
         Ok(table)
     }
 
+    /// Gives new files of a table another form.
+    #[expect(
+        clippy::readonly_write_lock,
+        reason = "nobody drops or alters the table meanwhile"
+    )]
+    pub(crate) fn alter_table(
+        &self,
+        keyspace: &str,
+        name: &str,
+        sstable: SsTableOptions,
+    ) -> Result<()> {
+        sstable.validate()?;
+        let catalog = self.catalog.write().unwrap();
+        let table = catalog.table(keyspace, name);
+        let table = table.ok_or_else(|| unknown_table(keyspace, name))?;
+        let there = table.options();
+        if there.sstable == sstable {
+            return Ok(());
+        }
+        // What readers look for is fixed for as long as a table is open.
+        if there.sstable.filter_prefix != sstable.filter_prefix {
+            return Err(Error::InvalidRequest(format!(
+                "table {keyspace}.{name} was created with the filter prefix {:?}, and cannot get \
+                 {:?}; create a table with it and copy what there is",
+                there.sstable.filter_prefix, sstable.filter_prefix
+            )));
+        }
+        self.commit_edit(Edit::AlterTable {
+            table: table.id,
+            sstable: sstable.clone(),
+        })?;
+        table.set_sstable_options(sstable);
+        Ok(())
+    }
+
     /// The table of this name.
     pub(crate) fn find_table(&self, keyspace: &str, name: &str) -> Result<Arc<TableCore>> {
         let found = self.catalog.read().unwrap().table(keyspace, name);
@@ -110,14 +147,16 @@ impl Engine {
     /// 4. the manifest says that it is dropped, or no longer names it;
     /// 5. its name is free.
     pub(crate) fn drop_table(&self, keyspace: &str, name: &str) -> Result<()> {
-        // Nobody creates or deletes snapshots meanwhile.
+        // No snapshot is created or deleted meanwhile.
         let _snapshots = self.snapshot_ops.lock().unwrap();
         let mut catalog = self.catalog.write().unwrap();
         let table = catalog.table(keyspace, name);
         let table = table.ok_or_else(|| unknown_table(keyspace, name))?;
-        self.drop_tables(&mut catalog, &[table])?;
-        drop(catalog);
+        self.with_reserve(|| self.drop_tables(&mut catalog, std::slice::from_ref(&table)))?;
+        // This thread must not hold the table when it is checked for readers.
+        drop((catalog, table));
         self.release_retired();
+        self.note_freed_memory();
         Ok(())
     }
 
@@ -136,13 +175,15 @@ impl Engine {
         self.forget_uncovered_tables()?;
         let mut catalog = self.catalog.write().unwrap();
         let tables = catalog.tables_of(name);
-        self.drop_tables(&mut catalog, &tables)?;
-        self.commit_edit(Edit::DropKeyspace {
-            name: name.to_string(),
+        self.with_reserve(|| self.drop_tables(&mut catalog, &tables))?;
+        self.with_reserve(|| {
+            let name = name.to_string();
+            self.commit_edit(Edit::DropKeyspace { name })
         })?;
         catalog.drop_keyspace(name);
-        drop(catalog);
+        drop((catalog, tables));
         self.release_retired();
+        self.note_freed_memory();
         Ok(())
     }
 
@@ -200,12 +241,14 @@ impl Engine {
         // it is open.
         let mut catalog = self.catalog.write().unwrap();
         let forgotten = uncovered(&catalog);
-        let bookmarks = self.unrecorded_bookmarks();
-        self.wal.sync_all()?;
-        self.commit_edit(Edit::DropTables {
-            kept: Vec::new(),
-            forgotten: forgotten.clone(),
-            bookmarks,
+        self.with_reserve(|| {
+            let bookmarks = self.unrecorded_bookmarks();
+            self.wal.sync_all()?;
+            self.commit_edit(Edit::DropTables {
+                kept: Vec::new(),
+                forgotten: forgotten.clone(),
+                bookmarks,
+            })
         })?;
         for id in forgotten {
             catalog.forget_table(id);

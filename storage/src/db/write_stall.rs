@@ -10,49 +10,48 @@ use super::write_throttling::Tokens;
 use crate::error::Result;
 use crate::sync::{Condvar, Mutex};
 
-/// What becomes of a write.
+/// Whether a write may go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// Goes backlog.
+    /// It goes on at once.
     Free,
-    /// Goes backlog for so many tokens.
+    /// It goes on for this number of tokens.
     Throttled(u64),
-    /// Waits for work that is behind.
+    /// It waits until background work is done.
     Stalled,
 }
 
-/// What is behind, as one writer sees it.
+/// The unfinished background work that holds up one writer.
 pub(super) trait Backlog {
-    /// Called without the lock of the stall: it may ask a picker, which may take long, and
-    /// other writers are not to wait for that.
+    /// Decides about the write. Called without the lock of the stall: this may call a picker, which
+    /// may take long, and other writers must not wait for that.
     ///
     /// # Errors
     /// When there is nothing to wait for.
     fn look(&self) -> Result<Admission>;
 
-    /// Sees to it that somebody works on what makes `look` say so. Called before
-    /// the first wait, and again whenever a piece of work has ended, with the lock
-    /// held.
+    /// Requests the background work that holds up the writer. Called with the lock held, before
+    /// the first wait, and again whenever a piece of work has ended.
     fn ask(&self);
 
     /// The longest that the writer waits for tokens.
     fn throttle_wait_max(&self) -> Duration;
 
-    /// Told before the first wait for it what the writer waits for.
+    /// Counts the write, before its first wait of each kind. Called with the lock held.
     fn waits(&self, admission: Admission);
 }
 
 /// How long a writer waited for what; `None` where it did not wait.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Waits {
-    /// Until work was done.
+    /// The time until work was done.
     pub(super) stalled: Option<Duration>,
-    /// For tokens.
+    /// The time until there were tokens.
     pub(super) throttled: Option<Duration>,
 }
 
 impl Waits {
-    /// Both together.
+    /// The sum of both.
     pub(super) fn total(self) -> Option<Duration> {
         match (self.stalled, self.throttled) {
             (Some(stalled), Some(throttled)) => Some(stalled + throttled),
@@ -73,7 +72,7 @@ struct Inside {
     tokens: Tokens,
     /// Pieces of work that ended.
     works_ended: u64,
-    /// How often what writers see may have changed.
+    /// How often the result of [`Backlog::look`] may have changed.
     changes: u64,
 }
 
@@ -89,8 +88,8 @@ impl WriteStall {
         }
     }
 
-    /// Lets everybody who waits look again, and ask again if it has to wait on:
-    /// a piece of work has ended, well or not.
+    /// Makes waiting writers look again, and request work again if they have to wait on: a piece of
+    /// work has ended, well or not.
     pub(super) fn work_ended(&self) {
         // Under the lock: a writer that looked before the change and is about to
         // wait would miss it otherwise.
@@ -100,7 +99,7 @@ impl WriteStall {
         self.changed.notify_all();
     }
 
-    /// Lets everybody who waits look again: nothing more was found to do.
+    /// Makes waiting writers look again.
     pub(super) fn look_again(&self) {
         let mut inside = self.inside.lock().unwrap();
         inside.changes += 1;
@@ -114,9 +113,9 @@ impl WriteStall {
         self.changed.notify_all();
     }
 
-    /// Waits until the backlog admits the write. Whoever waited for tokens as long as it
-    /// may goes backlog without: what is behind may bring none for a while
-    /// (an fsync of a large file), and below its hard limit there is room.
+    /// Waits until the backlog admits the write. A writer that has waited for tokens as long as it
+    /// may goes on without them: the background work may bring none for a while (during the fsync
+    /// of a large file), and below the hard limit there is room.
     pub(super) fn admit(&self, backlog: &impl Backlog) -> Result<Waits> {
         let mut waits = Waits::default();
         if backlog.look()? == Admission::Free {
@@ -163,16 +162,19 @@ impl WriteStall {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::mpsc::channel;
     use std::thread;
+
+    use ebb_test_support::wait::{HANG, until};
 
     use super::*;
 
     const STALLED: u64 = u64::MAX;
 
-    /// A admission that costs so much, for everybody; 0 is free.
+    /// A backlog that admits every write for `cost` tokens; 0 is free.
     struct Shared {
         cost: AtomicU64,
-        looks: AtomicU64,
+        throttles: AtomicU64,
         asked: AtomicU64,
         throttle_wait_max: Duration,
     }
@@ -181,7 +183,7 @@ mod tests {
         fn new(cost: u64) -> Self {
             Self {
                 cost: AtomicU64::new(cost),
-                looks: AtomicU64::new(0),
+                throttles: AtomicU64::new(0),
                 asked: AtomicU64::new(0),
                 throttle_wait_max: Duration::MAX,
             }
@@ -194,7 +196,6 @@ mod tests {
 
     impl Backlog for Shared {
         fn look(&self) -> Result<Admission> {
-            self.looks.fetch_add(1, Ordering::SeqCst);
             Ok(match self.cost.load(Ordering::SeqCst) {
                 0 => Admission::Free,
                 STALLED => Admission::Stalled,
@@ -210,39 +211,49 @@ mod tests {
             self.throttle_wait_max
         }
 
-        fn waits(&self, _: Admission) {}
+        fn waits(&self, admission: Admission) {
+            if admission != Admission::Stalled {
+                self.throttles.fetch_add(1, Ordering::SeqCst);
+            }
+        }
     }
 
-    fn until(condition: impl Fn() -> bool) {
-        while !condition() {
-            thread::yield_now();
+    /// Admits every writer when it is dropped, by a panic too, so that none waits on.
+    struct AdmitOnDrop<'a>(&'a WriteStall, &'a Shared);
+
+    impl Drop for AdmitOnDrop<'_> {
+        fn drop(&mut self) {
+            self.1.cost.store(0, Ordering::SeqCst);
+            self.0.work_ended();
         }
     }
 
     #[test]
     fn writers_under_pressure_are_admitted_in_proportion_to_the_work() {
         let (stall, backlog) = (WriteStall::new(1000), Shared::new(250));
-        let admitted = AtomicU64::new(0);
+        let (admitted, admissions) = channel();
         thread::scope(|scope| {
+            let _end = AdmitOnDrop(&stall, &backlog);
             for _ in 0..4 {
-                scope.spawn(|| {
+                let (admitted, stall, backlog) = (admitted.clone(), &stall, &backlog);
+                scope.spawn(move || {
                     while !backlog.is_over() {
-                        stall.admit(&backlog).unwrap();
-                        if !backlog.is_over() {
-                            admitted.fetch_add(1, Ordering::SeqCst);
-                        }
+                        stall.admit(backlog).unwrap();
+                        admitted.send(()).unwrap();
                     }
                 });
             }
+            let mut seen = 0;
             for round in 0..1000 {
-                // All that is paid for come through, and the last may owe a part.
+                // All that are paid for come through, and the last may owe a part.
                 let paid = (1000_u64 + round * 100).div_ceil(250);
-                until(|| admitted.load(Ordering::SeqCst) >= paid);
-                assert_eq!(admitted.load(Ordering::SeqCst), paid, "round {round}");
+                while seen < paid {
+                    admissions.recv_timeout(HANG).unwrap();
+                    seen += 1;
+                }
+                assert!(admissions.try_recv().is_err(), "round {round}");
                 stall.refill(100);
             }
-            backlog.cost.store(0, Ordering::SeqCst);
-            stall.work_ended();
         });
     }
 
@@ -257,11 +268,14 @@ mod tests {
         backlog.cost.store(STALLED, Ordering::SeqCst);
         thread::scope(|scope| {
             let writer = scope.spawn(|| stall.admit(&backlog).unwrap());
-            until(|| backlog.asked.load(Ordering::SeqCst) == 1);
+            until("the writer to ask", || {
+                backlog.asked.load(Ordering::SeqCst) == 1
+            });
             backlog.cost.store(1, Ordering::SeqCst);
-            let looks = backlog.looks.load(Ordering::SeqCst);
             stall.look_again();
-            until(|| backlog.looks.load(Ordering::SeqCst) > looks);
+            until("the writer to be throttled", || {
+                backlog.throttles.load(Ordering::SeqCst) == 1
+            });
             stall.refill(1);
             let waits = writer.join().unwrap();
             assert!(
@@ -278,7 +292,9 @@ mod tests {
         thread::scope(|scope| {
             let writer = scope.spawn(|| stall.admit(&backlog).unwrap());
             for asked in 1..10 {
-                until(|| backlog.asked.load(Ordering::SeqCst) == asked);
+                until("the writer to ask again", || {
+                    backlog.asked.load(Ordering::SeqCst) == asked
+                });
                 stall.work_ended();
             }
             backlog.cost.store(0, Ordering::SeqCst);
@@ -311,7 +327,9 @@ mod tests {
         let (stall, backlog) = (WriteStall::new(1), Shared::new(STALLED));
         thread::scope(|scope| {
             let writer = scope.spawn(|| stall.admit(&Fails(&backlog)).map(drop));
-            until(|| backlog.asked.load(Ordering::SeqCst) == 1);
+            until("the writer to ask", || {
+                backlog.asked.load(Ordering::SeqCst) == 1
+            });
             backlog.cost.store(0, Ordering::SeqCst);
             stall.work_ended();
             writer.join().unwrap().unwrap_err();

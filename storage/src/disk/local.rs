@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 #[cfg(target_os = "linux")]
+use rustix::fs::{Advice, fadvise};
+#[cfg(target_os = "linux")]
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use crate::file_system::{FileSystem, ReadFile, SyncFile, WriteFile};
@@ -161,6 +163,11 @@ impl ReadFile for DiskFile {
             }
         }
         Ok(())
+    }
+
+    #[cfg(target_os = "linux")]
+    fn forget_cached(&self) -> io::Result<()> {
+        Ok(fadvise(&self.0, 0, None, Advice::DontNeed)?)
     }
 
     fn len(&self) -> io::Result<u64> {

@@ -7,10 +7,12 @@
 
 #[expect(clippy::disallowed_methods, reason = "the door to the disk")]
 mod local;
+mod patient;
 #[cfg(test)]
 mod tests;
 
 pub use local::LocalDisk;
+pub(crate) use patient::PatientDisk;
 
 use crate::log_store::LogStore;
 use crate::table_store::TableFiles;

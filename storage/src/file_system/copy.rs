@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use super::{FileSystem, ReadFile};
+use super::{FileSystem, ReadFile, WriteFile};
 use crate::mutation::{self, Mutation};
 
 /// Bytes in memory at a time: more saves nothing, and a part of what is freed stays
@@ -27,7 +27,15 @@ pub(crate) fn copy_open(
     to: &Path,
     len: u64,
 ) -> io::Result<()> {
-    let mut target = disk.create(to)?;
+    copy_into(source, &mut *disk.create(to)?, len)
+}
+
+/// [`copy`] of a file that is open into one that is new.
+pub(crate) fn copy_into(
+    source: &dyn ReadFile,
+    target: &mut dyn WriteFile,
+    len: u64,
+) -> io::Result<()> {
     let mut buffer = vec![0; BUFFER_BYTES.min(usize::try_from(len).unwrap_or(BUFFER_BYTES))];
     let mut at = 0;
     while at < len {

@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub(crate) use copy::{copy, copy_open};
+pub(crate) use copy::{copy, copy_into, copy_open};
 
 /// Named files that are appended to, cut, read and removed.
 ///
@@ -48,12 +48,24 @@ pub trait ReadFile: Send + Sync + Debug {
     fn read_once_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         self.read_exact_at(buf, offset)
     }
+    /// Has what is read next come from the disk, and not from a cache of the system that
+    /// has it, if that can be.
+    fn forget_cached(&self) -> io::Result<()> {
+        Ok(())
+    }
     /// Length in bytes.
     fn len(&self) -> io::Result<u64>;
     /// Whether the file is empty.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
+}
+
+/// Whether a call failed because the process, or the machine, has no file descriptor left: a
+/// state that passes.
+pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
+    // ENFILE and EMFILE, which are the same numbers on all systems that have them.
+    matches!(error.raw_os_error(), Some(23 | 24))
 }
 
 /// A file being appended to, by one thread at a time.

@@ -64,6 +64,12 @@ impl Boundaries {
         self.seqs.get(self.stripe(seq)).copied()
     }
 
+    /// The last boundary below a number: the largest number of the next older stripe.
+    pub(crate) fn below(&self, seq: SeqNo) -> Option<SeqNo> {
+        let below = self.seqs.partition_point(|&boundary| boundary < seq);
+        below.checked_sub(1).map(|at| self.seqs[at])
+    }
+
     /// The stripe of a number: how many boundaries lie below it.
     pub(crate) fn stripe(&self, seq: SeqNo) -> usize {
         stripe(&self.seqs, seq)
@@ -124,6 +130,9 @@ mod tests {
             let found = boundaries.needed_by(SeqNo(version), SeqNo(newer));
             let expected = expected.map(|(first, last)| (SeqNo(first), SeqNo(last)));
             assert_eq!(found, expected, "{version} below {newer}");
+        }
+        for (seq, expected) in [(3, None), (4, Some(3)), (8, Some(5)), (9, Some(8))] {
+            assert_eq!(boundaries.below(SeqNo(seq)), expected.map(SeqNo), "{seq}");
         }
         for (from, to, expected) in [(1, 2, false), (1, 3, true), (4, 4, false), (8, 9, true)] {
             assert_eq!(boundaries.has_any(SeqNo(from), SeqNo(to)), expected);

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::key::{Kind, SeqNo};
 
 /// A position in a sorted sequence of versions (order: see [`crate::key`]).
@@ -10,10 +10,19 @@ use crate::key::{Kind, SeqNo};
 /// A cursor starts out nowhere (`valid()` is false) until a seek. After an
 /// error it is nowhere again; a later seek may succeed.
 ///
-/// `key`, `seq`, `kind` and `value` may be called only while `valid()`.
+/// `key`, `seq`, `kind` and `value` may be called only while `valid()`, the last two only
+/// without `damage()`.
 pub trait Cursor: Send {
-    /// Whether the cursor stands on a version.
+    /// Whether the cursor stands on a version, or on damage.
     fn valid(&self) -> bool;
+    /// The damage at which the cursor stands, instead of a version. The versions from here on
+    /// cannot be read. `key` and `seq` are at or before the first version that may follow
+    /// (backwards: at or after the last that may precede). There is no `kind` or `value`, and a
+    /// step fails.
+    #[inline]
+    fn damage(&self) -> Option<&Error> {
+        None
+    }
     /// Moves to the first version `>= (key, seq)`: the newest version of `key`
     /// not newer than `seq`, or the first of the next key.
     fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()>;

@@ -11,12 +11,20 @@
 //! so that one search finds all that covers a key. A tombstone hides what is
 //! numbered lower: in its own source by its number, in older sources all.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use crate::key::{Boundaries, KeyRange, SeqNo, is_before, stripe};
 use crate::mutation::{self, Mutation};
+
+/// A deletion of all keys in a range.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RangeTombstone {
+    pub(crate) range: KeyRange,
+    pub(crate) seq: SeqNo,
+}
 
 /// A range over which the same tombstones lie.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,61 +43,66 @@ pub(crate) struct RangeTombstones {
 }
 
 impl RangeTombstones {
-    /// Adds tombstones of these numbers, newest first, over a range.
-    pub(crate) fn insert(&mut self, range: &KeyRange, seqs: &[SeqNo]) {
-        if range.is_empty() {
-            return;
+    /// The tombstones, in any order, cut into fragments. Of each fragment and stripe between
+    /// the `boundaries` only the newest number is kept: a reader stands at a boundary or
+    /// above all, and sees the others nowhere. Without boundaries all numbers are kept.
+    ///
+    /// A sweep over the ends of the ranges: n log n for n tombstones, and what comes out. (With
+    /// all numbers kept that may be n²: n ranges from the first key up to n different ones.)
+    pub(crate) fn build(
+        tombstones: impl IntoIterator<Item = RangeTombstone>,
+        boundaries: Option<&Boundaries>,
+    ) -> Self {
+        // Where tombstones begin and end; those without an end stay until the sweep is over.
+        let mut edges: Vec<(Bytes, bool, SeqNo)> = Vec::new();
+        let mut has_unbounded = false;
+        for RangeTombstone { range, seq } in tombstones {
+            if range.is_empty() {
+                continue;
+            }
+            edges.push((range.start, true, seq));
+            match range.end {
+                Some(end) => edges.push((end, false, seq)),
+                None => has_unbounded = true,
+            }
         }
-        let first = self
-            .fragments
-            .partition_point(|f| !is_before(&range.start, f.range.end.as_ref()));
+        edges.sort_unstable();
+        // How often each number lies over the current keys: two sources may have the same
+        // tombstone.
+        let mut over: BTreeMap<SeqNo, usize> = BTreeMap::new();
         let mut pieces = Vec::new();
-        let mut add = |start: &Bytes, end: Option<&Bytes>, seqs: Vec<SeqNo>| {
-            let range = KeyRange {
-                start: start.clone(),
-                end: end.cloned(),
+        let mut edges = edges.into_iter().peekable();
+        while let Some((start, begins, seq)) = edges.next() {
+            match begins {
+                true => *over.entry(seq).or_default() += 1,
+                false => {
+                    let times = over.get_mut(&seq).expect("it began before it ends");
+                    *times -= 1;
+                    if *times == 0 {
+                        over.remove(&seq);
+                    }
+                }
+            }
+            let end = match edges.peek() {
+                Some((next, ..)) if *next == start => continue,
+                Some((next, ..)) => Some(next.clone()),
+                None if has_unbounded => None,
+                None => break,
             };
-            if !range.is_empty() {
-                pieces.push(Arc::new(Fragment { range, seqs }));
-            }
-        };
-        // Up to where the range is dealt with; `None` is to the end of all keys.
-        let mut done = Some(&range.start);
-        let mut after = first;
-        for fragment in &self.fragments[first..] {
-            let Fragment {
-                range: old,
-                seqs: under,
-            } = &**fragment;
-            if !is_before(&old.start, range.end.as_ref()) {
-                break;
-            }
-            after += 1;
-            let from = done.expect("no fragment lies behind all keys");
-            add(&old.start, Some(from), under.clone());
-            add(from, Some(&old.start), seqs.to_vec());
-            let end = if is_before_end(old.end.as_ref(), range.end.as_ref()) {
-                old.end.as_ref()
-            } else {
-                range.end.as_ref()
-            };
-            add(from.max(&old.start), end, merged(under, seqs));
-            if let Some(end) = end {
-                add(end, old.end.as_ref(), under.clone());
-            }
-            done = end;
+            pieces.push((KeyRange { start, end }, kept(&over, boundaries)));
         }
-        if let Some(from) = done {
-            add(from, range.end.as_ref(), seqs.to_vec());
-        }
-        self.fragments.splice(first..after, pieces);
+        Self::joined(pieces.into_iter())
     }
 
-    /// These and those of another source.
-    pub(crate) fn insert_all(&mut self, other: &Self) {
-        for fragment in &other.fragments {
-            self.insert(&fragment.range, &fragment.seqs);
-        }
+    /// Each of the numbers with its range.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = RangeTombstone> + '_ {
+        self.fragments.iter().flat_map(|fragment| {
+            let of_seq = |&seq: &SeqNo| RangeTombstone {
+                range: fragment.range.clone(),
+                seq,
+            };
+            fragment.seqs.iter().map(of_seq)
+        })
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -121,10 +134,9 @@ impl RangeTombstones {
 
     /// The newest tombstone over a key that a reader at `seq` sees.
     pub(crate) fn covering(&self, key: &[u8], seq: SeqNo) -> Option<SeqNo> {
-        self.over(key)
-            .iter()
-            .copied()
-            .find(|&tombstone| tombstone <= seq)
+        let over = self.over(key);
+        let newer = over.partition_point(|&tombstone| tombstone > seq);
+        over.get(newer).copied()
     }
 
     /// Whether a tombstone lies over some key of a range.
@@ -189,6 +201,18 @@ impl RangeTombstones {
         Self::joined(self.fragments.iter().map(retain))
     }
 
+    /// The memory that the tombstones take, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let fragment = |fragment: &Arc<Fragment>| {
+            let KeyRange { start, end } = &fragment.range;
+            // With the two counts beside what an `Arc` points to.
+            let own = size_of::<Fragment>() + 3 * size_of::<usize>();
+            let keys = start.len() + end.as_ref().map_or(0, Bytes::len);
+            own + keys + size_of_val(&*fragment.seqs)
+        };
+        self.fragments.iter().map(fragment).sum()
+    }
+
     /// Those of each stratum between the ascending `splits`, oldest first.
     pub(crate) fn split(&self, splits: &[SeqNo]) -> Vec<Self> {
         let part = |at: usize| {
@@ -200,6 +224,15 @@ impl RangeTombstones {
             Self::joined(self.fragments.iter().map(of_part))
         };
         (0..=splits.len()).map(part).collect()
+    }
+
+    /// Those over the keys of a range.
+    pub(crate) fn within(&self, range: &KeyRange) -> Self {
+        let within = |fragment: &Arc<Fragment>| {
+            let range = fragment.range.intersection(range);
+            (range, fragment.seqs.clone())
+        };
+        Self::joined(self.reaching(range).map(within))
     }
 
     /// Fragments in order, those without a number left out, neighbours with the
@@ -229,17 +262,18 @@ impl RangeTombstones {
     }
 }
 
-/// Whether one end of a range lies before another; `None` is the last of all.
-fn is_before_end(a: Option<&Bytes>, b: Option<&Bytes>) -> bool {
-    a.is_some_and(|a| is_before(a, b))
-}
-
-/// Two lists of numbers, newest first, as one.
-fn merged(a: &[SeqNo], b: &[SeqNo]) -> Vec<SeqNo> {
-    let mut all = [a, b].concat();
-    all.sort_unstable_by(|a, b| b.cmp(a));
-    all.dedup();
-    all
+/// The numbers over some keys, newest first: all of them, or the newest of each stripe.
+fn kept(over: &BTreeMap<SeqNo, usize>, boundaries: Option<&Boundaries>) -> Vec<SeqNo> {
+    let Some(boundaries) = boundaries else {
+        return over.keys().rev().copied().collect();
+    };
+    let mut kept = Vec::new();
+    let mut up_to = Some(SeqNo::MAX);
+    while let Some(seq) = up_to.and_then(|up_to| over.range(..=up_to).next_back()) {
+        kept.push(*seq.0);
+        up_to = boundaries.below(*seq.0);
+    }
+    kept
 }
 
 #[cfg(all(test, not(loom)))]

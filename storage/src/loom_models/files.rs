@@ -11,7 +11,7 @@ use crate::file_system::FileSystem;
 use crate::key::{FileNumber, Kind, RunId, SeqNo};
 use crate::memtable::Memtable;
 use crate::read::MergeOperators;
-use crate::runs::{Run, RunFile, RunMeta};
+use crate::runs::{FileMeta, Run, RunFile, RunMeta};
 use crate::simulation::MemDisk;
 use crate::sstable::{BlockCache, SsTable, SsTableWriter};
 use crate::table_store::LocalTables;
@@ -37,14 +37,16 @@ fn run(disk: &MemDisk, number: u64, path: &str) -> Arc<Run> {
         id: RunId(number),
         smallest_seq: SeqNo(1),
         largest_seq: SeqNo(1),
-        files: vec![FileNumber(number)],
-        bytes: table.file_bytes(),
-        entries: 1,
+        files: vec![FileMeta::of(FileNumber(number), &table)],
+        keys: None,
         ingested_at: None,
         kept_for: Vec::new(),
     };
     let tables = Arc::new(LocalTables::new(Arc::new(disk.clone()), "/"));
-    Run::new(meta, vec![RunFile::new(table, FileNumber(number), tables)])
+    Run::new(
+        meta,
+        vec![RunFile::new(Ok(table), FileNumber(number), tables)],
+    )
 }
 
 impl Files {
@@ -70,7 +72,8 @@ impl Files {
     fn merge(&self) {
         let old = self.table.version().runs[0].clone();
         let new = run(&self.disk, 2, NEW);
-        let replace = |version: &TableVersion| Some(version.compacted(&[old.id()], Some(new)));
+        let replace =
+            |version: &TableVersion| Some(version.compacted(&[old.id()], None, None, Some(&new)).0);
         self.table.update(replace);
         old.retire();
         drop(old);
@@ -129,7 +132,8 @@ fn loom_a_file_removed_at_once_is_caught() {
 fn loom_a_file_that_nobody_retires_is_caught() {
     reader_beside_a_merge(|files| {
         let new = run(&files.disk, 2, NEW);
-        let replace = |version: &TableVersion| Some(version.compacted(&[RunId(1)], Some(new)));
+        let replace =
+            |version: &TableVersion| Some(version.compacted(&[RunId(1)], None, None, Some(&new)).0);
         files.table.update(replace);
         files.table.release_retired();
     });

@@ -83,7 +83,7 @@ pub(super) fn record() -> SnapshotRecord {
         id: 1,
         keyspace: "app".into(),
         name: "s".into(),
-        tables: vec![("users".into(), TABLE)],
+        tables: vec![("users".into(), TABLE)].into(),
         single_table: false,
         created_ms: 0,
         expires_ms: None,

@@ -54,7 +54,7 @@ pub(crate) fn backup(
         Manifest::create_with(disk, dir, capture.state.clone())?;
     }
     let runs = || capture.state.runs().chain(&capture.waiting);
-    let in_runs: u64 = runs().map(|run| run.bytes).sum();
+    let in_runs: u64 = runs().map(|run| run.bytes()).sum();
     let in_log: u64 = capture.segments.iter().map(|(_, bytes)| bytes).sum();
     let mut tell = |info: &BackupInfo| {
         progress(MaintenanceProgress {
@@ -64,7 +64,7 @@ pub(crate) fn backup(
     };
     let mut info = BackupInfo::default();
     for run in runs() {
-        for &number in &run.files {
+        for number in run.numbers() {
             add_sstable(engine, number, &files::sstable(dir, number), &mut info)?;
             tell(&info);
         }

@@ -5,11 +5,14 @@ mod db_files;
 mod new_dir;
 mod progress;
 mod repair;
+mod restore;
 mod verify;
 
 pub use backup::BackupInfo;
 pub(crate) use backup::backup;
 pub use progress::MaintenanceProgress;
 pub use repair::{Lost, RepairReport, RepairedTable, repair};
+pub(crate) use restore::restore;
+pub use restore::{RestoreReport, RestoredFile};
 pub(crate) use verify::verify_state;
 pub use verify::{Finding, VerifyReport, verify};

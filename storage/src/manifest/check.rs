@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use super::state::State;
 use crate::key::NUMBER_MAX;
+use crate::runs::FileMeta;
 
 impl State {
     /// Says what cannot be in a state that the engine wrote.
@@ -32,6 +33,7 @@ impl State {
                 if run.files.is_empty() {
                     return Err(format!("{name} has no files"));
                 }
+                run.files.iter().try_for_each(FileMeta::check)?;
                 if run.smallest_seq > run.largest_seq {
                     return Err(format!("{name} ends before it begins"));
                 }
@@ -40,13 +42,13 @@ impl State {
                     return Err(format!("{name} was ingested by a commit not in it"));
                 }
                 let below = self.files_below;
-                if let Some(above) = run.files.iter().find(|file| **file >= below) {
+                if let Some(above) = run.numbers().find(|file| *file >= below) {
                     return Err(format!(
                         "{name} has file {}, and files are numbered below {}",
                         above.0, below.0
                     ));
                 }
-                if let Some(twice) = run.files.iter().find(|file| !files.insert(**file)) {
+                if let Some(twice) = run.numbers().find(|file| !files.insert(*file)) {
                     return Err(format!(
                         "{name} has file {}, which was named before",
                         twice.0
@@ -62,8 +64,8 @@ impl State {
             ("file", self.files_below.0),
             ("WAL segment", self.wal_floor.0),
             ("snapshot id", self.bookmarks.last_id),
-            ("sum of bytes", sum(|run| run.bytes)),
-            ("sum of entries", sum(|run| run.entries)),
+            ("sum of bytes", sum(crate::runs::RunMeta::bytes)),
+            ("sum of entries", sum(crate::runs::RunMeta::entries)),
         ];
         match numbers.iter().find(|(_, number)| *number >= NUMBER_MAX) {
             Some((what, number)) => Err(format!("{what} {number} is out of all bounds")),
@@ -82,16 +84,15 @@ mod tests {
     use crate::key::SeqNo;
     use crate::key::TableId;
     use crate::manifest::{TableMeta, fuzzing};
-    use crate::runs::RunMeta;
+    use crate::runs::{FileMeta, RunMeta};
 
     fn run(id: u64, files: &[u64]) -> RunMeta {
         RunMeta {
             id: RunId(id),
             smallest_seq: SeqNo(1),
             largest_seq: SeqNo(2),
-            files: files.iter().map(|&file| FileNumber(file)).collect(),
-            bytes: 1,
-            entries: 1,
+            files: files.iter().copied().map(FileMeta::of_nothing).collect(),
+            keys: None,
             ingested_at: None,
             kept_for: Vec::new(),
         }
@@ -130,8 +131,11 @@ mod tests {
             state(vec![run(1, &[100])]),
             state(vec![
                 RunMeta {
-                    bytes: u64::MAX,
-                    ..run(1, &[2])
+                    files: vec![FileMeta {
+                        bytes: u64::MAX / 2,
+                        ..FileMeta::of_nothing(2)
+                    }],
+                    ..run(1, &[])
                 },
                 run(2, &[3]),
             ]),

@@ -1,9 +1,10 @@
 //! Which database a manifest is of.
 
 use std::fmt::{self, Display, Formatter};
-use std::hash::{BuildHasher, RandomState};
 
 use serde::{Deserialize, Serialize};
+
+use crate::random_id::random_id;
 
 /// A random number of 128 bits, new in every database, and in every copy that a
 /// backup or a repair makes. So what was told of one database is never taken for
@@ -15,13 +16,7 @@ pub(crate) struct DatabaseId(pub(crate) [u8; 16]);
 impl DatabaseId {
     /// One that no other database has.
     pub(crate) fn random() -> Self {
-        // The keys of a hasher are drawn from the system's randomness.
-        let half = || RandomState::new().hash_one(0_u8).to_le_bytes();
-        let (low, high) = (half(), half());
-        Self(std::array::from_fn(|i| match i {
-            0..8 => low[i],
-            _ => high[i - 8],
-        }))
+        Self(random_id())
     }
 }
 

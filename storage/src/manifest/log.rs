@@ -141,6 +141,11 @@ impl Manifest {
         &self.state
     }
 
+    /// Bytes of the file, once something was changed since the opening; 0 before.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.file.as_ref().map_or(0, |(_, bytes)| *bytes)
+    }
+
     /// The file that is live.
     pub(crate) fn current(&self) -> Option<&Path> {
         self.current.as_deref()
@@ -162,18 +167,24 @@ impl Manifest {
         // The last edit, damaged, looks like one that a crash tore. What flushes
         // and merges say would be missed; of the catalog nothing else knows.
         let appends = !edit.is_of_catalog() || mutation::is(Mutation::AppendCatalogEdits);
-        let mut next = self.state.clone();
-        next.apply(edit).expect("the engine makes edits that fit");
+        let fits = self.state.check_edit(&edit);
+        fits.expect("the engine makes edits that fit");
         let result = match self.file.take() {
             Some((file, bytes)) if appends && bytes < self.bytes_max => {
                 self.append(file, bytes, &record)
             }
             // The new manifest begins with the state, the edit included.
-            file => self.roll(&next).inspect_err(|_| self.file = file),
+            file => {
+                let mut next = self.state.clone();
+                next.apply(edit.clone()).expect("it was checked");
+                self.roll(&next).inspect_err(|_| self.file = file)
+            }
         };
         match &result {
-            Ok(()) => self.state = next,
-            Err(_) if mutation::is(Mutation::KeepRefusedEdit) => self.state = next,
+            Ok(()) => self.state.apply(edit).expect("it was checked"),
+            Err(_) if mutation::is(Mutation::KeepRefusedEdit) => {
+                self.state.apply(edit).expect("it was checked");
+            }
             Err(e) if e.kind() == ErrorKind::DiskFull => {}
             Err(e) => self.failed = Some(e.to_string().into()),
         }
@@ -522,7 +533,7 @@ mod tests {
             id: 1,
             keyspace: "x".into(),
             name: "y".repeat(MANIFEST_BYTES_MAX as usize + 100),
-            tables: Vec::new(),
+            tables: Vec::new().into(),
             single_table: false,
             created_ms: 0,
             expires_ms: None,

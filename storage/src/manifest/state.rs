@@ -1,14 +1,16 @@
 //! What the manifest says, and how an edit changes it. No I/O.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::key::{FileNumber, RunId, SeqNo, TableId};
+use crate::key::{FileNumber, KeyBounds, RunId, SeqNo, TableId};
 use crate::mutation::{self, Mutation};
 use crate::options::TableOptions;
-use crate::runs::RunMeta;
+use crate::runs::{FileMeta, Quarantine, RunMeta};
 use crate::snapshots::Bookmarks;
+use crate::sstable::SsTableOptions;
 
 /// A table as the manifest knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +63,11 @@ pub(crate) enum Edit {
         name: String,
     },
     AddTable(TableMeta),
+    /// New files of a table have this form.
+    AlterTable {
+        table: TableId,
+        sstable: SsTableOptions,
+    },
     /// Tables were dropped. Those `kept` are covered by a snapshot and stay for
     /// it; the others are forgotten.
     DropTables {
@@ -68,19 +75,37 @@ pub(crate) enum Edit {
         forgotten: Vec<TableId>,
         bookmarks: Option<Bookmarks>,
     },
-    /// A memtable became runs (newest first, perhaps none).
+    /// Memtables became runs, of each table one.
     Flush {
-        table: TableId,
-        flushed_seq: SeqNo,
-        runs: Vec<RunMeta>,
+        tables: Vec<FlushedTable>,
         bookmarks: Option<Bookmarks>,
     },
-    /// Neighbouring runs became one (or none, when nothing in them was needed).
+    /// Neighbouring runs became one (or none, when nothing in them was needed), or what of
+    /// them lies before a key did.
     Compact {
         table: TableId,
         inputs: Vec<RunId>,
+        /// The keys that are still to be merged: the inputs begin there now. They are gone
+        /// without.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rest: Option<KeyBounds>,
+        /// The run behind them that has what was merged of them before, and gets the output.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        onto: Option<RunId>,
         output: Option<RunMeta>,
         bookmarks: Option<Bookmarks>,
+    },
+    /// A file of a run is damaged on the disk. It keeps its place.
+    Quarantine {
+        table: TableId,
+        file: FileNumber,
+        quarantine: Quarantine,
+    },
+    /// Such a file was restored from a backup: the same bytes, under another number.
+    Restore {
+        table: TableId,
+        file: FileNumber,
+        by: FileMeta,
     },
     /// SSTables may get numbers up to this one, it not included.
     ReserveFiles {
@@ -94,17 +119,30 @@ pub(crate) enum Edit {
     },
 }
 
+/// The oldest memtable of a table became runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FlushedTable {
+    pub(crate) table: TableId,
+    pub(crate) flushed_seq: SeqNo,
+    /// Newest first, perhaps none.
+    pub(crate) runs: Vec<RunMeta>,
+}
+
 impl Edit {
-    /// Whether it says which keyspaces and tables there are.
+    /// Whether the edit changes the catalog: the keyspaces, the tables or their options.
     pub(super) fn is_of_catalog(&self) -> bool {
         match self {
             Self::AddKeyspace { .. }
             | Self::DropKeyspace { .. }
             | Self::AddTable(_)
+            | Self::AlterTable { .. }
             | Self::DropTables { .. } => true,
             Self::State(_)
             | Self::Flush { .. }
             | Self::Compact { .. }
+            | Self::Quarantine { .. }
+            | Self::Restore { .. }
             | Self::ReserveFiles { .. }
             | Self::TrimWal { .. } => false,
         }
@@ -117,97 +155,171 @@ impl State {
     /// # Errors
     /// What does not fit; the state is unchanged then.
     pub(crate) fn apply(&mut self, edit: Edit) -> Result<(), String> {
+        self.check_edit(&edit)?;
         match edit {
             Edit::State(state) => *self = state,
-            Edit::AddKeyspace { name } => {
-                if self.keyspaces.contains(&name) {
-                    return Err(format!("keyspace {name:?} is added twice"));
-                }
-                self.keyspaces.push(name);
-            }
-            Edit::DropKeyspace { name } => {
-                let live = |table: &TableMeta| table.keyspace == name && !table.dropped;
-                if self.tables.values().any(live) || !self.keyspaces.contains(&name) {
-                    return Err(format!("keyspace {name:?} has tables, or is not there"));
-                }
-                self.keyspaces.retain(|keyspace| *keyspace != name);
-            }
+            Edit::AddKeyspace { name } => self.keyspaces.push(name),
+            Edit::DropKeyspace { name } => self.keyspaces.retain(|keyspace| *keyspace != name),
             Edit::AddTable(table) => {
-                let (id, last) = (table.id, self.last_table_id);
-                if id <= last {
-                    return Err(format!("table {} is added after table {}", id.0, last.0));
-                }
-                self.tables.insert(id, table);
-                self.last_table_id = id;
+                self.last_table_id = table.id;
+                self.tables.insert(table.id, table);
             }
+            Edit::AlterTable { table, sstable } => self.table_mut(table).options.sstable = sstable,
             Edit::DropTables {
                 kept,
                 forgotten,
                 bookmarks,
             } => {
-                let mut all = kept.iter().chain(&forgotten);
-                if let Some(id) = all.find(|id| !self.tables.contains_key(id)) {
-                    return Err(format!("there is no table {}", id.0));
-                }
                 for id in kept {
-                    self.table(id)?.dropped = true;
+                    self.table_mut(id).dropped = true;
                 }
                 for id in forgotten {
                     self.tables.remove(&id);
                 }
                 self.set_bookmarks(bookmarks);
             }
-            Edit::Flush {
-                table,
-                flushed_seq,
-                runs,
-                bookmarks,
-            } => {
-                let meta = self.table(table)?;
-                if flushed_seq < meta.flushed_seq {
-                    return Err(format!(
-                        "table {} is flushed backwards to {flushed_seq}",
-                        table.0
-                    ));
+            Edit::Flush { tables, bookmarks } => {
+                for flushed in tables {
+                    let meta = self.table_mut(flushed.table);
+                    meta.flushed_seq = flushed.flushed_seq;
+                    meta.runs.splice(0..0, flushed.runs);
                 }
-                meta.flushed_seq = flushed_seq;
-                meta.runs.splice(0..0, runs);
                 self.set_bookmarks(bookmarks);
             }
             Edit::Compact {
                 table,
                 inputs,
+                rest,
+                onto,
                 output,
                 bookmarks,
             } => {
-                let runs = &mut self.table(table)?.runs;
-                let start = runs.iter().position(|run| Some(&run.id) == inputs.first());
-                let range = start.map(|start| start..start + inputs.len());
-                let fits = range
-                    .clone()
-                    .and_then(|range| runs.get(range))
-                    .is_some_and(|found| found.iter().map(|run| run.id).eq(inputs.iter().copied()));
-                let Some(range) = range.filter(|_| fits) else {
+                let runs = &mut self.table_mut(table).runs;
+                let range = neighbours(runs, &inputs).expect("it was checked");
+                let key = rest.map(|rest| rest.range().start.clone());
+                let onto = onto.map(|_| runs.remove(range.end));
+                let merged = RunMeta::merged(onto, output, key.as_ref());
+                let left: Vec<_> = match &key {
+                    Some(key) => runs[range.clone()]
+                        .iter_mut()
+                        .filter_map(|run| {
+                            run.begin_at(key);
+                            (!run.files.is_empty()).then(|| run.clone())
+                        })
+                        .collect(),
+                    None => Vec::new(),
+                };
+                runs.splice(range, left.into_iter().chain(merged));
+                self.set_bookmarks(bookmarks);
+            }
+            Edit::Quarantine {
+                table,
+                file,
+                quarantine,
+            } => {
+                self.file_mut(table, file).quarantine = Some(quarantine);
+            }
+            Edit::Restore { table, file, by } => *self.file_mut(table, file) = by,
+            Edit::ReserveFiles { below } => self.files_below = below,
+            Edit::TrimWal { floor, bookmarks } => {
+                self.wal_floor = floor;
+                self.set_bookmarks(bookmarks);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns an error if the edit does not fit this state.
+    pub(super) fn check_edit(&self, edit: &Edit) -> Result<(), String> {
+        match edit {
+            Edit::State(_) => {}
+            Edit::AddKeyspace { name } => {
+                if self.keyspaces.contains(name) {
+                    return Err(format!("keyspace {name:?} is added twice"));
+                }
+            }
+            Edit::DropKeyspace { name } => {
+                let live = |table: &TableMeta| table.keyspace == *name && !table.dropped;
+                if self.tables.values().any(live) || !self.keyspaces.contains(name) {
+                    return Err(format!("keyspace {name:?} has tables, or is not there"));
+                }
+            }
+            Edit::AddTable(table) => {
+                let (id, last) = (table.id, self.last_table_id);
+                if id <= last {
+                    return Err(format!("table {} is added after table {}", id.0, last.0));
+                }
+            }
+            Edit::AlterTable { table, .. } => {
+                self.table(*table)?;
+            }
+            Edit::DropTables {
+                kept, forgotten, ..
+            } => {
+                let mut all = kept.iter().chain(forgotten);
+                all.try_for_each(|id| self.table(*id).map(drop))?;
+            }
+            Edit::Flush { tables, .. } => {
+                let mut seen = HashSet::new();
+                for flushed in tables {
+                    let id = flushed.table;
+                    if flushed.flushed_seq < self.table(id)?.flushed_seq {
+                        return Err(format!(
+                            "table {} is flushed backwards to {}",
+                            id.0, flushed.flushed_seq
+                        ));
+                    }
+                    if !seen.insert(id) {
+                        return Err(format!("table {} is flushed twice at once", id.0));
+                    }
+                }
+            }
+            Edit::Compact {
+                table,
+                inputs,
+                rest,
+                onto,
+                output,
+                ..
+            } => {
+                let all: Vec<_> = inputs.iter().chain(onto).copied().collect();
+                let runs = &self.table(*table)?.runs;
+                let found = neighbours(runs, &all).filter(|_| !inputs.is_empty());
+                let Some(found) = found else {
                     return Err(format!(
-                        "runs {inputs:?} of table {} are not neighbours",
+                        "runs {all:?} of table {} are not neighbours",
                         table.0
                     ));
                 };
-                runs.splice(range, output);
-                self.set_bookmarks(bookmarks);
+                let (merged, before) = runs[found].split_at(inputs.len());
+                let begins = merged[0].begins_at();
+                let is_behind = |rest: &KeyBounds| {
+                    let start = &rest.range().start;
+                    !start.is_empty() && begins.is_none_or(|key| key < start) && output.is_some()
+                };
+                if merged.iter().any(|run| run.begins_at() != begins)
+                    || before.iter().any(|run| run.ends_before() != begins)
+                    || !rest.as_ref().is_none_or(is_behind)
+                    || output.as_ref().is_some_and(|run| run.keys.is_some())
+                {
+                    return Err(format!(
+                        "runs {all:?} of table {} are not one merge that goes on",
+                        table.0
+                    ));
+                }
+            }
+            Edit::Quarantine { table, file, .. } | Edit::Restore { table, file, .. } => {
+                self.file(*table, *file)?;
             }
             Edit::ReserveFiles { below } => {
-                if below < self.files_below {
+                if *below < self.files_below {
                     return Err(format!("the bound of files goes back to {}", below.0));
                 }
-                self.files_below = below;
             }
-            Edit::TrimWal { floor, bookmarks } => {
-                if floor < self.wal_floor {
+            Edit::TrimWal { floor, .. } => {
+                if *floor < self.wal_floor {
                     return Err(format!("the WAL floor goes back to {}", floor.0));
                 }
-                self.wal_floor = floor;
-                self.set_bookmarks(bookmarks);
             }
         }
         Ok(())
@@ -232,10 +344,35 @@ impl State {
         self.tables.values().flat_map(|table| &table.runs)
     }
 
-    fn table(&mut self, id: TableId) -> Result<&mut TableMeta, String> {
-        self.tables
-            .get_mut(&id)
-            .ok_or_else(|| format!("there is no table {}", id.0))
+    /// Whether a table has this file in one of its runs.
+    pub(crate) fn has_file(&self, table: TableId, number: FileNumber) -> bool {
+        self.file(table, number).is_ok()
+    }
+
+    fn table(&self, id: TableId) -> Result<&TableMeta, String> {
+        let found = self.tables.get(&id);
+        found.ok_or_else(|| format!("there is no table {}", id.0))
+    }
+
+    fn file(&self, table: TableId, number: FileNumber) -> Result<&FileMeta, String> {
+        let mut files = self.table(table)?.runs.iter().flat_map(|run| &run.files);
+        let found = files.find(|file| file.number == number);
+        found.ok_or_else(|| format!("table {} has no file {}", table.0, number.0))
+    }
+
+    /// # Panics
+    /// Without the table.
+    fn table_mut(&mut self, id: TableId) -> &mut TableMeta {
+        self.tables.get_mut(&id).expect("it was checked")
+    }
+
+    /// # Panics
+    /// Without the table, or the file in it.
+    fn file_mut(&mut self, table: TableId, number: FileNumber) -> &mut FileMeta {
+        let runs = self.table_mut(table).runs.iter_mut();
+        let mut files = runs.flat_map(|run| &mut run.files);
+        let found = files.find(|file| file.number == number);
+        found.expect("it was checked")
     }
 
     /// Takes over newer bookmarks. Flush and compaction each read them before
@@ -247,6 +384,14 @@ impl State {
             self.bookmarks = bookmarks;
         }
     }
+}
+
+/// Returns the positions of these runs, if they are neighbours in this order.
+fn neighbours(runs: &[RunMeta], ids: &[RunId]) -> Option<Range<usize>> {
+    let start = runs.iter().position(|run| Some(&run.id) == ids.first())?;
+    let range = start..start + ids.len();
+    let found = runs.get(range.clone())?.iter().map(|run| run.id);
+    found.eq(ids.iter().copied()).then_some(range)
 }
 
 #[cfg(all(test, not(loom)))]
@@ -266,7 +411,7 @@ mod tests {
                 id: seq,
                 keyspace: "app".into(),
                 name: format!("s{seq}"),
-                tables: Vec::new(),
+                tables: Vec::new().into(),
                 single_table: false,
                 created_ms: 0,
                 expires_ms: None,
@@ -289,6 +434,123 @@ mod tests {
         assert_eq!(Some(state.bookmarks.clone()), bookmarks(9, &[5, 9]));
         state.apply(trim(2, bookmarks(12, &[9]))).unwrap();
         assert_eq!(Some(state.bookmarks), bookmarks(12, &[9]));
+    }
+
+    /// The bounds of a part in a damaged edit made a range that ends before it begins.
+    #[test]
+    fn a_part_that_no_merge_could_install_is_refused() {
+        use crate::key::KeyRange;
+        use bytes::Bytes;
+
+        let key = |text: &'static str| Some(Bytes::from_static(text.as_bytes()));
+        let run = |id: u64, keys| RunMeta {
+            id: RunId(id),
+            smallest_seq: SeqNo(1),
+            largest_seq: SeqNo(2),
+            files: vec![FileMeta::of_nothing(id)],
+            keys,
+            ingested_at: None,
+            kept_for: Vec::new(),
+        };
+        let mut state = State::default();
+        let table = TableMeta {
+            id: TableId(1),
+            keyspace: "app".into(),
+            name: "t".into(),
+            options: TableOptions::default(),
+            flushed_seq: SeqNo(5),
+            runs: vec![
+                run(3, KeyBounds::between(key("m"), None)),
+                run(2, KeyBounds::between(None, key("m"))),
+                run(1, None),
+            ],
+            dropped: false,
+        };
+        state.apply(Edit::AddTable(table)).unwrap();
+        let part = |inputs: &[u64], rest, onto: Option<u64>, output| Edit::Compact {
+            table: TableId(1),
+            inputs: inputs.iter().copied().map(RunId).collect(),
+            rest,
+            onto: onto.map(RunId),
+            output,
+            bookmarks: None,
+        };
+        let rest = |text| KeyBounds::between(key(text), None);
+        let from_the_first = KeyBounds::exactly(KeyRange::all());
+        let before = state.clone();
+        for bad in [
+            part(&[], rest("p"), None, Some(run(9, None))),
+            part(&[3], rest("p"), Some(1), Some(run(9, None))),
+            part(&[3], rest("m"), Some(2), Some(run(9, None))),
+            part(&[3], rest("p"), Some(2), None),
+            part(&[3], rest("p"), Some(2), Some(run(9, rest("z")))),
+            part(&[2, 1], Some(from_the_first), None, Some(run(9, None))),
+            part(&[3, 2], None, None, Some(run(9, None))),
+        ] {
+            assert!(state.apply(bad.clone()).is_err(), "{bad:?}");
+            assert_eq!(state, before);
+        }
+        let good = part(&[3], rest("p"), Some(2), Some(run(9, None)));
+        state.apply(good).unwrap();
+        let runs = &state.tables[&TableId(1)].runs;
+        assert_eq!(runs[0].begins_at(), key("p").as_ref());
+        assert_eq!(runs[1].ends_before(), key("p").as_ref());
+        assert_eq!((runs.len(), runs[1].files.len()), (3, 2));
+    }
+
+    /// Nothing of an edit is done where a part of it does not fit.
+    #[test]
+    fn an_edit_that_does_not_fit_changes_nothing() {
+        let table = |id| TableMeta {
+            id: TableId(id),
+            keyspace: "app".into(),
+            name: format!("t{id}"),
+            options: TableOptions::default(),
+            flushed_seq: SeqNo(5),
+            runs: Vec::new(),
+            dropped: false,
+        };
+        let mut state = State::default();
+        state.apply(Edit::AddTable(table(1))).unwrap();
+        state.apply(Edit::AddTable(table(2))).unwrap();
+        let before = state.clone();
+        let flushed = |id, seq| FlushedTable {
+            table: TableId(id),
+            flushed_seq: SeqNo(seq),
+            runs: Vec::new(),
+        };
+        for tables in [
+            vec![flushed(1, 9), flushed(2, 4)],
+            vec![flushed(1, 9), flushed(3, 9)],
+            vec![flushed(1, 9), flushed(1, 10)],
+        ] {
+            let bookmarks = None;
+            state.apply(Edit::Flush { tables, bookmarks }).unwrap_err();
+            assert_eq!(state, before);
+        }
+        let forget = Edit::DropTables {
+            kept: vec![TableId(1)],
+            forgotten: vec![TableId(3)],
+            bookmarks: None,
+        };
+        state.apply(forget).unwrap_err();
+        let damaged = |table| Edit::Quarantine {
+            table: TableId(table),
+            file: FileNumber(7),
+            quarantine: Quarantine {
+                offset: 0,
+                detail: "a bit".into(),
+            },
+        };
+        let restore = Edit::Restore {
+            table: TableId(1),
+            file: FileNumber(7),
+            by: FileMeta::of_nothing(8),
+        };
+        for edit in [damaged(1), damaged(3), restore] {
+            state.apply(edit).unwrap_err();
+        }
+        assert_eq!(state, before);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //!   Memtable ── SkipList ── Arena ── Chunk      versions by (key, number)
 //!       │          │          └───── ChunkPool  memory for the next one
 //!       │          └─────── Node                where the parts of a version lie
-//!       └────── RangeTombstones                 replaced as a whole
+//!       └────── DeletedRanges ── TombstoneIndex   range tombstones, replaced as a whole
 //! ```
 //!
 //! A concurrent skip list keyed by (key, sequence number), never by key: an
@@ -12,11 +12,14 @@
 
 mod arena;
 mod chunk;
+mod deleted_ranges;
 mod node;
 mod pool;
 mod skiplist;
 mod table;
+mod tombstone_index;
 
+pub(crate) use deleted_ranges::DeletedRanges;
 pub(crate) use pool::ChunkPool;
 pub(crate) use skiplist::Entry;
 pub(crate) use table::{Memtable, MemtableCursor, version_of};

@@ -6,18 +6,15 @@ use std::sync::OnceLock;
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 
+use super::deleted_ranges::DeletedRanges;
 use super::pool::ChunkPool;
 use super::skiplist::{Entry, Position, SkipList};
 
 use crate::error::Result;
-use crate::key::{Cursor, FileNumber, KeyRange, Kind, RangeTombstones, SeqNo, Version};
+use crate::key::{Cursor, FileNumber, KeyRange, Kind, RangeTombstone, SeqNo, Version};
 use crate::read::{MergeOperator, TimestampBounds, timestamps_of};
 use crate::runs::Run;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering as Memory};
-
-/// What a range tombstone costs beside its bytes: a fragment, two `Bytes` and the
-/// numbers, rounded up.
-const TOMBSTONE_OVERHEAD_BYTES: usize = 144;
 
 /// Folds that readers leave take at most this part of the memory of the versions.
 const FOLDS_PART: usize = 4;
@@ -30,7 +27,7 @@ const FOLD_BYTES_MAX: usize = 64 << 10;
 pub(crate) struct Memtable {
     entries: Arc<SkipList>,
     /// Replaced as a whole, so that no reader waits; `None` while there are none.
-    range_tombstones: ArcSwapOption<RangeTombstones>,
+    range_tombstones: ArcSwapOption<DeletedRanges>,
     /// Set with the first one: what a read pays where there are none.
     has_range_tombstones: AtomicBool,
     /// Held to replace them.
@@ -169,25 +166,29 @@ impl Memtable {
         i64::MIN.wrapping_add_unsigned(self.above_least.load(Memory::Relaxed))
     }
 
-    /// Adds a range tombstone.
+    /// Adds a range tombstone; the range is not empty.
     pub(crate) fn delete_range(&self, range: &KeyRange, seq: SeqNo) {
-        let _replacing = self.replacing.lock().unwrap();
-        let mut next = match &*self.range_tombstones.load() {
-            Some(tombstones) => RangeTombstones::clone(tombstones),
-            None => RangeTombstones::default(),
+        let tombstone = RangeTombstone {
+            range: range.clone(),
+            seq,
         };
-        next.insert(range, &[seq]);
+        let _replacing = self.replacing.lock().unwrap();
+        let next = match &*self.range_tombstones.load() {
+            Some(ranges) => ranges.with(tombstone),
+            None => DeletedRanges::default().with(tombstone),
+        };
+        self.tombstone_bytes.store(next.bytes(), Memory::Relaxed);
         self.range_tombstones.store(Some(Arc::new(next)));
         self.has_range_tombstones.store(true, Memory::Release);
-        let end_bytes = range.end.as_ref().map_or(0, Bytes::len);
-        let bytes = range.start.len() + end_bytes + TOMBSTONE_OVERHEAD_BYTES;
-        self.tombstone_bytes.fetch_add(bytes, Memory::Relaxed);
         self.count.fetch_add(1, Memory::Relaxed);
     }
 
     /// The range tombstones, if there are any.
-    pub(crate) fn range_tombstones(&self) -> Option<Arc<RangeTombstones>> {
-        self.range_tombstones.load_full()
+    pub(crate) fn range_tombstones(&self) -> Option<Arc<DeletedRanges>> {
+        match self.has_range_tombstones.load(Memory::Acquire) {
+            true => self.range_tombstones.load_full(),
+            false => None,
+        }
     }
 
     /// The newest range tombstone over `key` with a number `<= seq`.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use bytes::Bytes;
+use ebb_test_support::seed::for_seeds;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -91,25 +92,26 @@ fn keys_that_differ_in_zeros_or_behind_the_prefix_are_in_order() {
 
 #[test]
 fn a_seek_from_a_neighbour_finds_what_one_from_the_top_finds() {
-    let seed = std::env::var("EBB_SEED").map_or_else(|_| rand::random(), |s| s.parse().unwrap());
-    println!("EBB_SEED={seed}");
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let memtable = Memtable::default();
-    for i in 0..400 {
-        memtable.insert(&draw_key(&mut rng), SeqNo(i), Kind::Put, b"");
-    }
-    for _ in 0..if cfg!(miri) { 20 } else { 2000 } {
-        let mut keys = [draw_key(&mut rng), draw_key(&mut rng)];
-        keys.sort_unstable();
-        let [first, second] = &keys;
-        if first == second {
-            continue;
+    let test = "a_seek_from_a_neighbour_finds_what_one_from_the_top_finds";
+    for_seeds(test, 1, |seed| {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let memtable = Memtable::default();
+        for i in 0..400 {
+            memtable.insert(&draw_key(&mut rng), SeqNo(i), Kind::Put, b"");
         }
-        let seq = SeqNo(rng.random_range(0..500));
-        let near = memtable.seek(None, first, seq);
-        let found = memtable.seek(near, second, seq).map(found);
-        assert_eq!(found, memtable.seek(None, second, seq).map(self::found));
-    }
+        for _ in 0..if cfg!(miri) { 20 } else { 2000 } {
+            let mut keys = [draw_key(&mut rng), draw_key(&mut rng)];
+            keys.sort_unstable();
+            let [first, second] = &keys;
+            if first == second {
+                continue;
+            }
+            let seq = SeqNo(rng.random_range(0..500));
+            let near = memtable.seek(None, first, seq);
+            let found = memtable.seek(near, second, seq).map(found);
+            assert_eq!(found, memtable.seek(None, second, seq).map(self::found));
+        }
+    });
 }
 
 /// A key, often one of a few, often behind a long prefix that others share.
@@ -188,76 +190,77 @@ fn read_beside(memtable: &Memtable, all: &Oracle, ended: &AtomicBool) {
 
 #[test]
 fn it_is_a_sorted_map_whoever_inserts() {
-    let seed = std::env::var("EBB_SEED").map_or_else(|_| rand::random(), |s| s.parse().unwrap());
-    println!("EBB_SEED={seed}");
-    let scripts: Vec<_> = (0..THREADS).map(|thread| script(seed, thread)).collect();
-    let all: Oracle = scripts.iter().flatten().cloned().collect();
-    let pool = Arc::new(ChunkPool::new(4 * CHUNK_BYTES));
-    let memtable = Memtable::new(pool);
-    let ended = AtomicBool::new(false);
-    let insert = |script: &[(Version, (Kind, Vec<u8>))]| {
-        for ((key, Reverse(seq)), (kind, value)) in script {
-            memtable.insert(key, *seq, *kind, value);
-            let own = memtable.get(key, *seq).expect("reads its own");
-            assert_eq!((own.seq, &*own.value), (*seq, &**value));
-        }
-    };
-    thread::scope(|scope| {
-        let reader = scope.spawn(|| read_beside(&memtable, &all, &ended));
-        let writers: Vec<_> = scripts.iter().map(|s| scope.spawn(|| insert(s))).collect();
-        writers
-            .into_iter()
-            .for_each(|writer| writer.join().unwrap());
-        ended.store(true, Ordering::Release);
-        reader.join().unwrap();
-    });
-    assert_eq!(memtable.len(), all.len() as u64);
-    assert!(memtable.iter().map(found).eq(all.clone()));
-
-    let here = |cursor: &MemtableCursor| {
-        cursor.valid().then(|| {
-            let version = (cursor.key().to_vec(), Reverse(cursor.seq()));
-            (version, (cursor.kind(), cursor.value().to_vec()))
-        })
-    };
-    let owned =
-        |(version, content): (&Version, &(Kind, Vec<u8>))| (version.clone(), content.clone());
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut cursor = memtable.cursor();
-    for _ in 0..INSERTS_PER_THREAD {
-        let seq = SeqNo(rng.random_range(0..THREADS * INSERTS_PER_THREAD + 2));
-        let place = (draw_key(&mut rng), Reverse(seq));
-        let mut from = all.range(&place..);
-        let expected = from.next().map(owned);
-        let of_key = expected.clone().filter(|((key, _), _)| *key == place.0);
-        let got = memtable.get(&place.0, seq);
-        let got = got.map(|v| {
-            (
-                (place.0.clone(), Reverse(v.seq)),
-                (v.kind, v.value.to_vec()),
-            )
+    let test = "it_is_a_sorted_map_whoever_inserts";
+    for_seeds(test, 1, |seed| {
+        let scripts: Vec<_> = (0..THREADS).map(|thread| script(seed, thread)).collect();
+        let all: Oracle = scripts.iter().flatten().cloned().collect();
+        let pool = Arc::new(ChunkPool::new(4 * CHUNK_BYTES));
+        let memtable = Memtable::new(pool);
+        let ended = AtomicBool::new(false);
+        let insert = |script: &[(Version, (Kind, Vec<u8>))]| {
+            for ((key, Reverse(seq)), (kind, value)) in script {
+                memtable.insert(key, *seq, *kind, value);
+                let own = memtable.get(key, *seq).expect("reads its own");
+                assert_eq!((own.seq, &*own.value), (*seq, &**value));
+            }
+        };
+        thread::scope(|scope| {
+            let reader = scope.spawn(|| read_beside(&memtable, &all, &ended));
+            let writers: Vec<_> = scripts.iter().map(|s| scope.spawn(|| insert(s))).collect();
+            let outcomes: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
+            // The reader ends though a writer panicked.
+            ended.store(true, Ordering::Release);
+            outcomes.into_iter().for_each(|outcome| outcome.unwrap());
+            reader.join().unwrap();
         });
-        assert_eq!(got, of_key);
-        cursor.seek(&place.0, seq).unwrap();
-        assert_eq!(here(&cursor), expected);
-        if cursor.valid() {
-            cursor.next().unwrap();
-            assert_eq!(here(&cursor), from.next().map(owned));
-        }
-        let mut before = all.range(..&place).rev();
-        cursor.seek_before(&place.0, seq).unwrap();
-        assert_eq!(here(&cursor), before.next().map(owned));
-        if cursor.valid() {
-            cursor.prev().unwrap();
+        assert_eq!(memtable.len(), all.len() as u64);
+        assert!(memtable.iter().map(found).eq(all.clone()));
+
+        let here = |cursor: &MemtableCursor| {
+            cursor.valid().then(|| {
+                let version = (cursor.key().to_vec(), Reverse(cursor.seq()));
+                (version, (cursor.kind(), cursor.value().to_vec()))
+            })
+        };
+        let owned =
+            |(version, content): (&Version, &(Kind, Vec<u8>))| (version.clone(), content.clone());
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut cursor = memtable.cursor();
+        for _ in 0..INSERTS_PER_THREAD {
+            let seq = SeqNo(rng.random_range(0..THREADS * INSERTS_PER_THREAD + 2));
+            let place = (draw_key(&mut rng), Reverse(seq));
+            let mut from = all.range(&place..);
+            let expected = from.next().map(owned);
+            let of_key = expected.clone().filter(|((key, _), _)| *key == place.0);
+            let got = memtable.get(&place.0, seq);
+            let got = got.map(|v| {
+                (
+                    (place.0.clone(), Reverse(v.seq)),
+                    (v.kind, v.value.to_vec()),
+                )
+            });
+            assert_eq!(got, of_key);
+            cursor.seek(&place.0, seq).unwrap();
+            assert_eq!(here(&cursor), expected);
+            if cursor.valid() {
+                cursor.next().unwrap();
+                assert_eq!(here(&cursor), from.next().map(owned));
+            }
+            let mut before = all.range(..&place).rev();
+            cursor.seek_before(&place.0, seq).unwrap();
             assert_eq!(here(&cursor), before.next().map(owned));
+            if cursor.valid() {
+                cursor.prev().unwrap();
+                assert_eq!(here(&cursor), before.next().map(owned));
+            }
         }
-    }
-    cursor.seek_to_first().unwrap();
-    assert_eq!(here(&cursor), all.first_key_value().map(owned));
-    cursor.seek_to_last().unwrap();
-    assert_eq!(here(&cursor), all.last_key_value().map(owned));
-    cursor.next().unwrap();
-    assert!(!cursor.valid());
+        cursor.seek_to_first().unwrap();
+        assert_eq!(here(&cursor), all.first_key_value().map(owned));
+        cursor.seek_to_last().unwrap();
+        assert_eq!(here(&cursor), all.last_key_value().map(owned));
+        cursor.next().unwrap();
+        assert!(!cursor.valid());
+    });
 }
 
 /// A value that somebody keeps must not keep tens of megabytes alive.

@@ -26,10 +26,24 @@ impl<C: Cursor, const BACKWARD: bool> Merge<C, BACKWARD> {
         Self { sources, line }
     }
 
-    /// The source that stands on the next version; `None` at the end.
+    /// The source that stands on the next version, or on damage before it; `None` at the
+    /// end.
     #[inline]
-    pub(crate) fn peek(&self) -> Option<&C> {
+    pub(crate) fn front(&self) -> Option<&C> {
         self.line.first().map(|&first| &self.sources[first])
+    }
+
+    /// The source that stands on the next version; `None` at the end.
+    ///
+    /// # Errors
+    /// The damage before it.
+    #[inline]
+    pub(crate) fn peek(&self) -> Result<Option<&C>> {
+        let front = self.front();
+        match front.and_then(C::damage) {
+            Some(error) => Err(error.clone()),
+            None => Ok(front),
+        }
     }
 
     /// Moves past the next version. After an error the merge is at its end: a

@@ -46,6 +46,17 @@ pub trait MergeOperator: Send + Sync + Debug {
         None
     }
 
+    /// The prefix of a key for filters, which keys that are read together have in common
+    /// ([`FilterPrefix::Operator`](crate::FilterPrefix::Operator)); by default the prefix of its
+    /// group.
+    ///
+    /// Every key that begins with the prefix of another key must have the same prefix. Prefixes
+    /// must not change while tables use the operator's name: filters of older files are searched
+    /// for them.
+    fn filter_prefix<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
+        Some(self.group(key)?.prefix)
+    }
+
     /// What a merge may leave of a value so that no reader notices, now or after later
     /// writes; by default all of it.
     ///

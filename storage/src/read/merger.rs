@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::error::{Error, Result};
 use crate::key::MAX_VALUE_BYTES;
-use crate::read::{MergeOperator, MergeOperators};
+use crate::read::{FilterPrefix, KeyPrefixes, MergeOperator, MergeOperators};
 
 /// Folds the operands of one table.
 #[derive(Debug)]
@@ -16,6 +16,7 @@ pub(crate) struct Merger {
     /// The name that the table stores.
     name: Option<String>,
     operator: Option<Arc<dyn MergeOperator>>,
+    prefixes: Option<KeyPrefixes>,
 }
 
 impl Merger {
@@ -24,7 +25,19 @@ impl Merger {
             table,
             name: name.map(str::to_string),
             operator: name.and_then(|name| known.get(name)).cloned(),
+            prefixes: None,
         }
+    }
+
+    /// The same of a table whose filters have these prefixes.
+    pub(crate) fn with_prefixes(self, of: Option<FilterPrefix>) -> Self {
+        let prefixes = KeyPrefixes::new(of, self.operator.as_ref());
+        Self { prefixes, ..self }
+    }
+
+    /// The prefixes that filters have, where they have any that are known.
+    pub(crate) fn prefixes(&self) -> Option<&KeyPrefixes> {
+        self.prefixes.as_ref()
     }
 
     /// Whether operands can be folded now.

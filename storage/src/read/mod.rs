@@ -11,6 +11,7 @@
 mod enough;
 mod fold;
 mod garbage;
+mod key_prefixes;
 mod merge;
 mod merge_operator;
 mod merger;
@@ -20,6 +21,8 @@ pub(crate) use enough::IsEnough;
 pub(crate) use fold::{Base, Fold};
 pub(crate) use garbage::timestamps_of;
 pub use garbage::{Group, PurgeContext, Purged, TimestampBounds};
+pub use key_prefixes::FilterPrefix;
+pub(crate) use key_prefixes::{KeyPrefixes, PrefixesOf};
 pub(crate) use merge::Merge;
 pub use merge_operator::{MergeOperator, MergeOperators};
 pub(crate) use merger::Merger;

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::{FileNumbers, KeptFor, Run, RunMeta, RunStore};
 use crate::error::Result;
-use crate::key::{FileNumber, Kind, RangeTombstones, SeqNo, TableId, Version};
-use crate::mutation::Mutation;
-use crate::read::{MergeOperator, TimestampBounds, timestamps_of};
+use crate::key::{FileNumber, KeyBounds, Kind, RangeTombstones, SeqNo, TableId, Version};
+use crate::read::{KeyPrefixes, MergeOperator, TimestampBounds, timestamps_of};
 use crate::sstable::{Origin, SsTableOptions, SsTableWriter};
 
 /// A run being written. Dropped without [`RunBuilder::finish`], its files are
@@ -17,15 +18,20 @@ pub(crate) struct RunBuilder<'a> {
     numbers: &'a dyn FileNumbers,
     table: TableId,
     options: SsTableOptions,
+    /// The origin of each file, apart from its keys.
     origin: Origin,
-    /// What knows the timestamps in the values.
+    /// The key from which on the open file, or the next one, stands for the table; `None` for the
+    /// start of all keys.
+    start: Option<Bytes>,
+    /// The merge operator, which knows the timestamps in the values.
     operator: Option<&'a dyn MergeOperator>,
+    /// The prefixes that filters have.
+    prefixes: Option<&'a KeyPrefixes>,
     writer: Option<(FileNumber, SsTableWriter)>,
-    /// Those in the open file; `None` when they are not all known.
+    /// The bounds of the timestamps in the open file; `None` if one of them is unknown.
     timestamps: Option<TimestampBounds>,
     files: Vec<FileNumber>,
     bytes: u64,
-    entries: u64,
     /// Bytes of keys and values, before compression: all, and those kept for
     /// each range of boundaries.
     plain_bytes: u64,
@@ -34,7 +40,7 @@ pub(crate) struct RunBuilder<'a> {
 }
 
 impl<'a> RunBuilder<'a> {
-    /// A run of `table`, each file of which stands for `origin`. Without the table's
+    /// A run of `table`, the files of which together stand for `origin`. Without the table's
     /// merge operator no timestamps are known of it.
     pub(crate) fn new(
         (store, numbers): (&'a RunStore, &'a dyn FileNumbers),
@@ -49,16 +55,29 @@ impl<'a> RunBuilder<'a> {
             table,
             options,
             origin,
+            start: None,
             operator,
+            prefixes: None,
             writer: None,
             timestamps: None,
             files: Vec::new(),
             bytes: 0,
-            entries: 0,
             plain_bytes: 0,
             kept: BTreeMap::new(),
             finished: false,
         }
+    }
+
+    /// The same of a run that stands only for the keys from one on.
+    pub(crate) fn beginning_at(mut self, start: Option<Bytes>) -> Self {
+        self.start = start;
+        self
+    }
+
+    /// The same with prefixes of keys in the filters.
+    pub(crate) fn with_prefixes(mut self, prefixes: Option<&'a KeyPrefixes>) -> Self {
+        self.prefixes = prefixes;
+        self
     }
 
     /// Adds a version, in order. A file is cut only between keys.
@@ -76,10 +95,10 @@ impl<'a> RunBuilder<'a> {
     ) -> Result<()> {
         let bytes_max = self.store.file_bytes();
         let full = |(_, writer): &(_, SsTableWriter)| {
-            writer.file_bytes() >= bytes_max && writer.last_key() != Some(key)
+            writer.is_full(bytes_max) && writer.last_key() != Some(key)
         };
         if self.writer.as_ref().is_some_and(full) {
-            self.finish_file()?;
+            self.finish_file(Some(Bytes::copy_from_slice(key)))?;
         }
         self.plain_bytes += plain_bytes(key, value);
         self.writer()?.add(key, seq, kind, value)?;
@@ -102,12 +121,21 @@ impl<'a> RunBuilder<'a> {
                 (number.0, self.table.0),
                 self.options.clone(),
             )?;
-            writer.set_origin(self.origin.clone());
+            writer.set_prefixes(self.prefixes);
             self.timestamps = self.operator.map(|_| TimestampBounds::NONE);
             self.writer = Some((number, writer));
         }
         let (_, writer) = self.writer.as_mut().expect("just opened");
         Ok(writer)
+    }
+
+    /// Bytes that are written, of files that are finished and of the open one.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        let open = self
+            .writer
+            .as_ref()
+            .map_or(0, |(_, writer)| writer.file_bytes());
+        self.bytes + open
     }
 
     /// Says of a version that is added too that only readers at boundaries `by`
@@ -131,47 +159,55 @@ impl<'a> RunBuilder<'a> {
         .collect()
     }
 
-    fn finish_file(&mut self) -> Result<()> {
+    /// Finishes the open file, if there is one. It stands for the keys up to where the `next`
+    /// one begins.
+    fn finish_file(&mut self, next: Option<Bytes>) -> Result<()> {
         if let Some((_, mut writer)) = self.writer.take() {
+            let start = std::mem::replace(&mut self.start, next.clone());
+            writer.set_origin(Origin {
+                keys: KeyBounds::between(start, next),
+                ..self.origin.clone()
+            });
             if let Some(bounds) = self.timestamps {
                 writer.set_timestamps(bounds);
             }
             let finished = writer.finish()?;
             self.bytes += finished.file_bytes;
-            self.entries += finished.properties.entries_with_tombstones();
         }
         Ok(())
     }
 
-    /// Finishes the files, makes them durable and opens them; `None` when
-    /// nothing was added and there are no range tombstones, which go into the
-    /// last file. `span` is the union of the inputs' spans.
+    /// Finishes the files and opens them; their names are durable after
+    /// [`RunStore::finish_runs`]. `None` when nothing was added and there are no range
+    /// tombstones, which go into the last file. `span` is the union of the inputs' spans. It
+    /// stands for the keys before `end`, or all.
     pub(crate) fn finish(
         mut self,
         span: (SeqNo, SeqNo),
         tombstones: RangeTombstones,
+        end: Option<Bytes>,
     ) -> Result<Option<Arc<Run>>> {
         if !tombstones.is_empty() {
             self.writer()?.set_range_tombstones(tombstones);
         }
-        self.finish_file()?;
-        let Some(&last) = self.files.last() else {
+        self.finish_file(end)?;
+        if self.files.is_empty() {
             return Ok(None);
-        };
-        self.store.finish(last, Mutation::TableWithoutDirSync)?;
+        }
+        let open = |&number: &FileNumber| self.store.open_new(number);
+        let opened: Vec<_> = self.files.iter().map(open).collect::<Result<_>>()?;
+        let (metas, files) = opened.into_iter().unzip();
         let meta = RunMeta {
             id: self.store.next_run_id(),
             smallest_seq: span.0,
             largest_seq: span.1,
-            files: self.files.clone(),
-            bytes: self.bytes,
-            entries: self.entries,
+            files: metas,
+            keys: None,
             ingested_at: None,
             kept_for: self.kept_for(),
         };
-        let run = self.store.open_run(&meta)?;
         self.finished = true;
-        Ok(Some(run))
+        Ok(Some(Run::new(meta, files)))
     }
 }
 

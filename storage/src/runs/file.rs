@@ -1,25 +1,27 @@
-//! One open file of a run.
+//! One file of a run, open or damaged.
 
 use std::sync::Arc;
 
+use crate::error::{Error, Result};
 use crate::key::FileNumber;
 use crate::mutation::{self, Mutation};
 use crate::sstable::SsTable;
 use crate::sync::{AtomicBool, Ordering};
 use crate::table_store::TableStore;
 
-/// An open SSTable whose file goes when it is obsolete and nobody holds it.
+/// An SSTable, whose file is removed once it is obsolete and no reader holds it.
 #[derive(Debug)]
 pub(crate) struct RunFile {
-    table: Arc<SsTable>,
+    table: Result<Arc<SsTable>>,
     number: FileNumber,
     tables: Arc<dyn TableStore>,
     obsolete: AtomicBool,
 }
 
 impl RunFile {
+    /// A file that is open, or the error with which it does not open.
     pub(crate) fn new(
-        table: Arc<SsTable>,
+        table: Result<Arc<SsTable>>,
         number: FileNumber,
         tables: Arc<dyn TableStore>,
     ) -> Arc<Self> {
@@ -31,20 +33,18 @@ impl RunFile {
         })
     }
 
-    pub(crate) fn table(&self) -> &Arc<SsTable> {
-        &self.table
+    /// The open file; `None` if it does not open.
+    pub(crate) fn table(&self) -> Option<&Arc<SsTable>> {
+        self.table.as_ref().ok()
     }
 
-    pub(super) fn smallest_key(&self) -> &[u8] {
-        &self.table.properties().smallest_key
+    /// The error with which the file does not open.
+    pub(super) fn error(&self) -> Option<&Error> {
+        self.table.as_ref().err()
     }
 
-    pub(super) fn largest_key(&self) -> &[u8] {
-        &self.table.properties().largest_key
-    }
-
-    /// Lets the file go once nobody holds it any more.
-    pub(super) fn retire(&self) {
+    /// Makes the file obsolete: it is removed once no reader holds it.
+    pub(crate) fn retire(&self) {
         let obsolete = mutation::replace(true, Mutation::KeepObsoleteFiles, false);
         self.obsolete.store(obsolete, Ordering::Relaxed);
         if mutation::is(Mutation::RemoveFilesInUse)
@@ -58,7 +58,9 @@ impl RunFile {
 impl Drop for RunFile {
     fn drop(&mut self) {
         if self.obsolete.load(Ordering::Relaxed) {
-            self.table.forget_blocks();
+            if let Ok(table) = &self.table {
+                table.forget_blocks();
+            }
             // A file that cannot be removed now is an orphan, which the next
             // opening removes.
             let _ = self.tables.delete(self.number.0);

@@ -1,8 +1,12 @@
 //! What is recorded of a run, in the manifest and in the WAL.
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::key::{Boundaries, FileNumber, NUMBER_MAX, RunId, SeqNo};
+use super::FileMeta;
+use crate::key::{
+    Boundaries, FileNumber, KeyBounds, KeyRange, NUMBER_MAX, RunId, SeqNo, is_before,
+};
 use crate::mutation::{self, Mutation};
 
 /// A run as it stands in the manifest.
@@ -15,11 +19,11 @@ pub(crate) struct RunMeta {
     pub(crate) smallest_seq: SeqNo,
     pub(crate) largest_seq: SeqNo,
     /// Ascending by key.
-    pub(crate) files: Vec<FileNumber>,
-    /// Bytes of the files.
-    pub(crate) bytes: u64,
-    /// Versions and range tombstones in the files.
-    pub(crate) entries: u64,
+    pub(crate) files: Vec<FileMeta>,
+    /// The keys of which it counts what the files hold, since a merge of it, or into it, has begun
+    /// that is done in parts. All without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) keys: Option<KeyBounds>,
     /// Of a run that was written elsewhere and ingested, the commit that did:
     /// all its versions have this number, whatever is in the files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,15 +44,133 @@ pub(crate) struct KeptFor {
     pub(crate) bytes: u64,
 }
 
+/// More are joined, so that the manifest of a run that was merged in many parts stays small.
+const KEPT_FOR_MAX: usize = 256;
+
 impl RunMeta {
     /// Says what cannot be in a meta that the engine wrote.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let files = self.files.iter().map(|file| file.0);
-        let mut numbers = files.chain([self.id.0, self.bytes, self.entries]);
+        self.files.iter().try_for_each(FileMeta::check)?;
+        let mut numbers = [self.id.0, self.bytes(), self.entries()].into_iter();
         if self.files.is_empty() || numbers.any(|number| number >= NUMBER_MAX) {
             return Err("a run without files, or out of all bounds".to_string());
         }
         Ok(())
+    }
+
+    /// Whether a file of it is damaged.
+    pub(crate) fn is_quarantined(&self) -> bool {
+        self.files.iter().any(|file| file.quarantine.is_some())
+    }
+
+    /// The numbers of its files.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = FileNumber> {
+        self.files.iter().map(|file| file.number)
+    }
+
+    /// Bytes of its files, with what of them does not count any more.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.sum(|file| file.bytes)
+    }
+
+    /// Versions and range tombstones in its files.
+    pub(crate) fn entries(&self) -> u64 {
+        self.sum(|file| file.entries)
+    }
+
+    fn sum(&self, of: impl Fn(&FileMeta) -> u64) -> u64 {
+        let each = self.files.iter().map(of);
+        each.fold(0, u64::saturating_add)
+    }
+
+    /// The key from which on it counts, if that is not the first of all.
+    pub(crate) fn begins_at(&self) -> Option<&Bytes> {
+        let keys = self.keys.as_ref()?.range();
+        (!keys.start.is_empty()).then_some(&keys.start)
+    }
+
+    /// The key before which it ends, if it does.
+    pub(crate) fn ends_before(&self) -> Option<&Bytes> {
+        self.keys.as_ref()?.range().end.as_ref()
+    }
+
+    /// Drops the part of the run before `key`, with the files that have nothing from there on,
+    /// perhaps all of them. Returns these files.
+    pub(crate) fn begin_at(&mut self, key: &Bytes) -> Vec<FileNumber> {
+        let end = self.ends_before().cloned();
+        if !is_before(key, end.as_ref()) {
+            // The run is the output of a merge that is over.
+            return self.files.drain(..).map(|file| file.number).collect();
+        }
+        let start = key.clone();
+        self.keys = Some(KeyBounds::exactly(KeyRange { start, end }));
+        let before = self.bytes();
+        let reaches = |file: &FileMeta| {
+            let mut ranges = file.ranges();
+            ranges.any(|range| is_before(key, range.end.as_ref()))
+        };
+        let mut gone = Vec::new();
+        self.files.retain(|file| {
+            let stays = reaches(file);
+            gone.extend((!stays).then_some(file.number));
+            stays
+        });
+        let after = self.bytes();
+        for kept in &mut self.kept_for {
+            let bytes = u128::from(kept.bytes) * u128::from(after);
+            kept.bytes = (bytes / u128::from(before.max(1))) as u64;
+        }
+        gone
+    }
+
+    /// Joins the outputs of the parts of a merge: `onto` of the earlier parts, and `more` of this
+    /// part, whose keys are all above. The result ends before `ends_before` if parts are left.
+    pub(crate) fn merged(
+        onto: Option<Self>,
+        more: Option<Self>,
+        ends_before: Option<&Bytes>,
+    ) -> Option<Self> {
+        let mut merged = match (onto, more) {
+            (Some(mut onto), Some(more)) => {
+                onto.append(more);
+                onto
+            }
+            (onto, more) => onto.or(more)?,
+        };
+        let start = merged.begins_at().cloned();
+        merged.keys = KeyBounds::between(start, ends_before.cloned());
+        Some(merged)
+    }
+
+    fn append(&mut self, more: Self) {
+        self.smallest_seq = self.smallest_seq.min(more.smallest_seq);
+        self.largest_seq = self.largest_seq.max(more.largest_seq);
+        self.files.extend(more.files);
+        for new in more.kept_for {
+            let same = |kept: &&mut KeptFor| (kept.from, kept.to) == (new.from, new.to);
+            match self.kept_for.iter_mut().find(same) {
+                Some(kept) => kept.bytes = kept.bytes.saturating_add(new.bytes),
+                None => self.kept_for.push(new),
+            }
+        }
+        while self.kept_for.len() > KEPT_FOR_MAX {
+            self.join_smallest_kept();
+        }
+    }
+
+    /// Joins the two neighbours that have the fewest bytes together: their bytes then count as
+    /// garbage only once no boundary of either is left.
+    fn join_smallest_kept(&mut self) {
+        self.kept_for.sort_by_key(|kept| (kept.from, kept.to));
+        let pairs = self.kept_for.windows(2).enumerate();
+        let bytes = |pair: &[KeptFor]| pair[0].bytes.saturating_add(pair[1].bytes);
+        let smallest = pairs.min_by_key(|(_, pair)| bytes(pair));
+        if let Some(at) = smallest.map(|(at, _)| at) {
+            let next = self.kept_for.remove(at + 1);
+            let kept = &mut self.kept_for[at];
+            kept.to = kept.to.max(next.to);
+            kept.bytes = kept.bytes.saturating_add(next.bytes);
+        }
     }
 
     /// The meta of a run as the commit `seq` ingests it.

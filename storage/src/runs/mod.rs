@@ -14,15 +14,21 @@
 mod builder;
 mod cursor;
 mod file;
+mod file_meta;
+mod gap;
 mod meta;
 mod run;
 mod shape;
+mod sought;
 mod store;
 
 pub(crate) use builder::{RunBuilder, plain_bytes};
 pub(crate) use cursor::RunCursor;
 pub(crate) use file::RunFile;
+pub(crate) use file_meta::{FileMeta, Quarantine};
+pub(crate) use gap::Gap;
 pub(crate) use meta::{KeptFor, RunMeta};
 pub(crate) use run::Run;
 pub use shape::FileShape;
+pub(crate) use sought::Sought;
 pub(crate) use store::{FileNumbers, RunStore};

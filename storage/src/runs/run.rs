@@ -3,23 +3,31 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::{FileShape, RunCursor, RunFile, RunMeta};
-use crate::error::Result;
-use crate::key::{KeyRange, RangeTombstones, RunId, SeqNo, Version, is_before};
-use crate::mutation::{self, Mutation};
-use crate::sstable::{KeySketch, Properties, ReadCounters};
+use bytes::Bytes;
 
-/// A run with its files open.
+use super::{FileMeta, FileShape, Gap, Quarantine, RunCursor, RunFile, RunMeta, Sought};
+use crate::error::Result;
+use crate::key::{
+    FileNumber, KeyBounds, KeyRange, RangeTombstones, RunId, SeqNo, Version, is_before,
+};
+use crate::mutation::{self, Mutation};
+use crate::sstable::{KeySketch, Properties, ReadCounters, SsTable};
+
+/// A run with its files open, all that open.
 #[derive(Debug)]
 pub(crate) struct Run {
     meta: RunMeta,
     files: Vec<Arc<RunFile>>,
-    /// Those of the files that hold versions.
-    sorted: Vec<Arc<RunFile>>,
+    /// The open files that hold versions of the run's keys.
+    sorted: Vec<Arc<SsTable>>,
+    /// The keys that files which do not open may hold.
+    gaps: Vec<Gap>,
+    /// The range tombstones over the run's keys.
     range_tombstones: Option<Arc<RangeTombstones>>,
+    is_quarantined: bool,
     overwrites: Option<Arc<KeySketch>>,
     greatest_timestamp: i64,
-    /// Made for the first who asks.
+    /// Made when it is first needed.
     shape: OnceLock<Arc<[FileShape]>>,
 }
 
@@ -27,18 +35,29 @@ impl Run {
     /// A run of these files, ascending by key, at least one.
     pub(crate) fn new(meta: RunMeta, files: Vec<Arc<RunFile>>) -> Arc<Self> {
         debug_assert_eq!(meta.files.len(), files.len());
-        let holds_versions = |file: &&Arc<RunFile>| file.table().properties().entries > 0;
-        let sorted = files.iter().filter(holds_versions).cloned().collect();
-        // They belong to the run as a whole: one of its files has them all.
-        let mut tombstones = files.iter().filter_map(|f| f.table().range_tombstones());
+        let keys = keys_that_count(&meta);
+        let open = || files.iter().filter_map(|file| file.table());
+        let counts = |table: &&Arc<SsTable>| {
+            let has_versions = table.properties().entries > 0;
+            has_versions && keys.is_none_or(|keys| keys_of(table).overlaps(keys))
+        };
+        let sorted: Vec<_> = open().filter(counts).cloned().collect();
+        let gaps = meta.files.iter().zip(&files).filter_map(|(told, file)| {
+            let gaps = |error| Gap::of(told, meta.ingested_at, error);
+            file.error().map(gaps)
+        });
+        let gaps = gaps.flatten();
+        let gaps: Vec<_> = gaps.filter_map(|gap| gap.within(keys)).collect();
         Arc::new(Self {
-            range_tombstones: tombstones.next().cloned(),
-            overwrites: overwrites(&files).map(Arc::new),
-            greatest_timestamp: greatest_timestamp(&files),
+            is_quarantined: meta.is_quarantined(),
+            range_tombstones: range_tombstones(open(), keys),
+            overwrites: overwrites(open(), &gaps).map(Arc::new),
+            greatest_timestamp: greatest_timestamp(&sorted, &gaps),
             shape: OnceLock::new(),
             meta,
             files,
             sorted,
+            gaps,
         })
     }
 
@@ -54,18 +73,107 @@ impl Run {
         &self.files
     }
 
-    /// Those of the files that hold versions, ascending by key.
+    /// The keys that count, where not all do.
     #[inline]
-    pub(super) fn sorted(&self) -> &[Arc<RunFile>] {
+    pub(crate) fn keys_that_count(&self) -> Option<&KeyRange> {
+        keys_that_count(&self.meta)
+    }
+
+    /// Those of the files that are open and hold versions of keys that count, ascending by
+    /// key. The first and the last may hold others beside them.
+    #[inline]
+    pub(crate) fn sorted(&self) -> &[Arc<SsTable>] {
         &self.sorted
+    }
+
+    /// All that are open.
+    fn open(&self) -> impl Iterator<Item = &Arc<SsTable>> {
+        self.files.iter().filter_map(|file| file.table())
+    }
+
+    /// The keys that cannot be read.
+    #[inline]
+    pub(super) fn gaps(&self) -> &[Gap] {
+        mutation::replace(&self.gaps, Mutation::PassOverGaps, &[])
+    }
+
+    /// Returns this run with a damaged file replaced by a whole one; the damaged file is removed
+    /// once no reader holds it. `None` if the run has no such file.
+    pub(crate) fn restored(
+        &self,
+        damaged: FileNumber,
+        whole: &FileMeta,
+        file: &Arc<RunFile>,
+    ) -> Option<Arc<Self>> {
+        let (mut meta, mut files) = (self.meta.clone(), self.files.clone());
+        let at = meta.numbers().position(|number| number == damaged)?;
+        meta.files[at] = whole.clone();
+        std::mem::replace(&mut files[at], file.clone()).retire();
+        Some(Self::new(meta, files))
+    }
+
+    /// Whether it may have something in a gap that fits.
+    fn may_hold(&self, fits: impl Fn(&KeyRange) -> bool) -> bool {
+        let none = mutation::is(Mutation::NothingInGaps);
+        !none && self.gaps.iter().any(|gap| fits(&gap.range))
+    }
+
+    /// The same run without what lies before a key, and the files that go with that; `None`
+    /// for the run when nothing is left of it.
+    pub(crate) fn beginning_at(&self, key: &Bytes) -> (Option<Arc<Self>>, Vec<Arc<RunFile>>) {
+        let mut meta = self.meta.clone();
+        let gone = meta.begin_at(key);
+        let numbered = self.meta.numbers().zip(self.files.iter().cloned());
+        let (gone, left): (Vec<_>, Vec<_>) =
+            numbered.partition(|(number, _)| gone.contains(number));
+        let files = |numbered: Vec<(_, Arc<RunFile>)>| -> Vec<_> {
+            numbered.into_iter().map(|(_, file)| file).collect()
+        };
+        let run = (!left.is_empty()).then(|| Self::new(meta, files(left)));
+        (run, files(gone))
+    }
+
+    /// As [`RunMeta::merged`].
+    pub(crate) fn merged(
+        onto: Option<&Self>,
+        more: Option<&Self>,
+        ends_before: Option<&Bytes>,
+    ) -> Option<Arc<Self>> {
+        let meta = |run: Option<&Self>| run.map(|run| run.meta.clone());
+        let meta = RunMeta::merged(meta(onto), meta(more), ends_before)?;
+        let files = onto.into_iter().chain(more).flat_map(|run| &run.files);
+        Some(Self::new(meta, files.cloned().collect()))
+    }
+
+    /// Its files that are open, with their numbers.
+    pub(crate) fn open_files(&self) -> impl Iterator<Item = (FileNumber, &Arc<SsTable>)> {
+        let files = self.meta.numbers().zip(&self.files);
+        files.filter_map(|(number, file)| Some((number, file.table()?)))
+    }
+
+    /// Whether a file of it is damaged: then it is not merged.
+    pub(crate) fn is_quarantined(&self) -> bool {
+        self.is_quarantined
+    }
+
+    /// The same run with a file in quarantine; `None` when it has no such file.
+    pub(crate) fn quarantined(
+        &self,
+        number: FileNumber,
+        quarantine: &Quarantine,
+    ) -> Option<Arc<Self>> {
+        let mut meta = self.meta.clone();
+        let file = meta.files.iter_mut().find(|file| file.number == number)?;
+        file.quarantine = Some(quarantine.clone());
+        Some(Self::new(meta, self.files.clone()))
     }
 
     /// The sequence numbers that it stands for: its span, and what flushes and
     /// merges left out at the ends of it.
     pub(crate) fn origin_span(&self) -> (SeqNo, SeqNo) {
         let span = (self.meta.smallest_seq, self.meta.largest_seq);
-        let origins = self.files.iter().filter_map(|file| {
-            let origin = file.table().properties().origin.as_ref()?;
+        let origins = self.open().filter_map(|table| {
+            let origin = table.properties().origin.as_ref()?;
             Some((origin.smallest_seq, origin.largest_seq))
         });
         origins.fold(span, |a, b| (a.0.min(b.0), a.1.max(b.1)))
@@ -95,15 +203,19 @@ impl Run {
         mut take: impl FnMut(Version) -> bool,
     ) -> Result<bool> {
         let ingested_at = self.meta.ingested_at;
-        if ingested_at.is_some_and(|at| at > seq) {
+        let counts = |keys: &KeyRange| keys.contains(key);
+        if ingested_at.is_some_and(|at| at > seq) || !self.keys_that_count().is_none_or(counts) {
             return Ok(false);
         }
+        if let Some(gap) = self.gaps().iter().find(|gap| gap.hides(key, seq)) {
+            return Err(gap.error.clone());
+        }
         // A key's versions may go on in the next file, so a miss goes on too.
-        for file in &self.sorted[self.first_file_reaching(key)..] {
-            if file.smallest_key() > key {
+        for table in &self.sorted[self.first_file_reaching(key)..] {
+            if smallest_key(table) > key {
                 break;
             }
-            let is_done = (file.table()).versions(key, hash, seq, reads, |mut version| {
+            let is_done = table.versions(key, hash, seq, reads, |mut version| {
                 version.seq = ingested_at.unwrap_or(version.seq);
                 take(version)
             })?;
@@ -121,14 +233,22 @@ impl Run {
         self.overwrites.as_ref()
     }
 
-    /// The files that hold versions, ascending by key.
+    /// The files that are open and hold versions, ascending by key.
     pub(crate) fn shape(&self) -> &Arc<[FileShape]> {
-        let shape = |file: &Arc<RunFile>| FileShape {
-            keys: KeyRange::spanning(file.smallest_key(), file.largest_key()),
-            bytes: file.table().file_bytes(),
+        let shape = |table: &Arc<SsTable>| FileShape {
+            keys: self.counting(keys_of(table)),
+            bytes: table.file_bytes(),
         };
         let all = || self.sorted.iter().map(shape).collect();
         self.shape.get_or_init(all)
+    }
+
+    /// Returns the part of a key range that is within the run's keys.
+    pub(crate) fn counting(&self, range: KeyRange) -> KeyRange {
+        match self.keys_that_count() {
+            Some(keys) => range.intersection(keys),
+            None => range,
+        }
     }
 
     /// Whether it has values that expire.
@@ -138,8 +258,8 @@ impl Run {
 
     /// Whether its values have timestamps by which they may become garbage.
     pub(crate) fn has_timestamps(&self) -> bool {
-        let mut tables = self.sorted.iter().map(|file| file.table().properties());
-        tables.any(|properties| properties.timestamps.is_some())
+        let mut tables = self.sorted.iter();
+        tables.any(|table| table.properties().timestamps.is_some())
     }
 
     /// Number of different user keys in it, as far as its files say.
@@ -153,7 +273,7 @@ impl Run {
     }
 
     fn sum(&self, of: impl Fn(&Properties) -> u64) -> u64 {
-        let each = self.files.iter().map(|file| of(file.table().properties()));
+        let each = self.open().map(|table| of(table.properties()));
         each.fold(0, u64::saturating_add)
     }
 
@@ -161,14 +281,22 @@ impl Run {
     /// long as `has` says that there may be one behind the first key of a file.
     /// [`i64::MAX`] without any, [`i64::MIN`] when nothing is known.
     pub(crate) fn least_timestamp(&self, start: &[u8], has: impl Fn(&[u8]) -> bool) -> i64 {
-        let files = self.sorted[self.first_file_reaching(start)..].iter();
-        let files = files.take_while(|file| has(file.smallest_key()));
         let unknown = mutation::replace(i64::MIN, Mutation::TrustUnknownTimestamps, i64::MAX);
-        let least = |file: &Arc<RunFile>| {
-            let bounds = file.table().properties().timestamps;
+        let reaches = |gap: &Gap| is_before(start, gap.range.end.as_ref());
+        if self
+            .gaps
+            .iter()
+            .any(|gap| reaches(gap) && has(&gap.range.start))
+        {
+            return unknown;
+        }
+        let tables = self.sorted[self.first_file_reaching(start)..].iter();
+        let tables = tables.take_while(|table| has(smallest_key(table)));
+        let least = |table: &Arc<SsTable>| {
+            let bounds = table.properties().timestamps;
             bounds.map_or(unknown, |bounds| bounds.least)
         };
-        files.map(least).min().unwrap_or(i64::MAX)
+        tables.map(least).min().unwrap_or(i64::MAX)
     }
 
     /// No value has a timestamp above it; [`i64::MIN`] without any, [`i64::MAX`] when nothing
@@ -182,16 +310,21 @@ impl Run {
         self.range_tombstones.as_ref()
     }
 
-    /// Whether it holds versions, not range tombstones only.
+    /// Whether it holds versions, or may, and not range tombstones only.
     pub(crate) fn holds_versions(&self) -> bool {
-        !self.sorted.is_empty()
+        !self.sorted.is_empty() || !self.gaps.is_empty()
     }
 
     /// Whether a version of `key`, or a range tombstone over it, may be in it.
     pub(crate) fn covers(&self, key: &[u8]) -> bool {
+        let counts = |keys: &KeyRange| keys.contains(key);
+        if !self.keys_that_count().is_none_or(counts) {
+            return false;
+        }
         self.sorted
             .get(self.first_file_reaching(key))
-            .is_some_and(|file| file.smallest_key() <= key)
+            .is_some_and(|table| smallest_key(table) <= key)
+            || self.may_hold(|gap| gap.contains(key))
             || self
                 .range_tombstones
                 .as_ref()
@@ -200,54 +333,153 @@ impl Run {
 
     /// Whether a version or a range tombstone may be in it for a key of `range`.
     pub(crate) fn overlaps(&self, range: &KeyRange) -> bool {
+        let counting = (self.keys_that_count()).map(|keys| range.intersection(keys));
+        let range = counting.as_ref().unwrap_or(range);
+        if range.is_empty() {
+            return false;
+        }
         self.sorted
             .get(self.first_file_reaching(&range.start))
-            .is_some_and(|file| is_before(file.smallest_key(), range.end.as_ref()))
+            .is_some_and(|table| is_before(smallest_key(table), range.end.as_ref()))
+            || self.may_hold(|gap| gap.overlaps(range))
             || self
                 .range_tombstones
                 .as_ref()
                 .is_some_and(|tombstones| tombstones.overlaps(range))
     }
 
-    /// The keys of its versions and range tombstones, from the first to the last.
+    /// Whether the run may have a version that is looked for. Calls `excluded` if only the prefixes
+    /// in a filter exclude that.
+    pub(crate) fn may_have(&self, sought: &Sought<'_>, excluded: impl FnOnce()) -> bool {
+        let counting = (self.keys_that_count()).map(|keys| sought.keys.intersection(keys));
+        let keys = counting.as_ref().unwrap_or(&sought.keys);
+        if self.may_hold(|gap| gap.overlaps(keys)) {
+            return true;
+        }
+        let first = self.sorted.get(self.first_file_reaching(&keys.start));
+        let overlaps = |table: &&Arc<SsTable>| {
+            !keys.is_empty() && is_before(smallest_key(table), keys.end.as_ref())
+        };
+        let Some(first) = first.filter(overlaps) else {
+            return false;
+        };
+        let Some(prefix) = &sought.prefix else {
+            return true;
+        };
+        // A filter that cannot be read excludes nothing; the cursor reports the damage.
+        let is_excluded = first.properties().filter_prefixes.as_ref() == Some(prefix.of)
+            && matches!(
+                first.may_hold_prefix(&sought.keys.start, prefix.hash),
+                Ok(false)
+            );
+        if is_excluded {
+            excluded();
+        }
+        !is_excluded
+    }
+
+    /// The keys of its versions and range tombstones, from the first to the last; none where
+    /// nothing that is left of it counts.
     pub(crate) fn bounds(&self) -> KeyRange {
         let versions = self.sorted.first().zip(self.sorted.last());
         let versions = versions
-            .map(|(first, last)| KeyRange::spanning(first.smallest_key(), last.largest_key()));
+            .map(|(first, last)| KeyRange::spanning(smallest_key(first), largest_key(last)));
+        let versions = versions.map(|versions| self.counting(versions));
         let tombstones = self.range_tombstones.as_ref().and_then(|t| t.bounds());
-        match (versions, tombstones) {
-            (Some(a), Some(b)) => mutation::replace(a.hull(&b), Mutation::NarrowBounds, a),
-            (a, b) => a.or(b).expect("a run holds something"),
-        }
+        let open = match (versions, tombstones) {
+            (Some(a), Some(b)) => Some(mutation::replace(a.hull(&b), Mutation::NarrowBounds, a)),
+            (a, b) => a.or(b),
+        };
+        let gaps = self.gaps.iter().map(|gap| gap.range.clone());
+        let all = open.into_iter().chain(gaps).reduce(|a, b| a.hull(&b));
+        all.unwrap_or_else(|| {
+            debug_assert!(self.meta.keys.is_some(), "a run holds something");
+            let start = self.meta.begins_at().cloned().unwrap_or_default();
+            let end = Some(start.clone());
+            KeyRange { start, end }
+        })
+    }
+
+    /// Whether its files go on behind the keys that count.
+    pub(super) fn ends_early(&self) -> bool {
+        let end = self.keys_that_count().and_then(|keys| keys.end.as_ref());
+        let last = self.sorted.last();
+        last.is_some_and(|last| !is_before(largest_key(last), end))
     }
 
     /// The first file that does not end before `key`.
     #[inline]
     pub(super) fn first_file_reaching(&self, key: &[u8]) -> usize {
-        self.sorted.partition_point(|file| file.largest_key() < key)
+        self.sorted
+            .partition_point(|table| largest_key(table) < key)
     }
 
-    pub(crate) fn cursor(self: &Arc<Self>, fill_cache: bool) -> RunCursor {
-        RunCursor::new(self.clone(), fill_cache)
+    /// A cursor for a reader at `seq`, which may meet newer versions.
+    pub(crate) fn cursor(self: &Arc<Self>, seq: SeqNo, fill_cache: bool) -> RunCursor {
+        RunCursor::new(self.clone(), seq, fill_cache)
     }
+}
+
+fn keys_that_count(meta: &RunMeta) -> Option<&KeyRange> {
+    let keys = meta.keys.as_ref().map(KeyBounds::range);
+    mutation::replace(keys, Mutation::ShowMergedAway, None)
+}
+
+fn keys_of(table: &SsTable) -> KeyRange {
+    KeyRange::spanning(smallest_key(table), largest_key(table))
+}
+
+/// The range tombstones over the keys that count. Those of a run that was written at once are
+/// all in one of its files; of one that was merged in parts each part has those over its keys.
+fn range_tombstones<'a>(
+    open: impl Iterator<Item = &'a Arc<SsTable>>,
+    keys: Option<&KeyRange>,
+) -> Option<Arc<RangeTombstones>> {
+    let mut all = open.filter_map(|table| table.range_tombstones());
+    let first = all.next()?;
+    let more: Vec<_> = all.collect();
+    if more.is_empty() && keys.is_none() {
+        return Some(first.clone());
+    }
+    let all = std::iter::once(first).chain(more);
+    let tombstones = RangeTombstones::build(all.flat_map(|of_file| of_file.iter()), None);
+    let tombstones = match keys {
+        Some(keys) => tombstones.within(keys),
+        None => tombstones,
+    };
+    (!tombstones.is_empty()).then(|| Arc::new(tombstones))
+}
+
+pub(super) fn smallest_key(table: &SsTable) -> &[u8] {
+    &table.properties().smallest_key
+}
+
+fn largest_key(table: &SsTable) -> &[u8] {
+    &table.properties().largest_key
 }
 
 /// See [`Run::greatest_timestamp`].
-fn greatest_timestamp(files: &[Arc<RunFile>]) -> i64 {
+fn greatest_timestamp(sorted: &[Arc<SsTable>], gaps: &[Gap]) -> i64 {
     let unknown = mutation::replace(i64::MAX, Mutation::StopAboveUnknownTimestamps, i64::MIN);
-    let tables = files.iter().map(|file| file.table().properties());
-    let greatest =
-        |table: &Properties| (table.timestamps).map_or(unknown, |bounds| bounds.greatest);
-    let each = tables.filter(|table| table.entries > 0).map(greatest);
-    each.max().unwrap_or(i64::MIN)
+    if !gaps.is_empty() {
+        return unknown;
+    }
+    let greatest = |table: &Arc<SsTable>| {
+        let bounds = table.properties().timestamps;
+        bounds.map_or(unknown, |bounds| bounds.greatest)
+    };
+    sorted.iter().map(greatest).max().unwrap_or(i64::MIN)
 }
 
 /// See [`Run::overwrites`].
-fn overwrites(files: &[Arc<RunFile>]) -> Option<KeySketch> {
+fn overwrites<'a>(open: impl Iterator<Item = &'a Arc<SsTable>>, gaps: &[Gap]) -> Option<KeySketch> {
+    if !gaps.is_empty() {
+        return None;
+    }
     let mut all = KeySketch::default();
-    for file in files {
-        let properties = file.table().properties();
-        if properties.expiring > 0 || file.table().range_tombstones().is_some() {
+    for table in open {
+        let properties = table.properties();
+        if properties.expiring > 0 || table.range_tombstones().is_some() {
             return None;
         }
         all.union(&properties.key_sketch);

@@ -3,18 +3,20 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Run, RunFile, RunMeta};
+use super::{FileMeta, Quarantine, Run, RunFile, RunMeta};
 use crate::error::{Error, Result};
+use crate::file_system::ReadFile;
 use crate::key::{FileNumber, RunId};
 use crate::mutation::{self, Mutation};
-use crate::sstable::{BlockCache, SsTable};
+use crate::sstable::{BlockCache, FileId, SsTable};
 use crate::sync::{AtomicU64, Mutex, Ordering};
-use crate::table_store::TableStore;
+use crate::table_store::{OpenFiles, TableStore};
 
 /// The files of the runs of one database.
 #[derive(Debug)]
 pub(crate) struct RunStore {
     tables: Arc<dyn TableStore>,
+    open_files: Arc<OpenFiles>,
     cache: Arc<BlockCache>,
     /// Runs are cut into files of about so many bytes.
     file_bytes: u64,
@@ -44,11 +46,13 @@ impl RunStore {
     /// written.
     pub(crate) fn new(
         tables: Arc<dyn TableStore>,
+        open_files: Arc<OpenFiles>,
         cache: Arc<BlockCache>,
         file_bytes: u64,
     ) -> Self {
         Self {
             tables,
+            open_files,
             cache,
             file_bytes,
             numbers: Mutex::new(Numbers {
@@ -115,31 +119,108 @@ impl RunStore {
         mutation::unless(skip, || self.tables.finish()).map_err(Error::io("sync", &self.name(last)))
     }
 
+    /// Makes the names of the files of new runs durable, of all of them with one sync.
+    pub(crate) fn finish_runs<'a>(
+        &self,
+        runs: impl IntoIterator<Item = &'a Arc<Run>>,
+    ) -> Result<()> {
+        let files = runs.into_iter().flat_map(|run| &run.meta().files);
+        match files.last() {
+            Some(last) => self.finish(last.number, Mutation::TableWithoutDirSync),
+            None => Ok(()),
+        }
+    }
+
     /// Removes a file. One that cannot be removed now is an orphan, which the next
     /// opening removes.
     pub(crate) fn remove(&self, number: FileNumber) {
         let _ = self.tables.delete(number.0);
     }
 
-    /// Opens one file.
-    pub(crate) fn open_file(&self, number: FileNumber) -> Result<Arc<RunFile>> {
-        let table = self.open_table(number)?;
-        Ok(RunFile::new(table, number, self.tables.clone()))
+    /// Opens a file that was just written, and returns it with its record for the manifest.
+    pub(crate) fn open_new(&self, number: FileNumber) -> Result<(FileMeta, Arc<RunFile>)> {
+        let table = self.open_table(number, None)?;
+        let meta = FileMeta::of(number, &table);
+        Ok((meta, RunFile::new(Ok(table), number, self.tables.clone())))
     }
 
-    /// Opens one file by itself.
-    pub(crate) fn open_table(&self, number: FileNumber) -> Result<Arc<SsTable>> {
+    /// Opens one file by itself; one that is known by its `id` under any number.
+    pub(crate) fn open_table(
+        &self,
+        number: FileNumber,
+        id: Option<FileId>,
+    ) -> Result<Arc<SsTable>> {
         let name = self.name(number);
-        let file = self
-            .tables
-            .open(number.0)
-            .map_err(Error::io("open", &name))?;
-        SsTable::read(file, &name, number.0, self.cache.clone())
+        let file = self.open_files.open(&self.tables, number.0);
+        let file = file.map_err(Error::io("open", &name))?;
+        SsTable::read(file, &name, (number.0, id), self.cache.clone())
     }
 
-    /// Opens the files of a run.
-    pub(crate) fn open_run(&self, meta: &RunMeta) -> Result<Arc<Run>> {
-        let files = meta.files.iter().map(|&number| self.open_file(number));
-        Ok(Run::new(meta.clone(), files.collect::<Result<_>>()?))
+    /// Opens the file of this record.
+    ///
+    /// # Errors
+    /// As [`Self::open_table`]; `Corruption` too when it is another file.
+    fn open_known(&self, meta: &FileMeta) -> Result<Arc<SsTable>> {
+        let table = self.open_table(meta.number, Some(meta.id))?;
+        let found = FileMeta {
+            quarantine: meta.quarantine.clone(),
+            ..FileMeta::of(meta.number, &table)
+        };
+        if found == *meta {
+            return Ok(table);
+        }
+        let detail = format!("it is another file: {found:?}, and {meta:?} is expected");
+        Err(Error::corruption(table.path(), 0, detail))
+    }
+
+    /// Opens the file of this record, after it has checked that it is whole on the disk.
+    ///
+    /// # Errors
+    /// `Corruption`, `Io`.
+    pub(crate) fn open_whole(&self, meta: &FileMeta) -> Result<Arc<RunFile>> {
+        let table = self.open_known(meta)?;
+        table.verify_past_caches()?;
+        Ok(RunFile::new(Ok(table), meta.number, self.tables.clone()))
+    }
+
+    /// Opens the files of a run. A file that is damaged, also when it is read again past the
+    /// system's cache, leaves a gap; `met` is called with damage that was not known before.
+    ///
+    /// # Errors
+    /// `Io` for a missing file, and for failures that may pass; `UnsupportedFormat`.
+    pub(crate) fn open_run(
+        &self,
+        meta: &RunMeta,
+        mut met: impl FnMut(FileNumber, &Quarantine),
+    ) -> Result<Arc<Run>> {
+        let mut meta = meta.clone();
+        let mut files = Vec::with_capacity(meta.files.len());
+        for told in &mut meta.files {
+            let table = match self.open_known(told) {
+                Err(Error::Corruption { .. }) => {
+                    self.forget_cached(told.number);
+                    self.open_known(told)
+                }
+                opened => opened,
+            };
+            if let Err(error) = &table {
+                let Some(found) = Quarantine::of(error) else {
+                    return Err(error.clone());
+                };
+                if told.quarantine.is_none() {
+                    met(told.number, &found);
+                    told.quarantine = Some(found);
+                }
+            }
+            files.push(RunFile::new(table, told.number, self.tables.clone()));
+        }
+        Ok(Run::new(meta, files))
+    }
+
+    /// Has the system read a file from the disk when it is read next. What cannot be
+    /// forgotten is read as it is.
+    fn forget_cached(&self, number: FileNumber) {
+        let file = self.open_files.open(&self.tables, number.0);
+        let _ = file.and_then(|file| file.forget_cached());
     }
 }

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::key::{ReadPoint, SeqNo, TableId};
+use super::SnapshotTables;
+use super::stored::StoredBookmarks;
+use crate::key::{ReadPoint, SeqNo};
 use crate::mutation::{self, Mutation};
 
 /// A named snapshot as it stands in the WAL and in the manifest.
@@ -14,7 +16,7 @@ pub(crate) struct SnapshotRecord {
     pub(crate) keyspace: String,
     pub(crate) name: String,
     /// The tables that it covers, by name and id: its catalog.
-    pub(crate) tables: Vec<(String, TableId)>,
+    pub(crate) tables: SnapshotTables,
     /// Whether it was asked for one table.
     pub(crate) single_table: bool,
     /// Milliseconds since the Unix epoch: when its readers judge what expires.
@@ -33,6 +35,9 @@ impl SnapshotRecord {
     }
 }
 
+/// A new snapshot looks for an equal list of tables in this many snapshots before it, to share it.
+const SHARED_WITH: usize = 64;
+
 /// A change of the time at which a snapshot expires, as it stands in the WAL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -43,8 +48,7 @@ pub(crate) struct SnapshotExpiry {
 }
 
 /// A snapshot with the number it got.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bookmark {
     pub(crate) seq: SeqNo,
     pub(crate) record: SnapshotRecord,
@@ -63,7 +67,7 @@ impl Bookmark {
 /// All bookmarks, exact as of the commit `as_of`: the form in which the
 /// manifest keeps them. Replay skips snapshot operations numbered `<= as_of`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(into = "StoredBookmarks", try_from = "StoredBookmarks")]
 pub(crate) struct Bookmarks {
     pub(crate) as_of: SeqNo,
     /// The largest id that a snapshot ever had, deleted ones included.
@@ -75,9 +79,13 @@ pub(crate) struct Bookmarks {
 impl Bookmarks {
     /// Adds the bookmark that the commit `seq` creates. This and what follows is
     /// called in commit order.
-    pub(crate) fn add(&mut self, seq: SeqNo, record: SnapshotRecord) {
+    pub(crate) fn add(&mut self, seq: SeqNo, mut record: SnapshotRecord) {
         self.as_of = seq;
         self.last_id = record.id.max(self.last_id);
+        let mut latest = self.list.iter().rev().take(SHARED_WITH);
+        if let Some(same) = latest.find(|other| other.record.tables == record.tables) {
+            record.tables = same.record.tables.clone();
+        }
         self.list.push(Bookmark { seq, record });
     }
 

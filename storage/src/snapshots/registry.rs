@@ -16,8 +16,9 @@
 //!   reads the clock after they did, so what was expired for them is for it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::repeat_n;
 
-use super::{Bookmark, Bookmarks, SnapshotExpiry, SnapshotRecord};
+use super::{Bookmark, Bookmarks, SnapshotExpiry, SnapshotRecord, SnapshotTables};
 use crate::error::{Error, Result};
 use crate::key::{Boundaries, ReadPoint, SeqNo, TableId};
 use crate::mutation::{self, Mutation};
@@ -166,6 +167,11 @@ impl SnapshotRegistry {
         list.filter_map(|bookmark| bookmark.record.expires_ms).min()
     }
 
+    /// The commit as of which the bookmarks are exact.
+    pub(crate) fn as_of(&self) -> SeqNo {
+        self.state.lock().unwrap().bookmarks.as_of
+    }
+
     /// All bookmarks and the commit as of which they are exact.
     pub(crate) fn bookmarks(&self) -> Bookmarks {
         self.state.lock().unwrap().bookmarks.clone()
@@ -217,6 +223,17 @@ impl SnapshotRegistry {
         Boundaries::new(bookmarks.chain(views).collect(), now_ms)
     }
 
+    /// The numbers of a table's bookmarks and of all views, ascending; one as often as
+    /// something stands at it.
+    pub(crate) fn boundary_seqs(&self, table: TableId) -> Vec<SeqNo> {
+        let state = self.state.lock().unwrap();
+        let bookmarks = state.bookmarks_of(table).map(|bookmark| bookmark.seq);
+        let views = (state.views.iter()).flat_map(|(point, count)| repeat_n(point.seq, *count));
+        let mut seqs: Vec<_> = bookmarks.chain(views).collect();
+        seqs.sort_unstable();
+        seqs
+    }
+
     /// The numbers of a table's bookmarks alone, ascending, each once: what the
     /// picker keeps apart. (Views are too short-lived to arrange files by.)
     pub(crate) fn bookmark_seqs(&self, table: TableId) -> Vec<SeqNo> {
@@ -254,8 +271,15 @@ impl State {
     }
 
     fn bookmarks_of(&self, table: TableId) -> impl Iterator<Item = &Bookmark> {
-        let covers = move |b: &&Bookmark| b.record.tables.iter().any(|(_, id)| *id == table);
-        self.bookmarks.list.iter().filter(covers)
+        // Of the list that the bookmark before has, which is mostly the same.
+        let mut before: Option<(&SnapshotTables, bool)> = None;
+        self.bookmarks.list.iter().filter(move |bookmark| {
+            let tables = &bookmark.record.tables;
+            let known = before.filter(|(other, _)| other.is_shared_with(tables));
+            let (_, covers) = known.unwrap_or_else(|| (tables, tables.contains(table)));
+            before = Some((tables, covers));
+            covers
+        })
     }
 }
 
@@ -273,7 +297,7 @@ mod tests {
             id,
             keyspace: "app".into(),
             name: "s".into(),
-            tables: Vec::new(),
+            tables: Vec::new().into(),
             single_table: false,
             created_ms: 0,
             expires_ms: None,

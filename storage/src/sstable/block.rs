@@ -155,6 +155,18 @@ impl Block {
         self.bytes
     }
 
+    /// Key and number of the first entry, and of the entry at the last restart point.
+    pub(super) fn full_keys(&self) -> Result<[(&[u8], SeqNo); 2], Damage> {
+        let full = |at: usize| {
+            let entry = self.entry(at)?;
+            match entry.shared {
+                0 => Ok((entry.suffix, entry.seq)),
+                _ => Err(self.bad_entry(at, "is a restart point but shares key bytes")),
+            }
+        };
+        Ok([full(0)?, full(self.restart(self.restarts - 1)?)?])
+    }
+
     /// The entry that starts at `start`.
     #[inline]
     pub(super) fn entry(&self, start: usize) -> Result<Entry<'_>, Damage> {

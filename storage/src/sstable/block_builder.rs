@@ -60,6 +60,11 @@ impl BlockBuilder {
         self.restarts.is_empty()
     }
 
+    /// Number of restart points so far.
+    pub(super) fn restarts(&self) -> usize {
+        self.restarts.len()
+    }
+
     /// Size of the block if it were finished now, in bytes.
     pub(super) fn len(&self) -> usize {
         self.bytes.len() + (self.restarts.len() + 1) * size_of::<u32>()

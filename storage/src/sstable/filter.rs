@@ -1,5 +1,5 @@
-//! A bloom filter over a table's user keys: says "not here" for most absent
-//! keys without touching a block.
+//! A bloom filter over the user keys of a partition: it excludes most absent keys without a read
+//! of a data block.
 //!
 //! The bits a key sets follow from one 64-bit hash by double hashing (Kirsch
 //! and Mitzenmacher, "Less Hashing, Same Performance", 2006), so a lookup
@@ -18,11 +18,11 @@ pub(crate) fn key_hash(key: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(key)
 }
 
-/// The filter of one table.
-#[derive(Debug, Clone)]
+/// The filter of one partition; by default one that excludes nothing.
+#[derive(Debug, Clone, Default)]
 pub(super) struct Filter {
     bits: Bytes,
-    /// Bits set per key; 0 when the table has no filter.
+    /// Bits set per key; 0 when the table has no filters.
     probes: u8,
 }
 
@@ -42,7 +42,12 @@ impl Filter {
         Ok(Self { bits, probes })
     }
 
-    /// False when no key with this hash is in the table.
+    /// The memory that the filter takes, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.bits.len()
+    }
+
+    /// False when no key with this hash is in the partition.
     pub(super) fn may_contain(&self, hash: u64) -> bool {
         positions(hash, self.probes, self.bits.len()).all(|bit| {
             self.bits
@@ -52,7 +57,7 @@ impl Filter {
     }
 }
 
-/// Collects the keys of a table being written.
+/// Collects the keys of a partition being written.
 pub(super) struct FilterBuilder {
     bits_per_key: u32,
     /// Hash of each distinct key: the size of the filter is known only at the end.
@@ -74,19 +79,30 @@ impl FilterBuilder {
         }
     }
 
-    /// The payload that [`Filter::decode`] reads.
-    pub(super) fn finish(self) -> Vec<u8> {
+    /// Size of the filter if it were finished now, in bytes.
+    pub(super) fn len(&self) -> usize {
+        match self.bits_per_key {
+            0 => 1,
+            _ => self.bytes() + 1,
+        }
+    }
+
+    /// Bytes of the bits: at least 64 bits, or a tiny filter passes nearly everything.
+    fn bytes(&self) -> usize {
+        let bits = self.hashes.len() * self.bits_per_key as usize;
+        bits.div_ceil(8).max(8)
+    }
+
+    /// The payload that [`Filter::decode`] reads; keys that come are of the next partition.
+    pub(super) fn take(&mut self) -> Vec<u8> {
         if self.bits_per_key == 0 {
             return vec![0];
         }
         // ln 2 x bits per key minimises the false positives; 69 / 100 is ln 2.
         let probes = (self.bits_per_key * 69 / 100).clamp(1, u32::from(PROBES_MAX)) as u8;
-        // At least 64 bits, or a tiny filter passes nearly everything.
-        let bytes = (self.hashes.len() * self.bits_per_key as usize)
-            .div_ceil(8)
-            .max(8);
+        let bytes = self.bytes();
         let mut bits = vec![0; bytes];
-        for hash in self.hashes {
+        for hash in self.hashes.drain(..) {
             for bit in positions(hash, probes, bytes) {
                 bits[bit / 8] |= 1 << (bit % 8);
             }
@@ -118,7 +134,7 @@ mod tests {
         for i in 0..keys {
             builder.add(key_hash(&i.to_be_bytes()));
         }
-        Filter::decode(builder.finish().into()).unwrap()
+        Filter::decode(builder.take().into()).unwrap()
     }
 
     #[test]

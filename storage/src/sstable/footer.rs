@@ -1,30 +1,39 @@
 //! The end of the file, from which everything else is found.
 //!
 //! ```text
-//!   filter | index | properties      handles, 16 bytes each
-//!   version u32 | crc32 u32 | magic "ebbSSTbl"
+//!   partitions: offset u64, length u64 | length of top level u64 | length of properties u64
+//!   file id, 16 bytes | version u32 | crc32 u32 | magic "ebbSSTbl"
 //! ```
+//!
+//! Top level and properties follow the partitions, up to the footer: no byte of the file is
+//! outside of a checksum.
 //!
 //! See the book, Formats: SSTable.
 
 use std::path::Path;
 
 use super::damage::Damage;
+use super::file_id::{FileId, HEADER_BYTES};
 use super::handle::BlockHandle;
 use crate::error::Result;
 use crate::formats::SSTABLE;
 
 const MAGIC: &[u8; 8] = b"ebbSSTbl";
-const VERSION_AT: usize = 3 * BlockHandle::FIXED_BYTES;
+/// Three lengths stand behind the offset of the partitions.
+const FILE_ID_AT: usize = 4 * size_of::<u64>();
+const VERSION_AT: usize = FILE_ID_AT + FileId::BYTES;
 const CRC_AT: usize = VERSION_AT + 4;
 const MAGIC_AT: usize = CRC_AT + 4;
 
-/// The format version, and handles of the parts that are not data.
+/// The format version, the id of the file, and handles of the parts that are not data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Footer {
     pub(super) version: u32,
-    pub(super) filter: BlockHandle,
-    pub(super) index: BlockHandle,
+    pub(super) file_id: FileId,
+    /// The stored filters and indexes of all partitions.
+    pub(super) partitions: BlockHandle,
+    /// The top level of the index.
+    pub(super) top: BlockHandle,
     pub(super) properties: BlockHandle,
 }
 
@@ -33,8 +42,8 @@ impl Footer {
     pub(super) const BYTES: usize = MAGIC_AT + MAGIC.len();
 
     /// The handles in their order.
-    pub(super) fn handles(&self) -> [BlockHandle; 3] {
-        [self.filter, self.index, self.properties]
+    fn handles(&self) -> [BlockHandle; 3] {
+        [self.partitions, self.top, self.properties]
     }
 
     /// Length of the file that this is the footer of.
@@ -44,12 +53,12 @@ impl Footer {
 
     pub(super) fn encode(&self) -> [u8; Self::BYTES] {
         let mut out = [0; Self::BYTES];
-        for (place, handle) in out
-            .chunks_exact_mut(BlockHandle::FIXED_BYTES)
-            .zip(self.handles())
-        {
-            place.copy_from_slice(&handle.to_fixed());
+        let [partitions, top, properties] = self.handles();
+        let numbers = [partitions.offset, partitions.len, top.len, properties.len];
+        for (place, number) in out.chunks_exact_mut(size_of::<u64>()).zip(numbers) {
+            place.copy_from_slice(&number.to_le_bytes());
         }
+        out[FILE_ID_AT..VERSION_AT].copy_from_slice(&self.file_id.0);
         out[VERSION_AT..CRC_AT].copy_from_slice(&self.version.to_le_bytes());
         let crc = crc32fast::hash(&out[..CRC_AT]);
         out[CRC_AT..MAGIC_AT].copy_from_slice(&crc.to_le_bytes());
@@ -87,23 +96,31 @@ impl Footer {
         // After the checksum: a flipped bit in the version is damage.
         let version = number(VERSION_AT);
         SSTABLE.check(path, version)?;
-        let (handles, _) = bytes.as_chunks::<{ BlockHandle::FIXED_BYTES }>();
-        let [filter, index, properties] = [0, 1, 2].map(|i| BlockHandle::from_fixed(&handles[i]));
-        // The parts follow one another to the footer: no byte of the file is
-        // outside of a checksum.
-        if filter.end() != Some(index.offset)
-            || index.end() != Some(properties.offset)
-            || properties.end() != Some(offset)
-        {
+        let (numbers, _) = bytes.as_chunks::<{ size_of::<u64>() }>();
+        let [at, partitions, top, properties] =
+            [0, 1, 2, 3].map(|i| u64::from_le_bytes(numbers[i]));
+        let mut end = Some(at);
+        let mut next = |len: u64| {
+            let offset = end?;
+            end = offset.checked_add(len);
+            Some(BlockHandle { offset, len })
+        };
+        let handles = (next(partitions), next(top), next(properties));
+        let (Some(partitions), Some(top), Some(properties)) = handles else {
+            return damage("its parts are too long for any file".into());
+        };
+        if at < HEADER_BYTES as u64 || end != Some(offset) {
             return damage(format!(
-                "filter {filter:?}, index {index:?} and properties {properties:?} \
-                 do not follow one another up to the footer"
+                "partitions {partitions:?}, top level {top:?} and properties {properties:?} \
+                 do not lie between the header and the footer"
             ));
         }
+        let id = bytes[FILE_ID_AT..VERSION_AT].first_chunk();
         Ok(Self {
             version,
-            filter,
-            index,
+            file_id: FileId(*id.expect("16 bytes of the footer")),
+            partitions,
+            top,
             properties,
         })
     }
@@ -116,11 +133,12 @@ mod tests {
 
     const FOOTER: Footer = Footer {
         version: SSTABLE.version,
-        filter: BlockHandle {
+        file_id: FileId([7; FileId::BYTES]),
+        partitions: BlockHandle {
             offset: 100,
             len: 20,
         },
-        index: BlockHandle {
+        top: BlockHandle {
             offset: 120,
             len: 30,
         },
@@ -151,7 +169,7 @@ mod tests {
                 error,
                 Error::UnsupportedFormat {
                     found: 9,
-                    supported: 3,
+                    supported: 6,
                     ..
                 }
             ),
@@ -160,12 +178,14 @@ mod tests {
     }
 
     #[test]
-    fn handles_that_leave_gaps_or_overflow_are_corruption() {
+    fn parts_that_leave_gaps_or_overflow_are_corruption() {
         let mut gap = FOOTER;
-        gap.index.len -= 1;
+        gap.top.len -= 1;
+        let mut early = FOOTER;
+        (early.partitions.offset, early.partitions.len) = (19, 101);
         let mut overflow = FOOTER;
-        overflow.filter.len = u64::MAX;
-        for footer in [gap, overflow] {
+        overflow.partitions.len = u64::MAX;
+        for footer in [gap, early, overflow] {
             let error = decode(&footer.encode()).unwrap_err();
             assert!(
                 matches!(error, Error::Corruption { offset: 200, .. }),

@@ -10,16 +10,18 @@ use super::block_cursor::BlockCursor;
 use super::cache::BlockCache;
 use super::compression::{TRAILER_BYTES, unseal};
 use super::damage::Damage;
+use super::file_id::{BlockPlace, FileId, HEADER_BYTES};
 use super::filter::{Filter, key_hash};
 use super::footer::Footer;
 use super::handle::BlockHandle;
-use super::index::Index;
+use super::partition::Partition;
 use super::properties::Properties;
 use super::reader::{ReadCounters, SsTable};
 use super::table_cursor::SsTableCursor;
 use super::tombstone_block;
+use super::top_level::TopLevel;
 use crate::file_system::FileSystem;
-use crate::key::{Cursor, SeqNo};
+use crate::key::{Cursor, KeyRange, SeqNo};
 use crate::simulation::MemDisk;
 use crate::{Error, Result};
 
@@ -60,10 +62,11 @@ fn walk_block(block: Block, bytes: usize) -> Result<(), Damage> {
 
 /// A block as stored, as it is and with its checksum made right.
 pub fn stored_block(bytes: &[u8]) {
-    let _ = unseal(Bytes::copy_from_slice(bytes));
+    let place = FileId([0; FileId::BYTES]).at(0);
+    let _ = unseal(Bytes::copy_from_slice(bytes), place);
     let mut bytes = bytes.to_vec();
-    reseal_block(&mut bytes);
-    if let Ok(payload) = unseal(bytes.into()) {
+    reseal_block(&mut bytes, place);
+    if let Ok(payload) = unseal(bytes.into(), place) {
         block(&payload);
     }
 }
@@ -85,11 +88,10 @@ pub fn footer(bytes: &[u8]) {
         let Some(last) = bytes.last_chunk::<{ Footer::BYTES }>() else {
             return;
         };
-        // The length is what the last handle says, or nothing could fit.
-        let number = |at: usize| u64::from_le_bytes(*last[at..].first_chunk().expect("8 bytes"));
-        let end = number(2 * BlockHandle::FIXED_BYTES)
-            .checked_add(number(2 * BlockHandle::FIXED_BYTES + 8))
-            .and_then(|end| end.checked_add(Footer::BYTES as u64));
+        // The length is what the parts come to, or nothing could fit.
+        let number = |i: usize| u64::from_le_bytes(*last[8 * i..].first_chunk().expect("8 bytes"));
+        let lengths = [number(1), number(2), number(3), Footer::BYTES as u64];
+        let end = lengths.into_iter().try_fold(number(0), u64::checked_add);
         for len in [end.unwrap_or(u64::MAX), bytes.len() as u64] {
             if let Ok(footer) = Footer::decode(last, Path::new("t"), len) {
                 assert_eq!(&footer.encode(), last);
@@ -142,7 +144,9 @@ fn read(bytes: &[u8]) -> Result<()> {
     file.append(bytes).expect("there is room");
     let table = SsTable::open(&disk, path, NUMBER, Arc::new(BlockCache::new(0)))?;
     let verified = table.verify().is_ok();
-    let _ = table.block_bounds().count();
+    for in_detail in [false, true] {
+        let _ = table.pieces(&KeyRange::all(), in_detail).len();
+    }
     let mut cursor = table.cursor(false);
     cursor.seek_to_first()?;
     let ascending = scan(&mut cursor, bytes.len(), SsTableCursor::next);
@@ -198,20 +202,43 @@ pub(crate) fn reseal(bytes: &mut [u8]) {
     let Ok(footer) = Footer::decode(last, Path::new("t"), bytes.len() as u64) else {
         return;
     };
-    for handle in footer.handles() {
-        reseal_at(bytes, handle);
+    let id = footer.file_id;
+    for handle in [footer.top, footer.properties] {
+        reseal_at(bytes, id, handle);
     }
     if let Some(handle) = tombstone_handle(bytes, &footer) {
-        reseal_at(bytes, handle);
+        reseal_at(bytes, id, handle);
     }
-    for handle in data_handles(bytes, &footer).unwrap_or_default() {
-        reseal_at(bytes, handle);
+    let payload = payload_at(bytes, &footer, footer.top);
+    if let Ok(top) = payload.and_then(|top| TopLevel::decode(top, footer.partitions)) {
+        for (position, place) in top.places().enumerate() {
+            reseal_at(bytes, id, place.filter);
+            reseal_at(bytes, id, place.index);
+            let handles = partition_at(bytes, &footer, &top, position);
+            for handle in handles.unwrap_or_default() {
+                reseal_at(bytes, id, handle);
+            }
+        }
+    }
+    if let Some(header) = bytes.get_mut(..HEADER_BYTES) {
+        header.copy_from_slice(&id.header());
     }
 }
 
+/// The payload of a block that lies in the file.
+fn payload_at(bytes: &[u8], footer: &Footer, handle: BlockHandle) -> Result<Bytes, Damage> {
+    let range = usize::try_from(handle.offset).ok().zip(handle.end());
+    let stored = range
+        .and_then(|(start, end)| bytes.get(start..usize::try_from(end).ok()?))
+        .ok_or_else(|| Damage("it does not lie in the file".into()))?;
+    unseal(
+        Bytes::copy_from_slice(stored),
+        footer.file_id.at(handle.offset),
+    )
+}
+
 fn tombstone_handle(bytes: &[u8], footer: &Footer) -> Option<BlockHandle> {
-    let stored = &bytes[footer.properties.offset as usize..][..footer.properties.len as usize];
-    let payload = unseal(Bytes::copy_from_slice(stored)).ok()?;
+    let payload = payload_at(bytes, footer, footer.properties).ok()?;
     let told = Properties::decode(&payload).ok()?.range_tombstones?;
     Some(BlockHandle {
         offset: told.offset,
@@ -219,24 +246,31 @@ fn tombstone_handle(bytes: &[u8], footer: &Footer) -> Option<BlockHandle> {
     })
 }
 
-fn data_handles(bytes: &[u8], footer: &Footer) -> Result<Vec<BlockHandle>, Damage> {
-    let stored = &bytes[footer.index.offset as usize..][..footer.index.len as usize];
-    let index = Index::decode(unseal(Bytes::copy_from_slice(stored))?)?;
-    Ok(index.entries().map(|entry| entry.handle).collect())
+/// The data blocks of a partition.
+fn partition_at(
+    bytes: &[u8],
+    footer: &Footer,
+    top: &TopLevel,
+    position: usize,
+) -> Result<Vec<BlockHandle>, Damage> {
+    let payload = payload_at(bytes, footer, top.place(position).index)?;
+    let partition = Partition::decode(payload, top, position)?;
+    let entries = partition.index.entries();
+    Ok(entries.map(|entry| entry.handle).collect())
 }
 
-fn reseal_at(bytes: &mut [u8], handle: BlockHandle) {
+fn reseal_at(bytes: &mut [u8], id: FileId, handle: BlockHandle) {
     let range = usize::try_from(handle.offset).ok().zip(handle.end());
     let range = range.and_then(|(start, end)| bytes.get_mut(start..usize::try_from(end).ok()?));
     if let Some(stored) = range {
-        reseal_block(stored);
+        reseal_block(stored, id.at(handle.offset));
     }
 }
 
-fn reseal_block(stored: &mut [u8]) {
+fn reseal_block(stored: &mut [u8], place: BlockPlace) {
     if stored.len() >= TRAILER_BYTES {
-        let (checked, place) = stored.split_at_mut(stored.len() - 4);
-        place.copy_from_slice(&crc32fast::hash(checked).to_le_bytes());
+        let (checked, crc) = stored.split_at_mut(stored.len() - 4);
+        crc.copy_from_slice(&place.checksum(checked).to_le_bytes());
     }
 }
 
@@ -259,10 +293,14 @@ pub(crate) fn tables() -> Vec<(&'static str, Vec<u8>)> {
         block_bytes: 64,
         restart_interval: 2,
         filter_bits_per_key: 10,
+        filter_prefix: None,
         compression: Compression::None,
+        bottom_compression: None,
     };
     let forms = [
         ("plain", small.clone()),
+        // Into partitions of one block each.
+        ("parted", small.clone()),
         (
             "unfiltered",
             SsTableOptions {
@@ -280,9 +318,14 @@ pub(crate) fn tables() -> Vec<(&'static str, Vec<u8>)> {
         ),
         ("default", SsTableOptions::default()),
     ];
-    let table = |options: SsTableOptions| {
+    let table = |name: &str, options: SsTableOptions| {
         let (disk, path) = (MemDisk::new(), Path::new("/t.sst"));
         let mut writer = SsTableWriter::create(&disk, path, (NUMBER, 1), options).unwrap();
+        // The saved corpora are these very bytes.
+        writer.set_id(FileId([7; FileId::BYTES]));
+        if name == "parted" {
+            writer.set_partition_bytes(1);
+        }
         for key in 0..12_u64 {
             let name = format!("key-{key:03}");
             for seq in (1..=key % 3 + 1).rev().map(|n| SeqNo(10 * key + n)) {
@@ -298,7 +341,9 @@ pub(crate) fn tables() -> Vec<(&'static str, Vec<u8>)> {
         writer.finish().unwrap();
         disk.read_all(path).unwrap()
     };
-    forms.map(|(name, options)| (name, table(options))).to_vec()
+    forms
+        .map(|(name, options)| (name, table(name, options)))
+        .to_vec()
 }
 
 /// The parts of a real table, each with the name of its target.
@@ -310,11 +355,12 @@ pub(crate) fn parts(table: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
         let stored = &table[handle.offset as usize..][..handle.len as usize];
         Bytes::copy_from_slice(stored)
     };
-    let payload = |handle| unseal(stored(handle)).unwrap().to_vec();
-    let first = data_handles(table, &footer).unwrap()[0];
+    let payload = |handle| payload_at(table, &footer, handle).unwrap().to_vec();
+    let top = TopLevel::decode(payload(footer.top).into(), footer.partitions).unwrap();
+    let first = partition_at(table, &footer, &top, 0).unwrap()[0];
     vec![
         ("footer", last.to_vec()),
-        ("filter", payload(footer.filter)),
+        ("filter", payload(top.place(0).filter)),
         ("properties", payload(footer.properties)),
         ("block", payload(first)),
         ("stored_block", stored(first).to_vec()),
@@ -322,21 +368,35 @@ pub(crate) fn parts(table: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
 }
 
 /// The restart points of data blocks were verified, those of the index not: a
-/// table with one in the wrong place verified, and could not be read backwards. Now it does not open.
+/// table with one in the wrong place verified, and could not be read backwards. Now it does not
+/// open, or the partition does not read.
 #[cfg(test)]
 #[test]
 fn a_misplaced_restart_point_of_the_index_is_damage() {
-    let (_, mut bytes) = tables().remove(0);
-    let last = bytes.last_chunk().unwrap();
-    let footer = Footer::decode(last, Path::new("t"), bytes.len() as u64).unwrap();
-    let end = footer.index.end().unwrap() as usize;
-    // The last restart offset stands before the number of them and the trailer.
-    bytes[end - TRAILER_BYTES - 8] ^= 1;
-    reseal(&mut bytes);
-    let (disk, path) = (MemDisk::new(), Path::new("/t.sst"));
-    disk.create(path).unwrap().append(&bytes).unwrap();
-    let found = SsTable::open(&disk, path, NUMBER, Arc::new(BlockCache::new(0)));
-    assert!(matches!(found, Err(Error::Corruption { .. })), "{found:?}");
+    let (_, good) = tables().remove(0);
+    let last = good.last_chunk().unwrap();
+    let footer = Footer::decode(last, Path::new("t"), good.len() as u64).unwrap();
+    let top = TopLevel::decode(
+        payload_at(&good, &footer, footer.top).unwrap(),
+        footer.partitions,
+    );
+    let index = top.unwrap().place(0).index;
+    for level in [footer.top, index] {
+        let mut bytes = good.clone();
+        // The last restart offset stands before the number of them and the trailer.
+        bytes[level.end().unwrap() as usize - TRAILER_BYTES - 8] ^= 1;
+        reseal(&mut bytes);
+        let (disk, path) = (MemDisk::new(), Path::new("/t.sst"));
+        disk.create(path).unwrap().append(&bytes).unwrap();
+        let opened = SsTable::open(&disk, path, NUMBER, Arc::new(BlockCache::new(0)));
+        let found = opened.and_then(|table| {
+            assert_eq!(level, index, "it opened");
+            let mut cursor = table.cursor(false);
+            assert!(cursor.seek_to_last().is_err(), "it reads backwards");
+            table.verify()
+        });
+        assert!(matches!(found, Err(Error::Corruption { .. })), "{found:?}");
+    }
 }
 
 /// The payload of a real table's range tombstones.
@@ -345,6 +405,5 @@ pub(crate) fn tombstones(table: &[u8]) -> Option<Vec<u8>> {
     let last = table.last_chunk().unwrap();
     let footer = Footer::decode(last, Path::new("t"), table.len() as u64).unwrap();
     let handle = tombstone_handle(table, &footer)?;
-    let stored = &table[handle.offset as usize..][..handle.len as usize];
-    Some(unseal(Bytes::copy_from_slice(stored)).unwrap().to_vec())
+    Some(payload_at(table, &footer, handle).unwrap().to_vec())
 }

@@ -13,30 +13,9 @@ pub(super) struct BlockHandle {
 }
 
 impl BlockHandle {
-    /// Width of the fixed form.
-    pub(super) const FIXED_BYTES: usize = 16;
-
     /// Offset of the first byte after the block; `None` when it does not fit.
     pub(super) fn end(self) -> Option<u64> {
         self.offset.checked_add(self.len)
-    }
-
-    /// The form in the footer: two u64, little endian.
-    pub(super) fn to_fixed(self) -> [u8; Self::FIXED_BYTES] {
-        let mut out = [0; Self::FIXED_BYTES];
-        out[..8].copy_from_slice(&self.offset.to_le_bytes());
-        out[8..].copy_from_slice(&self.len.to_le_bytes());
-        out
-    }
-
-    /// Reads the form in the footer.
-    pub(super) fn from_fixed(bytes: &[u8; Self::FIXED_BYTES]) -> Self {
-        let (offset, len) = bytes.split_at(8);
-        let number = |half: &[u8]| u64::from_le_bytes(half.try_into().expect("half of 16 bytes"));
-        Self {
-            offset: number(offset),
-            len: number(len),
-        }
     }
 
     /// Appends the form in the index: two varints.

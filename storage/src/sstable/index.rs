@@ -1,179 +1,100 @@
-//! The index: a bound of each data block, and where it lies.
+//! The index of one partition: a bound of each of its data blocks, and where it lies.
 //!
-//! It is stored in the form of a block with a restart point at every entry; an
-//! entry's key and sequence number are not below the data block's last version and
-//! below the first of the next, its value is the block's handle. Because the
-//! sequence number counts, the versions of one key may span blocks and a seek still
-//! goes to the right one. Between blocks of different keys the shortest key that
-//! parts them is enough, numbered 0, below which no version of it is. See the book,
-//! Formats: SSTable.
+//! A bound is not below the data block's last version and below the first of the next; the
+//! value of its entry is the block's handle. Because the sequence number counts, the versions
+//! of one key may span blocks and a seek still goes to the right one. Between blocks of
+//! different keys the shortest key that parts them is enough, numbered 0, below which no
+//! version of it is. See the book, Formats: SSTable.
 //!
-//! In memory there are columns of it, some 17 bytes for each data block:
-//!
-//! ```text
-//!   bounds   user0017   user0042   user01   user0100…, 7
-//!   heads    0017       0042       01       0100…        after "user"
-//!   lengths  4          4          2        long
-//!   ends     4096       8190       12280    16001
-//! ```
-//!
-//! A search halves the heads, eight bytes of each bound as a number, which lie close
-//! together; halving the keys themselves would miss the processor's caches at every
-//! step (nearly a third of a point read, measured). The few bounds that a head cannot
-//! hold stand beside the columns.
-
-use std::cmp::Ordering;
+//! In memory it is stored by columns, some 17 bytes for each data block: the bounds, and the
+//! offsets at which blocks end.
 
 use bytes::Bytes;
 
-use super::block::{Block, common_prefix_len};
+use super::block::common_prefix_len;
 use super::block_builder::BlockBuilder;
+use super::bounds::{Bound, Bounds};
 use super::damage::Damage;
 use super::handle::BlockHandle;
-use crate::key::{Kind, SeqNo, compare_versions};
+use super::index_block::{ENTRY_BYTES_MAX, IndexBlock};
+use crate::key::{Kind, SeqNo};
 
-/// The payload of an index without entries: no restart points.
-const EMPTY: [u8; 4] = [0; 4];
-
-/// Bytes of a key in a head.
-const HEAD_BYTES: usize = size_of::<u64>();
-/// The least that an entry takes: three lengths, the kind, the number, and a handle of
-/// two bytes.
-const ENTRY_BYTES_MIN: usize = 7;
-/// Stands for the length of a bound that is no head.
-const LONG: u8 = u8::MAX;
-
-/// The index of an open table, in memory; all of it was checked when it was
-/// decoded.
+/// The index of a partition in memory; all of it was checked when it was decoded.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    /// What all bounds begin with.
-    prefix: Box<[u8]>,
-    /// One for each data block, ascending: the bytes behind the prefix.
-    heads: Box<[u64]>,
-    /// How many of them there are; [`LONG`] of a bound with more, or with a number.
-    lengths: Box<[u8]>,
-    /// Where each data block ends and the next one begins.
+    bounds: Bounds,
+    /// The offset of the first data block.
+    start: u64,
+    /// The offset at which each data block ends and the next one begins.
     ends: Box<[u64]>,
-    /// By position.
-    long: Box<[LongBound]>,
 }
 
-#[derive(Debug)]
-struct LongBound {
-    position: usize,
-    key: Box<[u8]>,
-    seq: SeqNo,
-}
-
-/// What the index says of one data block.
+/// The entry of one data block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct IndexEntry {
     /// Key and sequence number, not below those of its last version, and below
     /// those of the next block's first.
-    pub(super) bound: (Vec<u8>, SeqNo),
-    /// Where it is.
+    pub(super) bound: Bound,
+    /// Offset and length of the block.
     pub(super) handle: BlockHandle,
 }
 
 impl Index {
+    /// The memory that the index takes, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.bounds.memory_bytes() + size_of_val(&*self.ends)
+    }
+
     /// # Errors
     /// `Damage` unless every entry is a restart point, the bounds ascend, and the
-    /// values are the handles of blocks that lie one behind the other.
-    pub(super) fn decode(payload: Bytes) -> Result<Self, Damage> {
-        if *payload == EMPTY {
-            return Ok(Self::default());
+    /// values are the handles of blocks that lie one behind the other from `start` on.
+    pub(super) fn decode(payload: Bytes, start: u64) -> Result<Self, Damage> {
+        let block = IndexBlock::new(payload)?;
+        let entries = block.entries()?;
+        let mut ends = Vec::with_capacity(entries.len());
+        let mut at = start;
+        for entry in &entries {
+            let handle = BlockHandle::from_varints(entry.value)?;
+            at = match handle.end() {
+                Some(end) if handle.offset == at => end,
+                _ => {
+                    return Err(Damage(format!(
+                        "the block before ends at {at}, the index has the next at {} with {} \
+                         bytes",
+                        handle.offset, handle.len
+                    )));
+                }
+            };
+            ends.push(at);
         }
-        let block = Block::new(payload)?;
-        let stored = stored_entries(&block)?;
-        let prefix_bytes = match (stored.first(), stored.last()) {
-            (Some(first), Some(last)) => common_prefix_len(first.key, last.key),
-            _ => 0,
-        };
-        let mut long = Vec::new();
-        let mut length = |(position, entry): (usize, &StoredEntry<'_>)| {
-            let bytes = entry.key.len() - prefix_bytes;
-            if bytes <= HEAD_BYTES && entry.seq == SeqNo::ZERO {
-                return bytes as u8;
-            }
-            long.push(LongBound {
-                position,
-                key: entry.key.into(),
-                seq: entry.seq,
-            });
-            LONG
-        };
         Ok(Self {
-            prefix: stored
-                .first()
-                .map_or(&[][..], |first| &first.key[..prefix_bytes])
-                .into(),
-            heads: stored
-                .iter()
-                .map(|entry| head(&entry.key[prefix_bytes..]))
-                .collect(),
-            lengths: stored.iter().enumerate().map(&mut length).collect(),
-            ends: stored.iter().map(|entry| entry.end).collect(),
-            long: long.into(),
+            bounds: Bounds::new(entries.iter().map(|entry| (entry.key, entry.seq))),
+            start,
+            ends: ends.into(),
         })
     }
 
-    /// Number of data blocks; 0 when the table has range tombstones only.
+    /// Number of data blocks.
     pub(super) fn len(&self) -> usize {
-        self.heads.len()
+        self.ends.len()
+    }
+
+    /// The offset at which the last data block ends.
+    pub(super) fn end(&self) -> u64 {
+        self.ends.last().copied().unwrap_or(self.start)
     }
 
     /// Which data block alone can hold the first version `>= (key, seq)`, unless
     /// that is the first of the next; [`Self::len`] when all versions are smaller.
     /// Versions of `key` up to `seq` begin in this block if there are any.
     pub(super) fn position(&self, key: &[u8], seq: SeqNo) -> usize {
-        let (start, rest) = key.split_at(self.prefix.len().min(key.len()));
-        match start.cmp(&self.prefix) {
-            Ordering::Less => return 0,
-            Ordering::Greater => return self.len(),
-            Ordering::Equal => {}
-        }
-        let head = head(rest);
-        let from = self.heads.partition_point(|other| *other < head);
-        if self.heads.get(from) != Some(&head) {
-            return from;
-        }
-        let (mut low, mut high) = (from, from);
-        high += self.heads[from..].partition_point(|other| *other == head);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            match self.is_below(middle, key, rest, seq) {
-                true => low = middle + 1,
-                false => high = middle,
-            }
-        }
-        low
-    }
-
-    /// Whether a bound is below `(key, seq)`; `rest` is of the key what is behind
-    /// the prefix.
-    fn is_below(&self, position: usize, key: &[u8], rest: &[u8], seq: SeqNo) -> bool {
-        match self.lengths[position] {
-            LONG => {
-                let bound = self.long(position);
-                compare_versions((&bound.key, bound.seq), (key, seq)).is_lt()
-            }
-            // No version is below its number, 0.
-            bytes => self.heads[position].to_be_bytes()[..bytes.into()] < *rest,
-        }
-    }
-
-    fn long(&self, position: usize) -> &LongBound {
-        let at = self
-            .long
-            .binary_search_by_key(&position, |bound| bound.position);
-        &self.long[at.expect("its length says that it is there")]
+        self.bounds.position(key, seq)
     }
 
     /// Where the data block at a position below [`Self::len`] is.
     pub(super) fn handle(&self, position: usize) -> BlockHandle {
         let offset = match position {
-            0 => 0,
+            0 => self.start,
             _ => self.ends[position - 1],
         };
         BlockHandle {
@@ -183,17 +104,8 @@ impl Index {
     }
 
     /// The bound of the data block at a position below [`Self::len`].
-    fn bound(&self, position: usize) -> (Vec<u8>, SeqNo) {
-        match self.lengths[position] {
-            LONG => {
-                let bound = self.long(position);
-                (bound.key.to_vec(), bound.seq)
-            }
-            bytes => {
-                let head = self.heads[position].to_be_bytes();
-                ([&self.prefix, &head[..bytes.into()]].concat(), SeqNo::ZERO)
-            }
-        }
+    pub(super) fn bound(&self, position: usize) -> Bound {
+        self.bounds.get(position)
     }
 
     /// All data blocks, in order.
@@ -205,75 +117,14 @@ impl Index {
     }
 }
 
-/// The first eight bytes as a number that sorts as they do; of what is shorter,
-/// as if zeros followed. Of two keys the one with the smaller head is smaller;
-/// of equal heads the keys decide.
-fn head(rest: &[u8]) -> u64 {
-    match rest.first_chunk::<HEAD_BYTES>() {
-        Some(bytes) => u64::from_be_bytes(*bytes),
-        None => {
-            let mut bytes = [0; HEAD_BYTES];
-            bytes[..rest.len()].copy_from_slice(rest);
-            u64::from_be_bytes(bytes)
-        }
-    }
-}
-
-struct StoredEntry<'a> {
-    key: &'a [u8],
-    seq: SeqNo,
-    /// Where its data block ends.
-    end: u64,
-}
-
-/// The entries of a stored index, checked.
-fn stored_entries(block: &Block) -> Result<Vec<StoredEntry<'_>>, Damage> {
-    let mut at = 0;
-    // Not for more than there can be, whatever the number of restart points says.
-    let entries_max = block.entries_end() / ENTRY_BYTES_MIN;
-    let mut entries: Vec<StoredEntry<'_>> = Vec::with_capacity(block.restarts().min(entries_max));
-    for i in 0..block.restarts() {
-        let start = block.restart(i)?;
-        let entry = block.entry(start)?;
-        if start != at {
-            return Err(Damage(format!(
-                "entry {i} of the index is at byte {at}, its restart point at {start}"
-            )));
-        }
-        if entry.shared != 0 {
-            return Err(block.bad_entry(at, "is of the index and shares key bytes"));
-        }
-        if entry.kind != Kind::Put {
-            return Err(block.bad_entry(at, "is of the index and no put"));
-        }
-        let (key, seq) = (entry.suffix, entry.seq);
-        let before = entries.last();
-        if before.is_some_and(|it| compare_versions((it.key, it.seq), (key, seq)).is_ge()) {
-            return Err(block.bad_entry(at, "is of the index and not above the one before"));
-        }
-        let handle = BlockHandle::from_varints(block.value_bytes(entry.value))?;
-        let expected = before.map_or(0, |before| before.end);
-        let Some(end) = handle.end().filter(|_| handle.offset == expected) else {
-            return Err(Damage(format!(
-                "the block before ends at {expected}, the index has the next at {} with {} bytes",
-                handle.offset, handle.len
-            )));
-        };
-        entries.push(StoredEntry { key, seq, end });
-        at = entry.end;
-    }
-    if at != block.entries_end() {
-        return Err(block.bad_entry(at, "is of the index and no restart point"));
-    }
-    Ok(entries)
-}
-
-/// Collects the index of a table being written.
+/// Collects the index of a partition being written.
 pub(super) struct IndexBuilder {
     block: BlockBuilder,
     value: Vec<u8>,
-    /// The last version of the last data block, and where that is.
+    /// The last version of the last data block, and the block's handle.
     last: Option<(Vec<u8>, SeqNo, BlockHandle)>,
+    /// The offset at which the last data block with a known bound ends.
+    data_end: u64,
 }
 
 impl IndexBuilder {
@@ -282,10 +133,32 @@ impl IndexBuilder {
             block: BlockBuilder::new(1),
             value: Vec::new(),
             last: None,
+            data_end: 0,
         }
     }
 
-    /// A data block begins, with this key.
+    /// Size of the index if it were finished now, in bytes, before compression.
+    pub(super) fn len(&self) -> usize {
+        let last = self.last.as_ref();
+        self.block.len() + last.map_or(0, |(key, ..)| key.len() + ENTRY_BYTES_MAX)
+    }
+
+    /// The number of data blocks with a known bound.
+    pub(super) fn entries(&self) -> usize {
+        self.block.restarts()
+    }
+
+    /// The last bound that is known.
+    pub(super) fn last_bound(&self) -> (&[u8], SeqNo) {
+        self.block.last()
+    }
+
+    /// The offset at which the data block of [`Self::last_bound`] ends.
+    pub(super) fn data_end(&self) -> u64 {
+        self.data_end
+    }
+
+    /// Begins a data block with this key.
     pub(super) fn start_block(&mut self, key: &[u8]) {
         if let Some((last, seq, handle)) = self.last.take() {
             match last == key {
@@ -295,23 +168,31 @@ impl IndexBuilder {
         }
     }
 
-    /// It ends with `(key, seq)`.
+    /// Ends a data block with the version `(key, seq)`.
     pub(super) fn end_block(&mut self, key: &[u8], seq: SeqNo, handle: BlockHandle) {
         self.last = Some((key.to_vec(), seq, handle));
+    }
+
+    /// No data block begins any more.
+    pub(super) fn end_blocks(&mut self) {
+        if let Some((last, seq, handle)) = self.last.take() {
+            self.add(&last, seq, handle);
+        }
     }
 
     fn add(&mut self, key: &[u8], seq: SeqNo, handle: BlockHandle) {
         self.value.clear();
         handle.put_varints(&mut self.value);
         self.block.add(key, seq, Kind::Put, &self.value);
+        self.data_end = handle.offset + handle.len;
     }
 
-    /// The payload that [`Index::decode`] reads.
-    pub(super) fn finish(&mut self) -> &[u8] {
-        if let Some((last, seq, handle)) = self.last.take() {
-            self.add(&last, seq, handle);
-        }
-        self.block.finish()
+    /// The payload that [`Index::decode`] reads, of the data blocks whose bounds are known; the
+    /// next ones are of another partition.
+    pub(super) fn take(&mut self) -> Vec<u8> {
+        let payload = self.block.finish().to_vec();
+        self.block.clear();
+        payload
     }
 }
 
@@ -334,10 +215,11 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
 
     use super::*;
+    use crate::sstable::file_id::HEADER_BYTES;
 
     fn handle(i: usize) -> BlockHandle {
         BlockHandle {
-            offset: i as u64,
+            offset: (HEADER_BYTES + i) as u64,
             len: 1,
         }
     }
@@ -363,7 +245,8 @@ mod tests {
                 builder.start_block(key);
                 builder.end_block(key, *seq, handle(i));
             }
-            let index = Index::decode(Bytes::copy_from_slice(builder.finish())).unwrap();
+            builder.end_blocks();
+            let index = Index::decode(builder.take().into(), HEADER_BYTES as u64).unwrap();
             let versions: Vec<_> = versions.into_iter().collect();
             assert_eq!(index.len(), versions.len());
             for (i, IndexEntry { bound, handle: at }) in index.entries().enumerate() {
@@ -414,14 +297,14 @@ mod tests {
             for (key, seq, kind, value) in entries {
                 block.add(key.as_bytes(), SeqNo(*seq), *kind, value);
             }
-            Index::decode(Bytes::copy_from_slice(block.finish()))
+            Index::decode(Bytes::copy_from_slice(block.finish()), HEADER_BYTES as u64)
         };
-        let good = ("a", 5, Kind::Put, &[0, 9][..]);
-        assert!(build(&[good, ("b", 5, Kind::Put, &[9, 9])], 1).is_ok());
-        assert!(build(&[good, ("a", 6, Kind::Put, &[9, 9])], 1).is_err());
+        let good = ("a", 5, Kind::Put, &[20, 9][..]);
+        assert!(build(&[good, ("b", 5, Kind::Put, &[29, 9])], 1).is_ok());
+        assert!(build(&[good, ("a", 6, Kind::Put, &[29, 9])], 1).is_err());
         assert!(build(&[good, ("b", 5, Kind::Delete, &[])], 1).is_err());
-        assert!(build(&[good, ("b", 5, Kind::Put, &[9])], 1).is_err());
-        assert!(build(&[good, ("b", 5, Kind::Put, &[9, 9])], 2).is_err());
-        assert!(build(&[good, ("b", 5, Kind::Put, &[8, 9])], 1).is_err());
+        assert!(build(&[good, ("b", 5, Kind::Put, &[29])], 1).is_err());
+        assert!(build(&[good, ("b", 5, Kind::Put, &[29, 9])], 2).is_err());
+        assert!(build(&[good, ("b", 5, Kind::Put, &[28, 9])], 1).is_err());
     }
 }

@@ -37,6 +37,9 @@ impl Default for KeySketch {
 }
 
 impl KeySketch {
+    /// The memory that the registers take, in bytes.
+    pub(super) const BYTES: usize = REGISTERS;
+
     /// Takes a key in, by its [`key_hash`](super::key_hash).
     pub(crate) fn add(&mut self, hash: u64) {
         let index = (hash >> (u64::BITS - INDEX_BITS)) as usize;

@@ -3,10 +3,10 @@
 //!
 //! ```text
 //!   SsTableWriter ── BlockBuilder ── compression ──► file
-//!        │   └────── FilterBuilder, IndexBuilder, Properties, Footer
+//!        │   └────── PartitionBuilder, TopLevelBuilder, Properties, Footer
 //!        ▼
-//!   SsTable ── Filter ── Index ── BlockCache ── Block      one lookup
-//!        └──── SsTableCursor ── ReadAhead, BlockCursor    a scan
+//!   SsTable ── TopLevel ── Partition: Filter, Index ── BlockCache ── Block   one lookup
+//!        └──── SsTableCursor ── ReadAhead, BlockCursor                      a scan
 //! ```
 //!
 //! What always holds: a table's file never changes once
@@ -17,36 +17,47 @@
 mod block;
 mod block_builder;
 mod block_cursor;
+mod bounds;
 mod cache;
 mod compression;
 mod damage;
+mod file_id;
 mod filter;
 mod footer;
-#[cfg(any(all(test, not(loom)), feature = "fuzzing"))]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod handle;
 mod index;
+mod index_block;
 mod key_sketch;
 mod options;
+mod partition;
+mod partition_builder;
+mod parts;
+mod pieces;
 mod properties;
 mod read_ahead;
 mod read_at;
 mod reader;
 mod salvage;
+mod stored;
 mod table_cursor;
 #[cfg(test)]
 mod tests;
 mod tombstone_block;
+mod top_level;
 mod verify;
 mod writer;
 
 pub(crate) use cache::BlockCache;
 pub use compression::Compression;
+pub(crate) use file_id::{FileId, id_of_file};
 pub(crate) use filter::key_hash;
 pub use key_sketch::KeySketch;
 pub use options::SsTableOptions;
+pub(crate) use parts::NO_NUMBER;
 pub(crate) use properties::{Origin, Properties};
-pub(crate) use reader::{NO_NUMBER, ReadCounters, SsTable};
-pub(crate) use salvage::{KeyVersion, Salvage};
+pub(crate) use reader::{ReadCounters, SsTable};
+pub(crate) use salvage::{KeyVersion, LostBlock, Salvage};
 pub(crate) use table_cursor::SsTableCursor;
 pub(crate) use writer::SsTableWriter;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::compression::Compression;
 use crate::error::{Error, Result};
+use crate::read::FilterPrefix;
 
 /// How new SSTables are laid out. Every table records what it was written with,
 /// so a change touches new files only.
@@ -20,8 +21,17 @@ pub struct SsTableOptions {
     /// Size of the bloom filter, in bits per distinct key, at most 64. 10 lets
     /// about 1 % of absent keys through; 0 writes no filter.
     pub filter_bits_per_key: u32,
+    /// Filters have prefixes of keys beside the keys: a scan within one passes over the files
+    /// that have none of its keys. Worth it where such scans meet many runs; each prefix takes
+    /// as many bits as a key. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter_prefix: Option<FilterPrefix>,
     /// How data blocks and the index are compressed.
     pub compression: Compression,
+    /// The same where a merge writes the oldest of a table's runs, which has most of its bytes and
+    /// is written least often; otherwise as the rest. (`bottommost_compression` of RocksDB.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bottom_compression: Option<Compression>,
 }
 
 impl Default for SsTableOptions {
@@ -30,7 +40,9 @@ impl Default for SsTableOptions {
             block_bytes: 4096,
             restart_interval: 16,
             filter_bits_per_key: 10,
+            filter_prefix: None,
             compression: Compression::Lz4,
+            bottom_compression: None,
         }
     }
 }
@@ -38,6 +50,16 @@ impl Default for SsTableOptions {
 impl SsTableOptions {
     /// Upper end of `block_bytes`.
     const BLOCK_BYTES_MAX: u32 = 16 << 20;
+
+    /// Those of a run: the table's oldest, or one above it.
+    pub(crate) fn of_run(&self, is_oldest: bool) -> Self {
+        let at_bottom = self.bottom_compression.filter(|_| is_oldest);
+        Self {
+            compression: at_bottom.unwrap_or(self.compression),
+            bottom_compression: None,
+            ..self.clone()
+        }
+    }
 
     /// Checks every range above.
     ///
@@ -55,6 +77,11 @@ impl SsTableOptions {
                     "SSTable option {name} is {value}; set it from {min} to {max}"
                 )));
             }
+        }
+        if self.filter_prefix == Some(FilterPrefix::Bytes(0)) {
+            return Err(Error::InvalidRequest(
+                "SSTable option filter_prefix has 0 bytes; set it to 1 or more".into(),
+            ));
         }
         Ok(())
     }

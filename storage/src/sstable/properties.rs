@@ -5,12 +5,14 @@ use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::damage::Damage;
+use super::file_id::HEADER_BYTES;
 use super::handle::BlockHandle;
 use super::key_sketch::KeySketch;
 use super::options::SsTableOptions;
 use crate::formats::SSTABLE;
-use crate::key::{Kind, NUMBER_MAX, RangeTombstones, SeqNo};
-use crate::read::TimestampBounds;
+use crate::hex;
+use crate::key::{KeyBounds, Kind, NUMBER_MAX, RangeTombstones, SeqNo};
+use crate::read::{PrefixesOf, TimestampBounds};
 
 /// Facts about one table, written once with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,16 +53,20 @@ pub(crate) struct Properties {
     pub(crate) raw_key_bytes: u64,
     /// Length of the values of all versions together, in bytes.
     pub(crate) raw_value_bytes: u64,
-    /// Length of the stored data blocks; they are the start of the file.
-    pub(crate) data_bytes: u64,
+    /// The offset at which the stored data blocks end; they begin behind the header.
+    pub(crate) data_end: u64,
     /// The bounds of the timestamps in the values, where the table's merge operator
     /// knows those of all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) timestamps: Option<TimestampBounds>,
-    /// The range tombstones of the run that the table is of, if they are here.
+    /// The prefixes of keys in its filters, if they have any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) filter_prefixes: Option<PrefixesOf>,
+    /// The range tombstones of the run, or of the part of a merge that ended with this file, if
+    /// they are in this file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) range_tombstones: Option<TombstoneProperties>,
-    /// What the file stands for, for a repair that has nothing else to go by.
+    /// The part of the table's history in the file, for a repair without a manifest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) origin: Option<Origin>,
     /// How the table is laid out.
@@ -69,20 +75,23 @@ pub(crate) struct Properties {
     pub(crate) created_by: String,
 }
 
-/// What of a table's history a file stands for.
+/// The part of a table's history that a file has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Origin {
-    /// Between its first and its last key the file has all that counts of these
-    /// sequence numbers, both included: what it was made from has nothing to add.
+    /// The file has everything of these sequence numbers, both included, that its `keys` still
+    /// need: the sources that it was made from have nothing to add.
     pub(crate) smallest_seq: SeqNo,
     pub(crate) largest_seq: SeqNo,
+    /// `None` for all keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) keys: Option<KeyBounds>,
     /// The table's merge operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) merge_operator: Option<String>,
 }
 
-/// Where the block of range tombstones is, and what is in it.
+/// The place of the block of range tombstones, and the number of its entries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TombstoneProperties {
@@ -112,8 +121,9 @@ impl Properties {
             key_sketch: KeySketch::default(),
             raw_key_bytes: 0,
             raw_value_bytes: 0,
-            data_bytes: 0,
+            data_end: HEADER_BYTES as u64,
             timestamps: None,
+            filter_prefixes: None,
             range_tombstones: None,
             origin: None,
             options,
@@ -198,23 +208,12 @@ fn sketch_from_hex<'de, D: Deserializer<'de>>(deserializer: D) -> Result<KeySket
 }
 
 fn to_hex<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    let hex: String = digits
-        .map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)]))
-        .collect();
-    serializer.serialize_str(&hex)
+    serializer.serialize_str(&hex::encode(bytes))
 }
 
 fn from_hex<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
-    let hex = String::deserialize(deserializer)?;
-    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
-    let (pairs, odd) = hex.as_bytes().as_chunks::<2>();
-    pairs
-        .iter()
-        .map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?))
-        .collect::<Option<Vec<u8>>>()
-        .filter(|_| odd.is_empty())
-        .ok_or_else(|| serde::de::Error::custom(format!("{hex:?} is not hex")))
+    let text = String::deserialize(deserializer)?;
+    hex::decode(&text).ok_or_else(|| serde::de::Error::custom(format!("{text:?} is not hex")))
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
-//! An open SSTable: opening it and looking up one key.
+//! An open SSTable: looking up one key.
 //!
-//! Filter, index and properties stay in memory while the table is open; a lookup
-//! reads one data block, through the [`BlockCache`]. Cursors may read ahead.
+//! The top level of the index and the properties stay in memory while the table is open. A
+//! lookup goes to one partition, with its filter and index, and reads one data block, both
+//! through the [`BlockCache`]. Cursors may read ahead.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -13,14 +14,16 @@ use super::block::{Block, Found};
 use super::cache::BlockCache;
 use super::compression::{PAYLOAD_BYTES_MAX, TRAILER_BYTES, unseal, unseal_into};
 use super::damage::Damage;
-use super::filter::Filter;
-use super::footer::Footer;
+use super::file_id::{FileId, HEADER_BYTES};
 use super::handle::BlockHandle;
-use super::index::Index;
+use super::key_sketch::KeySketch;
+use super::partition::{Partition, PartitionGuard, Slots};
+use super::parts::Parts;
 use super::properties::Properties;
 use super::read_ahead::{self, ReadAhead};
-use super::read_at::read_at;
-use super::tombstone_block;
+use super::read_at::{read_at, read_once_at};
+use super::stored::{read_block, read_block_into, with_stored};
+use super::top_level::TopLevel;
 use crate::error::{Error, Result};
 use crate::file_system::{FileSystem, ReadFile};
 use crate::key::{Kind, RangeTombstones, SeqNo, Version};
@@ -45,16 +48,13 @@ pub(crate) struct SsTable {
     file: Arc<dyn ReadFile>,
     cache: Arc<BlockCache>,
     parts: Parts,
+    partitions: Arc<Slots>,
 }
 
-/// What is read when a table is opened.
-#[derive(Debug)]
-pub(super) struct Parts {
-    pub(super) footer: Footer,
-    pub(super) filter: Filter,
-    pub(super) index: Index,
-    pub(super) properties: Properties,
-    pub(super) tombstones: Option<Arc<RangeTombstones>>,
+impl Drop for SsTable {
+    fn drop(&mut self) {
+        self.cache.note_closed(self.memory_bytes());
+    }
 }
 
 impl SsTable {
@@ -71,23 +71,48 @@ impl SsTable {
         cache: Arc<BlockCache>,
     ) -> Result<Arc<Self>> {
         let file = disk.open_read(path).map_err(Error::io("open", path))?;
-        Self::read(file, path, file_number, cache)
+        Self::read(file, path, (file_number, None), cache)
     }
 
-    /// [`Self::open`] of a file that is open, which errors call `path`.
+    /// [`Self::open`] of a file that is open, which errors call `path`. The one of the `id`,
+    /// if one is told, may have been written under another number.
     pub(crate) fn read(
         file: Arc<dyn ReadFile>,
         path: &Path,
-        file_number: u64,
+        (file_number, id): (u64, Option<FileId>),
         cache: Arc<BlockCache>,
     ) -> Result<Arc<Self>> {
-        let parts = Parts::read(&*file, path, file_number)?;
-        Ok(Arc::new(Self {
+        let parts = Parts::read(&*file, path, (file_number, id))?;
+        let table = Self {
             path: path.to_path_buf(),
             file,
             cache,
+            partitions: Slots::new(parts.top.len()),
             parts,
-        }))
+        };
+        table.cache.note_opened(table.memory_bytes());
+        Ok(Arc::new(table))
+    }
+
+    /// The memory that an open table always takes, without partitions, in bytes.
+    fn memory_bytes(&self) -> u64 {
+        let Parts {
+            top,
+            properties,
+            tombstones,
+            ..
+        } = &self.parts;
+        let keys = properties.smallest_key.len() + properties.largest_key.len();
+        let tombstones = tombstones.as_ref().map_or(0, |it| it.memory_bytes());
+        let parts = top.memory_bytes() + self.partitions.memory_bytes() + keys + tombstones;
+        (parts + size_of::<Self>() + KeySketch::BYTES) as u64
+    }
+
+    /// [`Self::verify`] of what is on the disk, not in a cache of the system.
+    pub(crate) fn verify_past_caches(&self) -> Result<()> {
+        let forgotten = self.file.forget_cached();
+        forgotten.map_err(Error::io("read past the cache", &self.path))?;
+        self.verify()
     }
 
     /// What the table says about itself.
@@ -95,7 +120,7 @@ impl SsTable {
         &self.parts.properties
     }
 
-    /// The range tombstones of its run, if they are in this file.
+    /// The range tombstones of its run, or of its part of a merge, if they are in this file.
     pub(crate) fn range_tombstones(&self) -> Option<&Arc<RangeTombstones>> {
         self.parts.tombstones.as_ref()
     }
@@ -108,14 +133,6 @@ impl SsTable {
     /// Length of the file.
     pub(crate) fn file_bytes(&self) -> u64 {
         self.parts.footer.file_bytes()
-    }
-
-    /// For each data block, in order, a key that is not below its keys and not above
-    /// those of the next, and its bytes in the file: from the index, so without
-    /// reading any.
-    pub(crate) fn block_bounds(&self) -> impl Iterator<Item = (Vec<u8>, u64)> {
-        let entries = self.parts.index.entries();
-        entries.map(|entry| (entry.bound.0, entry.handle.len))
     }
 
     /// Gives `take` the versions of `key` with sequence numbers `<= seq`, newest first, up
@@ -133,28 +150,53 @@ impl SsTable {
         reads: &mut ReadCounters,
         mut take: impl FnMut(Version) -> bool,
     ) -> Result<bool> {
-        if !self.parts.filter.may_contain(hash) {
-            reads.filter_skips += 1;
-            return Ok(false);
+        let (mut seq, mut least) = (seq, 0);
+        loop {
+            let at = self.top().position(key, seq);
+            // The versions of a key may go on in later partitions, and never in one before.
+            if at < least || at >= self.top().len() {
+                return Ok(false);
+            }
+            let partition = self.partition(at)?;
+            let is_first = least == 0;
+            if !partition.filter.may_contain(hash) {
+                reads.filter_skips += u64::from(is_first);
+                return Ok(false);
+            }
+            reads.runs_touched += u64::from(is_first);
+            match self.versions_in((at, &partition), key, seq, reads, &mut take)? {
+                Looked::Behind(below) => (seq, least) = (below, at + 1),
+                Looked::Enough => return Ok(true),
+                Looked::AtAll => return Ok(false),
+            }
         }
-        reads.runs_touched += 1;
-        let index = &self.parts.index;
-        let (mut seq, mut position) = (seq, index.position(key, seq));
+    }
+
+    /// [`Self::versions`] of one partition.
+    fn versions_in(
+        &self,
+        (number, partition): (usize, &Partition),
+        key: &[u8],
+        mut seq: SeqNo,
+        reads: &mut ReadCounters,
+        take: &mut impl FnMut(Version) -> bool,
+    ) -> Result<Looked> {
+        let index = &partition.index;
+        let mut position = index.position(key, seq);
         while position < index.len() {
-            let handle = index.handle(position);
-            let (block, cached) = self.data_block(handle)?;
+            let (block, cached) = self.data_block((number, partition), position)?;
             if cached {
                 reads.blocks_cached += 1;
             } else {
                 reads.blocks_read += 1;
             }
-            let damaged = |damage: Damage| damage.at(&self.path, handle.offset);
+            let damaged = |damage: Damage| damage.at(&self.path, index.handle(position).offset);
             // Behind the block's last version comes the next block, with other keys.
             let found = block.find(key, seq).map_err(damaged)?;
             let mut next = found.filter(|found| found.same_key);
             let below = loop {
                 let Some(Found { entry, .. }) = next else {
-                    return Ok(false);
+                    return Ok(Looked::AtAll);
                 };
                 let (at, kind, value) = (entry.seq, entry.kind, entry.value);
                 let version = |value| Version {
@@ -169,10 +211,13 @@ impl SsTable {
                 };
                 if next.is_none() && !(kind == Kind::Merge && is_block_done) {
                     // The last one: the block's reference goes on with it.
-                    return Ok(take(version(block.into_value(value))));
+                    return Ok(match take(version(block.into_value(value))) {
+                        true => Looked::Enough,
+                        false => Looked::AtAll,
+                    });
                 }
                 if take(version(block.value(value))) {
-                    return Ok(true);
+                    return Ok(Looked::Enough);
                 }
                 if next.is_none() {
                     break at.before();
@@ -180,27 +225,148 @@ impl SsTable {
             };
             // The versions of a key may go on in the next block, and never in one before.
             let Some(below) = below else {
-                return Ok(false);
+                return Ok(Looked::AtAll);
             };
             let at = index.position(key, below);
             if at <= position {
-                return Ok(false);
+                return Ok(Looked::AtAll);
             }
             (seq, position) = (below, at);
         }
-        Ok(false)
+        Ok(Looked::Behind(seq))
     }
 
-    /// A data block by way of the cache, and whether it was there.
-    fn data_block(&self, handle: BlockHandle) -> Result<(Block, bool)> {
+    /// Whether a key from `start` on may have the prefix of `start`; `hash` is the
+    /// [`super::key_hash`] of that prefix. Filters must have prefixes of this kind.
+    ///
+    /// # Errors
+    /// `Corruption`, `Io`.
+    pub(crate) fn may_hold_prefix(&self, start: &[u8], hash: u64) -> Result<bool> {
+        // The first key from `start` on is in this partition, or is the first key of the next one:
+        // then the filter of this partition has its prefix, too. If that key has another prefix, no
+        // later key has the prefix of `start`.
+        let at = self.top().position(start, SeqNo::MAX);
+        Ok(at < self.top().len() && self.partition(at)?.filter.may_contain(hash))
+    }
+
+    pub(super) fn top(&self) -> &TopLevel {
+        &self.parts.top
+    }
+
+    /// The partition at a position below the length of the top level. It is read through its slot,
+    /// and kept there if there is a cache.
+    #[inline]
+    fn partition(&self, position: usize) -> Result<PartitionGuard> {
+        if let Some(partition) = self.partitions.get(position) {
+            self.note_use(position, &partition);
+            return Ok(partition);
+        }
+        self.read_partition(position).map(PartitionGuard::from)
+    }
+
+    /// The partition at a position, for a cursor, which holds it for longer.
+    pub(super) fn partition_to_keep(&self, position: usize) -> Result<Arc<Partition>> {
+        self.partition(position).map(PartitionGuard::into_arc)
+    }
+
+    /// The partition at a position, perhaps without its filter, for long reads: it is taken from
+    /// its slot, or read past the cache, and with `once` past the system's cache too.
+    pub(super) fn partition_past_cache(
+        &self,
+        position: usize,
+        once: bool,
+    ) -> Result<Arc<Partition>> {
+        if let Some(partition) = self.partitions.get(position) {
+            return Ok(partition.into_arc());
+        }
+        let place = self.top().place(position);
+        let (file, path, id) = (&*self.file, &*self.path, self.id());
+        let partition = with_stored(place.index, |stored| {
+            match once {
+                true => read_once_at(file, path, stored, place.index.offset)?,
+                false => read_at(file, path, stored, place.index.offset)?,
+            }
+            unseal_into(stored, id.at(place.index.offset), Bytes::new())
+                .and_then(|index| Partition::decode(index, self.top(), position))
+                .map_err(|damage| damage.at(path, place.index.offset))
+        });
+        partition.map(Arc::new)
+    }
+
+    /// The partition at a position, if it is in memory.
+    #[cfg(test)]
+    pub(super) fn resident_partition(&self, position: usize) -> Option<PartitionGuard> {
+        self.partitions.get(position)
+    }
+
+    #[inline]
+    fn note_use(&self, position: usize, partition: &Partition) {
+        if partition.note_use() {
+            let offset = self.top().place(position).filter.offset;
+            self.cache.note_use(self.properties().file_number, offset);
+        }
+    }
+
+    #[cold]
+    fn read_partition(&self, position: usize) -> Result<Arc<Partition>> {
+        let partition = self
+            .parts
+            .read_partition(&*self.file, &self.path, position)?;
+        let (number, place) = (self.properties().file_number, self.top().place(position));
+        Ok(self
+            .cache
+            .keep(number, place.filter.offset, &self.partitions, partition))
+    }
+
+    /// The data block at a position of the index of a partition, by way of the cache, and
+    /// whether it was there.
+    fn data_block(
+        &self,
+        (number, partition): (usize, &Partition),
+        position: usize,
+    ) -> Result<(Block, bool)> {
+        let handle = partition.index.handle(position);
         if let Some(block) = self.cached_block(handle) {
             return Ok((block, true));
         }
         self.check_handle(handle)?;
-        let payload = read_block_into(&*self.file, &self.path, handle, SPARE.take())?;
-        let block = Block::new(payload).map_err(|damage| damage.at(&self.path, handle.offset))?;
+        let payload = read_block_into(&*self.file, &self.path, self.id(), handle, SPARE.take())?;
+        let block = self.block_at((number, partition), position, payload)?;
         self.cache_block(handle, &block);
         Ok((block, false))
+    }
+
+    /// Returns the data block with this payload, after it has checked that the block belongs at
+    /// this position of the partition's index: versions of another block would not be found, or be
+    /// out of order.
+    pub(super) fn block_at(
+        &self,
+        (number, partition): (usize, &Partition),
+        position: usize,
+        payload: Bytes,
+    ) -> Result<Block> {
+        let index = &partition.index;
+        let check = |block: &Block| {
+            let [first, last] = block.full_keys()?;
+            let is_elsewhere = |(key, seq)| {
+                index.position(key, seq) != position || self.top().position(key, seq) != number
+            };
+            match [first, last].into_iter().find(|&at| is_elsewhere(at)) {
+                Some((key, seq)) => Err(Damage(format!(
+                    "the block has the key {key:02x?} with sequence number {seq}, which the \
+                     index has in another one"
+                ))),
+                None => Ok(()),
+            }
+        };
+        Block::new(payload)
+            .and_then(|block| check(&block).map(|()| block))
+            .map_err(|damage| damage.at(&self.path, index.handle(position).offset))
+    }
+
+    /// Random, and part of all checksums.
+    pub(crate) fn id(&self) -> FileId {
+        self.parts.footer.file_id
     }
 
     /// A data block, if the cache has it.
@@ -217,11 +383,18 @@ impl SsTable {
         }
     }
 
-    /// Takes all its blocks out of the cache: the file is going.
+    /// Takes its partitions out of the cache, and their data blocks: the file is going. Blocks
+    /// of a partition that is not in memory are not used much, and go by themselves.
     pub(crate) fn forget_blocks(&self) {
-        let (index, number) = (self.index(), self.properties().file_number);
-        let offsets = (0..index.len()).map(|position| index.handle(position).offset);
-        offsets.for_each(|offset| self.cache.remove(number, offset));
+        let number = self.properties().file_number;
+        for (position, place) in self.top().places().enumerate() {
+            let Some(partition) = self.partitions.get(position) else {
+                continue;
+            };
+            let handles = (0..partition.index.len()).map(|block| partition.index.handle(block));
+            handles.for_each(|handle| self.cache.remove(number, handle.offset));
+            self.cache.remove(number, place.filter.offset);
+        }
     }
 
     /// Memory of a block that went when this thread put one into the cache.
@@ -232,7 +405,7 @@ impl SsTable {
     /// The payload of a data block, from the disk.
     pub(super) fn read_data_block(&self, handle: BlockHandle) -> Result<Bytes> {
         self.check_handle(handle)?;
-        read_block(&*self.file, &self.path, handle)
+        read_block(&*self.file, &self.path, self.id(), handle)
     }
 
     /// The same by way of what is read ahead, in the memory of `spare` if that is
@@ -245,199 +418,61 @@ impl SsTable {
     ) -> Result<Bytes> {
         self.check_handle(handle)?;
         let (file, path) = (&*self.file, &*self.path);
+        let place = self.id().at(handle.offset);
         let payload = if handle.len > read_ahead::BLOCK_BYTES_MAX {
-            unseal(ahead.stored_large(file, path, handle)?.into())
+            unseal(ahead.stored_large(file, path, handle)?.into(), place)
         } else {
-            let data_bytes = self.properties().data_bytes;
-            unseal_into(ahead.stored(file, path, handle, data_bytes)?, spare)
+            let data_end = self.properties().data_end;
+            unseal_into(ahead.stored(file, path, handle, data_end)?, place, spare)
         };
         payload.map_err(|damage| damage.at(path, handle.offset))
     }
 
-    /// Says what is wrong with the place of a data block, in the index.
+    /// Checks the length of a data block. Its place among the data was checked when the partition
+    /// was read.
     fn check_handle(&self, handle: BlockHandle) -> Result<()> {
-        let data_bytes = self.properties().data_bytes;
-        let len_max = (PAYLOAD_BYTES_MAX + TRAILER_BYTES) as u64;
-        if handle.len > len_max || handle.end().is_none_or(|end| end > data_bytes) {
-            return Err(self.index_damage(Damage(format!(
-                "the index has a block at {} of {} bytes; the data ends at {data_bytes}",
-                handle.offset, handle.len
-            ))));
+        if handle.len <= (PAYLOAD_BYTES_MAX + TRAILER_BYTES) as u64 {
+            return Ok(());
         }
-        Ok(())
+        Err(Damage(format!(
+            "the index has a block of {} bytes here, more than any has",
+            handle.len
+        ))
+        .at(&self.path, handle.offset))
     }
 
-    /// The error for a damaged index.
-    pub(super) fn index_damage(&self, damage: Damage) -> Error {
-        damage.at(&self.path, self.parts.footer.index.offset)
+    /// Reads a partition of the file with these `parts`, past all caches.
+    pub(super) fn reread_partition(&self, parts: &Parts, position: usize) -> Result<Partition> {
+        parts.read_partition(&*self.file, &self.path, position)
     }
 
-    pub(super) fn index(&self) -> &Index {
-        &self.parts.index
-    }
-
-    /// Reads what [`Self::open`] read once more.
+    /// Reads the parts that [`Self::open`] read once more, and the header, which must match the
+    /// footer.
     pub(super) fn reread_parts(&self) -> Result<Parts> {
-        Parts::read(&*self.file, &self.path, self.properties().file_number)
-    }
-}
-
-impl Parts {
-    fn read(file: &dyn ReadFile, path: &Path, file_number: u64) -> Result<Self> {
-        let file_bytes = file.len().map_err(Error::io("get the length of", path))?;
-        let Some(footer_offset) = file_bytes.checked_sub(Footer::BYTES as u64) else {
-            return Err(Error::corruption(
-                path,
-                0,
-                format!(
-                    "{file_bytes} bytes are too short for an SSTable; its footer alone has {}",
-                    Footer::BYTES
-                ),
-            ));
-        };
-        let mut footer = [0; Footer::BYTES];
-        read_at(file, path, &mut footer, footer_offset)?;
-        let footer = Footer::decode(&footer, path, file_bytes)?;
-
-        let index = Index::decode(read_block(file, path, footer.index)?)
-            .map_err(|damage| damage.at(path, footer.index.offset))?;
-        // Behind the index: it takes the memory in which that was decoded.
-        let filter = Filter::decode(read_block(file, path, footer.filter)?)
-            .map_err(|damage| damage.at(path, footer.filter.offset))?;
-        let properties = Properties::decode(&read_block(file, path, footer.properties)?)
-            .and_then(|properties| check_properties(properties, file_number, &footer, &index))
-            .map_err(|damage| damage.at(path, footer.properties.offset))?;
-        let tombstones = read_tombstones(file, path, &properties)?;
-        Ok(Self {
-            footer,
-            filter,
-            index,
-            properties,
-            tombstones,
-        })
-    }
-}
-
-/// Reads the range tombstones, if there are any.
-fn read_tombstones(
-    file: &dyn ReadFile,
-    path: &Path,
-    properties: &Properties,
-) -> Result<Option<Arc<RangeTombstones>>> {
-    let Some(told) = &properties.range_tombstones else {
-        return Ok(None);
-    };
-    let handle = BlockHandle {
-        offset: told.offset,
-        len: told.bytes,
-    };
-    let tombstones = tombstone_block::decode(&read_block(file, path, handle)?)
-        .and_then(|tombstones| match tombstones.count() {
-            count if count == told.count => Ok(tombstones),
-            count => Err(Damage(format!(
-                "{count} range tombstones; the properties say {}",
-                told.count
-            ))),
-        })
-        .map_err(|damage| damage.at(path, handle.offset))?;
-    Ok(Some(Arc::new(tombstones)))
-}
-
-/// The file number in a table that was written outside of a database.
-pub(crate) const NO_NUMBER: u64 = 0;
-
-/// Holds the properties against the footer and against who the caller expects.
-fn check_properties(
-    mut properties: Properties,
-    file_number: u64,
-    footer: &Footer,
-    index: &Index,
-) -> Result<Properties, Damage> {
-    // One that was written outside of a database takes the number of its name.
-    if properties.file_number == NO_NUMBER {
-        properties.file_number = file_number;
-    }
-    // The block of range tombstones, if any, lies between data and filter.
-    let data_end = match &properties.range_tombstones {
-        Some(told) if told.offset.checked_add(told.bytes) == Some(footer.filter.offset) => {
-            told.offset
+        let mut header = [0; HEADER_BYTES];
+        read_at(&*self.file, &self.path, &mut header, 0)?;
+        if header != self.id().header() {
+            let detail = "the header and the footer are of different files";
+            return Err(Damage(detail.into()).at(&self.path, 0));
         }
-        Some(told) => {
-            return Err(Damage(format!(
-                "the range tombstones, {told:?}, do not lie before the filter"
-            )));
-        }
-        None => footer.filter.offset,
-    };
-    let holds_versions = properties.entries > 0;
-    if holds_versions == (index.len() == 0)
-        || !holds_versions && properties.range_tombstones.is_none()
-    {
-        return Err(Damage(format!(
-            "the properties say {} entries; the index says otherwise",
-            properties.entries
-        )));
-    }
-    let facts = [
-        ("file number", properties.file_number, file_number),
-        (
-            "format version",
-            properties.format_version.into(),
-            footer.version.into(),
-        ),
-        ("data length", properties.data_bytes, data_end),
-    ];
-    match facts
-        .into_iter()
-        .find(|(_, found, expected)| found != expected)
-    {
-        Some((what, found, expected)) => Err(Damage(format!(
-            "{what} is {found} in the properties, {expected} expected"
-        ))),
-        None => Ok(properties),
+        let number = self.properties().file_number;
+        Parts::read(&*self.file, &self.path, (number, Some(self.id())))
     }
 }
 
-/// A stored block of at most this length is read into memory that the thread
-/// keeps: most are unpacked from there, and none costs an allocation.
-const SCRATCH_BYTES_MAX: usize = 64 << 10;
+/// The end of a lookup in a partition.
+enum Looked {
+    /// The caller needs no older versions.
+    Enough,
+    /// The table has no more versions of the key.
+    AtAll,
+    /// The next partition may have more versions, up to this number.
+    Behind(SeqNo),
+}
 
 thread_local! {
-    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-    /// Memory of the block that went when this thread last put one into the cache, for
-    /// the next one. What another thread allocated is freed under a lock that it takes
-    /// to allocate: threads that read would sleep for each other.
+    /// The memory of the block that was evicted when this thread last put one into the cache, for
+    /// the next block. To free memory that another thread allocated takes a lock that the other
+    /// thread needs to allocate: readers would wait for each other.
     static SPARE: Cell<Bytes> = const { Cell::new(Bytes::new()) };
-}
-
-/// Reads and checks one stored block, which must lie in the file.
-fn read_block(file: &dyn ReadFile, path: &Path, handle: BlockHandle) -> Result<Bytes> {
-    read_block_into(file, path, handle, Bytes::new())
-}
-
-/// The same in the memory of `spare`, if it is free and fits.
-fn read_block_into(
-    file: &dyn ReadFile,
-    path: &Path,
-    handle: BlockHandle,
-    spare: Bytes,
-) -> Result<Bytes> {
-    let len = handle.len as usize;
-    let payload = if len > SCRATCH_BYTES_MAX {
-        let mut stored = vec![0; len];
-        read_at(file, path, &mut stored, handle.offset)?;
-        unseal(stored.into())
-    } else {
-        // Taken out: the file system is not ours, and may read a block itself.
-        let mut scratch = SCRATCH.take();
-        if scratch.len() < len {
-            scratch.resize(len, 0);
-        }
-        let stored = &mut scratch[..len];
-        let payload =
-            read_at(file, path, stored, handle.offset).map(|()| unseal_into(stored, spare));
-        SCRATCH.set(scratch);
-        payload?
-    };
-    payload.map_err(|damage| damage.at(path, handle.offset))
 }

@@ -1,10 +1,11 @@
 //! What can still be read of a damaged SSTable.
 //!
-//! With an index, blocks are found through it, and a damaged one costs itself:
-//! the index still says which keys it had. Without one, stored blocks are
-//! followed from the start of the file, each ending where its checksum says,
-//! up to the first damaged one. Nothing is searched for behind that: a value
-//! may look like a block.
+//! Blocks are found through the index, which also has the bounds of the keys in a damaged block, so
+//! only that block is lost. The id of the file comes from the footer, or else from the header.
+//! Without the index of a partition, stored blocks are read one after the other from the start of
+//! the partition's data, up to the first damaged one; each block ends where its checksum matches.
+//! Without the top level they are read from the start of the file. No blocks are searched for
+//! behind that: a value may look like a block.
 
 use std::cmp::Ordering;
 use std::io;
@@ -15,21 +16,25 @@ use bytes::Bytes;
 
 use super::block::Block;
 use super::block_cursor::BlockCursor;
+use super::bounds::Bound;
 use super::compression::{TRAILER_BYTES, unseal};
 use super::damage::Damage;
+use super::file_id::{BlockPlace, FileId, HEADER_BYTES};
 use super::footer::Footer;
 use super::handle::BlockHandle;
 use super::index::{Index, IndexEntry};
+use super::partition::Partition;
 use super::properties::Properties;
 use super::tombstone_block;
+use super::top_level::TopLevel;
 use crate::error::{Error, Result};
 use crate::file_system::ReadFile;
-use crate::key::{RangeTombstones, SeqNo, Version, compare_versions};
+use crate::key::{RangeTombstones, Version, compare_versions};
 
 /// A version with its key.
 pub(crate) type KeyVersion = (Bytes, Version);
 
-/// Part of a file that does not read.
+/// A part of a file that cannot be read.
 #[derive(Debug)]
 pub(crate) struct LostBlock {
     pub(crate) offset: u64,
@@ -40,16 +45,18 @@ pub(crate) struct LostBlock {
     pub(crate) detail: String,
 }
 
-/// A file with the blocks of it that are good.
+/// A file with its good blocks.
 #[derive(Debug)]
 pub(crate) struct Salvage {
     path: PathBuf,
     file: Arc<dyn ReadFile>,
+    /// The id of the file; if neither footer nor header has it, an id that no block has.
+    id: FileId,
     blocks: Vec<BlockHandle>,
     pub(crate) properties: Option<Properties>,
-    /// The range tombstones of the file, if it has any that read.
+    /// The range tombstones of the file, if it has any that can be read.
     pub(crate) tombstones: Option<RangeTombstones>,
-    /// Where the data blocks end, by the index.
+    /// The offset at which the data blocks end, by the index.
     data_end: Option<u64>,
     pub(crate) lost: Vec<LostBlock>,
 }
@@ -63,41 +70,57 @@ impl Salvage {
     pub(crate) fn open(file: io::Result<Arc<dyn ReadFile>>, path: &Path) -> Result<Self> {
         let file = file.map_err(Error::io("open", path))?;
         let bytes = read_what_reads(&*file, path)?;
+        let footer = match footer(&bytes, path) {
+            Err(error @ Error::UnsupportedFormat { .. }) => return Err(error),
+            footer => footer.ok(),
+        };
+        let id = footer.map(|footer| footer.file_id);
+        let id = id.or_else(|| FileId::of_header(&bytes));
+        let is_anonymous = id.is_none();
+        let id = id.unwrap_or(FileId([0; FileId::BYTES]));
         let mut salvage = Self {
             path: path.to_path_buf(),
             file,
+            id,
             blocks: Vec::new(),
             properties: None,
             tombstones: None,
             data_end: None,
             lost: Vec::new(),
         };
-        let footer = match footer(&bytes, path) {
-            Err(error @ Error::UnsupportedFormat { .. }) => return Err(error),
-            footer => footer,
-        };
+        if is_anonymous {
+            salvage.lost.push(LostBlock {
+                offset: 0,
+                bytes: bytes.len() as u64,
+                from_key: None,
+                to_key: None,
+                detail: "neither header nor footer says which file it is, so no block of it can \
+                         be checked; if it had deletions of key ranges, what they hid may show"
+                    .into(),
+            });
+            return Ok(salvage);
+        }
         match footer
             .as_ref()
-            .ok()
-            .map(|footer| (footer, part(&bytes, footer.index)))
+            .map(|footer| (footer, part(&bytes, id, footer.top)))
         {
-            Some((footer, Ok(index))) => {
-                salvage.properties = part(&bytes, footer.properties)
+            Some((footer, Ok(top))) => {
+                salvage.properties = part(&bytes, id, footer.properties)
                     .and_then(|payload| Properties::decode(&payload))
                     .ok();
-                salvage.by_index(&bytes, index);
+                salvage.by_index(&bytes, top, footer.partitions);
             }
             Some((footer, Err(_))) => {
-                salvage.properties = part(&bytes, footer.properties)
+                salvage.properties = part(&bytes, id, footer.properties)
                     .and_then(|payload| Properties::decode(&payload))
                     .ok();
                 let told = salvage.properties.as_ref();
-                let data_end = told.map_or(footer.filter.offset, |told| told.data_bytes);
+                let data_end = told.map_or(footer.partitions.offset, |told| told.data_end);
                 salvage.in_sequence(&bytes, Some(data_end));
             }
             None => salvage.in_sequence(&bytes, None),
         }
-        salvage.tombstones(&bytes, footer.ok().as_ref());
+        salvage.tombstones(&bytes, footer.as_ref());
         Ok(salvage)
     }
 
@@ -108,14 +131,18 @@ impl Salvage {
         read_bytes: impl Fn(u64),
     ) -> impl Iterator<Item = Result<KeyVersion>> {
         let Self {
-            path, file, blocks, ..
+            path,
+            file,
+            id,
+            blocks,
+            ..
         } = self;
         blocks.into_iter().flat_map(move |handle| {
             let read = || {
                 let mut stored = vec![0; handle.len as usize];
                 file.read_exact_at(&mut stored, handle.offset)
                     .map_err(Error::io("read", &path))?;
-                unseal(stored.into())
+                unseal(stored.into(), id.at(handle.offset))
                     .and_then(decode)
                     .map_err(|damage| damage.at(&path, handle.offset))
             };
@@ -129,7 +156,7 @@ impl Salvage {
     }
 
     /// Reads the range tombstones that the properties name. Without them, the
-    /// block is what lies between data and filter; where that is not known
+    /// block is what lies between data and partitions; where that is not known
     /// either, nobody can say whether there were any.
     fn tombstones(&mut self, bytes: &Bytes, footer: Option<&Footer>) {
         const HID: &str = "are lost, what they hid may show";
@@ -146,8 +173,8 @@ impl Salvage {
                     format!("; {} deletions of key ranges {HID}", told.count),
                 )
             }
-            (None, Some(end), Some(footer)) if end <= footer.filter.offset => {
-                let len = footer.filter.offset - end;
+            (None, Some(end), Some(footer)) if end <= footer.partitions.offset => {
+                let len = footer.partitions.offset - end;
                 if len == 0 {
                     return;
                 }
@@ -169,7 +196,7 @@ impl Salvage {
                 });
             }
         };
-        match part(bytes, handle).and_then(|payload| tombstone_block::decode(&payload)) {
+        match part(bytes, self.id, handle).and_then(|payload| tombstone_block::decode(&payload)) {
             Ok(tombstones) => self.tombstones = Some(tombstones),
             Err(damage) => self.lost.push(LostBlock {
                 offset: handle.offset,
@@ -181,26 +208,30 @@ impl Salvage {
         }
     }
 
-    fn by_index(&mut self, bytes: &Bytes, payload: Bytes) {
-        let Ok(index) = Index::decode(payload) else {
+    fn by_index(&mut self, bytes: &Bytes, payload: Bytes, partitions: BlockHandle) {
+        let Ok(top) = TopLevel::decode(payload, partitions) else {
             return self.in_sequence(bytes, None);
         };
-        let mut last: Option<(Vec<u8>, SeqNo)> = None;
-        self.data_end = match index.entries().last() {
-            Some(entry) => entry.handle.end(),
-            None => Some(0),
-        };
+        self.data_end = Some(top.data_end());
+        let mut last: Option<Bound> = None;
+        for (position, place) in top.places().enumerate() {
+            let partition = part(bytes, self.id, place.index)
+                .and_then(|payload| Partition::decode(payload, &top, position));
+            let bound = top.bound(position);
+            match partition {
+                Ok(partition) => self.by_partition(bytes, &partition.index, last),
+                Err(damage) => self.without_partition(bytes, place.data, (last, &bound), damage),
+            }
+            last = Some(bound);
+        }
+    }
+
+    /// The data blocks of a partition, behind those that end at `last`.
+    fn by_partition(&mut self, bytes: &Bytes, index: &Index, mut last: Option<Bound>) {
         for IndexEntry { handle, bound } in index.entries() {
-            let checked = part(bytes, handle).and_then(|payload| {
+            let checked = part(bytes, self.id, handle).and_then(|payload| {
                 let versions = ordered_after(decode(payload)?, last.as_ref())?;
-                let end = versions
-                    .last()
-                    .map(|(key, version)| (&key[..], version.seq));
-                let bound = (&bound.0[..], bound.1);
-                match end.is_some_and(|end| compare_versions(end, bound).is_le()) {
-                    true => Ok(()),
-                    false => Err(Damage("it goes on above what the index says".into())),
-                }
+                is_up_to(&versions, &bound)
             });
             match checked {
                 Ok(()) => self.blocks.push(handle),
@@ -216,47 +247,48 @@ impl Salvage {
         }
     }
 
-    /// Follows the stored blocks from the start to `data_end`; where that is
-    /// not known, to the filter, which is no block of versions.
-    fn in_sequence(&mut self, bytes: &Bytes, data_end: Option<u64>) {
-        let mut found = Vec::new();
-        let mut at = 0;
-        while let Some(len) = stored_block_len(&bytes[at..]) {
-            found.push(BlockHandle {
-                offset: at as u64,
-                len: len as u64,
+    /// The same of a partition whose index does not read.
+    fn without_partition(
+        &mut self,
+        bytes: &Bytes,
+        data: BlockHandle,
+        (last, bound): (Option<Bound>, &Bound),
+        damage: Damage,
+    ) {
+        let data_end = data.end().unwrap_or(data.offset);
+        let found = stored_blocks(bytes, self.id, data.offset);
+        let (end, last) = self.take(bytes, found, (data.offset, data_end), last, Some(bound));
+        if end < data_end {
+            self.lost.push(LostBlock {
+                offset: end,
+                bytes: data_end - end,
+                from_key: last.map(|(key, _)| key),
+                to_key: Some(bound.0.clone()),
+                detail: format!(
+                    "the index of what begins here is damaged, and it does not read: {}",
+                    damage.0
+                ),
             });
-            at += len;
         }
+    }
+
+    /// Follows the stored blocks from the start to `data_end`; where that is
+    /// not known, to the first filter, which is no block of versions.
+    fn in_sequence(&mut self, bytes: &Bytes, data_end: Option<u64>) {
+        let id = self.id;
+        let found: Vec<_> = stored_blocks(bytes, id, HEADER_BYTES as u64).collect();
         let told = |handle: &BlockHandle| {
-            let payload = part(bytes, *handle).ok()?;
+            let payload = part(bytes, id, *handle).ok()?;
             Properties::decode(&payload).ok()
         };
         if self.properties.is_none() {
             self.properties = found.last().and_then(told);
         }
-        let told = self.properties.as_ref().map(|told| told.data_bytes);
+        let told = self.properties.as_ref().map(|told| told.data_end);
         let known_end = data_end.or(told);
         let data_end = known_end.unwrap_or(bytes.len() as u64);
-        let mut last: Option<(Vec<u8>, SeqNo)> = None;
-        let mut end = 0;
-        for handle in found {
-            if handle.end().is_none_or(|end| end > data_end) {
-                break;
-            }
-            let versions = part(bytes, handle)
-                .and_then(decode)
-                .and_then(|versions| ordered_after(versions, last.as_ref()));
-            let Some((key, version)) = versions.ok().and_then(|mut versions| versions.pop()) else {
-                break;
-            };
-            if looks_like_index(bytes, handle) {
-                break;
-            }
-            last = Some((key.to_vec(), version.seq));
-            end = handle.end().unwrap_or(end);
-            self.blocks.push(handle);
-        }
+        let start = (HEADER_BYTES as u64).min(data_end);
+        let (end, last) = self.take(bytes, found, (start, data_end), None, None);
         // Without a known end there may have been any number of blocks more.
         if end < data_end || known_end.is_none() {
             self.lost.push(LostBlock {
@@ -268,19 +300,52 @@ impl Salvage {
             });
         }
     }
+
+    /// Takes stored blocks between two offsets, up to the first that is no block of versions
+    /// behind `last` and up to the bound. Answers where the last good one ends, and what is its
+    /// last version.
+    fn take(
+        &mut self,
+        bytes: &Bytes,
+        found: impl IntoIterator<Item = BlockHandle>,
+        (start, data_end): (u64, u64),
+        mut last: Option<Bound>,
+        bound: Option<&Bound>,
+    ) -> (u64, Option<Bound>) {
+        let mut good_end = start;
+        for handle in found {
+            let Some(end) = handle.end().filter(|end| *end <= data_end) else {
+                break;
+            };
+            let versions = part(bytes, self.id, handle)
+                .and_then(decode)
+                .and_then(|versions| ordered_after(versions, last.as_ref()))
+                .and_then(|versions| match bound {
+                    Some(bound) => is_up_to(&versions, bound).map(|()| versions),
+                    None => Ok(versions),
+                });
+            let Some((key, version)) = versions.ok().and_then(|mut versions| versions.pop()) else {
+                break;
+            };
+            last = Some((key.to_vec(), version.seq));
+            good_end = end;
+            self.blocks.push(handle);
+        }
+        (good_end, last)
+    }
 }
 
-/// Whether a block has the handles of all blocks before it: an index then, and
-/// never data.
-fn looks_like_index(bytes: &Bytes, handle: BlockHandle) -> bool {
-    let Ok(index) = part(bytes, handle).and_then(Index::decode) else {
-        return false;
-    };
-    let end = index
-        .entries()
-        .last()
-        .map_or(0, |entry| entry.handle.offset + entry.handle.len);
-    end <= handle.offset
+/// The blocks that are stored one behind the other from an offset on, each where the checksum of
+/// all before stands.
+fn stored_blocks(bytes: &Bytes, id: FileId, start: u64) -> impl Iterator<Item = BlockHandle> {
+    let mut offset = start;
+    std::iter::from_fn(move || {
+        let stored = bytes.get(usize::try_from(offset).ok()?..)?;
+        let len = stored_block_len(stored, id.at(offset))? as u64;
+        let handle = BlockHandle { offset, len };
+        offset += len;
+        Some(handle)
+    })
 }
 
 fn footer(bytes: &Bytes, path: &Path) -> Result<Footer> {
@@ -292,13 +357,14 @@ fn footer(bytes: &Bytes, path: &Path) -> Result<Footer> {
 }
 
 /// The payload of a stored block.
-fn part(bytes: &Bytes, handle: BlockHandle) -> Result<Bytes, Damage> {
+fn part(bytes: &Bytes, id: FileId, handle: BlockHandle) -> Result<Bytes, Damage> {
     let outside = || Damage("it does not lie in the file".into());
     let end = handle.end().ok_or_else(outside)?;
     if end > bytes.len() as u64 {
         return Err(outside());
     }
-    unseal(bytes.slice(handle.offset as usize..end as usize))
+    let stored = bytes.slice(handle.offset as usize..end as usize);
+    unseal(stored, id.at(handle.offset))
 }
 
 fn decode(payload: Bytes) -> Result<Vec<KeyVersion>, Damage> {
@@ -317,9 +383,20 @@ fn decode(payload: Bytes) -> Result<Vec<KeyVersion>, Damage> {
     Ok(versions)
 }
 
+/// Holds the last version against the bound that the index has.
+fn is_up_to(versions: &[KeyVersion], bound: &Bound) -> Result<(), Damage> {
+    let end = versions
+        .last()
+        .map(|(key, version)| (&key[..], version.seq));
+    match end.is_some_and(|end| compare_versions(end, (&bound.0, bound.1)).is_le()) {
+        true => Ok(()),
+        false => Err(Damage("it goes on above what the index says".into())),
+    }
+}
+
 fn ordered_after(
     versions: Vec<KeyVersion>,
-    last: Option<&(Vec<u8>, SeqNo)>,
+    last: Option<&Bound>,
 ) -> Result<Vec<KeyVersion>, Damage> {
     let mut before = last.map(|(key, seq)| (&key[..], *seq));
     for (key, version) in &versions {
@@ -332,11 +409,11 @@ fn ordered_after(
     Ok(versions)
 }
 
-/// The length of the stored block at the start of `bytes`: up to where the
-/// checksum of all before it stands.
-fn stored_block_len(bytes: &[u8]) -> Option<usize> {
+/// The length of the block that is stored at a place, at the start of `bytes`: up to where
+/// the checksum of all before it stands.
+fn stored_block_len(bytes: &[u8], place: BlockPlace) -> Option<usize> {
     const TYPES: u8 = 2;
-    let mut crc = crc32fast::Hasher::new();
+    let mut crc = place.hasher();
     let mut hashed = 0;
     for end in TRAILER_BYTES..=bytes.len() {
         let checked = end - 4;

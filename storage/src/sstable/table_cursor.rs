@@ -1,5 +1,5 @@
-//! A position in one SSTable, movable in both directions: one in the index, and a
-//! cursor over the data block that it stands for.
+//! A position in one SSTable, movable in both directions: a partition, a position in its
+//! index, and a cursor over the data block that this stands for.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::block::Block;
 use super::block_cursor::BlockCursor;
 use super::damage::Damage;
-use super::handle::BlockHandle;
+use super::partition::Partition;
 use super::read_ahead::ReadAhead;
 use super::reader::SsTable;
 use crate::error::{Error, Result};
@@ -19,23 +19,28 @@ use crate::key::{Cursor, Kind, SeqNo};
 /// cache what it is for.
 const SHORT_BLOCKS_MAX: u32 = 64;
 
-/// Walks a table; see [`Cursor`]. Keeps the table, a block, and what is read ahead.
+/// Walks a table; see [`Cursor`]. Keeps the table, a partition, a block, and what is read
+/// ahead.
 #[derive(Debug)]
 pub(crate) struct SsTableCursor {
     table: Arc<SsTable>,
     fill_cache: bool,
-    /// Blocks that the cache had not, less those that it had.
+    /// Blocks that were not in the cache, minus those that were.
     misses: u32,
     ahead: ReadAhead,
-    /// While `data` is valid, the position of that block in the index; there is
-    /// none at or above its length.
+    /// The position in the top level of the partition that the cursor was moved to last; the length
+    /// of the top level or more if it is behind all partitions.
+    number: usize,
+    /// The partition that was loaded last, with its position. It is not the one at `number` if
+    /// there is none there, or it could not be loaded.
+    partition: Option<(usize, Arc<Partition>)>,
+    /// While `data` is valid, the position of its block in the partition's index.
     at: usize,
-    /// In the block at `data_offset`.
+    /// The position in the block at `data_offset`.
     data: BlockCursor,
-    /// `None` until the first is loaded.
+    /// `None` until the first block is loaded.
     data_offset: Option<u64>,
-    /// Memory of the block before that: whoever goes on has no value of it any
-    /// more.
+    /// The memory of the block before that: a caller that moves on holds no value of it any more.
     spare: Bytes,
 }
 
@@ -54,6 +59,8 @@ impl SsTable {
             fill_cache,
             misses: 0,
             ahead: ReadAhead::new(!fill_cache),
+            number: 0,
+            partition: None,
             at: 0,
             data: BlockCursor::new(Block::empty()),
             data_offset: None,
@@ -67,17 +74,49 @@ impl SsTableCursor {
     pub(crate) fn change_table(&mut self, table: &Arc<SsTable>) {
         self.clear();
         self.data_offset = None;
+        self.partition = None;
+        (self.number, self.at) = (0, 0);
         self.table = Arc::clone(table);
-        self.ahead.change_file(table.properties().data_bytes);
+        self.ahead.change_file(table.properties().data_end);
     }
 
-    /// Stands nowhere; the loaded block stays at hand for a seek close by.
+    /// Stands nowhere; the loaded block is kept for a seek close by.
     fn clear(&mut self) {
         self.data.clear();
     }
 
-    /// Moves within the block at a position of the index, from nowhere, and says
-    /// whether that led to a version; false where there is no block.
+    /// Goes to a partition, and stands nowhere in it yet. Returns the length of its index; `None`
+    /// if there is no partition at this position.
+    fn enter_partition(&mut self, number: usize) -> Result<Option<usize>> {
+        self.clear();
+        (self.number, self.at) = (number, 0);
+        if number >= self.table.top().len() {
+            return Ok(None);
+        }
+        if !matches!(&self.partition, Some((loaded, _)) if *loaded == number) {
+            let partition = match self.goes_by_cache() {
+                true => self.table.partition_to_keep(number)?,
+                false => self.table.partition_past_cache(number, !self.fill_cache)?,
+            };
+            self.partition = Some((number, partition));
+        }
+        Ok(self.here().map(|partition| partition.index.len()))
+    }
+
+    /// The partition that the cursor was moved to last, unless the move failed.
+    #[inline]
+    fn here(&self) -> Option<&Partition> {
+        let partition = self.partition.as_ref();
+        let here = partition.filter(|(number, _)| *number == self.number);
+        here.map(|(_, partition)| &**partition)
+    }
+
+    fn goes_by_cache(&self) -> bool {
+        self.fill_cache && self.misses < SHORT_BLOCKS_MAX
+    }
+
+    /// Enters the block at a position of the partition's index with the move `how`; returns whether
+    /// the cursor then stands on a version.
     fn enter_block(
         &mut self,
         at: usize,
@@ -85,20 +124,24 @@ impl SsTableCursor {
     ) -> Result<bool> {
         self.clear();
         self.at = at;
-        if at >= self.table.index().len() {
+        let Some((_, partition)) = &self.partition else {
             return Ok(false);
-        }
-        let handle = self.table.index().handle(at);
-        if self.data_offset != Some(handle.offset) {
-            let block = self.load(handle)?;
+        };
+        let offset = partition.index.handle(at).offset;
+        if self.data_offset != Some(offset) {
+            let block = self.load(at)?;
             self.spare = self.data.replace(block).into_bytes();
-            self.data_offset = Some(handle.offset);
+            self.data_offset = Some(offset);
         }
         self.move_data(how)
     }
 
-    fn load(&mut self, handle: BlockHandle) -> Result<Block> {
-        let cached = self.fill_cache && self.misses < SHORT_BLOCKS_MAX;
+    fn load(&mut self, at: usize) -> Result<Block> {
+        let cached = self.goes_by_cache();
+        let Some((number, partition)) = &self.partition else {
+            return Ok(Block::empty());
+        };
+        let handle = partition.index.handle(at);
         if cached {
             if let Some(block) = self.table.cached_block(handle) {
                 self.misses = self.misses.saturating_sub(1);
@@ -113,20 +156,52 @@ impl SsTableCursor {
         let payload = self
             .table
             .read_data_block_ahead(handle, &mut self.ahead, spare)?;
-        let block =
-            Block::new(payload).map_err(|damage| damage.at(self.table.path(), handle.offset))?;
+        let block = self.table.block_at((*number, partition), at, payload)?;
         if cached {
             self.table.cache_block(handle, &block);
         }
         Ok(block)
     }
 
-    /// Stands on the last version of the block before a position of the index.
-    fn enter_before(&mut self, at: usize) -> Result<()> {
-        self.clear();
-        match at.checked_sub(1) {
+    /// Stands on the first version of the next block.
+    fn enter_next(&mut self) -> Result<()> {
+        let next = self.at + 1;
+        if self
+            .here()
+            .is_some_and(|partition| next < partition.index.len())
+        {
+            return self.enter_block(next, BlockCursor::seek_to_first).map(drop);
+        }
+        self.enter_first_of(self.number.saturating_add(1))
+    }
+
+    /// Stands on the first version of a partition.
+    fn enter_first_of(&mut self, number: usize) -> Result<()> {
+        match self.enter_partition(number)? {
+            Some(_) => self.enter_block(0, BlockCursor::seek_to_first).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Stands on the last version of the block before.
+    fn enter_before(&mut self) -> Result<()> {
+        match self.at.checked_sub(1) {
             Some(before) => self
                 .enter_block(before, BlockCursor::seek_to_last)
+                .map(drop),
+            None => self.enter_last_below(self.number),
+        }
+    }
+
+    /// Stands on the last version of the partition before.
+    fn enter_last_below(&mut self, number: usize) -> Result<()> {
+        self.clear();
+        let Some(before) = number.checked_sub(1) else {
+            return Ok(());
+        };
+        match self.enter_partition(before)? {
+            Some(blocks) => self
+                .enter_block(blocks - 1, BlockCursor::seek_to_last)
                 .map(drop),
             None => Ok(()),
         }
@@ -140,6 +215,25 @@ impl SsTableCursor {
     ) -> Result<bool> {
         how(&mut self.data).map_err(|damage| self.damage(damage))?;
         Ok(self.data.valid())
+    }
+
+    /// Between which places the versions of the block lie that it was moved to last, also
+    /// if that failed: at or behind the first, at or before the second.
+    pub(crate) fn bounds_here(&self) -> ((Vec<u8>, SeqNo), (Vec<u8>, SeqNo)) {
+        let (top, told) = (self.table.top(), self.table.properties());
+        let index = self.here().map(|partition| &partition.index);
+        let before = self.at.checked_sub(1);
+        let below = match (index.zip(before), self.number.checked_sub(1)) {
+            (Some((index, before)), _) => index.bound(before),
+            (None, Some(before)) if before < top.len() => top.bound(before),
+            _ => (told.smallest_key.clone(), SeqNo::MAX),
+        };
+        let above = match index.filter(|index| self.at < index.len()) {
+            Some(index) => index.bound(self.at),
+            None if self.number < top.len() => top.bound(self.number),
+            None => (told.largest_key.clone(), SeqNo::ZERO),
+        };
+        (below, above)
     }
 
     /// Damage in the loaded block.
@@ -156,43 +250,54 @@ impl Cursor for SsTableCursor {
     }
 
     fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
-        let at = self.table.index().position(key, seq);
+        let number = self.table.top().position(key, seq);
+        self.enter_partition(number)?;
+        let Some(partition) = self.here() else {
+            return Ok(());
+        };
+        let at = partition.index.position(key, seq);
         if !self.enter_block(at, |data| data.seek(key, seq))? {
             // What was looked for lies between two blocks.
-            self.enter_block(at.saturating_add(1), BlockCursor::seek_to_first)?;
+            self.enter_next()?;
         }
         Ok(())
     }
 
     fn seek_before(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
-        let at = self.table.index().position(key, seq);
+        let number = self.table.top().position(key, seq);
+        self.enter_partition(number)?;
+        let Some(partition) = self.here() else {
+            return self.enter_last_below(number);
+        };
+        let at = partition.index.position(key, seq);
         match self.enter_block(at, |data| data.seek_before(key, seq))? {
             true => Ok(()),
-            false => self.enter_before(at),
+            false => self.enter_before(),
         }
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
-        self.enter_block(0, BlockCursor::seek_to_first).map(drop)
+        self.enter_first_of(0)
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        self.enter_before(self.table.index().len())
+        self.enter_last_below(self.table.top().len())
     }
 
     #[inline]
     fn next(&mut self) -> Result<()> {
         assert!(self.valid(), "next on a cursor that stands nowhere");
         if !self.move_data(BlockCursor::next)? {
-            self.enter_block(self.at + 1, BlockCursor::seek_to_first)?;
+            self.enter_next()?;
         }
         Ok(())
     }
 
+    #[inline]
     fn prev(&mut self) -> Result<()> {
         assert!(self.valid(), "prev on a cursor that stands nowhere");
         if !self.move_data(BlockCursor::prev)? {
-            self.enter_before(self.at)?;
+            self.enter_before()?;
         }
         Ok(())
     }

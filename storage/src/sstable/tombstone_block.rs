@@ -1,4 +1,4 @@
-//! The range tombstones of a run, as one stored block of one of its files.
+//! The range tombstones of a run, or of a part of a merge, as one stored block of one of its files.
 //!
 //! ```text
 //!   fragment ...
@@ -103,22 +103,22 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key::RangeTombstone;
 
     fn tombstones() -> RangeTombstones {
-        let mut tombstones = RangeTombstones::default();
         let ranges = [
             (&b"a"[..], Some(&b"m"[..]), 300),
             (b"f", None, 7),
             (b"f", Some(b"t"), 9),
         ];
-        for (start, end, seq) in ranges {
-            let range = KeyRange {
+        let tombstone = |(start, end, seq): (_, Option<_>, _)| RangeTombstone {
+            range: KeyRange {
                 start: Bytes::from_static(start),
                 end: end.map(Bytes::from_static),
-            };
-            tombstones.insert(&range, &[SeqNo(seq)]);
-        }
-        tombstones
+            },
+            seq: SeqNo(seq),
+        };
+        RangeTombstones::build(ranges.map(tombstone), None)
     }
 
     #[test]

@@ -4,22 +4,25 @@ use std::cmp::Ordering;
 
 use super::block::Block;
 use super::block_cursor::BlockCursor;
+use super::bounds::Bound;
 use super::damage::Damage;
-use super::filter::key_hash;
+use super::filter::{Filter, key_hash};
 use super::handle::BlockHandle;
 use super::index::IndexEntry;
+use super::parts::Parts;
 use super::properties::Properties;
-use super::reader::{Parts, SsTable};
+use super::reader::SsTable;
 use crate::error::{Error, Result};
 use crate::key::{SeqNo, compare_versions};
+use crate::read::{FilterPrefix, KeyPrefixes, PrefixesOf};
 
 impl SsTable {
-    /// Reads the whole file, past the cache, and checks every checksum, the
-    /// order of the versions, that index, filter and properties tell the truth,
-    /// and that no byte lies outside of a block. Cost: the file read once.
+    /// Reads the whole file, past the cache, and checks every checksum, the order of the versions,
+    /// the index, filters and properties against the data, and that no byte lies outside of a
+    /// block. Cost: the file read once.
     ///
-    /// Calls `found` for everything that is wrong; the sums are held against the
-    /// properties only when every block could be read.
+    /// Calls `found` for each error. The sums are compared with the properties only if every block
+    /// could be read.
     pub(crate) fn verify_all(&self, found: &mut dyn FnMut(Error)) {
         let parts = match self.reread_parts() {
             Ok(parts) => parts,
@@ -27,24 +30,39 @@ impl SsTable {
         };
         let mut walk = Walk::new(&parts);
         let mut whole = true;
-        for IndexEntry { handle, bound } in parts.index.entries() {
-            let checked = self.read_data_block(handle).and_then(|payload| {
-                Block::new(payload)
-                    .and_then(|block| walk.block(handle, block, &bound))
-                    .map_err(|damage| damage.at(self.path(), handle.offset))
-            });
-            if let Err(error) = checked {
-                whole = false;
-                found(error);
-                walk.pass_over(handle, bound);
+        let mut before: Option<Filter> = None;
+        for (position, place) in parts.top.places().enumerate() {
+            let partition = match self.reread_partition(&parts, position) {
+                Ok(partition) => partition,
+                Err(error) => {
+                    whole = false;
+                    found(error);
+                    walk.pass_over(place.data, parts.top.bound(position));
+                    before = None;
+                    continue;
+                }
+            };
+            for IndexEntry { handle, bound } in partition.index.entries() {
+                let filters = (&partition.filter, before.take());
+                let checked = self.read_data_block(handle).and_then(|payload| {
+                    Block::new(payload)
+                        .and_then(|block| walk.block((handle, block), &bound, filters))
+                        .map_err(|damage| damage.at(self.path(), handle.offset))
+                });
+                if let Err(error) = checked {
+                    whole = false;
+                    found(error);
+                    walk.pass_over(handle, bound);
+                }
             }
+            before = Some(partition.filter.clone());
         }
         if whole && let Err(damage) = walk.finish() {
             found(damage.at(self.path(), parts.footer.properties.offset));
         }
     }
 
-    /// [`Self::verify_all`] up to the first thing that is wrong.
+    /// Like [`Self::verify_all`]; returns the first error.
     ///
     /// # Errors
     /// `Corruption`; `Io`.
@@ -59,13 +77,15 @@ impl SsTable {
     }
 }
 
-/// What was seen so far, to be held against what the table says about itself.
+/// The properties of the data so far, to be compared with those that the table has recorded.
 struct Walk<'a> {
     parts: &'a Parts,
     seen: Properties,
-    /// Nothing that comes may be below: the last version, and behind a block what
-    /// the index says of it.
-    last: (Vec<u8>, SeqNo),
+    /// The prefixes in the filters, unless they are those of a merge operator.
+    prefixes: Option<KeyPrefixes>,
+    /// The lower bound of all that follows: the last version, or after a block its bound in the
+    /// index.
+    last: Bound,
 }
 
 impl<'a> Walk<'a> {
@@ -74,33 +94,44 @@ impl<'a> Walk<'a> {
         let mut seen = Properties::new((told.file_number, told.table_id), told.options.clone());
         seen.created_by.clone_from(&told.created_by);
         seen.origin.clone_from(&told.origin);
-        // Only the table's merge operator knows them.
+        // Only the table's merge operator can compute these.
         seen.timestamps = told.timestamps;
+        seen.filter_prefixes.clone_from(&told.filter_prefixes);
+        let of = match told.filter_prefixes {
+            Some(PrefixesOf::Bytes(bytes)) => Some(FilterPrefix::Bytes(bytes)),
+            _ => None,
+        };
         Self {
             parts,
             seen,
+            prefixes: KeyPrefixes::new(of, None),
             last: (Vec::new(), SeqNo::ZERO),
         }
     }
 
-    /// Takes the next data block, which the index says does not go above `bound`.
+    /// Checks the next data block: it must not go above `bound`, its bound in the index, and
+    /// `filter` must have its keys and their prefixes. With the first block of a partition comes
+    /// the filter of the partition `before`, which must have the prefix of the block's first key.
     fn block(
         &mut self,
-        handle: BlockHandle,
-        block: Block,
-        bound: &(Vec<u8>, SeqNo),
+        (handle, block): (BlockHandle, Block),
+        bound: &Bound,
+        (filter, before): (&Filter, Option<Filter>),
     ) -> Result<(), Damage> {
-        if handle.offset != self.seen.data_bytes {
+        if handle.offset != self.seen.data_end {
             return Err(Damage(format!(
                 "the block before ends at {}, the next starts at {}",
-                self.seen.data_bytes, handle.offset
+                self.seen.data_end, handle.offset
             )));
         }
         check_restarts(&block)?;
         let mut cursor = BlockCursor::new(block);
         cursor.seek_to_first()?;
+        if let Some(before) = before {
+            self.check_prefix(cursor.key(), &before)?;
+        }
         while cursor.valid() {
-            self.version(&cursor)?;
+            self.version(&cursor, filter)?;
             cursor.next()?;
         }
         let last = (self.last.0.as_slice(), self.last.1);
@@ -109,18 +140,18 @@ impl<'a> Walk<'a> {
         }
         self.seen.largest_key.clone_from(&self.last.0);
         self.last.clone_from(bound);
-        self.seen.data_bytes += handle.len;
+        self.seen.data_end += handle.len;
         Ok(())
     }
 
-    /// Goes on behind a block that could not be checked.
-    fn pass_over(&mut self, handle: BlockHandle, bound: (Vec<u8>, SeqNo)) {
+    /// Continues after blocks that could not be checked.
+    fn pass_over(&mut self, handle: BlockHandle, bound: Bound) {
         self.seen.entries += 1;
-        self.seen.data_bytes = handle.end().unwrap_or(self.seen.data_bytes);
+        self.seen.data_end = handle.end().unwrap_or(self.seen.data_end);
         self.last = bound;
     }
 
-    fn version(&mut self, cursor: &BlockCursor) -> Result<(), Damage> {
+    fn version(&mut self, cursor: &BlockCursor, filter: &Filter) -> Result<(), Damage> {
         let (key, seq, kind) = (cursor.key(), cursor.seq(), cursor.kind());
         let value_len = cursor.value().len();
         let (last_key, last_seq) = (self.last.0.as_slice(), self.last.1);
@@ -133,11 +164,12 @@ impl<'a> Walk<'a> {
             )));
         }
         let hash = key_hash(key);
-        if !self.parts.filter.may_contain(hash) {
+        if !filter.may_contain(hash) {
             return Err(Damage(format!(
                 "the filter denies the key {key:02x?}, which is here"
             )));
         }
+        self.check_prefix(key, filter)?;
         if self.seen.entries == 0 || last_key != key {
             self.seen.count_key(hash);
         }
@@ -146,6 +178,16 @@ impl<'a> Walk<'a> {
         self.last.0.extend_from_slice(key);
         self.last.1 = seq;
         Ok(())
+    }
+
+    fn check_prefix(&self, key: &[u8], filter: &Filter) -> Result<(), Damage> {
+        let prefix = (self.prefixes.as_ref()).and_then(|prefixes| prefixes.of_key(key));
+        match prefix.is_none_or(|prefix| filter.may_contain(key_hash(prefix))) {
+            true => Ok(()),
+            false => Err(Damage(format!(
+                "the filter denies the prefix of the key {key:02x?}"
+            ))),
+        }
     }
 
     /// Holds the sums against the properties.

@@ -1,7 +1,8 @@
 //! Writes one SSTable, front to back.
 //!
 //! ```text
-//!   data block ... | [range tombstones] | filter | index | properties | footer
+//!   header | data block ... | [range tombstones]
+//!          | (filter, index) of each partition ... | top level | properties | footer
 //! ```
 //!
 //! See the book, Formats: SSTable.
@@ -12,22 +13,27 @@ use std::path::{Path, PathBuf};
 
 use super::block_builder::BlockBuilder;
 use super::compression::{Compression, PAYLOAD_BYTES_MAX, Sealer};
-use super::filter::{FilterBuilder, key_hash};
+use super::file_id::FileId;
+use super::filter::key_hash;
 use super::footer::Footer;
 use super::handle::BlockHandle;
-use super::index::IndexBuilder;
 use super::options::SsTableOptions;
+use super::partition_builder::PartitionBuilder;
 use super::properties::{Origin, Properties};
 use super::tombstone_block;
+use super::top_level::TopLevelBuilder;
 use crate::error::{Error, Result};
 use crate::file_system::{FileSystem, WriteFile};
 use crate::formats::SSTABLE;
 use crate::key::{Kind, RangeTombstones, SeqNo, compare_versions};
 use crate::mutation::{self, Mutation};
-use crate::read::TimestampBounds;
+use crate::read::{KeyPrefixes, TimestampBounds};
 
 /// Finished blocks are gathered up to this size before the file is appended to.
 const APPEND_BYTES: usize = 256 << 10;
+
+/// No top level of an index grows larger: where restart points lie is four bytes wide.
+const TOP_LEVEL_BYTES_MAX: usize = u32::MAX as usize;
 
 /// Upper bound of what an entry costs beside key and value: three lengths, the
 /// kind, the sequence number, a restart point and the number of them.
@@ -37,10 +43,12 @@ const ENTRY_OVERHEAD_BYTES_MAX: usize = 3 * 5 + 1 + 10 + 4 + 4;
 /// it leaves a useless file behind, which the caller removes.
 pub(crate) struct SsTableWriter {
     data: BlockBuilder,
-    index: IndexBuilder,
-    filter: FilterBuilder,
+    partitions: PartitionBuilder,
+    prefixes: Option<Prefixes>,
     pub(super) properties: Properties,
     tombstones: RangeTombstones,
+    /// [`TOP_LEVEL_BYTES_MAX`]; less in tests.
+    pub(super) top_level_bytes_max: usize,
     out: Output,
 }
 
@@ -48,6 +56,7 @@ pub(crate) struct SsTableWriter {
 #[derive(Debug, Clone)]
 pub(crate) struct FinishedTable {
     /// What the table says about itself.
+    #[cfg(test)]
     pub(crate) properties: Properties,
     /// Length of the file.
     pub(crate) file_bytes: u64,
@@ -77,27 +86,44 @@ impl SsTableWriter {
     ) -> Result<Self> {
         options.validate()?;
         let file = file.map_err(Error::no_space_or_io("create", path))?;
+        let id = FileId::random();
         Ok(Self {
             data: BlockBuilder::new(options.restart_interval),
-            index: IndexBuilder::new(),
-            filter: FilterBuilder::new(options.filter_bits_per_key),
+            partitions: PartitionBuilder::new(options.filter_bits_per_key),
+            prefixes: None,
             properties: Properties::new(ids, options),
             tombstones: RangeTombstones::default(),
+            top_level_bytes_max: TOP_LEVEL_BYTES_MAX,
             out: Output {
                 path: path.to_path_buf(),
+                id,
                 file,
                 sealer: Sealer::default(),
-                pending: Vec::new(),
+                pending: id.header().to_vec(),
                 appended_bytes: 0,
             },
         })
+    }
+
+    /// Gives a file in which nothing is yet another id.
+    #[cfg(test)]
+    pub(super) fn set_id(&mut self, id: FileId) {
+        self.out.id = id;
+        self.out.pending = id.header().to_vec();
+    }
+
+    /// Ends partitions at another size than usual.
+    #[cfg(test)]
+    pub(super) fn set_partition_bytes(&mut self, bytes: usize) {
+        self.partitions.set_partition_bytes(bytes);
     }
 
     /// Appends a version.
     ///
     /// # Errors
     /// `InvalidRequest` when key and value together are too large for a block
-    /// (some 257 MiB); `Io`.
+    /// (some 257 MiB), or the key has too many versions for an index (4 GiB of one
+    /// key's); `Io`.
     ///
     /// # Panics
     /// When the version is not greater than the one before (see [`crate::key`]),
@@ -133,23 +159,42 @@ impl SsTableWriter {
                 PAYLOAD_BYTES_MAX - ENTRY_OVERHEAD_BYTES_MAX
             )));
         }
+        // The versions of one key are not parted into files, however large that makes the index.
+        if self.partitions.top_bytes_with(key.len()) > self.top_level_bytes_max {
+            return Err(Error::InvalidRequest(format!(
+                "a key of {} bytes has so many versions that the top level of their file's \
+                 index would take more than {} bytes",
+                key.len(),
+                self.top_level_bytes_max
+            )));
+        }
         // A block ends before it would get too large, so that a large value
         // does not make its small neighbours dear to read.
         let block_bytes = self.properties.options.block_bytes as usize;
         if !self.data.is_empty() && self.data.len() + entry_bytes_max > block_bytes {
             self.finish_data_block()?;
         }
+        let prefix = (self.prefixes.as_mut()).and_then(|prefixes| prefixes.hash(key));
         if self.data.is_empty() {
-            self.index.start_block(key);
+            self.partitions.start_block(key, prefix);
         }
-        if new_key {
+        self.partitions.add_prefix(prefix);
+        if new_key || !self.partitions.has_key() {
             let hash = key_hash(key);
-            self.filter.add(hash);
-            self.properties.count_key(hash);
+            self.partitions.add_key(hash);
+            if new_key {
+                self.properties.count_key(hash);
+            }
         }
         self.data.add(key, seq, kind, value);
         self.properties.count(key, seq, kind, value.len());
         Ok(())
+    }
+
+    /// Has filters have prefixes of keys beside the keys, too: before the first is added.
+    pub(crate) fn set_prefixes(&mut self, prefixes: Option<&KeyPrefixes>) {
+        self.properties.filter_prefixes = prefixes.map(|prefixes| prefixes.of().clone());
+        self.prefixes = prefixes.cloned().map(Prefixes::new);
     }
 
     /// Gives the table the range tombstones of its run.
@@ -167,15 +212,23 @@ impl SsTableWriter {
         self.properties.timestamps = Some(bounds);
     }
 
-    /// Size of the file so far, in bytes: blocks as stored, the open one as it
-    /// is before compression; without filter, index and footer.
+    /// Size of the file if it were finished now, in bytes: data blocks as stored, the
+    /// open one, filters and index as they are before compression; without
+    /// properties and footer.
     pub(crate) fn file_bytes(&self) -> u64 {
         let open = if self.data.is_empty() {
             0
         } else {
             self.data.len()
         };
-        self.out.bytes() + open as u64
+        self.out.bytes() + (open + self.partitions.len()) as u64
+    }
+
+    /// Whether the next key should go into another file, where files are to have about
+    /// `bytes_max` bytes.
+    pub(crate) fn is_full(&self, bytes_max: u64) -> bool {
+        self.file_bytes() >= bytes_max
+            || self.partitions.top_bytes_with(0) >= self.top_level_bytes_max / 2
     }
 
     /// The user key added last.
@@ -200,7 +253,7 @@ impl SsTableWriter {
         if !self.data.is_empty() {
             self.finish_data_block()?;
         }
-        self.properties.data_bytes = self.out.bytes();
+        self.properties.data_end = self.out.bytes();
         self.properties.largest_key = self.data.last().0.to_vec();
         if !self.tombstones.is_empty() {
             let payload = tombstone_block::encode(&self.tombstones);
@@ -210,19 +263,33 @@ impl SsTableWriter {
         }
 
         let Self {
-            mut index,
-            filter,
+            partitions,
             properties,
             mut out,
             ..
         } = self;
+        let compression = properties.options.compression;
+        let offset = out.bytes();
+        let mut top = TopLevelBuilder::new();
+        for partition in partitions.finish() {
+            let filter = out.store(&partition.filter, Compression::None)?;
+            let index = out.store(&partition.index, compression)?;
+            let (key, seq) = &partition.bound;
+            top.add((key, *seq), partition.data_end, [filter.len, index.len]);
+        }
+        let partitions = BlockHandle {
+            offset,
+            len: out.bytes() - offset,
+        };
         let footer = Footer {
             version: SSTABLE.version,
-            filter: out.store(&filter.finish(), Compression::None)?,
-            index: out.store(index.finish(), properties.options.compression)?,
+            file_id: out.id,
+            partitions,
+            top: out.store(&top.finish(), compression)?,
             properties: out.store(&properties.encode(), Compression::None)?,
         };
         Ok(FinishedTable {
+            #[cfg(test)]
             properties,
             file_bytes: out.finish(&footer)?,
         })
@@ -237,14 +304,44 @@ impl SsTableWriter {
         let handle = self.out.store(self.data.finish(), compression)?;
         self.data.clear();
         let (key, seq) = self.data.last();
-        self.index.end_block(key, seq, handle);
+        self.partitions.end_block(key, seq, handle);
         Ok(())
     }
 }
 
-/// The file, as a sequence of stored blocks.
+/// Hashes of the prefixes of ascending keys.
+struct Prefixes {
+    of: KeyPrefixes,
+    /// The prefix of the key before; empty at first.
+    last: Vec<u8>,
+    hash: Option<u64>,
+}
+
+impl Prefixes {
+    fn new(of: KeyPrefixes) -> Self {
+        Self {
+            of,
+            last: Vec::new(),
+            hash: None,
+        }
+    }
+
+    /// The hash of a key's prefix, if the key has one.
+    fn hash(&mut self, key: &[u8]) -> Option<u64> {
+        if self.hash.is_none() || !key.starts_with(&self.last) {
+            let prefix = self.of.of_key(key);
+            self.hash = prefix.map(key_hash);
+            self.last.clear();
+            self.last.extend_from_slice(prefix.unwrap_or_default());
+        }
+        self.hash
+    }
+}
+
+/// The file, as a header and a sequence of stored blocks.
 struct Output {
     path: PathBuf,
+    id: FileId,
     file: Box<dyn WriteFile>,
     sealer: Sealer,
     /// Stored bytes that the file does not have yet.
@@ -260,7 +357,8 @@ impl Output {
 
     fn store(&mut self, payload: &[u8], compression: Compression) -> Result<BlockHandle> {
         let offset = self.bytes();
-        let len = self.sealer.seal(payload, compression, &mut self.pending) as u64;
+        let (place, out) = (self.id.at(offset), &mut self.pending);
+        let len = self.sealer.seal(payload, compression, place, out) as u64;
         if self.pending.len() >= APPEND_BYTES {
             self.append_pending()?;
         }

@@ -34,6 +34,10 @@ impl<T> Published<T> {
         self.0.lock().unwrap().clone()
     }
 
+    pub(crate) fn store(&self, next: Arc<T>) {
+        self.swap(next);
+    }
+
     pub(crate) fn swap(&self, next: Arc<T>) -> Arc<T> {
         std::mem::replace(&mut *self.0.lock().unwrap(), next)
     }

@@ -11,6 +11,7 @@
 
 mod link_or_copy;
 mod local;
+mod open_files;
 mod table_files;
 
 use std::fmt::Debug;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 
 pub(crate) use link_or_copy::{Way, copy_file, link_or_copy};
 pub use local::LocalTables;
+pub(crate) use open_files::{OpenFiles, Stage};
 pub use table_files::TableFiles;
 
 use crate::error::Result;

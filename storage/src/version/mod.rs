@@ -5,8 +5,10 @@ mod layer;
 mod lookup;
 mod source;
 mod table_version;
+mod tombstones;
 
 use layer::Layer;
 pub(crate) use lookup::Lookup;
 pub(crate) use source::Source;
 pub(crate) use table_version::TableVersion;
+pub(crate) use tombstones::Tombstones;

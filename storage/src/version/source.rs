@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::key::{Cursor, Kind, SeqNo};
 use crate::memtable::MemtableCursor;
 use crate::runs::RunCursor;
@@ -33,6 +33,14 @@ impl Cursor for Source {
     #[inline]
     fn valid(&self) -> bool {
         of_either!(self, cursor => cursor.valid())
+    }
+
+    #[inline]
+    fn damage(&self) -> Option<&Error> {
+        match self {
+            Self::Memtable(_) => None,
+            Self::Run(cursor) => cursor.damage(),
+        }
     }
 
     fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {

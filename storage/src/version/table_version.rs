@@ -14,17 +14,24 @@
 //! are never sorted by their spans. A version of this list is immutable; it is
 //! replaced as a whole, and whoever holds one keeps its files.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::compaction::unfinished;
 use crate::error::Result;
-use crate::key::{KeyRange, RangeTombstones, RunId, SeqNo, is_before};
+use crate::key::{FileNumber, KeyRange, RunId, SeqNo};
 use crate::memtable::Memtable;
 use crate::mutation::{self, Mutation};
 use crate::read::{IsEnough, Merger};
-use crate::runs::Run;
-use crate::version::{Layer, Lookup, Source};
+use crate::runs::{FileMeta, Quarantine, Run, RunFile, Sought};
+use crate::sstable::SsTable;
+use crate::version::{Layer, Lookup, Source, Tombstones};
+
+/// A range in no more partitions is cut between data blocks, and one in more between
+/// partitions: these are small parts of it then, and to read them all would take long.
+const PARTITIONS_IN_DETAIL_MAX: usize = 256;
 
 /// A table at one moment.
 #[derive(Debug, Clone)]
@@ -119,39 +126,51 @@ impl TableVersion {
         memtables.any(|memtable| {
             memtable.iter().any(|entry| entry.seq() <= seq)
                 || (memtable.range_tombstones())
-                    .is_some_and(|tombstones| tombstones.seqs().any(|at| at <= seq))
+                    .is_some_and(|ranges| ranges.iter().any(|tombstone| tombstone.seq <= seq))
         })
     }
 
-    /// Cursors over every source that a reader at `seq` may see, newest first.
-    pub(crate) fn cursors(&self, seq: SeqNo, fill_cache: bool) -> Vec<Source> {
+    /// Cursors over every source that a reader at `seq` may see and that may have what is
+    /// sought, newest first; and how many runs are left out for the prefixes in their filters.
+    pub(crate) fn cursors(
+        &self,
+        seq: SeqNo,
+        sought: &Sought<'_>,
+        fill_cache: bool,
+    ) -> (Vec<Source>, u64) {
+        let excluded = Cell::new(0);
+        let cursor = |run: &Arc<Run>| {
+            let is_read =
+                run.is_seen_at(seq) && run.may_have(sought, || excluded.set(excluded.get() + 1));
+            is_read.then(|| Source::Run(run.cursor(seq, fill_cache)))
+        };
         let memtables = std::iter::once(&self.memtable).chain(&self.frozen);
         let memtables = memtables.filter_map(|memtable| match memtable.run() {
-            Some(run) => (run.is_seen_at(seq)).then(|| Source::Run(run.cursor(fill_cache))),
+            Some(run) => cursor(run),
             None => (memtable.len() > 0).then(|| Source::Memtable(memtable.cursor())),
         });
-        let runs = self.runs.iter().filter(|run| run.is_seen_at(seq));
-        let runs = runs.map(|run| Source::Run(run.cursor(fill_cache)));
-        memtables.chain(runs).collect()
+        let sources = memtables.chain(self.runs.iter().filter_map(cursor));
+        (sources.collect(), excluded.get())
     }
 
     /// The range tombstones of every source that a reader at `seq` may see.
-    pub(crate) fn range_tombstones(&self, seq: SeqNo) -> Vec<Arc<RangeTombstones>> {
+    pub(crate) fn range_tombstones(&self, seq: SeqNo) -> Vec<Tombstones> {
         let memtables = std::iter::once(&self.memtable).chain(&self.frozen);
         let memtables = memtables.filter_map(|memtable| memtable.range_tombstones());
         let runs = self.runs.iter().filter(|run| run.is_seen_at(seq));
         let runs = runs.filter_map(|run| run.range_tombstones().cloned());
-        memtables.chain(runs).collect()
+        let memtables = memtables.map(Tombstones::OfMemtable);
+        memtables.chain(runs.map(Tombstones::OfRun)).collect()
     }
 
     /// Keys that cut what a reader at `seq` sees of a range into at most `parts`
     /// pieces of about as many bytes on disk, ascending, each within the range.
     pub(crate) fn split_keys(&self, seq: SeqNo, range: &KeyRange, parts: usize) -> Vec<Bytes> {
-        let blocks = self.blocks(seq, range);
-        let total: u64 = blocks.iter().map(|(_, bytes)| bytes).sum();
+        let pieces = self.pieces(seq, range);
+        let total: u64 = pieces.iter().map(|(_, bytes)| bytes).sum();
         let mut keys: Vec<Bytes> = Vec::new();
         let mut before = 0;
-        for (last_key, bytes) in blocks {
+        for (last_key, bytes) in pieces {
             let piece = keys.len() as u64 + 1;
             before += bytes;
             if before * parts as u64 >= total * piece
@@ -172,36 +191,93 @@ impl TableVersion {
         self.frozen.iter().filter_map(|memtable| memtable.run())
     }
 
+    /// Number of runs that may be merged, and may lie over each other: what a merge in parts has
+    /// written has no key of what is left.
+    pub(crate) fn mergeable_runs(&self) -> usize {
+        let mergeable = |run: &&Arc<Run>| !run.is_quarantined();
+        let all = self.runs.iter().filter(mergeable).count();
+        let begun = unfinished(self.runs.iter().map(|run| run.meta()));
+        let beside = begun.into_iter().map(|merge| match merge.is_stuck {
+            true => self.runs[merge.runs()].iter().filter(mergeable).count(),
+            false => {
+                let output = merge.output().map(|at| &self.runs[at]);
+                usize::from(output.as_ref().is_some_and(mergeable))
+            }
+        });
+        all - beside.sum::<usize>()
+    }
+
+    /// The same with a file in quarantine; `None` when no run has it.
+    pub(crate) fn quarantined(&self, file: FileNumber, quarantine: &Quarantine) -> Option<Self> {
+        let mut next = self.clone();
+        let mut runs = next.runs.iter_mut();
+        runs.find_map(|run| {
+            *run = run.quarantined(file, quarantine)?;
+            Some(())
+        })?;
+        Some(next)
+    }
+
+    /// The same with a whole file in the place of a damaged one; `None` when no run has that.
+    pub(crate) fn restored(
+        &self,
+        damaged: FileNumber,
+        whole: &FileMeta,
+        file: &Arc<RunFile>,
+    ) -> Option<Self> {
+        let mut next = self.clone();
+        let mut runs = next.runs.iter_mut();
+        runs.find_map(|run| {
+            *run = run.restored(damaged, whole, file)?;
+            Some(())
+        })?;
+        Some(next)
+    }
+
     /// All runs, those included that wait for their place in the list; newest
     /// first.
     pub(crate) fn all_runs(&self) -> impl Iterator<Item = &Arc<Run>> {
         self.waiting_runs().chain(&self.runs)
     }
 
-    /// Bytes on disk of the data blocks that may hold something of a range.
+    /// The bytes on disk of the data blocks that may have keys of a range.
     pub(crate) fn approximate_bytes(&self, seq: SeqNo, range: &KeyRange) -> u64 {
-        let blocks = self.blocks(seq, range);
-        blocks.iter().map(|(_, bytes)| bytes).sum()
+        let pieces = self
+            .tables(seq, range)
+            .flat_map(|(table, range)| table.pieces(&range, false));
+        pieces.map(|(_, bytes)| bytes).sum()
     }
 
-    /// The data blocks that a reader at `seq` may see something of a range in,
-    /// by keys between them and the next, and their bytes: from the indexes, so without reading
-    /// any.
-    fn blocks(&self, seq: SeqNo, range: &KeyRange) -> Vec<(Bytes, u64)> {
-        let mut blocks: Vec<(Bytes, u64)> = Vec::new();
-        let runs = self.all_runs().filter(|run| run.is_seen_at(seq));
-        for file in runs.flat_map(|run| run.files()) {
-            let mut first = Bytes::from(file.table().properties().smallest_key.clone());
-            for (bound, bytes) in file.table().block_bounds() {
-                let bound = Bytes::from(bound);
-                if bound >= range.start && is_before(&first, range.end.as_ref()) {
-                    blocks.push((bound.clone(), bytes));
-                }
-                first = bound;
-            }
-        }
-        blocks.sort_unstable();
-        blocks
+    /// Returns the pieces of files in which a reader at `seq` may find keys of a range: data
+    /// blocks, or partitions if there are many. Each piece is its upper end and its bytes. Taken
+    /// from the indexes, without reading data.
+    fn pieces(&self, seq: SeqNo, range: &KeyRange) -> Vec<(Bytes, u64)> {
+        let partitions: usize = self
+            .tables(seq, range)
+            .map(|(table, range)| table.partitions_in(&range))
+            .sum();
+        let in_detail = partitions <= PARTITIONS_IN_DETAIL_MAX;
+        let pieces = self
+            .tables(seq, range)
+            .flat_map(|(table, range)| table.pieces(&range, in_detail));
+        let mut pieces: Vec<(Bytes, u64)> =
+            pieces.map(|(key, bytes)| (key.into(), bytes)).collect();
+        pieces.sort_unstable();
+        pieces
+    }
+
+    /// Returns the files with versions that a reader at `seq` may see, each with the part of the
+    /// range that is within its run's keys.
+    fn tables(
+        &self,
+        seq: SeqNo,
+        range: &KeyRange,
+    ) -> impl Iterator<Item = (&Arc<SsTable>, KeyRange)> {
+        let runs = self.all_runs().filter(move |run| run.is_seen_at(seq));
+        runs.flat_map(move |run| {
+            let range = run.counting(range.clone());
+            run.sorted().iter().map(move |table| (table, range.clone()))
+        })
     }
 
     /// The same with a fresh memtable; the old one is frozen at `end`. One that
@@ -246,8 +322,16 @@ impl TableVersion {
         next
     }
 
-    /// The same with the contiguous `inputs` replaced by `output`.
-    pub(crate) fn compacted(&self, inputs: &[RunId], output: Option<Arc<Run>>) -> Self {
+    /// The same with the contiguous `inputs` replaced by `output`, or what of them lies before
+    /// the `rest`; and the files that are in it no more. With `onto` the output goes into the
+    /// run behind the inputs.
+    pub(crate) fn compacted(
+        &self,
+        inputs: &[RunId],
+        rest: Option<&Bytes>,
+        onto: Option<RunId>,
+        output: Option<&Run>,
+    ) -> (Self, Vec<Arc<RunFile>>) {
         let mut next = self.clone();
         let at = next
             .runs
@@ -264,10 +348,29 @@ impl TableVersion {
             ids == inputs || anywhere,
             "inputs are neighbours in the list"
         );
-        next.runs.splice(at..at + inputs.len(), output);
+        let end = at + inputs.len();
+        let onto = onto.map(|id| {
+            let run = next.runs.remove(end);
+            assert_eq!(run.id(), id, "what was merged before is behind the inputs");
+            run
+        });
+        let mut left = Vec::new();
+        let mut gone = Vec::new();
+        for run in &next.runs[at..end] {
+            match rest {
+                Some(key) => {
+                    let (run, files) = run.beginning_at(key);
+                    left.extend(run);
+                    gone.extend(files);
+                }
+                None => gone.extend(run.files().iter().cloned()),
+            }
+        }
+        let merged = Run::merged(onto.as_deref(), output, rest);
+        next.runs.splice(at..end, left.into_iter().chain(merged));
         if mutation::is(Mutation::MergedRunOnTop) {
             next.runs.rotate_left(at);
         }
-        next
+        (next, gone)
     }
 }

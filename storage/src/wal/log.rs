@@ -14,8 +14,9 @@
 //! what the disk holds is uncertain (an fsync that fails may have dropped the
 //! pages).
 
+use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::progress::{Place, Progress};
@@ -54,6 +55,19 @@ pub(crate) struct Wal {
     durable_lsn: AtomicU64,
     /// `Progress::writing`, readable without the lock.
     is_writing: AtomicBool,
+    on_failure: OnFailure,
+}
+
+type FailureCallback = Box<dyn Fn(&Arc<str>) + Send + Sync>;
+
+/// The callback for the failure that stops all writes.
+#[derive(Default)]
+struct OnFailure(OnceLock<FailureCallback>);
+
+impl fmt::Debug for OnFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnFailure").finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]
@@ -97,7 +111,14 @@ impl Wal {
             progressed: Condvar::new(),
             durable_lsn: AtomicU64::new(end.lsn),
             is_writing: AtomicBool::new(false),
+            on_failure: OnFailure::default(),
         }
+    }
+
+    /// Sets the callback for the failure that stops all writes. It is called once, with the cause,
+    /// while locks are held. Only the first callback counts.
+    pub(crate) fn on_failure(&self, hear: impl Fn(&Arc<str>) + Send + Sync + 'static) {
+        drop(self.on_failure.0.set(Box::new(hear)));
     }
 
     /// Appends a record to the buffer; the caller holds the order lock, so that
@@ -258,14 +279,12 @@ impl Wal {
         written.or_else(closed).unwrap_or(progress.next_segment)
     }
 
-    /// Whether a closed segment is numbered below `floor`.
-    pub(crate) fn has_closed_below(&self, floor: FileNumber) -> bool {
-        self.progress
-            .lock()
-            .unwrap()
-            .closed
-            .first()
-            .is_some_and(|(number, _)| *number < floor)
+    /// Whether a closed segment is numbered below `floor`, and none is held.
+    pub(crate) fn has_free_below(&self, floor: FileNumber) -> bool {
+        let progress = self.progress.lock().unwrap();
+        let is_held = progress.holds > 0 && !mutation::is(Mutation::BackupHoldsNoLog);
+        let mut closed = progress.closed.first().into_iter();
+        closed.any(|(number, _)| *number < floor) && !is_held
     }
 
     /// Deletes the closed segments numbered below `floor`, oldest first (so
@@ -514,7 +533,13 @@ impl Wal {
     /// Refuses everything from now on. Locks the buffer inside of `progress`,
     /// as nobody does the other way round.
     fn fail(&self, progress: &mut Progress, cause: &str) {
-        progress.failed.get_or_insert_with(|| cause.into());
+        if progress.failed.is_none() {
+            let cause: Arc<str> = cause.into();
+            progress.failed = Some(cause.clone());
+            if let Some(hear) = self.on_failure.0.get() {
+                hear(&cause);
+            }
+        }
         let mut buffer = self.buffer.lock().unwrap();
         buffer.closed = true;
         buffer.bytes = Vec::new();

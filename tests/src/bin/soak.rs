@@ -53,8 +53,8 @@ struct Arguments {
     /// So many seeds of each proof, instead of a time.
     #[arg(long, value_name = "N", conflicts_with = "seconds")]
     seeds: Option<u64>,
-    /// One short look, 10 seconds, at everything; at schedules only with
-    /// --schedules, because they take a build of their own.
+    /// Two seeds of each proof and a fixed number of cases, some seconds in all;
+    /// of schedules only with --schedules, because they need a build of their own.
     #[arg(long, conflicts_with_all = ["seconds", "seeds"])]
     quick: bool,
     /// Only these proofs, with commas between: crash, faults, scarcity, damage,
@@ -169,7 +169,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
         }
     }
     let extent = match (arguments.quick, arguments.seeds) {
-        (true, _) => Extent::Time(Duration::from_secs(10)),
+        (true, _) => Extent::Quick,
         (false, Some(seeds)) => Extent::Seeds(seeds),
         (false, None) => Extent::Time(Duration::from_secs(arguments.seconds)),
     };

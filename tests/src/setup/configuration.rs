@@ -15,8 +15,9 @@ use crate::disk::{INGEST_DIR, MemDisk, manual};
 use crate::seed::{Rng, rng};
 use crate::session::Setup;
 
-/// Of the drawn ways one in so many has threads that flush and compact.
-const BACKGROUND_EVERY: u64 = 5;
+/// The number of seeds after which [`drawn_maintenance`] repeats: threads flush and compact in one of
+/// them.
+pub const MAINTENANCE_PERIOD: u64 = 5;
 
 /// One way to run a list: the same reads must come out of each.
 #[derive(Debug, Clone, Copy)]
@@ -88,11 +89,12 @@ impl Way {
     }
 }
 
-/// Who flushes and compacts in the way that is drawn from a seed.
+/// Returns who flushes and compacts in the way that is drawn from a seed.
 pub fn drawn_maintenance(seed: u64) -> Maintenance {
-    match seed % BACKGROUND_EVERY == BACKGROUND_EVERY - 1 {
-        true => Maintenance::Background,
-        false => Maintenance::Manual,
+    if seed % MAINTENANCE_PERIOD == MAINTENANCE_PERIOD - 1 {
+        Maintenance::Background
+    } else {
+        Maintenance::Manual
     }
 }
 
@@ -161,6 +163,10 @@ pub const CONFIGURATIONS: &[Configuration] = &[
     configuration("tiny blocks", |_, s| s.block_bytes = 1),
     configuration("large blocks", |_, s| s.block_bytes = 64 << 10),
     configuration("no compression", |_, s| s.compression = Compression::None),
+    configuration("zstd", |_, s| s.compression = Compression::Zstd),
+    configuration("zstd at the bottom", |_, s| {
+        s.bottom_compression = Some(Compression::Zstd);
+    }),
     configuration("tiny memtables", |o, _| o.memtable_bytes = 512),
     configuration("large memtables", |o, _| o.memtable_bytes = 4 << 20),
     configuration("no filters", |_, s| s.filter_bits_per_key = 0),
@@ -172,6 +178,15 @@ pub const CONFIGURATIONS: &[Configuration] = &[
     configuration("large cache", |o, _| o.cache_bytes = 64 << 20),
     configuration("tiny files", |o, _| o.file_bytes = 256),
     configuration("large files", |o, _| o.file_bytes = 16 << 20),
+    configuration("a part of a merge for each key", |o, _| {
+        o.compaction.part_bytes = 1;
+    }),
+    configuration("merges in parts, eager", |o, _| {
+        o.compaction = CompactionOptions {
+            part_bytes: 2 << 10,
+            ..merges(10.0)
+        };
+    }),
     configuration("eager merges", |o, _| o.compaction = merges(10.0)),
     configuration("lazy merges", |o, _| o.compaction = merges(0.1)),
     configuration("strict bounds", |o, _| {

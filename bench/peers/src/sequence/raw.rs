@@ -1,7 +1,7 @@
 //! The bound of a scan of ebb: its SSTables read, checked and decompressed from
 //! front to back, and not looked into.
 //!
-//! Follows the book (Formats: SSTable), version 3, with the libraries that ebb
+//! Follows the book (Formats: SSTable), version 4, with the libraries that ebb
 //! uses; only indexes are parsed, to know where blocks end.
 
 use std::fs;
@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 
 const FOOTER_BYTES: usize = 64;
-const FORMAT_VERSION: u32 = 3;
+const FORMAT_VERSION: u32 = 4;
 const MAGIC: &[u8] = b"ebbSSTbl";
 /// Type and checksum behind a payload.
 const TRAILER_BYTES: usize = 5;
@@ -93,26 +93,34 @@ fn read_table(path: &Path, file: &mut Vec<u8>, payload: &mut Vec<u8>) -> Result<
     ensure!(footer.ends_with(MAGIC), "no SSTable");
     let version = u32_at(footer, 48)?;
     ensure!(version == FORMAT_VERSION, "format version {version}");
-    let (offset, len) = (u64_at(footer, 16)?, u64_at(footer, 24)?);
+    // The index follows the filter; of that the offset and the length come first.
+    let offset = u64_at(footer, 0)?.checked_add(u64_at(footer, 8)?);
+    let (offset, len) = (offset.context("a filter too long")?, u64_at(footer, 16)?);
+    let id = slice(footer, 32, 16)?;
     let mut index = Vec::new();
-    unseal(slice(body, offset, len)?, &mut index)?;
+    unseal(slice(body, offset, len)?, (id, offset), &mut index)?;
     let mut bytes = 0;
     for (offset, len) in blocks(&index)? {
-        unseal(slice(body, offset, len)?, payload)?;
+        unseal(slice(body, offset, len)?, (id, offset), payload)?;
         bytes += payload.len() as u64;
     }
     Ok(bytes)
 }
 
-/// Checks a stored block and makes `payload` what it holds.
-fn unseal(stored: &[u8], payload: &mut Vec<u8>) -> Result<()> {
+/// Checks the block that is stored at an offset of the file with an id, and makes `payload` what
+/// it holds.
+fn unseal(stored: &[u8], (id, offset): (&[u8], u64), payload: &mut Vec<u8>) -> Result<()> {
     let len = stored
         .len()
         .checked_sub(TRAILER_BYTES)
         .context("a block too short")?;
     let checked = &stored[..=len];
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(id);
+    crc.update(&offset.to_le_bytes());
+    crc.update(checked);
     ensure!(
-        u32_at(stored, len + 1)? == crc32fast::hash(checked),
+        u32_at(stored, len + 1)? == crc.finalize(),
         "a block that is damaged"
     );
     match stored[len] {

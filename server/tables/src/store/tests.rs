@@ -218,7 +218,7 @@ fn a_power_loss_during_the_completion_changes_nothing_of_its_end() {
         // table without a record.
         fixture.store.put_keyspace("alone", b"c").unwrap();
         fixture.store.keyspaces.put(b"b", &[DROPPING]).unwrap();
-        let options = fixture.table("b", "t").unwrap().options().clone();
+        let options = (*fixture.table("b", "t").unwrap().options()).clone();
         let a = fixture.db.existing_keyspace("a").unwrap();
         a.table("cut", options).unwrap();
         fixture.db.sync().unwrap();

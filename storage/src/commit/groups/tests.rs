@@ -1,17 +1,15 @@
 use std::sync::mpsc::channel;
 use std::thread::{self, ScopedJoinHandle};
 
+use ebb_test_support::wait::until;
+
 use super::*;
 use crate::error::Error;
 
-fn until(condition: impl Fn() -> bool) {
-    while !condition() {
-        thread::yield_now();
-    }
-}
-
 fn come(groups: &Groups<u32>, members: usize) {
-    until(|| groups.state.lock().unwrap().members.len() == members);
+    until("the members to come", || {
+        groups.state.lock().unwrap().members.len() == members
+    });
 }
 
 fn all_well(members: Vec<u32>) -> Vec<Result<()>> {
@@ -48,7 +46,9 @@ fn who_comes_while_the_disk_is_busy_shares_the_next_sync() {
             };
             groups.wait(seat, sync, all_well)
         });
-        until(|| groups.state.lock().unwrap().is_busy);
+        until("the first sync to begin", || {
+            groups.state.lock().unwrap().is_busy
+        });
         let mut others = Vec::new();
         for member in 1..=5 {
             others.push(scope.spawn(move || commit(groups, synced, member)));
@@ -75,7 +75,7 @@ fn a_group_finishes_beside_the_sync_of_the_next() {
             };
             groups.wait(seat, |members| members, finish)
         });
-        until(|| {
+        until("the first sync to end", || {
             let state = groups.state.lock().unwrap();
             state.members.is_empty() && !state.is_busy
         });

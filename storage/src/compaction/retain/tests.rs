@@ -1,4 +1,5 @@
 use bytes::Bytes;
+use ebb_test_support::seed::for_seeds;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -265,58 +266,59 @@ fn some_of(rng: &mut ChaCha8Rng, range: std::ops::Range<u64>, chance: f64) -> Ve
 /// what it read before.
 #[test]
 fn every_reader_reads_the_same_as_if_all_versions_were_kept() {
-    let seed = std::env::var("EBB_SEED").map_or_else(|_| rand::random(), |s| s.parse().unwrap());
-    println!("EBB_SEED={seed}");
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    for case in 0..20_000 {
-        let bottom = rng.random_bool(0.5);
-        let older: Vec<_> = match bottom {
-            true => Vec::new(),
-            false => some_of(&mut rng, 1..10, 0.3),
-        };
-        let chance = rng.random_range(0.1..0.9);
-        let mut numbers = some_of(&mut rng, 10..30, chance);
-        let tombstones = rng.random_range(0..3) as f64 / 10.0;
-        let (covering, ours): (Vec<_>, Vec<_>) =
-            numbers.drain(..).partition(|_| rng.random_bool(tombstones));
-        let mut make = |list: Vec<u64>| -> Vec<Version> {
-            let one = |seq| random_version(&mut rng, seq);
-            list.into_iter().map(one).collect()
-        };
-        let (ours, older) = (make(ours), make(older));
-        let points: Vec<_> = (0..rng.random_range(0..5))
-            .map(|_| {
-                (
-                    rng.random_range(0..32),
-                    NOW_MS - 20 + rng.random_range(0..=20),
-                )
-            })
-            .collect();
-        let covering = seqs(&covering);
-        let known = merger(rng.random_bool(0.9));
+    let test = "every_reader_reads_the_same_as_if_all_versions_were_kept";
+    for_seeds(test, 1, |seed| {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        for case in 0..20_000 {
+            let bottom = rng.random_bool(0.5);
+            let older: Vec<_> = match bottom {
+                true => Vec::new(),
+                false => some_of(&mut rng, 1..10, 0.3),
+            };
+            let chance = rng.random_range(0.1..0.9);
+            let mut numbers = some_of(&mut rng, 10..30, chance);
+            let tombstones = rng.random_range(0..3) as f64 / 10.0;
+            let (covering, ours): (Vec<_>, Vec<_>) =
+                numbers.drain(..).partition(|_| rng.random_bool(tombstones));
+            let mut make = |list: Vec<u64>| -> Vec<Version> {
+                let one = |seq| random_version(&mut rng, seq);
+                list.into_iter().map(one).collect()
+            };
+            let (ours, older) = (make(ours), make(older));
+            let points: Vec<_> = (0..rng.random_range(0..5))
+                .map(|_| {
+                    (
+                        rng.random_range(0..32),
+                        NOW_MS - 20 + rng.random_range(0..=20),
+                    )
+                })
+                .collect();
+            let covering = seqs(&covering);
+            let known = merger(rng.random_bool(0.9));
 
-        let mut kept = ours.clone();
-        let retain = Retain {
-            boundaries: &boundaries(&points),
-            merger: &known,
-        };
-        retain.versions(b"k", &mut kept, &covering, bottom);
+            let mut kept = ours.clone();
+            let retain = Retain {
+                boundaries: &boundaries(&points),
+                merger: &known,
+            };
+            retain.versions(b"k", &mut kept, &covering, bottom);
 
-        let all = |ours: &[Version]| [ours, &older[..]].concat();
-        let later = (0..3).map(|_| (u64::MAX, NOW_MS + rng.random_range(0..30)));
-        for point in points.iter().copied().chain(later.collect::<Vec<_>>()) {
-            assert_eq!(
-                read(&all(&kept), &covering, point, &known),
-                read(&all(&ours), &covering, point, &known),
-                "case {case}: {kept:?} of {ours:?} over {older:?} under {covering:?} \
+            let all = |ours: &[Version]| [ours, &older[..]].concat();
+            let later = (0..3).map(|_| (u64::MAX, NOW_MS + rng.random_range(0..30)));
+            for point in points.iter().copied().chain(later.collect::<Vec<_>>()) {
+                assert_eq!(
+                    read(&all(&kept), &covering, point, &known),
+                    read(&all(&ours), &covering, point, &known),
+                    "case {case}: {kept:?} of {ours:?} over {older:?} under {covering:?} \
                  at {point:?} of {points:?}"
-            );
+                );
+            }
+            for version in &kept {
+                assert!(version.kind.fits(version.value.len()) && EXPIRY_BYTES == 8);
+            }
+            assert!(kept.is_sorted_by(|a, b| a.seq > b.seq), "{kept:?}");
         }
-        for version in &kept {
-            assert!(version.kind.fits(version.value.len()) && EXPIRY_BYTES == 8);
-        }
-        assert!(kept.is_sorted_by(|a, b| a.seq > b.seq), "{kept:?}");
-    }
+    });
 }
 
 /// Versions, boundaries, range tombstones and splits; each kept version with its part

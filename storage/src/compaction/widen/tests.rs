@@ -65,7 +65,11 @@ fn pick(action: Action, runs: &[u64], keys: &str) -> Pick {
 }
 
 fn neighbours(runs: Range<usize>) -> Result<Option<Widened>, Refusal> {
-    Ok(Some(Widened { runs, drops: false }))
+    Ok(Some(Widened {
+        runs,
+        drops: false,
+        has_output: false,
+    }))
 }
 
 #[test]
@@ -137,6 +141,7 @@ fn of_runs_to_drop_the_oldest_goes_first_and_nothing_beside_it() {
     let dropped = Widened {
         runs: 2..3,
         drops: true,
+        has_output: false,
     };
     assert_eq!(
         widened("9:a-c 7:a-z 4:b-c,n-p 2:a-z", &pick),

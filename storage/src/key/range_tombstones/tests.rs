@@ -1,3 +1,4 @@
+use ebb_test_support::seed::for_seeds;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -14,12 +15,15 @@ fn range(text: &str) -> KeyRange {
     }
 }
 
-fn tombstones(list: &[(&str, u64)]) -> RangeTombstones {
-    let mut tombstones = RangeTombstones::default();
-    for (text, seq) in list {
-        tombstones.insert(&range(text), &[SeqNo(*seq)]);
+fn tombstone((text, seq): &(&str, u64)) -> RangeTombstone {
+    RangeTombstone {
+        range: range(text),
+        seq: SeqNo(*seq),
     }
-    tombstones
+}
+
+fn tombstones(list: &[(&str, u64)]) -> RangeTombstones {
+    RangeTombstones::build(list.iter().map(tombstone), None)
 }
 
 /// "a-f 4, f-m 9 4".
@@ -110,47 +114,52 @@ fn a_range_is_covered_by_fragments_without_a_gap() {
 /// Against a list of all tombstones, looked through from end to end.
 #[test]
 fn every_key_has_the_tombstones_that_were_put_over_it() {
-    let seed = std::env::var("EBB_SEED").map_or_else(|_| rand::random(), |s| s.parse().unwrap());
-    println!("EBB_SEED={seed}");
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let key = |n: u32| Bytes::from(vec![b'a' + n as u8]);
-    for _ in 0..3000 {
-        let mut all: Vec<(KeyRange, SeqNo)> = Vec::new();
-        let (mut one, mut other) = (RangeTombstones::default(), RangeTombstones::default());
-        for seq in 1..rng.random_range(2..12) {
-            let end = rng.random_range(0..12);
-            let range = KeyRange {
-                start: key(rng.random_range(0..10)),
-                end: (end < 10).then(|| key(end)),
+    let test = "every_key_has_the_tombstones_that_were_put_over_it";
+    for_seeds(test, 1, |seed| {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let key = |n: u32| Bytes::from(vec![b'a' + n as u8]);
+        for _ in 0..3000 {
+            let mut all: Vec<RangeTombstone> = Vec::new();
+            for seq in 1..rng.random_range(2..12) {
+                let end = rng.random_range(0..12);
+                let range = KeyRange {
+                    start: key(rng.random_range(0..10)),
+                    end: (end < 10).then(|| key(end)),
+                };
+                all.push(RangeTombstone {
+                    range,
+                    seq: SeqNo(seq),
+                });
+            }
+            let one = RangeTombstones::build(all.iter().cloned(), None);
+            // Two sources may have the same.
+            let again = RangeTombstones::build(one.iter().chain(all.iter().cloned()), None);
+            assert_eq!(again, one);
+            let boundaries = boundaries(&[rng.random_range(0..12), rng.random_range(0..12)]);
+            let thinned = RangeTombstones::build(all.iter().cloned(), Some(&boundaries));
+            let over = |key: &[u8]| {
+                let over = all.iter().rev().filter(|t| t.range.contains(key));
+                over.map(|tombstone| tombstone.seq).collect::<Vec<_>>()
             };
-            let to = if rng.random_bool(0.5) {
-                &mut one
-            } else {
-                &mut other
-            };
-            to.insert(&range, &[SeqNo(seq)]);
-            all.push((range, SeqNo(seq)));
+            for n in 0..11 {
+                let mut expected = over(&key(n));
+                assert_eq!(one.over(&key(n)), expected, "{all:?}");
+                expected.dedup_by_key(|seq| boundaries.stripe(*seq));
+                assert_eq!(thinned.over(&key(n)), expected, "{all:?} {boundaries:?}");
+                let seq = SeqNo(rng.random_range(0..12));
+                let newest = over(&key(n))
+                    .into_iter()
+                    .find(|&tombstone| tombstone <= seq);
+                assert_eq!(one.covering(&key(n), seq), newest, "{all:?}");
+            }
+            let ranges = one.fragments.iter().map(|fragment| &fragment.range);
+            let ranges: Vec<_> = ranges.collect();
+            assert!(ranges.iter().all(|range| !range.is_empty()));
+            assert!(
+                ranges
+                    .windows(2)
+                    .all(|w| w[0].end.as_ref().is_some_and(|end| *end <= w[1].start))
+            );
         }
-        one.insert_all(&other);
-        let over = |key: &[u8]| {
-            let over = all.iter().rev().filter(|(range, _)| range.contains(key));
-            over.map(|(_, seq)| *seq).collect::<Vec<_>>()
-        };
-        for n in 0..11 {
-            assert_eq!(one.over(&key(n)), over(&key(n)), "{all:?}");
-            let seq = SeqNo(rng.random_range(0..12));
-            let newest = over(&key(n))
-                .into_iter()
-                .find(|&tombstone| tombstone <= seq);
-            assert_eq!(one.covering(&key(n), seq), newest, "{all:?}");
-        }
-        let ranges = one.fragments.iter().map(|fragment| &fragment.range);
-        let ranges: Vec<_> = ranges.collect();
-        assert!(ranges.iter().all(|range| !range.is_empty()));
-        assert!(
-            ranges
-                .windows(2)
-                .all(|w| w[0].end.as_ref().is_some_and(|end| *end <= w[1].start))
-        );
-    }
+    });
 }

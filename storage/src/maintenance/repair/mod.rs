@@ -87,7 +87,7 @@ pub fn repair(
             ..options.clone()
         };
         let manifest = Manifest::unwritten(disk.clone(), to, State::default());
-        Engine::recover(to, options, manifest, None, Access::Write)?
+        Engine::recover(to, options.with_open_files(), manifest, None, Access::Write)?
     };
     // Nothing is named yet, so no number needs to be reserved.
     let first = FileNumber::default();
@@ -129,12 +129,13 @@ fn write_table(
     let origin = Origin {
         smallest_seq: SeqNo::ZERO,
         largest_seq: last_seq,
+        keys: None,
         merge_operator: meta.options.merge_operator.clone(),
     };
     let mut builder = RunBuilder::new(
         engine.run_target(),
         meta.id,
-        meta.options.sstable.clone(),
+        meta.options.sstable.of_run(true),
         origin,
         None,
     );
@@ -167,8 +168,9 @@ fn write_table(
         smallest = smallest.min(seq);
         largest = largest.max(seq);
     }
-    let run = builder.finish((smallest, largest), tombstones)?;
-    report.bytes += run.as_ref().map_or(0, |run| run.meta().bytes);
+    let run = builder.finish((smallest, largest), tombstones, None)?;
+    engine.runs().finish_runs(&run)?;
+    report.bytes += run.as_ref().map_or(0, |run| run.meta().bytes());
     report.tables.push(RepairedTable {
         keyspace: meta.keyspace.clone(),
         name: meta.name.clone(),

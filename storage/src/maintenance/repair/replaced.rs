@@ -7,15 +7,15 @@
 //!   file 12  put abc @3   made of the three   origin 1 to 3
 //! ```
 //!
-//! A file holds, between its first and its last key, all that counts of the
-//! numbers of its origin. What an older file, or the log, has of them there is
-//! in it already, or was dropped: folded in once more, it would make a wrong
-//! value. The older one counts only for keys that are lost from the newer.
+//! A file holds, of the keys of its origin, all that counts of the numbers of its origin.
+//! What an older file, or the log, has of them there is in it already, or was dropped: folded
+//! in once more, it would make a wrong value. The older one counts only for keys that are lost
+//! from the newer.
 
-use crate::key::SeqNo;
+use crate::key::{KeyRange, SeqNo};
 
 /// A range of keys, both ends included; `None` is no bound.
-type KeyBounds = (Option<Vec<u8>>, Option<Vec<u8>>);
+type LostKeys = (Option<Vec<u8>>, Option<Vec<u8>>);
 
 /// What one source of versions is known to have.
 #[derive(Debug, Clone, Default)]
@@ -25,10 +25,10 @@ pub(super) struct Extent {
     pub(super) origin: Option<(SeqNo, SeqNo)>,
     /// The smallest and the largest number of what it has.
     pub(super) seqs: (SeqNo, SeqNo),
-    /// Its first and its last key, where known.
-    pub(super) keys: Option<(Vec<u8>, Vec<u8>)>,
+    /// The keys for which it stands, where known.
+    pub(super) keys: Option<KeyRange>,
     /// Keys that may be lost from it.
-    pub(super) lost: Vec<KeyBounds>,
+    pub(super) lost: Vec<LostKeys>,
 }
 
 impl Extent {
@@ -47,8 +47,8 @@ impl Extent {
 
     /// Whether it would have the key if anything of it had been kept.
     fn dropped(&self, key: &[u8]) -> bool {
-        let within = |keys: &(Vec<u8>, Vec<u8>)| keys.0[..] <= *key && *key <= keys.1[..];
-        let lost = |(from, to): &KeyBounds| {
+        let within = |keys: &KeyRange| keys.contains(key);
+        let lost = |(from, to): &LostKeys| {
             from.as_deref().is_none_or(|from| from <= key)
                 && to.as_deref().is_none_or(|to| key <= to)
         };
@@ -89,11 +89,10 @@ mod tests {
     use super::*;
 
     fn extent(origin: (u64, u64), seqs: (u64, u64), keys: (&str, &str)) -> Extent {
-        let bytes = |key: &str| key.as_bytes().to_vec();
         Extent {
             origin: Some((SeqNo(origin.0), SeqNo(origin.1))),
             seqs: (SeqNo(seqs.0), SeqNo(seqs.1)),
-            keys: Some((bytes(keys.0), bytes(keys.1))),
+            keys: Some(KeyRange::spanning(keys.0.as_bytes(), keys.1.as_bytes())),
             lost: Vec::new(),
         }
     }

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::error::lossy;
 use crate::files::{self, FileKind};
-use crate::maintenance::verify::lossy;
 use crate::manifest::{State, TableMeta};
 use crate::snapshots::SnapshotRecord;
 
@@ -137,7 +137,7 @@ mod tests {
                 id: seq,
                 keyspace: "app".into(),
                 name: format!("of_{id}"),
-                tables: vec![("t".into(), TableId(id))],
+                tables: vec![("t".into(), TableId(id))].into(),
                 single_table: false,
                 created_ms: 0,
                 expires_ms: None,

@@ -14,16 +14,19 @@ use super::report::Lost;
 use super::{Versions, report};
 use crate::commit::{Op, OpReader};
 use crate::error::{Error, Result};
-use crate::key::{FileNumber, NUMBER_MAX, RangeTombstones, SeqNo, TableId};
+use crate::key::{
+    Boundaries, FileNumber, KeyRange, NUMBER_MAX, RangeTombstone, RangeTombstones, SeqNo, TableId,
+};
 use crate::log_store::LogStore;
 use crate::maintenance::db_files::DbFiles;
 use crate::maintenance::progress::MaintenanceProgress;
 use crate::maintenance::verify::{finding, tables_of};
 use crate::manifest::{SalvagedManifest, State, TableMeta, salvage_manifest};
 use crate::memtable::{Memtable, version_of};
+use crate::mutation::{self, Mutation};
 use crate::options::TableOptions;
 use crate::runs::RunMeta;
-use crate::sstable::Salvage;
+use crate::sstable::{KeyVersion, LostBlock, Salvage};
 use crate::table_store::TableStore;
 use crate::{files, wal};
 
@@ -107,13 +110,15 @@ impl Source {
 }
 
 /// Where a file belongs, as the manifest or the log has it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Place {
     table: TableId,
     /// The span of its run.
     span: (SeqNo, SeqNo),
     /// The number of all its versions, of a file that was ingested.
     ingested_at: Option<SeqNo>,
+    /// The keys that count of its run, where not all do.
+    keys: Option<KeyRange>,
 }
 
 impl Place {
@@ -122,6 +127,7 @@ impl Place {
             table,
             span: (run.smallest_seq, run.largest_seq),
             ingested_at: run.ingested_at,
+            keys: run.keys.as_ref().map(|keys| keys.range().clone()),
         }
     }
 }
@@ -135,10 +141,11 @@ struct Reader<'a> {
     /// Whether the manifest says which files count.
     exact: bool,
     state: State,
-    sources: BTreeMap<TableId, Vec<TableSource>>,
-    /// Files of which nothing says whose they are; the log may.
+    /// The sources of each table, newest first, each with the number that they are sorted by.
+    sources: BTreeMap<TableId, Vec<(u64, TableSource)>>,
+    /// Files whose table is not known yet; the log may name it.
     unclaimed: BTreeMap<FileNumber, Lost>,
-    tombstones: BTreeMap<TableId, RangeTombstones>,
+    tombstones: BTreeMap<TableId, Vec<RangeTombstone>>,
     /// What the log has of each table.
     logged: BTreeMap<TableId, Arc<Memtable>>,
     last_seq: SeqNo,
@@ -155,8 +162,8 @@ fn lacks_files(manifest: &SalvagedManifest, files: &DbFiles) -> bool {
     let Some(state) = &manifest.state else {
         return false;
     };
-    let mut numbers = state.runs().flat_map(|run| &run.files);
-    numbers.any(|number| files.sstables.binary_search(number).is_err())
+    let mut numbers = state.runs().flat_map(RunMeta::numbers);
+    numbers.any(|number| files.sstables.binary_search(&number).is_err())
         || (state.wal_floor > FileNumber::default() || !files.segments.is_empty())
             && files.segments.binary_search(&state.wal_floor).is_err()
 }
@@ -200,7 +207,7 @@ impl Reader<'_> {
         let tables: Vec<_> = self.state.tables.values().cloned().collect();
         for table in &tables {
             for run in &table.runs {
-                for &number in &run.files {
+                for number in run.numbers() {
                     self.file(number, Some(Place::of(table.id, run)))?;
                 }
             }
@@ -208,19 +215,19 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Every file there is, the newest first: of equal versions that of a merge
-    /// counts before those that it was made from.
+    /// Every file there is: of equal versions that of a merge counts before those that it was
+    /// made from.
     fn all_files(&mut self, files: &DbFiles) -> Result<()> {
         let mut named = BTreeMap::new();
         for table in self.state.tables.values() {
             for run in &table.runs {
-                for &number in &run.files {
+                for number in run.numbers() {
                     named.insert(number, Place::of(table.id, run));
                 }
             }
         }
-        for number in files.sstables.iter().rev() {
-            self.file(*number, named.get(number).copied())?;
+        for number in &files.sstables {
+            self.file(*number, named.get(number).cloned())?;
         }
         Ok(())
     }
@@ -228,7 +235,7 @@ impl Reader<'_> {
     /// Takes the versions of an SSTable; `place` is where it belongs, when known.
     fn file(&mut self, number: FileNumber, place: Option<Place>) -> Result<()> {
         let path = self.tables.name(number.0);
-        let name = place.map(|place| self.name(place.table));
+        let name = place.as_ref().map(|place| self.name(place.table));
         let file = self.tables.open(number.0);
         let bytes = file.as_ref().map_or(0, |file| file.len().unwrap_or(0));
         let opened = Salvage::open(file, &path);
@@ -245,7 +252,7 @@ impl Reader<'_> {
         let told = salvage.properties.as_ref();
         let table = told.map(|told| TableId(told.table_id));
         let table = table.filter(|id| *id != TableId::default() && *id <= TABLE_ID_MAX);
-        let Some(table) = place.map(|place| place.table).or(table) else {
+        let Some(table) = place.as_ref().map(|place| place.table).or(table) else {
             let unknown = Error::corruption(&path, 0, "nothing says which table it is of");
             self.lose(unknown, None, "; every row of it is lost");
             self.unclaimed
@@ -269,9 +276,21 @@ impl Reader<'_> {
             self.table(table, TableOptions::default());
         }
         let name = self.name(table);
-        let extent = self.extent(&salvage, place);
+        let extent = self.extent(&salvage, place.as_ref());
         let mut salvage = salvage;
-        for lost in std::mem::take(&mut salvage.lost) {
+        let keys = place.as_ref().and_then(|place| place.keys.clone());
+        let is_a_loss = |lost: &LostBlock| {
+            let ends_before = |start: &[u8]| lost.to_key.as_ref().is_some_and(|to| to[..] < *start);
+            let begins_behind =
+                |end: &Bytes| lost.from_key.as_ref().is_some_and(|from| from[..] >= **end);
+            keys.as_ref().is_none_or(|keys| {
+                !ends_before(&keys.start) && !keys.end.as_ref().is_some_and(begins_behind)
+            })
+        };
+        for lost in std::mem::take(&mut salvage.lost)
+            .into_iter()
+            .filter(is_a_loss)
+        {
             self.lost.push(Lost {
                 path: path.clone(),
                 offset: lost.offset,
@@ -284,31 +303,57 @@ impl Reader<'_> {
         }
         if let Some(tombstones) = &salvage.tombstones {
             let all = self.tombstones.entry(table).or_default();
-            all.insert_all(tombstones);
+            all.extend(tombstones.iter());
         }
-        let ingested_at = place.and_then(|place| place.ingested_at);
+        let told_number = salvage
+            .properties
+            .as_ref()
+            .map_or(0, |told| told.file_number);
+        let ingested_at = place.as_ref().and_then(|place| place.ingested_at);
         let reading = self.reading.clone();
         let blocks_read = move |bytes| reading.add(bytes);
-        let versions = Box::new(salvage.versions(blocks_read).map(move |item| {
+        let counts = move |item: &Result<KeyVersion>| match (item, &keys) {
+            (Ok((key, _)), Some(keys)) => keys.contains(key),
+            _ => true,
+        };
+        let versions = salvage.versions(blocks_read).filter(counts);
+        let versions = Box::new(versions.map(move |item| {
             item.map(|(key, mut version)| {
                 version.seq = ingested_at.unwrap_or(version.seq);
                 (key, version)
             })
         }));
+        // One that was restored from a backup has a new name, and was written when it was written.
+        let written_as = match told_number {
+            0 => number.0,
+            _ if mutation::is(Mutation::StandByName) => number.0,
+            written_as => written_as,
+        };
         let sources = self.sources.entry(table).or_default();
-        sources.push((extent, versions));
+        let at = match self.exact {
+            true => sources.len(),
+            false => sources.partition_point(|(newer, _)| *newer >= written_as),
+        };
+        sources.insert(at, (written_as, (extent, versions)));
         Ok(())
     }
 
     /// What a file has. Where the manifest says which files count, none was
     /// replaced by another.
-    fn extent(&self, salvage: &Salvage, place: Option<Place>) -> Extent {
+    fn extent(&self, salvage: &Salvage, place: Option<&Place>) -> Extent {
         let told = salvage.properties.as_ref();
         let span = place.map(|place| place.span);
-        let origin = told.and_then(|told| {
-            let origin = told.origin.as_ref()?;
-            Some((origin.smallest_seq, origin.largest_seq))
-        });
+        let stands_for = told.and_then(|told| told.origin.as_ref());
+        let origin = stands_for.map(|origin| (origin.smallest_seq, origin.largest_seq));
+        let has = told.filter(|told| told.entries > 0);
+        let has = has.map(|told| KeyRange::spanning(&told.smallest_key, &told.largest_key));
+        let between = mutation::is(Mutation::StandBetweenKeys);
+        let keys = stands_for
+            .filter(|_| !between)
+            .map(|origin| match &origin.keys {
+                Some(keys) => keys.range().clone(),
+                None => KeyRange::all(),
+            });
         let ingested_at = place.and_then(|place| place.ingested_at);
         let seqs = told.map(|told| (told.smallest_seq, told.largest_seq));
         let seqs = ingested_at.map(|seq| (seq, seq)).or(seqs).or(span);
@@ -316,9 +361,7 @@ impl Reader<'_> {
         Extent {
             origin: origin.or(span).or(seqs).filter(|_| !self.exact),
             seqs: seqs.unwrap_or((SeqNo::ZERO, SeqNo::MAX)),
-            keys: told
-                .filter(|told| told.entries > 0)
-                .map(|told| (told.smallest_key.clone(), told.largest_key.clone())),
+            keys: keys.or(has),
             lost: lost
                 .map(|lost| (lost.from_key.clone(), lost.to_key.clone()))
                 .collect(),
@@ -492,7 +535,7 @@ impl Reader<'_> {
             Op::Ingest { table, run } => {
                 let counts = self.logged(table, seq).is_some();
                 let run = run.ingested_by(seq);
-                for &number in run.files.iter().filter(|_| counts) {
+                for number in run.numbers().filter(|_| counts) {
                     let is_there = match self.tables.open(number.0) {
                         Ok(_) => Ok(true),
                         Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
@@ -527,24 +570,28 @@ impl Reader<'_> {
         self.lost
             .extend(std::mem::take(&mut self.unclaimed).into_values());
         self.name_by_snapshots();
+        // Readers stand at snapshots, or above all that is saved.
+        let bookmarks = self.state.bookmarks.list.iter().map(|b| b.point());
+        let boundaries = Boundaries::new(bookmarks.collect(), 0);
         let mut tables = Vec::new();
         for (id, meta) in std::mem::take(&mut self.state.tables) {
             self.state.last_table_id = self.state.last_table_id.max(id);
             if !meta.dropped && !self.state.keyspaces.contains(&meta.keyspace) {
                 self.state.keyspaces.push(meta.keyspace.clone());
             }
-            let mut sources = self.sources.remove(&id).unwrap_or_default();
+            let sources = self.sources.remove(&id).unwrap_or_default();
+            let mut sources: Vec<_> = sources.into_iter().map(|(_, source)| source).collect();
             let mut tombstones = self.tombstones.remove(&id).unwrap_or_default();
             if let Some(memtable) = self.logged.remove(&id) {
                 sources.push(all_of(&memtable));
                 if let Some(logged) = memtable.range_tombstones() {
-                    tombstones.insert_all(&logged);
+                    tombstones.extend(logged.iter());
                 }
             }
             tables.push(SourceTable {
                 meta,
                 sources,
-                tombstones,
+                tombstones: RangeTombstones::build(tombstones, Some(&boundaries)),
             });
         }
         Source {
@@ -572,7 +619,7 @@ impl Reader<'_> {
             .map(|table| (table.keyspace.clone(), table.name.clone()))
             .collect();
         for record in records.iter().rev() {
-            for (name, id) in &record.tables {
+            for (name, id) in record.tables.iter() {
                 self.table(*id, TableOptions::default());
                 let before = self.name(*id);
                 let table = self.state.tables.get_mut(id).expect("just added");

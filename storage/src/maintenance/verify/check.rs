@@ -14,8 +14,8 @@ use crate::maintenance::db_files::DbFiles;
 use crate::maintenance::progress::MaintenanceProgress;
 use crate::manifest::{Manifest, State, TableMeta};
 use crate::options::Options;
-use crate::runs::{RunMeta, RunStore};
-use crate::sstable::{BlockCache, SsTable};
+use crate::runs::{FileMeta, Quarantine, RunMeta, RunStore};
+use crate::sstable::{BlockCache, FileId, SsTable};
 use crate::wal::{self, Lsn, Segment};
 
 /// Verifies the database of a directory without opening it: nothing is
@@ -89,7 +89,12 @@ impl<'a> Check<'a> {
     ) -> Self {
         Self {
             log_store: &*options.disk,
-            runs: RunStore::new(options.tables(dir), Arc::new(BlockCache::new(0)), 0),
+            runs: RunStore::new(
+                options.tables(dir),
+                options.open_files(),
+                Arc::new(BlockCache::new(0)),
+                0,
+            ),
             dir,
             report: VerifyReport::default(),
             bytes_total: 0,
@@ -148,7 +153,7 @@ impl<'a> Check<'a> {
 
     fn state(&mut self, state: &State, segments: &[(Segment, u64)]) {
         let wal_bytes: u64 = segments.iter().map(|(_, bytes)| bytes).sum();
-        self.bytes_total = state.runs().map(|run| run.bytes).sum::<u64>() + wal_bytes;
+        self.bytes_total = state.runs().map(|run| run.bytes()).sum::<u64>() + wal_bytes;
         let manifest = files::current(self.dir);
         for detail in contradictions(state) {
             self.add(&manifest, 0, detail);
@@ -164,16 +169,26 @@ impl<'a> Check<'a> {
     fn run(&mut self, table: &TableMeta, run: &RunMeta) {
         self.report.runs += 1;
         let name = format!("run {} of {}.{}", run.id.0, table.keyspace, table.name);
-        let (mut bytes, mut entries, mut whole) = (0, 0, true);
         let mut before: Option<Vec<u8>> = None;
-        for &number in &run.files {
-            let Some(file) = self.sstable(number) else {
-                (whole, before) = (false, None);
+        for meta in &run.files {
+            let known_from = self.report.findings.len();
+            let file = self.sstable(meta.number, Some(meta.id));
+            if let Some(quarantine) = &meta.quarantine {
+                self.known_damage(meta, quarantine, known_from);
+            }
+            let Some(file) = file else {
+                before = None;
                 continue;
             };
             let told = file.properties();
-            bytes += file.file_bytes();
-            entries += told.entries_with_tombstones();
+            let found = FileMeta {
+                quarantine: meta.quarantine.clone(),
+                ..FileMeta::of(meta.number, &file)
+            };
+            if found != *meta {
+                let detail = format!("{name} says {meta:?} of it, and it is {found:?}");
+                self.add(file.path(), 0, detail);
+            }
             let ingested = run.ingested_at.is_some();
             let (expected, span) = match ingested {
                 true => (0, (SeqNo::ZERO, SeqNo::ZERO)),
@@ -200,18 +215,25 @@ impl<'a> Check<'a> {
             }
             before = Some(told.largest_key.clone());
         }
-        if whole && (bytes, entries) != (run.bytes, run.entries) {
+    }
+
+    /// Marks the findings of a file, which begin at `from`, as known.
+    fn known_damage(&mut self, meta: &FileMeta, quarantine: &Quarantine, from: usize) {
+        for finding in &mut self.report.findings[from..] {
+            finding.detail.push_str("; it is in quarantine");
+        }
+        if self.report.findings.len() == from {
             let detail = format!(
-                "{name} has {} versions in {} bytes, its files {entries} in {bytes}",
-                run.entries, run.bytes
+                "in quarantine, and whole now; it was: {}",
+                quarantine.detail
             );
-            self.add(&files::current(self.dir), 0, detail);
+            self.add(&self.runs.name(meta.number), quarantine.offset, detail);
         }
     }
 
     /// Checks an SSTable against itself; `None` when it does not open.
-    fn sstable(&mut self, number: FileNumber) -> Option<Arc<SsTable>> {
-        let file = match self.runs.open_table(number) {
+    fn sstable(&mut self, number: FileNumber, id: Option<FileId>) -> Option<Arc<SsTable>> {
+        let file = match self.runs.open_table(number, id) {
             Ok(file) => file,
             Err(error) => {
                 self.add_error(error);
@@ -242,7 +264,7 @@ impl<'a> Check<'a> {
             }
         }
         self.report.bookmarks = log.bookmarks.list.len() as u64;
-        self.bytes_total += log.waiting.iter().map(|(_, run)| run.bytes).sum::<u64>();
+        self.bytes_total += log.waiting.iter().map(|(_, run)| run.bytes()).sum::<u64>();
         for (table, run) in &log.waiting {
             self.run(&state.tables[table], run);
         }
@@ -279,7 +301,7 @@ impl<'a> Check<'a> {
         let segments = segments.map(|path| self.file_bytes(&path));
         self.bytes_total = tables.chain(segments).sum();
         for &number in &files.sstables {
-            self.sstable(number);
+            self.sstable(number, None);
         }
         for (i, &number) in files.segments.iter().enumerate() {
             let path = files::wal(self.dir, number);

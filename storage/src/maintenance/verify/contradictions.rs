@@ -71,10 +71,9 @@ fn contradicting_bookmarks(state: &State, found: &mut Vec<String>) {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::key::FileNumber;
-    use crate::key::RunId;
+    use crate::key::{FileNumber, RunId};
     use crate::manifest::TableMeta;
-    use crate::runs::RunMeta;
+    use crate::runs::{FileMeta, RunMeta};
     use crate::snapshots::{Bookmark, SnapshotRecord};
 
     fn run(id: u64, span: (u64, u64), file: u64) -> RunMeta {
@@ -82,9 +81,8 @@ mod tests {
             id: RunId(id),
             smallest_seq: SeqNo(span.0),
             largest_seq: SeqNo(span.1),
-            files: vec![FileNumber(file)],
-            bytes: 1,
-            entries: 1,
+            files: vec![FileMeta::of_nothing(file)],
+            keys: None,
             ingested_at: None,
             kept_for: Vec::new(),
         }
@@ -106,7 +104,7 @@ mod tests {
                 id,
                 keyspace: "app".into(),
                 name: format!("s{id}"),
-                tables: vec![("t".into(), TableId(1))],
+                tables: vec![("t".into(), TableId(1))].into(),
                 single_table: false,
                 created_ms: 0,
                 expires_ms: None,
@@ -140,7 +138,10 @@ mod tests {
             (|s| s.bookmarks.last_id = 1, "has id 2"),
             (|s| s.bookmarks.as_of = SeqNo(5), "commit 6"),
             (
-                |s| s.bookmarks.list[0].record.tables[0].1 = TableId(7),
+                |s| {
+                    let other = vec![("t".into(), TableId(7))];
+                    s.bookmarks.list[0].record.tables = other.into();
+                },
                 "table t that there is not",
             ),
         ];

@@ -17,5 +17,5 @@ mod report;
 pub use check::verify;
 pub(crate) use check::verify_state;
 pub(crate) use log_check::tables_of;
+pub(crate) use report::finding;
 pub use report::{Finding, VerifyReport};
-pub(crate) use report::{finding, lossy};

@@ -106,10 +106,10 @@ fn dealt(rng: &mut ChaCha8Rng) -> (Vec<Version>, Vec<Versions>) {
 /// What a merge yields until it ends, and whether that was by an error.
 fn drain<const BACKWARD: bool>(mut merge: Merge<Versions, BACKWARD>) -> (Vec<Version>, bool) {
     let mut seen = Vec::new();
-    while let Some(source) = merge.peek() {
+    while let Some(source) = merge.peek().unwrap() {
         seen.push((source.key().to_vec(), Reverse(source.seq().0)));
         if merge.advance().is_err() {
-            assert!(merge.peek().is_none(), "it ends with an error");
+            assert!(merge.front().is_none(), "it ends with an error");
             assert!(merge.advance().is_ok());
             return (seen, true);
         }

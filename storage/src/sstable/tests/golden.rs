@@ -1,49 +1,58 @@
 //! Pins the format: the book, Formats: SSTable, walks through these very bytes.
 
 use super::*;
+use crate::sstable::file_id::FileId;
+
+const ID: FileId = FileId(*b"sixteen random b");
 
 /// The file in hex, one line per thing that the book names.
+const HEADER: &str = "7369787465656e2072616e646f6d2062 bac705d9";
 const DATA: &str = "
     00 03 01 01 03 616e74 31
     03 03 00 02 ac02 6c6572
     06 00 04 01 02 686f726e
     00000000 01000000
-    00 0909f212";
+    00 c98ddc40";
 const FILTER: &str = "
     0008800880008881 06
-    00 ee5d76b8";
+    00 76ac9d97";
 const INDEX: &str = "
-    00 06 02 01 02 616e746c6572 0028
+    00 06 02 01 02 616e746c6572 1428
     00000000 01000000
-    00 6973233b";
+    00 e5cb6f95";
+const TOP_LEVEL: &str = "
+    00 06 03 01 02 616e746c6572 3c0e1a
+    00000000 01000000
+    00 863e6a7d";
 const PROPERTIES: &str = concat!(
-    r#"{"format_version":3,"file_number":7,"table_id":3,"entries":3,"tombstones":1,"#,
+    r#"{"format_version":6,"file_number":7,"table_id":3,"entries":3,"tombstones":1,"#,
     r#""smallest_key":"616e74","largest_key":"616e746c6572","#,
     r#""smallest_seq":2,"largest_seq":300,"#,
     r#""keys":2,"key_sketch":"7a01057f0302","#,
     r#""raw_key_bytes":15,"raw_value_bytes":5,"#,
-    r#""data_bytes":40,"options":{"block_bytes":4096,"restart_interval":16,"#,
+    r#""data_end":60,"options":{"block_bytes":4096,"restart_interval":16,"#,
     r#""filter_bits_per_key":10,"compression":"none"},"created_by":"ebb 0.1.0"}"#,
 );
-const PROPERTIES_TRAILER: &str = "00 a1107c34";
-const HANDLES: &str = "
-    2800000000000000 0e00000000000000
-    3600000000000000 1a00000000000000
-    5000000000000000";
-const PROPERTIES_BYTES: &str = "8101000000000000";
-const VERSION_AND_CHECKSUM: &str = "03000000 a4c415cf";
+const PROPERTIES_TRAILER: &str = "00 ef1f18c6";
+const LENGTHS: &str = "
+    3c00000000000000 2800000000000000
+    1b00000000000000 7f01000000000000";
+const FILE_ID: &str = "7369787465656e2072616e646f6d2062";
+const VERSION_AND_CHECKSUM: &str = "06000000 43991a44";
 const MAGIC: &str = "656262535354626c";
 
 /// The file, part by part.
-fn parts() -> [Vec<u8>; 9] {
+fn parts() -> [Vec<u8>; 11] {
     [
+        hex(HEADER),
         hex(DATA),
         hex(FILTER),
         hex(INDEX),
+        hex(TOP_LEVEL),
         PROPERTIES.into(),
         hex(PROPERTIES_TRAILER),
-        hex(HANDLES),
-        hex(PROPERTIES_BYTES),
+        hex(LENGTHS),
+        hex(FILE_ID),
         hex(VERSION_AND_CHECKSUM),
         hex(MAGIC),
     ]
@@ -69,6 +78,7 @@ fn the_bytes_of_a_tiny_table_are_pinned() {
     };
     let ids = (FILE_NUMBER, TABLE_ID);
     let mut writer = SsTableWriter::create(&disk, Path::new(FILE), ids, options).unwrap();
+    writer.set_id(ID);
     // A new version of the program is no new version of the format.
     writer.properties.created_by = "ebb 0.1.0".into();
     writer.add(b"ant", SeqNo(3), Kind::Put, b"1").unwrap();
@@ -93,15 +103,13 @@ fn the_bytes_of_a_tiny_table_are_pinned() {
 }
 
 /// A table of range tombstones and nothing else, up to its properties: the
-/// block of them, a filter without bits, an index without entries.
+/// block of them, and a top level without entries.
 const TOMBSTONES: &str = "
     03 616e74 01 01 66 02 ac02 a902
     01 66 00 01 03
-    00 b045697b
-    00
-    00 ff12d941
+    00 0015eba0
     00000000
-    00 1df722c6";
+    00 11fc76ed";
 
 #[test]
 fn the_bytes_of_range_tombstones_are_pinned() {
@@ -112,15 +120,19 @@ fn the_bytes_of_range_tombstones_are_pinned() {
         ..Default::default()
     };
     let list = tombstones(&[(b"ant", None, 3), (b"ant", Some(b"f"), 300)]);
-    write_with(&disk, &Oracle::new(), list, options);
+    let ids = (FILE_NUMBER, TABLE_ID);
+    let mut writer = SsTableWriter::create(&disk, Path::new(FILE), ids, options).unwrap();
+    writer.set_id(ID);
+    writer.set_range_tombstones(list);
+    writer.finish().unwrap();
     let found = disk.read(FILE);
-    let expected = hex(TOMBSTONES);
+    let expected = hex(&[HEADER, TOMBSTONES].concat());
     assert_eq!(
         found[..expected.len()].escape_ascii().to_string(),
         expected.escape_ascii().to_string()
     );
     let text = found.escape_ascii().to_string();
-    let properties = r#""data_bytes":0,"range_tombstones":{"offset":0,"bytes":22,"count":3}"#;
+    let properties = r#""data_end":20,"range_tombstones":{"offset":20,"bytes":22,"count":3}"#;
     assert!(text.replace('\\', "").contains(properties), "{text}");
     open(&disk, 0).unwrap().verify().unwrap();
 }

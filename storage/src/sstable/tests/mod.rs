@@ -2,6 +2,7 @@
 
 mod damage;
 mod golden;
+mod partitions;
 mod read_ahead;
 mod round_trip;
 mod test_disk;
@@ -13,12 +14,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use ebb_test_support::seed::for_seeds;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
 use crate::error::Result;
-use crate::key::{Cursor, KeyRange, Kind, RangeTombstones, SeqNo, Version};
+use crate::key::{Cursor, KeyRange, Kind, RangeTombstone, RangeTombstones, SeqNo, Version};
 use test_disk::TestDisk;
 
 /// Versions in their order, as a table should hold them.
@@ -31,14 +33,11 @@ const FILE: &str = "000007.sst";
 const FILE_NUMBER: u64 = 7;
 const TABLE_ID: u32 = 3;
 
-/// A generator whose seed is printed, and taken from `EBB_SEED` when that is set.
-fn seeded_rng() -> ChaCha8Rng {
-    let seed = match std::env::var("EBB_SEED") {
-        Ok(seed) => seed.parse().expect("EBB_SEED is a number"),
-        Err(_) => rand::random(),
-    };
-    println!("EBB_SEED={seed}");
-    ChaCha8Rng::seed_from_u64(seed)
+/// Runs `check` with a generator for each seed of the test.
+fn with_rng(test: &str, mut check: impl FnMut(&mut ChaCha8Rng)) {
+    for_seeds(test, 1, |seed| {
+        check(&mut ChaCha8Rng::seed_from_u64(seed));
+    });
 }
 
 /// Few distinct keys that share prefixes and are often neighbours or empty.
@@ -86,15 +85,14 @@ fn write(disk: &TestDisk, oracle: &Oracle, options: SsTableOptions) -> FinishedT
 type Tombstone = (&'static [u8], Option<&'static [u8]>, u64);
 
 fn tombstones(list: &[Tombstone]) -> RangeTombstones {
-    let mut tombstones = RangeTombstones::default();
-    for &(start, end, seq) in list {
-        let range = KeyRange {
+    let tombstone = |&(start, end, seq): &Tombstone| RangeTombstone {
+        range: KeyRange {
             start: Bytes::from_static(start),
             end: end.map(Bytes::from_static),
-        };
-        tombstones.insert(&range, &[SeqNo(seq)]);
-    }
-    tombstones
+        },
+        seq: SeqNo(seq),
+    };
+    RangeTombstones::build(list.iter().map(tombstone), None)
 }
 
 fn write_with(
@@ -104,7 +102,12 @@ fn write_with(
     options: SsTableOptions,
 ) -> FinishedTable {
     let ids = (FILE_NUMBER, TABLE_ID);
-    let mut writer = SsTableWriter::create(disk, Path::new(FILE), ids, options).unwrap();
+    let mut writer = SsTableWriter::create(disk, Path::new(FILE), ids, options.clone()).unwrap();
+    if options != SsTableOptions::default() {
+        // Of one data block, or of eight.
+        let partition_bytes = [100, 9][options.restart_interval as usize % 2];
+        writer.set_partition_bytes(partition_bytes);
+    }
     for ((key, Reverse(seq)), (kind, value)) in oracle {
         writer.add(key, SeqNo(*seq), *kind, value).unwrap();
         assert_eq!(writer.last_key(), Some(key.as_slice()));

@@ -9,7 +9,7 @@ const PIECE_BYTES_MAX: usize = 256 << 10;
 
 /// A table of 1 MiB that LZ4 makes little of, in some 250 blocks.
 fn table() -> (TestDisk, Oracle) {
-    let mut rng = seeded_rng();
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut oracle = Oracle::new();
     for i in 0..1000 {
         let value = (0..1000).map(|_| rng.random()).collect();
@@ -23,7 +23,8 @@ fn table() -> (TestDisk, Oracle) {
 
 /// Offset and length of each data block.
 fn blocks(table: &Arc<SsTable>) -> Vec<(u64, usize)> {
-    let handles = table.index().entries().map(|entry| entry.handle);
+    let entries = table.index_entries().unwrap().into_iter();
+    let handles = entries.map(|entry| entry.handle);
     handles.map(|h| (h.offset, h.len as usize)).collect()
 }
 
@@ -51,7 +52,7 @@ fn a_scan_reads_the_file_once_in_few_large_pieces() {
 /// `scan` goes past the block cache, `scan_back` by it.
 #[test]
 fn what_goes_past_the_block_cache_is_read_once() {
-    let mut rng = seeded_rng();
+    let mut rng = ChaCha8Rng::seed_from_u64(2);
     let large: Vec<u8> = (0..300_000).map(|_| rng.random()).collect();
     let (disk, mut oracle) = table();
     oracle.insert((b"large".to_vec(), Reverse(1)), (Kind::Put, large));
@@ -71,6 +72,8 @@ fn seeks_here_and_there_read_one_block_each() {
     let table = open(&disk, 0).unwrap();
     let blocks = blocks(&table);
     let mut cursor = table.cursor(false);
+    // The first also reads the partition.
+    cursor.seek(b"key 0900", SeqNo::MAX).unwrap();
     disk.take_reads();
     for i in [7, 800, 300, 500, 100] {
         let key = format!("key {i:04}");
@@ -130,9 +133,9 @@ fn all_before_a_cut_is_read() {
     let (disk, oracle) = table();
     let table = open(&disk, 0).unwrap();
     let (cut, _) = blocks(&table)[100];
-    disk.write(FILE, disk.read(FILE)[..cut as usize + 10].to_vec());
     let mut cursor = table.cursor(false);
     cursor.seek_to_first().unwrap();
+    disk.write(FILE, disk.read(FILE)[..cut as usize + 10].to_vec());
     let mut rows = Vec::new();
     let error = loop {
         rows.extend(row(&cursor));

@@ -7,12 +7,14 @@ use crate::error::Error;
 fn layouts() -> Vec<SsTableOptions> {
     let mut layouts = Vec::new();
     for (block_bytes, restart_interval) in [(1, 1), (64, 2), (300, 16), (4096, 3), (4096, 16)] {
-        for compression in [Compression::None, Compression::Lz4] {
+        for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
             layouts.push(SsTableOptions {
                 block_bytes,
                 restart_interval,
                 compression,
                 filter_bits_per_key: 10,
+                filter_prefix: None,
+                bottom_compression: None,
             });
         }
     }
@@ -21,118 +23,124 @@ fn layouts() -> Vec<SsTableOptions> {
 
 #[test]
 fn every_version_comes_back_at_every_sequence_number() {
-    let mut rng = seeded_rng();
-    for options in layouts() {
-        let oracle = random_oracle(&mut rng, 600, 40);
-        let disk = TestDisk::default();
-        write(&disk, &oracle, options);
-        let table = open(&disk, 1 << 20).unwrap();
-        table.verify().unwrap();
-        assert_eq!(scan(&table).unwrap(), oracle_rows(&oracle));
-        assert_eq!(scan_back(&table).unwrap(), oracle_rows(&oracle));
-        for (key, Reverse(seq)) in oracle.keys() {
-            for seq in [seq - 1, *seq, seq + 1, u64::MAX] {
-                let found = get(&table, key, seq).unwrap();
+    with_rng("every_version_comes_back_at_every_sequence_number", |rng| {
+        for options in layouts() {
+            let oracle = random_oracle(rng, 600, 40);
+            let disk = TestDisk::default();
+            write(&disk, &oracle, options);
+            let table = open(&disk, 1 << 20).unwrap();
+            table.verify().unwrap();
+            assert_eq!(scan(&table).unwrap(), oracle_rows(&oracle));
+            assert_eq!(scan_back(&table).unwrap(), oracle_rows(&oracle));
+            for (key, Reverse(seq)) in oracle.keys() {
+                for seq in [seq - 1, *seq, seq + 1, u64::MAX] {
+                    let found = get(&table, key, seq).unwrap();
+                    assert_eq!(
+                        found,
+                        expected_version(&oracle, key, seq),
+                        "{key:02x?} at {seq}"
+                    );
+                }
+            }
+            for _ in 0..500 {
+                let (key, seq) = (random_key(rng), rng.random_range(0..250));
+                let found = get(&table, &key, seq).unwrap();
                 assert_eq!(
                     found,
-                    expected_version(&oracle, key, seq),
+                    expected_version(&oracle, &key, seq),
                     "{key:02x?} at {seq}"
                 );
             }
         }
-        for _ in 0..500 {
-            let (key, seq) = (random_key(&mut rng), rng.random_range(0..250));
-            let found = get(&table, &key, seq).unwrap();
-            assert_eq!(
-                found,
-                expected_version(&oracle, &key, seq),
-                "{key:02x?} at {seq}"
-            );
-        }
-    }
+    });
 }
 
 #[test]
 fn a_cursor_goes_where_the_oracle_goes() {
-    let mut rng = seeded_rng();
-    for options in layouts() {
-        let oracle = random_oracle(&mut rng, 400, 40);
-        let rows = oracle_rows(&oracle);
-        let disk = TestDisk::default();
-        write(&disk, &oracle, options);
-        let table = open(&disk, 4000).unwrap();
-        let mut cursor = table.cursor(true);
-        // Index in `rows`; one that is out of it is nowhere.
-        let mut at = rows.len();
-        for _ in 0..2000 {
-            let (key, seq) = (random_key(&mut rng), rng.random_range(0..250));
-            let target = (key.clone(), Reverse(seq));
-            let smaller = oracle.range(..target).count();
-            match rng.random_range(0..10) {
-                0 | 1 => {
-                    cursor.seek(&key, SeqNo(seq)).unwrap();
-                    at = smaller;
+    with_rng("a_cursor_goes_where_the_oracle_goes", |rng| {
+        for options in layouts() {
+            let oracle = random_oracle(rng, 400, 40);
+            let rows = oracle_rows(&oracle);
+            let disk = TestDisk::default();
+            write(&disk, &oracle, options);
+            let table = open(&disk, 4000).unwrap();
+            let mut cursor = table.cursor(true);
+            // Index in `rows`; one that is out of it is nowhere.
+            let mut at = rows.len();
+            for _ in 0..2000 {
+                let (key, seq) = (random_key(rng), rng.random_range(0..250));
+                let target = (key.clone(), Reverse(seq));
+                let smaller = oracle.range(..target).count();
+                match rng.random_range(0..10) {
+                    0 | 1 => {
+                        cursor.seek(&key, SeqNo(seq)).unwrap();
+                        at = smaller;
+                    }
+                    2 | 3 => {
+                        cursor.seek_before(&key, SeqNo(seq)).unwrap();
+                        at = smaller.wrapping_sub(1);
+                    }
+                    4 if rng.random_bool(0.2) => {
+                        cursor.seek_to_first().unwrap();
+                        at = 0;
+                    }
+                    5 if rng.random_bool(0.2) => {
+                        cursor.seek_to_last().unwrap();
+                        at = rows.len() - 1;
+                    }
+                    n if cursor.valid() && n % 2 == 0 => {
+                        cursor.next().unwrap();
+                        at += 1;
+                    }
+                    _ if cursor.valid() => {
+                        cursor.prev().unwrap();
+                        at = at.wrapping_sub(1);
+                    }
+                    _ => {}
                 }
-                2 | 3 => {
-                    cursor.seek_before(&key, SeqNo(seq)).unwrap();
-                    at = smaller.wrapping_sub(1);
-                }
-                4 if rng.random_bool(0.2) => {
-                    cursor.seek_to_first().unwrap();
-                    at = 0;
-                }
-                5 if rng.random_bool(0.2) => {
-                    cursor.seek_to_last().unwrap();
-                    at = rows.len() - 1;
-                }
-                n if cursor.valid() && n % 2 == 0 => {
-                    cursor.next().unwrap();
-                    at += 1;
-                }
-                _ if cursor.valid() => {
-                    cursor.prev().unwrap();
-                    at = at.wrapping_sub(1);
-                }
-                _ => {}
+                assert_eq!(row(&cursor), rows.get(at).cloned());
             }
-            assert_eq!(row(&cursor), rows.get(at).cloned());
         }
-    }
+    });
 }
 
 #[test]
 fn operands_come_newest_first_down_to_what_they_lie_on() {
-    let mut rng = seeded_rng();
-    for options in layouts() {
-        // Few keys of many versions, most of them operands, over blocks and restart points.
-        let mut oracle = Oracle::new();
-        for _ in 0..600 {
-            let key = vec![b'k'; rng.random_range(0..8)];
-            let kind = match rng.random_bool(0.9) {
-                true => Kind::Merge,
-                false => Kind::Put,
-            };
-            let value = random_value(&mut rng, 40);
-            oracle.insert((key, Reverse(rng.random_range(1..200))), (kind, value));
-        }
-        let disk = TestDisk::default();
-        write(&disk, &oracle, options);
-        let table = open(&disk, 1 << 20).unwrap();
-        for len in 0..9 {
-            let key = vec![b'k'; len];
-            for seq in [0, 1, 50, 120, 199, u64::MAX] {
-                let wanted = match rng.random_bool(0.5) {
-                    true => usize::MAX,
-                    false => rng.random_range(1..20),
-                };
-                assert_eq!(
-                    versions(&table, &key, seq, wanted).unwrap(),
-                    expected_versions(&oracle, &key, seq, wanted),
-                    "{wanted} of {len} bytes at {seq}"
-                );
+    with_rng(
+        "operands_come_newest_first_down_to_what_they_lie_on",
+        |rng| {
+            for options in layouts() {
+                // Few keys of many versions, most of them operands, over blocks and restart points.
+                let mut oracle = Oracle::new();
+                for _ in 0..600 {
+                    let key = vec![b'k'; rng.random_range(0..8)];
+                    let kind = match rng.random_bool(0.9) {
+                        true => Kind::Merge,
+                        false => Kind::Put,
+                    };
+                    let value = random_value(rng, 40);
+                    oracle.insert((key, Reverse(rng.random_range(1..200))), (kind, value));
+                }
+                let disk = TestDisk::default();
+                write(&disk, &oracle, options);
+                let table = open(&disk, 1 << 20).unwrap();
+                for len in 0..9 {
+                    let key = vec![b'k'; len];
+                    for seq in [0, 1, 50, 120, 199, u64::MAX] {
+                        let wanted = match rng.random_bool(0.5) {
+                            true => usize::MAX,
+                            false => rng.random_range(1..20),
+                        };
+                        assert_eq!(
+                            versions(&table, &key, seq, wanted).unwrap(),
+                            expected_versions(&oracle, &key, seq, wanted),
+                            "{wanted} of {len} bytes at {seq}"
+                        );
+                    }
+                }
             }
-        }
-    }
+        },
+    );
 }
 
 #[test]
@@ -159,30 +167,92 @@ fn a_key_with_versions_in_many_blocks_is_found_in_the_right_one() {
 
 #[test]
 fn values_larger_than_a_block_have_blocks_of_their_own() {
-    let mut rng = seeded_rng();
-    let mut oracle = random_oracle(&mut rng, 100, 40);
-    for key in [&b""[..], b"aa", b"b\xff", b"\xff\xff\xff"] {
-        let value = (0..1 << 20).map(|_| rng.random()).collect();
-        oracle.insert((key.to_vec(), Reverse(1000)), (Kind::Put, value));
-        oracle.insert((key.to_vec(), Reverse(999)), (Kind::Put, vec![7; 1 << 20]));
+    with_rng(
+        "values_larger_than_a_block_have_blocks_of_their_own",
+        |rng| {
+            let mut oracle = random_oracle(rng, 100, 40);
+            for key in [&b""[..], b"aa", b"b\xff", b"\xff\xff\xff"] {
+                let value = (0..1 << 20).map(|_| rng.random()).collect();
+                oracle.insert((key.to_vec(), Reverse(1000)), (Kind::Put, value));
+                oracle.insert((key.to_vec(), Reverse(999)), (Kind::Put, vec![7; 1 << 20]));
+            }
+            for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
+                let disk = TestDisk::default();
+                let options = SsTableOptions {
+                    compression,
+                    ..Default::default()
+                };
+                let finished = write(&disk, &oracle, options);
+                assert_eq!(finished.file_bytes, disk.read(FILE).len() as u64);
+                let table = open(&disk, 0).unwrap();
+                table.verify().unwrap();
+                assert_eq!(scan(&table).unwrap(), oracle_rows(&oracle));
+                assert_eq!(scan_back(&table).unwrap(), oracle_rows(&oracle));
+                assert_eq!(
+                    get(&table, b"aa", 998).unwrap(),
+                    expected_version(&oracle, b"aa", 998)
+                );
+            }
+        },
+    );
+}
+
+/// Keys of 60 KB that differ at their ends: each block has one key, and the index has each key once
+/// more. Only data were counted, and a file of 64 MB came out with 332 MB.
+#[test]
+fn a_writer_counts_index_and_filter_in_the_size_of_its_file() {
+    let disk = TestDisk::default();
+    let options = SsTableOptions {
+        compression: Compression::None,
+        ..Default::default()
+    };
+    let ids = (FILE_NUMBER, TABLE_ID);
+    let mut writer = SsTableWriter::create(&disk, Path::new(FILE), ids, options).unwrap();
+    let key = |n: u32| [&vec![b'k'; 60_000][..], &n.to_be_bytes()].concat();
+    let mut n = 0;
+    while !writer.is_full(4 << 20) {
+        writer.add(&key(n), SeqNo(1), Kind::Put, b"").unwrap();
+        n += 1;
     }
-    for compression in [Compression::None, Compression::Lz4] {
-        let disk = TestDisk::default();
-        let options = SsTableOptions {
-            compression,
-            ..Default::default()
-        };
-        let finished = write(&disk, &oracle, options);
-        assert_eq!(finished.file_bytes, disk.read(FILE).len() as u64);
-        let table = open(&disk, 0).unwrap();
-        table.verify().unwrap();
-        assert_eq!(scan(&table).unwrap(), oracle_rows(&oracle));
-        assert_eq!(scan_back(&table).unwrap(), oracle_rows(&oracle));
-        assert_eq!(
-            get(&table, b"aa", 998).unwrap(),
-            expected_version(&oracle, b"aa", 998)
-        );
+    let counted = writer.file_bytes();
+    let finished = writer.finish().unwrap();
+    assert!(
+        (4 << 20..5 << 20).contains(&finished.file_bytes),
+        "{n} keys"
+    );
+    // The entry of the open block comes into the index, the bound of its partition into the top
+    // level, and the properties have the first key and the last in hex.
+    let more = finished.file_bytes - counted;
+    assert!(
+        (60_000..6 * 60_000 + 4_000).contains(&more),
+        "{counted} and {more}"
+    );
+    let table = open(&disk, 0).unwrap();
+    table.verify().unwrap();
+    for n in [0, n / 2, n - 1] {
+        assert!(get(&table, &key(n), 1).unwrap().is_some());
     }
+}
+
+/// The versions of a key lie in one file. An index grew past 4 GiB and the writer panicked.
+#[test]
+fn more_versions_of_a_long_key_than_a_top_level_holds_are_refused() {
+    let disk = TestDisk::default();
+    let ids = (FILE_NUMBER, TABLE_ID);
+    let options = SsTableOptions::default();
+    let mut writer = SsTableWriter::create(&disk, Path::new(FILE), ids, options).unwrap();
+    writer.top_level_bytes_max = 1 << 20;
+    let key = vec![b'k'; 10_000];
+    let add = |seq| writer.add(&key, SeqNo(seq), Kind::Put, b"");
+    let refused = (1..=1000).rev().map(add).find_map(|added| added.err());
+    let refused = refused
+        .expect("eight times a hundred and four fit")
+        .to_string();
+    assert!(refused.contains("so many versions"), "{refused}");
+    assert!(
+        writer.is_full(u64::MAX),
+        "another key goes into another file"
+    );
 }
 
 #[test]
@@ -219,39 +289,44 @@ fn properties_describe_the_table() {
 
 #[test]
 fn range_tombstones_come_back_with_versions_and_without() {
-    let list = tombstones(&[
-        (b"", Some(b"b"), 7),
-        (b"a", None, 900),
-        (b"c", Some(b"d"), 3),
-    ]);
-    let mut rng = seeded_rng();
-    for (options, versions) in layouts().into_iter().zip([0, 300].into_iter().cycle()) {
-        let oracle = random_oracle(&mut rng, versions, 40);
-        let disk = TestDisk::default();
-        let finished = write_with(&disk, &oracle, list.clone(), options);
-        assert_eq!(finished.file_bytes, disk.read(FILE).len() as u64);
-        let table = open(&disk, 1 << 20).unwrap();
-        table.verify().unwrap();
-        assert_eq!(**table.range_tombstones().unwrap(), list);
-        let properties = table.properties();
-        assert_eq!(properties.largest_seq, SeqNo(900));
-        assert_eq!(properties.entries, oracle.len() as u64);
-        assert_eq!(properties.range_tombstones.as_ref().unwrap().count, 7);
-        assert_eq!(scan(&table).unwrap(), oracle_rows(&oracle));
-        assert_eq!(scan_back(&table).unwrap(), oracle_rows(&oracle));
-        for key in [&b""[..], b"a", b"\xff"] {
-            assert_eq!(
-                get(&table, key, 250).unwrap(),
-                expected_version(&oracle, key, 250)
-            );
-            let mut cursor = table.cursor(true);
-            cursor.seek(key, SeqNo(9)).unwrap();
-            assert!(!cursor.valid() || !oracle.is_empty());
-            cursor.seek_before(key, SeqNo(9)).unwrap();
-            assert!(!cursor.valid() || !oracle.is_empty());
-        }
-        assert_eq!(table.block_bounds().next().is_none(), oracle.is_empty());
-    }
+    with_rng(
+        "range_tombstones_come_back_with_versions_and_without",
+        |rng| {
+            let list = tombstones(&[
+                (b"", Some(b"b"), 7),
+                (b"a", None, 900),
+                (b"c", Some(b"d"), 3),
+            ]);
+            for (options, versions) in layouts().into_iter().zip([0, 300].into_iter().cycle()) {
+                let oracle = random_oracle(rng, versions, 40);
+                let disk = TestDisk::default();
+                let finished = write_with(&disk, &oracle, list.clone(), options);
+                assert_eq!(finished.file_bytes, disk.read(FILE).len() as u64);
+                let table = open(&disk, 1 << 20).unwrap();
+                table.verify().unwrap();
+                assert_eq!(**table.range_tombstones().unwrap(), list);
+                let properties = table.properties();
+                assert_eq!(properties.largest_seq, SeqNo(900));
+                assert_eq!(properties.entries, oracle.len() as u64);
+                assert_eq!(properties.range_tombstones.as_ref().unwrap().count, 7);
+                assert_eq!(scan(&table).unwrap(), oracle_rows(&oracle));
+                assert_eq!(scan_back(&table).unwrap(), oracle_rows(&oracle));
+                for key in [&b""[..], b"a", b"\xff"] {
+                    assert_eq!(
+                        get(&table, key, 250).unwrap(),
+                        expected_version(&oracle, key, 250)
+                    );
+                    let mut cursor = table.cursor(true);
+                    cursor.seek(key, SeqNo(9)).unwrap();
+                    assert!(!cursor.valid() || !oracle.is_empty());
+                    cursor.seek_before(key, SeqNo(9)).unwrap();
+                    assert!(!cursor.valid() || !oracle.is_empty());
+                }
+                let pieces = table.pieces(&KeyRange::all(), true);
+                assert_eq!(pieces.is_empty(), oracle.is_empty());
+            }
+        },
+    );
 }
 
 #[test]
@@ -275,7 +350,8 @@ fn reads_count_what_they_cost() {
     let key = 500_u32.to_be_bytes();
     assert!(get(&key));
     assert!(get(&key));
-    assert!(!get(b"absent"));
+    assert!(!get(&[&key[..], b"absent"].concat()));
+    assert!(!get(b"behind all keys"));
     let expected = ReadCounters {
         runs_touched: 2,
         blocks_read: 1,
@@ -287,7 +363,7 @@ fn reads_count_what_they_cost() {
 
 #[test]
 fn a_scan_that_does_not_fill_leaves_the_cache_alone() {
-    let oracle = random_oracle(&mut seeded_rng(), 500, 40);
+    let oracle = random_oracle(&mut ChaCha8Rng::seed_from_u64(1), 500, 40);
     let disk = TestDisk::default();
     write(&disk, &oracle, SsTableOptions::default());
     let cache = Arc::new(BlockCache::new(1 << 20));
@@ -309,7 +385,7 @@ fn file_bytes_grow_as_the_table_does() {
     };
     let disk = TestDisk::default();
     let mut writer = SsTableWriter::create(&disk, Path::new(FILE), (1, 1), options).unwrap();
-    assert_eq!((writer.file_bytes(), writer.last_key()), (0, None));
+    assert!(writer.file_bytes() < 64 && writer.last_key().is_none());
     for i in 0..10_000_u64 {
         let before = writer.file_bytes();
         writer

@@ -1,3 +1,5 @@
+use ebb_test_support::wait::until;
+
 use super::*;
 use crate::file_system::FileSystem;
 use crate::files;
@@ -177,9 +179,9 @@ fn a_segment_whose_sync_failed_is_not_closed() {
     wal.progress.lock().unwrap().syncing = true;
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| wal.write_to(wal.push(SeqNo(2), 1, b"behind")));
-        while !wal.progress.lock().unwrap().writing {
-            std::thread::yield_now();
-        }
+        until("the writer to begin", || {
+            wal.progress.lock().unwrap().writing
+        });
         let mut progress = wal.progress.lock().unwrap();
         progress.syncing = false;
         wal.fail(&mut progress, "fsync of the WAL failed");

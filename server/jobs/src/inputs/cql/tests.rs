@@ -361,7 +361,7 @@ fn a_process_without_the_database_reads_the_same_rows() {
     .unwrap();
     let memory = in_memory();
     let keyspace = db.keyspace("app").unwrap();
-    let options = memory.table.options().clone();
+    let options = (*memory.table.options()).clone();
     let fixture = Fixture {
         table: keyspace.table("t", options).unwrap(),
         keyspace,

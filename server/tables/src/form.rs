@@ -1,0 +1,22 @@
+//! The file options of a table: compression and filters.
+
+use ebb_catalog::schema::{Compressor, TableSchema};
+use ebb_storage::{Compression, FilterPrefix, SsTableOptions};
+
+/// The file options of a table. If partitions have several rows, filters contain partition
+/// prefixes; a single row is found by its key. Flushes use fast compression unless there is none
+/// (Cassandra's `flush_compression`); merges into the oldest run use the compressor of the schema.
+pub(super) fn form(schema: &TableSchema) -> SsTableOptions {
+    let has_rows = !schema.layout().clustering().is_empty();
+    let (compression, bottom_compression) = match schema.options().compressor() {
+        Compressor::None => (Compression::None, None),
+        Compressor::Fast => (Compression::Lz4, None),
+        Compressor::Strong => (Compression::Lz4, Some(Compression::Zstd)),
+    };
+    SsTableOptions {
+        filter_prefix: has_rows.then_some(FilterPrefix::Operator),
+        compression,
+        bottom_compression,
+        ..SsTableOptions::default()
+    }
+}

@@ -1,0 +1,38 @@
+//! Dead keys of a memtable that a scan walks over: a consumer that takes rows from the front of a
+//! queue walks over all rows that were taken before. Once they are in files, a merge drops them.
+
+use std::sync::Arc;
+
+use crate::db::{Engine, TableCore};
+use crate::version::TableVersion;
+
+/// Dead keys of memtables that one step of a scan may walk over until the open memtable is
+/// flushed (RocksDB: `memtable_op_scan_flush_trigger`). Some 0.3 ms.
+const IN_STEP_MAX: u32 = 4096;
+
+/// The dead keys that one iterator over an open table has met.
+#[derive(Debug)]
+pub(super) struct DeadKeys {
+    table: Arc<TableCore>,
+    in_step: u32,
+}
+
+impl DeadKeys {
+    pub(super) fn of(table: Arc<TableCore>) -> Self {
+        Self { table, in_step: 0 }
+    }
+
+    /// Begins a step: the search for the next entry.
+    pub(super) fn begin_step(&mut self) {
+        self.in_step = 0;
+    }
+
+    /// Counts a key that has no value, and whose newest version is in a memtable. Too many of them
+    /// in one step have the memtable flushed.
+    pub(super) fn passed(&mut self, engine: &Engine, version: &TableVersion) {
+        self.in_step += 1;
+        if self.in_step == IN_STEP_MAX {
+            engine.flush_scanned(&self.table, &version.memtable);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Facts about snapshots that are known without opening them.
+
+use std::cell::LazyCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::db::DbInner;
+use crate::key::{SeqNo, TableId};
+use crate::snapshots::Bookmark;
+use crate::version::TableVersion;
+
+/// The tables that a snapshot was taken of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SnapshotScope {
+    /// All tables that the keyspace had.
+    Keyspace,
+    /// This table alone.
+    Table(String),
+}
+
+/// Facts about a snapshot that are known without opening it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotInfo {
+    /// Its name, unique in its keyspace.
+    pub name: String,
+    /// The commit at which it stands.
+    pub seq: SeqNo,
+    /// The tables that it covers.
+    pub tables: Vec<String>,
+    /// Whether it covers the keyspace or one table.
+    pub scope: SnapshotScope,
+    /// When it was created, by the clock of the database.
+    pub created: SystemTime,
+    /// When it will be deleted, unless a user deletes it before.
+    pub expires: Option<SystemTime>,
+    /// The number of runs on disk that a read of the whole snapshot touches. Other snapshots and
+    /// the present may share some of them.
+    pub runs: usize,
+    /// The number of files of those runs.
+    pub files: usize,
+    /// The bytes of those runs: at least as many as a read of the whole snapshot takes.
+    pub approximate_bytes: u64,
+    /// About how many bytes of the files are kept for it alone, as far as known without
+    /// reading: a version is counted when the one that hides it is in the same run.
+    /// [`Keyspace::snapshot_pinned_bytes`](crate::Keyspace::snapshot_pinned_bytes) counts
+    /// them all.
+    pub pinned_bytes: u64,
+}
+
+/// A table of snapshots, looked at once for all of them.
+struct Covered {
+    version: Arc<TableVersion>,
+    /// Bytes that are kept for one boundary alone, by its number.
+    alone: HashMap<SeqNo, u64>,
+}
+
+impl Covered {
+    fn new(db: &DbInner, id: TableId, version: Arc<TableVersion>) -> Self {
+        let mut alone: HashMap<SeqNo, u64> = HashMap::new();
+        // Computed only if something is kept.
+        let seqs = LazyCell::new(|| db.boundary_seqs(id));
+        for kept in version.all_runs().flat_map(|run| &run.meta().kept_for) {
+            let from = seqs.partition_point(|seq| *seq < kept.from);
+            let to = seqs.partition_point(|seq| *seq <= kept.to);
+            if to == from + 1 {
+                let bytes = alone.entry(seqs[from]).or_default();
+                *bytes = bytes.saturating_add(kept.bytes);
+            }
+        }
+        drop(seqs);
+        Self { version, alone }
+    }
+}
+
+impl SnapshotInfo {
+    /// Those of `bookmarks`, in their order.
+    pub(super) fn list(db: &DbInner, bookmarks: Vec<Bookmark>) -> Vec<Self> {
+        let mut covered: HashMap<TableId, Covered> = HashMap::new();
+        for table in db.tables() {
+            let is_asked_for = |bookmark: &Bookmark| bookmark.record.tables.contains(table.id);
+            if bookmarks.iter().any(is_asked_for) {
+                covered.insert(table.id, Covered::new(db, table.id, table.version()));
+            }
+        }
+        let infos = bookmarks.into_iter().map(|it| Self::new(it, &covered));
+        infos.collect()
+    }
+
+    fn new(bookmark: Bookmark, covered: &HashMap<TableId, Covered>) -> Self {
+        let (seq, record) = (bookmark.seq, bookmark.record);
+        let time = |ms| UNIX_EPOCH.checked_add(Duration::from_millis(ms));
+        let (mut runs, mut files, mut approximate_bytes, mut pinned_bytes) = (0, 0, 0, 0);
+        for table in record.tables.iter().filter_map(|(_, id)| covered.get(id)) {
+            for run in table.version.all_runs().filter(|run| run.is_seen_at(seq)) {
+                runs += 1;
+                files += run.files().len();
+                approximate_bytes += run.meta().bytes();
+            }
+            pinned_bytes += table.alone.get(&seq).copied().unwrap_or(0);
+        }
+        let tables: Vec<_> = record.tables.iter().map(|(name, _)| name.clone()).collect();
+        let scope = match record.single_table {
+            true => SnapshotScope::Table(tables.concat()),
+            false => SnapshotScope::Keyspace,
+        };
+        Self {
+            name: record.name,
+            seq,
+            tables,
+            scope,
+            created: time(record.created_ms).unwrap_or(UNIX_EPOCH),
+            expires: record.expires_ms.and_then(time),
+            runs,
+            files,
+            approximate_bytes,
+            pinned_bytes,
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Decides which merge fits on the disk. Its input and its output take space together until it is
+//! done, and writers, flushes and other merges need space meanwhile.
+//!
+//! Pure: numbers in, a number out.
+
+use super::estimate::merged;
+use super::shape::RunShape;
+
+/// One part in this many of the free space is left to the log and to flushes.
+const LEFT_FRACTION: u64 = 8;
+
+/// Returns the bytes that a new merge may write, if `free_bytes` are free and merges under way
+/// may still need `reserved_bytes`.
+pub(crate) fn room_bytes(free_bytes: u64, reserved_bytes: u64) -> u64 {
+    let free_bytes = free_bytes.saturating_sub(reserved_bytes);
+    free_bytes - free_bytes.div_ceil(LEFT_FRACTION)
+}
+
+/// Estimates the bytes that a merge of these runs writes: their bytes without the known garbage,
+/// which the merge drops.
+pub(crate) fn output_bytes(runs: &[RunShape]) -> u64 {
+    merged(runs).bytes
+}
+
+/// Returns the bytes that the next part of a merge of these runs needs on the disk, if a part ends
+/// after `part_bytes`. That is at most the whole output of the merge. A part needs its own bytes,
+/// and those of the input files in which it ends, because they stay although they were read in
+/// part. It needs the bytes of a part once more: while readers hold the merged files their space
+/// does not come back, and the parts to come must not take all of the free space.
+pub(crate) fn part_room_bytes(runs: &[RunShape], part_bytes: u64) -> u64 {
+    let files = runs
+        .iter()
+        .map(|run| run.files.iter().map(|file| file.bytes).max());
+    let cut = files.fold(0_u64, |sum, file| sum.saturating_add(file.unwrap_or(0)));
+    let with_cut = part_bytes.saturating_mul(2).saturating_add(cut);
+    output_bytes(runs).min(with_cut)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::key::{KeyRange, RunId, SeqNo};
+    use crate::runs::FileShape;
+
+    #[test]
+    fn a_merge_in_parts_needs_space_for_two_and_the_files_that_it_cuts() {
+        let run = |files: &[u64]| RunShape {
+            id: RunId(1),
+            bytes: files.iter().sum(),
+            entries: 10,
+            keys: 10,
+            tombstones: 0,
+            overwrites: None,
+            garbage_bytes: 0,
+            smallest_seq: SeqNo(1),
+            largest_seq: SeqNo(2),
+            is_busy: false,
+            files: (files.iter())
+                .map(|&bytes| FileShape {
+                    keys: KeyRange::all(),
+                    bytes,
+                })
+                .collect::<Arc<[_]>>(),
+            range_tombstones: None,
+        };
+        let runs = [run(&[60, 70]), run(&[900, 20]), run(&[])];
+        for (part_bytes, expected) in [
+            (10, 2 * 10 + 70 + 900),
+            (100, 1050),
+            (u64::MAX, 1050),
+            (0, 970),
+        ] {
+            assert_eq!(part_room_bytes(&runs, part_bytes), expected, "{part_bytes}");
+        }
+    }
+
+    #[test]
+    fn a_part_of_what_others_leave_is_there_for_a_merge() {
+        for (free, reserved, room) in [
+            (0, 0, 0),
+            (1, 0, 0),
+            (800, 0, 700),
+            (800, 400, 350),
+            (800, 800, 0),
+            (800, 900, 0),
+            (u64::MAX, 0, u64::MAX - (1 << 61)),
+        ] {
+            assert_eq!(room_bytes(free, reserved), room, "{free} and {reserved}");
+        }
+    }
+}

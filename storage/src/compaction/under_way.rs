@@ -1,0 +1,71 @@
+//! The merges under way and their progress, for the statistics.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::key::RunId;
+use crate::sync::Mutex;
+
+/// The merges under way in a database.
+#[derive(Debug, Default)]
+pub(crate) struct MergesUnderWay {
+    merges: Mutex<Vec<Arc<MergeUnderWay>>>,
+}
+
+/// A merge under way.
+#[derive(Debug)]
+pub(crate) struct MergeUnderWay {
+    /// The runs that it merges, newest first.
+    pub(crate) inputs: Vec<RunId>,
+    /// Versions that its earlier parts wrote.
+    pub(crate) done_versions: u64,
+    /// Versions that it has read in this part.
+    read_versions: AtomicU64,
+}
+
+/// Keeps a merge in the list until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Watched<'a> {
+    all: &'a MergesUnderWay,
+    merge: Arc<MergeUnderWay>,
+}
+
+impl MergesUnderWay {
+    /// Adds a merge of `inputs`, or of what is left of them after parts that wrote
+    /// `done_versions`.
+    pub(crate) fn begin(&self, inputs: Vec<RunId>, done_versions: u64) -> Watched<'_> {
+        let merge = Arc::new(MergeUnderWay {
+            inputs,
+            done_versions,
+            read_versions: AtomicU64::new(0),
+        });
+        self.merges.lock().unwrap().push(Arc::clone(&merge));
+        Watched { all: self, merge }
+    }
+
+    /// The merges that are under way now.
+    pub(crate) fn all(&self) -> Vec<Arc<MergeUnderWay>> {
+        self.merges.lock().unwrap().clone()
+    }
+}
+
+impl MergeUnderWay {
+    /// The number of versions that were processed in all parts.
+    pub(crate) fn read_versions(&self) -> u64 {
+        self.done_versions + self.read_versions.load(Ordering::Relaxed)
+    }
+}
+
+impl Watched<'_> {
+    /// Sets the number of versions that this part has read.
+    pub(crate) fn has_read(&self, versions: u64) {
+        self.merge.read_versions.store(versions, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        let mut merges = self.all.merges.lock().unwrap();
+        merges.retain(|merge| !Arc::ptr_eq(merge, &self.merge));
+    }
+}

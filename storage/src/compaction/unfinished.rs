@@ -1,0 +1,132 @@
+//! Unfinished merges: a part of the output is written and installed, and the rest is still to be
+//! merged.
+//!
+//! ```text
+//!   A'  ·····[b ────────    merged up to b: the inputs now begin there
+//!   B'  ·····[b ────
+//!   C'  ·····[b ────────
+//!   P   ─────[b             the output so far ends there
+//! ```
+//!
+//! An unfinished merge has no record of its own. It is recognized by neighbouring runs that begin
+//! at the same key, with a run behind them that ends there. No I/O, no clock.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use crate::runs::RunMeta;
+
+/// An unfinished merge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unfinished {
+    /// The positions of the runs that are still to be merged.
+    pub(crate) inputs: Range<usize>,
+    /// Whether the run behind the inputs is the output so far.
+    pub(crate) has_output: bool,
+    /// Whether the merge waits for a damaged file to be restored.
+    pub(crate) is_stuck: bool,
+}
+
+impl Unfinished {
+    /// The position of the output so far.
+    pub(crate) fn output(&self) -> Option<usize> {
+        self.has_output.then_some(self.inputs.end)
+    }
+
+    /// The positions of the inputs and of the output so far.
+    pub(crate) fn runs(&self) -> Range<usize> {
+        self.inputs.start..self.inputs.end + usize::from(self.has_output)
+    }
+}
+
+/// Returns the unfinished merges of a table with these runs, newest first.
+pub(crate) fn unfinished<'a>(runs: impl IntoIterator<Item = &'a RunMeta>) -> Vec<Unfinished> {
+    let mut found: Vec<Unfinished> = Vec::new();
+    // The key at which the inputs of the last unfinished merge begin.
+    let mut begins: Option<&Bytes> = None;
+    for (at, run) in runs.into_iter().enumerate() {
+        let open = found
+            .last_mut()
+            .filter(|open| open.runs().end == at && !open.has_output);
+        match (run.begins_at(), open) {
+            (Some(key), Some(open)) if Some(key) == begins => {
+                open.inputs.end = at + 1;
+                open.is_stuck |= run.is_quarantined();
+            }
+            (None, Some(open)) if run.ends_before().is_some() && run.ends_before() == begins => {
+                // The output is not read, so damage to it does not matter.
+                open.has_output = true;
+            }
+            (key, _) => {
+                begins = key;
+                found.extend(key.map(|_| Unfinished {
+                    inputs: at..at + 1,
+                    has_output: false,
+                    is_stuck: run.is_quarantined(),
+                }));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::key::{KeyBounds, RunId, SeqNo};
+    use crate::runs::{FileMeta, Quarantine};
+
+    /// A run from one key on and before another, `-` for none, and `!` for a damaged one.
+    fn run(text: &str) -> RunMeta {
+        let (bounds, is_damaged) = match text.strip_suffix('!') {
+            Some(bounds) => (bounds, true),
+            None => (text, false),
+        };
+        let (start, end) = bounds.split_once("..").unwrap();
+        let key = |text: &str| (text != "-").then(|| Bytes::copy_from_slice(text.as_bytes()));
+        let quarantine = is_damaged.then(|| Quarantine {
+            offset: 0,
+            detail: "bad".into(),
+        });
+        RunMeta {
+            id: RunId(1),
+            smallest_seq: SeqNo(1),
+            largest_seq: SeqNo(2),
+            files: vec![FileMeta {
+                quarantine,
+                ..FileMeta::of_nothing(1)
+            }],
+            keys: KeyBounds::between(key(start), key(end)),
+            ingested_at: None,
+            kept_for: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn neighbours_that_begin_where_the_run_behind_them_ends_go_on() {
+        for (runs, expected) in [
+            ("-..-  -..-", ""),
+            ("b..-  b..-  -..b", "0..2+"),
+            ("-..-  b..-  -..b  -..-", "1..2+"),
+            ("b..-  c..-  -..c", "0..1  1..2+"),
+            ("b..-  b..-  -..-", "0..2"),
+            ("b..-  -..b  b..-  -..b", "0..1+  2..3+"),
+            ("b..-  b..-!  -..b", "0..2+!"),
+            ("b..-  -..b!", "0..1+"),
+            ("b..-!  -..-  b..-", "0..1!  2..3"),
+            // Its merge is over: it is a run like any other.
+            ("-..b  -..-", ""),
+            ("-..b  b..-", "1..2"),
+        ] {
+            let runs: Vec<_> = runs.split_whitespace().map(run).collect();
+            let found = unfinished(&runs).into_iter().map(|found| {
+                let output = if found.has_output { "+" } else { "" };
+                let stuck = if found.is_stuck { "!" } else { "" };
+                format!("{:?}{output}{stuck}", found.inputs)
+            });
+            let found: Vec<_> = found.collect();
+            assert_eq!(found.join("  "), expected, "{runs:?}");
+        }
+    }
+}

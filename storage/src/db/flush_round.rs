@@ -1,0 +1,183 @@
+//! A round of flushes: several threads write memtables of different tables, and the new runs are
+//! installed together.
+//!
+//! ```text
+//!   waiting ─► write_oldest, in each thread ─► written ─► install: one sync of each kind
+//!      ▲                                                     │
+//!      └──── the next memtable of the same table ◄───────────┘
+//! ```
+//!
+//! A tiny table costs the sync of its file, and a share of the others. Most of the time a
+//! thread waits for the disk, so a second one helps on one processor too.
+//!
+//! Invariant: at most one memtable of a table at a time is being written or waits to be installed.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+use super::flush::{Written, install, write_oldest};
+use super::{Engine, TableCore};
+use crate::error::{Error, Result};
+use crate::key::TableId;
+use crate::sync::{Condvar, Mutex};
+
+/// The runs of a round are installed once they are those of this many memtables, or have
+/// [`INSTALL_BYTES`], or no memtable is left to write.
+const INSTALL_TABLES: usize = 64;
+/// See [`INSTALL_TABLES`].
+const INSTALL_BYTES: u64 = 4 << 20;
+
+/// The round that is under way, if one is.
+#[derive(Debug, Default)]
+pub(super) struct FlushRound {
+    inside: Mutex<Inside>,
+    /// Notified when a thread leaves the round.
+    left: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Inside {
+    is_open: bool,
+    /// The number of threads that work on the round.
+    working: usize,
+    waiting: VecDeque<Arc<TableCore>>,
+    /// Tables that wait, are being written, or wait to be installed.
+    busy: HashSet<TableId>,
+    written: Vec<Written>,
+    failed: Option<Error>,
+}
+
+/// A thread's work on a round.
+struct Worker<'a>(&'a Engine);
+
+impl Engine {
+    /// Flushes everything that is frozen; under `flushing`.
+    pub(super) fn flush_round(&self) -> Result<()> {
+        let round = &self.flush_round;
+        {
+            let mut inside = round.inside.lock().unwrap();
+            *inside = Inside {
+                is_open: true,
+                working: 1,
+                ..Inside::default()
+            };
+        }
+        Worker(self).work();
+        let inside = round.inside.lock().unwrap();
+        let is_worked_on = |inside: &mut Inside| inside.working > 0;
+        let mut inside = round.left.wait_while(inside, is_worked_on).unwrap();
+        inside.is_open = false;
+        match inside.failed.take() {
+            Some(e) => Err(e),
+            None => Ok(()),
+        }
+    }
+
+    /// Works on the round of another thread, if there is one with more to do. The other thread
+    /// reports the outcome.
+    pub(super) fn help_flush(&self) {
+        let mut inside = self.flush_round.inside.lock().unwrap();
+        if inside.is_open && !inside.waiting.is_empty() {
+            inside.working += 1;
+            drop(inside);
+            Worker(self).work();
+        }
+    }
+}
+
+impl Worker<'_> {
+    /// Works until each memtable that is left is taken by another thread.
+    fn work(self) {
+        while let Some(table) = self.next() {
+            let outcome = write_oldest(self.0, &table);
+            let batch = self.note(&table, outcome);
+            self.install(batch);
+        }
+        let batch = std::mem::take(&mut self.lock().written);
+        self.install(batch);
+    }
+
+    fn lock(&self) -> crate::sync::MutexGuard<'_, Inside> {
+        self.0.flush_round.inside.lock().unwrap()
+    }
+
+    /// A table with something to write.
+    fn next(&self) -> Option<Arc<TableCore>> {
+        let mut inside = self.lock();
+        if inside.failed.is_some() {
+            return None;
+        }
+        if inside.waiting.is_empty() {
+            drop(inside);
+            let mut found = self.0.tables();
+            found.retain(|table| !table.peek().frozen.is_empty());
+            inside = self.lock();
+            for table in found {
+                if inside.busy.insert(table.id) {
+                    inside.waiting.push_back(table);
+                }
+            }
+        }
+        let next = inside.waiting.pop_front();
+        if !inside.waiting.is_empty() && inside.working < self.0.options.flush_threads {
+            self.0.signal.help_flush();
+        }
+        next
+    }
+
+    /// Records the outcome of a table, and returns the memtables to be installed now.
+    fn note(&self, table: &TableCore, outcome: Result<Option<Written>>) -> Vec<Written> {
+        let mut inside = self.lock();
+        match outcome {
+            Ok(Some(written)) => inside.written.push(written),
+            Ok(None) => {
+                inside.busy.remove(&table.id);
+            }
+            Err(e) => {
+                inside.failed.get_or_insert(e);
+            }
+        }
+        let bytes: u64 = inside.written.iter().map(Written::bytes).sum();
+        let is_due = inside.waiting.is_empty()
+            || inside.written.len() >= INSTALL_TABLES
+            || bytes >= INSTALL_BYTES;
+        match is_due {
+            true => std::mem::take(&mut inside.written),
+            false => Vec::new(),
+        }
+    }
+
+    fn install(&self, batch: Vec<Written>) {
+        if batch.is_empty() {
+            return;
+        }
+        let outcome = install(self.0, &batch);
+        let mut inside = self.lock();
+        match outcome {
+            Ok(()) => {
+                // A dropped table keeps its memtable, and is not written again in this round.
+                for written in batch.iter().filter(|written| written.is_seen()) {
+                    inside.busy.remove(&written.table());
+                }
+            }
+            Err(e) => {
+                inside.failed.get_or_insert(e);
+            }
+        }
+        drop(inside);
+        drop(batch);
+        self.0.add_up_memtables();
+        self.0.write_stall.work_ended();
+        self.0.signal.compact();
+    }
+}
+
+impl Drop for Worker<'_> {
+    /// Leaves the round, by a panic too, so that the leader does not wait for ever.
+    fn drop(&mut self) {
+        let inside = self.0.flush_round.inside.lock();
+        let mut inside = inside.unwrap_or_else(|poisoned| poisoned.into_inner());
+        inside.working -= 1;
+        self.0.flush_round.left.notify_all();
+    }
+}

@@ -1,0 +1,110 @@
+//! Large groups: flushes and merges measure the groups that they write, and report large ones to
+//! listeners.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::TableCore;
+use crate::read::MergeOperator;
+use crate::sync::Mutex;
+
+/// A group for which a flush or a merge has written many bytes. Other runs may have more of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LargeGroup<'a> {
+    /// The table's keyspace.
+    pub keyspace: &'a str,
+    /// The table that has the group.
+    pub table: &'a str,
+    /// The prefix of the keys in the group.
+    pub prefix: &'a [u8],
+    /// Bytes of the keys and values that were written, before compression.
+    pub bytes: u64,
+}
+
+type Callback = Arc<dyn Fn(&LargeGroup<'_>) + Send + Sync>;
+
+/// A callback for groups that have more than `above_bytes`.
+#[derive(Clone)]
+struct Listener {
+    above_bytes: u64,
+    hear: Callback,
+}
+
+/// The listeners for large groups.
+#[derive(Default)]
+pub(crate) struct GroupListeners(Mutex<Vec<Listener>>);
+
+impl GroupListeners {
+    pub(crate) fn add(
+        &self,
+        above_bytes: u64,
+        hear: impl Fn(&LargeGroup<'_>) + Send + Sync + 'static,
+    ) {
+        let hear = Arc::new(hear);
+        let listener = Listener { above_bytes, hear };
+        self.0.lock().unwrap().push(listener);
+    }
+
+    /// Returns a measurement of the groups of a table; `None` if there is no listener, or the table
+    /// has no groups.
+    pub(super) fn measure<'a>(&self, table: &'a TableCore) -> Option<GroupSizes<'a>> {
+        let operator = table.merger.operator()?;
+        let listeners = self.0.lock().unwrap().clone();
+        (!listeners.is_empty()).then(|| GroupSizes {
+            table,
+            operator,
+            listeners,
+            prefix: Vec::new(),
+            bytes: 0,
+        })
+    }
+}
+
+impl fmt::Debug for GroupListeners {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GroupListeners").finish_non_exhaustive()
+    }
+}
+
+/// Measures what is written of the groups of one table, key by key.
+pub(super) struct GroupSizes<'a> {
+    table: &'a TableCore,
+    operator: &'a dyn MergeOperator,
+    listeners: Vec<Listener>,
+    /// The prefix of the last key's group; empty if the key is in no group.
+    prefix: Vec<u8>,
+    /// The bytes that were written of that group.
+    bytes: u64,
+}
+
+impl GroupSizes<'_> {
+    /// Adds the bytes that were written of a key. Keys ascend.
+    pub(super) fn add(&mut self, key: &[u8], bytes: u64) {
+        // Most keys are in the group of the key before: this saves a call of the operator.
+        if !self.prefix.is_empty() && key.starts_with(&self.prefix) {
+            self.bytes += bytes;
+            return;
+        }
+        self.end_group();
+        if let Some(group) = self.operator.group(key) {
+            self.prefix.extend_from_slice(group.prefix);
+            self.bytes = bytes;
+        }
+    }
+
+    /// Ends the last group, and reports it if it is large.
+    pub(super) fn end_group(&mut self) {
+        let large = LargeGroup {
+            keyspace: &self.table.keyspace,
+            table: &self.table.name,
+            prefix: &self.prefix,
+            bytes: std::mem::take(&mut self.bytes),
+        };
+        for listener in &self.listeners {
+            if large.bytes > listener.above_bytes {
+                (listener.hear)(&large);
+            }
+        }
+        self.prefix.clear();
+    }
+}

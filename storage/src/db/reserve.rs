@@ -1,0 +1,120 @@
+//! Space that is held back on the disk of the log and the manifest, so that operations that free
+//! space work on a full disk.
+//!
+//! Dropping a table, deleting a snapshot, removing segments of the log and installing a flush or a
+//! merge each write a little before they free much. The file `RESERVE` takes space for them while
+//! there is enough. If one of them finds no space, the file is removed and the operation repeated;
+//! a later flush creates the file again. (ZFS calls this slop space, and keeps it in its own
+//! accounts; a file works on any file system, and against other programs too.)
+
+use std::path::{Path, PathBuf};
+
+use super::Engine;
+use crate::disk::Disk;
+use crate::error::{ErrorKind, Result};
+use crate::files;
+use crate::mutation::{self, Mutation};
+use crate::sync::Mutex;
+
+/// The least that is held back: new manifests of a few thousand runs, and many records of the log.
+const RESERVE_BYTES_MIN: u64 = 1 << 20;
+
+/// At most one part in this many of the free space is held back.
+const FREE_FRACTION: u64 = 16;
+
+/// How often an operation is repeated that finds no space though the reserve was removed: writers
+/// that waited for space may have taken it.
+const TRIES_MAX: usize = 4;
+
+/// The file that holds space back.
+#[derive(Debug)]
+pub(super) struct Reserve {
+    path: PathBuf,
+    /// The bytes of the file; `None` until they are known.
+    held_bytes: Mutex<Option<u64>>,
+}
+
+impl Reserve {
+    /// The reserve of the database in `dir`.
+    pub(super) fn new(dir: &Path) -> Self {
+        Self {
+            path: files::reserve(dir),
+            held_bytes: Mutex::default(),
+        }
+    }
+
+    /// Holds space back for manifests of `manifest_bytes`, if there is plenty. The next flush
+    /// repeats a failed attempt.
+    fn hold(&self, disk: &dyn Disk, dir: &Path, manifest_bytes: u64) {
+        let mut held_bytes = self.held_bytes.lock().unwrap();
+        let held = *held_bytes.get_or_insert_with(|| {
+            let found = disk.open_read(&self.path).and_then(|file| file.len());
+            found.unwrap_or(0)
+        });
+        // Space for two new manifests beside the old one.
+        let wanted = (2 * manifest_bytes).max(RESERVE_BYTES_MIN);
+        if held >= wanted {
+            return;
+        }
+        let free = disk.free_bytes(dir).ok().flatten();
+        if free.is_none_or(|free| free / FREE_FRACTION < wanted) {
+            return;
+        }
+        let write = || -> std::io::Result<()> {
+            let mut file = disk.create(&self.path)?;
+            let chunk = vec![0; RESERVE_BYTES_MIN as usize];
+            for _ in 0..wanted.div_ceil(RESERVE_BYTES_MIN) {
+                file.append(&chunk)?;
+            }
+            file.sync()
+        };
+        *held_bytes = match write() {
+            Ok(()) => Some(wanted),
+            // An unfinished file holds some space back, too.
+            Err(_) => None,
+        };
+    }
+
+    /// Removes the reserve; false if there is none.
+    fn give_up(&self, disk: &dyn Disk) -> bool {
+        let mut held_bytes = self.held_bytes.lock().unwrap();
+        if *held_bytes == Some(0) {
+            return false;
+        }
+        let removed = disk.remove(&self.path).is_ok();
+        *held_bytes = Some(0);
+        removed
+    }
+}
+
+impl Engine {
+    /// Does `work`, which frees space. If it finds no space, removes the reserve and repeats it.
+    /// After a [`DiskFull`](crate::Error::DiskFull) `work` must have changed nothing.
+    pub(super) fn with_reserve<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        let found_none = |outcome: &Result<T>| {
+            outcome
+                .as_ref()
+                .is_err_and(|e| e.kind() == ErrorKind::DiskFull)
+        };
+        let mut outcome = work();
+        if !found_none(&outcome)
+            || mutation::is(Mutation::KeepReserve)
+            || !self.reserve.give_up(self.disk())
+        {
+            return outcome;
+        }
+        for _ in 0..TRIES_MAX {
+            outcome = work();
+            if !found_none(&outcome) {
+                break;
+            }
+        }
+        outcome
+    }
+
+    /// Holds space back again, if there is plenty.
+    pub(super) fn hold_reserve(&self) {
+        let manifest_bytes = self.manifest.lock().unwrap().bytes();
+        self.reserve.hold(self.disk(), &self.dir, manifest_bytes);
+    }
+}

@@ -1,0 +1,112 @@
+//! Between which keys a file has something, or a run counts, as the manifest records it.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::KeyRange;
+use crate::hex;
+
+/// Longer keys are cut, so that a manifest of many files stays small: the first one to
+/// what it begins with, the last one to what comes behind all that begin so.
+const KEY_BYTES_MAX: usize = 256;
+
+/// A range of keys, none of which is empty. Of a file: all of its keys are in it, and perhaps
+/// others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Hex", into = "Hex")]
+pub(crate) struct KeyBounds(KeyRange);
+
+/// The first key, and the one behind the last unless that is the last of all.
+type Hex = (String, Option<String>);
+
+impl KeyBounds {
+    /// Bounds of these keys.
+    pub(crate) fn of(keys: &KeyRange) -> Self {
+        let start = keys.start.slice(..keys.start.len().min(KEY_BYTES_MAX));
+        let end = keys
+            .end
+            .as_ref()
+            .and_then(|end| match end.len() > KEY_BYTES_MAX {
+                true => KeyRange::prefix(&end[..KEY_BYTES_MAX]).end,
+                false => Some(end.clone()),
+            });
+        Self(KeyRange { start, end })
+    }
+
+    /// This range and no other; it must have a key.
+    pub(crate) fn exactly(range: KeyRange) -> Self {
+        debug_assert!(!range.is_empty());
+        Self(range)
+    }
+
+    /// The keys from one on and before another; `None` for all keys.
+    pub(crate) fn between(start: Option<Bytes>, end: Option<Bytes>) -> Option<Self> {
+        let is_bounded = start.is_some() || end.is_some();
+        let start = start.unwrap_or_default();
+        is_bounded.then(|| Self::exactly(KeyRange { start, end }))
+    }
+
+    pub(crate) fn range(&self) -> &KeyRange {
+        &self.0
+    }
+}
+
+impl From<KeyBounds> for Hex {
+    fn from(KeyBounds(range): KeyBounds) -> Self {
+        (
+            hex::encode(&range.start),
+            range.end.as_ref().map(|end| hex::encode(end)),
+        )
+    }
+}
+
+impl TryFrom<Hex> for KeyBounds {
+    type Error = String;
+
+    fn try_from((start, end): Hex) -> Result<Self, String> {
+        let key = |text: &String| {
+            let bytes = hex::decode(text).ok_or_else(|| format!("{text:?} is not hex"))?;
+            Ok::<_, String>(Bytes::from(bytes))
+        };
+        let (start, end) = (key(&start)?, end.as_ref().map(key).transpose()?);
+        let range = KeyRange { start, end };
+        match range.is_empty() {
+            true => Err("bounds of keys end before they begin".into()),
+            false => Ok(Self(range)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json_and_back(bounds: &KeyBounds) -> KeyBounds {
+        serde_json::from_str(&serde_json::to_string(bounds).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn bounds_come_back_and_hold_what_they_are_of() {
+        let long = |byte: u8| [&vec![byte; 300][..], b"tail"].concat();
+        for (first, last) in [
+            (b"a".to_vec(), b"b".to_vec()),
+            (Vec::new(), Vec::new()),
+            (long(3), long(3)),
+            (long(1), long(u8::MAX)),
+        ] {
+            let bounds = KeyBounds::of(&KeyRange::spanning(&first, &last));
+            assert!(bounds.range().contains(&first) && bounds.range().contains(&last));
+            assert_eq!(json_and_back(&bounds), bounds);
+            assert!(serde_json::to_string(&bounds).unwrap().len() < 4 * KEY_BYTES_MAX + 10);
+        }
+        let all = KeyBounds::of(&KeyRange::all());
+        assert_eq!(json_and_back(&all), all);
+    }
+
+    #[test]
+    fn bounds_without_a_key_are_refused() {
+        for bad in [r#"["62","61"]"#, r#"["6","61"]"#, r#"["61","61"]"#] {
+            assert!(serde_json::from_str::<KeyBounds>(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Restores damaged files from a backup: the same bytes, under a new number.
+//!
+//! A file has a random id, which is part of all its checksums. So a file of the backup with the
+//! same id and length whose blocks are all whole is the same file, whatever its name. It is copied,
+//! and one edit of the manifest replaces the damaged file by the copy.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::db::{Engine, TableCore};
+use crate::error::{Error, Result, lossy};
+use crate::file_system::copy_into;
+use crate::files::FileKind;
+use crate::runs::{FileMeta, FileNumbers, Quarantine, Run};
+use crate::sstable::{FileId, id_of_file};
+
+/// The result of [`Db::restore`](crate::Db::restore).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct RestoreReport {
+    /// The files that are whole again.
+    pub restored: Vec<RestoredFile>,
+    /// The files that are still damaged.
+    pub left: Vec<RestoredFile>,
+}
+
+/// A file that was damaged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RestoredFile {
+    /// The table of the file, as `KEYSPACE.TABLE`.
+    pub table: String,
+    /// The damaged file.
+    #[serde(serialize_with = "lossy")]
+    pub path: PathBuf,
+    /// The damage; for a file that is still damaged, why the backup does not help.
+    pub detail: String,
+}
+
+/// See [`Db::restore`](crate::Db::restore).
+pub(crate) fn restore(engine: &Engine, dir: &Path) -> Result<RestoreReport> {
+    engine.check_access()?;
+    let in_backup = files_by_id(engine, dir)?;
+    // Files that only the log names get into the manifest.
+    let waits = |table: &Arc<TableCore>| table.version().waiting_runs().next().is_some();
+    if engine.tables().iter().any(waits) {
+        engine.flush_all()?;
+    }
+    let mut report = RestoreReport::default();
+    for table in engine.tables() {
+        for run in &table.version().runs {
+            for (file, damage) in damaged_files(run)? {
+                let failed = match in_backup.get(&file.id) {
+                    Some(from) => restore_file(engine, &table, file, from)?,
+                    None => Some("the backup does not have it".to_string()),
+                };
+                let list = match &failed {
+                    None => &mut report.restored,
+                    Some(_) => &mut report.left,
+                };
+                list.push(RestoredFile {
+                    table: format!("{}.{}", table.keyspace, table.name),
+                    path: engine.runs().name(file.number),
+                    detail: failed.unwrap_or(damage.detail),
+                });
+            }
+        }
+    }
+    // Removes the damaged files, and tables that were dropped meanwhile.
+    engine.release_retired();
+    Ok(report)
+}
+
+/// Returns the files of a run that are in quarantine, or that are damaged when they are read.
+fn damaged_files(run: &Run) -> Result<Vec<(&FileMeta, Quarantine)>> {
+    let mut damaged = Vec::new();
+    for file in &run.meta().files {
+        if let Some(known) = &file.quarantine {
+            damaged.push((file, known.clone()));
+            continue;
+        }
+        let open = run.open_files().find(|(number, _)| *number == file.number);
+        if let Some(Err(error)) = open.map(|(_, table)| table.verify_past_caches()) {
+            damaged.push((file, Quarantine::of(&error).ok_or(error)?));
+        }
+    }
+    Ok(damaged)
+}
+
+/// Returns the SSTables in a directory by id, without those whose header cannot be read.
+fn files_by_id(engine: &Engine, dir: &Path) -> Result<HashMap<FileId, PathBuf>> {
+    let mut by_id = HashMap::new();
+    for path in engine.disk().list(dir).map_err(Error::io("list", dir))? {
+        if matches!(FileKind::of(&path), Some(FileKind::SsTable(_)))
+            && let Some(id) = id_of_file(engine.disk(), &path)?
+        {
+            by_id.insert(id, path);
+        }
+    }
+    Ok(by_id)
+}
+
+/// Replaces a damaged file by one of the backup. Returns the reason if that is not possible.
+fn restore_file(
+    engine: &Engine,
+    table: &TableCore,
+    damaged: &FileMeta,
+    from: &Path,
+) -> Result<Option<String>> {
+    let store = engine.runs();
+    let source = engine.disk().open_read(from);
+    let source = source.map_err(Error::io("open", from))?;
+    let bytes = source.len().map_err(Error::io("get the length of", from))?;
+    if bytes != damaged.bytes {
+        let (from, whole) = (from.display(), damaged.bytes);
+        return Ok(Some(format!(
+            "{from} has {bytes} bytes, {whole} are expected"
+        )));
+    }
+    let number = engine.next_file_number()?;
+    let whole = FileMeta {
+        number,
+        quarantine: None,
+        ..damaged.clone()
+    };
+    let opened = (|| {
+        let (tables, name) = (store.tables(), store.name(number));
+        // No second name: what happens to one of the two must not happen to the other.
+        let copied = tables
+            .create(number.0)
+            .and_then(|mut target| copy_into(&*source, &mut *target, bytes));
+        copied.map_err(Error::no_space_or_io("copy", &name))?;
+        tables.finish().map_err(Error::io("sync", &name))?;
+        store.open_whole(&whole)
+    })();
+    match opened {
+        Ok(file) => {
+            engine.replace_damaged(table, damaged.number, whole, file)?;
+            Ok(None)
+        }
+        Err(error) => {
+            store.remove(number);
+            match error {
+                // It may be the damaged file itself, by a second name.
+                Error::Corruption { offset, detail, .. } => Ok(Some(format!(
+                    "{} is damaged too, at offset {offset}: {detail}",
+                    from.display()
+                ))),
+                error => Err(error),
+            }
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Random numbers by which things are told apart.
+
+use std::hash::{BuildHasher, RandomState};
+
+/// 128 bits that nothing else has.
+pub(crate) fn random_id() -> [u8; 16] {
+    // The keys of a hasher are drawn from the system's randomness.
+    let half = || RandomState::new().hash_one(0_u8).to_le_bytes();
+    let (low, high) = (half(), half());
+    std::array::from_fn(|i| match i {
+        0..8 => low[i],
+        _ => high[i - 8],
+    })
+}

@@ -1,0 +1,115 @@
+//! The manifest's record of a file in a run: everything that must be known of a file that cannot
+//! be read any more.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::key::{FileNumber, KeyBounds, KeyRange, NUMBER_MAX, SeqNo};
+use crate::sstable::{FileId, SsTable};
+
+/// The manifest's record of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FileMeta {
+    pub(crate) number: FileNumber,
+    /// The random id of the file, which is part of all its checksums.
+    pub(crate) id: FileId,
+    /// The length of the file.
+    pub(crate) bytes: u64,
+    /// The number of versions and range tombstones in the file.
+    pub(crate) entries: u64,
+    /// The smallest sequence number of any version or range tombstone in it, and the
+    /// largest, as they are in the file.
+    pub(crate) smallest_seq: SeqNo,
+    pub(crate) largest_seq: SeqNo,
+    /// The keys of its versions, if it has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) keys: Option<KeyBounds>,
+    /// The keys over which range tombstones lie, if they are in this file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) range_tombstones: Option<KeyBounds>,
+    /// The damage for which the file is in quarantine, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) quarantine: Option<Quarantine>,
+}
+
+/// The damage of a file, which a second reading has confirmed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Quarantine {
+    /// The position of the damage in the file, in bytes.
+    pub(crate) offset: u64,
+    /// A description with the expected and the found data.
+    pub(crate) detail: String,
+}
+
+impl Quarantine {
+    /// The damage in an error; `None` if the error is no damage.
+    pub(crate) fn of(error: &Error) -> Option<Self> {
+        match error {
+            Error::Corruption { offset, detail, .. } => Some(Self {
+                offset: *offset,
+                detail: detail.clone(),
+            }),
+            _ => None,
+        }
+    }
+}
+
+impl FileMeta {
+    /// Returns the record of an open file, which counts as whole.
+    pub(crate) fn of(number: FileNumber, table: &SsTable) -> Self {
+        let properties = table.properties();
+        let keys = || KeyRange::spanning(&properties.smallest_key, &properties.largest_key);
+        let tombstones = table.range_tombstones().and_then(|of_run| of_run.bounds());
+        Self {
+            number,
+            id: table.id(),
+            bytes: table.file_bytes(),
+            entries: properties.entries_with_tombstones(),
+            smallest_seq: properties.smallest_seq,
+            largest_seq: properties.largest_seq,
+            keys: (properties.entries > 0).then(|| KeyBounds::of(&keys())),
+            range_tombstones: tombstones.as_ref().map(KeyBounds::of),
+            quarantine: None,
+        }
+    }
+
+    /// The key ranges of its versions and range tombstones.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = &KeyRange> {
+        let all = self.keys.iter().chain(&self.range_tombstones);
+        all.map(KeyBounds::range)
+    }
+
+    /// Returns an error if the engine cannot have written this record.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let number = self.number.0;
+        let counts = [number, self.bytes, self.entries];
+        if counts.iter().any(|&count| count >= NUMBER_MAX) {
+            return Err(format!("file {number} is out of all bounds"));
+        }
+        if self.ranges().next().is_none() {
+            return Err(format!("file {number} has nothing in it"));
+        }
+        if self.smallest_seq > self.largest_seq {
+            return Err(format!("file {number} ends before it begins"));
+        }
+        Ok(())
+    }
+
+    /// A record for which there is no file.
+    #[cfg(test)]
+    pub(crate) fn of_nothing(number: u64) -> Self {
+        Self {
+            number: FileNumber(number),
+            id: FileId::random(),
+            bytes: 1,
+            entries: 1,
+            smallest_seq: SeqNo(1),
+            largest_seq: SeqNo(1),
+            keys: Some(KeyBounds::of(&KeyRange::all())),
+            range_tombstones: None,
+            quarantine: None,
+        }
+    }
+}

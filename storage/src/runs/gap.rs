@@ -1,0 +1,45 @@
+//! Gaps: keys of a run that cannot be read, because their file does not open.
+
+use super::FileMeta;
+use crate::error::Error;
+use crate::key::{KeyRange, SeqNo};
+
+/// Keys for which a run may have versions or range tombstones that cannot be read. A reader that
+/// needs them fails; it never returns the answer of an older source instead.
+#[derive(Debug, Clone)]
+pub(crate) struct Gap {
+    pub(super) range: KeyRange,
+    /// Readers at smaller sequence numbers see nothing of the gap.
+    pub(super) smallest_seq: SeqNo,
+    /// The error with which the file does not open.
+    pub(super) error: Error,
+}
+
+impl Gap {
+    /// Returns the gaps of a file with this damage; `ingested_at` is that of the run.
+    pub(super) fn of<'a>(
+        file: &'a FileMeta,
+        ingested_at: Option<SeqNo>,
+        error: &'a Error,
+    ) -> impl Iterator<Item = Self> + use<'a> {
+        file.ranges().map(move |range| Self {
+            range: range.clone(),
+            smallest_seq: ingested_at.unwrap_or(file.smallest_seq),
+            error: error.clone(),
+        })
+    }
+
+    /// Returns the part of the gap within `keys`, if there is one.
+    pub(super) fn within(self, keys: Option<&KeyRange>) -> Option<Self> {
+        let range = match keys {
+            Some(keys) => self.range.intersection(keys),
+            None => self.range,
+        };
+        (!range.is_empty()).then_some(Self { range, ..self })
+    }
+
+    /// Whether a reader of `key` at `seq` needs the data in the gap.
+    pub(super) fn hides(&self, key: &[u8], seq: SeqNo) -> bool {
+        self.smallest_seq <= seq && self.range.contains(key)
+    }
+}

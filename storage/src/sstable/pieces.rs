@@ -1,0 +1,71 @@
+//! Estimates the data that a table has in a key range, piece by piece, from its index, without
+//! reading data.
+
+use super::index::IndexEntry;
+use super::reader::SsTable;
+#[cfg(test)]
+use crate::error::Result;
+use crate::key::{KeyRange, SeqNo, is_before};
+
+/// The upper end of a piece, which is not above the keys of the next one, and the bytes of the
+/// piece in the file.
+pub(crate) type Piece = (Vec<u8>, u64);
+
+impl SsTable {
+    /// The number of partitions that may have keys of a range.
+    pub(crate) fn partitions_in(&self, range: &KeyRange) -> usize {
+        self.partitions_over(range).count()
+    }
+
+    /// The data blocks that may have keys of a range, in order. Unless `in_detail`, a partition
+    /// that lies within the range is one piece, and only the partitions at the ends of the range
+    /// are read. A partition that cannot be read is one piece, too: a read of its data will report
+    /// the damage.
+    pub(crate) fn pieces(&self, range: &KeyRange, in_detail: bool) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        for position in self.partitions_over(range) {
+            let (mut first, last) = (self.first_key(position), self.top().bound(position).0);
+            let is_within = *first >= *range.start && is_before(&last, range.end.as_ref());
+            let index =
+                (in_detail || !is_within).then(|| self.partition_past_cache(position, true));
+            let Some(Ok(partition)) = index else {
+                pieces.push((last, self.top().place(position).data.len));
+                continue;
+            };
+            for IndexEntry { bound, handle } in partition.index.entries() {
+                if *bound.0 >= *range.start && is_before(&first, range.end.as_ref()) {
+                    pieces.push((bound.0.clone(), handle.len));
+                }
+                first = bound.0;
+            }
+        }
+        pieces
+    }
+
+    fn partitions_over(&self, range: &KeyRange) -> impl Iterator<Item = usize> {
+        let first = self.top().position(&range.start, SeqNo::MAX);
+        (first..self.top().len())
+            .take_while(|&position| is_before(&self.first_key(position), range.end.as_ref()))
+    }
+
+    /// A lower bound of the keys of a partition, which is not below those of the one before.
+    fn first_key(&self, position: usize) -> Vec<u8> {
+        match position.checked_sub(1) {
+            Some(before) => self.top().bound(before).0,
+            None => self.properties().smallest_key.clone(),
+        }
+    }
+
+    /// All data blocks, in order.
+    ///
+    /// # Errors
+    /// `Corruption`, `Io`.
+    #[cfg(test)]
+    pub(super) fn index_entries(&self) -> Result<Vec<IndexEntry>> {
+        let mut entries = Vec::new();
+        for position in 0..self.top().len() {
+            entries.extend(self.partition_past_cache(position, true)?.index.entries());
+        }
+        Ok(entries)
+    }
+}

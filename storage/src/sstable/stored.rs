@@ -1,0 +1,73 @@
+//! Reading what is stored at a place of a file, into memory that the thread keeps.
+
+use std::cell::Cell;
+use std::path::Path;
+
+use bytes::Bytes;
+
+use super::compression::{unseal, unseal_into};
+use super::file_id::FileId;
+use super::handle::BlockHandle;
+use super::read_at::read_at;
+use crate::error::Result;
+use crate::file_system::ReadFile;
+
+/// A stored block of at most this length is read into memory that the thread
+/// keeps: most are unpacked from there, and none costs an allocation.
+const SCRATCH_BYTES_MAX: usize = 64 << 10;
+
+thread_local! {
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Reads and checks one stored block, which must lie in the file.
+pub(super) fn read_block(
+    file: &dyn ReadFile,
+    path: &Path,
+    id: FileId,
+    handle: BlockHandle,
+) -> Result<Bytes> {
+    read_block_into(file, path, id, handle, Bytes::new())
+}
+
+/// The same in the memory of `spare`, if it is free and fits.
+pub(super) fn read_block_into(
+    file: &dyn ReadFile,
+    path: &Path,
+    id: FileId,
+    handle: BlockHandle,
+    spare: Bytes,
+) -> Result<Bytes> {
+    let place = id.at(handle.offset);
+    let payload = if handle.len as usize > SCRATCH_BYTES_MAX {
+        let mut stored = vec![0; handle.len as usize];
+        read_at(file, path, &mut stored, handle.offset)?;
+        unseal(stored.into(), place)
+    } else {
+        with_stored(handle, |stored| {
+            read_at(file, path, stored, handle.offset)?;
+            Ok(unseal_into(stored, place, spare))
+        })?
+    };
+    payload.map_err(|damage| damage.at(path, handle.offset))
+}
+
+/// Has memory for what is stored at a place, which must lie in the file: that which the thread
+/// keeps, if it is not too much.
+pub(super) fn with_stored<T>(
+    handle: BlockHandle,
+    read: impl FnOnce(&mut [u8]) -> Result<T>,
+) -> Result<T> {
+    let len = handle.len as usize;
+    if len > SCRATCH_BYTES_MAX {
+        return read(&mut vec![0; len]);
+    }
+    // Taken out: the file system is not ours, and may read a block itself.
+    let mut scratch = SCRATCH.take();
+    if scratch.len() < len {
+        scratch.resize(len, 0);
+    }
+    let done = read(&mut scratch[..len]);
+    SCRATCH.set(scratch);
+    done
+}

@@ -1,0 +1,172 @@
+//! A disk in memory on which a test holds calls up, or has them fail.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex};
+
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{FileSystem, LockGuard, LogStore, ReadFile, TableFiles, WriteFile};
+
+/// A call that a test is told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    Create,
+    SyncDir,
+    ForgetCached,
+}
+
+type Hook = dyn Fn(Call, &Path) -> io::Result<()> + Send + Sync;
+
+/// Does what `mem` does, each [`Call`] once the hook has returned; its error is that
+/// of the call.
+#[derive(Clone)]
+pub struct HookedDisk {
+    pub mem: MemDisk,
+    hook: Arc<Hook>,
+}
+
+impl HookedDisk {
+    /// The hook is called by the thread that makes the call, with what is created
+    /// or synced.
+    pub fn new(
+        mem: &MemDisk,
+        hook: impl Fn(Call, &Path) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            mem: mem.clone(),
+            hook: Arc::new(hook),
+        }
+    }
+}
+
+/// Whether a path is that of an SSTable.
+pub fn is_sstable(path: &Path) -> bool {
+    path.extension() == Some("sst".as_ref())
+}
+
+impl fmt::Debug for HookedDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HookedDisk").finish_non_exhaustive()
+    }
+}
+
+impl FileSystem for HookedDisk {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
+        (self.hook)(Call::Create, path)?;
+        self.mem.create(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        (self.hook)(Call::SyncDir, dir)?;
+        self.mem.sync_dir(dir)
+    }
+
+    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {
+        Ok(Arc::new(HookedFile {
+            file: self.mem.open_read(path)?,
+            path: path.to_path_buf(),
+            hook: self.hook.clone(),
+        }))
+    }
+
+    fn truncate(&self, path: &Path, len: u64) -> io::Result<()> {
+        self.mem.truncate(path, len)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.mem.remove(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        self.mem.list(dir)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.mem.create_dir_all(dir)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        self.mem.exists(path)
+    }
+}
+
+impl LogStore for HookedDisk {
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.mem.rename(from, to)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
+        self.mem.lock(path)
+    }
+}
+
+impl TableFiles for HookedDisk {
+    fn free_bytes(&self, dir: &Path) -> io::Result<Option<u64>> {
+        self.mem.free_bytes(dir)
+    }
+}
+
+struct HookedFile {
+    file: Arc<dyn ReadFile>,
+    path: PathBuf,
+    hook: Arc<Hook>,
+}
+
+impl fmt::Debug for HookedFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("HookedFile").field(&self.path).finish()
+    }
+}
+
+impl ReadFile for HookedFile {
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_exact_at(buf, offset)
+    }
+
+    fn forget_cached(&self) -> io::Result<()> {
+        (self.hook)(Call::ForgetCached, &self.path)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+}
+
+/// A door that is open at first.
+#[derive(Debug, Default)]
+pub struct Door {
+    inside: Mutex<Inside>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Inside {
+    closed: bool,
+    waiting: usize,
+}
+
+impl Door {
+    pub fn close(&self) {
+        self.inside.lock().unwrap().closed = true;
+    }
+
+    pub fn open(&self) {
+        self.inside.lock().unwrap().closed = false;
+        self.changed.notify_all();
+    }
+
+    /// Waits while it is closed.
+    pub fn pass(&self) {
+        let mut inside = self.inside.lock().unwrap();
+        inside.waiting += 1;
+        inside = self.changed.wait_while(inside, |door| door.closed).unwrap();
+        inside.waiting -= 1;
+    }
+
+    /// Whether somebody waits.
+    pub fn is_waited_at(&self) -> bool {
+        let inside = self.inside.lock().unwrap();
+        inside.closed && inside.waiting > 0
+    }
+}

@@ -1,0 +1,165 @@
+//! Helpers of the tests of the whole engine. The tests that compare random operations with a
+//! model of the whole engine are in the crate `ebb-tests`.
+
+#![allow(dead_code, unused_imports, reason = "each test file uses its own part")]
+
+pub mod hooked_disk;
+pub mod limited_disk;
+pub mod one_table;
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{
+    Bounding, Compression, Db, FileSystem, Maintenance, Options, Range, Result, SsTableOptions,
+    Table, TableOptions, TieredPicker,
+};
+pub use ebb_test_support::seed::{for_seeds, number};
+pub use ebb_test_support::wait::until;
+use rand::{RngExt, SeedableRng};
+
+pub type Rng = rand_chacha::ChaCha8Rng;
+/// The keys and values that a reader finds in a table.
+pub type Content = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// The directory that every test on a [`MemDisk`] uses.
+pub const DIR: &str = "/db";
+
+pub fn rng(seed: u64) -> Rng {
+    Rng::seed_from_u64(seed)
+}
+
+/// Prints which part of a test failed, if the test panics while this value lives.
+pub struct FailedAt(pub String);
+
+impl Drop for FailedAt {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("failed at {}", self.0);
+        }
+    }
+}
+
+/// Sets a flag when it is dropped, by a panic too: threads that run until the flag is set end
+/// with the test.
+pub struct SetOnDrop<'a>(pub &'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs a test in a thread of its own, so that it fails if the engine hangs.
+///
+/// # Panics
+/// When the test does, or does not end.
+pub fn must_end(test: impl FnOnce() + Send + 'static) {
+    let (done, outcome) = mpsc::channel();
+    thread::spawn(move || {
+        test();
+        done.send(()).unwrap();
+    });
+    // Longer than `until` waits: its message says more.
+    let outcome = outcome.recv_timeout(2 * ebb_test_support::wait::HANG);
+    outcome.expect("the test ends without a panic");
+}
+
+/// Options for a database in memory that is maintained by its caller, so that all runs of a test
+/// are the same. Merges begin at a sixth of garbage. Nothing happens only because the database
+/// was idle, which depends on the speed of the machine.
+pub fn manual(mem: &MemDisk) -> Options {
+    Options {
+        maintenance: Maintenance::Manual,
+        idle_after: None,
+        disk: Arc::new(mem.clone()),
+        memtable_bytes: 16 << 10,
+        file_bytes: 8 << 10,
+        cache_bytes: 1 << 20,
+        compaction: TieredPicker {
+            space_amplification_max: 1.2,
+            runs_before_merge: 4,
+            ..TieredPicker::default()
+        }
+        .into(),
+        ..Options::default()
+    }
+}
+
+/// Reads a range to its end; entries must ascend.
+pub fn content(range: Range) -> Result<Content> {
+    let mut content = Content::new();
+    for entry in range {
+        let (key, value) = entry?;
+        if let Some((last, _)) = content.last_key_value() {
+            assert!(last[..] < key[..], "{key:?} after {last:?}");
+        }
+        content.insert(key.to_vec(), value.to_vec());
+    }
+    Ok(content)
+}
+
+/// All that a database shows: its tables, and those of its snapshots, by name.
+pub type Everything = BTreeMap<String, Content>;
+
+/// Reads everything.
+pub fn everything(db: &Db) -> Result<Everything> {
+    let mut all = Everything::new();
+    for name in db.keyspaces() {
+        let keyspace = db.existing_keyspace(&name)?;
+        for table in keyspace.tables() {
+            let range = keyspace.existing_table(&table)?.range::<&[u8], _>(..);
+            all.insert(format!("{name}.{table}"), content(range)?);
+        }
+        for info in keyspace.snapshots() {
+            let snapshot = keyspace.snapshot(&info.name)?;
+            for table in &info.tables {
+                let range = snapshot.table(table)?.range::<&[u8], _>(..);
+                let before =
+                    all.insert(format!("{name}.{table} in {}", info.name), content(range)?);
+                assert!(before.is_none(), "two snapshots named {}", info.name);
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// The files of the database with this ending, ascending.
+pub fn files(mem: &MemDisk, ending: &str) -> Vec<PathBuf> {
+    let mut files = mem.list(Path::new(DIR)).unwrap();
+    files.retain(|path| path.to_string_lossy().ends_with(ending));
+    files.sort();
+    files
+}
+
+/// SSTables of all tables, by the database's own account.
+pub fn files_in_use(db: &Db) -> usize {
+    db.stats().tables.iter().map(|table| table.files).sum()
+}
+
+/// Cuts the power, lets go of the handles (which can then save nothing any
+/// more), and starts the machine again.
+pub fn lose_power<T>(mem: &MemDisk, handles: T, seed: u64) {
+    mem.crash_at(1);
+    mem.exists(Path::new(DIR)).unwrap_err();
+    drop(handles);
+    mem.restart(seed);
+}
+
+/// A disk with the same database, all of it durable.
+pub fn copy(mem: &MemDisk) -> MemDisk {
+    let copy = MemDisk::new();
+    copy.create_dir_all(Path::new(DIR)).unwrap();
+    for path in files(mem, "") {
+        let mut file = copy.create(&path).unwrap();
+        file.append(&mem.read_all(&path).unwrap()).unwrap();
+        file.sync().unwrap();
+    }
+    copy.sync_dir(Path::new(DIR)).unwrap();
+    copy
+}

@@ -1,0 +1,241 @@
+//! Calls that fail, a process that dies, power that goes, a log that was not synced: a read gives an
+//! error and no wrong value, writing ends when nobody knows what the disk has, and what
+//! was acknowledged is there after it. Power lost at every call stands in the crate `ebb-tests`.
+
+use std::collections::BTreeSet;
+use std::io::ErrorKind::Other;
+use std::sync::{Arc, Mutex};
+
+use crate::common::hooked_disk::{Call, HookedDisk, is_sstable};
+use crate::common::one_table::small;
+use crate::common::*;
+use ebb_storage::simulation::{FaultOp, MemDisk};
+use ebb_storage::{Db, Durability, Error, Options, TableOptions};
+use rand::RngExt;
+
+#[test]
+fn after_an_fsync_that_failed_nothing_is_written_and_what_was_acknowledged_is_recovered() {
+    let mem = MemDisk::new();
+    let (db, table) = small(&mem, Durability::Sync);
+    table.put(b"a", b"1").unwrap();
+    mem.fail_next(FaultOp::Sync, 1, Other);
+    assert!(matches!(table.put(b"b", b"2"), Err(Error::ReadOnly { .. })));
+    // The disk works again; nobody knows what it dropped.
+    for _ in 0..2 {
+        assert!(matches!(table.put(b"a", b"3"), Err(Error::ReadOnly { .. })));
+        assert!(matches!(table.delete(b"a"), Err(Error::ReadOnly { .. })));
+        let keyspace = db.existing_keyspace("app").unwrap();
+        let refused = keyspace.create_snapshot("s");
+        assert!(matches!(refused, Err(Error::ReadOnly { .. })));
+        assert_eq!(keyspace.snapshots(), []);
+        assert!(matches!(db.sync(), Err(Error::ReadOnly { .. })));
+        assert!(matches!(db.flush(), Err(Error::ReadOnly { .. })));
+        assert_eq!(table.get(b"a").unwrap().unwrap(), "1");
+        assert_eq!(table.get(b"b").unwrap(), None);
+    }
+    assert!(db.stats().read_only_cause.is_some());
+    drop((db, table));
+    mem.restart(1);
+
+    let (_db, table) = small(&mem, Durability::Sync);
+    assert_eq!(table.get(b"a").unwrap().unwrap(), "1");
+    table.put(b"a", b"4").unwrap();
+    assert_eq!(table.get(b"a").unwrap().unwrap(), "4");
+}
+
+/// The fsync of a commit failed, and reopening found the commit in the page
+/// cache. It was never written, as the system took the page for clean; commits
+/// that were acknowledged after the reopening lay behind it, in a segment of
+/// their own. The next power loss left a hole before them, and the database did
+/// not open any more. The same with an edit of the manifest: the opening that found
+/// it removed what it replaced, and then it was gone.
+#[test]
+fn what_a_reopening_found_after_a_failed_fsync_is_there_for_good() {
+    for seed in 0..20 {
+        let mem = MemDisk::new();
+        let (db, table) = small(&mem, Durability::Sync);
+        table.put(b"a", b"1").unwrap();
+        mem.fail_next(FaultOp::Sync, 1, Other);
+        table.put(b"b", &[2; 700]).unwrap_err();
+        drop((db, table));
+        let (db, table) = small(&mem, Durability::Sync);
+        let found = table.get(b"b").unwrap();
+        table.put(b"c", b"3").unwrap();
+        // The first of these begins a manifest, to which the next edits are appended.
+        for value in [b"4", b"5", b"6", b"7"] {
+            table.put(b"d", value).unwrap();
+            db.flush().unwrap();
+        }
+        // The fsync of what is merged, and that of the edit.
+        mem.fail_next(FaultOp::Sync, 2, Other);
+        db.compact().unwrap_err();
+        drop((db, table));
+        // Removes what was merged, if it found the edit.
+        let (db, table) = small(&mem, Durability::Sync);
+        lose_power(&mem, (db, table), seed);
+
+        let (_db, table) = small(&mem, Durability::Sync);
+        assert_eq!(table.get(b"a").unwrap().unwrap(), "1");
+        assert_eq!(table.get(b"b").unwrap(), found, "seed {seed}");
+        assert_eq!(table.get(b"c").unwrap().unwrap(), "3");
+        assert_eq!(table.get(b"d").unwrap().unwrap(), "7");
+    }
+}
+
+/// Without an fsync an acknowledged write may go with the machine, never with the
+/// process: what the disk shows at that moment is what the next process finds.
+#[test]
+fn what_was_acknowledged_survives_a_crash_of_the_process() {
+    let mem = MemDisk::new();
+    let (db, table) = small(&mem, Durability::Os);
+    let keyspace = db.existing_keyspace("app").unwrap();
+    for i in 0..40_u8 {
+        table.put(&[i % 7], &[i]).unwrap();
+        keyspace.create_snapshot(&format!("s{i}")).unwrap();
+        if i % 3 == 0 {
+            keyspace.delete_snapshot(&format!("s{i}")).unwrap();
+        }
+        if i % 11 == 0 {
+            db.flush().unwrap();
+        }
+        let left = copy(&mem);
+        let (found, _table) = small(&left, Durability::Os);
+        let (found, expected) = (everything(&found), everything(&db));
+        assert_eq!(found.unwrap(), expected.unwrap());
+    }
+}
+
+/// Of a log that nobody synced any sectors may be lost, also before others that are
+/// there. That is a torn tail: no record behind the hole may say that what is before
+/// it was durable.
+#[test]
+fn a_hole_in_what_was_never_synced_is_a_torn_tail_and_no_damage() {
+    const WRITES: u8 = 40;
+    let mut found = std::collections::BTreeSet::new();
+    for seed in 0..20 {
+        let mem = MemDisk::new();
+        let options = Options {
+            durability: Durability::Os,
+            memtable_bytes: 1 << 20,
+            ..manual(&mem)
+        };
+        let db = Db::open(DIR, options.clone()).unwrap();
+        let keyspace = db.keyspace("app").unwrap();
+        let table = keyspace.table("users", TableOptions::default()).unwrap();
+        for i in 0..WRITES {
+            table.put(&[i], &[i; 300]).unwrap();
+        }
+        lose_power(&mem, (db, keyspace, table), seed);
+        let db = Db::open(DIR, options).unwrap();
+        let keyspace = db.existing_keyspace("app").unwrap();
+        let table = keyspace.existing_table("users").unwrap();
+        let rows = content(table.range::<&[u8], _>(..)).unwrap();
+        let prefix = (0..rows.len() as u8).map(|i| (vec![i], vec![i; 300]));
+        assert!(rows.clone().into_iter().eq(prefix), "seed {seed}");
+        found.insert(rows.len());
+    }
+    assert!(found.len() > 2, "the log was torn at {found:?} only");
+}
+
+/// A crash between the making of a file and the edit that names it left an orphan,
+/// whose number the next opening gave to another file. A pin from before found it.
+#[test]
+fn no_number_of_a_file_is_used_twice_whatever_the_power_does() {
+    let test = "no_number_of_a_file_is_used_twice_whatever_the_power_does";
+    for_seeds(test, 6, |seed| {
+        let mut rng = rng(seed);
+        let (mem, made) = (MemDisk::new(), Arc::new(Mutex::new(BTreeSet::new())));
+        let names = made.clone();
+        let disk = HookedDisk::new(&mem, move |call, path| {
+            if call == Call::Create && is_sstable(path) {
+                let is_new = names.lock().unwrap().insert(path.to_path_buf());
+                assert!(is_new, "{} is made twice", path.display());
+            }
+            Ok(())
+        });
+        for round in 0..60 {
+            mem.crash_at(rng.random_range(1..400));
+            let options = Options {
+                disk: Arc::new(disk.clone()),
+                memtable_bytes: 1 << 10,
+                ..manual(&mem)
+            };
+            let use_it = || -> ebb_storage::Result<()> {
+                let db = Db::open(DIR, options)?;
+                let keyspace = db.keyspace("app")?;
+                for at in 0..8_u8 {
+                    let name = format!("t{}", at % 2);
+                    let table = keyspace.table(&name, Default::default())?;
+                    table.put(&[round, at], &[at; 300])?;
+                    db.flush()?;
+                    if at == 5 {
+                        keyspace.drop_table(&name)?;
+                    }
+                }
+                db.compact()
+            };
+            let _ended_or_lost_power = use_it();
+            mem.restart(seed + u64::from(round));
+        }
+        assert!(made.lock().unwrap().len() > 50, "few files were made");
+    });
+}
+
+/// The manifest takes no edit after one that failed, so nothing could be flushed
+/// any more; but writes were still taken, into memtables that only grew.
+#[test]
+fn after_an_edit_of_the_manifest_that_failed_no_write_is_taken() {
+    let mem = MemDisk::new();
+    let (db, table) = small(&mem, Durability::Os);
+    table.put(b"a", b"1").unwrap();
+    mem.fail_next(FaultOp::Sync, 1, Other);
+    let keyspace = db.existing_keyspace("app").unwrap();
+    let failed = keyspace.table("mails", TableOptions::default());
+    assert!(matches!(failed, Err(Error::Io { .. })), "{failed:?}");
+    assert!(matches!(table.put(b"a", b"2"), Err(Error::ReadOnly { .. })));
+    assert_eq!(table.get(b"a").unwrap().unwrap(), "1");
+    drop((db, keyspace, table));
+    let (_db, table) = small(&mem, Durability::Os);
+    assert_eq!(table.get(b"a").unwrap().unwrap(), "1");
+    table.put(b"a", b"2").unwrap();
+}
+
+#[test]
+fn a_read_that_fails_is_an_error_and_the_next_one_may_succeed() {
+    let mem = MemDisk::new();
+    let options = Options {
+        cache_bytes: 0,
+        ..manual(&mem)
+    };
+    let db = Db::open(DIR, options).unwrap();
+    let keyspace = db.keyspace("app").unwrap();
+    let table = keyspace.table("users", TableOptions::default()).unwrap();
+    for i in 0..500 {
+        table
+            .put(format!("key{i:03}").as_bytes(), &[7; 50])
+            .unwrap();
+    }
+    db.flush().unwrap();
+
+    mem.fail_next(FaultOp::Read, 1, Other);
+    assert!(matches!(table.get(b"key123"), Err(Error::Io { .. })));
+    assert_eq!(table.get(b"key123").unwrap().unwrap(), [7; 50][..]);
+
+    for nth in 1..4 {
+        mem.fail_next(FaultOp::Read, nth, Other);
+        let mut seen = 0;
+        let mut range = table.range::<&[u8], _>(..);
+        let error = loop {
+            match range.next().unwrap() {
+                Ok((key, _)) => assert_eq!(key, format!("key{seen:03}")),
+                Err(e) => break e,
+            }
+            seen += 1;
+        };
+        assert!(matches!(error, Error::Io { .. }), "{error}");
+        assert!(range.next().is_none() && range.next_back().is_none());
+    }
+    assert_eq!(table.range::<&[u8], _>(..).count(), 500);
+    // A read that fails does not stop writes.
+    table.put(b"key123", b"new").unwrap();
+}

@@ -1,0 +1,146 @@
+//! Flushes of many tables: together, and beside each other.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use crate::common::hooked_disk::{Call, HookedDisk};
+use crate::common::one_table::get;
+use crate::common::*;
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{Db, Durability, Maintenance, Options};
+
+/// Each tiny table took a sync of the directory, of the log and of the manifest: 80 to 100
+/// of them a second, and with 200 tables the log grew to four times its bound.
+#[test]
+fn many_tiny_tables_share_their_syncs() {
+    let mem = MemDisk::new();
+    let dir_syncs = Arc::new(AtomicUsize::new(0));
+    let count = dir_syncs.clone();
+    let disk = HookedDisk::new(&mem, move |call, _| {
+        count.fetch_add(usize::from(call == Call::SyncDir), Ordering::Relaxed);
+        Ok(())
+    });
+    let options = Options {
+        disk: Arc::new(disk),
+        ..manual(&mem)
+    };
+    let db = Db::open(DIR, options.clone()).unwrap();
+    let app = db.keyspace("app").unwrap();
+    let tables: Vec<_> = (0..200)
+        .map(|i| app.table(&format!("t{i}"), Default::default()).unwrap())
+        .collect();
+    for table in &tables {
+        table.put(b"k", table.name().as_bytes()).unwrap();
+    }
+    let before = dir_syncs.load(Ordering::Relaxed);
+    db.flush().unwrap();
+    let syncs = dir_syncs.load(Ordering::Relaxed) - before;
+    assert!(syncs < 20, "{syncs} syncs of the directory");
+    let stats = db.stats();
+    assert!(stats.tables.iter().all(|table| table.runs.len() == 1));
+    lose_power(&mem, (tables, app, db), 1);
+    let db = Db::open(DIR, options).unwrap();
+    let app = db.existing_keyspace("app").unwrap();
+    for i in 0..200 {
+        let name = format!("t{i}");
+        let table = app.existing_table(&name).unwrap();
+        assert_eq!(get(&table, "k").unwrap(), name);
+    }
+    db.verify().unwrap();
+}
+
+/// Several threads write memtables, those of one table one after the other, and a thread that has
+/// enough of them installs the runs of all threads.
+#[test]
+fn flushes_beside_each_other_lose_nothing() {
+    const TABLES: usize = 12;
+    const ROUNDS: u32 = 150;
+    for seed in 0..4 {
+        let mem = MemDisk::new();
+        let options = Options {
+            maintenance: Maintenance::Background,
+            durability: Durability::Os,
+            flush_threads: 3,
+            memtable_bytes: 2 << 10,
+            ..manual(&mem)
+        };
+        let db = Db::open(DIR, options.clone()).unwrap();
+        let app = db.keyspace("app").unwrap();
+        let tables: Vec<_> = (0..TABLES)
+            .map(|i| app.table(&format!("t{i}"), Default::default()).unwrap())
+            .collect();
+        let key = |i: u32| (i % 40).to_be_bytes();
+        thread::scope(|scope| {
+            for of_thread in tables.chunks(TABLES / 3) {
+                scope.spawn(move || {
+                    for i in 0..ROUNDS {
+                        for (n, table) in of_thread.iter().enumerate() {
+                            match i % 29 {
+                                28 => table.delete(&key(i - 1)).unwrap(),
+                                _ => table.put(&key(i), &[n as u8; 100]).unwrap(),
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        let before: Vec<_> = tables
+            .iter()
+            .map(|t| content(t.range::<&[u8], _>(..)).unwrap())
+            .collect();
+        db.flush().unwrap();
+        assert!(db.stats().tables.iter().all(|t| t.frozen_memtables == 0));
+        let names: Vec<_> = tables
+            .iter()
+            .map(|table| table.name().to_string())
+            .collect();
+        lose_power(&mem, (tables, app, db), seed);
+        let db = Db::open(DIR, options).unwrap();
+        let app = db.existing_keyspace("app").unwrap();
+        for (name, before) in names.iter().zip(before) {
+            let table = app.existing_table(name).unwrap();
+            assert_eq!(content(table.range::<&[u8], _>(..)).unwrap(), before);
+        }
+        db.verify().unwrap();
+    }
+}
+
+/// A consumer that took rows from the front of a queue walked over all rows that had been taken
+/// before while they were in memory: 10 ms a step.
+#[test]
+fn a_scan_over_dead_keys_has_their_memtable_flushed() {
+    let is_flushed_after = |deleted: u32, maintenance| {
+        let mem = MemDisk::new();
+        let options = Options {
+            maintenance,
+            durability: Durability::Os,
+            memtable_bytes: 4 << 20,
+            ..manual(&mem)
+        };
+        let db = Db::open(DIR, options).unwrap();
+        let app = db.keyspace("app").unwrap();
+        let queue = app.table("queue", Default::default()).unwrap();
+        for i in 0..10_000u32 {
+            queue.put(&i.to_be_bytes(), &[7; 100]).unwrap();
+        }
+        for i in 0..deleted {
+            queue.delete(&i.to_be_bytes()).unwrap();
+        }
+        let first = queue.range::<&[u8], _>(..).next().unwrap().unwrap();
+        assert_eq!(first.0, deleted.to_be_bytes()[..]);
+        // A scan freezes it there and then.
+        let frozen = db.stats().tables[0].frozen_memtables;
+        let has_run = || !db.stats().tables[0].runs.is_empty();
+        let is_flushed = frozen > 0 || has_run();
+        if is_flushed {
+            until("the flush", has_run);
+        }
+        let front = queue.range::<&[u8], _>(..).next().unwrap().unwrap();
+        assert_eq!(front.0, first.0);
+        is_flushed
+    };
+    assert!(is_flushed_after(9000, Maintenance::Background));
+    assert!(!is_flushed_after(4000, Maintenance::Background));
+    assert!(!is_flushed_after(9000, Maintenance::Manual));
+}

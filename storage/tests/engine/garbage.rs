@@ -1,0 +1,590 @@
+//! Values with timestamps of their own: merges purge what these say is garbage, and no
+//! reader notices, whatever is written late, flushed, merged, reopened or held open.
+
+#[path = "garbage/any_order.rs"]
+mod any_order;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use crate::common::one_table::{merging, open};
+use crate::common::{Rng, manual, rng};
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{
+    CompactionOptions, CompactionPicker, Db, Group, Keyspace, ManualClock, MergeOperator,
+    MergeOperators, Options, Pick, PurgeContext, Purged, Reason, Table, TableShape,
+    TimestampBounds,
+};
+use rand::RngExt;
+
+/// Writes come at most so much later than their timestamps, less twice the skew.
+const GRACE_S: i64 = 20;
+/// Timestamps are at most so far ahead of the time.
+const SKEW_S: i64 = 2;
+
+/// The deletion of all that is in a row, or in a group.
+const DELETION: u8 = 0;
+
+/// What a value has in one place. The greatest of several counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Cell {
+    timestamp: i64,
+    kind: CellKind,
+    /// When it was deleted, or expires.
+    local_s: i64,
+    byte: u8,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum CellKind {
+    Stays,
+    Expires,
+    Tombstone,
+}
+
+/// By place.
+type Cells = BTreeMap<u8, Cell>;
+
+fn encode(cells: &Cells) -> Vec<u8> {
+    let encode = |(place, cell): (&u8, &Cell)| {
+        let mut bytes = vec![*place, cell.kind as u8, cell.byte];
+        bytes.extend(cell.timestamp.to_le_bytes());
+        bytes.extend(cell.local_s.to_le_bytes());
+        bytes
+    };
+    cells.iter().flat_map(encode).collect()
+}
+
+fn decode(bytes: &[u8]) -> Result<Cells, String> {
+    let (chunks, []) = bytes.as_chunks::<19>() else {
+        return Err(format!("{} bytes", bytes.len()));
+    };
+    let decode = |bytes: &[u8; 19]| {
+        let number = |at: usize| i64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+        let kinds = [CellKind::Stays, CellKind::Expires, CellKind::Tombstone];
+        let cell = Cell {
+            kind: kinds[usize::from(bytes[1])],
+            byte: bytes[2],
+            timestamp: number(3),
+            local_s: number(11),
+        };
+        (bytes[0], cell)
+    };
+    Ok(chunks.iter().map(decode).collect())
+}
+
+/// Puts the cells of `more` where they are greater.
+fn join(cells: &mut Cells, more: &Cells) {
+    for (place, cell) in more {
+        let there = cells.entry(*place).or_insert(*cell);
+        *there = *cell.max(there);
+    }
+}
+
+fn deleted_to(cells: &Cells) -> i64 {
+    cells.get(&DELETION).map_or(i64::MIN, |d| d.timestamp)
+}
+
+/// The last greatest timestamps decide. Keys begin with their group; "-" behind it is
+/// the head, whose deletion is that of the group. Keys with "z" have none.
+#[derive(Debug, Clone, Copy)]
+struct LastWrite {
+    knows_timestamps: bool,
+}
+
+impl MergeOperator for LastWrite {
+    fn name(&self) -> &str {
+        "last write"
+    }
+
+    fn merge(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Result<Vec<u8>, String> {
+        let mut cells = decode(older)?;
+        join(&mut cells, &decode(newer)?);
+        let deleted_to = deleted_to(&cells);
+        cells.retain(|place, cell| *place == DELETION || cell.timestamp > deleted_to);
+        Ok(encode(&cells))
+    }
+
+    fn timestamps(&self, _: &[u8], value: &[u8]) -> Option<TimestampBounds> {
+        let bounds = |cell: &Cell| TimestampBounds {
+            least: cell.timestamp,
+            greatest: cell.timestamp,
+            greatest_local_time_s: match cell.kind {
+                CellKind::Stays => i64::MAX,
+                _ => cell.local_s,
+            },
+        };
+        let cells = decode(value).ok().filter(|_| self.knows_timestamps)?;
+        let all = cells.values().map(bounds);
+        Some(all.fold(TimestampBounds::NONE, TimestampBounds::union))
+    }
+
+    fn group<'k>(&self, key: &'k [u8]) -> Option<Group<'k>> {
+        (key[0] != b'z').then(|| Group {
+            prefix: &key[..1],
+            is_head: key[1] == b'-',
+        })
+    }
+
+    fn purge(&self, _: &[u8], value: &[u8], context: &PurgeContext<'_>) -> Result<Purged, String> {
+        let mut cells = decode(value)?;
+        let head = context.head.map(decode).transpose()?;
+        let deleted_to = head.as_ref().map_or(i64::MIN, deleted_to);
+        let gc_before_s = (context.read_time_ms / 1000) as i64 - GRACE_S;
+        let before = cells.len();
+        cells.retain(|_, cell| {
+            let has_ended = cell.kind != CellKind::Stays && cell.local_s < gc_before_s;
+            let is_garbage = has_ended && cell.timestamp < context.oldest_elsewhere;
+            cell.timestamp > deleted_to && !is_garbage
+        });
+        Ok(match cells.len() {
+            0 => Purged::Gone,
+            left if left == before => Purged::Kept,
+            _ => Purged::Rewritten(encode(&cells)),
+        })
+    }
+}
+
+/// The places of some runs in a list, newest first, and how many it has.
+type Places = (Range<usize>, usize);
+
+/// Merges these runs once: while the list has so many.
+#[derive(Debug, Clone, Default)]
+struct Told(Arc<Mutex<Option<Places>>>);
+
+impl CompactionPicker for Told {
+    fn pick(&self, table: &TableShape<'_>) -> Option<Pick> {
+        let (places, of) = self.0.lock().unwrap().clone()?;
+        if of != table.runs.len() || table.runs.iter().any(|run| run.is_busy) {
+            return None;
+        }
+        Some(Pick::merge(&table.runs[places], Reason::Count))
+    }
+}
+
+/// Merges any neighbours.
+#[derive(Debug)]
+struct AnyNeighbours(Mutex<Rng>);
+
+impl CompactionPicker for AnyNeighbours {
+    fn pick(&self, table: &TableShape<'_>) -> Option<Pick> {
+        let mut rng = self.0.lock().unwrap();
+        let runs = table.runs.len();
+        if runs == 0 || rng.random_bool(0.5) || table.runs.iter().any(|run| run.is_busy) {
+            return None;
+        }
+        let newest = rng.random_range(0..runs);
+        let oldest = rng.random_range(newest..runs);
+        Some(Pick::merge(&table.runs[newest..=oldest], Reason::Count))
+    }
+}
+
+fn options(
+    mem: &MemDisk,
+    clock: &ManualClock,
+    picker: Arc<dyn CompactionPicker>,
+    operator: LastWrite,
+) -> Options {
+    Options {
+        clock: Arc::new(clock.clone()),
+        merge_operators: MergeOperators::none().with(operator),
+        compaction: CompactionOptions {
+            picker,
+            ..CompactionOptions::default()
+        },
+        ..manual(mem)
+    }
+}
+
+const KNOWS: LastWrite = LastWrite {
+    knows_timestamps: true,
+};
+
+/// A database of one table in which the test says what is merged.
+struct Bench {
+    clock: ManualClock,
+    told: Told,
+    mem: MemDisk,
+    db: Db,
+    keyspace: Keyspace,
+    table: Table,
+}
+
+impl Bench {
+    /// At second 100.
+    fn new() -> Self {
+        Self::with(KNOWS)
+    }
+
+    fn with(operator: LastWrite) -> Self {
+        Self::in_parts(operator, u64::MAX)
+    }
+
+    fn in_parts(operator: LastWrite, part_bytes: u64) -> Self {
+        let (mem, clock) = (MemDisk::new(), ManualClock::at_ms(100_000));
+        let told = Told::default();
+        let mut options = options(&mem, &clock, Arc::new(told.clone()), operator);
+        options.compaction.part_bytes = part_bytes;
+        let (db, keyspace, table) = open(options, merging("last write"));
+        Self {
+            clock,
+            told,
+            mem,
+            db,
+            keyspace,
+            table,
+        }
+    }
+
+    fn reopened(self, operator: LastWrite) -> Self {
+        let Self {
+            clock, told, mem, ..
+        } = self;
+        drop((self.db, self.keyspace, self.table));
+        let options = options(&mem, &clock, Arc::new(told.clone()), operator);
+        let (db, keyspace, table) = open(options, merging("last write"));
+        Self {
+            clock,
+            told,
+            mem,
+            db,
+            keyspace,
+            table,
+        }
+    }
+
+    fn write(&self, key: &str, timestamp: i64) {
+        let cell = Cell {
+            timestamp,
+            kind: CellKind::Stays,
+            local_s: 0,
+            byte: 7,
+        };
+        let value = encode(&[(1, cell)].into());
+        self.table.merge(key.as_bytes(), &value).unwrap();
+    }
+
+    /// Deletes a row, or with the key of a head a group, at second 100.
+    fn delete(&self, key: &str, timestamp: i64) {
+        let value = encode(&[(DELETION, deletion(timestamp, 100))].into());
+        self.table.merge(key.as_bytes(), &value).unwrap();
+    }
+
+    fn flush(&self) {
+        self.db.flush().unwrap();
+    }
+
+    /// Merges the runs at these places of the list, newest first.
+    fn merge(&self, places: Range<usize>) {
+        let runs = self.db.stats().tables[0].runs.len();
+        *self.told.0.lock().unwrap() = Some((places, runs));
+        self.db.compact().unwrap();
+        *self.told.0.lock().unwrap() = None;
+    }
+
+    fn wait_for_grace(&self) {
+        self.clock.advance_ms((GRACE_S as u64 + 1) * 1000);
+    }
+
+    fn versions(&self) -> u64 {
+        self.db.stats().tables[0].versions
+    }
+
+    /// What a reader sees now of the keys of a group or one key.
+    fn live(&self, prefix: &str) -> usize {
+        let view = self.db.view();
+        let range = view.prefix(&self.table, prefix.as_bytes());
+        let all: Vec<_> = range.map(Result::unwrap).collect();
+        live_cells(&all, i64::MAX).len()
+    }
+}
+
+fn deletion(timestamp: i64, local_s: i64) -> Cell {
+    Cell {
+        timestamp,
+        kind: CellKind::Tombstone,
+        local_s,
+        byte: 0,
+    }
+}
+
+type Live = BTreeSet<(Vec<u8>, u8, u8)>;
+
+/// The cells that a reader sees at a time, by key, place and byte.
+fn live_cells<K: AsRef<[u8]>, V: AsRef<[u8]>>(all: &[(K, V)], now_s: i64) -> Live {
+    let mut live = Live::new();
+    let decoded = |value: &V| decode(value.as_ref()).unwrap();
+    for (key, value) in all {
+        let key = key.as_ref();
+        let cells = decoded(value);
+        let head = all
+            .iter()
+            .find(|(head, _)| *head.as_ref() == [key[0], b'-']);
+        let deleted_to = head.map_or(i64::MIN, |(_, value)| self::deleted_to(&decoded(value)));
+        let deleted_to = deleted_to.max(self::deleted_to(&cells));
+        for (place, cell) in cells {
+            let is_there = match cell.kind {
+                CellKind::Stays => true,
+                CellKind::Expires => cell.local_s > now_s,
+                CellKind::Tombstone => false,
+            };
+            if is_there && cell.timestamp > deleted_to {
+                live.insert((key.to_vec(), place, cell.byte));
+            }
+        }
+    }
+    live
+}
+
+#[test]
+fn what_was_deleted_gives_its_space_back_after_the_grace() {
+    let bench = Bench::new();
+    for row in 0..100 {
+        bench.write(&format!("a{row}"), 90);
+    }
+    bench.write("b1", 90);
+    bench.flush();
+    bench.delete("a-", 95);
+    bench.delete("b1", 95);
+    bench.flush();
+    bench.merge(0..2);
+    // The rows go with what is seen of them, their deletion only with the grace.
+    assert_eq!(bench.versions(), 2);
+    bench.write("c1", 99);
+    bench.flush();
+    bench.merge(0..2);
+    assert_eq!(bench.versions(), 3);
+    bench.wait_for_grace();
+    bench.write("c2", 130);
+    bench.flush();
+    bench.merge(0..2);
+    assert_eq!(bench.versions(), 2);
+    assert_eq!(bench.live("a") + bench.live("b"), 0);
+    assert_eq!(bench.live("c"), 2);
+    bench.db.verify().unwrap();
+}
+
+#[test]
+fn flushes_and_merges_report_large_groups() {
+    let bench = Bench::new();
+    let (sender, groups) = std::sync::mpsc::channel();
+    bench.db.on_large_group(100, move |group| {
+        let prefix = String::from_utf8_lossy(group.prefix);
+        let (table, bytes) = (group.table, group.bytes);
+        drop(sender.send(format!("{}.{table} {prefix} {bytes}", group.keyspace)));
+    });
+    let reported = || groups.try_iter().collect::<Vec<_>>();
+    // Each key has two bytes, and each value 19.
+    for row in 0..4 {
+        bench.write(&format!("a{row}"), 90);
+        bench.write(&format!("b{row}"), 90);
+    }
+    bench.flush();
+    bench.write("a4", 90);
+    bench.write("a5", 90);
+    bench.flush();
+    assert!(reported().is_empty());
+    bench.merge(0..2);
+    assert_eq!(reported(), ["app.users a 126"]);
+    for row in 0..5 {
+        bench.write(&format!("c{row}"), 90);
+        // These have no group.
+        bench.write(&format!("z{row}"), 90);
+    }
+    bench.flush();
+    assert_eq!(reported(), ["app.users c 105"]);
+    bench.delete("a-", 95);
+    bench.flush();
+    bench.merge(0..3);
+    assert_eq!(reported(), ["app.users c 105"]);
+}
+
+#[test]
+fn a_deletion_stays_beside_what_it_deletes_in_an_older_run() {
+    for head in ["a1", "a-"] {
+        let bench = Bench::new();
+        bench.write("a1", 90);
+        bench.flush();
+        bench.delete(head, 95);
+        bench.flush();
+        bench.write("a2", 99);
+        bench.flush();
+        bench.wait_for_grace();
+        bench.merge(0..2);
+        assert_eq!(
+            bench.live("a1"),
+            usize::from(head == "a-"),
+            "without the head"
+        );
+        assert_eq!(bench.live("a"), 1);
+        bench.merge(0..2);
+        assert_eq!(bench.live("a"), 1);
+    }
+}
+
+/// The deletion is in the oldest run, and what it deletes came late.
+#[test]
+fn a_deletion_stays_beside_what_it_deletes_in_newer_runs_and_memtables() {
+    for (head, flushed) in [("a1", true), ("a1", false), ("a-", true), ("a-", false)] {
+        let bench = Bench::new();
+        bench.delete(head, 95);
+        bench.flush();
+        bench.write("a1", 90);
+        if flushed {
+            bench.flush();
+        }
+        bench.wait_for_grace();
+        let oldest = usize::from(flushed);
+        bench.merge(oldest..oldest + 1);
+        assert_eq!(bench.live("a"), 0, "{head}, flushed: {flushed}");
+        bench.flush();
+        bench.merge(0..2);
+        assert_eq!(bench.versions(), 0, "nothing else needs the deletion");
+    }
+}
+
+/// A late write that a snapshot sees without the deletion, and everybody else under it.
+#[test]
+fn a_deletion_stays_beside_what_it_deletes_in_another_stripe() {
+    for head in ["a1", "a-"] {
+        let bench = Bench::new();
+        bench.write("a1", 90);
+        bench.flush();
+        bench.keyspace.create_snapshot("s").unwrap();
+        bench.delete(head, 95);
+        bench.flush();
+        bench.wait_for_grace();
+        bench.merge(0..2);
+        assert_eq!(bench.versions(), 2);
+        assert_eq!(bench.live("a"), 0, "{head}");
+        let snapshot = bench.keyspace.snapshot("s").unwrap();
+        let old = snapshot.table("users").unwrap();
+        assert!(old.get(b"a1").unwrap().is_some());
+    }
+}
+
+/// The same the other way round: the snapshot sees the deletion alone.
+#[test]
+fn a_snapshot_keeps_a_deletion_beside_what_it_deletes_above() {
+    for head in ["a1", "a-"] {
+        let bench = Bench::new();
+        bench.delete(head, 95);
+        bench.flush();
+        bench.wait_for_grace();
+        // Its readers judge late enough.
+        bench.keyspace.create_snapshot("s").unwrap();
+        bench.write("a1", 90);
+        bench.flush();
+        bench.merge(0..2);
+        assert_eq!(bench.live("a"), 0, "{head}");
+    }
+}
+
+#[test]
+fn a_reader_from_before_the_end_of_the_grace_keeps_what_it_judges() {
+    let bench = Bench::new();
+    let cell = Cell {
+        timestamp: 99,
+        kind: CellKind::Expires,
+        local_s: 110,
+        byte: 7,
+    };
+    bench
+        .table
+        .merge(b"a1", &encode(&[(1, cell)].into()))
+        .unwrap();
+    let view = bench.db.view();
+    bench.write("a2", 99);
+    bench.flush();
+    bench.clock.advance_ms((GRACE_S as u64 + 11) * 1000);
+    bench.merge(0..1);
+    assert!(view.get(&bench.table, b"a1").unwrap().is_some());
+    drop(view);
+    bench.clock.advance_ms(3_600_000);
+    bench.merge(0..1);
+    assert!(bench.table.get(b"a1").unwrap().is_none());
+}
+
+#[test]
+fn a_row_goes_under_the_head_that_its_readers_see_and_under_no_later_one() {
+    let bench = Bench::new();
+    bench.delete("a-", 50);
+    bench.write("a1", 90);
+    bench.keyspace.create_snapshot("s").unwrap();
+    bench.delete("a-", 95);
+    bench.flush();
+    bench.merge(0..1);
+    let snapshot = bench.keyspace.snapshot("s").unwrap();
+    let old = snapshot.table("users").unwrap();
+    assert!(old.get(b"a1").unwrap().is_some());
+    assert_eq!(bench.live("a"), 0);
+}
+
+/// The deletion of a group and the rows under it go in one merge, the deletion first; in one
+/// part of it, too.
+#[test]
+fn a_group_goes_whole() {
+    for part_bytes in [u64::MAX, 1] {
+        let bench = Bench::in_parts(KNOWS, part_bytes);
+        bench.delete("a-", 95);
+        bench.write("a1", 90);
+        bench.write("a1", 96);
+        bench.write("a2", 90);
+        bench.flush();
+        bench.wait_for_grace();
+        bench.merge(0..1);
+        assert_eq!((bench.versions(), bench.live("a")), (1, 1));
+    }
+}
+
+/// What is wrong with a row cannot be known when the deletion above it went.
+#[test]
+fn the_deletions_of_a_group_stay_when_a_value_in_it_cannot_be_read() {
+    let bench = Bench::new();
+    bench.delete("a-", 95);
+    bench.write("a1", 90);
+    bench.table.merge(b"a2", b"damaged").unwrap();
+    bench.flush();
+    bench.wait_for_grace();
+    bench.merge(0..1);
+    assert!(bench.table.get(b"a-").unwrap().is_some());
+}
+
+/// A key that was deleted by commit and merged into again has one version, which hides
+/// what an older run has. When it is purged something must go on to hide that.
+#[test]
+fn what_a_purged_value_replaced_stays_hidden() {
+    let bench = Bench::new();
+    bench.write("z1", 95);
+    bench.flush();
+    bench.table.delete(b"z1").unwrap();
+    bench.delete("z1", 90);
+    bench.flush();
+    bench.write("z2", 99);
+    bench.flush();
+    bench.wait_for_grace();
+    bench.merge(0..2);
+    assert_eq!(bench.live("z1"), 0);
+    bench.merge(0..2);
+    assert_eq!((bench.live("z1"), bench.versions()), (0, 1));
+}
+
+#[test]
+fn a_deletion_stays_beside_a_run_of_which_nothing_is_known() {
+    let bench = Bench::with(LastWrite {
+        knows_timestamps: false,
+    });
+    bench.write("a1", 90);
+    bench.flush();
+    let bench = bench.reopened(KNOWS);
+    bench.delete("a1", 95);
+    bench.flush();
+    bench.write("a2", 99);
+    bench.flush();
+    bench.wait_for_grace();
+    bench.merge(0..2);
+    assert_eq!(bench.live("a1"), 0);
+    bench.merge(0..2);
+    assert_eq!((bench.live("a1"), bench.versions()), (0, 1));
+}

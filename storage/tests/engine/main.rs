@@ -1,0 +1,35 @@
+//! The whole engine as its users meet it, in one binary.
+
+mod basics;
+mod common;
+mod compaction;
+mod damage;
+mod detached;
+mod drop;
+mod early_stops;
+mod events;
+mod failed_calls;
+mod flushes;
+mod folds;
+mod format_versions;
+mod forms;
+mod full_disk;
+mod garbage;
+mod ingest;
+mod limits;
+mod memory_bounds;
+mod merging_in_parts;
+mod open_files;
+mod pickers;
+mod prefix_filters;
+mod quarantine;
+mod range_deletes;
+mod read_only;
+mod repair;
+mod reserve;
+mod snapshots;
+mod table_store;
+mod transactions;
+mod traps;
+mod versions;
+mod write_stalls;

@@ -1,0 +1,527 @@
+//! Merges in parts: a part is durable once it is done, and between two parts every kind of reader
+//! finds the same as before, in both directions.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::common::hooked_disk::{Call, HookedDisk, is_sstable};
+use crate::common::*;
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{
+    CompactionOptions, CompactionPicker, Compression, Db, DetachedOptions, DetachedTable,
+    FileSystem, Keyspace, Maintenance, Options, Pick, Range, Reason, RunShape, Snapshot,
+    SortedWriter, SortedWriterOptions, SsTableOptions, Table, TableOptions, TableShape, repair,
+};
+use rand::RngExt;
+
+/// Merges the newest runs that are not busy into one, if there are two: all of them at first.
+#[derive(Debug)]
+struct FreeRuns;
+
+impl CompactionPicker for FreeRuns {
+    fn pick(&self, table: &TableShape<'_>) -> Option<Pick> {
+        let is_free = |run: &&RunShape| !run.is_busy;
+        let free = table.runs.iter().take_while(is_free).count();
+        (free > 1).then(|| Pick::merge(&table.runs[..free], Reason::Count))
+    }
+}
+
+/// A disk that is full once `left` more SSTables were created.
+#[derive(Clone)]
+struct Filling {
+    disk: HookedDisk,
+    left: Arc<AtomicUsize>,
+}
+
+impl Filling {
+    fn new(mem: &MemDisk) -> Self {
+        let left = Arc::new(AtomicUsize::new(usize::MAX));
+        let seen = left.clone();
+        let disk = HookedDisk::new(mem, move |call, path| {
+            let is_new = call == Call::Create && is_sstable(path);
+            let take = |left: usize| left.checked_sub(1);
+            let relaxed = Ordering::Relaxed;
+            match is_new && seen.fetch_update(relaxed, relaxed, take).is_err() {
+                true => Err(io::ErrorKind::StorageFull.into()),
+                false => Ok(()),
+            }
+        });
+        Self { disk, left }
+    }
+
+    fn allow(&self, tables: usize) {
+        self.left.store(tables, Ordering::Relaxed);
+    }
+}
+
+fn options(mem: &MemDisk, part_bytes: u64) -> Options {
+    Options {
+        file_bytes: 1 << 10,
+        // What is flushed is in no log any more.
+        wal_segment_bytes: 256,
+        compaction: CompactionOptions {
+            picker: Arc::new(FreeRuns),
+            part_bytes,
+            ..CompactionOptions::default()
+        },
+        ..manual(mem)
+    }
+}
+
+fn open(options: Options) -> (Db, Keyspace, Table) {
+    let db = Db::open(DIR, options).unwrap();
+    let keyspace = db.keyspace("app").unwrap();
+    let sstable = SsTableOptions {
+        compression: Compression::None,
+        block_bytes: 128,
+        ..SsTableOptions::default()
+    };
+    let options = TableOptions {
+        sstable,
+        merge_operator: Some("append".into()),
+    };
+    let table = keyspace.table("users", options).unwrap();
+    (db, keyspace, table)
+}
+
+fn ingest(mem: &MemDisk, table: &Table, rows: &Content) {
+    let options = SortedWriterOptions {
+        disk: Arc::new(mem.clone()),
+        file_bytes: 300,
+        ..SortedWriterOptions::default()
+    };
+    let mut writer = SortedWriter::create("/ingested", "rows", options).unwrap();
+    for (key, value) in rows {
+        writer.put(key, value).unwrap();
+    }
+    table.ingest(&writer.finish().unwrap()).unwrap();
+}
+
+fn key(i: u32) -> Vec<u8> {
+    format!("{i:04}").into_bytes()
+}
+
+const KEYS: u32 = 300;
+
+/// Runs with puts, deletions, operands, range tombstones, perhaps one of them ingested, and a
+/// snapshot between them. What is there in the end, and what the snapshot sees.
+fn write(
+    ingests_on: Option<&MemDisk>,
+    (db, keyspace, table): (&Db, &Keyspace, &Table),
+    seed: u64,
+) -> (Content, Content) {
+    let _pause = db.pause_merges();
+    let mut rng = rng(seed);
+    let (mut now, mut then) = (Content::new(), Content::new());
+    for round in 0..5_u8 {
+        if round == 3 {
+            keyspace.create_snapshot("s").unwrap();
+            then = now.clone();
+        }
+        for _ in 0..150 {
+            let at = key(rng.random_range(0..KEYS));
+            let value = vec![round; rng.random_range(1..60)];
+            match rng.random_range(0..10) {
+                0..3 => {
+                    table.delete(&at).unwrap();
+                    now.remove(&at);
+                }
+                3..6 => {
+                    table.merge(&at, &value).unwrap();
+                    now.entry(at).or_default().extend(value);
+                }
+                _ => {
+                    table.put(&at, &value).unwrap();
+                    now.insert(at, value);
+                }
+            }
+        }
+        if let Some(mem) = ingests_on.filter(|_| round == 1) {
+            db.flush().unwrap();
+            let rows: Content = (0..40)
+                .map(|_| (key(rng.random_range(0..KEYS)), vec![7; 20]))
+                .collect();
+            ingest(mem, table, &rows);
+            now.extend(rows);
+        }
+        if round != 2 {
+            let from = rng.random_range(0..KEYS);
+            let range = key(from)..key(from + rng.random_range(1..40));
+            table.delete_range(range.clone()).unwrap();
+            now.retain(|key, _| !range.contains(key));
+        }
+        db.flush().unwrap();
+    }
+    (now, then)
+}
+
+/// A backup that shares no bytes with the database.
+fn copied_backup(mem: &MemDisk, db: &Db) {
+    db.backup("/backup").unwrap();
+    for path in mem.list("/backup".as_ref()).unwrap() {
+        let bytes = mem.read_all(&path).unwrap();
+        mem.remove(&path).unwrap();
+        let mut copy = mem.create(&path).unwrap();
+        copy.append(&bytes).unwrap();
+        copy.sync().unwrap();
+    }
+}
+
+/// Damages all files of which a backup has a copy, and restores them: they are the same files
+/// with higher numbers.
+fn restore_all(mem: &MemDisk, options: Options) {
+    let copies = mem.list("/backup".as_ref()).unwrap();
+    let copies = copies.iter().filter(|path| is_sstable(path));
+    for copy in copies {
+        let path = Path::new(DIR).join(copy.file_name().unwrap());
+        if mem.exists(&path).unwrap() {
+            mem.flip_bit(&path, mem.file_len(&path).unwrap() / 2, 0)
+                .unwrap();
+        }
+    }
+    let db = Db::open(DIR, options).unwrap();
+    let report = db.restore("/backup").unwrap();
+    assert_eq!(report.left, []);
+}
+
+/// A repaired copy of the database, of one without its manifest if so wished, and what is in its
+/// only table.
+fn repaired(mem: &MemDisk, options: &Options, loses_manifest: bool) -> (Db, Content) {
+    let copy = mem.fork();
+    for path in copy.list(DIR.as_ref()).unwrap() {
+        let name = path.file_name().unwrap().to_string_lossy();
+        if loses_manifest && (name.starts_with("MANIFEST") || name == "CURRENT") {
+            copy.remove(&path).unwrap();
+        }
+    }
+    let options = Options {
+        disk: Arc::new(copy),
+        ..options.clone()
+    };
+    repair(DIR, "/repaired", &options, &mut |_| ()).unwrap();
+    let db = Db::open("/repaired", options).unwrap();
+    let [table] = &all_tables(&db)[..] else {
+        panic!("one table is there");
+    };
+    let found = all_of(table.range::<&[u8], _>(..));
+    (db, found)
+}
+
+fn all_tables(db: &Db) -> Vec<Table> {
+    let keyspaces = db.keyspaces().into_iter();
+    let keyspaces = keyspaces.map(|name| db.existing_keyspace(&name).unwrap());
+    let of_each = |keyspace: Keyspace| {
+        let tables = keyspace.tables().into_iter();
+        let tables = tables.map(|name| keyspace.existing_table(&name).unwrap());
+        tables.collect::<Vec<_>>()
+    };
+    keyspaces.flat_map(of_each).collect()
+}
+
+fn all_of(range: Range) -> Content {
+    range
+        .map(|entry| entry.map(|(key, value)| (key.to_vec(), value.to_vec())))
+        .collect::<Result<_, _>>()
+        .unwrap()
+}
+
+/// Every way to read a table gives this content.
+fn assert_reads(
+    disk: &HookedDisk,
+    (table, snapshot): (&Table, &Snapshot),
+    (now, then): (&Content, &Content),
+) {
+    let old = snapshot.table("users").unwrap();
+    let pin = old.pin().unwrap();
+    let detached = DetachedOptions {
+        disk: Arc::new(disk.clone()),
+        ..DetachedOptions::default()
+    };
+    let detached = DetachedTable::open(pin.description(), detached).unwrap();
+    assert!(all_of(detached.scan::<&[u8], _>(..)) == *then);
+    assert!(all_of(table.range::<&[u8], _>(..)) == *now);
+    assert!(all_of(old.range::<&[u8], _>(..)) == *then);
+    let backwards = |range: Range| {
+        let entries = range.rev();
+        let entries = entries.map(|entry| entry.map(|(k, v)| (k.to_vec(), v.to_vec())));
+        let mut all = entries.collect::<Result<Vec<_>, _>>().unwrap();
+        all.reverse();
+        all
+    };
+    let listed = |content: &Content| content.clone().into_iter().collect::<Vec<_>>();
+    assert!(backwards(table.range::<&[u8], _>(..)) == listed(now));
+    assert!(backwards(old.range::<&[u8], _>(..)) == listed(then));
+    for i in 0..KEYS {
+        let at = key(i);
+        let found = table.get(&at).unwrap().map(|value| value.to_vec());
+        assert_eq!(found.as_ref(), now.get(&at), "{i}");
+        let found = old.get(&at).unwrap().map(|value| value.to_vec());
+        assert_eq!(found.as_ref(), then.get(&at), "{i} of the snapshot");
+        let next = table.range(at.clone()..).next();
+        let next = next.map(|entry| entry.unwrap().0.to_vec());
+        let expected = now.range(at.clone()..).next().map(|(key, _)| key.clone());
+        assert_eq!(next, expected, "from {i}");
+        let before = table.range(..at.clone()).next_back();
+        let before = before.map(|entry| entry.unwrap().0.to_vec());
+        let expected = now.range(..at).next_back().map(|(key, _)| key.clone());
+        assert_eq!(before, expected, "before {i}");
+    }
+}
+
+/// A merge of 2.2 hours in one thread was thrown away by a restart, and needed room for all
+/// of its output beside all of its input.
+#[test]
+fn what_is_read_between_two_parts_is_what_was_there_before_also_after_a_restart() {
+    let test = "what_is_read_between_two_parts_is_what_was_there_before_also_after_a_restart";
+    for_seeds(test, 12, |seed| {
+        let mem = MemDisk::new();
+        let filling = Filling::new(&mem);
+        let options = || Options {
+            disk: Arc::new(filling.disk.clone()),
+            ..options(&mem, 1 << 10)
+        };
+        let (db, keyspace, table) = open(options());
+        let (now, then) = write(Some(&mem), (&db, &keyspace, &table), seed);
+        let mut handles = Some((db, keyspace, table));
+        let mut parts = 0;
+        loop {
+            let (db, keyspace, table) = handles.take().unwrap();
+            let snapshot = keyspace.snapshot("s").unwrap();
+            // One part more: of one file, or of two.
+            filling.allow(2);
+            let compacted = db.compact();
+            filling.allow(usize::MAX);
+            assert_reads(&filling.disk, (&table, &snapshot), (&now, &then));
+            assert_eq!(db.verify_all(&mut |_| ()).unwrap().findings, []);
+            parts += 1;
+            if compacted.is_ok() {
+                assert_eq!(db.stats().tables[0].runs.len(), 1);
+                break;
+            }
+            drop((snapshot, table, keyspace, db));
+            let read_only = Options {
+                disk: Arc::new(mem.clone()),
+                ..options()
+            };
+            let read_only = Db::open_read_only(DIR, read_only).unwrap();
+            let keyspace = read_only.existing_keyspace("app").unwrap();
+            let table = keyspace.existing_table("users").unwrap();
+            assert_eq!(all_of(table.range::<&[u8], _>(..)), now);
+            drop((table, keyspace, read_only));
+            handles = Some(open(options()));
+        }
+        assert!(parts > 3, "{parts} parts");
+    });
+}
+
+/// The input files of an unfinished merge still hold versions that were merged away, such as a
+/// value that was dropped with its deletion. The manifest records that they no longer count, and so
+/// do the output files, for a repair without a manifest. (An ingested file does not name its table,
+/// so it is lost without a manifest.)
+#[test]
+fn a_repair_between_two_parts_brings_nothing_back_with_and_without_a_manifest() {
+    let test = "a_repair_between_two_parts_brings_nothing_back_with_and_without_a_manifest";
+    for_seeds(test, 12, |seed| {
+        let mem = MemDisk::new();
+        let filling = Filling::new(&mem);
+        let options = || Options {
+            disk: Arc::new(filling.disk.clone()),
+            ..options(&mem, 1 << 10)
+        };
+        let (db, keyspace, table) = open(options());
+        let (now, then) = write(None, (&db, &keyspace, &table), seed);
+        copied_backup(&mem, &db);
+        drop((table, keyspace));
+        let mut db = Some(db);
+        for part in 0.. {
+            let opened = db.take().unwrap_or_else(|| open(options()).0);
+            filling.allow(2);
+            let is_done = opened.compact().is_ok();
+            filling.allow(usize::MAX);
+            drop(opened);
+            restore_all(&mem, options());
+            for loses_manifest in [false, true] {
+                let (db, found) = repaired(&mem, &options(), loses_manifest);
+                assert!(found == now, "{part} {loses_manifest}");
+                if !loses_manifest {
+                    let snapshot = db.existing_keyspace("app").unwrap().snapshot("s").unwrap();
+                    let old = snapshot.table("users").unwrap();
+                    assert!(all_of(old.range::<&[u8], _>(..)) == then, "{part}");
+                }
+            }
+            if is_done {
+                break;
+            }
+        }
+    });
+}
+
+/// A file stood for what is between its first key and its last: a deletion that was dropped
+/// between two files, with the value that it deleted, was not known of, and the value was still in
+/// a file that is merged in part.
+#[test]
+fn what_was_dropped_between_two_files_does_not_come_back_without_a_manifest() {
+    let mem = MemDisk::new();
+    let filling = Filling::new(&mem);
+    let options = || Options {
+        disk: Arc::new(filling.disk.clone()),
+        memtable_bytes: 1 << 20,
+        ..options(&mem, 1 << 10)
+    };
+    // All of the oldest run is in one file, which is there until the end.
+    let (db, keyspace, table) = open(Options {
+        file_bytes: 1 << 20,
+        ..options()
+    });
+    for i in 0..200 {
+        table.put(&key(i), b"old").unwrap();
+    }
+    db.flush().unwrap();
+    drop((table, keyspace, db));
+    let (db, keyspace, table) = open(options());
+    let pause = db.pause_merges();
+    for i in 0..200 {
+        match i % 10 {
+            0 => table.put(&key(i), &[2; 300]).unwrap(),
+            _ => table.delete(&key(i)).unwrap(),
+        }
+    }
+    db.flush().unwrap();
+    let now = all_of(table.range::<&[u8], _>(..));
+    assert_eq!((now.len(), db.stats().tables[0].runs.len()), (20, 2));
+    drop((table, keyspace, pause));
+    let mut parts = 0;
+    let mut db = Some(db);
+    loop {
+        let opened = db.take().unwrap_or_else(|| open(options()).0);
+        filling.allow(2);
+        let is_done = opened.compact().is_ok();
+        filling.allow(usize::MAX);
+        drop(opened);
+        assert!(repaired(&mem, &options(), true).1 == now, "{parts}");
+        parts += 1;
+        if is_done {
+            break;
+        }
+    }
+    assert!(parts > 3, "{parts} parts");
+}
+
+/// A flush stood for all numbers behind those of the newest run. When that is merged away up to
+/// its end, what was merged of it stands behind older runs.
+#[test]
+fn what_is_flushed_between_two_parts_stands_for_nothing_that_was_merged() {
+    let mem = MemDisk::new();
+    let filling = Filling::new(&mem);
+    let options = || Options {
+        disk: Arc::new(filling.disk.clone()),
+        ..options(&mem, 1 << 10)
+    };
+    let (db, keyspace, table) = open(options());
+    for i in 0..100 {
+        table.put(&key(i), &[1; 60]).unwrap();
+    }
+    db.flush().unwrap();
+    for i in 0..3 {
+        table.put(&key(i), &[2; 60]).unwrap();
+    }
+    db.flush().unwrap();
+    filling.allow(2);
+    db.compact().unwrap_err();
+    filling.allow(usize::MAX);
+    assert_eq!(db.stats().tables[0].runs.len(), 2, "the newest run is gone");
+    table.put(&key(99), &[3; 60]).unwrap();
+    db.flush().unwrap();
+    let now = all_of(table.range::<&[u8], _>(..));
+    assert_eq!(now[&key(0)], [2; 60]);
+    drop((table, keyspace, db));
+    let (_, lost) = repaired(&mem, &options(), true);
+    assert_eq!(lost, now);
+}
+
+/// One part needs room, and the files in which it ends: before, a merge needed room for all that
+/// it writes beside all that it reads.
+#[test]
+fn a_merge_goes_on_where_there_is_room_for_a_part_of_it() {
+    let mem = MemDisk::new();
+    let options = Options {
+        memtable_bytes: 1 << 20,
+        file_bytes: 16 << 10,
+        ..options(&mem, 32 << 10)
+    };
+    let (db, _keyspace, table) = open(Options {
+        maintenance: Maintenance::Background,
+        ..options
+    });
+    let pause = db.pause_merges();
+    for round in 0..4 {
+        for i in 0..KEYS {
+            table.put(&key(i), &[round; 1000]).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    let now = all_of(table.range::<&[u8], _>(..));
+    // Less than all that is written, even if the rest were to be had to the last byte.
+    let room = db.stats().tables[0].file_bytes / 4 - 1000;
+    mem.set_capacity_bytes(Some(mem.used_bytes() + room));
+    drop(pause);
+    db.compact().unwrap();
+    assert_eq!(db.stats().tables[0].runs.len(), 1);
+    assert_eq!(all_of(table.range::<&[u8], _>(..)), now);
+}
+
+/// Both what was merged and what is left is read, and runs above are merged.
+#[test]
+fn a_merge_waits_for_a_damaged_file_and_goes_on_when_that_is_restored() {
+    let mem = MemDisk::new();
+    let filling = Filling::new(&mem);
+    let options = || Options {
+        disk: Arc::new(filling.disk.clone()),
+        ..options(&mem, 1 << 10)
+    };
+    let (db, keyspace, table) = open(options());
+    for round in 0..3 {
+        for i in 0..KEYS {
+            table.put(&key(i), &[round; 60]).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    copied_backup(&mem, &db);
+    filling.allow(2);
+    db.compact().unwrap_err();
+    filling.allow(usize::MAX);
+    let file = mem.list(DIR.as_ref()).unwrap();
+    let in_backup = |path: &&std::path::PathBuf| {
+        let copy = Path::new("/backup").join(path.file_name().unwrap());
+        is_sstable(path) && mem.exists(&copy).unwrap()
+    };
+    // The newest run has the highest numbers, and its last file the highest keys.
+    let damaged = file.iter().filter(in_backup).max().unwrap();
+    mem.flip_bit(damaged, 100, 1).unwrap();
+    db.compact().unwrap();
+    let damaged_files = || db.stats().tables[0].quarantine.len();
+    assert_eq!(damaged_files(), 1);
+    assert_eq!(table.get(&key(0)).unwrap().unwrap(), &[2; 60][..]);
+    let fails = (0..KEYS).filter(|&i| table.get(&key(i)).is_err()).count();
+    assert!((1..10).contains(&fails), "{fails}");
+
+    let waiting = db.stats().tables[0].runs.len();
+    for round in 3..6 {
+        table.put(&key(0), &[round; 60]).unwrap();
+        db.flush().unwrap();
+    }
+    assert_eq!(db.stats().tables[0].runs.len(), waiting + 3);
+    db.compact().unwrap();
+    assert_eq!(db.stats().tables[0].runs.len(), waiting + 1);
+    assert_eq!(table.get(&key(0)).unwrap().unwrap(), &[5; 60][..]);
+    assert_eq!(db.restore("/backup").unwrap().left, []);
+    assert_eq!(damaged_files(), 0);
+    db.compact().unwrap();
+    assert_eq!(db.stats().tables[0].runs.len(), 1);
+    let all = all_of(table.range::<&[u8], _>(..));
+    assert_eq!(all.len(), KEYS as usize);
+    assert_eq!((&all[&key(0)], &all[&key(1)]), (&vec![5; 60], &vec![2; 60]));
+    drop(keyspace);
+}

@@ -1,0 +1,174 @@
+//! More tables than the process may have files open, and a process that has none left.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use crate::common::limited_disk::LimitedDisk;
+use crate::common::*;
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{Db, Durability, ErrorKind, Keyspace, Maintenance, Options, Table, TableOptions};
+
+fn open(options: Options) -> (Db, Keyspace, Table) {
+    let db = Db::open(DIR, options).unwrap();
+    let keyspace = db.keyspace("app").unwrap();
+    let table = keyspace.table("users", TableOptions::default()).unwrap();
+    (db, keyspace, table)
+}
+
+fn key(n: u32) -> [u8; 4] {
+    n.to_be_bytes()
+}
+
+/// Every table stayed open: a merge found no descriptor left and made the store read-only,
+/// and then it did not open either.
+#[test]
+fn hundreds_of_tables_are_written_read_and_opened_with_sixty_files() {
+    must_end(|| {
+        let mem = MemDisk::new();
+        let disk = LimitedDisk::new(&mem, 60);
+        let options = || Options {
+            durability: Durability::Os,
+            disk: Arc::new(disk.clone()),
+            max_open_files: Some(30),
+            file_bytes: 1 << 10,
+            memtable_bytes: 1 << 20,
+            ..manual(&mem)
+        };
+        let (db, keyspace, table) = open(options());
+        for round in 0..3_u8 {
+            for n in 0..3000 {
+                table.put(&key(n), &[round; 100]).unwrap();
+            }
+            db.flush().unwrap();
+            if round == 0 {
+                keyspace.create_snapshot("first").unwrap();
+            }
+        }
+        let check = |keyspace: &Keyspace, table: &Table| {
+            for n in [0, 1, 1499, 2999] {
+                assert_eq!(table.get(&key(n)).unwrap().unwrap()[..], [2; 100]);
+            }
+            let rows = content(table.range::<&[u8], _>(..)).unwrap();
+            assert!(rows.len() == 3000 && rows.values().all(|value| value[..] == [2; 100]));
+            let first = keyspace.snapshot("first").unwrap().table("users").unwrap();
+            let rows = content(first.range::<&[u8], _>(..)).unwrap();
+            assert!(rows.len() == 3000 && rows.values().all(|value| value[..] == [0; 100]));
+        };
+        assert!(files_in_use(&db) > 200);
+        check(&keyspace, &table);
+        db.compact().unwrap();
+        check(&keyspace, &table);
+        assert!(files_in_use(&db) > 200);
+        drop((db, keyspace, table));
+        assert_eq!(disk.open(), 0);
+        let (db, keyspace, table) = open(options());
+        check(&keyspace, &table);
+        assert!(disk.open() <= 40, "{} are open", disk.open());
+        assert_eq!(disk.refused(), 0, "the cache keeps to its number");
+        db.verify().unwrap();
+    });
+}
+
+/// Others of the process have all files that it may open: what flushes and merges waits for
+/// one, and goes on.
+#[test]
+fn a_process_without_a_file_to_open_goes_on_when_it_has_one() {
+    must_end(|| {
+        let mem = MemDisk::new();
+        let disk = LimitedDisk::new(&mem, 60);
+        let (db, _keyspace, table) = open(Options {
+            durability: Durability::Os,
+            maintenance: Maintenance::Background,
+            disk: Arc::new(disk.clone()),
+            wal_segment_bytes: 10 << 10,
+            ..manual(&mem)
+        });
+        let put_all = |value: u8| {
+            for n in 0..300 {
+                table.put(&key(n), &[value; 100]).unwrap();
+            }
+        };
+        for value in 0..5 {
+            disk.set_max(0);
+            thread::scope(|scope| {
+                let flush = scope.spawn(|| {
+                    // New segments of the log, a run, and merges.
+                    put_all(value);
+                    db.flush().unwrap();
+                    db.compact().unwrap();
+                });
+                let refused = disk.refused();
+                until("files to be refused again and again", || {
+                    disk.refused() >= refused + 10
+                });
+                assert!(!flush.is_finished());
+                disk.set_max(60);
+            });
+        }
+        table.put(&key(7), b"written").unwrap();
+        assert_eq!(table.get(&key(7)).unwrap().unwrap(), "written");
+        assert_eq!(table.get(&key(8)).unwrap().unwrap()[..], [4; 100]);
+        db.verify().unwrap();
+    });
+}
+
+/// A call that waited for a descriptor closed tables, and then paused while their readers opened
+/// them again.
+#[test]
+fn a_flush_gets_a_file_among_readers_of_more_tables_than_can_be_open() {
+    must_end(|| {
+        let mem = MemDisk::new();
+        let disk = LimitedDisk::new(&mem, 200);
+        let (db, _keyspace, table) = open(Options {
+            durability: Durability::Os,
+            disk: Arc::new(disk.clone()),
+            file_bytes: 1 << 10,
+            ..manual(&mem)
+        });
+        for n in 0..1000 {
+            table.put(&key(n), &[1; 100]).unwrap();
+        }
+        db.flush().unwrap();
+        assert!(files_in_use(&db) > 60);
+        disk.set_max(30);
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let _end = SetOnDrop(&is_over);
+            for reader in 0..3 {
+                let (table, is_over) = (&table, &is_over);
+                scope.spawn(move || {
+                    for n in (0..1000).cycle().step_by(7 + reader) {
+                        assert_eq!(table.get(&key(n)).unwrap().unwrap()[..], [1; 100]);
+                        if is_over.load(Ordering::Relaxed) {
+                            break;
+                        }
+                    }
+                });
+            }
+            for _ in 0..20 {
+                table.put(&key(2000), b"new").unwrap();
+                db.flush().unwrap();
+            }
+        });
+        assert!(disk.refused() > 0);
+    });
+}
+
+/// An opening that could not have a second file waited for ever, with the directory locked.
+#[test]
+fn an_opening_without_files_fails_and_the_next_one_does_not() {
+    must_end(|| {
+        let mem = MemDisk::new();
+        let disk = LimitedDisk::new(&mem, 1);
+        let options = || Options {
+            disk: Arc::new(disk.clone()),
+            ..manual(&mem)
+        };
+        let error = Db::open(DIR, options()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+        disk.set_max(60);
+        let (_db, _keyspace, table) = open(options());
+        table.put(b"k", b"v").unwrap();
+    });
+}

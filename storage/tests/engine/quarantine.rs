@@ -1,0 +1,709 @@
+//! A damaged file costs the keys that it may hold, and nothing else: each answer is right or names
+//! the damage, and all other reads and writes go on.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::common::hooked_disk::{Call, HookedDisk};
+use crate::common::*;
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{
+    Compression, Db, DetachedOptions, DetachedTable, Entry, Error, FileSystem, Maintenance,
+    Options, QuarantinedFile, Range, SortedWriter, SortedWriterOptions, SsTableOptions, Table,
+    TableOptions,
+};
+use rand::RngExt;
+
+const KEYS: u8 = 60;
+
+/// The expected rows: of the table now, and of each snapshot.
+#[derive(Debug, Clone, Default)]
+struct Model {
+    now: Content,
+    snapshots: BTreeMap<String, Content>,
+}
+
+fn key(number: u8) -> Vec<u8> {
+    format!("key{number:03}").into_bytes()
+}
+
+fn options(mem: &MemDisk) -> Options {
+    Options {
+        file_bytes: 1 << 10,
+        // What is damaged on the disk is met, and not hidden by a cache.
+        cache_bytes: 0,
+        ..manual(mem)
+    }
+}
+
+fn table_options() -> TableOptions {
+    TableOptions {
+        sstable: SsTableOptions {
+            block_bytes: 200,
+            compression: Compression::None,
+            ..SsTableOptions::default()
+        },
+        merge_operator: Some("append".into()),
+    }
+}
+
+fn tables(db: &Db) -> [Table; 2] {
+    let keyspace = db.keyspace("app").unwrap();
+    ["users", "other"].map(|name| keyspace.table(name, table_options()).unwrap())
+}
+
+/// Writes at random, to the table and the model alike.
+fn write(rng: &mut Rng, table: &Table, model: &mut Content, operations: usize) {
+    for _ in 0..operations {
+        let at = rng.random_range(0..KEYS);
+        let (key, value) = (key(at), format!("{}", rng.random::<u32>()).into_bytes());
+        match rng.random_range(0..10) {
+            0..5 => {
+                table.put(&key, &value).unwrap();
+                model.insert(key, value);
+            }
+            5..8 => {
+                table.merge(&key, &value).unwrap();
+                model.entry(key).or_default().extend(value);
+            }
+            8 => {
+                table.delete(&key).unwrap();
+                model.remove(&key);
+            }
+            _ => {
+                let end = self::key(at + rng.random_range(1..9));
+                table.delete_range(key.clone()..end.clone()).unwrap();
+                model.retain(|other, _| *other < key || *other >= end);
+            }
+        }
+    }
+}
+
+/// A database with snapshots, operands and range tombstones in runs of several files, all
+/// flushed, and what "users" holds. "other" has each key with its own value.
+fn database(seed: u64) -> (MemDisk, Model) {
+    let (mem, mut rng, mut model) = (MemDisk::new(), rng(seed), Model::default());
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    let [users, other] = tables(&db);
+    for number in 0..KEYS {
+        other.put(&key(number), &key(number)).unwrap();
+    }
+    let keyspace = db.existing_keyspace("app").unwrap();
+    for round in 0..6 {
+        write(&mut rng, &users, &mut model.now, 70);
+        if round % 2 == 1 {
+            let name = format!("s{round}");
+            keyspace.create_snapshot(&name).unwrap();
+            model.snapshots.insert(name, model.now.clone());
+        }
+        db.flush().unwrap();
+        if round == 3 {
+            db.compact().unwrap();
+        }
+    }
+    (mem, model)
+}
+
+/// The number of right answers, and of errors that name the damaged file.
+#[derive(Debug, Default)]
+struct Answers {
+    right: u64,
+    damaged: u64,
+}
+
+impl Answers {
+    /// Checks that an error names the damaged file.
+    fn refused(&mut self, error: &Error, damaged: &[PathBuf]) {
+        let is_it = matches!(error, Error::Corruption { path, .. } if damaged.contains(path));
+        assert!(is_it, "{error}");
+        self.damaged += 1;
+    }
+
+    fn get(
+        &mut self,
+        found: Result<Option<ebb_storage::Value>, Error>,
+        expected: Option<&Vec<u8>>,
+        damaged: &[PathBuf],
+    ) {
+        match found {
+            Ok(found) => {
+                assert_eq!(found.as_deref(), expected.map(|value| &value[..]));
+                self.right += 1;
+            }
+            Err(error) => self.refused(&error, damaged),
+        }
+    }
+
+    /// A scan gives what is right, in order, and ends there or with an error.
+    fn scan<'a>(
+        &mut self,
+        found: impl Iterator<Item = Result<Entry, Error>>,
+        expected: impl Iterator<Item = (&'a Vec<u8>, &'a Vec<u8>)>,
+        damaged: &[PathBuf],
+    ) {
+        let mut expected = expected.peekable();
+        for entry in found {
+            match entry {
+                Ok((key, value)) => {
+                    let (must_key, must) = expected.next().expect("no more than there are");
+                    assert_eq!((&key[..], &value[..]), (&must_key[..], &must[..]));
+                }
+                Err(error) => return self.refused(&error, damaged),
+            }
+        }
+        assert_eq!(expected.next(), None, "a scan ended early");
+        self.right += 1;
+    }
+
+    fn table(
+        &mut self,
+        get: impl Fn(&[u8]) -> Result<Option<ebb_storage::Value>, Error>,
+        range: impl Fn(std::ops::Range<Vec<u8>>) -> Range,
+        expected: &Content,
+        damaged: &[PathBuf],
+    ) {
+        for number in 0..KEYS + 9 {
+            let key = key(number);
+            self.get(get(&key), expected.get(&key), damaged);
+        }
+        for (from, to) in [(0, 200), (0, 20), (13, 31), (25, 26), (40, 200)] {
+            let keys = key(from)..key(to);
+            let must = || expected.range(keys.clone());
+            self.scan(range(keys.clone()), must(), damaged);
+            self.scan(range(keys.clone()).rev(), must().rev(), damaged);
+        }
+    }
+}
+
+/// Reads all in all ways. "other" must be whole where the damage is in "users".
+fn read(db: &Db, model: &Model, damaged: &[PathBuf]) -> Answers {
+    let mut answers = Answers::default();
+    let [users, _] = tables(db);
+    answers.table(
+        |key| users.get(key),
+        |keys| users.range(keys),
+        &model.now,
+        damaged,
+    );
+    let keyspace = db.existing_keyspace("app").unwrap();
+    for (name, content) in &model.snapshots {
+        let table = keyspace.snapshot(name).unwrap().table("users").unwrap();
+        let (get, range) = (|key: &[u8]| table.get(key), |keys| table.scan(keys));
+        answers.table(get, range, content, damaged);
+    }
+    answers
+}
+
+fn quarantine(db: &Db) -> Vec<QuarantinedFile> {
+    let tables = db.stats().tables.into_iter();
+    tables.flat_map(|table| table.quarantine).collect()
+}
+
+fn paths(quarantine: &[QuarantinedFile]) -> Vec<PathBuf> {
+    quarantine.iter().map(|file| file.path.clone()).collect()
+}
+
+fn assert_other_is_whole(other: &Table) {
+    for number in 0..KEYS {
+        assert_eq!(other.get(&key(number)).unwrap().unwrap(), key(number)[..]);
+    }
+    assert_eq!(other.range::<&[u8], _>(..).count(), usize::from(KEYS));
+}
+
+fn delete_snapshots(db: &Db) {
+    let keyspace = db.existing_keyspace("app").unwrap();
+    for snapshot in keyspace.snapshots() {
+        keyspace.delete_snapshot(&snapshot.name).unwrap();
+    }
+}
+
+/// The files of "users": those of "other" hold its keys as values too.
+fn files_of_users(mem: &MemDisk) -> Vec<PathBuf> {
+    let db = Db::open(DIR, options(mem)).unwrap();
+    delete_snapshots(&db);
+    let keyspace = db.existing_keyspace("app").unwrap();
+    keyspace.drop_table("other").unwrap();
+    drop(keyspace);
+    drop(db);
+    files(mem, ".sst")
+}
+
+/// One damage: read, written above, merged, opened again, and dropped at last.
+fn survives(mem: &MemDisk, model: &Model, damaged: &[PathBuf], seed: u64) -> Answers {
+    let (mut rng, mut model) = (rng(seed), model.clone());
+    let db = Db::open(DIR, options(mem)).unwrap();
+    let answers = read(&db, &model, damaged);
+    let [users, other] = tables(&db);
+    for _ in 0..3 {
+        write(&mut rng, &users, &mut model.now, 25);
+        other.put(&key(1), &key(1)).unwrap();
+        db.flush().unwrap();
+        db.compact().unwrap();
+    }
+    read(&db, &model, damaged);
+    assert_other_is_whole(&other);
+    let known = quarantine(&db);
+    assert!(paths(&known).iter().all(|path| damaged.contains(path)));
+    drop((users, other, db));
+
+    let db = Db::open(DIR, options(mem)).unwrap();
+    assert_eq!(quarantine(&db), known, "by another opening");
+    let [users, other] = tables(&db);
+    read(&db, &model, damaged);
+    write(&mut rng, &users, &mut model.now, 25);
+    db.flush().unwrap();
+    db.compact().unwrap();
+    read(&db, &model, damaged);
+    assert_other_is_whole(&other);
+    assert_eq!(db.stats().read_only_cause, None);
+    let keyspace = db.existing_keyspace("app").unwrap();
+    for name in model.snapshots.keys() {
+        keyspace.delete_snapshot(name).unwrap();
+    }
+    drop(users);
+    keyspace.drop_table("users").unwrap();
+    db.flush().unwrap();
+    assert!(!mem.exists(&damaged[0]).unwrap());
+    assert_eq!(quarantine(&db), []);
+    assert_other_is_whole(&other);
+    answers
+}
+
+#[test]
+fn one_flipped_bit_in_any_file_gives_right_answers_or_damage_and_never_an_older_value() {
+    let mut all = Answers::default();
+    let mut damages = 0;
+    let test = "one_flipped_bit_in_any_file_gives_right_answers_or_damage_and_never_an_older_value";
+    for_seeds(test, 3, |seed| {
+        let (mem, model) = database(seed);
+        let files = files_of_users(&mem.fork());
+        assert!(files.len() > 1, "{files:?}");
+        for path in &files {
+            for byte in (0..mem.file_len(path).unwrap()).step_by(53) {
+                let fork = mem.fork();
+                let bit = (byte % 8) as u8;
+                fork.flip_bit(path, byte, bit).unwrap();
+                let _place = FailedAt(format!("bit {bit} of {byte} of {}", path.display()));
+                let answers = survives(&fork, &model, std::slice::from_ref(path), byte);
+                all.right += answers.right;
+                all.damaged += answers.damaged;
+                damages += 1;
+            }
+        }
+    });
+    println!("{damages} damages: {all:?}");
+    assert!(all.damaged > 100 && all.right > all.damaged, "{all:?}");
+}
+
+/// One flipped bit that a merge met stopped the writes of all tables. Every opening was
+/// read-only again as soon as it merged, and the damaged table could not be dropped.
+#[test]
+fn a_bit_that_a_merge_meets_stops_no_write_to_any_table() {
+    let (mem, _) = database(7);
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    delete_snapshots(&db);
+    drop(db);
+    let path = files_of_users(&mem.fork()).remove(0);
+    mem.flip_bit(&path, 100, 3).unwrap();
+    let background = || Options {
+        maintenance: Maintenance::Background,
+        ..options(&mem)
+    };
+    for _ in 0..3 {
+        let db = Db::open(DIR, background()).unwrap();
+        let [users, other] = tables(&db);
+        let mut written = 0_u32;
+        until("a merge to meet the damage, and another one", || {
+            for _ in 0..100 {
+                let value = written.to_be_bytes().repeat(20);
+                users.put(&key((written % 60) as u8), &value).unwrap();
+                other.put(&written.to_be_bytes(), &value).unwrap();
+                written += 1;
+            }
+            let has_merged = db.stats().compactions > 0;
+            written >= 4000 && has_merged && !quarantine(&db).is_empty()
+        });
+        let stats = db.stats();
+        assert_eq!(
+            (stats.read_only_cause, stats.maintenance_failure),
+            (None, None)
+        );
+        assert_eq!(paths(&quarantine(&db)), std::slice::from_ref(&path));
+    }
+    let db = Db::open(DIR, background()).unwrap();
+    let keyspace = db.existing_keyspace("app").unwrap();
+    keyspace.drop_table("users").unwrap();
+    db.flush().unwrap();
+    drop((keyspace, db));
+    assert!(!mem.exists(&path).unwrap());
+}
+
+/// A copy of a directory, byte by byte.
+fn copy_dir(mem: &MemDisk, from: &str, to: &str) {
+    mem.create_dir_all(to.as_ref()).unwrap();
+    for path in mem.list(from.as_ref()).unwrap() {
+        let mut file = mem
+            .create(&std::path::Path::new(to).join(path.file_name().unwrap()))
+            .unwrap();
+        file.append(&mem.read_all(&path).unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn a_copied_backup_gives_back_everything_and_a_linked_one_has_the_damage_too() {
+    let (mem, model) = database(3);
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    db.backup("/linked").unwrap();
+    drop(db);
+    copy_dir(&mem, "/linked", "/copied");
+    let mut restored = 0;
+    for path in files_of_users(&mem.fork()) {
+        for byte in (0..mem.file_len(&path).unwrap()).step_by(211) {
+            let fork = mem.fork();
+            fork.flip_bit(&path, byte, 5).unwrap();
+            let _place = FailedAt(format!("{byte} of {}", path.display()));
+            let (mut rng, mut model) = (rng(byte), model.clone());
+            let db = Db::open(DIR, options(&fork)).unwrap();
+            let [users, other] = tables(&db);
+            for _ in 0..6 {
+                write(&mut rng, &users, &mut model.now, 25);
+                db.flush().unwrap();
+                db.compact().unwrap();
+            }
+            let is_there = !db.verify_all(&mut |_| ()).unwrap().findings.is_empty();
+            let report = db.restore("/linked").unwrap();
+            let left: Vec<_> = report.left.into_iter().map(|file| file.path).collect();
+            let damaged = is_there.then(|| path.clone());
+            assert_eq!((report.restored, left), (vec![], Vec::from_iter(damaged)));
+            let report = db.restore("/copied").unwrap();
+            assert_eq!(report.restored.len(), usize::from(is_there));
+            assert!(!is_there || !fork.exists(&path).unwrap(), "it is gone");
+            assert_eq!((report.left, quarantine(&db)), (vec![], vec![]));
+            assert_eq!(db.verify_all(&mut |_| ()).unwrap().findings, []);
+            restored += report.restored.len();
+            assert_eq!(read(&db, &model, &[]).damaged, 0);
+            if is_there {
+                // The backup has its own bytes.
+                let again = files(&fork, ".sst").pop().unwrap();
+                fork.flip_bit(&again, byte, 5).unwrap();
+                assert_eq!(db.restore("/copied").unwrap().restored.len(), 1);
+                assert_eq!(db.verify_all(&mut |_| ()).unwrap().findings, []);
+            }
+            db.compact().unwrap();
+            drop((users, other, db));
+            let db = Db::open(DIR, options(&fork)).unwrap();
+            read(&db, &model, &[]);
+            write(&mut rng, &tables(&db)[0], &mut model.now, 25);
+            db.flush().unwrap();
+            db.compact().unwrap();
+            read(&db, &model, &[]);
+            assert_other_is_whole(&tables(&db)[1]);
+        }
+    }
+    assert!(restored > 20, "{restored}");
+}
+
+#[test]
+fn power_lost_at_any_call_leaves_a_file_in_quarantine_or_not_and_replaced_or_not() {
+    let (mem, mut model) = database(4);
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    delete_snapshots(&db);
+    model.snapshots.clear();
+    let [users, _] = tables(&db);
+    let mut rng = rng(4);
+    for _ in 0..6 {
+        write(&mut rng, &users, &mut model.now, 25);
+        db.flush().unwrap();
+    }
+    db.backup("/linked").unwrap();
+    copy_dir(&mem, "/linked", "/copied");
+    drop((users, db));
+    let path = files_of_users(&mem.fork()).pop().unwrap();
+    mem.flip_bit(&path, 100, 3).unwrap();
+
+    let (mut quarantined, mut replaced) = (0, 0);
+    for call in 1.. {
+        let _place = FailedAt(format!("call {call}"));
+        let fork = mem.fork();
+        fork.crash_at(call);
+        let merge_and_restore = || {
+            let db = Db::open(DIR, options(&fork))?;
+            db.compact()?;
+            db.restore("/copied")
+        };
+        let outcome = merge_and_restore();
+        let has_power = fork.has_power();
+        assert!(!has_power || outcome.is_ok(), "{outcome:?}");
+        fork.restart(call);
+
+        let db = Db::open(DIR, options(&fork)).unwrap();
+        read(&db, &model, std::slice::from_ref(&path));
+        let known = paths(&quarantine(&db));
+        assert!(known.iter().all(|damaged| *damaged == path), "{known:?}");
+        quarantined += known.len();
+        replaced += usize::from(!fork.exists(&path).unwrap());
+        db.compact().unwrap();
+        assert_eq!(db.restore("/copied").unwrap().left, []);
+        assert_eq!(read(&db, &model, &[]).damaged, 0);
+        assert_eq!(db.verify_all(&mut |_| ()).unwrap().findings, []);
+        assert!(!fork.exists(&path).unwrap());
+        if has_power {
+            break;
+        }
+    }
+    assert!(
+        quarantined > 10 && replaced > 1,
+        "{quarantined}, {replaced}"
+    );
+}
+
+/// Bytes that went bad in the memory of the machine are whole on the disk: no file is in
+/// quarantine.
+#[test]
+fn what_reads_at_the_second_time_is_merged() {
+    let (mem, model) = database(7);
+    let path = files_of_users(&mem.fork()).remove(0);
+    mem.flip_bit(&path, 100, 3).unwrap();
+    let is_bad = Arc::new(AtomicBool::new(true));
+    let (disk, damaged) = (mem.clone(), path.clone());
+    let hook = move |call, path: &std::path::Path| {
+        if call == Call::ForgetCached && path == damaged && is_bad.swap(false, Ordering::Relaxed) {
+            disk.flip_bit(path, 100, 3)?;
+        }
+        Ok(())
+    };
+    let options = Options {
+        disk: Arc::new(HookedDisk::new(&mem, hook)),
+        ..options(&mem)
+    };
+    let db = Db::open(DIR, options).unwrap();
+    let [users, _] = tables(&db);
+    assert!(read(&db, &model, std::slice::from_ref(&path)).damaged > 0);
+    let before = db.stats().compactions;
+    let keyspace = db.existing_keyspace("app").unwrap();
+    for snapshot in model.snapshots.keys() {
+        keyspace.delete_snapshot(snapshot).unwrap();
+    }
+    for number in 0..8 {
+        users.put(&key(200 + number), b"above").unwrap();
+        db.flush().unwrap();
+        db.compact().unwrap();
+    }
+    assert!(db.stats().compactions > before);
+    assert_eq!(quarantine(&db), []);
+    assert!(!mem.exists(&path).unwrap(), "it was merged");
+    for (key, value) in &model.now {
+        assert_eq!(users.get(key).unwrap().unwrap(), value[..]);
+    }
+}
+
+#[test]
+fn only_readers_that_come_to_the_damage_fail() {
+    let mem = MemDisk::new();
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    let [users, _] = tables(&db);
+    for number in 0..KEYS {
+        users.put(&key(number), &[number; 40]).unwrap();
+    }
+    db.flush().unwrap();
+    drop((users, db));
+    let all = files(&mem, ".sst");
+    let path = &all[all.len() / 2];
+    mem.flip_bit(path, 60, 1).unwrap();
+
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    let [users, _] = tables(&db);
+    let is_bad = |number: &u8| users.get(&key(*number)).is_err();
+    let bad: Vec<u8> = (0..KEYS).filter(is_bad).collect();
+    let (first, last) = (bad[0], bad[bad.len() - 1]);
+    assert!(first > 0 && last < KEYS - 1 && bad.len() < 20, "{bad:?}");
+    assert!(bad.iter().copied().eq(first..=last), "{bad:?}");
+    let read = |range: Range| {
+        let entries: Vec<_> = range.collect();
+        let right = entries.iter().filter(|entry| entry.is_ok()).count();
+        (right, entries.len() - right)
+    };
+    let (before, behind) = (usize::from(first), usize::from(KEYS - 1 - last));
+    assert_eq!(read(users.range(key(0)..=key(first - 1))), (before, 0));
+    assert_eq!(read(users.range(key(last + 1)..)), (behind, 0));
+    assert_eq!(read(users.range::<&[u8], _>(..)), (before, 1));
+    assert_eq!(read(users.range(key(first)..)), (0, 1));
+    let downwards = users.range(key(last + 1)..).rev();
+    assert_eq!(downwards.filter(Result::is_ok).count(), behind);
+    let downwards: Vec<_> = users.range::<&[u8], _>(..).rev().collect();
+    assert_eq!(downwards.len(), behind + 1);
+    assert!(downwards[behind].is_err());
+
+    // What is newer decides.
+    users.put(&key(first), b"new").unwrap();
+    users.delete(&key(last)).unwrap();
+    assert_eq!(users.get(&key(first)).unwrap().unwrap(), "new");
+    assert_eq!(users.get(&key(last)).unwrap(), None);
+    users.merge(&key(first + 1), b"operand").unwrap();
+    users.get(&key(first + 1)).unwrap_err();
+    users.delete_range(key(first)..key(last + 1)).unwrap();
+    users.merge(&key(first + 1), b"operand").unwrap();
+    assert_eq!(users.get(&key(first + 1)).unwrap().unwrap(), "operand");
+}
+
+/// Flips a bit of the footer: the file does not open any more.
+fn damage_footer(mem: &MemDisk, path: &std::path::Path) {
+    let end = mem.file_len(path).unwrap();
+    mem.flip_bit(path, end - 20, 0).unwrap();
+}
+
+/// Deletions above a file that does not open are not at the bottom: the file may hold versions that
+/// they hide, which would come back with the file.
+#[test]
+fn what_is_above_a_file_that_does_not_open_is_kept_until_that_is_whole_again() {
+    let mem = MemDisk::new();
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    let [users, _] = tables(&db);
+    for number in 0..KEYS {
+        users.put(&key(number), &[number; 40]).unwrap();
+    }
+    db.flush().unwrap();
+    db.backup("/linked").unwrap();
+    copy_dir(&mem, "/linked", "/copied");
+    drop((users, db));
+    let all = files(&mem, ".sst");
+    damage_footer(&mem, &all[all.len() / 2]);
+
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    let [users, _] = tables(&db);
+    let is_bad = |number: &u8| users.get(&key(*number)).is_err();
+    let bad: Vec<u8> = (0..KEYS).filter(is_bad).collect();
+    let [deleted, range, operand, left, ..] = bad[..] else {
+        panic!("{bad:?}");
+    };
+    let check = |users: &Table| {
+        assert_eq!(users.get(&key(deleted)).unwrap(), None);
+        assert_eq!(users.get(&key(range)).unwrap(), None);
+        users.get(&key(operand)).unwrap_err();
+        users.get(&key(left)).unwrap_err();
+    };
+    users.delete(&key(deleted)).unwrap();
+    users.delete_range(key(range)..key(range + 1)).unwrap();
+    users.merge(&key(operand), b"more").unwrap();
+    db.flush().unwrap();
+    check(&users);
+    for _ in 0..8 {
+        // Neighbours above the file, which are merged.
+        users.merge(&key(operand), b"+").unwrap();
+        db.flush().unwrap();
+    }
+    let before = db.stats().compactions;
+    db.compact().unwrap();
+    assert!(db.stats().compactions > before);
+    check(&users);
+
+    assert_eq!(db.restore("/copied").unwrap().restored.len(), 1);
+    for number in 0..KEYS {
+        let expected = match number {
+            _ if number == deleted || number == range => None,
+            _ if number == operand => Some([&[number; 40][..], b"more++++++++"].concat()),
+            _ => Some(vec![number; 40]),
+        };
+        let found = users.get(&key(number)).unwrap();
+        assert_eq!(found.as_deref(), expected.as_deref(), "{number}");
+    }
+}
+
+/// A file that was ingested and is damaged before the manifest names it: the log has its record. It
+/// kept the database from opening.
+#[test]
+fn a_damaged_file_that_only_the_log_names_is_in_quarantine_too() {
+    let mem = MemDisk::new();
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    let [users, _] = tables(&db);
+    for number in 0..KEYS {
+        users.put(&key(number), b"older").unwrap();
+    }
+    db.flush().unwrap();
+    let writer = SortedWriterOptions {
+        disk: Arc::new(mem.clone()),
+        ..SortedWriterOptions::default()
+    };
+    let mut writer = SortedWriter::create("/out", "ingested", writer).unwrap();
+    for number in 20..30 {
+        writer.put(&key(number), b"ingested").unwrap();
+    }
+    let written = writer.finish().unwrap();
+    users.put(&key(0), b"newer").unwrap();
+    users.ingest(&written).unwrap();
+    users.put(&key(25), b"newest").unwrap();
+    db.backup("/linked").unwrap();
+    copy_dir(&mem, "/linked", "/copied");
+    drop((users, db));
+    let path = files(&mem, ".sst").pop().unwrap();
+    damage_footer(&mem, &path);
+
+    let fork = mem.fork();
+    let db = Db::open(DIR, options(&fork)).unwrap();
+    let report = db.restore("/copied").unwrap();
+    assert_eq!((report.restored.len(), report.left), (1, vec![]));
+    let value = tables(&db)[0].get(&key(21)).unwrap();
+    assert_eq!(value.unwrap(), "ingested");
+    drop(db);
+
+    for opening in 0..3 {
+        let db = Db::open(DIR, options(&mem)).unwrap();
+        let [users, _] = tables(&db);
+        for number in 0..KEYS {
+            match (number, users.get(&key(number))) {
+                (0, value) => assert_eq!(value.unwrap().unwrap(), "newer"),
+                (25, value) => assert_eq!(value.unwrap().unwrap(), "newest"),
+                (20..30, value) => {
+                    let error = value.unwrap_err();
+                    assert!(matches!(&error, Error::Corruption { path: p, .. } if *p == path));
+                }
+                (_, value) => assert_eq!(value.unwrap().unwrap(), "older"),
+            }
+        }
+        assert!(users.range(key(10)..key(25)).any(|entry| entry.is_err()));
+        assert_eq!(users.range(key(30)..).filter(Result::is_ok).count(), 30);
+        let known = quarantine(&db);
+        assert_eq!(
+            paths(&known),
+            std::slice::from_ref(&path),
+            "opening {opening}"
+        );
+        assert!(
+            known[0].is_whole && known[0].from_key == key(20),
+            "{known:?}"
+        );
+        db.flush().unwrap();
+        db.compact().unwrap();
+    }
+}
+
+/// Another process that reads a pinned table has the same gaps.
+#[test]
+fn a_pinned_table_with_a_damaged_file_is_right_or_damaged() {
+    let (mem, model) = database(5);
+    let files = files_of_users(&mem.fork());
+    for path in &files {
+        let fork = mem.fork();
+        damage_footer(&fork, path);
+        let db = Db::open(DIR, options(&fork)).unwrap();
+        let mut answers = Answers::default();
+        for (name, content) in &model.snapshots {
+            let snapshot = db.existing_keyspace("app").unwrap().snapshot(name).unwrap();
+            let pin = snapshot.table("users").unwrap().pin().unwrap();
+            let options = DetachedOptions {
+                disk: Arc::new(fork.clone()),
+                ..DetachedOptions::default()
+            };
+            let options = DetachedOptions {
+                merge_operators: ebb_storage::MergeOperators::default(),
+                ..options
+            };
+            let table = DetachedTable::open(pin.description(), options).unwrap();
+            let (get, range) = (|key: &[u8]| table.get(key), |keys| table.scan(keys));
+            answers.table(get, range, content, std::slice::from_ref(path));
+        }
+        assert!(answers.right > 0, "{answers:?}");
+    }
+}

@@ -1,0 +1,221 @@
+//! Repair: what is known to go wrong, told in a story each. Random damage to random
+//! databases stands in the crate `ebb-tests`.
+
+use std::path::PathBuf;
+
+use crate::common::*;
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{
+    Bounding, Db, Error, FileSystem, Options, RepairReport, TableOptions, TieredPicker, repair,
+    verify,
+};
+
+const TARGET: &str = "/repaired";
+
+fn paths(mem: &MemDisk) -> Vec<PathBuf> {
+    let mut paths = mem.list(DIR.as_ref()).unwrap();
+    paths.retain(|path| !path.ends_with("LOCK"));
+    paths.sort();
+    paths
+}
+
+fn run(mem: &MemDisk) -> RepairReport {
+    let report = repair(DIR, TARGET, &manual(mem), &mut |_| ()).unwrap();
+    let verified = verify(TARGET, &manual(mem), &mut |_| ()).unwrap();
+    assert_eq!(verified.findings, []);
+    report
+}
+
+#[test]
+fn a_damaged_block_costs_its_keys_only() {
+    let mem = MemDisk::new();
+    let keys: Vec<_> = (0..2000)
+        .map(|i| format!("key{i:05}").into_bytes())
+        .collect();
+    {
+        let options = Options {
+            memtable_bytes: 1 << 20,
+            file_bytes: 1 << 20,
+            ..manual(&mem)
+        };
+        let db = Db::open(DIR, options).unwrap();
+        let keyspace = db.keyspace("app").unwrap();
+        let table = keyspace.table("users", Default::default()).unwrap();
+        for key in &keys {
+            table.put(key, &key.repeat(10)).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    let path = paths(&mem)
+        .into_iter()
+        .find(|path| path.extension().is_some_and(|ext| ext == "sst"))
+        .unwrap();
+    mem.flip_bit(&path, mem.file_len(&path).unwrap() / 2, 3)
+        .unwrap();
+    let report = run(&mem);
+    let [lost] = &report.lost[..] else {
+        panic!("{:?}", report.lost)
+    };
+    assert_eq!(
+        (&lost.path, lost.table.as_deref()),
+        (&path, Some("app.users"))
+    );
+    let db = Db::open(TARGET, manual(&mem)).unwrap();
+    let table = db.existing_keyspace("app").unwrap();
+    let table = table.existing_table("users").unwrap();
+    let missing: Vec<_> = keys
+        .iter()
+        .filter(|key| table.get(key).unwrap().is_none())
+        .collect();
+    assert!(!missing.is_empty() && missing.len() < 300);
+    assert!(missing.iter().all(|key| lost.concerns("app.users", key)));
+}
+
+#[test]
+fn the_source_must_be_a_database_that_nobody_has_open_and_the_target_empty() {
+    let mem = MemDisk::new();
+    let fails =
+        |from: &str, to: &str| repair(from, to, &manual(&mem), &mut |_| ()).expect_err("refused");
+    assert!(matches!(fails("/none", TARGET), Error::NoDatabase { .. }));
+    let db = Db::open(DIR, manual(&mem)).unwrap();
+    db.keyspace("app").unwrap();
+    assert!(matches!(fails(DIR, TARGET), Error::BeingWritten { .. }));
+    drop(db);
+    assert!(matches!(fails(DIR, DIR), Error::InvalidRequest(_)));
+    run(&mem);
+}
+
+/// A merge folded operands 1 to 3 of a key into one; files that it was made from
+/// were still there when the manifest was lost. Repair took the versions of all
+/// files, those of the newest file first, and so folded in again what had other
+/// numbers than the result. The log came even before the newest file: what it
+/// still had of a value hid the whole one.
+#[test]
+fn what_a_merge_replaced_is_not_folded_in_again() {
+    for (left, has_snapshot, gone) in (0..8).flat_map(|left| {
+        [
+            (left, false, false),
+            (left, true, false),
+            (left, true, true),
+        ]
+    }) {
+        let mem = MemDisk::new();
+        let options = Options {
+            compaction: TieredPicker {
+                bounding: Bounding::Off,
+                ..TieredPicker::default()
+            }
+            .into(),
+            ..manual(&mem)
+        };
+        let db = Db::open(DIR, options).unwrap();
+        let keyspace = db.keyspace("app").unwrap();
+        let options = TableOptions {
+            merge_operator: Some("append".into()),
+            ..TableOptions::default()
+        };
+        let table = keyspace.table("users", options).unwrap();
+        let mut replaced = Vec::new();
+        for part in ["a", "b", "c"] {
+            table.merge(b"key", part.as_bytes()).unwrap();
+            table.put(b"a", b"first").unwrap();
+            table.put(b"z", b"last").unwrap();
+            if has_snapshot && part == "a" {
+                keyspace.create_snapshot("s").unwrap();
+            }
+            db.flush().unwrap();
+            let newest = files(&mem, ".sst").pop().unwrap();
+            replaced.push((mem.read_all(&newest).unwrap(), newest));
+        }
+        assert_eq!(files(&mem, ".sst").len(), 3);
+        db.compact().unwrap();
+        assert_eq!(files(&mem, ".sst").len(), 1);
+        drop((db, keyspace, table));
+        for (i, (bytes, path)) in replaced.iter().enumerate() {
+            if left & (1 << i) != 0 {
+                mem.create(path).unwrap().append(bytes).unwrap();
+            }
+        }
+        for path in paths(&mem) {
+            if path.to_string_lossy().contains("MANIFEST") {
+                match gone {
+                    true => mem.remove(&path).unwrap(),
+                    false => mem.flip_bit(&path, 20, 1).unwrap(),
+                }
+            }
+        }
+        let report = run(&mem);
+        assert!(!report.lost.is_empty());
+        let db = Db::open(TARGET, manual(&mem)).unwrap();
+        let keyspace = db.keyspaces().pop().unwrap();
+        let keyspace = db.existing_keyspace(&keyspace).unwrap();
+        let table = keyspace.existing_table(&keyspace.tables()[0]).unwrap();
+        let found = content(table.range::<&[u8], _>(..)).unwrap();
+        let expected = [("a", "first"), ("key", "abc"), ("z", "last")];
+        let expected = expected.map(|(key, value)| (key.into(), value.into()));
+        assert_eq!(found, expected.into(), "{left:03b} {has_snapshot} {gone}");
+    }
+}
+
+/// A snapshot was deleted and another one created under its name. The record of
+/// the deletion was damaged, and the new database had two of that name: it
+/// showed the older one, and neither could be told from the other.
+#[test]
+fn a_snapshot_whose_deletion_is_lost_gives_way_to_the_next_of_its_name() {
+    let mem = MemDisk::new();
+    let db = Db::open(DIR, manual(&mem)).unwrap();
+    let keyspace = db.keyspace("app").unwrap();
+    let table = keyspace.table("users", TableOptions::default()).unwrap();
+    table.put(b"key", b"old").unwrap();
+    keyspace.create_snapshot("s").unwrap();
+    table.put(b"key", b"new").unwrap();
+    let segment = files(&mem, ".log").pop().unwrap();
+    let at = mem.file_len(&segment).unwrap();
+    keyspace.delete_snapshot("s").unwrap();
+    let end = mem.file_len(&segment).unwrap();
+    assert!(at < end);
+    keyspace.create_snapshot("s").unwrap();
+    drop((db, keyspace, table));
+    mem.flip_bit(&segment, (at + end) / 2, 0).unwrap();
+
+    let report = run(&mem);
+    assert_eq!(report.lost.len(), 1);
+    let db = Db::open(TARGET, manual(&mem)).unwrap();
+    let keyspace = db.existing_keyspace("app").unwrap();
+    assert_eq!(keyspace.snapshots().len(), 1);
+    let snapshot = keyspace.snapshot("s").unwrap();
+    let table = snapshot.table("users").unwrap();
+    assert_eq!(table.get(b"key").unwrap().unwrap(), "new");
+}
+
+#[test]
+fn backup_and_repair_tell_how_far_they_have_come() {
+    let mem = MemDisk::new();
+    let db = Db::open(DIR, manual(&mem)).unwrap();
+    let keyspace = db.keyspace("app").unwrap();
+    let table = keyspace.table("users", TableOptions::default()).unwrap();
+    for round in 0..3_u8 {
+        for i in 0..100_u8 {
+            table.put(&[i], &[round; 100]).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    table.put(b"logged", b"1").unwrap();
+
+    let mut told = Vec::new();
+    let info = db.backup_with_progress("/copy", &mut |now| told.push(now));
+    let info = info.unwrap();
+    assert_eq!(told.len() as u64, info.files);
+    assert!(told.is_sorted_by_key(|now| now.bytes_done));
+    assert!(told.iter().all(|now| now.bytes_total == info.bytes));
+    assert_eq!(told.last().unwrap().bytes_done, info.bytes);
+    drop((db, keyspace, table));
+
+    let mut told = Vec::new();
+    repair("/copy", TARGET, &manual(&mem), &mut |now| told.push(now)).unwrap();
+    assert!(told.is_sorted_by(|before, now| before.bytes_done < now.bytes_done));
+    let last = told.last().unwrap();
+    assert_eq!(last.bytes_total, 2 * info.linked_bytes + info.copied_bytes);
+    // Everything once, and the blocks of versions once more.
+    assert!((info.bytes + 1..=last.bytes_total).contains(&last.bytes_done));
+}

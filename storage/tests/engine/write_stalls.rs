@@ -1,0 +1,520 @@
+//! Write stalls: how writers are slowed while background work is behind, and that no writer waits
+//! for work that never comes.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use crate::common::hooked_disk::{Call, Door, HookedDisk, is_sstable};
+use crate::common::*;
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{
+    Bounding, CompactionOptions, CompactionPicker, Db, Disk, Durability, Error, Keyspace,
+    Maintenance, Options, Pick, Reason, Stats, Table, TableOptions, TableShape, TieredPicker,
+};
+
+fn open(options: Options) -> (Db, Keyspace, Table) {
+    let db = Db::open(DIR, options).unwrap();
+    let keyspace = db.keyspace("app").unwrap();
+    let table = keyspace.table("users", TableOptions::default()).unwrap();
+    (db, keyspace, table)
+}
+
+fn options(disk: Arc<dyn Disk>) -> Options {
+    Options {
+        durability: Durability::Os,
+        maintenance: Maintenance::Background,
+        memtable_bytes: MEMTABLE_BYTES,
+        frozen_memtables_max: 1,
+        idle_after: None,
+        disk,
+        ..Options::default()
+    }
+}
+
+const MEMTABLE_BYTES: usize = 64 << 10;
+
+/// A disk on which SSTables are created only while the door is open.
+fn held_disk() -> (HookedDisk, Arc<Door>) {
+    let door = Arc::new(Door::default());
+    let held = door.clone();
+    let disk = HookedDisk::new(&MemDisk::new(), move |call, path| {
+        if call == Call::Create && is_sstable(path) {
+            held.pass();
+        }
+        Ok(())
+    });
+    (disk, door)
+}
+
+/// While no flush gets on, writers spend the tokens that there are, which lasts
+/// for a part of the way to the limit. Then each write waits for a moment, and at
+/// the limit all wait for the flush, which lets them go on.
+#[test]
+fn writers_are_slowed_before_they_are_stopped_and_flushes_let_them_go_on() {
+    must_end(|| {
+        let (disk, door) = held_disk();
+        let (db, _keyspace, table) = open(options(Arc::new(disk.clone())));
+        door.close();
+        let pressure = || db.stats().tables[0].pressure;
+        thread::scope(|scope| {
+            for writer in 0..3 {
+                let table = table.clone();
+                scope.spawn(move || {
+                    for i in 0..1000 {
+                        table
+                            .put(format!("{writer}{i}").as_bytes(), &[7; 500])
+                            .unwrap();
+                    }
+                });
+            }
+            until("writers to be throttled", || db.stats().throttles >= 3);
+            let pressed = pressure();
+            assert!(pressed > 0.2, "{pressed}");
+            until("all writers to stall", || db.stats().stalls == 3);
+            let (stats, pressed) = (db.stats(), pressure());
+            assert!(stats.throttles > 30, "{} on the way", stats.throttles);
+            assert_eq!(pressed, 1.0);
+            let held = stats.tables[0].memtable_bytes as usize;
+            assert!(held < 5 * MEMTABLE_BYTES / 2, "{held}");
+            door.open();
+        });
+        db.flush().unwrap();
+        let stats = db.stats();
+        assert_eq!((stats.writes, pressure()), (3000, 0.0));
+        assert!(stats.throttle_us > 0, "they waited for tokens");
+        let waited_us = stats.throttle_us + stats.stall_us;
+        assert!((stats.stall_us_max..=waited_us).contains(&stats.write_wait_us_max));
+        let keys = table.range::<&[u8], _>(..).count();
+        assert_eq!(keys, 3000);
+    });
+}
+
+/// With no memtable that may wait there is nothing between free and stalled.
+#[test]
+fn a_stall_is_counted_and_ends_with_the_flush() {
+    must_end(|| {
+        let (disk, door) = held_disk();
+        let (db, _keyspace, table) = open(Options {
+            frozen_memtables_max: 0,
+            ..options(Arc::new(disk.clone()))
+        });
+        door.close();
+        table.put(b"a", &[1; MEMTABLE_BYTES]).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| table.put(b"b", b"2").unwrap());
+            until("the writer to stall", || db.stats().stalls == 1);
+            assert_eq!(db.stats().tables[0].pressure, 1.0);
+            assert_eq!(table.get(b"b").unwrap(), None);
+            door.open();
+        });
+        assert_eq!(table.get(b"b").unwrap().unwrap(), "2");
+        let stats = db.stats();
+        assert_eq!((stats.stalls, stats.throttles), (1, 0));
+        assert!(stats.stall_us > 0 && stats.stall_us == stats.stall_us_max);
+        assert_eq!(stats.write_wait_us_max, stats.stall_us);
+    });
+}
+
+/// Dropping the table ends the wait for its flush, with an error.
+#[test]
+fn a_table_dropped_meanwhile_is_not_waited_for() {
+    must_end(|| {
+        let (disk, door) = held_disk();
+        let (db, keyspace, table) = open(Options {
+            frozen_memtables_max: 0,
+            ..options(Arc::new(disk.clone()))
+        });
+        door.close();
+        table.put(b"a", &[1; MEMTABLE_BYTES]).unwrap();
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| table.put(b"b", b"2"));
+            until("the writer to stall", || db.stats().stalls == 1);
+            keyspace.drop_table("users").unwrap();
+            writer.join().unwrap().unwrap_err();
+            door.open();
+        });
+    });
+}
+
+/// The usual picker, as soon as it is on.
+#[derive(Debug, Default)]
+struct Switched {
+    on: AtomicBool,
+    picker: TieredPicker,
+}
+
+impl CompactionPicker for Switched {
+    fn pick(&self, table: &TableShape<'_>) -> Option<Pick> {
+        let on = self.on.load(Ordering::Relaxed);
+        on.then(|| self.picker.pick(table)).flatten()
+    }
+}
+
+/// Runs count as long as there is a merge to wait for, and only then.
+#[test]
+fn writers_wait_for_merges_until_there_are_fewer_runs() {
+    must_end(|| {
+        let picker = Arc::new(Switched::default());
+        let options = options(Arc::new(MemDisk::new()));
+        let (db, _keyspace, table) = open(Options {
+            compaction: CompactionOptions {
+                picker: picker.clone(),
+                ..options.compaction
+            },
+            ..options
+        });
+        for i in 0..60 {
+            table.put(format!("{i}").as_bytes(), b"1").unwrap();
+            db.flush().unwrap();
+        }
+        let runs = || db.stats().tables[0].runs.len();
+        assert_eq!((runs(), db.stats().tables[0].pressure), (60, 0.0));
+        picker.on.store(true, Ordering::Relaxed);
+        // This flush is what asks for merges.
+        table.put(b"61", b"1").unwrap();
+        db.flush().unwrap();
+        table.put(b"last", b"1").unwrap();
+        assert!(runs() < 48, "{} runs and a write was admitted", runs());
+        db.compact().unwrap();
+        assert_eq!(db.stats().tables[0].pressure, 0.0);
+    });
+}
+
+/// Snapshots hold the runs apart: there are more of them than any limit, and
+/// nothing to wait for. Beside it memtables do fill up faster than is allowed.
+#[test]
+fn strict_bounding_and_many_snapshots_hold_nobody_up_for_ever() {
+    must_end(|| {
+        let mem = MemDisk::new();
+        let strict = TieredPicker {
+            bounding: Bounding::Strict,
+            ..TieredPicker::default()
+        };
+        let (db, keyspace, table) = open(Options {
+            compaction: strict.into(),
+            memtable_bytes: 2000,
+            ..options(Arc::new(mem.clone()))
+        });
+        thread::scope(|scope| {
+            for writer in 0..3 {
+                let table = table.clone();
+                scope.spawn(move || {
+                    for i in 0..500 {
+                        table
+                            .put(format!("{writer}{}", i % 50).as_bytes(), &[7; 100])
+                            .unwrap();
+                    }
+                });
+            }
+            for i in 0..100 {
+                keyspace.create_snapshot(&format!("s{i}")).unwrap();
+                table.put(b"k", format!("{i}").as_bytes()).unwrap();
+                db.flush().unwrap();
+            }
+        });
+        db.flush().unwrap();
+        db.compact().unwrap();
+        let stats = db.stats().tables[0].clone();
+        assert!(stats.runs.len() > 48, "{} runs", stats.runs.len());
+        assert_eq!(stats.pressure, 0.0);
+        for (name, value) in [("s0", None), ("s34", Some("33")), ("s99", Some("98"))] {
+            let snapshot = keyspace.snapshot(name).unwrap();
+            let found = snapshot.table("users").unwrap().get(b"k").unwrap();
+            assert_eq!(
+                found.as_deref(),
+                value.map(|v: &str| v.as_bytes()),
+                "{name}"
+            );
+        }
+    });
+}
+
+/// Two runs that the usual picker merges.
+fn write_two_runs(db: &Db, table: &Table) {
+    for value in 0..2 {
+        for i in 0..100 {
+            table.put(format!("{i}").as_bytes(), &[value; 100]).unwrap();
+        }
+        db.flush().unwrap();
+    }
+}
+
+/// At a byte per second the merge would take hours.
+#[test]
+fn closing_the_database_ends_a_merge_that_is_paced() {
+    must_end(|| {
+        let mem = MemDisk::new();
+        let paced = |bytes_per_sec| Options {
+            compaction: CompactionOptions {
+                bytes_per_sec,
+                ..CompactionOptions::default()
+            },
+            ..options(Arc::new(mem.clone()))
+        };
+        let (db, keyspace, table) = open(paced(Some(1)));
+        write_two_runs(&db, &table);
+        until("the merge to begin", || db.stats().compactions_running == 1);
+        assert_eq!(table.get(b"7").unwrap().unwrap(), [1; 100][..]);
+        drop((db, keyspace, table));
+        let (db, _keyspace, table) = open(paced(None));
+        db.compact().unwrap();
+        let stats = db.stats();
+        assert_eq!(stats.tables[0].runs.len(), 1);
+        assert_eq!(stats.compaction_paced_us, 0);
+        assert_eq!(files(&mem, ".sst").len(), files_in_use(&db));
+        assert_eq!(table.get(b"7").unwrap().unwrap(), [1; 100][..]);
+    });
+}
+
+/// A merge stands still at its rate until a writer is slowed.
+#[test]
+fn a_merge_is_paced_until_writers_are_pressed() {
+    must_end(|| {
+        let (disk, door) = held_disk();
+        let options = options(Arc::new(disk.clone()));
+        let (db, _keyspace, table) = open(Options {
+            frozen_memtables_max: 0,
+            compaction: CompactionOptions {
+                bytes_per_sec: Some(1),
+                ..options.compaction
+            },
+            ..options
+        });
+        write_two_runs(&db, &table);
+        until("the merge to begin", || files(&disk.mem, ".sst").len() == 3);
+        assert_eq!(db.stats().compactions, 0);
+        door.close();
+        table.put(b"a", &[1; MEMTABLE_BYTES]).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| table.put(b"b", b"2").unwrap());
+            // The flush is held: there is pressure, and the merge gets on.
+            until("the merge to end", || {
+                db.stats().stalls == 1 && db.stats().compactions == 1
+            });
+            door.open();
+        });
+    });
+}
+
+/// Merges tables of just so many runs, as long as no snapshot stands between them.
+#[derive(Debug, Default)]
+struct UnlessSnapshot {
+    runs: AtomicUsize,
+}
+
+impl CompactionPicker for UnlessSnapshot {
+    fn pick(&self, table: &TableShape<'_>) -> Option<Pick> {
+        let wanted = self.runs.load(Ordering::SeqCst);
+        let is_worth_it = table.runs.len() == wanted && table.bookmarks.is_empty();
+        (is_worth_it && wanted > 0).then(|| Pick::merge(table.runs, Reason::Count))
+    }
+}
+
+/// A writer waited for a merge that was worth it when the writer looked. Then a new snapshot held
+/// the runs apart: the thread found nothing to merge, did not wake the writer, and the writer
+/// waited for ever.
+#[test]
+fn a_merge_that_a_new_snapshot_makes_worthless_is_not_waited_for() {
+    must_end(|| {
+        // The thread that merges is kept at the end of another merge.
+        let door = Arc::new(Door::default());
+        let held = door.clone();
+        let disk = HookedDisk::new(&MemDisk::new(), move |call, _| {
+            if call == Call::SyncDir && thread::current().name() == Some("ebb-compact") {
+                held.pass();
+            }
+            Ok(())
+        });
+        let picker = Arc::new(UnlessSnapshot::default());
+        let options = options(Arc::new(disk));
+        let (db, keyspace, table) = open(Options {
+            compaction: CompactionOptions {
+                picker: picker.clone(),
+                threads: 1,
+                ..options.compaction
+            },
+            ..options
+        });
+        for i in 0..60 {
+            table.put(format!("{i}").as_bytes(), b"1").unwrap();
+            db.flush().unwrap();
+        }
+        door.close();
+        picker.runs.store(2, Ordering::SeqCst);
+        let other = keyspace.table("other", TableOptions::default()).unwrap();
+        write_two_runs(&db, &other);
+        until("the other merge to come to its end", || door.is_waited_at());
+        // It merged nothing after all, so that its end is no reason to look again.
+        keyspace.drop_table("other").unwrap();
+        picker.runs.store(60, Ordering::SeqCst);
+        // A deletion asks for merges, so what there is to merge is looked up anew.
+        keyspace.create_snapshot("gone").unwrap();
+        keyspace.delete_snapshot("gone").unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| table.put(b"last", b"1").unwrap());
+            until("the writer to stall", || db.stats().stalls == 1);
+            keyspace.create_table_snapshot("s", "users").unwrap();
+            door.open();
+        });
+        assert_eq!(table.get(b"last").unwrap().unwrap(), "1");
+        let stats = db.stats();
+        let users = &stats.tables[0];
+        assert_eq!((users.runs.len(), users.pressure), (60, 0.0));
+        assert_eq!(stats.compactions, 0);
+    });
+}
+
+/// While merges are paused a writer must not wait for one.
+#[test]
+fn a_pause_of_merges_holds_no_writer_up() {
+    must_end(|| {
+        // The thread that merges is kept at the end of another merge.
+        let door = Arc::new(Door::default());
+        let held = door.clone();
+        let disk = HookedDisk::new(&MemDisk::new(), move |call, _| {
+            if call == Call::SyncDir && thread::current().name() == Some("ebb-compact") {
+                held.pass();
+            }
+            Ok(())
+        });
+        let picker = Arc::new(UnlessSnapshot::default());
+        let options = options(Arc::new(disk));
+        let (db, keyspace, table) = open(Options {
+            compaction: CompactionOptions {
+                picker: picker.clone(),
+                threads: 1,
+                ..options.compaction
+            },
+            ..options
+        });
+        for i in 0..60 {
+            table.put(format!("{i}").as_bytes(), b"1").unwrap();
+            db.flush().unwrap();
+        }
+        door.close();
+        picker.runs.store(2, Ordering::SeqCst);
+        let other = keyspace.table("other", TableOptions::default()).unwrap();
+        write_two_runs(&db, &other);
+        until("the other merge to come to its end", || door.is_waited_at());
+        picker.runs.store(60, Ordering::SeqCst);
+        keyspace.create_snapshot("gone").unwrap();
+        keyspace.delete_snapshot("gone").unwrap();
+        let paused = thread::scope(|scope| {
+            let writer = scope.spawn(|| table.put(b"last", b"1").unwrap());
+            until("the writer to stall", || db.stats().stalls == 1);
+            assert!(!writer.is_finished());
+            let paused = db.pause_merges();
+            writer.join().unwrap();
+            paused
+        });
+        let stats = db.stats();
+        assert_eq!((stats.merge_pauses, stats.compactions_running), (1, 1));
+        let users = |stats: &Stats| stats.tables.iter().find(|t| t.name == "users").cloned();
+        assert_eq!(users(&stats).unwrap().pressure, 0.0);
+        door.open();
+        until("the running merge to end", || {
+            db.stats().compactions_running == 0
+        });
+        assert_eq!(db.stats().compactions, 1, "the one under way");
+        drop(paused);
+        until("the merge after the pause", || {
+            users(&db.stats()).unwrap().runs.len() == 1
+        });
+    });
+}
+
+const CALLER: &str = "caller";
+
+/// A flush by a caller fails while a writer waits for it. Returns the error of the flush and the
+/// outcome of the write. The caller creates its SSTable behind `door`.
+fn fail_while_a_writer_waits(
+    (db, table): (&Db, &Table),
+    door: &Door,
+    fail: impl FnOnce(),
+) -> (Error, Result<(), Error>) {
+    door.close();
+    thread::scope(|scope| {
+        let flush = thread::Builder::new().name(CALLER.into());
+        // The flushing thread may flush first, because of an earlier request.
+        let flush = flush.spawn_scoped(scope, || {
+            loop {
+                table.put(b"a", b"1").unwrap();
+                if let Err(e) = db.flush() {
+                    return e;
+                }
+            }
+        });
+        until("the flush to begin", || door.is_waited_at());
+        let stalls = db.stats().stalls;
+        let writer = scope.spawn(|| table.put(b"b", b"2"));
+        until("the writer to stall", || db.stats().stalls > stalls);
+        fail();
+        door.open();
+        (flush.unwrap().join().unwrap(), writer.join().unwrap())
+    })
+}
+
+/// The threads were not signalled for a flush by a caller. When it failed, the writer that waited
+/// for it waited for ever. If there is no space, another try does not help: the write must fail.
+#[test]
+fn a_flush_that_fails_for_its_caller_leaves_no_writer_waiting() {
+    must_end(|| {
+        // The thread that merges is kept at the end of a merge: it would signal for flushes, too.
+        let (door, merge) = (Arc::new(Door::default()), Arc::new(Door::default()));
+        let fails = Arc::new(AtomicBool::new(false));
+        let held = (door.clone(), merge.clone(), fails.clone());
+        let mem = MemDisk::new();
+        let disk = HookedDisk::new(&mem, move |call, path| {
+            match (call, thread::current().name()) {
+                (Call::Create, Some(CALLER)) if is_sstable(path) => {
+                    held.0.pass();
+                    if held.2.swap(false, Ordering::SeqCst) {
+                        return Err(io::ErrorKind::Other.into());
+                    }
+                }
+                (Call::SyncDir, Some("ebb-compact")) => held.1.pass(),
+                _ => {}
+            }
+            Ok(())
+        });
+        let picker = UnlessSnapshot {
+            runs: AtomicUsize::new(2),
+        };
+        let options = options(Arc::new(disk));
+        let (db, keyspace, table) = open(Options {
+            frozen_memtables_max: 0,
+            compaction: CompactionOptions {
+                picker: Arc::new(picker),
+                threads: 1,
+                ..options.compaction
+            },
+            ..options
+        });
+        merge.close();
+        let other = keyspace.table("other", TableOptions::default()).unwrap();
+        write_two_runs(&db, &other);
+        until("the merge to come to its door", || merge.is_waited_at());
+        // In the first rounds the flushing thread may try again because it was asked
+        // before.
+        for _ in 0..5 {
+            let fail = || fails.store(true, Ordering::SeqCst);
+            let (failure, outcome) = fail_while_a_writer_waits((&db, &table), &door, fail);
+            assert!(matches!(failure, Error::Io { .. }), "{failure}");
+            outcome.unwrap();
+            assert_eq!(table.get(b"b").unwrap().unwrap(), "2");
+            table.delete(b"b").unwrap();
+        }
+        let fail = || mem.set_capacity_bytes(Some(mem.used_bytes()));
+        let (failure, outcome) = fail_while_a_writer_waits((&db, &table), &door, fail);
+        assert!(matches!(failure, Error::DiskFull { .. }), "{failure}");
+        let refused = outcome.unwrap_err();
+        assert!(matches!(refused, Error::DiskFull { .. }), "{refused}");
+        assert_eq!(table.get(b"b").unwrap(), None);
+        mem.set_capacity_bytes(None);
+        merge.open();
+        db.flush().unwrap();
+        table.put(b"b", b"2").unwrap();
+    });
+}

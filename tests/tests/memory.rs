@@ -1,0 +1,78 @@
+//! A database of which index and filter alone are many times the budget keeps to it, by what the
+//! allocator counts.
+
+use ebb_storage::{
+    Db, Maintenance, Options, SortedWriter, SortedWriterOptions, SsTableOptions, TableOptions,
+};
+use ebb_tests::memory;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+const KEYS: u32 = 1_000_000;
+const MIB: usize = 1 << 20;
+
+fn key(i: u32) -> [u8; 8] {
+    (u64::from(i) * 0x0001_0000_0001).to_be_bytes()
+}
+
+#[test]
+fn a_database_with_more_index_than_memory_keeps_to_its_budget() {
+    let budget_bytes = 3 * MIB;
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options {
+        memory_bytes: Some(budget_bytes as u64),
+        maintenance: Maintenance::Manual,
+        ..Options::default()
+    };
+    // Small blocks have much of an index.
+    let sstable = SsTableOptions {
+        block_bytes: 64,
+        ..SsTableOptions::default()
+    };
+    let sorted = SortedWriterOptions {
+        sstable: sstable.clone(),
+        ..SortedWriterOptions::default()
+    };
+    let form = TableOptions {
+        sstable,
+        ..TableOptions::default()
+    };
+    let mut sorted = SortedWriter::create(dir.path().join("sorted"), "part", sorted).unwrap();
+    for i in 0..KEYS {
+        sorted.put(&key(i), b"v").unwrap();
+    }
+    let files = sorted.finish().unwrap();
+    let db_dir = dir.path().join("db");
+    let db = Db::open(&db_dir, options.clone()).unwrap();
+    let app = db.keyspace("app").unwrap();
+    let table = app.table("t", form).unwrap();
+    table.ingest(&files).unwrap();
+    drop((table, app, db));
+
+    let before = memory::bytes();
+    let db = Db::open(&db_dir, options).unwrap();
+    let table = db.existing_keyspace("app").unwrap();
+    let table = table.existing_table("t").unwrap();
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    memory::reset_peak();
+    for round in 0..60_000 {
+        let i = rng.random_range(0..KEYS);
+        assert_eq!(table.get(&key(i)).unwrap().unwrap(), "v");
+        if round % 100 == 0 {
+            let entries: Vec<_> = table.range(key(i)..).take(5).map(Result::unwrap).collect();
+            assert_eq!(entries.len(), 5.min((KEYS - i) as usize));
+        }
+    }
+    let stats = db.stats();
+    // Each was read some ten times: far more than there is room for.
+    assert!(stats.index_reads > 10_000, "{}", stats.index_reads);
+    let counted = stats.memtable_bytes + stats.cache_bytes + stats.open_table_bytes;
+    assert!(counted <= budget_bytes as u64, "{counted} bytes");
+    assert!(
+        counted >= budget_bytes as u64 / 2,
+        "it is made use of: {counted} bytes"
+    );
+    // What the cache needs for its own tables comes on top, and what a read has in its hands.
+    let peak = memory::peak_bytes() - before;
+    assert!(peak <= budget_bytes + MIB, "{peak} bytes");
+}

@@ -1,0 +1,313 @@
+//! Backups: made beside writers, interrupted at every call, and over file
+//! systems.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use ebb_storage::{Db, Durability, Error, Maintenance, Options, Table, TieredPicker, WriteBatch};
+use ebb_test_support::seed::for_seeds;
+use ebb_test_support::wait;
+use ebb_tests::disk::{self, DIR, FaultOp, MemDisk, manual};
+use ebb_tests::made::{Made, open_at};
+use ebb_tests::model::World;
+use ebb_tests::operation::{Key, Mix, Operation, TableNo, Val, Write};
+use ebb_tests::seed::PrintOnPanic;
+use ebb_tests::session::read_everything;
+
+const TARGET: &str = "/copy";
+
+fn database(seed: u64, mem: &MemDisk, operations: usize) -> Made {
+    let mix = Mix {
+        backup: 0,
+        ..Mix::CHANGES
+    };
+    Made::drawn(seed, mem, mix, operations).unwrap()
+}
+
+fn assert_holds(db: &Db, expected: &World) {
+    db.verify().unwrap();
+    let (found, expected) = (read_everything(db).unwrap(), expected.seen());
+    assert!(found == expected, "{}", found.difference(&expected));
+}
+
+/// A write of this number to a table.
+fn put_later(number: u32) -> Operation {
+    let value = Val { number, bytes: 40 };
+    Operation::Write(vec![Write::Put(TableNo(1), Key(70), value)])
+}
+
+#[test]
+fn a_backup_opens_as_the_database_and_goes_its_own_way() {
+    let test = "a_backup_opens_as_the_database_and_goes_its_own_way";
+    for_seeds(test, 20, |seed| {
+        let mem = MemDisk::new();
+        let mut source = database(seed, &mem, 300);
+        let mut copy_world = source.world.clone();
+        let tables = disk::files(&mem, DIR, ".sst").unwrap();
+        let bytes = tables.iter().map(|path| mem.file_len(path).unwrap());
+        let info = source.session.db().backup(TARGET).unwrap();
+        assert_eq!(info.bytes, info.linked_bytes + info.copied_bytes);
+        assert_eq!(info.linked_bytes, bytes.sum::<u64>());
+
+        // What the source does then does not show in it, and the other way.
+        for operation in [put_later(1), Operation::Flush, Operation::Compact] {
+            source.apply(&operation).unwrap();
+        }
+        let copy = open_at(&mem, TARGET, &copy_world).unwrap();
+        assert_holds(&copy, &copy_world);
+        let table = copy.existing_keyspace("app").unwrap();
+        let table = table.existing_table("users").unwrap();
+        let value = Val {
+            number: 2,
+            bytes: 40,
+        };
+        table.put(&Key(70).bytes(), &value.bytes()).unwrap();
+        copy_world.apply(&put_later(2));
+        copy.flush().unwrap();
+        copy.compact().unwrap();
+        drop((table, copy));
+        assert_holds(source.session.db(), &source.world);
+        drop(source);
+
+        // And survives the loss of the source, and of the power.
+        mem.restart(seed);
+        disk::clear(&mem, DIR).unwrap();
+        assert_holds(&open_at(&mem, TARGET, &copy_world).unwrap(), &copy_world);
+    });
+}
+
+#[test]
+fn power_lost_at_any_call_of_a_backup_leaves_the_source_and_no_half_database() {
+    let test = "power_lost_at_any_call_of_a_backup_leaves_the_source_and_no_half_database";
+    for_seeds(test, 4, |seed| {
+        let calls = {
+            let mem = MemDisk::new();
+            let source = database(seed, &mem, 120);
+            let before = mem.io_calls();
+            source.session.db().backup(TARGET).unwrap();
+            mem.io_calls() - before
+        };
+        let (mut refused, mut complete) = (0, 0);
+        for call in 1..=calls + 1 {
+            let _case = PrintOnPanic(format!("power lost at call {call} of {calls}"));
+            let mem = MemDisk::new();
+            let Made { session, world, .. } = database(seed, &mem, 120);
+            mem.crash_at(call);
+            let outcome = session.db().backup(TARGET);
+            drop(session);
+            mem.restart(seed * 1000 + call);
+            assert_holds(&open_at(&mem, DIR, &world).unwrap(), &world);
+            match open_at(&mem, TARGET, &world) {
+                Ok(copy) => {
+                    assert_holds(&copy, &world);
+                    complete += 1;
+                }
+                Err(error) => {
+                    assert!(outcome.is_err(), "{error}");
+                    // Not for something that happens to be missing.
+                    let told = match &error {
+                        Error::NoDatabase { .. } => true,
+                        Error::Corruption { path, .. } => path.ends_with("CURRENT"),
+                        _ => false,
+                    };
+                    assert!(told, "{error}");
+                    refused += 1;
+                }
+            }
+        }
+        assert!(refused > 0 && complete > 0);
+    });
+}
+
+#[test]
+fn a_backup_that_fails_leaves_an_empty_directory_and_can_be_made_again() {
+    let ops = [
+        FaultOp::Append,
+        FaultOp::Sync,
+        FaultOp::Create,
+        FaultOp::SyncDir,
+        FaultOp::Read,
+        FaultOp::Link,
+    ];
+    for op in ops {
+        for nth in 1..4 {
+            let mem = MemDisk::new();
+            let Made { session, world, .. } = database(8, &mem, 200);
+            let db = session.db();
+            mem.fail_next(op, nth, ErrorKind::Other);
+            let outcome = db.backup(TARGET);
+            if mem.armed_faults() > 0 {
+                assert!(nth > 1, "{op:?} is never called");
+                outcome.unwrap();
+                continue;
+            }
+            if let Err(error) = outcome {
+                assert!(matches!(error, Error::Io { .. }), "{op:?}: {error}");
+                if matches!(op, FaultOp::SyncDir) && nth > 1 {
+                    // In the last steps nobody knows which side it fell on.
+                    continue;
+                }
+                assert!(open_at(&mem, TARGET, &world).is_err());
+                db.backup(TARGET)
+                    .unwrap_or_else(|e| panic!("{op:?} {nth}: {e}"));
+            }
+            assert_holds(&open_at(&mem, TARGET, &world).unwrap(), &world);
+        }
+    }
+}
+
+#[test]
+fn where_files_cannot_be_linked_they_are_copied() {
+    for kind in [ErrorKind::CrossesDevices, ErrorKind::Unsupported] {
+        let mem = MemDisk::new();
+        let Made { session, world, .. } = database(3, &mem, 300);
+        let links = session.db().backup("/linked").unwrap();
+        assert!(links.linked_bytes > 0);
+        for nth in 1..=links.files {
+            mem.fail_next(FaultOp::Link, nth, kind);
+        }
+        let copies = session.db().backup(TARGET).unwrap();
+        assert_eq!((copies.linked_bytes, copies.bytes), (0, links.bytes));
+        assert_holds(&open_at(&mem, TARGET, &world).unwrap(), &world);
+    }
+}
+
+#[test]
+fn a_directory_with_something_in_it_is_refused_by_name() {
+    let mem = MemDisk::new();
+    let source = database(1, &mem, 50);
+    let mine = Path::new(TARGET).join("mine");
+    disk::write(&mem, &mine, b"something").unwrap();
+    for dir in [TARGET, DIR] {
+        match source.session.db().backup(dir) {
+            Err(Error::InvalidRequest(message)) => assert!(message.contains(dir), "{message}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(mem.read_all(&mine).unwrap(), b"something");
+}
+
+#[test]
+fn a_full_disk_is_told_and_leaves_nothing() {
+    let mem = MemDisk::new();
+    let Made { session, world, .. } = database(2, &mem, 200);
+    mem.set_capacity_bytes(Some(mem.used_bytes() + 100));
+    let used = mem.used_bytes();
+    let error = session.db().backup(TARGET).unwrap_err();
+    assert!(matches!(error, Error::DiskFull { .. }), "{error}");
+    assert_eq!(mem.used_bytes(), used);
+    mem.set_capacity_bytes(None);
+    session.db().backup(TARGET).unwrap();
+    assert_holds(&open_at(&mem, TARGET, &world).unwrap(), &world);
+}
+
+/// Has the writers stop also when the test fails: it waits for them.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+fn content(table: &Table) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let entry = |entry: Result<ebb_storage::Entry, Error>| {
+        let (key, value) = entry.unwrap();
+        (key.to_vec(), value.to_vec())
+    };
+    table.range::<&[u8], _>(..).map(entry).collect()
+}
+
+/// Writers commit batches over two tables, each also setting one key that they
+/// all share, while backups are made.
+#[test]
+fn a_backup_beside_writers_holds_whole_batches_and_all_acknowledged_before() {
+    const WRITERS: usize = 3;
+    const BACKUPS: usize = 6;
+    let mem = MemDisk::new();
+    let options = Options {
+        maintenance: Maintenance::Background,
+        memtable_bytes: 4 << 10,
+        file_bytes: 8 << 10,
+        wal_segment_bytes: 4 << 10,
+        wal_bytes_max: 32 << 10,
+        durability: Durability::Os,
+        compaction: TieredPicker {
+            space_amplification_max: 1.2,
+            runs_before_merge: 4,
+            ..TieredPicker::default()
+        }
+        .into(),
+        ..manual(&mem)
+    };
+    let db = Db::open(DIR, options).unwrap();
+    let keyspace = db.keyspace("app").unwrap();
+    let tables = ["a", "b"].map(|name| keyspace.table(name, Default::default()).unwrap());
+    let acknowledged: [AtomicU64; WRITERS] = Default::default();
+    let stop = AtomicBool::new(false);
+    let key = |writer: usize, i: u64| format!("w{writer}/{i:08}");
+    std::thread::scope(|scope| {
+        for (writer, acknowledged) in acknowledged.iter().enumerate() {
+            let (db, tables, stop) = (&db, &tables, &stop);
+            scope.spawn(move || {
+                for i in 0.. {
+                    let mut batch = WriteBatch::new();
+                    for table in tables {
+                        batch.put(table, key(writer, i).as_bytes(), &[7; 40]);
+                        batch.put(table, b"last", key(writer, i).as_bytes());
+                    }
+                    db.write(batch).unwrap();
+                    acknowledged.store(i + 1, Ordering::SeqCst);
+                    if stop.load(Ordering::SeqCst) {
+                        break;
+                    }
+                }
+            });
+        }
+        let stopped = StopOnDrop(&stop);
+        wait::until("a batch of each writer", || {
+            let mut counts = acknowledged.iter();
+            counts.all(|count| count.load(Ordering::SeqCst) > 0)
+        });
+        let mut checked = 0;
+        for backup in 0..BACKUPS {
+            let before: Vec<u64> = acknowledged
+                .iter()
+                .map(|count| count.load(Ordering::SeqCst))
+                .collect();
+            keyspace.create_snapshot(&format!("s{backup}")).unwrap();
+            let dir = format!("/backup{backup}");
+            db.backup(&dir).unwrap();
+            let copy = open_at(&mem, &dir, &World::default()).unwrap();
+            copy.verify().unwrap();
+            let keyspace = copy.existing_keyspace("app").unwrap();
+            assert_eq!(keyspace.snapshots().len(), backup + 1);
+            let [a, b] = ["a", "b"].map(|name| {
+                let table = keyspace.existing_table(name).unwrap();
+                content(&table)
+            });
+            assert!(a == b, "a batch over two tables is in one of them only");
+            for (writer, &before) in before.iter().enumerate() {
+                let prefix = format!("w{writer}/");
+                let found = a.keys().filter(|key| key.starts_with(prefix.as_bytes()));
+                let expected = (0..).map(|i| key(writer, i).into_bytes());
+                let count = found
+                    .zip(expected)
+                    .map(|(found, expected)| assert_eq!(*found, expected))
+                    .count();
+                assert!(
+                    count as u64 >= before,
+                    "writer {writer}: {count} of {before}"
+                );
+                checked += count;
+            }
+            if let Some(last) = a.get(&b"last"[..]) {
+                assert!(a.contains_key(last));
+            }
+        }
+        drop(stopped);
+        assert!(checked > 0);
+    });
+}

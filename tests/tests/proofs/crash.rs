@@ -1,0 +1,60 @@
+//! Power lost at every I/O call of lists of operations, and again in the recovery.
+//!
+//! A failure names the case, and `soak --replay` runs that case again.
+
+use ebb_storage::Durability::{self, Os, Sync};
+use ebb_test_support::seed::for_seeds;
+use ebb_tests::crash::{Kind, PERIOD, durability, kind, run};
+use ebb_tests::report::{Budget, Counter};
+use ebb_tests::seed::nth_with;
+
+#[test]
+fn power_lost_at_any_call_loses_nothing_that_was_synced() {
+    let test = "power_lost_at_any_call_loses_nothing_that_was_synced";
+    crash_everywhere(test, &[Kind::Plain], &[Sync], 5);
+}
+
+#[test]
+fn power_lost_at_any_call_leaves_a_prefix_of_the_commits() {
+    let test = "power_lost_at_any_call_leaves_a_prefix_of_the_commits";
+    crash_everywhere(test, &[Kind::Plain], &[Os], 10);
+}
+
+#[test]
+fn power_lost_at_any_call_leaves_each_ingest_whole_or_not_at_all() {
+    let test = "power_lost_at_any_call_leaves_each_ingest_whole_or_not_at_all";
+    crash_everywhere(test, &[Kind::Ingests], &[Sync, Os], 2);
+}
+
+/// A drop is not undone and takes nothing with it that a snapshot sees, and in the
+/// end nothing is left of it.
+#[test]
+fn power_lost_at_any_call_leaves_tables_and_their_snapshots_as_they_were() {
+    let test = "power_lost_at_any_call_leaves_tables_and_their_snapshots_as_they_were";
+    crash_everywhere(test, &[Kind::Drops], &[Sync, Os], 4);
+}
+
+/// Threads flush and compact: where a call comes is chance, so this samples.
+#[test]
+fn power_lost_while_threads_flush_and_compact_leaves_a_prefix_of_the_commits() {
+    let test = "power_lost_while_threads_flush_and_compact_leaves_a_prefix_of_the_commits";
+    crash_everywhere(test, &[Kind::Threads], &[Sync, Os], 8);
+}
+
+fn crash_everywhere(test: &str, kinds: &[Kind], durabilities: &[Durability], count: u64) {
+    for_seeds(test, count, |nth| {
+        let seed = nth_with(nth, PERIOD, |seed| {
+            kinds.contains(&kind(seed)) && durabilities.contains(&durability(seed))
+        });
+        let report = run(seed, &Budget::UNLIMITED);
+        assert!(report.counted(Counter::CrashPoints) > 20);
+        if let Some(first) = report.failures.first() {
+            panic!(
+                "{} failures, the first with soak --replay {}: {}",
+                report.failures.len(),
+                first.replay,
+                first.detail
+            );
+        }
+    });
+}

@@ -1,0 +1,10 @@
+//! The proofs of the storage engine for a bounded time, in one binary.
+
+mod backup;
+mod crash;
+mod full_disk;
+mod isolation;
+mod model;
+mod repair;
+mod soak;
+mod verify;

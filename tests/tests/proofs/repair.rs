@@ -1,0 +1,483 @@
+//! Repair: whatever was done to the files, what comes out opens, verifies, and
+//! has nothing that was never written; what may be wrong is named.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+
+use ebb_storage::{Db, Error, Lost, ManualClock, RepairReport, SsTableOptions, repair, verify};
+use ebb_test_support::seed::for_seeds;
+use ebb_tests::disk::{self, DIR, INGEST_DIR, MemDisk, manual};
+use ebb_tests::made::{Made, open_at};
+use ebb_tests::model::{Content, State, World};
+use ebb_tests::operation::{
+    Bounds, KEYSPACES, Key, Mix, Operation, TableNo, Val, Write, snapshot_name,
+};
+use ebb_tests::seed::{PrintOnPanic, rng};
+use ebb_tests::session::{Setup, read_everything};
+use ebb_tests::setup::{START_MS, tables};
+use rand::RngExt;
+
+const TARGET: &str = "/repaired";
+
+/// All that was ever written to a key of a table, oldest first.
+type History = BTreeMap<(TableNo, Vec<u8>), Vec<Written>>;
+
+/// A write of a value.
+#[derive(Debug)]
+enum Written {
+    Put(Vec<u8>),
+    Operand(Vec<u8>),
+}
+
+/// Whether a value is what some of these writes make: a put, or nothing, and
+/// what was merged later, each at most once and in order. Some may be lost,
+/// or come from before a deletion that is lost.
+fn was_written(table: TableNo, value: &[u8], writes: &[Written]) -> bool {
+    let part = |write: &Written| match write {
+        Written::Put(part) | Written::Operand(part) => part[..] == *value,
+    };
+    match table.merge_operator() {
+        Some("append") => was_appended(value, writes),
+        // The largest of some of them.
+        _ => writes.iter().any(part),
+    }
+}
+
+fn was_appended(value: &[u8], writes: &[Written]) -> bool {
+    // The lengths of the starts of the value that the writes so far make.
+    let mut made = vec![false; value.len() + 1];
+    let mut any = false;
+    for write in writes {
+        let starts = |at: usize, part: &[u8]| value[at..].starts_with(part);
+        match write {
+            Written::Put(part) => {
+                if starts(0, part) {
+                    made[part.len()] = true;
+                    any = true;
+                }
+            }
+            Written::Operand(part) => {
+                for at in (0..=value.len()).rev() {
+                    if made[at] && starts(at, part) {
+                        made[at + part.len()] = true;
+                    }
+                }
+                if starts(0, part) {
+                    made[part.len()] = true;
+                    any = true;
+                }
+            }
+        }
+    }
+    any && made[value.len()]
+}
+
+struct Case {
+    seed: u64,
+    world: World,
+    expected: State,
+    history: History,
+    /// The last segment of the log was cut, perhaps between two records, or is
+    /// gone: that looks like a crash before they were written.
+    is_log_cut: bool,
+}
+
+/// A database of several runs, with snapshots and a log, closed.
+fn database(seed: u64, mem: &MemDisk, operations: usize) -> Case {
+    let mix = Mix {
+        drop: 0,
+        ingest: 0,
+        backup: 0,
+        ..Mix::CHANGES
+    };
+    Case::of(seed, Made::drawn(seed, mem, mix, operations).unwrap())
+}
+
+fn paths(mem: &MemDisk) -> Vec<PathBuf> {
+    disk::files(mem, DIR, "").unwrap()
+}
+
+fn run(mem: &MemDisk) -> RepairReport {
+    let report = repair(DIR, TARGET, &manual(mem), &mut |_| ()).unwrap();
+    let verified = verify(TARGET, &manual(mem), &mut |_| ()).unwrap();
+    assert_eq!(verified.findings, []);
+    report
+}
+
+fn clear(mem: &MemDisk) {
+    disk::clear(mem, TARGET).unwrap();
+}
+
+impl Case {
+    fn of(seed: u64, made: Made) -> Self {
+        let mut history = History::new();
+        for operation in &made.operations {
+            let writes = match operation {
+                Operation::Write(writes)
+                | Operation::Transact {
+                    writes,
+                    commit: true,
+                } => writes,
+                _ => continue,
+            };
+            for write in writes {
+                let (key, written) = match write {
+                    Write::Put(_, key, value) | Write::PutWithTtl(_, key, value, _) => {
+                        (key, Written::Put(value.bytes()))
+                    }
+                    Write::Merge(_, key, operand) => (key, Written::Operand(operand.bytes())),
+                    Write::Delete(..) | Write::DeleteRange(..) => continue,
+                };
+                let of_key = history.entry((write.table(), key.bytes())).or_default();
+                of_key.push(written);
+            }
+        }
+        Self {
+            seed,
+            expected: made.world.seen(),
+            world: made.world,
+            history,
+            is_log_cut: false,
+        }
+    }
+
+    /// Holds the result against what was there. Tables whose names are lost are
+    /// looked at by what they hold.
+    fn check(&self, mem: &MemDisk, report: &RepairReport) -> State {
+        let db = open_at(mem, TARGET, &self.world).unwrap();
+        for table in TableNo::all() {
+            let Some(found) = self.read(&db, report, table.keyspace(), table.name()) else {
+                continue;
+            };
+            let full = table.to_string();
+            let nothing = Content::new();
+            let expected = self
+                .expected
+                .table(table)
+                .map_or(&nothing, |content| content);
+            for (key, value) in &found {
+                let written = self.history.get(&(table, key.clone()));
+                assert!(
+                    written.is_some_and(|written| was_written(table, value, written)),
+                    "{full} {key:?} has a value that was never written"
+                );
+            }
+            for key in found.keys().chain(expected.keys()) {
+                let same = found.get(key) == expected.get(key);
+                let told = self.is_log_cut || report.lost.iter().any(|l| l.concerns(&full, key));
+                assert!(same || told, "{full} {key:?} is wrong: {:?}", report.lost);
+            }
+        }
+        let recovered = db.existing_keyspace("recovered");
+        for name in recovered.iter().flat_map(|keyspace| keyspace.tables()) {
+            let found = self.read(&db, report, "recovered", &name);
+            for (key, value) in found.unwrap_or_default() {
+                let mut written = self.history.iter();
+                assert!(written.any(|((table, k), writes)| {
+                    *k == key && was_written(*table, &value, writes)
+                }));
+            }
+        }
+        // Snapshots that are said to be whole are.
+        let has_operators = !report.lost.iter().any(|l| l.detail.contains("operator"));
+        let found = (recovered.is_err() && has_operators).then(|| read_everything(&db).unwrap());
+        for (id, tables) in found.iter().flat_map(|found| &found.snapshots) {
+            let (keyspace, name) = (KEYSPACES[usize::from(id.0)], snapshot_name(id.1));
+            let incomplete = format!("{keyspace}: {name}");
+            if !self.is_log_cut && !report.snapshots_incomplete.contains(&incomplete) {
+                let expected = self.expected.snapshots.get(id);
+                assert!(expected == Some(tables), "snapshot {incomplete}");
+            }
+        }
+        // It goes on working, with numbers above all that it has.
+        let keyspace = db.keyspace("app").unwrap();
+        if let Ok(table) = keyspace.existing_table("users") {
+            table.put(b"later", b"x").unwrap();
+            assert_eq!(table.get(b"later").unwrap().unwrap(), "x");
+        }
+        found.unwrap_or_default()
+    }
+
+    /// What a table holds. Without its operator it does not read; that has to be
+    /// said.
+    fn read(&self, db: &Db, report: &RepairReport, keyspace: &str, name: &str) -> Option<Content> {
+        let table = db
+            .existing_keyspace(keyspace)
+            .and_then(|keyspace| keyspace.existing_table(name));
+        let found = table.and_then(|table| {
+            let entries = table.range::<&[u8], _>(..);
+            let entry = |entry: ebb_storage::Result<ebb_storage::Entry>| {
+                entry.map(|(key, value)| (key.to_vec(), value[..].into()))
+            };
+            entries.map(entry).collect()
+        });
+        match found {
+            Ok(found) => Some(found),
+            Err(Error::NotFound { .. }) => Some(Content::new()),
+            Err(Error::InvalidRequest(message)) => {
+                let full = format!("{keyspace}.{name}");
+                let told = report.lost.iter().any(|lost| {
+                    lost.table.as_ref() == Some(&full) && lost.detail.contains("operator")
+                });
+                assert!(told, "{message}: {:?}", report.lost);
+                None
+            }
+            Err(error) => panic!("{keyspace}.{name}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn a_sound_database_is_repaired_to_itself() {
+    for_seeds("a_sound_database_is_repaired_to_itself", 10, |seed| {
+        let mem = MemDisk::new();
+        let case = database(seed, &mem, 250);
+        let before: Vec<_> = paths(&mem)
+            .iter()
+            .map(|path| mem.read_all(path).unwrap())
+            .collect();
+        let report = run(&mem);
+        assert_eq!(report.lost, []);
+        // Repair also saves expired snapshots that were never deleted.
+        assert!(report.snapshots >= case.expected.snapshots.len() as u64);
+        let found = case.check(&mem, &report);
+        assert!(
+            found == case.expected,
+            "{}",
+            found.difference(&case.expected)
+        );
+        let after: Vec<_> = paths(&mem)
+            .iter()
+            .map(|path| mem.read_all(path).unwrap())
+            .collect();
+        assert!(after == before, "the source was changed");
+    });
+}
+
+#[test]
+fn every_flipped_bit_costs_what_is_named_and_no_more() {
+    let test = "every_flipped_bit_costs_what_is_named_and_no_more";
+    for_seeds(test, 2, |seed| {
+        let mem = MemDisk::new();
+        let case = database(seed, &mem, 60);
+        for path in paths(&mem) {
+            let len = mem.file_len(&path).unwrap();
+            for at in (seed % 7..len).step_by(7) {
+                let _case = PrintOnPanic(format!("a flipped bit of {} at {at}", path.display()));
+                mem.flip_bit(&path, at, (at % 8) as u8).unwrap();
+                let report = run(&mem);
+                case.check(&mem, &report);
+                assert!(
+                    report.lost.iter().all(|lost| is_about(&lost.path, &path)),
+                    "{:?}",
+                    report.lost
+                );
+                clear(&mem);
+                mem.flip_bit(&path, at, (at % 8) as u8).unwrap();
+            }
+        }
+    });
+}
+
+/// Losses are of the damaged file; without CURRENT, of the manifest.
+fn is_about(lost: &Path, damaged: &Path) -> bool {
+    lost == damaged || (damaged.ends_with("CURRENT") && lost.to_string_lossy().contains("MANIFEST"))
+}
+
+#[test]
+fn files_that_are_cut_or_gone_cost_what_is_named() {
+    let test = "files_that_are_cut_or_gone_cost_what_is_named";
+    for_seeds(test, 8, |seed| {
+        let names = paths(&{
+            let mem = MemDisk::new();
+            database(seed, &mem, 80);
+            mem
+        });
+        let is_segment = |path: &&PathBuf| path.extension().is_some_and(|ext| ext == "log");
+        let last_segment = names.iter().rfind(is_segment).cloned();
+        for path in names {
+            let _case = PrintOnPanic(path.display().to_string());
+            for eighth in 0..8 {
+                let mem = MemDisk::new();
+                let mut case = database(seed, &mem, 80);
+                let len = mem.file_len(&path).unwrap();
+                match eighth {
+                    0 => disk::remove(&mem, &path).unwrap(),
+                    _ => mem.cut(&path, len * eighth / 8).unwrap(),
+                }
+                case.is_log_cut = Some(&path) == last_segment.as_ref();
+                let report = run(&mem);
+                case.check(&mem, &report);
+            }
+        }
+    });
+}
+
+#[test]
+fn much_damage_at_once_is_survived() {
+    for_seeds("much_damage_at_once_is_survived", 30, |seed| {
+        let mem = MemDisk::new();
+        let mut case = database(seed, &mem, 200);
+        let mut rng = rng(seed ^ 0xda);
+        let paths = paths(&mem);
+        for _ in 0..rng.random_range(1..20) {
+            let path = &paths[rng.random_range(0..paths.len())];
+            let Ok(len) = mem.file_len(path) else {
+                continue;
+            };
+            let (what, is_segment) = (rng.random_range(0..8), path.extension());
+            case.is_log_cut |= what < 2 && is_segment.is_some_and(|ext| ext == "log");
+            match what {
+                0 => disk::remove(&mem, path).unwrap(),
+                1 => mem.cut(path, rng.random_range(0..=len)).unwrap(),
+                _ if len > 0 => mem
+                    .flip_bit(path, rng.random_range(0..len), rng.random_range(0..8))
+                    .unwrap(),
+                _ => {}
+            }
+        }
+        let outcome = repair(DIR, TARGET, &manual(&mem), &mut |_| ());
+        match outcome {
+            Ok(report) => {
+                case.check(&mem, &report);
+            }
+            Err(error) => assert!(matches!(error, Error::NoDatabase { .. }), "{error}"),
+        }
+        assert_eq!(case.seed, seed);
+    });
+}
+
+#[test]
+fn an_interrupted_repair_does_not_open() {
+    let mem = MemDisk::new();
+    let case = database(5, &mem, 100);
+    let before = mem.io_calls();
+    run(&mem);
+    let calls = mem.io_calls() - before;
+    for call in (1..calls).step_by(3) {
+        let mem = MemDisk::new();
+        database(5, &mem, 100);
+        mem.crash_at(call);
+        let outcome = repair(DIR, TARGET, &manual(&mem), &mut |_| ());
+        mem.restart(call);
+        match open_at(&mem, TARGET, &case.world) {
+            Ok(db) => assert!(read_everything(&db).unwrap() == case.expected),
+            Err(error) => {
+                assert!(outcome.is_err());
+                let told = matches!(error, Error::NoDatabase { .. } | Error::Corruption { .. });
+                assert!(told, "{error}");
+            }
+        }
+    }
+}
+
+/// Two files of versions, below one of range tombstones alone, and one of both.
+fn deletions(mem: &MemDisk) -> Case {
+    let [mails, users] = [TableNo(0), TableNo(1)];
+    let key = |i: u8| Key(16 + i);
+    let put = |table, i: u8| {
+        let value = Val {
+            number: u32::from(i),
+            bytes: 20,
+        };
+        Write::Put(table, key(i), value)
+    };
+    let delete = |from, to| {
+        let bounds = Bounds(Bound::Included(key(from)), Bound::Excluded(key(to)));
+        Operation::Write(vec![Write::DeleteRange(mails, bounds)])
+    };
+    let mut operations: Vec<_> = TableNo::all().map(Operation::CreateTable).collect();
+    operations.extend([
+        Operation::Write(
+            (0..30)
+                .flat_map(|i| [put(mails, i), put(users, i)])
+                .collect(),
+        ),
+        Operation::Flush,
+        Operation::CreateSnapshot {
+            keyspace: 0,
+            name: 1,
+        },
+        delete(5, 9),
+        Operation::Truncate(users),
+        Operation::Flush,
+        delete(20, 22),
+        Operation::Write((6..8).map(|i| put(mails, i)).collect()),
+        Operation::Flush,
+    ]);
+    let mut tables = tables(|| SsTableOptions {
+        block_bytes: 128,
+        ..SsTableOptions::default()
+    });
+    // Nothing is merged, and an operator that is lost would be said.
+    for table in &mut tables {
+        table.merge_operator = None;
+    }
+    let clock = ManualClock::at_ms(START_MS);
+    let setup = Setup {
+        options: ebb_storage::Options {
+            clock: std::sync::Arc::new(clock.clone()),
+            ..manual(mem)
+        },
+        clock,
+        tables,
+        prefix: String::new(),
+        ingest_dir: INGEST_DIR.into(),
+    };
+    Case::of(0, Made::of(setup, &operations).unwrap())
+}
+
+#[test]
+fn every_flipped_bit_among_range_deletions_costs_what_is_named_and_no_more() {
+    let mem = MemDisk::new();
+    let case = deletions(&mem);
+    let report = run(&mem);
+    assert!(case.check(&mem, &report) == case.expected);
+    clear(&mem);
+    let tables = disk::files(&mem, DIR, ".sst").unwrap();
+    assert_eq!(tables.len(), 5);
+    let (mut hid, mut nothing) = (0, 0);
+    for path in paths(&mem) {
+        for at in 0..mem.file_len(&path).unwrap() {
+            let _case = PrintOnPanic(format!("a flipped bit of {} at {at}", path.display()));
+            mem.flip_bit(&path, at, (at % 8) as u8).unwrap();
+            let report = run(&mem);
+            let found = case.check(&mem, &report);
+            if tables.contains(&path) {
+                assert!(report.lost.iter().all(|lost| lost.path == path));
+                let deletions = |lost: &&Lost| lost.detail.contains("what they hid may show");
+                let lost = report.lost.iter().find(deletions);
+                hid += usize::from(lost.is_some());
+                assert!(
+                    lost.is_none_or(|lost| lost.concerns("app.mails", b"any")
+                        != lost.concerns("app.users", b"any"))
+                );
+                nothing += usize::from(report.lost.is_empty());
+                assert!(!report.lost.is_empty() || found == case.expected);
+            }
+            clear(&mem);
+            mem.flip_bit(&path, at, (at % 8) as u8).unwrap();
+        }
+    }
+    // The blocks of range tombstones are small; top level, properties and
+    // footer are most of such a file, and each can be done without.
+    assert!(hid > 20 && nothing > 5 * 200, "{hid} {nothing}");
+}
+
+#[test]
+fn range_deletions_outlive_the_manifest() {
+    let mem = MemDisk::new();
+    let case = deletions(&mem);
+    for path in paths(&mem) {
+        if path.to_string_lossy().contains("MANIFEST") {
+            disk::remove(&mem, &path).unwrap();
+        }
+    }
+    let report = run(&mem);
+    // The snapshots are in the log, and with them the names of their tables.
+    let found = case.check(&mem, &report);
+    // Of tables in which nothing is, nothing says that they were there.
+    let (found, expected) = (found.without_existence(), case.expected.without_existence());
+    assert!(found == expected, "{}", found.difference(&expected));
+}
