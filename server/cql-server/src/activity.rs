@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use ebb_cql::protocol::Version;
 use rand::RngExt;
 
 /// Traces that are kept; the oldest go first.
@@ -49,6 +50,8 @@ pub struct Said {
     pub driver_name: Option<Box<str>>,
     /// The driver's version, from STARTUP.
     pub driver_version: Option<Box<str>>,
+    /// The version of the protocol, from STARTUP.
+    pub version: Version,
     /// The keyspace in use.
     pub keyspace: Option<Arc<str>>,
     /// The role that it has logged in as.
@@ -204,6 +207,10 @@ impl Client {
         said.driver_version = version.map(short);
     }
 
+    pub(super) fn note_version(&self, version: Version) {
+        lock(&self.said).version = version;
+    }
+
     pub(super) fn note_encryption(&self, encryption: Encryption) {
         lock(&self.said).encryption = Some(Box::new(encryption));
     }
@@ -309,7 +316,8 @@ mod tests {
         for _ in 0..TRACES_KEPT + 3 {
             let what = ("QUERY", "Execute CQL3 query");
             let parameters = vec![("query", text.clone())];
-            let mut trace = activity.begin_trace(address(), Instant::now(), what, parameters);
+            let begun = Instant::now(); // clock: a trace takes the instant of its begin
+            let mut trace = activity.begin_trace(address(), begun, what, parameters);
             for _ in 0..EVENTS_MAX + 5 {
                 trace.note("again");
             }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use ebb_cql::protocol::{
     BatchKind, Columns, Consistency, ErrorKind, ErrorResponse, QueryParameters, SchemaChange,
-    Values, WriteType,
+    Values, Version, WriteType,
 };
 
 use super::access::{Login, User};
@@ -134,6 +134,9 @@ pub trait Statement: Send + Sync + 'static {
     /// The columns of its result; `None` for what returns none.
     fn columns(&self) -> Option<&Columns>;
 
+    /// The text of the statement as the client sent it.
+    fn text(&self) -> &str;
+
     /// About how much memory it takes with its text, in bytes.
     fn size_bytes(&self) -> usize;
 }
@@ -166,6 +169,8 @@ pub fn batch_write_type<S: Statement>(
 pub struct Call<'a> {
     /// The keyspace in use.
     pub keyspace: Option<&'a str>,
+    /// The version of the protocol in which the answer is written.
+    pub version: Version,
     /// What the request says: values, paging, timestamp. Without values in a batch.
     pub parameters: QueryParameters<'a>,
     /// When to give up.
@@ -186,6 +191,10 @@ pub struct Outcome {
     /// Others wrote the same meanwhile, time and again. Nothing was executed, and there is no
     /// body: the request may be executed again.
     pub is_in_conflict: bool,
+    /// True if the result would have other columns than those in the response to PREPARE, by
+    /// which the client decodes rows. Nothing was executed, and there is no body: the client has
+    /// to prepare the statement again.
+    pub is_outdated: bool,
 }
 
 /// Why a request is given up, asked every so many rows.

@@ -12,6 +12,7 @@ mod features;
 #[cfg(any(test, feature = "fuzzing"))]
 #[cfg_attr(not(test), allow(dead_code, reason = "tests need more of it"))]
 pub(crate) mod harness;
+mod select;
 #[cfg(test)]
 mod tests;
 
@@ -22,35 +23,35 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use bytes::BytesMut;
 use ebb_catalog::access::{Need, Resource};
-use ebb_catalog::schema::{ColumnKind, TableSchema};
 use ebb_cql::protocol::{
     BatchKind, Columns, Consistency, ErrorResponse, Response, SchemaChange, SchemaChangeKind,
-    SchemaTarget, Values, WriteType,
+    SchemaTarget, Values, Version, WriteType,
 };
 use ebb_cql::syntax;
-use ebb_cql::syntax::ast::{self, Parsed, Statement};
+use ebb_cql::syntax::ast::{Parsed, Statement};
 use ebb_tables::{Announcement, Catalog, CatalogState};
 use xxhash_rust::xxh3::Xxh3;
 
+use self::select::schema_of;
 use super::access::{
     self, AccessContext, Login, NeedsContext, User, is_access_statement, needs, trace_need,
 };
 use super::activity::Activity;
-use super::analyse::markers::{Bound, Markers};
-use super::analyse::select::SelectPlan;
 use super::call::{Call, Lane, Outcome, Service, batch_write_type, takes_turns};
 use super::context::{SchemaContext, in_keyspace};
 use super::describe;
 use super::error::{Result, invalid, of_parse};
 use super::guardrails::Guardrails;
-use super::indexes::{self, IndexBuilds};
-use super::prepared::{Meaning, Prepared, SelectMeaning};
-use super::read::{Limits, Select, Source};
+use super::indexes::IndexBuilds;
+use super::prepared::{Meaning, Prepared};
+use super::read::Limits;
 use super::schema_statements::{self, is_schema_statement};
 use super::snapshots::{self, is_snapshot_statement};
 use super::system::{Facts, JobList, LocalNode, SystemTables};
 use super::targets::{self, Target};
-use super::write::{NOT_A_WRITE, WriteStatement, Written, check_consistency, execute_batch};
+use super::write::{
+    NOT_A_WRITE, WriteContext, WriteStatement, Written, check_consistency, execute_batch,
+};
 
 /// Executes statements over one catalog.
 #[derive(Debug)]
@@ -62,8 +63,9 @@ pub struct Executor {
     activity: Arc<Activity>,
     jobs: Option<Arc<dyn JobList>>,
     waits_for_sync: bool,
-    /// None where all are off.
-    guardrails: Option<Box<Guardrails>>,
+    guardrails: Guardrails,
+    /// The guardrails that also hold for superusers.
+    of_superusers: Guardrails,
     builds: IndexBuilds,
     login: Option<Login>,
     /// The number of the next statement.
@@ -82,7 +84,8 @@ impl Executor {
             activity: Arc::default(),
             jobs: None,
             waits_for_sync: false,
-            guardrails: None,
+            guardrails: Guardrails::default(),
+            of_superusers: Guardrails::default(),
             login: None,
             next_number: AtomicU64::new(1),
         }
@@ -102,21 +105,42 @@ impl Executor {
         self
     }
 
-    /// Holds statements to these.
+    /// Calls `tell` with the error of each build of an index that fails, for the log.
     #[must_use]
-    pub fn guarded_by(mut self, guardrails: Guardrails) -> Self {
-        self.guardrails = (guardrails != Guardrails::default()).then(|| Box::new(guardrails));
+    pub fn telling(self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.builds.failures().tell(tell);
         self
     }
 
-    /// The guardrails for whoever asks; none for superusers that have logged in.
-    fn guardrails(&self, call: &Call<'_>) -> Result<Option<&Guardrails>> {
-        let Some(guardrails) = &self.guardrails else {
-            return Ok(None);
-        };
+    /// Checks statements against these guardrails.
+    #[must_use]
+    pub fn guarded_by(mut self, guardrails: Guardrails) -> Self {
+        self.of_superusers = guardrails.of_superusers();
+        self.guardrails = guardrails;
+        self
+    }
+
+    /// Returns the guardrails for the user of a call. On a server without logins no user is a
+    /// superuser.
+    fn guardrails(&self, call: &Call<'_>) -> Result<&Guardrails> {
         let user = call.user;
-        let is_free = !user.is_anyone() && user.is_superuser(self.catalog.roles())?;
-        Ok((!is_free).then_some(guardrails))
+        let is_superuser = self.guardrails != self.of_superusers
+            && !user.is_anyone()
+            && user.is_superuser(self.catalog.roles())?;
+        Ok(if is_superuser {
+            &self.of_superusers
+        } else {
+            &self.guardrails
+        })
+    }
+
+    /// Returns the catalog that a write changes, with the guardrails of its user.
+    fn writing(&self, call: &Call<'_>) -> Result<WriteContext<'_>> {
+        Ok(WriteContext {
+            catalog: &self.catalog,
+            guardrails: self.guardrails(call)?,
+            now_s: call.parameters.now_s.map(i64::from),
+        })
     }
 
     /// Whether writes are acknowledged only after an fsync. They never wait for it here:
@@ -147,6 +171,7 @@ impl Executor {
             state: state.clone(),
             system: self.system.clone(),
             activity: self.activity.clone(),
+            index_failures: self.builds.failures().clone(),
             jobs: self.jobs.clone(),
         }
     }
@@ -157,108 +182,6 @@ impl Executor {
             system: &self.system,
             keyspace,
         }
-    }
-
-    /// What a SELECT reads.
-    fn target(
-        &self,
-        state: &CatalogState,
-        select: &ast::Select,
-        keyspace: Option<&str>,
-    ) -> Result<Target> {
-        let keyspace = in_keyspace(&select.from, keyspace)?;
-        let table = (keyspace, select.from.name.as_str());
-        let snapshot = select.snapshot.as_ref().map(ast::Name::as_str);
-        targets::readable(self.catalog.db(), state, &self.system, table, snapshot)
-    }
-
-    /// What a SELECT means under this schema.
-    fn analyse(
-        &self,
-        parsed: &Parsed,
-        select: &ast::Select,
-        schema: &Arc<TableSchema>,
-        hash: u64,
-    ) -> Result<(SelectMeaning, Vec<u16>)> {
-        let mut markers = Markers::new(schema, &parsed.markers);
-        let plan = SelectPlan::new(select, &mut markers)?;
-        let partition_key = markers.partition_key(|name| {
-            let columns = schema.columns_of(ColumnKind::PartitionKey);
-            let position = columns.iter().position(|column| *column.name == *name)?;
-            plan.restrictions.partition.marker(position)
-        });
-        let meaning = SelectMeaning {
-            schema: schema.clone(),
-            markers: markers.columns(),
-            select: Select::new(plan, hash),
-        };
-        Ok((meaning, partition_key))
-    }
-
-    fn select(
-        &self,
-        prepared: &Prepared,
-        select: &ast::Select,
-        call: &Call<'_>,
-        out: &mut BytesMut,
-    ) -> Result<Outcome> {
-        let state = self.catalog.state();
-        let target = self.target(&state, select, prepared.keyspace.as_deref())?;
-        let schema = schema_of(&target);
-        match &target {
-            // What its name means may be another snapshot's keyspace by now.
-            Target::Snapshot(_) => {
-                let needs = access::reads(schema.keyspace(), schema.name());
-                call.user.check(self.catalog.roles(), &needs)?;
-            }
-            _ => self.check(prepared, call.user)?,
-        }
-        let mut meaning = prepared.meaning.load_full();
-        let is_same = match &*meaning {
-            Meaning::Select(select) => {
-                Arc::ptr_eq(&select.schema, schema) || select.schema == *schema
-            }
-            _ => false,
-        };
-        if !is_same {
-            let analysed = self.analyse(&prepared.parsed, select, schema, prepared.hash);
-            meaning = Arc::new(Meaning::Select(Box::new(analysed?.0)));
-            prepared.meaning.store(meaning.clone());
-        }
-        let Meaning::Select(meaning) = &*meaning else {
-            return Err(ErrorResponse::server(
-                "a SELECT was understood as another statement",
-            ));
-        };
-        let warnings = match (&target, self.guardrails(call)?) {
-            (Target::Virtual(_), _) | (_, None) => Vec::new(),
-            (_, Some(guardrails)) => {
-                guardrails.check_select(select, call.parameters.page_size_rows)?
-            }
-        };
-        let now_us = self.catalog.timestamps().now_us();
-        let bound = Bound::new(call.parameters.values, &meaning.markers, now_us)?;
-        let source = match &target {
-            Target::Live(table) => Source::Live(table.rows(), self.catalog.db().view()),
-            Target::Snapshot(snapshot) => {
-                Source::Snapshot(snapshot.rows.clone(), snapshot.read_time_ms)
-            }
-            Target::Virtual(table) => {
-                Source::computed(table.schema(), table.rows(&self.facts(&state))?)?
-            }
-        };
-        if let Target::Live(table) = &target {
-            indexes::check_built(meaning.select.plan(), table, call)?;
-        }
-        let known = prepared.columns.as_ref();
-        let stale = (meaning.select).execute(&source, call, &bound, known, &self.limits, out)?;
-        if let Target::Live(table) = &target {
-            indexes::remove_stale(&self.catalog, table, &stale);
-        }
-        Ok(Outcome {
-            warnings,
-            ..Outcome::default()
-        })
     }
 }
 
@@ -365,7 +288,7 @@ impl Service for Executor {
         let mut prepared = Prepared {
             keyspace: keyspace.map(str::to_owned),
             hash,
-            text_bytes: text.len(),
+            text: text.into(),
             markers: Columns::default(),
             partition_key: Vec::new(),
             columns: None,
@@ -440,7 +363,7 @@ impl Service for Executor {
             Statement::Describe(describe) => {
                 let facts = self.facts(&self.catalog.state());
                 let listing = describe::describe(&facts, keyspace, describe)?;
-                listing.write(false, out);
+                listing.write(out);
                 Ok(Outcome::default())
             }
             Statement::Write(_) | Statement::Batch(_) => {
@@ -449,26 +372,24 @@ impl Service for Executor {
                 // Held until it is written: see `Catalog::earlier_states`.
                 let state = self.catalog.state();
                 let meaning = self.write_meaning(&state, statement)?;
+                let writing = self.writing(call)?;
+                let warnings = writing.check_levels(level, serial)?;
                 let written = meaning.as_write()?.execute(
-                    &self.catalog,
+                    writing,
                     call.parameters.values,
                     call.parameters.timestamp_us,
                 )?;
                 drop(state);
-                Ok(answer(written, out))
+                Ok(answer(written, warnings, call.version, out))
             }
             other if is_schema_statement(other) => {
-                let warnings = match self.guardrails(call)? {
-                    Some(guardrails) => {
-                        guardrails.check_schema(other, &self.catalog.state(), keyspace)?
-                    }
-                    None => Vec::new(),
-                };
+                let guardrails = self.guardrails(call)?;
+                let warnings = guardrails.check_schema(other, &self.catalog.state(), keyspace)?;
                 let context = self.schema_context(keyspace);
                 let mut done = schema_statements::execute(&context, other, out)?;
                 done.warnings.extend(warnings);
                 if matches!(other, Statement::CreateIndex(_)) {
-                    self.builds.start_and_wait_a_little();
+                    self.builds.start_and_wait_briefly();
                 }
                 self.own(other, keyspace, &done, call.user)?;
                 Ok(done)
@@ -476,12 +397,12 @@ impl Service for Executor {
             other if is_snapshot_statement(other) => {
                 let context = self.access_context(keyspace, call.user);
                 let Statement::CreateSnapshot(create) = other else {
-                    return snapshots::execute(&context.schema, other, false, out);
+                    return snapshots::execute(&context.schema, other, out);
                 };
-                access::check_quota(&context)?;
-                let done = snapshots::execute(&context.schema, other, false, out)?;
-                if !done.changes.is_empty() {
-                    access::note_snapshot(&context, create)?;
+                let room = access::room_for_snapshot(&context)?;
+                let done = snapshots::execute(&context.schema, other, out)?;
+                if let Some(room) = room.filter(|_| !done.changes.is_empty()) {
+                    access::note_snapshot(&context, room, create)?;
                 }
                 Ok(done)
             }
@@ -514,9 +435,11 @@ impl Service for Executor {
             with_values.map(|(meaning, (_, values))| Ok((meaning.as_write()?, *values)));
         let with_values = with_values.collect::<Result<Vec<_>>>()?;
         let timestamp_us = call.parameters.timestamp_us;
-        let written = execute_batch(&self.catalog, kind, &with_values, timestamp_us)?;
+        let writing = self.writing(call)?;
+        let warnings = writing.check_levels(level, serial)?;
+        let written = execute_batch(writing, kind, &with_values, timestamp_us)?;
         drop(state);
-        Ok(answer(written, out))
+        Ok(answer(written, warnings, call.version, out))
     }
 
     fn turns(&self, statements: &[(Arc<Prepared>, Values<'_>)]) -> Result<Vec<u64>> {
@@ -575,27 +498,30 @@ fn levels(call: &Call<'_>) -> (Consistency, Option<Consistency>) {
     (parameters.consistency, parameters.serial_consistency)
 }
 
-/// Answers a write.
-fn answer(written: Written, out: &mut BytesMut) -> Outcome {
-    let mut outcome = Outcome::default();
+/// Encodes the response to a write for a protocol version. The warnings of the write come behind
+/// `warnings`.
+fn answer(
+    written: Written,
+    warnings: Vec<String>,
+    version: Version,
+    out: &mut BytesMut,
+) -> Outcome {
+    let mut outcome = Outcome {
+        warnings,
+        ..Outcome::default()
+    };
     match written {
         Written::Done(warnings) => {
             Response::Void.encode_body(out);
-            outcome.warnings = warnings;
+            outcome.warnings.extend(warnings);
         }
-        Written::Answered(rows) => rows.write(false, out),
+        Written::Answered(rows, warnings) => {
+            rows.write_in(out, version);
+            outcome.warnings.extend(warnings);
+        }
         Written::InConflict => outcome.is_in_conflict = true,
     }
     outcome
-}
-
-/// The columns of what a statement reads.
-fn schema_of(target: &Target) -> &Arc<TableSchema> {
-    match target {
-        Target::Live(table) => table.schema(),
-        Target::Snapshot(snapshot) => &snapshot.schema,
-        Target::Virtual(table) => table.schema(),
-    }
 }
 
 fn hash(keyspace: Option<&str>, text: &str) -> u64 {

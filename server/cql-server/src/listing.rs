@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use ebb_catalog::types::CqlType;
-use ebb_cql::protocol::{ColumnSpec, Columns, RowsWriter};
+use ebb_cql::protocol::{ColumnSpec, Columns, Metadata, RowsWriter, Version};
 
 /// Rows under named columns. They come on one page.
 #[derive(Debug, Clone)]
@@ -42,9 +42,15 @@ impl Listing {
         &self.rows
     }
 
+    /// Appends the body of a RESULT with these rows as [`write_in`](Self::write_in) version 4,
+    /// which is that in all versions where there are no durations.
+    pub fn write(&self, out: &mut BytesMut) {
+        self.write_in(out, Version::V4);
+    }
+
     /// Appends the body of a RESULT with these rows.
-    pub fn write(&self, skip_metadata: bool, out: &mut BytesMut) {
-        let mut writer = RowsWriter::new(out, &self.columns, skip_metadata);
+    pub fn write_in(&self, out: &mut BytesMut, version: Version) {
+        let mut writer = RowsWriter::new(out, &self.columns, Metadata::Full, version);
         for row in &self.rows {
             row.iter().for_each(|cell| writer.cell(cell.as_deref()));
             writer.end_row();

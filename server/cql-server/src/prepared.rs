@@ -26,7 +26,7 @@ pub struct Prepared {
     pub(super) keyspace: Option<String>,
     /// Of the text and keyspace: paging states belong to it.
     pub(super) hash: u64,
-    pub(super) text_bytes: usize,
+    pub(super) text: Box<str>,
     /// What PREPARE answered.
     pub(super) markers: Columns,
     pub(super) partition_key: Vec<u16>,
@@ -102,6 +102,10 @@ impl Statement for Prepared {
         self.columns.as_ref()
     }
 
+    fn text(&self) -> &str {
+        &self.text
+    }
+
     fn size_bytes(&self) -> usize {
         let metadata = self.markers.metadata_bytes()
             + self.columns.as_ref().map_or(0, Columns::metadata_bytes);
@@ -109,6 +113,6 @@ impl Statement for Prepared {
         // SELECTs took 3.8 KB each where the text had 45 bytes.
         const PIECES: usize = 1024;
         let own = size_of::<Self>() + size_of::<SelectMeaning>() + PIECES;
-        own + 32 * self.text_bytes + 4 * metadata
+        own + 33 * self.text.len() + 4 * metadata
     }
 }

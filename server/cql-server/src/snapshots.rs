@@ -191,14 +191,13 @@ pub fn is_snapshot_statement(statement: &Statement) -> bool {
 pub fn execute(
     context: &SchemaContext<'_>,
     statement: &Statement,
-    skip_metadata: bool,
     out: &mut BytesMut,
 ) -> Result<Outcome, ErrorResponse> {
     let changes = match statement {
         Statement::CreateSnapshot(statement) => create(context, statement)?,
         Statement::DropSnapshot(statement) => drop(context, statement)?,
         Statement::ListSnapshots(statement) => {
-            list(context, statement)?.write(skip_metadata, out);
+            list(context, statement)?.write(out);
             return Ok(Outcome::default());
         }
         other => panic!("not a statement about snapshots: {other:?}"),
@@ -371,8 +370,8 @@ fn drop(
         };
         let of = db.existing_keyspace(keyspace).map_err(of_store)?;
         if let Some(table) = table {
-            let is_it = |info: &SnapshotInfo| info.name == name && covers_only(info, table);
-            if !of.snapshots().iter().any(is_it) {
+            let info = of.snapshot_info(name).ok();
+            if !info.is_some_and(|info| covers_only(&info, table)) {
                 return missing();
             }
         }

@@ -1,6 +1,7 @@
 //! A catalog in memory on which tests run statements about the schema.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use ebb_cql::protocol::{ErrorResponse, SchemaChange};
@@ -10,7 +11,7 @@ use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Db, Maintenance, ManualClock, Options};
 use ebb_tables::{Catalog, CatalogState, GracePeriods, with_cql_tables};
 
-use super::call::Outcome;
+use super::call::{Interrupt, Outcome};
 use super::listing::Listing;
 use super::schema_statements::{self, SchemaContext, is_schema_statement};
 use super::system::{CLUSTER_NAME, Facts, JobList, LocalNode, SystemTables};
@@ -39,7 +40,13 @@ pub(super) fn open(
     Arc::new(catalog.unwrap())
 }
 
-/// How clients would reach it.
+/// An interrupt of requests that never time out.
+pub(super) fn never() -> Interrupt {
+    let now = Instant::now(); // clock: an interrupt takes the instant at which its time begins
+    Interrupt::new(now, Duration::from_secs(86_400), Arc::default())
+}
+
+/// The node as clients would reach it.
 pub(super) fn local_node() -> LocalNode {
     LocalNode {
         address: "127.0.0.1:9042".parse().unwrap(),
@@ -93,6 +100,7 @@ impl Session {
             state: self.state(),
             system: self.system.clone(),
             activity: Arc::default(),
+            index_failures: Arc::default(),
             jobs: self.jobs.clone(),
         }
     }
@@ -110,7 +118,7 @@ impl Session {
         let mut out = BytesMut::new();
         let outcome = match is_schema_statement(&parsed.statement) {
             true => schema_statements::execute(&self.context(), &parsed.statement, &mut out),
-            false => snapshots::execute(&self.context(), &parsed.statement, false, &mut out),
+            false => snapshots::execute(&self.context(), &parsed.statement, &mut out),
         }?;
         assert!(!out.is_empty(), "every answer has a body");
         if let Some(keyspace) = &outcome.keyspace {

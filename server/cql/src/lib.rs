@@ -2,7 +2,7 @@
 //! results travel.
 //!
 //! ```text
-//! protocol   frames of the native protocol, version 4
+//! protocol   frames of the native protocol, versions 4 and 5
 //! syntax     text to statements
 //! client     a blocking client, the only one with I/O (feature `client`)
 //! ```

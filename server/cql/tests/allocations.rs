@@ -4,7 +4,7 @@ use bytes::BytesMut;
 use ebb_catalog::types::CqlType;
 use ebb_cql::protocol::{
     BODY_BYTES_MAX_DEFAULT, ColumnSpec, Columns, Compression, Direction, Frame, FrameDecoder, Head,
-    Opcode, OpenFrame, QueryParameters, Request, RowsWriter, Value, ValuesBuf,
+    Metadata, Opcode, OpenFrame, QueryParameters, Request, RowsWriter, Value, ValuesBuf, Version,
 };
 use peak_alloc::PeakAlloc;
 
@@ -21,6 +21,7 @@ fn peak_bytes(run: impl FnOnce()) -> usize {
 
 fn frame(opcode: Opcode, body: Vec<u8>) -> Frame {
     Frame {
+        version: Version::V4,
         flags: 0,
         stream: 0,
         opcode: opcode as u8,
@@ -74,8 +75,8 @@ fn the_hot_path_allocates_nothing_and_lies_little() {
     let columns = Columns::new(&[column]);
     let mut out = BytesMut::with_capacity(1 << 20);
     let peak = peak_bytes(|| {
-        let frame = OpenFrame::response(&mut out, 1, Opcode::Result, &Head::default());
-        let mut rows = RowsWriter::new(&mut out, &columns, false);
+        let frame = OpenFrame::response(&mut out, Version::V4, 1, Opcode::Result, &Head::default());
+        let mut rows = RowsWriter::new(&mut out, &columns, Metadata::Full, Version::V4);
         for _ in 0..1000 {
             rows.cell(Some(&[1; 100]));
             rows.end_row();

@@ -35,10 +35,14 @@ fn serve(compression: Compression) -> SocketAddr {
                         decoder.set_compression(compression);
                         Response::Ready
                     }
-                    Request::Prepare { text: "" } => {
-                        Response::Error(ErrorResponse::syntax("no text"))
-                    }
-                    Request::Prepare { text } => Response::SetKeyspace {
+                    Request::Prepare {
+                        text: "",
+                        keyspace: None,
+                    } => Response::Error(ErrorResponse::syntax("no text")),
+                    Request::Prepare {
+                        text,
+                        keyspace: None,
+                    } => Response::SetKeyspace {
                         keyspace: text.to_owned(),
                     },
                     other => panic!("{other:?}"),
@@ -63,9 +67,17 @@ fn answers_find_their_requests() {
     for compression in [Compression::None, Compression::Lz4] {
         let mut client = Client::connect(serve(compression), compression).unwrap();
         let long = "a long name ".repeat(100);
-        let answer = client.request(&Request::Prepare { text: &long }).unwrap();
+        let answer = client
+            .request(&Request::Prepare {
+                text: &long,
+                keyspace: None,
+            })
+            .unwrap();
         assert_eq!(answer, Response::SetKeyspace { keyspace: long });
-        let refused = client.request(&Request::Prepare { text: "" });
+        let refused = client.request(&Request::Prepare {
+            text: "",
+            keyspace: None,
+        });
         match refused {
             Err(ClientError::Refused(error)) => assert_eq!(error.kind, ErrorKind::Syntax),
             other => panic!("{other:?}"),
@@ -73,7 +85,11 @@ fn answers_find_their_requests() {
 
         // Two in flight, of one encoded frame.
         let mut frame = BytesMut::new();
-        Request::Prepare { text: "x" }.encode(&mut frame, 0, Compression::None);
+        Request::Prepare {
+            text: "x",
+            keyspace: None,
+        }
+        .encode(&mut frame, 0, Compression::None);
         let mut both = Vec::new();
         for stream in [5, 32_767] {
             set_stream(&mut frame, stream);

@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::announce::{Announcement, Announcements};
 use super::diff;
 use super::error::{CatalogError, Result};
+use super::form::form;
 use super::grace::GracePeriods;
 use super::identity::Identity;
 use super::roles::{ROLES_TABLE, RoleStore};
@@ -100,6 +101,9 @@ impl Catalog {
             let rows = tables.remove(keyspace.name()).unwrap_or_default();
             let with_schema = |(name, rows): (String, Table)| {
                 let schema = keyspace.table(&name)?.clone();
+                // Where a statement failed before its schema was written, or a build did not heed
+                // it. Not worth refusing to open: the next opening tries again.
+                let _ = store.alter_table(keyspace.name(), &name, form(&schema));
                 let name: Arc<str> = name.into();
                 Some((name, Arc::new(CqlTable::new(schema, rows))))
             };

@@ -6,6 +6,7 @@ use ebb_catalog::schema::{KeyspaceSchema, Schema};
 
 use super::catalog::{CatalogState, Tables};
 use super::error::Result;
+use super::form::form;
 use super::store::{ChangedTable, SchemaStore};
 use super::table::CqlTable;
 
@@ -66,6 +67,7 @@ fn change_keyspace(
                     true => Vec::new(),
                     false => schema.ids_of_no_index(),
                 };
+                store.alter_table(name, schema.name(), form(schema))?;
                 altered.push(ChangedTable {
                     table: table.rows().clone(),
                     record: schema.encode(),
@@ -73,7 +75,7 @@ fn change_keyspace(
                 });
                 table.rows().clone()
             }
-            _ => store.create_table(name, schema.name(), &schema.encode())?,
+            _ => store.create_table(name, schema.name(), &schema.encode(), form(schema))?,
         };
         let table = CqlTable::new(schema.clone(), rows);
         tables.insert(schema.name().into(), Arc::new(table));

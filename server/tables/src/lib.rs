@@ -6,7 +6,7 @@
 //!                   ├ identity │          who the node is
 //!                   ├ grace    │          when merges may purge deletions
 //!                   ├ timestamps          what its writes are ordered by
-//!                   ├ roles               who may do what
+//!                   ├ roles               who may do what; `quota`: how many snapshots
 //!                   v          v
 //!                 ebb-catalog  ebb-storage, with the merge operator of `operators`
 //! ```
@@ -31,12 +31,14 @@ mod announce;
 mod catalog;
 mod diff;
 mod error;
+mod form;
 mod grace;
 mod identity;
 mod lazy;
 pub mod lookup;
 pub mod names;
 mod operators;
+mod quota;
 mod roles;
 mod snapshots;
 mod store;
@@ -52,6 +54,7 @@ pub use grace::GracePeriods;
 pub use identity::Identity;
 pub use lazy::LazyCatalog;
 pub use operators::{CQL_ROW, CqlRow, database_options, merge_operators, with_cql_tables};
+pub use quota::{QuotaReached, SnapshotRoom};
 pub use roles::{RoleStore, RolesState};
 pub use snapshots::{SNAPSHOT_SIGN, SNAPSHOTS_TOLD_MAX, SnapshotKeyspace, keyspace_at};
 pub use store::{forget_keyspace, is_cql_keyspace, is_cql_table};

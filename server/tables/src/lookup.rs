@@ -101,12 +101,11 @@ pub fn unknown_table(keyspace: &Keyspace, table: &str) -> Unknown {
 
 /// That a keyspace has no such snapshot.
 pub fn unknown_snapshot(keyspace: &Keyspace, snapshot: &str) -> Unknown {
-    let known = keyspace.snapshots().into_iter().map(|info| info.name);
     Unknown {
         what: "snapshot",
         name: snapshot.to_string(),
         place: format!("keyspace {}", keyspace.name()),
-        known: known.collect(),
+        known: keyspace.snapshot_names(),
     }
 }
 

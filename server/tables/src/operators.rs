@@ -8,7 +8,7 @@
 //! the catalog says ([`GracePeriods`]). While there is none, as in commands that only look
 //! or copy, merges purge what the deletions of a partition shadow, and nothing by its age.
 
-use ebb_catalog::key::{DecodedKey, Place, SCHEMA_KEY, is_index_entry};
+use ebb_catalog::key::{DecodedKey, EntryKey, Place, SCHEMA_KEY, is_index_entry};
 use ebb_catalog::row::{
     self, Garbage, Header, RowError, Stats, header_stats, merge_headers, merge_rows, purge_header,
     purge_row, row_stats,
@@ -103,6 +103,15 @@ impl MergeOperator for CqlRow {
             prefix: key.prefix,
             is_head: key.place == Place::Header,
         })
+    }
+
+    /// The prefix of the key's partition, or of the entries of one value in an index.
+    fn filter_prefix<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
+        if is_index_entry(key) {
+            Some(EntryKey::read(key).ok()?.prefix)
+        } else {
+            Some(self.group(key)?.prefix)
+        }
     }
 
     /// What the header shadows goes also where the grace is not known: the header may be

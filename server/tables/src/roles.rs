@@ -24,12 +24,14 @@ pub(super) const ROLES_TABLE: &str = "roles";
 /// The roles of an open database.
 #[derive(Debug)]
 pub struct RoleStore {
-    db: Db,
+    pub(super) db: Db,
     records: Table,
     state: ArcSwap<RolesState>,
     generation: AtomicU64,
     /// Held while they change.
     changing: Mutex<()>,
+    /// Held while a role creates a snapshot.
+    pub(super) creating_snapshots: Mutex<()>,
 }
 
 /// The roles at one moment.
@@ -96,6 +98,7 @@ impl RoleStore {
             state: ArcSwap::from_pointee(state),
             generation: AtomicU64::new(0),
             changing: Mutex::new(()),
+            creating_snapshots: Mutex::new(()),
         };
         store.retain(schema)?;
         Ok(store)

@@ -23,7 +23,9 @@
 
 use bytes::Bytes;
 use ebb_catalog::key::{SCHEMA_KEY, entries_of_indexes};
-use ebb_storage::{Db, ErrorKind, Keyspace, Table, TableOptions, WriteBatch, WriteOptions};
+use ebb_storage::{
+    Db, ErrorKind, Keyspace, SsTableOptions, Table, TableOptions, WriteBatch, WriteOptions,
+};
 
 use super::error::{CatalogError, Result};
 use super::operators::CQL_ROW;
@@ -224,11 +226,41 @@ impl SchemaStore {
         Ok(foreign)
     }
 
-    /// Creates a table with its record, of which the catalog knows none of this name.
+    /// Sets the options for new files of a table. If the statement fails after this, the table
+    /// keeps them until the database is opened again.
     ///
     /// # Errors
-    /// [`CatalogError::Foreign`] where the database has a table of this name; as the store.
-    pub(super) fn create_table(&self, keyspace: &str, name: &str, record: &[u8]) -> Result<Table> {
+    /// When the table does not exist, or the store refuses the options.
+    pub(super) fn alter_table(
+        &self,
+        keyspace: &str,
+        name: &str,
+        sstable: SsTableOptions,
+    ) -> Result<()> {
+        let keyspace = self.db.existing_keyspace(keyspace)?;
+        let there = keyspace.existing_table(name)?.options();
+        // The filter prefix cannot change after the creation of a table.
+        let filter_prefix = there.sstable.filter_prefix;
+        let sstable = SsTableOptions {
+            filter_prefix,
+            ..sstable
+        };
+        Ok(keyspace.alter_table(name, sstable)?)
+    }
+
+    /// Creates a table with its record and file options. The catalog must not have a table of this
+    /// name.
+    ///
+    /// # Errors
+    /// [`CatalogError::Foreign`] if the database has a table of this name that CQL did not create;
+    /// errors of the store.
+    pub(super) fn create_table(
+        &self,
+        keyspace: &str,
+        name: &str,
+        record: &[u8],
+        sstable: SsTableOptions,
+    ) -> Result<Table> {
         let engine_keyspace = self.db.existing_keyspace(keyspace)?;
         if let Ok(table) = engine_keyspace.existing_table(name) {
             if !is_cql_table(&table) {
@@ -241,8 +273,8 @@ impl SchemaStore {
             engine_keyspace.drop_table(name)?;
         }
         let options = TableOptions {
+            sstable,
             merge_operator: Some(CQL_ROW.to_string()),
-            ..TableOptions::default()
         };
         let table = engine_keyspace.table(name, options)?;
         match self.put_table(&table, record) {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use ebb_catalog::access::{PermissionSet, Resource, Role, RoleError, Roles};
 use ebb_catalog::schema::{
-    KeyspaceSchema, Schema, SchemaError, TableDefinition, TableOptions, UserType,
+    KeyspaceSchema, OptionValue, Schema, SchemaError, TableDefinition, TableOptions, UserType,
 };
 use ebb_catalog::types::CqlType;
 use ebb_storage::simulation::MemDisk;
-use ebb_storage::{Db, Maintenance, ManualClock, Options};
+use ebb_storage::{Compression, Db, Maintenance, ManualClock, Options};
 use uuid::Uuid;
 
 use super::*;
@@ -171,6 +171,39 @@ fn a_statement_keeps_the_schema_that_it_began_with() {
     )
     .unwrap();
     assert_eq!(again.state().version(), version);
+}
+
+#[test]
+fn the_schema_sets_the_compression_of_files() {
+    let catalog = open(&MemDisk::new()).unwrap();
+    for change in &CHANGES[..3] {
+        apply(&catalog, *change).unwrap();
+    }
+    let compressed_by = |class: &str| {
+        let entries = match class {
+            "" => [("enabled".to_string(), "false".to_string())],
+            class => [("class".to_string(), format!("org.apache.{class}"))],
+        };
+        let compression = OptionValue::Map(entries.into());
+        let altered = catalog.change::<CatalogError>(|schema| {
+            let options = [("compression".to_string(), compression.clone())];
+            let next = schema.alter_table("app", "t", |table| table.alter_options(options))?;
+            Ok(Some(next))
+        });
+        assert!(altered.flatten().unwrap());
+        let state = catalog.state();
+        let form = state.table("app", "t").unwrap().rows().options();
+        (form.sstable.compression, form.sstable.bottom_compression)
+    };
+    let lz4 = (Compression::Lz4, None);
+    let zstd = (Compression::Lz4, Some(Compression::Zstd));
+    assert_eq!(compressed_by("ZstdCompressor"), zstd);
+    assert_eq!(compressed_by("SnappyCompressor"), lz4);
+    assert_eq!(compressed_by("DeflateCompressor"), zstd);
+    assert_eq!(compressed_by("LZ4Compressor"), lz4);
+    assert_eq!(compressed_by("NoopCompressor"), (Compression::None, None));
+    assert_eq!(compressed_by("ZstdCompressor"), zstd);
+    assert_eq!(compressed_by(""), (Compression::None, None));
 }
 
 #[test]

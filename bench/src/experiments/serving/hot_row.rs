@@ -87,7 +87,10 @@ pub fn measure(
         first.request(&Request::Query { text, parameters })?;
     }
     let mut prepare = |text: &str| -> Result<Vec<u8>> {
-        match first.request(&Request::Prepare { text })? {
+        match first.request(&Request::Prepare {
+            text,
+            keyspace: None,
+        })? {
             Response::Prepared(prepared) => Ok(prepared.id.to_vec()),
             other => bail!("{text} is prepared as {other:?}"),
         }

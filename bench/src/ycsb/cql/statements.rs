@@ -223,7 +223,10 @@ impl Template {
         page_size_rows: Option<u32>,
     ) -> Result<Self> {
         let prepared = client
-            .request(&Request::Prepare { text })
+            .request(&Request::Prepare {
+                text,
+                keyspace: None,
+            })
             .with_context(|| format!("cannot prepare {text:?}"))?;
         let Response::Prepared(prepared) = prepared else {
             bail!("the server did not prepare {text:?}, it answered {prepared:?}");

@@ -27,6 +27,9 @@ pub struct Role {
     pub member_of: BTreeSet<String>,
     /// Its own permissions; none of them is empty.
     pub permissions: BTreeMap<Resource, PermissionSet>,
+    /// The identities in certificates that log a client in as this role. No other role has one of
+    /// them.
+    pub identities: BTreeSet<String>,
     /// How many snapshots that it created may be there at once.
     pub snapshots_max: Option<u32>,
     /// Snapshots that it created. Some may be gone.
@@ -52,6 +55,7 @@ impl fmt::Debug for Role {
             .field("can_login", &self.can_login)
             .field("member_of", &self.member_of)
             .field("permissions", &self.permissions)
+            .field("identities", &self.identities)
             .finish_non_exhaustive()
     }
 }
@@ -72,6 +76,8 @@ struct Record {
     member_of: BTreeSet<String>,
     /// By paths of resources, words.
     permissions: BTreeMap<String, Vec<String>>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    identities: BTreeSet<String>,
     snapshots_max: Option<u32>,
     snapshots: Vec<OwnedSnapshot>,
 }
@@ -91,6 +97,7 @@ impl Role {
             password_hash: self.password_hash.clone(),
             member_of: self.member_of.clone(),
             permissions: permissions.collect(),
+            identities: self.identities.clone(),
             snapshots_max: self.snapshots_max,
             snapshots: self.snapshots.clone(),
         };
@@ -127,6 +134,7 @@ impl Role {
             can_login: record.login,
             password_hash: record.password_hash,
             member_of: record.member_of,
+            identities: record.identities,
             snapshots_max: record.snapshots_max,
             snapshots: record.snapshots,
         })

@@ -21,7 +21,10 @@ pub enum RoleError {
     /// There is none of this name.
     #[error("{0} doesn't exist")]
     NotThere(String),
-    /// It was granted before, or would go round in a circle.
+    /// No role has this identity.
+    #[error("identity '{0}' doesn't exist")]
+    NoIdentity(String),
+    /// The role was granted before, or the grant would close a circle.
     #[error("{member} is a member of {role}")]
     IsMember {
         /// Who has it.
@@ -106,6 +109,40 @@ impl Roles {
             is_superuser: self.is_superuser(name),
             permissions,
         })
+    }
+
+    /// Returns the role that has an identity. It searches all roles: even for thousands of roles
+    /// that takes less time than a handshake with a certificate.
+    pub fn of_identity(&self, identity: &str) -> Option<(&Arc<str>, &Arc<Role>)> {
+        let mut all = self.0.iter();
+        all.find(|(_, role)| role.identities.contains(identity))
+    }
+
+    /// Returns the roles after an identity was added to a role.
+    ///
+    /// # Errors
+    /// [`RoleError::Exists`] if a role has the identity already, [`RoleError::NotThere`] if there is
+    /// no such role.
+    pub fn with_identity(&self, identity: &str, role: &str) -> Result<Self> {
+        match self.of_identity(identity) {
+            Some(_) => Err(RoleError::Exists(identity.to_owned())),
+            None => self.with_changed(role, |role| {
+                role.identities.insert(identity.to_owned());
+            }),
+        }
+    }
+
+    /// Returns the roles after an identity was removed from its role.
+    ///
+    /// # Errors
+    /// [`RoleError::NoIdentity`] if no role has the identity.
+    pub fn without_identity(&self, identity: &str) -> Result<Self> {
+        match self.of_identity(identity) {
+            None => Err(RoleError::NoIdentity(identity.to_owned())),
+            Some((role, _)) => self.with_changed(role, |role| {
+                role.identities.remove(identity);
+            }),
+        }
     }
 
     /// With one more.

@@ -121,6 +121,34 @@ fn a_role_that_goes_leaves_nothing_behind() {
 }
 
 #[test]
+fn an_identity_is_of_one_role_and_goes_with_it() {
+    let roles = graph(&[("a", &[]), ("b", &[])]);
+    let roles = roles.with_identity("spiffe://x/1", "a").unwrap();
+    let of = |roles: &Roles, identity| roles.of_identity(identity).map(|(name, _)| name.clone());
+    assert_eq!(of(&roles, "spiffe://x/1"), Some("a".into()));
+    assert_eq!(of(&roles, "spiffe://x"), None);
+    let told = |changed: Result<Roles, RoleError>| changed.unwrap_err().to_string();
+    assert_eq!(
+        told(roles.with_identity("spiffe://x/1", "b")),
+        "spiffe://x/1 already exists"
+    );
+    assert_eq!(
+        told(roles.with_identity("spiffe://x/2", "c")),
+        "c doesn't exist"
+    );
+    let changed = roles.without_identity("spiffe://x/1").unwrap();
+    assert_eq!(of(&changed, "spiffe://x/1"), None);
+    assert_eq!(
+        told(changed.without_identity("spiffe://x/1")),
+        "identity 'spiffe://x/1' doesn't exist"
+    );
+    let changed = roles.without("a").unwrap();
+    assert_eq!(of(&changed, "spiffe://x/1"), None);
+    let changed = changed.with_identity("spiffe://x/1", "b").unwrap();
+    assert_eq!(of(&changed, "spiffe://x/1"), Some("b".into()));
+}
+
+#[test]
 fn only_what_was_granted_is_told_as_granted_or_revoked() {
     let table = Resource::table("ks", "t");
     let [select, both] = [

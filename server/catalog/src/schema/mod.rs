@@ -10,6 +10,7 @@
 //! alter      a table after ADD, DROP, RENAME, WITH
 //! table      one table: columns, their ids, keys
 //! index      secondary indexes, and the values that rows are under
+//! live_values   the entries that an index has for a stored row
 //! options    what stands behind WITH
 //! record     the bytes that are stored, from untrusted bytes
 //! describe   the statements that make it, as DESCRIBE prints them
@@ -20,6 +21,7 @@ mod catalog;
 mod describe;
 mod index;
 mod keyspace;
+mod live_values;
 mod options;
 mod record;
 mod table;
@@ -29,7 +31,8 @@ mod tests;
 pub use catalog::Schema;
 pub use index::{IndexSchema, IndexTarget, Indexed, IndexedColumn};
 pub use keyspace::KeyspaceSchema;
-pub use options::{OptionValue, TableOptions};
+pub use live_values::{LiveValues, StoredError};
+pub use options::{Compressor, OptionValue, TableOptions};
 pub use table::{Column, ColumnId, ColumnKind, DroppedColumn, TableDefinition, TableSchema};
 
 pub use crate::types::UserType;

@@ -18,8 +18,9 @@ pub enum OptionValue {
 
 /// The options of a table, each of them present.
 ///
-/// ebb acts on `default_time_to_live` and `gc_grace_seconds`. The others are taken, held to
-/// their kind, kept and shown, because tools send them; they change nothing.
+/// ebb acts on `default_time_to_live`, on `gc_grace_seconds`, and on the [`Compressor`] of
+/// `compression`. The other options have no effect. They are checked, stored and shown, because tools
+/// send them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TableOptions {
@@ -95,6 +96,18 @@ pub(super) const OPTIONS: [(&str, Kind, Entries); 18] = [
     ("dclocal_read_repair_chance", Kind::Double, &[("", "0.0")]),
 ];
 
+/// The purpose of the compressor that a table names. ebb has compressors of its own, and chooses one
+/// for the same purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compressor {
+    /// No compression.
+    None,
+    /// Speed: LZ4, Snappy, and compressors that Cassandra does not ship.
+    Fast,
+    /// Space: Zstd, Deflate.
+    Strong,
+}
+
 impl Default for TableOptions {
     fn default() -> Self {
         let values = OPTIONS.map(|(name, kind, default)| {
@@ -154,6 +167,22 @@ impl TableOptions {
         match self.get("comment") {
             Some(OptionValue::Text(text)) => text,
             _ => "",
+        }
+    }
+
+    /// Returns the purpose of the compressor in `compression`.
+    pub fn compressor(&self) -> Compressor {
+        let entry = |name: &str| match self.get("compression") {
+            Some(OptionValue::Map(entries)) => entries.get(name).map(String::as_str),
+            _ => None,
+        };
+        if entry("enabled").is_some_and(|text| text.eq_ignore_ascii_case("false")) {
+            return Compressor::None;
+        }
+        match entry("class").map(|class| class.rsplit('.').next().unwrap_or(class)) {
+            Some("NoopCompressor") => Compressor::None,
+            Some("ZstdCompressor" | "DeflateCompressor") => Compressor::Strong,
+            _ => Compressor::Fast,
         }
     }
 

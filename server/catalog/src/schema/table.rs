@@ -301,6 +301,19 @@ impl TableSchema {
         &self.dropped
     }
 
+    /// Returns the ids of all columns of a kind, in order, if columns of that kind were dropped: stored
+    /// rows may still have cells of the dropped ones. Returns `None` if none was dropped, so that
+    /// every cell belongs to a column of the table.
+    pub fn ids_beside_dropped(&self, kind: ColumnKind) -> Option<Vec<u32>> {
+        let dropped = self.dropped.iter().any(|column| column.kind == kind);
+        dropped.then(|| {
+            let columns = self.columns_of(kind).iter();
+            let mut ids: Vec<u32> = columns.map(|column| column.id.0).collect();
+            ids.sort_unstable();
+            ids
+        })
+    }
+
     /// What readers of a row must not see of its columns, in the order of their ids.
     pub fn dropped_cells(&self) -> &[DroppedCells] {
         &self.dropped_cells

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{TypeError, UserType};
 
 /// How deep types may nest, user-defined types counted. Recursion over a type ends here.
-pub const DEPTH_MAX: usize = 32;
+pub const DEPTH_MAX: usize = 64;
 /// How many types may be part of one type, each use of a user-defined type counted anew.
 /// Without it twenty small user-defined types describe a million fields.
 pub const NODES_MAX: usize = 4096;

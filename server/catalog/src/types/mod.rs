@@ -29,6 +29,7 @@ mod validate;
 pub mod vint;
 
 pub use cql_type::{CqlType, DEPTH_MAX, NODES_MAX};
+pub use option::DurationOption;
 pub use user_type::UserType;
 
 /// A type or a value that CQL refuses, in Cassandra's words where it has any.

@@ -1,16 +1,48 @@
-//! Types as the native protocol's result metadata says them: an `[option]`, which is an id
-//! of 16 bits and what belongs to it (native protocol v4, sections 3 and 4.2.5.2).
+//! Types in the native protocol's result metadata: an `[option]` is an id of 16 bits, followed by
+//! the parameters of the type (native protocol v5, sections 3 and 4.2.5.2).
 
 use super::CqlType;
 
-/// Durations have an id since v5. In v4 Cassandra sends its class, which all drivers know.
+/// The id of types that are followed by the name of a Java class.
+const CUSTOM: u16 = 0x00;
+/// The class of durations, which all drivers know.
 const DURATION_CLASS: &str = "org.apache.cassandra.db.marshal.DurationType";
 
+/// The encoding of the type `duration`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DurationOption {
+    /// The name of its Java class, as Cassandra sends it in v4.
+    Class,
+    /// The id that it has since v5.
+    Id,
+}
+
+impl DurationOption {
+    /// The id of `duration` since v5.
+    pub const ID: u16 = 0x15;
+
+    /// Appends the `[option]` of the type `duration`.
+    pub fn write(self, out: &mut Vec<u8>) {
+        match self {
+            Self::Id => out.extend(Self::ID.to_be_bytes()),
+            Self::Class => {
+                out.extend(CUSTOM.to_be_bytes());
+                write_string(DURATION_CLASS, out);
+            }
+        }
+    }
+
+    /// Returns whether `class` is the name of the Java class of `duration`.
+    pub fn is_class(class: &str) -> bool {
+        class == DURATION_CLASS
+    }
+}
+
 impl CqlType {
-    /// Appends the type as an `[option]` of protocol v4.
-    pub fn write_option(&self, out: &mut Vec<u8>) {
+    /// Appends the type as an `[option]`.
+    pub fn write_option(&self, durations: DurationOption, out: &mut Vec<u8>) {
         let id: u16 = match self {
-            Self::Duration => 0x00,
+            Self::Duration => return durations.write(out),
             Self::Ascii => 0x01,
             Self::Bigint => 0x02,
             Self::Blob => 0x03,
@@ -38,15 +70,16 @@ impl CqlType {
         };
         out.extend(id.to_be_bytes());
         match self {
-            Self::Duration => write_string(DURATION_CLASS, out),
-            Self::List { element, .. } | Self::Set { element, .. } => element.write_option(out),
+            Self::List { element, .. } | Self::Set { element, .. } => {
+                element.write_option(durations, out);
+            }
             Self::Map { key, value, .. } => {
-                key.write_option(out);
-                value.write_option(out);
+                key.write_option(durations, out);
+                value.write_option(durations, out);
             }
             Self::Tuple(types) => {
                 out.extend((types.len() as u16).to_be_bytes());
-                types.iter().for_each(|t| t.write_option(out));
+                types.iter().for_each(|t| t.write_option(durations, out));
             }
             Self::Udt { definition, .. } => {
                 write_string(definition.keyspace(), out);
@@ -54,7 +87,7 @@ impl CqlType {
                 out.extend((definition.fields().len() as u16).to_be_bytes());
                 for (name, ty) in definition.fields() {
                     write_string(name, out);
-                    ty.write_option(out);
+                    ty.write_option(durations, out);
                 }
             }
             _ => {}

@@ -77,7 +77,10 @@ fn any_number_of_prepared_statements_takes_bounded_memory() {
     for begin in (0..statements).step_by(IN_FLIGHT as usize) {
         let mut frames = Vec::new();
         for n in begin..statements.min(begin + IN_FLIGHT) {
-            let mut frame = encoded(&Request::Prepare { text: &text(n) });
+            let mut frame = encoded(&Request::Prepare {
+                text: &text(n),
+                keyspace: None,
+            });
             set_stream(&mut frame, (n - begin) as i16);
             frames.extend_from_slice(&frame);
         }

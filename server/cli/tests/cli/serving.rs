@@ -133,6 +133,9 @@ pub fn query(client: &mut Client, text: &str) -> Result<Response, ErrorKind> {
         paging_state: None,
         serial_consistency: None,
         timestamp_us: None,
+        keyspace: None,
+        now_s: None,
+        result_metadata_id: None,
     };
     match client.request(&Request::Query { text, parameters }) {
         Ok(response) => Ok(response),

@@ -1,5 +1,6 @@
 //! A token of AUTH_RESPONSE becomes a user: SASL PLAIN (RFC 4616), as Cassandra's
-//! `PasswordAuthenticator` has it.
+//! `PasswordAuthenticator` has it. So does the identity of a certificate, without a token, as
+//! with its `MutualTlsWithPasswordFallbackAuthenticator`.
 //!
 //! A role that is not there, one that has no password, and a wrong password take the same
 //! time and get the same answer.
@@ -46,6 +47,17 @@ impl Login {
         }
     }
 
+    /// The user who shows a certificate with this identity, which was verified; `None` where it
+    /// is that of no role. Takes microseconds.
+    ///
+    /// # Errors
+    /// Bad credentials, where the role may not log in.
+    pub fn recognize(&self, identity: &str) -> Result<Option<Arc<User>>> {
+        let state = self.catalog.roles().state();
+        let found = state.roles().of_identity(identity);
+        found.map(|(name, role)| user(name, role)).transpose()
+    }
+
     /// The user, where this name and password were verified before; `None` where they have to
     /// be [verified](Self::verify). Takes microseconds.
     ///
@@ -82,7 +94,7 @@ impl Login {
     }
 }
 
-/// The user of this name, whose password was verified.
+/// The user of this name, who has proved it.
 fn user(name: &str, role: &Role) -> Result<Arc<User>> {
     match role.can_login {
         true => Ok(Arc::new(User::logged_in(name, role.id))),

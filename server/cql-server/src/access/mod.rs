@@ -5,7 +5,7 @@
 //!     └ passwords   hashes of passwords, and which were verified before
 //!   user         who a connection is of: may they do that?
 //!   needs        what a statement takes: a function of its tree
-//!   roles, permissions   the statements about them
+//!   roles, identities, permissions   the statements about them
 //!   quota        how many snapshots a role may hold
 //!   superuser    the first one
 //! ```
@@ -14,6 +14,7 @@
 //! questions, in the order and the words of Cassandra 4.1. Without a login everybody is
 //! [`User::anyone`], who may do everything.
 
+mod identities;
 mod login;
 mod needs;
 mod passwords;
@@ -27,7 +28,7 @@ mod user;
 
 pub use login::{AUTHENTICATOR, Login, TOKEN_BYTES_MAX};
 pub use needs::{NeedsContext, needs, reads, trace_need};
-pub use quota::{check_quota, note_snapshot};
+pub use quota::{note_snapshot, room_for_snapshot};
 pub use superuser::{FIRST_SUPERUSER, FirstSuperuserError, first_superuser};
 pub use user::User;
 

@@ -168,7 +168,7 @@ impl NeedsContext<'_> {
             },
         };
         let found = self.db.existing_keyspace(keyspace).ok();
-        let found = found.and_then(|of| of.snapshots().into_iter().find(|it| it.name == name));
+        let found = found.and_then(|of| of.snapshot_info(name).ok());
         Ok(Some(match (found.map(|snapshot| snapshot.scope), said) {
             (Some(SnapshotScope::Table(table)), _) => Resource::table(keyspace, &table),
             (Some(SnapshotScope::Keyspace), _) | (None, None) => Resource::keyspace(keyspace),

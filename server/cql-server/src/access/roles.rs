@@ -12,7 +12,7 @@ use ebb_cql::syntax::ast::{
 };
 
 use super::passwords;
-use super::{AccessContext, grant_to_creator, of_role};
+use super::{AccessContext, grant_to_creator, identities, of_role};
 use crate::call::Outcome;
 use crate::error::{Result, invalid, of_catalog};
 use crate::listing::Listing;
@@ -50,6 +50,8 @@ pub(super) fn execute(
         }
         RoleStatement::List(list) => return self::list(context, list, out),
         RoleStatement::ListUsers => return list_users(context, out),
+        RoleStatement::AddIdentity(add) => identities::add(context, add)?,
+        RoleStatement::DropIdentity(drop) => identities::drop(context, drop)?,
     }
     Response::Void.encode_body(out);
     Ok(Outcome::default())
@@ -66,7 +68,7 @@ pub(super) fn change(
 }
 
 /// That the user may do that with a role, in the words that Cassandra has for roles.
-fn may(context: &AccessContext<'_>, permission: Permission, on: Resource) -> Result<()> {
+pub(super) fn may(context: &AccessContext<'_>, permission: Permission, on: Resource) -> Result<()> {
     let roles = context.schema.catalog.roles();
     match context.user.may(roles, &Need { permission, on })? {
         true => Ok(()),
@@ -82,7 +84,7 @@ fn may_pass_on(context: &AccessContext<'_>, membership: &RoleMembership) -> Resu
     may(context, Permission::Authorize, role)
 }
 
-fn unauthorized<T>(message: impl Into<String>) -> Result<T> {
+pub(super) fn unauthorized<T>(message: impl Into<String>) -> Result<T> {
     Err(ErrorResponse::unauthorized(message))
 }
 
@@ -321,7 +323,7 @@ pub(super) fn answer(
 ) -> Result<Outcome> {
     match rows.is_empty() {
         true => Response::Void.encode_body(out),
-        false => Listing::new(table, columns, rows).write(false, out),
+        false => Listing::new(table, columns, rows).write(out),
     }
     Ok(Outcome::default())
 }

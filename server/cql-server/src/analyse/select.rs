@@ -6,7 +6,7 @@ use ebb_catalog::key;
 use ebb_catalog::schema::{ColumnKind, TableSchema};
 use ebb_catalog::types::CqlType;
 use ebb_cql::protocol::{ColumnSpec, Columns};
-use ebb_cql::syntax::ast::{self, Order, Selection, Selector};
+use ebb_cql::syntax::ast::{self, Name, Order, Selection, Selector};
 
 use super::markers::{Bound, Markers, Receiver};
 use super::restrictions::{Restrictions, column, place};
@@ -228,7 +228,7 @@ fn order(
     let clustering = schema.columns_of(ColumnKind::Clustering);
     let mut reversed = None;
     let mut next = 0;
-    for (name, order) in &select.order_by {
+    for (name, order) in last_of_each(&select.order_by) {
         let column = column(schema, name.as_str())?;
         if column.kind != ColumnKind::Clustering {
             return invalid(format!(
@@ -258,6 +258,19 @@ fn order(
         reversed = Some(against);
     }
     Ok((reversed.unwrap_or(false), Some(next)))
+}
+
+/// Cassandra keeps orderings in a map: a column that is named twice stays at its first place,
+/// with its last order.
+fn last_of_each(orderings: &[(Name, Order)]) -> Vec<(&Name, Order)> {
+    let mut kept: Vec<(&Name, Order)> = Vec::with_capacity(orderings.len());
+    for (name, order) in orderings {
+        match kept.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, known)) => *known = *order,
+            None => kept.push((name, *order)),
+        }
+    }
+    kept
 }
 
 /// How many columns of the primary key GROUP BY names, from the first.

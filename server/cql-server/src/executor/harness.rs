@@ -1,18 +1,17 @@
 //! A server without sockets on which tests run any statement.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use ebb_catalog::key::PartitionKey;
 use ebb_catalog::row::{Cell, HeaderBuilder, Lifetime, Marker, RowBuilder};
 use ebb_catalog::schema::ColumnKind;
-use ebb_catalog::types::CqlType;
+use ebb_catalog::types::{CqlType, DurationOption};
 use ebb_cql::protocol::Compression;
 use ebb_cql::protocol::{
     Answer, BatchKind, ErrorResponse, Frame, Head, Opcode, OpenFrame, QueryParameters, Response,
-    Value, Values, ValuesBuf,
+    Value, Values, ValuesBuf, Version,
 };
 use ebb_storage::ManualClock;
 use ebb_storage::simulation::MemDisk;
@@ -20,10 +19,10 @@ use ebb_tables::Catalog;
 
 use super::Executor;
 use crate::access::User;
-use crate::call::{Call, Interrupt, Outcome, Service};
+use crate::call::{Call, Outcome, Service};
 use crate::prepared::Prepared;
 use crate::read::Limits;
-use crate::testing::{BEGIN_MS, local_node, open};
+use crate::testing::{BEGIN_MS, local_node, never, open};
 
 /// A server, and the keyspace in use.
 pub(crate) struct Server {
@@ -96,14 +95,35 @@ impl Server {
         Ok(response)
     }
 
-    /// What a client is warned of.
-    pub(crate) fn warnings(
-        &self,
-        prepared: &Prepared,
-        parameters: QueryParameters<'_>,
-    ) -> Vec<String> {
+    /// Whether a statement is to be prepared again.
+    pub(crate) fn is_outdated(&self, prepared: &Prepared, parameters: QueryParameters<'_>) -> bool {
         let answer = self.answer(parameters, |call, out| {
             self.executor.execute(prepared, call, out)
+        });
+        answer.unwrap().1.is_outdated
+    }
+
+    /// Executes a statement and returns its warnings.
+    pub(crate) fn warnings_of(
+        &self,
+        text: &str,
+        parameters: QueryParameters<'_>,
+    ) -> Result<Vec<String>, ErrorResponse> {
+        let prepared = self.prepare(text)?;
+        let answer = self.answer(parameters, |call, out| {
+            self.executor.execute(&prepared, call, out)
+        });
+        answer.map(|(_, outcome)| outcome.warnings)
+    }
+
+    /// Executes a batch of the protocol and returns its warnings.
+    pub(crate) fn batch_warnings(
+        &self,
+        kind: BatchKind,
+        statements: &[(Arc<Prepared>, Values<'_>)],
+    ) -> Vec<String> {
+        let answer = self.answer(QueryParameters::default(), |call, out| {
+            self.executor.batch(kind, statements, call, out)
         });
         answer.unwrap().1.warnings
     }
@@ -126,22 +146,27 @@ impl Server {
         parameters: QueryParameters<'_>,
         execute: impl FnOnce(&Call<'_>, &mut BytesMut) -> Result<Outcome, ErrorResponse>,
     ) -> Result<(Response, Outcome), ErrorResponse> {
-        let interrupt = Interrupt::new(
-            Instant::now(),
-            Duration::from_secs(600),
-            Arc::new(AtomicBool::new(false)),
-        );
+        let interrupt = never();
+        let version = match parameters.result_metadata_id {
+            None => Version::V4,
+            Some(_) => Version::V5,
+        };
         let call = Call {
             keyspace: self.keyspace.as_deref(),
+            version,
             parameters,
             interrupt: &interrupt,
             user: &self.user,
         };
         let mut out = BytesMut::new();
-        let frame = OpenFrame::response(&mut out, 1, Opcode::Result, &Head::default());
+        let frame = OpenFrame::response(&mut out, version, 1, Opcode::Result, &Head::default());
         let outcome = execute(&call, &mut out)?;
         frame.finish(&mut out, Compression::None);
+        if outcome.is_outdated {
+            return Ok((Response::Void, outcome));
+        }
         let frame = Frame {
+            version,
             flags: out[1],
             stream: 1,
             opcode: out[4],
@@ -173,18 +198,16 @@ impl Server {
         refusal.unwrap_or_else(|| panic!("{text} is not refused"))
     }
 
-    /// Waits for the indexes of a table: on a loaded machine the statement that makes one may
-    /// be answered before.
+    /// Waits until the indexes of a table are built: CREATE INDEX may return before.
+    #[cfg(test)]
+    #[track_caller]
     pub(crate) fn wait_until_built(&self, keyspace: &str, table: &str) {
-        let is_building = || {
+        ebb_test_support::wait::until("the indexes to be built", || {
             let state = self.executor.catalog().state();
             let table = state.table(keyspace, table).unwrap();
             let mut indexes = table.schema().indexes().iter();
-            indexes.any(|index| index.is_building)
-        };
-        while is_building() {
-            std::thread::park_timeout(Duration::from_micros(500));
-        }
+            !indexes.any(|index| index.is_building)
+        });
     }
 
     /// A page of a statement's rows.
@@ -245,7 +268,7 @@ fn show(option: &[u8], cell: Option<&[u8]>) -> String {
     };
     let ty = CqlType::NATIVE.into_iter().find(|ty| {
         let mut own = Vec::new();
-        ty.write_option(&mut own);
+        ty.write_option(DurationOption::Id, &mut own);
         own == option
     });
     match ty {

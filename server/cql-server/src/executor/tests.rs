@@ -3,11 +3,16 @@
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use ebb_cql::protocol::{SchemaChange, SchemaChangeKind, SchemaTarget};
+use bytes::BytesMut;
+use ebb_cql::protocol::{
+    QueryParameters, Response, SchemaChange, SchemaChangeKind, SchemaTarget, Version,
+};
 use ebb_storage::SnapshotOptions;
+use memchr::memmem;
 
 use super::harness::Server;
-use crate::call::Service;
+use crate::call::{Call, Service};
+use crate::testing::never;
 
 #[test]
 fn drivers_find_what_they_ask_for_when_they_connect() {
@@ -95,7 +100,7 @@ fn statements_are_refused_in_cassandras_words() {
             "ORDER BY is only supported when the partition key is restricted by an EQ or an IN.",
         ),
         (
-            "SELECT * FROM t WHERE a = 1 ORDER BY c",
+            "SELECT * FROM t WHERE a = 1 ORDER BY c, c",
             "Order by currently only supports the ordering of columns following their declared \
              order in the PRIMARY KEY",
         ),
@@ -166,6 +171,10 @@ fn rows_are_read_by_key_and_by_slices() {
         (
             "v FROM t WHERE a = 2 ORDER BY b ASC",
             "212 | 211 | 222 | 221 | 232 | 231",
+        ),
+        (
+            "v FROM t WHERE a = 2 AND b = 2 ORDER BY b DESC, c DESC, b ASC",
+            "222 | 221",
         ),
         ("v FROM t WHERE a = 2 AND b >= 2 AND b < 3", "221 | 222"),
         ("v FROM t WHERE a = 2 AND b = 2 AND c > 1", "222"),
@@ -338,6 +347,14 @@ fn a_statement_is_understood_anew_after_an_alter() {
     // The client knows other columns, so they are sent although it asked to skip them.
     assert_eq!(rows.column_count(), 6);
     assert_eq!(rows.columns.unwrap().len(), 6);
+    // One that goes by the id of the columns is to prepare it again.
+    let of_version_5 = ebb_cql::protocol::QueryParameters {
+        result_metadata_id: Some(b"whichever"),
+        ..parameters
+    };
+    assert!(server.is_outdated(&prepared, of_version_5));
+    let anew = server.prepare("SELECT * FROM t WHERE a = 1 AND b = 1 AND c = 1");
+    assert!(!server.is_outdated(&anew.unwrap(), of_version_5));
     server.run("DROP TABLE t");
     let error = server.execute(&prepared, parameters).unwrap_err();
     assert_eq!(error.message, "table t does not exist");
@@ -579,5 +596,64 @@ fn operators_compute_as_in_cassandra() {
     ];
     for (text, message) in refused {
         assert_eq!(server.refused(text), message, "{text}");
+    }
+}
+
+/// `now_in_seconds` of version 5: times to live count from the time that the request has.
+#[test]
+fn a_request_may_have_its_own_time() {
+    const THEN_S: i32 = 2_000_000_000;
+    let mut server = Server::with(&["CREATE TABLE a (k int PRIMARY KEY, v int)"]);
+    let mut told = |text: &str, now_s| {
+        let prepared = server.prepare(text).unwrap();
+        let parameters = QueryParameters {
+            now_s,
+            ..QueryParameters::default()
+        };
+        match server.execute(&prepared, parameters).unwrap() {
+            Response::Rows(rows) => rows.cells().map(|cell| cell.map(<[u8]>::to_vec)).collect(),
+            _ => Vec::<Option<Vec<u8>>>::new(),
+        }
+    };
+    let none: [Option<Vec<u8>>; 0] = [];
+    let insert = "INSERT INTO a (k, v) VALUES (1, 1) USING TTL 10";
+    assert_eq!(told(insert, Some(THEN_S)), none);
+    let select = "SELECT ttl(v) FROM a WHERE k = 1";
+    let five = vec![0, 0, 0, 5];
+    assert_eq!(told(select, Some(THEN_S + 5)), [Some(five)]);
+    assert_eq!(told(select, Some(THEN_S + 10)), none);
+    assert_eq!(told(select, None).len(), 1);
+    assert_eq!(told("SELECT v FROM a", Some(THEN_S + 10)), none);
+    let update = "UPDATE a SET v = 2 WHERE k = 1 IF EXISTS";
+    assert_eq!(told(update, Some(THEN_S + 10)), [Some(vec![0])]);
+    assert_eq!(told(update, Some(THEN_S + 9)), [Some(vec![1])]);
+}
+
+#[test]
+fn a_duration_is_named_as_the_version_has_it() {
+    let mut server = Server::with(&["CREATE TABLE a (k int PRIMARY KEY, d duration)"]);
+    server.run("INSERT INTO a (k, d) VALUES (1, 1h)");
+    let body = |text: &str, version| {
+        let call = Call {
+            keyspace: Some("ks"),
+            version,
+            parameters: QueryParameters::default(),
+            interrupt: &never(),
+            user: &server.user,
+        };
+        let mut out = BytesMut::new();
+        let prepared = server.prepare(text).unwrap();
+        server.executor.execute(&prepared, &call, &mut out).unwrap();
+        out
+    };
+    // By its columns, and by what a condition found instead.
+    for text in [
+        "SELECT d FROM a",
+        "UPDATE a SET d = 2h WHERE k = 1 IF d = 3h",
+    ] {
+        let (old, new) = (body(text, Version::V4), body(text, Version::V5));
+        assert!(memmem::find(&old, b"\x00\x01d\x00\x00\x00\x2corg.apache").is_some());
+        assert!(memmem::find(&new, b"\x00\x01d\x00\x15").is_some());
+        assert!(memmem::find(&new, b"DurationType").is_none());
     }
 }

@@ -23,14 +23,16 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ebb_catalog::key::{DecodedKey, PARTITIONS_START, Place};
-use ebb_catalog::schema::{SchemaError, TableSchema};
+use ebb_catalog::schema::{LiveValues, SchemaError, TableSchema};
 use ebb_colocate::runtime::{YIELD_EVERY, Yielding, lower_current_thread};
 use ebb_cql::protocol::ErrorResponse;
 use ebb_storage::WriteBatch;
 use ebb_tables::{Catalog, CqlTable};
 use uuid::Uuid;
 
-use super::values::LiveValues;
+use super::building::Building;
+use super::failures::BuildFailures;
+use super::of_stored;
 use crate::error::{Result, of_catalog, of_key, of_schema, of_store};
 
 /// Entries in one commit.
@@ -39,10 +41,11 @@ const ENTRIES_PER_COMMIT: usize = 256;
 const ROWS_PER_VIEW: usize = 4096;
 /// The commits take one part of the time, and leave so many.
 const PARTS_LEFT: u32 = 3;
-/// How often it is looked whether earlier writers are done.
+/// How often a build checks whether earlier writers are done.
 const POLL: Duration = Duration::from_millis(1);
-/// After an error it is tried again, from the start.
-const RETRY: Duration = Duration::from_secs(60);
+/// How long after an error the builds of a table are tried again, from the start. An hour in unit
+/// tests: a build that waits for the retry of another one hangs there, and fails its test.
+const RETRY: Duration = Duration::from_secs(if cfg!(test) { 3600 } else { 60 });
 /// How long CREATE INDEX waits: that of a small table is ready when it is answered.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -58,6 +61,7 @@ struct Shared {
     catalog: Arc<Catalog>,
     stop: AtomicBool,
     state: Mutex<State>,
+    failures: Arc<BuildFailures>,
     idle: Condvar,
 }
 
@@ -78,10 +82,25 @@ impl Shared {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Waits, at most so long.
+    /// Waits for so long, or until it is stopped. Scopes and channels wake this thread, too.
     fn pause(&self, time: Duration) {
-        if !self.is_stopped() {
-            thread::park_timeout(time);
+        let until = Instant::now() + time;
+        while let Some(left) = until.checked_duration_since(Instant::now())
+            && !left.is_zero()
+            && !self.is_stopped()
+        {
+            thread::park_timeout(left);
+        }
+    }
+
+    /// Waits until then, or until there may be more to do, or until it is stopped.
+    fn pause_for_more(&self, until: Instant) {
+        while let Some(left) = until.checked_duration_since(Instant::now())
+            && !left.is_zero()
+            && !self.is_stopped()
+            && *self.state() == State::Running
+        {
+            thread::park_timeout(left);
         }
     }
 }
@@ -106,18 +125,24 @@ impl IndexBuilds {
                 catalog: Arc::clone(catalog),
                 stop: AtomicBool::new(false),
                 state: Mutex::new(State::Idle),
+                failures: Arc::default(),
                 idle: Condvar::new(),
             }),
             thread: Mutex::default(),
         };
-        if next_of(catalog).is_some() {
+        if !Building::all(catalog).is_empty() {
             builds.start();
         }
         builds
     }
 
-    /// Builds what there is to build, and waits until it is done, or for half a second.
-    pub fn start_and_wait_a_little(&self) {
+    /// The errors of builds that failed.
+    pub fn failures(&self) -> &Arc<BuildFailures> {
+        &self.shared.failures
+    }
+
+    /// Starts the builds that are due, and waits until all are done, for half a second at most.
+    pub fn start_and_wait_briefly(&self) {
         self.start();
         let state = self.shared.state();
         let is_running = |state: &mut State| *state != State::Idle;
@@ -130,8 +155,13 @@ impl IndexBuilds {
 
     fn start(&self) {
         let mut state = self.shared.state();
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if *state != State::Idle {
             *state = State::RunningAgain;
+            if let Some(thread) = &*thread {
+                // It may wait to try again what failed.
+                thread.thread().unpark();
+            }
             return;
         }
         let shared = Arc::clone(&self.shared);
@@ -139,31 +169,39 @@ impl IndexBuilds {
             .name("cql-index".into())
             .spawn(move || run(&shared));
         // Without a thread it is built after the next start, or by the next CREATE INDEX.
-        if let Ok(thread) = started {
+        if let Ok(started) = started {
             *state = State::Running;
-            *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+            *thread = Some(started);
         }
     }
 }
 
 fn run(shared: &Shared) {
+    // Tables whose builds have failed, and when. The builds of other tables do not wait for them.
+    let mut failed: Vec<(Building, Instant)> = Vec::new();
     while !shared.is_stopped() {
-        match next_of(&shared.catalog) {
-            Some(next) => {
-                let failed = build(shared, &next.0, &next.1).is_err();
-                // Not where the table was dropped meanwhile.
-                if failed && next_of(&shared.catalog) == Some(next) {
-                    shared.pause(RETRY);
-                }
+        // Before it is looked: what comes later is seen the next time.
+        *shared.state() = State::Running;
+        let building = Building::all(&shared.catalog);
+        shared.failures.keep(&building);
+        failed.retain(|(table, at)| building.contains(table) && at.elapsed() < RETRY);
+        let has_failed = |table: &Building| failed.iter().any(|(one, _)| one == table);
+        if let Some(next) = building.iter().find(|table| !has_failed(table)) {
+            // What is done, or was dropped meanwhile, is not there the next time.
+            if let Err(error) = build(shared, next)
+                && Building::all(&shared.catalog).contains(next)
+            {
+                shared.failures.note(next, error.message);
+                failed.push((next.clone(), Instant::now()));
             }
-            None => {
-                let mut state = shared.state();
-                if *state == State::Running {
-                    *state = State::Idle;
-                    shared.idle.notify_all();
-                    return;
-                }
-                *state = State::Running;
+        } else if let Some(first) = failed.iter().map(|(_, at)| *at).min() {
+            shared.pause_for_more(first + RETRY);
+        } else {
+            let mut state = shared.state();
+            if *state == State::Running {
+                *state = State::Idle;
+                shared.idle.notify_all();
+                return;
             }
         }
     }
@@ -171,26 +209,15 @@ fn run(shared: &Shared) {
     shared.idle.notify_all();
 }
 
-/// A table with an index that is to be built.
-fn next_of(catalog: &Catalog) -> Option<(String, String)> {
-    let state = catalog.state();
-    let tables = state.schema().keyspaces().flat_map(|of| of.tables());
-    let is_building = |table: &TableSchema| table.indexes().iter().any(|index| index.is_building);
-    let found = tables.into_iter().find(|table| is_building(table))?;
-    Some((found.keyspace().to_owned(), found.name().to_owned()))
-}
-
 /// Builds the indexes of a table that are to be built now.
-fn build(shared: &Shared, keyspace: &str, name: &str) -> Result<()> {
+fn build(shared: &Shared, what: &Building) -> Result<()> {
     let catalog = &shared.catalog;
-    let Some(table) = catalog.state().table(keyspace, name).cloned() else {
+    let (keyspace, name) = (what.keyspace.as_str(), what.name.as_str());
+    let table = catalog.state().table(keyspace, name).cloned();
+    let Some(table) = table.filter(|table| table.schema().id() == what.id) else {
         return Ok(());
     };
-    let building = table.schema().indexes().iter();
-    let building: Vec<u32> = building
-        .filter(|one| one.is_building)
-        .map(|one| one.id)
-        .collect();
+    let building = &what.indexes[..];
     // Whoever writes without entries of these does so by an earlier state.
     for earlier in catalog.earlier_states() {
         while earlier.strong_count() > 0 {
@@ -204,7 +231,6 @@ fn build(shared: &Shared, keyspace: &str, name: &str) -> Result<()> {
     let done = thread::scope(|scope| {
         let (sender, batches) = sync_channel(1);
         let table = &table;
-        let building = &building;
         let scan = thread::Builder::new()
             .name("cql-index-scan".into())
             .spawn_scoped(scope, move || scan(shared, table, building, &sender));
@@ -224,7 +250,7 @@ fn build(shared: &Shared, keyspace: &str, name: &str) -> Result<()> {
     if !done || shared.is_stopped() {
         return Ok(());
     }
-    mark_built(catalog, (keyspace, name), table.schema().id(), &building)
+    mark_built(catalog, (keyspace, name), what.id, building)
 }
 
 /// From now on the indexes serve. What was committed before is durable with this.
@@ -326,12 +352,13 @@ fn scan_some(
         let header = partition.as_ref().filter(|(of, _)| of == decoded.prefix);
         let header = header.and_then(|(_, header)| header.as_deref());
         for one in &indexed {
-            values.entries(*one, &key, header, &operand, |entry| {
+            let found = values.entries(*one, &key, header, &operand, |entry| {
                 // Each row of a partition is a reason for the partition's entry.
                 if entries.last() != Some(&entry) {
                     entries.push(entry);
                 }
-            })?;
+            });
+            found.map_err(of_stored)?;
         }
         if !goes_on(entries) {
             return Ok(Some(Vec::new()));

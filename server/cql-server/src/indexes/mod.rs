@@ -1,11 +1,12 @@
-//! Secondary indexes beside the statements that write and read by them.
+//! Secondary indexes, apart from the statements that write and read them.
 //!
 //! ```text
 //!   write::indexes    a value that a row gets ─► its entry, in the same commit
-//!   read::by_index    entries ─► rows, asked again
+//!   read::by_index    entries ─► rows, whose values are checked
 //!   stale             entries whose rows have another value now ─► removed
 //!   build             rows from before the index ─► entries, in the background
-//!   values            what of a stored row is under which entries: for the last two
+//!   building          the tables whose indexes are to be built
+//!   failures          the errors of builds, for the log and system_views.index_builds
 //! ```
 //!
 //! What always holds of an index that is not being built: a value that a reader sees in a row
@@ -13,17 +14,20 @@
 //! row decides. Timestamps, times to live and deletions need no part in it.
 
 mod build;
+mod building;
+mod failures;
 mod stale;
-mod values;
 
+use ebb_catalog::schema::StoredError;
 use ebb_cql::protocol::{ErrorKind, ErrorResponse};
 use ebb_tables::CqlTable;
 
 pub use self::build::IndexBuilds;
+pub use self::failures::BuildFailures;
 pub use self::stale::remove_stale;
 use crate::analyse::select::SelectPlan;
 use crate::call::Call;
-use crate::error::Result;
+use crate::error::{Result, of_key, of_row};
 
 /// Refuses to read by an index that has not all rows yet.
 ///
@@ -47,6 +51,13 @@ pub fn check_built(plan: &SelectPlan, table: &CqlTable, call: &Call<'_>) -> Resu
                 indexed.index.name
             ),
         }),
+    }
+}
+
+fn of_stored(error: StoredError) -> ErrorResponse {
+    match error {
+        StoredError::Key(error) => of_key(error),
+        StoredError::Row(error) => of_row(error),
     }
 }
 

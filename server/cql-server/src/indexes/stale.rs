@@ -6,11 +6,11 @@
 //! do not count: a write with an old one that becomes visible brings its entry along.
 
 use ebb_catalog::key::{DecodedKey, EntryKey, PARTITIONS_START, Place};
-use ebb_catalog::schema::{ColumnKind, IndexedColumn};
+use ebb_catalog::schema::{ColumnKind, IndexedColumn, LiveValues};
 use ebb_storage::Transaction;
 use ebb_tables::{Catalog, CqlTable};
 
-use super::values::LiveValues;
+use super::of_stored;
 use crate::error::{Result, of_key, of_store};
 
 /// A value that expired counts as there for so long, for readers with a view from before.
@@ -66,16 +66,18 @@ fn is_right(
     let mut is_right = false;
     if let Place::Row(_) = decoded.place {
         if let Some(row) = get(row_key)? {
-            values.entries(indexed, row_key, header.as_deref(), &row, |found| {
+            let entries = values.entries(indexed, row_key, header.as_deref(), &row, |found| {
                 is_right |= found == entry;
-            })?;
+            });
+            entries.map_err(of_stored)?;
         }
         return Ok(is_right);
     }
     if let Some(header) = &header {
-        values.entries(indexed, &header_key, None, header, |found| {
+        let entries = values.entries(indexed, &header_key, None, header, |found| {
             is_right |= found == entry;
-        })?;
+        });
+        entries.map_err(of_stored)?;
     }
     if is_right || indexed.column.kind != ColumnKind::PartitionKey {
         return Ok(is_right);
@@ -92,7 +94,8 @@ fn is_right(
             return Ok(true);
         }
         let (key, row) = row.map_err(of_store)?;
-        values.entries(indexed, &key, header.as_deref(), &row, |_| is_right = true)?;
+        let entries = values.entries(indexed, &key, header.as_deref(), &row, |_| is_right = true);
+        entries.map_err(of_stored)?;
     }
     Ok(is_right)
 }

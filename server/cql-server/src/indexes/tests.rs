@@ -1,13 +1,10 @@
 //! Indexes through statements, on a database in memory.
 
-use std::sync::Arc;
+mod builds;
 
 use ebb_catalog::key::{EntryKey, PARTITIONS_START, SCHEMA_KEY};
-use ebb_storage::ManualClock;
-use ebb_storage::simulation::MemDisk;
 
 use crate::executor::harness::Server;
-use crate::testing::{BEGIN_MS, open};
 
 const FILTERING: &str = "Cannot execute this query as it might involve data filtering and thus \
      may have unpredictable performance. If you want to execute this query despite the \
@@ -21,10 +18,6 @@ fn entries(server: &Server, table: &str) -> usize {
     let keys = keys.map(|entry| entry.unwrap().0).skip(1);
     keys.filter(|key| EntryKey::read(key).unwrap().index < 100)
         .count()
-}
-
-fn pause() {
-    std::thread::park_timeout(std::time::Duration::from_micros(500));
 }
 
 fn insert(server: &mut Server, rows: &[(i32, i32, &str)]) {
@@ -404,177 +397,4 @@ fn statements_about_indexes_are_cassandras() {
     server.run("DROP INDEX IF EXISTS t_v_idx");
     assert_eq!(server.refused("SELECT * FROM t WHERE v = 1"), FILTERING);
     server.run("ALTER TABLE t DROP v");
-}
-
-#[test]
-fn rows_from_before_are_found_once_it_is_built_also_after_a_restart() {
-    let disk = MemDisk::new();
-    let clock = ManualClock::at_ms(BEGIN_MS);
-    let start = || {
-        let catalog = open(&disk, &clock, |options, _| options);
-        Server::over(catalog, clock.clone(), Some("ks".to_owned()))
-    };
-    let mut server = start();
-    server.keyspace = None;
-    server.run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
-    server.run("USE ks");
-    server.run(TABLE);
-    for k in 0..2000 {
-        insert(&mut server, &[(k, 1, &format!("{}", k % 500))]);
-    }
-    server.run("DELETE FROM t WHERE k = 507");
-    // A snapshot from before the index does not know it.
-    server.run("CREATE SNAPSHOT early ON KEYSPACE ks");
-    server.run("CREATE INDEX ON t (v)");
-    server.wait_until_built("ks", "t");
-    assert_eq!(server.rows("SELECT count(*) FROM t WHERE v = 7"), "3");
-    assert_eq!(entries(&server, "t"), 1999);
-    server.run("CREATE SNAPSHOT late ON KEYSPACE ks");
-    server.run("TRUNCATE t");
-    assert_eq!(
-        (
-            entries(&server, "t"),
-            server.rows("SELECT k FROM t WHERE v = 7")
-        ),
-        (0, String::new())
-    );
-    let early = "SELECT count(*) FROM t USING SNAPSHOT early WHERE v = 7";
-    assert_eq!(server.refused(early), FILTERING);
-    assert_eq!(server.rows(&format!("{early} ALLOW FILTERING")), "3");
-    assert_eq!(
-        server.rows("SELECT count(*) FROM t USING SNAPSHOT late WHERE v = 7"),
-        "3"
-    );
-    insert(&mut server, &[(1, 1, "7")]);
-    drop(server);
-    let mut server = start();
-    assert_eq!(server.rows("SELECT k FROM t WHERE v = 7"), "1");
-    assert_eq!(
-        server.rows("SELECT count(*) FROM t USING SNAPSHOT late WHERE v = 7"),
-        "3"
-    );
-    server.run("DROP INDEX t_v_idx");
-    assert_eq!(entries(&server, "t"), 0);
-}
-
-/// A build that was cut is begun anew, and until it is done nobody reads by half an index.
-#[test]
-fn an_index_that_is_not_built_is_refused_and_built_at_the_next_start() {
-    let disk = MemDisk::new();
-    let clock = ManualClock::at_ms(BEGIN_MS);
-    let mut server = {
-        let catalog = open(&disk, &clock, |options, _| options);
-        Server::over(catalog, clock.clone(), None)
-    };
-    server.run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
-    server.run("USE ks");
-    server.run(TABLE);
-    insert(&mut server, &[(1, 1, "7"), (2, 1, "7")]);
-    // As a crash right after the statement leaves it: the schema says so, and nobody builds.
-    let catalog = Arc::clone(server.executor.catalog());
-    let changed = catalog.change(|schema| {
-        let target = ebb_catalog::schema::IndexTarget::Simple;
-        schema.create_index(("ks", "t"), None, ("v", target), false)
-    });
-    assert!(changed.unwrap().unwrap());
-    insert(&mut server, &[(3, 1, "7")]);
-    assert_eq!(entries(&server, "t"), 1);
-    let by = "SELECT k FROM t WHERE v = 7";
-    assert_eq!(
-        server.refused(by),
-        "The secondary index 't_v_idx' is not yet available"
-    );
-    assert_eq!(server.rows(&format!("{by} ALLOW FILTERING")), "1 | 2 | 3");
-    server.run("CREATE SNAPSHOT half ON TABLE ks.t");
-    let half = "SELECT k FROM t USING SNAPSHOT half WHERE v = 7";
-    assert_eq!(server.refused(half), FILTERING);
-    let version = catalog.state().version();
-    drop((server, catalog));
-    let catalog = open(&disk, &clock, |options, _| options);
-    let mut server = Server::over(catalog, clock, Some("ks".to_owned()));
-    server.wait_until_built("ks", "t");
-    assert_eq!(server.rows(by), "1 | 2 | 3");
-    assert_eq!(server.refused(half), FILTERING);
-    assert_eq!(server.executor.catalog().state().version(), version);
-}
-
-/// Whoever writes while an index is created may not know it yet: the build waits for those.
-/// Readers remove stale entries at the same time.
-#[test]
-fn an_index_that_is_built_beside_writers_and_readers_misses_no_row() {
-    use std::sync::atomic::{AtomicBool, Ordering};
-
-    const KEYS: i32 = 40;
-    const VALUES: i32 = 7;
-    let mut server = Server::with(&[TABLE]);
-    let stop = AtomicBool::new(false);
-    let catalog = Arc::clone(server.executor.catalog());
-    let client = || {
-        Server::over(
-            Arc::clone(&catalog),
-            ManualClock::at_ms(BEGIN_MS),
-            Some("ks".to_owned()),
-        )
-    };
-    std::thread::scope(|scope| {
-        for writer in 0..3 {
-            let (mut client, stop) = (client(), &stop);
-            scope.spawn(move || {
-                let mut at = writer;
-                while !stop.load(Ordering::Relaxed) {
-                    // The build has what others leave.
-                    pause();
-                    at = (at * 7 + 3 + writer) % (KEYS * 3 * VALUES);
-                    let (k, c, v) = (at % KEYS, at / KEYS % 3, at % VALUES);
-                    client.run(&match at % 11 {
-                        0 => format!("DELETE FROM t WHERE k = {k}"),
-                        1 => format!("DELETE v FROM t WHERE k = {k} AND c = {c}"),
-                        2 => format!("UPDATE t SET v = {v} WHERE k = {k} AND c = {c} IF v != {v}"),
-                        _ => format!("INSERT INTO t (k, c, v) VALUES ({k}, {c}, {v})"),
-                    });
-                }
-            });
-        }
-        let (mut reader, stopped) = (client(), &stop);
-        scope.spawn(move || {
-            while !stopped.load(Ordering::Relaxed) {
-                pause();
-                for v in 0..VALUES {
-                    let text = format!("SELECT k, c FROM t WHERE v = {v} ALLOW FILTERING");
-                    drop(reader.page(&text, &[], None, None));
-                }
-            }
-        });
-        for round in 0..60 {
-            server.run("CREATE INDEX ON t (v)");
-            server.wait_until_built("ks", "t");
-            for v in 0..VALUES {
-                // Both at one instant, or writers would come in between.
-                let snapshot = format!("s{round}_{v}");
-                server.run(&format!("CREATE SNAPSHOT {snapshot} ON TABLE ks.t"));
-                let at = format!("SELECT k, c FROM t USING SNAPSHOT {snapshot} WHERE");
-                let by_index = server.rows(&format!("{at} v = {v}"));
-                let walked = format!("{at} v >= {v} AND v <= {v} ALLOW FILTERING");
-                assert_eq!(by_index, server.rows(&walked), "round {round}, value {v}");
-                server.run(&format!("DROP SNAPSHOT {snapshot} ON TABLE ks.t"));
-            }
-            server.run("DROP INDEX t_v_idx");
-        }
-        stop.store(true, Ordering::Relaxed);
-    });
-}
-
-/// What such a writer commits has no entries of the index: the build has to see it.
-#[test]
-fn a_build_waits_for_whoever_writes_by_an_earlier_schema() {
-    let mut server = Server::with(&[TABLE]);
-    let earlier = server.executor.catalog().state();
-    server.run("CREATE INDEX ON t (v)");
-    let by = "SELECT k FROM t WHERE v = 7";
-    let refused = "The secondary index 't_v_idx' is not yet available";
-    assert_eq!(server.refused(by), refused);
-    server.put("t", &[("k", "9"), ("c", "1"), ("v", "7")]);
-    drop(earlier);
-    server.wait_until_built("ks", "t");
-    assert_eq!(server.rows(by), "9");
 }

@@ -170,6 +170,7 @@ impl Walk<'_> {
                 header.as_deref(),
                 now_s,
             )?;
+            self.scanned.note_header(partition.header())?;
             let mut key = first.clone();
             loop {
                 let decoded = row_key_of(&key)?;

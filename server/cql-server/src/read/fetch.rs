@@ -72,23 +72,14 @@ impl Fetch {
             let (ids, slots) = columns.into_iter().unzip();
             Wanted { ids, slots }
         };
-        let known = |kind| {
-            let dropped = schema.dropped().iter().any(|column| column.kind == kind);
-            dropped.then(|| {
-                let columns = schema.columns_of(kind).iter();
-                let mut ids: Vec<u32> = columns.map(|column| column.id.0).collect();
-                ids.sort_unstable();
-                ids
-            })
-        };
         Self {
             slots: slots.columns().len(),
             partition: by_place(ColumnKind::PartitionKey),
             clustering: by_place(ColumnKind::Clustering),
             statics: by_id(ColumnKind::Static),
             regular: by_id(ColumnKind::Regular),
-            known_statics: known(ColumnKind::Static),
-            known_regular: known(ColumnKind::Regular),
+            known_statics: schema.ids_beside_dropped(ColumnKind::Static),
+            known_regular: schema.ids_beside_dropped(ColumnKind::Regular),
             needs_original: of(ColumnKind::Clustering)
                 .any(|_| !schema.layout().is_always_reconstructible()),
         }
@@ -187,6 +178,11 @@ impl<'p> Partition<'p> {
     pub fn static_view(&self) -> RowView<'_> {
         let view = self.header.static_view(self.now_s);
         view.without(self.schema.dropped_cells())
+    }
+
+    /// The header of the partition: its deletions and its static row.
+    pub fn header(&self) -> &Header<'p> {
+        &self.header
     }
 
     /// What is seen of it without a row.

@@ -7,6 +7,7 @@
 //!     source    a table now, at a snapshot, or computed
 //!     fetch     the columns that are looked at, out of key, header and row
 //!     filter    what ALLOW FILTERING allows to ask
+//!     scanned   how many rows and deletions it came upon
 //!   sink      rows to cells of the result: plain, grouped, sorted
 //!     value     what a selector computes of a row
 //! ```
@@ -16,6 +17,7 @@
 mod by_index;
 mod fetch;
 mod filter;
+mod scanned;
 mod select;
 mod sink;
 mod source;
@@ -27,6 +29,6 @@ mod walk;
 pub use self::by_index::Stale;
 pub(crate) use self::fetch::{Fetch, Partition, Row as FoundRow, Seen};
 pub(crate) use self::filter::contains;
-pub use self::select::{Limits, Select};
+pub use self::select::{Bounds, Limits, Read, Select};
 pub use self::source::Source;
 pub(crate) use self::value::{element, serialize};

@@ -5,19 +5,21 @@ use std::time::Duration;
 use bytes::BytesMut;
 use ebb_catalog::key::DecodedKey;
 use ebb_catalog::types::CqlType;
-use ebb_cql::protocol::{Columns, RowsWriter};
+use ebb_cql::protocol::{Columns, Metadata, RowsWriter};
 
 use super::by_index::{Entries, Stale};
 use super::fetch::Fetch;
 use super::filter::Filter;
+use super::scanned::{AGGREGATE_PAGE_ROWS, Scanned};
 use super::sink::{PageLimits, PageSink};
 use super::source::Source;
 use super::walk::{End, Walk};
 use crate::analyse::markers::Bound;
-use crate::analyse::restrictions::Partitions;
+use crate::analyse::restrictions::{Partitions, Rows};
 use crate::analyse::select::{SelectPlan, limit};
 use crate::call::Call;
 use crate::error::{Result, invalid};
+use crate::guardrails::{Guardrails, Limit};
 use crate::paging::{self, PagingState};
 
 /// How long reads and their pages may be.
@@ -39,6 +41,24 @@ impl Default for Limits {
             page_time: Duration::from_millis(100),
         }
     }
+}
+
+/// The limits of one read.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds<'b> {
+    /// The limits of its pages.
+    pub limits: &'b Limits,
+    /// The guardrails; `None` for tables of the server itself.
+    pub guardrails: Option<&'b Guardrails>,
+}
+
+/// The outcome of a read, besides its rows.
+#[derive(Debug, Default)]
+pub struct Read {
+    /// Entries of the index that the read used which may be stale.
+    pub stale: Stale,
+    /// Warnings for the client.
+    pub warnings: Vec<String>,
 }
 
 /// A SELECT that was analysed.
@@ -66,8 +86,7 @@ impl Select {
     }
 
     /// Appends its rows as the body of a RESULT; with the columns unless the client knows
-    /// `known` and these are the same. Tells which entries of the index that it read by may be
-    /// stale.
+    /// `known` and these are the same.
     ///
     /// # Errors
     /// In Cassandra's words.
@@ -77,9 +96,10 @@ impl Select {
         call: &Call<'_>,
         bound: &Bound<'_>,
         known: Option<&Columns>,
-        limits: &Limits,
+        bounds: Bounds<'_>,
         out: &mut BytesMut,
-    ) -> Result<Stale> {
+    ) -> Result<Read> {
+        let Bounds { limits, guardrails } = bounds;
         let plan = &self.plan;
         let schema = &plan.schema;
         let parameters = &call.parameters;
@@ -102,6 +122,14 @@ impl Select {
         }
         let partitions = plan.restrictions.partition.partitions(schema, bound)?;
         let rows = plan.restrictions.clustering.rows(schema, bound)?;
+        let mut read = Read::default();
+        if let Some(guardrails) = guardrails {
+            self.check_in(guardrails, &partitions, &rows, &mut read.warnings)?;
+        }
+        let scanned_page_rows =
+            (plan.is_grouped()).then(|| parameters.page_size_rows.unwrap_or(AGGREGATE_PAGE_ROWS));
+        let consistency = parameters.consistency;
+        let scanned = Scanned::new(guardrails, schema, consistency, scanned_page_rows);
         let resume = parameters
             .paging_state
             .map(|state| PagingState::decode(state, self.hash));
@@ -120,8 +148,8 @@ impl Select {
         let name = |place: usize| &*columns[place].name;
         let predicates = &plan.restrictions.predicates;
         let filter = Filter::new(predicates, &plan.slots, &types, name, bound)?;
-        let skip_metadata = parameters.skip_metadata && known == Some(&plan.columns);
-        let writer = RowsWriter::new(out, &plan.columns, skip_metadata);
+        let metadata = Metadata::of(parameters, known, &plan.columns);
+        let writer = RowsWriter::new(out, &plan.columns, metadata, call.version);
         let page = PageLimits {
             rows: page_rows,
             bytes: limits.page_bytes,
@@ -146,14 +174,14 @@ impl Select {
             rows: &rows,
             reversed: plan.reversed,
             static_rows: plan.restrictions.is_of_whole_partitions(),
-            now_s: source.read_time_s(bound.now_us),
+            now_s: (parameters.now_s).map_or_else(|| source.read_time_s(bound.now_us), i64::from),
             interrupt: call.interrupt,
-            consistency: parameters.consistency,
+            consistency,
+            scanned: &scanned,
         };
         let is_none_left =
             left == 0 || matches!(&partitions, Partitions::Keys(keys) if keys.is_empty());
         let resume = resume.as_ref();
-        let mut stale = Stale::new();
         let end = match &plan.restrictions.index {
             _ if is_none_left => End::Done,
             None => walk.run(&partitions, resume, &mut sink)?,
@@ -165,17 +193,18 @@ impl Select {
                     predicate: relation.predicate,
                 };
                 let end;
-                (end, stale) = walk.run_by_index(entries, &partitions, resume, &mut sink)?;
+                (end, read.stale) = walk.run_by_index(entries, &partitions, resume, &mut sink)?;
                 end
             }
         };
         sink.complete(end == End::Done)?;
+        read.warnings.extend(scanned.warning());
         let (key, had_rows) = match end {
             End::Cut { key, had_rows } => (key, had_rows),
             End::Stopped if sink.is_cut => (std::mem::take(&mut sink.last_key), true),
             _ => {
                 sink.finish(None);
-                return Ok(stale);
+                return Ok(read);
             }
         };
         let state = PagingState {
@@ -186,6 +215,34 @@ impl Select {
             key,
         };
         sink.finish(Some(&state.encode()));
-        Ok(stale)
+        Ok(read)
+    }
+
+    /// Holds what the INs of the statement name to guardrails.
+    fn check_in(
+        &self,
+        guardrails: &Guardrails,
+        partitions: &Partitions,
+        rows: &Rows,
+        warnings: &mut Vec<String>,
+    ) -> Result<()> {
+        let restrictions = &self.plan.restrictions;
+        let product = Limit::InSelectCartesianProduct;
+        if restrictions.partition.has_in()
+            && let Partitions::Keys(keys) = partitions
+        {
+            let (table, count) = (self.plan.schema.name(), keys.len() as u64);
+            guardrails.check(product, "partition key", count, warnings)?;
+            guardrails.check(Limit::PartitionKeysInSelect, table, count, warnings)?;
+        }
+        if restrictions.clustering.has_in() {
+            let count = match rows {
+                Rows::All => 0,
+                Rows::Exactly(all) => all.len(),
+                Rows::In(ranges) => ranges.len(),
+            };
+            guardrails.check(product, "clustering key", count as u64, warnings)?;
+        }
+        Ok(())
     }
 }

@@ -11,6 +11,7 @@ use ebb_storage::FoundSoFar;
 
 use super::fetch::{Fetch, Partition, Seen};
 use super::filter::Filter;
+use super::scanned::Scanned;
 use super::source::Source;
 use crate::analyse::restrictions::{Partitions, Rows};
 use crate::call::Interrupt;
@@ -81,6 +82,7 @@ pub struct Walk<'w> {
     pub now_s: i64,
     pub interrupt: &'w Interrupt,
     pub consistency: Consistency,
+    pub scanned: &'w Scanned<'w>,
 }
 
 /// The partition within which a page was cut.
@@ -171,6 +173,7 @@ impl Walk<'_> {
             header.as_deref(),
             self.now_s,
         )?;
+        self.scanned.note_header(partition.header())?;
         let mut had_rows = resume.is_some_and(|resume| resume.had_rows);
         // Of the rows: from here, to before there.
         let all = ByteRange::of_prefix(rows.clone());
@@ -301,6 +304,7 @@ impl Walk<'_> {
             };
             let partition =
                 Partition::new(self.fetch, self.schema, &key, header.as_deref(), self.now_s)?;
+            self.scanned.note_header(partition.header())?;
             while let Some((key, operand)) = next.take() {
                 if !key.starts_with(&prefix) {
                     pending = Some((key, operand));
@@ -399,13 +403,16 @@ impl Walk<'_> {
         is_stale: impl FnOnce(&[Seen<'_>]) -> Result<bool>,
     ) -> Result<(Option<Flow>, bool)> {
         let Some(row) = partition.row(&key[prefix_len + 1..], operand)? else {
+            self.scanned.note_tombstones(1)?;
             return Ok((None, true));
         };
+        self.scanned.note_row();
         let mut cells = Vec::new();
         partition.fill(&row, &mut cells)?;
         if !self.filter.passes(&cells)? {
             return Ok((Some(Flow::Row), is_stale(&cells)?));
         }
+        self.scanned.note_passed();
         let visited = Visited {
             key,
             prefix_len,
@@ -429,6 +436,7 @@ impl Walk<'_> {
         if !self.filter.passes(partition.cells())? {
             return Ok(None);
         }
+        self.scanned.note_passed();
         let visited = Visited {
             key: header_key,
             prefix_len,

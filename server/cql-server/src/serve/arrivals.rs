@@ -127,9 +127,14 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
+    /// The instant that the times of a test count from.
+    fn epoch() -> Instant {
+        Instant::now() // clock: arrivals are instants
+    }
+
     #[test]
     fn bytes_that_one_read_finds_came_one_after_the_other() {
-        let epoch = Instant::now();
+        let epoch = epoch();
         let mut arrivals = Arrivals::new(epoch);
         arrivals.read(epoch + 10 * MS, (0, 100), 0, 10 * MS);
         let now = epoch + 12 * MS;
@@ -140,7 +145,7 @@ mod tests {
 
     #[test]
     fn who_was_idle_has_waited_for_its_turn_only() {
-        let epoch = Instant::now();
+        let epoch = epoch();
         let mut arrivals = Arrivals::new(epoch);
         let now = epoch + 5000 * MS;
         arrivals.read(now, (0, 100), 0, 2 * MS);
@@ -153,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_request_that_comes_in_pieces_has_waited_since_its_last() {
-        let epoch = Instant::now();
+        let epoch = epoch();
         let mut arrivals = Arrivals::new(epoch);
         arrivals.read(epoch + 10 * MS, (0, 60), 0, MS);
         let now = epoch + 1000 * MS;
@@ -166,7 +171,7 @@ mod tests {
 
     #[test]
     fn what_a_read_leaves_is_as_old_as_when_it_was_seen() {
-        let epoch = Instant::now();
+        let epoch = epoch();
         let mut arrivals = Arrivals::new(epoch);
         // 1000 bytes within 10 ms, of which 100 are taken each time; none comes after.
         let mut now = epoch + 10 * MS;

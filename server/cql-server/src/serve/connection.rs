@@ -9,30 +9,39 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
-use ebb_cql::protocol::{Direction, ErrorKind, Event, Frame, FrameDecoder, Response};
+use ebb_cql::protocol::{
+    Direction, ErrorKind, ErrorResponse, Event, Frame, FrameDecoder, HEADER_BYTES,
+    PAYLOAD_BYTES_MAX, Response,
+};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::{broadcast, mpsc, watch};
-use tokio::time::{Sleep, sleep_until};
+use tokio::time::{Sleep, sleep_until, timeout};
 
 use super::arrivals::Arrivals;
-use super::lanes::Waiting;
+use super::lanes::{Share, Waiting};
 use super::listener::Shared;
 use super::outbox::Outbox;
+use super::received::Received;
+use super::requests::{LARGE_BYTES, RequestMemory};
 use super::session::{Handled, Session, error};
+use super::slow::Unsent;
 use super::stream::Stream;
 use super::work::{Ran, Work, run_in_turn};
 use crate::call::{Lane, Service};
 
-/// Frames that are served before others get their turn on this thread.
+/// Frames of a connection that are served before other connections get their turn on this thread.
 const BURST_FRAMES: usize = 64;
+/// The time after which a burst ends even with fewer frames: parsing and preparing statements takes
+/// longer than executing prepared ones.
+const BURST_TIME: Duration = Duration::from_micros(500);
 /// What is read at once.
 const READ_BYTES: usize = 64 << 10;
 /// The longest body before the client has logged in.
 const LOGIN_BODY_BYTES_MAX: usize = 16 << 10;
 
 /// What Cassandra says.
-const OVERLOADED: &str = "Server is in overloaded state. Cannot accept more requests at this point";
+pub(super) const OVERLOADED: &str =
+    "Server is in overloaded state. Cannot accept more requests at this point";
 
 thread_local! {
     /// Connections keep only what is not yet a whole frame, so one buffer for each
@@ -55,14 +64,18 @@ pub(super) struct Connection<S: Service> {
     session: Session<S>,
     decoder: FrameDecoder,
     /// Received and not yet decoded.
-    received: BytesMut,
+    received: Received,
     received_at: Instant,
+    /// The memory that received bytes take if they are more than [`LARGE_BYTES`].
+    memory: RequestMemory,
     arrivals: Arrivals,
     out: Outbox,
     /// Requests in `out` whose latency counts, of those received last.
     points: u32,
     /// The same of writes that ran elsewhere: when each was received.
     writes_received_at: Vec<Instant>,
+    /// Slow requests whose responses are in `out`.
+    slow: Vec<Unsent>,
     /// Made for the first request that runs elsewhere: it takes some KiB.
     results: Option<Results>,
     running: usize,
@@ -74,16 +87,22 @@ pub(super) struct Connection<S: Service> {
     logs_in: bool,
 }
 
-/// Where results of requests come that run elsewhere.
+/// The channel for results of requests that run in a lane.
 struct Results {
     sender: mpsc::UnboundedSender<LaneResult>,
     receiver: mpsc::UnboundedReceiver<LaneResult>,
+    /// How many results may wait for this client.
+    share: Share,
 }
 
 impl Default for Results {
     fn default() -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
-        Self { sender, receiver }
+        Self {
+            sender,
+            receiver,
+            share: Share::default(),
+        }
     }
 }
 
@@ -105,7 +124,7 @@ impl<S: Service> Connection<S> {
         shared: Arc<Shared<S>>,
     ) -> Self {
         let now = Instant::now();
-        let session = Session::new(peer, shared.clone());
+        let session = Session::new(peer, stream.identity(), shared.clone());
         if let Some(encryption) = stream.encryption() {
             session.note_encryption(encryption);
         }
@@ -114,11 +133,13 @@ impl<S: Service> Connection<S> {
             session,
             out: Outbox::default(),
             decoder: FrameDecoder::new(Direction::Request, 0),
-            received: BytesMut::new(),
+            received: Received::default(),
             received_at: now,
+            memory: RequestMemory::default(),
             arrivals: Arrivals::new(now),
             points: 0,
             writes_received_at: Vec::new(),
+            slow: Vec::new(),
             results: None,
             running: 0,
             events: None,
@@ -137,8 +158,9 @@ impl<S: Service> Connection<S> {
 
     async fn turn(&mut self) -> Result<(), Ended> {
         let stops = *self.stop.borrow();
-        let is_fatal = !stops && self.serve_received();
+        let is_fatal = !stops && self.serve().await;
         self.flush().await?;
+        self.count_received().await?;
         if is_fatal || (stops && self.running == 0) {
             return Err(Ended);
         }
@@ -147,9 +169,7 @@ impl<S: Service> Connection<S> {
             tokio::task::yield_now().await;
             return Ok(());
         }
-        if self.received.is_empty() {
-            self.received = BytesMut::new();
-        }
+        self.received.shrink();
         if self.session.has_started() {
             if self.session.is_logged_in() {
                 self.startup = None;
@@ -182,25 +202,74 @@ impl<S: Service> Connection<S> {
             false => self.stream.unread_bytes(),
         };
         let turn = self.shared.overload.turn();
-        let bytes = (self.received.len() - read_bytes, read_bytes);
+        let bytes = (self.received.bytes() - read_bytes, read_bytes);
         (self.arrivals).read(self.received_at, bytes, left_bytes, turn);
     }
 
-    /// Serves some of the frames that are there. True when the connection cannot go on.
-    fn serve_received(&mut self) -> bool {
+    /// Serves some of the frames that were received, or one that is large. Returns true if the
+    /// connection has to end.
+    async fn serve(&mut self) -> bool {
+        if !self.is_large_next() {
+            return self.serve_received(BURST_FRAMES);
+        }
+        let shared = self.shared.clone();
+        let _turn = shared.requests.turn().await;
+        // Another thread serves the connections of this one meanwhile.
+        tokio::task::block_in_place(|| self.serve_received(1))
+    }
+
+    fn is_large_next(&self) -> bool {
+        let bytes = self.received.first_plain_bytes();
+        bytes.is_some_and(|bytes| (LARGE_BYTES..=self.body_bytes_max()).contains(&bytes))
+    }
+
+    /// Takes memory for the received bytes if they are more than [`LARGE_BYTES`].
+    async fn count_received(&mut self) -> Result<(), Ended> {
+        let bytes = self.received.held_bytes();
+        if bytes <= LARGE_BYTES && self.memory.is_empty() {
+            return Ok(());
+        }
+        let patience = self.shared.options.request_timeout;
+        let counted = self.shared.requests.hold(&mut self.memory, bytes);
+        if timeout(patience, counted).await.is_ok() {
+            return Ok(());
+        }
+        let response = Response::Error(error(ErrorKind::Overloaded, OVERLOADED));
+        (self.session).answer(0, &response, self.out.frames());
+        self.flush().await?;
+        Err(Ended)
+    }
+
+    /// Serves up to `frames_max` of the frames that were received. Returns true if the connection
+    /// has to end.
+    fn serve_received(&mut self, frames_max: usize) -> bool {
         let overload = self.shared.overload.clone();
         let target = overload.target();
         let (mut served, mut refused) = (0, 0);
         let mut first_waited = None;
         let mut is_fatal = false;
-        for _ in 0..BURST_FRAMES {
+        let burst_began = Instant::now();
+        for number in 0..frames_max {
             if self.running >= self.shared.options.lane_requests_max || self.out.is_full() {
                 break;
             }
+            // Large ones are for another turn.
+            if number > 0 && (burst_began.elapsed() > BURST_TIME || self.is_large_next()) {
+                break;
+            }
+            // The answer to STARTUP goes out before anything is in segments.
+            if self.session.segments.is_some() && !self.received.has_segments() {
+                break;
+            }
             // All may have changed with the frame before.
-            self.decoder.set_compression(self.session.compression);
+            self.decoder
+                .set_compression(self.session.coding.compression);
             self.decoder.set_body_bytes_max(self.body_bytes_max());
-            match self.decoder.decode(&mut self.received) {
+            if self.session.has_started() {
+                self.decoder.set_version(self.session.coding.version);
+            }
+            let payload_bytes_max = self.payload_bytes_max();
+            match self.received.decode(&self.decoder, payload_bytes_max) {
                 Ok(None) => break,
                 Ok(Some(frame)) if self.is_late(target, &mut first_waited, &frame) => {
                     let response = Response::Error(error(ErrorKind::Overloaded, OVERLOADED));
@@ -212,8 +281,17 @@ impl<S: Service> Connection<S> {
                     let out = self.out.frames();
                     let handled = self.session.handle(frame, self.received_at, out);
                     match handled {
-                        Handled::Answered { is_point } => self.points += u32::from(is_point),
-                        Handled::Elsewhere(lane, work) => self.start(lane, work),
+                        Handled::Answered { is_point, slow } => {
+                            self.points += u32::from(is_point);
+                            self.slow.extend(slow.map(|slow| *slow));
+                        }
+                        Handled::Elsewhere(lane, work) => match self.count_waiting(work) {
+                            Ok(work) => self.start(lane, work),
+                            Err((stream, error)) => {
+                                let response = Response::Error(error);
+                                (self.session).answer(stream, &response, self.out.frames());
+                            }
+                        },
                     }
                 }
                 Err(problem) => {
@@ -253,7 +331,7 @@ impl<S: Service> Connection<S> {
             return false;
         }
         // Since its last byte: before, it was not there to be served.
-        let unserved_bytes = self.received.len() + 1;
+        let unserved_bytes = self.received.bytes() + 1;
         let now = Instant::now();
         let waited = match target {
             Some(_) => self.arrivals.waited_at_most(now, unserved_bytes),
@@ -272,21 +350,35 @@ impl<S: Service> Connection<S> {
         }
     }
 
+    /// The longest payload of a segment: one such request will do to log in.
+    fn payload_bytes_max(&self) -> usize {
+        match self.session.is_logged_in() {
+            true => PAYLOAD_BYTES_MAX,
+            false => HEADER_BYTES + self.body_bytes_max(),
+        }
+    }
+
     /// Whether there may be a whole frame among what was received.
     fn has_frame(&self) -> bool {
-        const HEADER_BYTES: usize = ebb_cql::protocol::HEADER_BYTES;
-        let Some(header) = self.received.first_chunk::<HEADER_BYTES>() else {
-            return false;
-        };
-        let length = u32::from_be_bytes([header[5], header[6], header[7], header[8]]);
-        // A length past all limits is to be refused at once.
-        let length = length as usize;
-        length > self.body_bytes_max() || self.received.len() - HEADER_BYTES >= length
+        (self.received).has_frame(self.body_bytes_max(), self.payload_bytes_max())
+    }
+
+    /// Takes memory for a request that waits for its lane. If there is none, returns the stream of
+    /// the request and the error.
+    fn count_waiting(&self, mut work: Box<Work<S>>) -> Result<Box<Work<S>>, (i16, ErrorResponse)> {
+        match self.shared.requests.wait(work.frame.body.len()) {
+            Ok(memory) => {
+                work.memory = memory;
+                Ok(work)
+            }
+            Err(error) => Err((work.stream(), error)),
+        }
     }
 
     fn start(&mut self, lane: Lane, work: Box<Work<S>>) {
         self.running += 1;
-        let results = self.results.get_or_insert_default().sender.clone();
+        let Results { sender, share, .. } = self.results.get_or_insert_default();
+        let (results, share) = (sender.clone(), share.clone());
         let shared = self.shared.clone();
         if lane == Lane::Write {
             match work.turns.is_some() {
@@ -297,7 +389,7 @@ impl<S: Service> Connection<S> {
         }
         tokio::spawn(async move {
             let stream = work.stream();
-            let ran = shared.lanes.run(lane, move || work.run()).await;
+            let ran = shared.lanes.run(lane, &share, move || work.run()).await;
             // Nobody hears it where the connection has ended.
             drop(results.send(LaneResult { stream, ran }));
         });
@@ -317,6 +409,7 @@ impl<S: Service> Connection<S> {
                         self.session.end_login(user);
                     }
                     self.writes_received_at.extend(value.point_received_at);
+                    self.slow.extend(value.slow.map(|slow| *slow));
                     let value = value.frame;
                     self.out.push(Waiting { value, _memory });
                 }
@@ -343,7 +436,12 @@ impl<S: Service> Connection<S> {
     /// Sends what there is to send.
     async fn flush(&mut self) -> Result<(), Ended> {
         let patience = self.shared.options.write_timeout;
-        self.out.flush(&mut self.stream, patience).await?;
+        let is_short = || self.shared.lanes.is_short();
+        self.out.flush(&mut self.stream, patience, is_short).await?;
+        if self.session.segments.is_some() {
+            self.out.set_segments(self.session.segments);
+            self.received.set_segments(self.session.segments);
+        }
         if self.points > 0 {
             let took = self.received_at.elapsed();
             for _ in 0..std::mem::take(&mut self.points) {
@@ -353,18 +451,19 @@ impl<S: Service> Connection<S> {
         for received_at in self.writes_received_at.drain(..) {
             self.shared.record(received_at.elapsed());
         }
+        self.slow.drain(..).for_each(Unsent::sent);
         Ok(())
     }
 }
 
 /// Appends what a client sends; gives its bytes. Whoever gives up waiting loses nothing.
-async fn read(stream: &mut Stream, received: &mut BytesMut) -> Result<usize, Ended> {
+async fn read(stream: &mut Stream, received: &mut Received) -> Result<usize, Ended> {
     poll_fn(|context| poll_read(stream, received, context)).await
 }
 
 fn poll_read(
     stream: &mut Stream,
-    received: &mut BytesMut,
+    received: &mut Received,
     context: &mut Context<'_>,
 ) -> Poll<Result<usize, Ended>> {
     READ_BUFFER.with_borrow_mut(|buffer| {
@@ -373,7 +472,7 @@ fn poll_read(
             Poll::Pending => Poll::Pending,
             Poll::Ready(Ok(())) if buffer.filled().is_empty() => Poll::Ready(Err(Ended)),
             Poll::Ready(Ok(())) => {
-                received.extend_from_slice(buffer.filled());
+                received.push(buffer.filled());
                 Poll::Ready(Ok(buffer.filled().len()))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),

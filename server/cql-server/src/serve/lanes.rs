@@ -3,13 +3,16 @@
 //! What reads ranges of a table may read all of it, page after page, for hours. It runs in
 //! the kernel's idle class: on what requests leave, and what it reads in a page's time. Whoever
 //! walks over the rows yields now and then, as tasks of jobs do.
+//!
+//! Passwords are verified on threads below those that serve, too, but not in that class: on a
+//! busy machine some can still log in.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ebb_colocate::runtime::lower_current_thread;
+use ebb_colocate::runtime::{lower_current_thread, nice_current_thread};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 
@@ -23,16 +26,38 @@ pub(super) const PAGE_BYTES: usize = 1 << 20;
 pub(super) struct Lanes {
     scans: Semaphore,
     schema: Semaphore,
-    logins: Semaphore,
     results: Arc<Semaphore>,
-    ranges: IdleThreads,
+    logins: LowThreads,
+    ranges: LowThreads,
 }
 
-/// What a request left for its reader. The memory counts until this is dropped.
+/// The results of one connection that may wait for its client at once. These are more than requests
+/// of a connection run at once, so that clients which read are not slowed down. A client that does
+/// not read holds no more memory than this.
+const SHARE_RESULTS: usize = 4;
+
+/// The share of one connection in the memory for results.
+#[derive(Clone)]
+pub(super) struct Share(Arc<Semaphore>);
+
+impl Default for Share {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(SHARE_RESULTS)))
+    }
+}
+
+/// The memory of a result, taken from its connection's share and from that of all connections.
+#[derive(Debug)]
+pub(super) struct ResultMemory {
+    _of_share: OwnedSemaphorePermit,
+    _of_all: OwnedSemaphorePermit,
+}
+
+/// A result that waits for its client. Its memory is taken until this is dropped.
 pub(super) struct Waiting<T> {
     pub value: T,
-    /// None for what is small.
-    pub _memory: Option<OwnedSemaphorePermit>,
+    /// `None` for small results.
+    pub _memory: Option<ResultMemory>,
 }
 
 impl Lanes {
@@ -43,33 +68,47 @@ impl Lanes {
         Ok(Self {
             scans: Semaphore::new(options.scans_max.max(1)),
             schema: Semaphore::new(1),
-            logins: Semaphore::new(options.logins_max.max(1)),
             results: Arc::new(Semaphore::new(results.clamp(1, Semaphore::MAX_PERMITS))),
-            ranges: IdleThreads::start(options.scans_max.max(1))?,
+            logins: LowThreads::start("cql-login", options.logins_max.max(1), || {
+                nice_current_thread(LOGIN_NICE)
+            })?,
+            ranges: LowThreads::start("cql-range", options.scans_max.max(1), || {
+                lower_current_thread();
+            })?,
         })
     }
 
-    /// Runs something when it is its turn; `None` when it panicked.
+    /// Returns whether waiting results take all memory for results.
+    pub(super) fn is_short(&self) -> bool {
+        self.results.available_permits() == 0
+    }
+
+    /// Runs `work` when it is its turn. Its result takes memory of the connection's `share`.
+    /// Returns `None` if `work` panicked.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         lane: Lane,
+        share: &Share,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<Waiting<T>> {
         let never = "the semaphores of the lanes are not closed";
-        // Memory first: whoever waits for it keeps nobody from running.
+        // Memory first: a request that waits for memory must not hold a turn.
         let memory = match lane {
-            // It leaves a few bytes, and must not wait for those who read slowly.
+            // The result has a few bytes, and must not wait for clients that read slowly.
             Lane::Login => None,
-            _ => Some(self.results.clone().acquire_owned().await.expect(never)),
+            _ => Some(ResultMemory {
+                _of_share: share.0.clone().acquire_owned().await.expect(never),
+                _of_all: self.results.clone().acquire_owned().await.expect(never),
+            }),
         };
         let turn = match lane {
-            Lane::Inline | Lane::Write | Lane::Range => None,
+            Lane::Inline | Lane::Write | Lane::Range | Lane::Login => None,
             Lane::Scan => Some(self.scans.acquire().await.expect(never)),
             Lane::Schema => Some(self.schema.acquire().await.expect(never)),
-            Lane::Login => Some(self.logins.acquire().await.expect(never)),
         };
         let value = match lane {
             Lane::Range => self.ranges.run(work).await?,
+            Lane::Login => self.logins.run(work).await?,
             _ => spawn_blocking(work).await.ok()?,
         };
         drop(turn);
@@ -82,21 +121,29 @@ impl Lanes {
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Threads of the kernel's idle class, or of what is nearest to it of what the system grants.
-/// They end when this is dropped and what waits is done.
-struct IdleThreads {
+/// The niceness of the threads for logins, relative to those for requests: on a busy core they get
+/// a third of the time of a request's thread.
+const LOGIN_NICE: i32 = 5;
+
+/// Threads with a lower priority than those that serve requests. They end when this is dropped,
+/// after the work that waits.
+struct LowThreads {
     works: Sender<Work>,
 }
 
-impl IdleThreads {
-    fn start(threads: usize) -> io::Result<Self> {
+impl LowThreads {
+    /// Starts threads. Each calls `lower` first, which lowers its priority.
+    fn start(name: &str, threads: usize, lower: fn()) -> io::Result<Self> {
         let (works, waiting) = channel::<Work>();
         let waiting = Arc::new(Mutex::new(waiting));
         for _ in 0..threads {
             let waiting = Arc::clone(&waiting);
             std::thread::Builder::new()
-                .name("cql-range".into())
-                .spawn(move || work_in_idle_class(&waiting))?;
+                .name(name.into())
+                .spawn(move || {
+                    lower();
+                    work_through(&waiting);
+                })?;
         }
         Ok(Self { works })
     }
@@ -113,8 +160,7 @@ impl IdleThreads {
     }
 }
 
-fn work_in_idle_class(waiting: &Mutex<Receiver<Work>>) {
-    lower_current_thread();
+fn work_through(waiting: &Mutex<Receiver<Work>>) {
     loop {
         let work = waiting
             .lock()
@@ -130,6 +176,10 @@ fn work_in_idle_class(waiting: &Mutex<Receiver<Work>>) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
     use ebb_colocate::runtime::{SchedulingClass, current_class};
 
     use super::*;
@@ -137,13 +187,36 @@ mod tests {
     #[tokio::test]
     async fn ranges_run_beneath_requests_and_survive_a_panic() {
         let lanes = Lanes::new(&ServeOptions::default()).unwrap();
-        let class_in = async |lane| lanes.run(lane, current_class).await.unwrap().value;
+        let share = Share::default();
+        let class_in = async |lane| lanes.run(lane, &share, current_class).await.unwrap().value;
         assert_eq!(class_in(Lane::Scan).await, SchedulingClass::Normal);
         assert_ne!(class_in(Lane::Range).await, SchedulingClass::Normal);
+        assert_eq!(class_in(Lane::Login).await, SchedulingClass::Normal);
+        let nice = || rustix::process::getpriority_process(Some(rustix::thread::gettid())).unwrap();
+        let of_logins = lanes.run(Lane::Login, &share, nice).await;
+        assert_eq!(of_logins.unwrap().value, (nice() + LOGIN_NICE).min(19));
         for _ in 0..8 {
-            let panicked = lanes.run(Lane::Range, || panic!("on purpose")).await;
+            let panicked = lanes
+                .run(Lane::Range, &share, || panic!("on purpose"))
+                .await;
             assert!(panicked.is_none_or(|_: Waiting<()>| false));
         }
-        assert_eq!(lanes.run(Lane::Range, || 7).await.unwrap().value, 7);
+        let ran = lanes.run(Lane::Range, &share, || 7).await;
+        assert_eq!(ran.unwrap().value, 7);
+    }
+
+    #[tokio::test]
+    async fn who_does_not_read_holds_no_more_than_its_share() {
+        let lanes = Lanes::new(&ServeOptions::default()).unwrap();
+        let (deaf, other) = (Share::default(), Share::default());
+        let mut unread = Vec::new();
+        for _ in 0..SHARE_RESULTS {
+            unread.push(lanes.run(Lane::Scan, &deaf, || ()).await);
+        }
+        let more = lanes.run(Lane::Scan, &deaf, || ());
+        assert!(timeout(Duration::from_millis(20), more).await.is_err());
+        assert!(lanes.run(Lane::Scan, &other, || ()).await.is_some());
+        unread.pop();
+        assert!(lanes.run(Lane::Scan, &deaf, || ()).await.is_some());
     }
 }

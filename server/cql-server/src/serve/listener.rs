@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
@@ -17,10 +18,13 @@ use tokio::time::{sleep, timeout, timeout_at};
 use super::addresses::Addresses;
 use super::commit::{CommitLane, commit_writes};
 use super::connection::Connection;
+use super::counts::Counters;
+use super::failed_logins::FailedLogins;
 use super::lanes::Lanes;
 use super::options::ServeOptions;
 use super::overload::{Overload, probe};
 use super::pace::WritePace;
+use super::requests::Requests;
 use super::session::error;
 use super::statements::Statements;
 use super::stream::{Stream, TLS_HANDSHAKE};
@@ -39,9 +43,12 @@ pub(super) struct Shared<S: Service> {
     pub options: ServeOptions,
     pub statements: Statements<S::Statement>,
     pub lanes: Lanes,
+    pub requests: Requests,
     pub commits: CommitLane<S>,
     pub turns: Turns,
     pub overload: Arc<Overload>,
+    pub failed_logins: Arc<FailedLogins>,
+    connections_refused: Arc<AtomicU64>,
     /// Turns to compute the keys of a handshake: some threads go on serving.
     handshakes: Semaphore,
     pub events: broadcast::Sender<Event>,
@@ -84,9 +91,7 @@ pub struct CqlServer {
     address: SocketAddr,
     runtime: Runtime,
     stop: watch::Sender<bool>,
-    /// One permit for each connection.
-    connections: Arc<Semaphore>,
-    connections_max: usize,
+    counters: Counters,
 }
 
 impl CqlServer {
@@ -124,9 +129,15 @@ impl CqlServer {
             commits,
             turns: Turns::new(),
             overload: Arc::new(Overload::new(options.overload_wait)),
+            failed_logins: Arc::new(FailedLogins::new(
+                options.login_failures_max,
+                options.logins_max,
+            )),
+            connections_refused: Arc::default(),
             handshakes: Semaphore::new(threads / 2),
             statements: Statements::new(options.statement_bytes_max),
             lanes: Lanes::new(&options)?,
+            requests: Requests::new(options.request_bytes_max, options.body_bytes_max, threads),
             events,
             stop: stop.clone(),
             latencies,
@@ -138,13 +149,19 @@ impl CqlServer {
             drop(events.send(Event::Schema(change)));
         }));
         runtime.spawn(probe(shared.overload.clone(), stop.subscribe()));
-        runtime.spawn(accept(listener, shared, connections.clone()));
+        let counters = Counters {
+            connections: connections.clone(),
+            connections_max,
+            connections_refused: shared.connections_refused.clone(),
+            overload: shared.overload.clone(),
+            failed_logins: shared.failed_logins.clone(),
+        };
+        runtime.spawn(accept(listener, shared, connections));
         Ok(Self {
             address,
             runtime,
             stop,
-            connections,
-            connections_max,
+            counters,
         })
     }
 
@@ -153,18 +170,18 @@ impl CqlServer {
         self.address
     }
 
-    /// Connections that are open.
-    pub fn connections(&self) -> usize {
-        self.connections_max - self.connections.available_permits()
+    /// Connections that are open, and what was refused.
+    pub fn counters(&self) -> Counters {
+        self.counters.clone()
     }
 
     /// Takes no more connections and requests, and waits until those that run are
     /// answered, for at most `patience`. False when some were not.
     pub fn drain(self, patience: Duration) -> bool {
         self.stop.send_replace(true);
-        let all = u32::try_from(self.connections_max).unwrap_or(u32::MAX);
+        let all = u32::try_from(self.counters.connections_max).unwrap_or(u32::MAX);
         let closed = self.runtime.block_on(async {
-            let all = self.connections.acquire_many(all);
+            let all = self.counters.connections.acquire_many(all);
             timeout(patience, all).await.is_ok()
         });
         // A request that hangs in a lane must not keep the server.
@@ -190,6 +207,9 @@ async fn accept<S: Service>(
                 // One more than the limit is closed at once: its driver goes elsewhere.
                 let permit = connections.clone().try_acquire_owned();
                 let place = addresses.enter(peer.ip());
+                if permit.is_err() || place.is_none() {
+                    (shared.connections_refused).fetch_add(1, Ordering::Relaxed);
+                }
                 if let (Ok(permit), Some(place)) = (permit, place) {
                     let shared = shared.clone();
                     tokio::spawn(async move {

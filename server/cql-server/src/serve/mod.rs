@@ -15,6 +15,8 @@
 //! - A scan never holds up a point read: it runs on other threads.
 //! - Results that wait for their reader are bounded, for a connection and for all. Who
 //!   does not read is not read from either, and is cut off after a while.
+//! - So are requests that are received in part or wait, over all connections. Large ones are
+//!   decoded and parsed a few at a time, and delay no small ones.
 //! - A write never holds up a point read: once writes are slow, or each waits for an
 //!   fsync, they run on one thread that commits together what waits.
 //! - Who waits for a turn at a partition holds no thread, and waits no longer than its
@@ -27,17 +29,23 @@
 //! | `options` | the limits |
 //! | `listener` | who may come in, and who leaves when the server stops |
 //! | `addresses` | how many come from one address |
+//! | `counts` | numbers of connections, rejected requests and logins, for metrics |
+//! | `failed_logins` | the limit on wrong passwords of an address |
 //! | `overload` | which requests are refused when there are too many |
 //! | `arrivals` | how long they have waited |
 //! | `stream` | its bytes, plain or through TLS |
+//! | `identity` | the identity in a client's certificate |
 //! | `tls` | the certificate, and which clients may come |
 //! | `connection` | one client: its frames in, its responses out |
-//! | `outbox` | what it has to send |
+//! | `received` | bytes of a connection that are not served yet |
+//! | `requests` | the memory of requests, and turns for large ones |
+//! | `outbox` | responses that are not sent yet |
 //! | `session` | one client: what its requests mean |
 //! | `work` | a request that runs on another thread |
 //! | `lanes` | where scans and schema changes run |
 //! | `commit` | where writes run that would wait for the disk |
 //! | `pace` | whether they would |
+//! | `slow` | reports of slow requests |
 //! | `turns` | where writes wait for each other that read what they write to |
 //! | `statements` | statements that are prepared |
 
@@ -45,13 +53,19 @@ mod addresses;
 mod arrivals;
 mod commit;
 mod connection;
+mod counts;
+mod failed_logins;
+mod identity;
 mod lanes;
 mod listener;
 mod options;
 mod outbox;
 mod overload;
 mod pace;
+mod received;
+mod requests;
 mod session;
+mod slow;
 mod statements;
 mod stream;
 #[cfg(test)]
@@ -60,6 +74,8 @@ mod tls;
 mod turns;
 mod work;
 
+pub use counts::{Counters, Counts};
 pub use listener::CqlServer;
 pub use options::ServeOptions;
+pub use slow::{SlowRequest, SlowRequests};
 pub use tls::{Tls, TlsError, TlsOptions};

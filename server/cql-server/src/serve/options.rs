@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ebb_cql::protocol::BODY_BYTES_MAX_DEFAULT;
 
+use super::slow::SlowRequests;
 use super::tls::Tls;
 use crate::activity::Activity;
 
@@ -27,6 +28,12 @@ pub struct ServeOptions {
     /// Requests of one connection that run or wait in a lane at once. Its next frame is
     /// read when one of them is done.
     pub lane_requests_max: usize,
+    /// Bytes of requests that were received in part, and as many of requests that wait for their
+    /// lane, over all connections. Up to 64 KiB of a partial request, and less than 4 KiB of a
+    /// waiting one, do not count. Beyond that a partial request waits for up to
+    /// [`request_timeout`](Self::request_timeout) before it is refused; one for a lane is refused
+    /// at once.
+    pub request_bytes_max: usize,
     /// Bytes of results from lanes that wait for their readers, over all connections.
     /// Scans wait beyond that. Rounded up to whole MiB.
     pub lane_result_bytes_max: usize,
@@ -42,11 +49,16 @@ pub struct ServeOptions {
     pub logins_max: usize,
     /// How long a client may take to log in.
     pub login_timeout: Duration,
+    /// Wrong passwords that an address may try within a minute, at least one more than
+    /// [`logins_max`](Self::logins_max); zero for any number.
+    pub login_failures_max: u32,
     /// When most requests wait longer than this for a while, those are refused that wait longer
     /// than a twentieth of it. Zero: none ever is.
     pub overload_wait: Duration,
     /// How long a client may read nothing of what waits for it.
     pub write_timeout: Duration,
+    /// Which requests are slow, and the callback for them; `None` reports none.
+    pub slow: Option<SlowRequests>,
     /// TLS, for whoever serves with it.
     pub tls: Option<Arc<Tls>>,
     /// Where clients and traces are entered, for whoever shows them.
@@ -63,6 +75,7 @@ impl Default for ServeOptions {
             connections_per_address_max: None,
             body_bytes_max: BODY_BYTES_MAX_DEFAULT,
             lane_requests_max: 128,
+            request_bytes_max: 128 << 20,
             lane_result_bytes_max: 256 << 20,
             statement_bytes_max: 64 << 20,
             startup_timeout: Duration::from_secs(10),
@@ -70,8 +83,10 @@ impl Default for ServeOptions {
             // Half of the cores, so that clients that log in leave something to the others.
             logins_max: std::thread::available_parallelism().map_or(1, |n| (n.get() / 2).max(1)),
             login_timeout: Duration::from_secs(30),
+            login_failures_max: 60,
             overload_wait: Duration::from_millis(20),
             write_timeout: Duration::from_secs(60),
+            slow: None,
             tls: None,
             activity: Arc::default(),
         }

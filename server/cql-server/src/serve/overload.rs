@@ -67,6 +67,8 @@ pub(super) struct Overload {
     in_time: AtomicU32,
     late: AtomicU32,
     refused: AtomicU32,
+    /// Since the start, but in the interval that goes on.
+    refused_before: AtomicU64,
     /// How long a connection waited for its turn that was ready, the last few times, in
     /// microseconds.
     turns_us: [AtomicU64; TURNS],
@@ -86,6 +88,7 @@ impl Overload {
             in_time: AtomicU32::new(0),
             late: AtomicU32::new(0),
             refused: AtomicU32::new(0),
+            refused_before: AtomicU64::new(0),
             turns_us: Default::default(),
             turns: AtomicU32::new(0),
             is_busy: AtomicBool::new(false),
@@ -131,6 +134,22 @@ impl Overload {
         self.refused.fetch_add(requests, Ordering::Relaxed);
     }
 
+    /// Whether a request that has waited so long may be refused.
+    pub(super) fn is_too_long(&self, waited: Duration) -> bool {
+        self.limit.is_some_and(|limit| waited > limit)
+    }
+
+    /// Counts a request that was refused in a queue of its own: it says nothing of others.
+    pub(super) fn refused_elsewhere(&self) {
+        self.refused_before.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Requests that were refused since the start.
+    pub(super) fn refused_in_all(&self) -> u64 {
+        let now = u64::from(self.refused.load(Ordering::Relaxed));
+        self.refused_before.load(Ordering::Relaxed) + now
+    }
+
     fn end_interval(&self) {
         let take = |counter: &AtomicU32| counter.swap(0, Ordering::Relaxed);
         let interval = Interval {
@@ -138,6 +157,7 @@ impl Overload {
             late: take(&self.late),
             refused: take(&self.refused),
         };
+        (self.refused_before).fetch_add(interval.refused.into(), Ordering::Relaxed);
         let refused_before = self.is_refusing.load(Ordering::Relaxed);
         (self.is_refusing).store(refuses(refused_before, interval), Ordering::Relaxed);
     }

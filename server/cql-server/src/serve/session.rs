@@ -7,13 +7,16 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use ebb_cql::protocol::{
-    self, Batch, Compression, ErrorKind, ErrorResponse, Event, EventTypes, Frame, Head, Opcode,
-    ProtocolError, QueryParameters, Request, Response, Startup, StatementRef, Values,
+    self, Batch, Coding, Columns, Compression, ErrorKind, ErrorResponse, Event, EventTypes, Frame,
+    Head, Opcode, ProtocolError, QueryParameters, Request, Response, Segments, Startup,
+    StatementRef, Version,
 };
 
 use memchr::memmem;
 
 use super::listener::Shared;
+use super::requests::RequestMemory;
+use super::slow::{Sender, Spent, Unsent};
 use super::statements::Entry;
 use super::turns::Wanted;
 use super::work::{Work, respond, trace, without_password};
@@ -23,12 +26,18 @@ use crate::call::{
     Call, Interrupt, Lane, Outcome, Service, Statement, batch_write_type, takes_turns,
 };
 
+/// The error message for logins from an address that has tried too many wrong passwords.
+pub(super) const TOO_MANY_FAILURES: &str =
+    "Too many failed logins from this address; try again later";
+
 /// What became of a request.
 pub(super) enum Handled<S: Service> {
     /// Its response was appended.
     Answered {
         /// It was one that ran at once, whose latency says how the server is.
         is_point: bool,
+        /// The report of a slow request.
+        slow: Option<Box<Unsent>>,
     },
     /// It is to run elsewhere.
     Elsewhere(Lane, Box<Work<S>>),
@@ -49,16 +58,21 @@ pub(super) struct Session<S: Service> {
     has_started: bool,
     /// Who asks.
     user: Arc<User>,
+    /// The identity in the client's certificate, until the client has logged in with it.
+    identity: Option<String>,
     /// A password is verified elsewhere.
     is_verifying: bool,
-    pub compression: Compression,
+    pub coding: Coding,
+    /// The segments that carry frames behind the response to STARTUP, since version 5.
+    pub segments: Option<Segments>,
     pub events: EventTypes,
     /// Set when the client is gone.
     pub is_cancelled: Arc<AtomicBool>,
     client: Arc<Client>,
     client_number: u64,
-    /// Of the request at hand.
+    /// The trace of the current request.
     trace: Option<Trace>,
+    spent: Spent,
 }
 
 impl<S: Service> Drop for Session<S> {
@@ -69,7 +83,9 @@ impl<S: Service> Drop for Session<S> {
 }
 
 impl<S: Service> Session<S> {
-    pub(super) fn new(peer: SocketAddr, shared: Arc<Shared<S>>) -> Self {
+    /// Begins the session of a client at `peer`, with the identity in its certificate, if it showed
+    /// one.
+    pub(super) fn new(peer: SocketAddr, identity: Option<String>, shared: Arc<Shared<S>>) -> Self {
         let (client_number, client) = shared.options.activity.enter(peer);
         let user = match shared.service.login() {
             None => User::anyone(),
@@ -80,13 +96,16 @@ impl<S: Service> Session<S> {
             keyspace: None,
             has_started: false,
             user: Arc::new(user),
+            identity,
             is_verifying: false,
-            compression: Compression::None,
+            coding: Coding::default(),
+            segments: None,
             events: EventTypes::default(),
             is_cancelled: Arc::default(),
             client,
             client_number,
             trace: None,
+            spent: Spent::default(),
         }
     }
 
@@ -95,8 +114,9 @@ impl<S: Service> Session<S> {
         self.has_started
     }
 
-    /// Whether a request may be refused where there are too many. Those that a connection needs
-    /// to live may not, nor those of who asked for events: drivers control by it what they do.
+    /// Returns whether overload control may reject this request. Handshake requests and all
+    /// requests on a driver's control connection (the one registered for events) are exempt:
+    /// rejecting them makes the driver drop the node.
     pub(super) fn may_refuse(&self, frame: &Frame) -> bool {
         let events = &self.events;
         let controls = events.schema || events.status || events.topology;
@@ -105,7 +125,7 @@ impl<S: Service> Session<S> {
         }
         match Opcode::from_code(frame.opcode) {
             Ok(Opcode::Execute | Opcode::Batch) => true,
-            // Questions about the server itself say how it is.
+            // Reads of system tables are exempt: they show drivers and operators how the server is.
             Ok(Opcode::Query) => memmem::find(&frame.body, b"system").is_none(),
             _ => false,
         }
@@ -122,12 +142,12 @@ impl<S: Service> Session<S> {
         self.keyspace = Some(keyspace);
     }
 
-    /// Whether it may send any request.
+    /// Returns whether the client has logged in, or need not: then it may send any request.
     pub(super) fn is_logged_in(&self) -> bool {
         !self.user.is_nobody()
     }
 
-    /// A password was verified, that of `user`, or was wrong.
+    /// Ends the verification of a password: that of `user`, or a wrong one.
     pub(super) fn end_login(&mut self, user: Option<Arc<User>>) {
         self.is_verifying = false;
         if let Some(user) = user {
@@ -145,6 +165,11 @@ impl<S: Service> Session<S> {
     /// Does what a request asks, or says where it is to be done.
     pub(super) fn handle(&mut self, frame: Frame, now: Instant, out: &mut BytesMut) -> Handled<S> {
         self.client.note_request();
+        self.spent = Spent::default();
+        let begun_at = Instant::now();
+        if !self.has_started {
+            self.coding.version = frame.version;
+        }
         let begun = self.begin_trace(now, &frame);
         let handled = match begun.and_then(|()| self.try_handle(&frame, now, out)) {
             Ok(Some(Elsewhere {
@@ -153,17 +178,22 @@ impl<S: Service> Session<S> {
                 turns,
             })) => {
                 let interrupt = self.interrupt(now);
+                let may_refuse = self.may_refuse(&frame);
                 let work = Work {
                     shared: self.shared.clone(),
                     keyspace: self.keyspace.clone(),
-                    compression: self.compression,
+                    coding: self.coding,
                     statements,
                     turns,
                     frame,
+                    memory: RequestMemory::default(),
                     interrupt,
                     received_at: now,
+                    may_refuse,
+                    address: self.client.address,
                     trace: self.trace.take(),
                     user: self.user.clone(),
+                    spent: self.spent,
                 };
                 Handled::Elsewhere(lane, Box::new(work))
             }
@@ -172,13 +202,17 @@ impl<S: Service> Session<S> {
                     Opcode::from_code(frame.opcode),
                     Ok(Opcode::Query | Opcode::Execute | Opcode::Batch)
                 ),
+                slow: self.slow(&frame, now, begun_at),
             },
             Err(error) => {
                 if let Some(trace) = &mut self.trace {
                     trace.note(without_password(&error.message));
                 }
                 self.answer(frame.stream, &Response::Error(error), out);
-                Handled::Answered { is_point: false }
+                Handled::Answered {
+                    is_point: false,
+                    slow: self.slow(&frame, now, begun_at),
+                }
             }
         };
         if let Some(mut trace) = self.trace.take() {
@@ -188,12 +222,27 @@ impl<S: Service> Session<S> {
         handled
     }
 
+    /// Returns the report of the current request, whose response is ready, if it was slow.
+    fn slow(&self, frame: &Frame, received_at: Instant, begun_at: Instant) -> Option<Box<Unsent>> {
+        self.shared.options.slow.as_ref()?;
+        let spent = Spent {
+            executed: begun_at.elapsed().saturating_sub(self.spent.prepared),
+            ..self.spent
+        };
+        let sender = Sender {
+            address: self.client.address,
+            user: &self.user,
+            keyspace: self.keyspace.as_deref(),
+        };
+        Unsent::of(&self.shared, &sender, frame, received_at, spent)
+    }
+
     pub(super) fn answer(&self, stream: i16, response: &Response, out: &mut BytesMut) {
         let head = Head {
             tracing_id: self.trace.as_ref().map(Trace::id),
             warnings: &[],
         };
-        response.encode(out, stream, &head, self.compression);
+        response.encode(out, stream, &head, self.coding);
     }
 
     /// Appends the response, or gives what is to be executed elsewhere.
@@ -219,13 +268,13 @@ impl<S: Service> Session<S> {
                 self.events.schema |= events.schema;
                 self.answer(stream, &Response::Ready, out);
             }
-            Request::AuthResponse { token } => return self.log_in(token, stream, out),
-            Request::Prepare { text } => self.prepare(text, stream, out)?,
+            Request::AuthResponse { token } => return self.log_in(token, stream, now, out),
+            Request::Prepare { text, keyspace } => self.prepare(text, keyspace, stream, out)?,
             Request::Query { text, parameters } => {
-                let keyspace = self.keyspace.as_deref();
+                let keyspace = parameters.keyspace.or(self.keyspace.as_deref());
                 let statement = match self.shared.statements.find(keyspace, text) {
                     Some((_, entry)) => entry.statement.clone(),
-                    None => Arc::new(self.shared.service.prepare(keyspace, text)?),
+                    None => Arc::new(understood(&self.shared, keyspace, text, &mut self.spent)?),
                 };
                 return self.run(statement, parameters, frame, now, out);
             }
@@ -251,31 +300,58 @@ impl<S: Service> Session<S> {
                 error(ErrorKind::Protocol, message)
             })?,
         };
+        self.log_in_by_certificate()?;
         self.has_started = true;
         let (name, version) = ("DRIVER_NAME", "DRIVER_VERSION");
         (self.client).note_driver(startup.option(name), startup.option(version));
-        match self.is_logged_in() {
-            true => self.answer(stream, &Response::Ready, out),
-            false => {
-                let authenticator = AUTHENTICATOR.to_owned();
-                self.answer(stream, &Response::Authenticate { authenticator }, out);
-            }
+        self.client.note_version(self.coding.version);
+        if self.is_logged_in() {
+            self.answer(stream, &Response::Ready, out);
+        } else {
+            let authenticator = AUTHENTICATOR.to_owned();
+            self.answer(stream, &Response::Authenticate { authenticator }, out);
         }
-        self.compression = compression;
+        match self.coding.version {
+            Version::V4 => self.coding.compression = compression,
+            Version::V5 => self.segments = Some(Segments::new(compression)),
+        }
         Ok(())
     }
 
-    /// What may come when, in Cassandra's words.
-    fn check_order(&self, request: &Request<'_>) -> Result<(), ErrorResponse> {
-        let before_login = matches!(
-            request,
-            Request::Startup(_) | Request::Options | Request::AuthResponse { .. }
-        );
-        if !self.has_started || self.is_logged_in() || before_login {
+    /// Logs in a client whose certificate has the identity of a role. All others need a password.
+    fn log_in_by_certificate(&mut self) -> Result<(), ErrorResponse> {
+        let (None, Some(login), Some(identity)) = (
+            self.user.name(),
+            self.shared.service.login(),
+            &self.identity,
+        ) else {
             return Ok(());
+        };
+        if let Some(user) = login.recognize(identity)? {
+            self.take_user(user);
+            self.identity = None;
         }
-        let name = request.opcode().name();
-        let message = format!("Unexpected message {name}, expecting SASL_RESPONSE");
+        Ok(())
+    }
+
+    /// Checks that a request may come in this state of the connection.
+    ///
+    /// # Errors
+    /// In Cassandra's words, if it may not.
+    fn check_order(&self, request: &Request<'_>) -> Result<(), ErrorResponse> {
+        let is_startup = matches!(request, Request::Startup(_));
+        let before_login = matches!(request, Request::Options | Request::AuthResponse { .. });
+        let message = match (self.has_started, self.is_logged_in()) {
+            // A second STARTUP must not change the compression: segments depend on it.
+            (true, true) if is_startup => {
+                "Unexpected message STARTUP, the connection is already initialized".to_owned()
+            }
+            (true, false) if !before_login => {
+                let name = request.opcode().name();
+                format!("Unexpected message {name}, expecting SASL_RESPONSE")
+            }
+            _ => return Ok(()),
+        };
         Err(error(ErrorKind::Protocol, message))
     }
 
@@ -284,6 +360,7 @@ impl<S: Service> Session<S> {
         &mut self,
         token: Option<&[u8]>,
         stream: i16,
+        now: Instant,
         out: &mut BytesMut,
     ) -> Result<Option<Elsewhere<S>>, ErrorResponse> {
         let shared = self.shared.clone();
@@ -294,6 +371,10 @@ impl<S: Service> Session<S> {
                 return Err(error(ErrorKind::Protocol, message));
             }
         };
+        let address = self.client.address.ip();
+        if !shared.failed_logins.may_try(address, now) {
+            return Err(error(ErrorKind::BadCredentials, TOO_MANY_FAILURES));
+        }
         if let Some(user) = login.recall(token)? {
             self.take_user(user);
             self.answer(stream, &Response::AuthSuccess { token: None }, out);
@@ -320,17 +401,26 @@ impl<S: Service> Session<S> {
         Ok(())
     }
 
-    fn prepare(&self, text: &str, stream: i16, out: &mut BytesMut) -> Result<(), ErrorResponse> {
-        let keyspace = self.keyspace.as_deref();
+    fn prepare(
+        &mut self,
+        text: &str,
+        keyspace: Option<&str>,
+        stream: i16,
+        out: &mut BytesMut,
+    ) -> Result<(), ErrorResponse> {
+        let keyspace = keyspace.or(self.keyspace.as_deref());
         // Always anew: the schema may be another than when the text was last prepared.
-        let statement = self.shared.service.prepare(keyspace, text)?;
+        let statement = understood(&self.shared, keyspace, text, &mut self.spent)?;
         let (id, entry) = self.shared.statements.insert(keyspace, text, statement);
         let (markers, partition_key_markers) = entry.statement.markers();
+        let columns = entry.statement.columns();
+        let none = Columns::default();
         let prepared = protocol::Prepared {
             id: id.to_vec().into(),
+            result_metadata_id: columns.unwrap_or(&none).id().to_vec().into(),
             markers: markers.clone(),
             partition_key_markers: partition_key_markers.to_vec(),
-            columns: entry.statement.columns().cloned(),
+            columns: columns.cloned(),
         };
         self.answer(stream, &Response::Prepared(prepared), out);
         Ok(())
@@ -388,7 +478,8 @@ impl<S: Service> Session<S> {
         let keyspace = self.keyspace.clone();
         let user = self.user.clone();
         let call = Call {
-            keyspace: keyspace.as_deref(),
+            keyspace: parameters.keyspace.or(keyspace.as_deref()),
+            version: self.coding.version,
             parameters,
             interrupt: &interrupt,
             user: &user,
@@ -400,7 +491,7 @@ impl<S: Service> Session<S> {
             _ => shared.service.execute(&statement, &call, out),
         };
         let tracing_id = self.trace.as_ref().map(Trace::id);
-        let outcome = respond(frame, self.compression, tracing_id, out, execute)?;
+        let outcome = respond(frame, self.coding, tracing_id, out, execute)?;
         drop(held);
         if outcome.is_in_conflict {
             return elsewhere(statement, turns);
@@ -417,14 +508,14 @@ impl<S: Service> Session<S> {
         out: &mut BytesMut,
     ) -> Result<Option<Elsewhere<S>>, ErrorResponse> {
         let keyspace = self.keyspace.clone();
-        let keyspace = keyspace.as_deref();
+        let keyspace = batch.keyspace.or(keyspace.as_deref());
         let mut statements = Vec::with_capacity(batch.statements.len());
         for part in &batch.statements {
             let statement = match part.statement {
                 StatementRef::Prepared(id) => self.prepared(id)?.statement.clone(),
                 StatementRef::Text(text) => match self.shared.statements.find(keyspace, text) {
                     Some((_, entry)) => entry.statement.clone(),
-                    None => Arc::new(self.shared.service.prepare(keyspace, text)?),
+                    None => Arc::new(understood(&self.shared, keyspace, text, &mut self.spent)?),
                 },
             };
             statements.push((statement, part.values));
@@ -453,12 +544,13 @@ impl<S: Service> Session<S> {
         let user = self.user.clone();
         let call = Call {
             keyspace,
+            version: self.coding.version,
             parameters: batch_parameters(batch),
             interrupt: &interrupt,
             user: &user,
         };
         let tracing_id = self.trace.as_ref().map(Trace::id);
-        let outcome = respond(frame, self.compression, tracing_id, out, |out| {
+        let outcome = respond(frame, self.coding, tracing_id, out, |out| {
             let write = || shared.service.batch(batch.kind, &statements, &call, out);
             shared.commits.pace.run(write)
         })?;
@@ -499,16 +591,27 @@ impl<S: Service> Session<S> {
     }
 }
 
+/// A statement that is parsed and planned now, which takes its time.
+fn understood<S: Service>(
+    shared: &Shared<S>,
+    keyspace: Option<&str>,
+    text: &str,
+    spent: &mut Spent,
+) -> Result<S::Statement, ErrorResponse> {
+    let begun = Instant::now();
+    let statement = shared.service.prepare(keyspace, text);
+    spent.prepared += begun.elapsed();
+    statement
+}
+
 /// What a batch is executed with: the values are with its statements.
 pub(super) fn batch_parameters(batch: &Batch<'_>) -> QueryParameters<'static> {
     QueryParameters {
         consistency: batch.consistency,
-        values: Values::default(),
-        skip_metadata: false,
-        page_size_rows: None,
-        paging_state: None,
         serial_consistency: batch.serial_consistency,
         timestamp_us: batch.timestamp_us,
+        now_s: batch.now_s,
+        ..QueryParameters::default()
     }
 }
 
@@ -521,7 +624,7 @@ fn supported() -> Response {
         options: vec![
             option("CQL_VERSION", &["3.4.5"]),
             option("COMPRESSION", &["lz4"]),
-            option("PROTOCOL_VERSIONS", &["4/v4"]),
+            option("PROTOCOL_VERSIONS", &["4/v4", "5/v5"]),
         ],
     }
 }

@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::identity::identity;
 use crate::activity::Encryption;
 
 /// The first byte of every TLS connection: a record of its handshake. No version of CQL's
@@ -77,6 +78,15 @@ impl Stream {
             let ended = poll_fn(|context| Poll::Ready(stream.as_mut().poll_shutdown(context)));
             drop(ended.await);
         }
+    }
+
+    /// Returns the identity in the client's certificate, which was verified in the handshake.
+    pub(super) fn identity(&self) -> Option<String> {
+        let Self::Tls(stream) = self else {
+            return None;
+        };
+        let (_, connection) = stream.get_ref();
+        identity(connection.peer_certificates()?.first()?)
     }
 
     /// What it is encrypted with.

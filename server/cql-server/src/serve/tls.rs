@@ -13,7 +13,7 @@ use arc_swap::ArcSwap;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -119,7 +119,8 @@ impl Tls {
     }
 
     /// What the next connection goes by.
-    pub(super) fn config(&self) -> Arc<ServerConfig> {
+    #[must_use]
+    pub fn config(&self) -> Arc<ServerConfig> {
         self.config.load_full()
     }
 
@@ -172,7 +173,8 @@ impl Contents {
             }
             _ => builder.with_no_client_auth(),
         };
-        (builder.with_single_cert(chain, key)).map_err(|error| TlsError::Together {
+        let config = builder.with_single_cert(chain, key);
+        let mut config = config.map_err(|error| TlsError::Together {
             certificate: options.certificate.clone(),
             key: options.key.clone(),
             problem: match error {
@@ -181,7 +183,13 @@ impl Contents {
                 }
                 error => error.to_string(),
             },
-        })
+        })?;
+        if self.client_authorities.is_some() {
+            // A resumed session shows no certificate, so it would outlive an expired one.
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+        }
+        Ok(config)
     }
 }
 

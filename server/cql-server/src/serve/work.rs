@@ -7,46 +7,61 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use ebb_cql::protocol::{
-    Compression, ErrorKind, ErrorResponse, Event, Frame, Head, Opcode, OpenFrame, Request, Response,
+    Coding, ErrorKind, ErrorResponse, Event, Frame, Head, Opcode, OpenFrame, Request, Response,
 };
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::timeout_at;
 
 use super::connection::LaneResult;
-use super::lanes::Waiting;
+use super::lanes::{PAGE_BYTES, Waiting};
 use super::listener::Shared;
-use super::session::{batch_parameters, error, in_protocol};
+use super::requests::RequestMemory;
+use super::session::{TOO_MANY_FAILURES, batch_parameters, error, in_protocol};
+use super::slow::{Sender, Spent, Unsent};
 use super::turns::Wanted;
-use crate::access::User;
+use crate::access::{Login, User};
 use crate::activity::Trace;
 use crate::call::{Call, Interrupt, Lane, Outcome, Service, Statement, batch_write_type};
+
+/// The first capacity of a page's buffer. The buffer doubles when it is full, and so ends with room
+/// for a page and one more row, of 64 KiB.
+const PAGE_ROOM_BYTES: usize = (PAGE_BYTES + (64 << 10)) / 16;
 
 /// A request that waits for its lane.
 pub(super) struct Work<S: Service> {
     pub shared: Arc<Shared<S>>,
     pub keyspace: Option<Arc<str>>,
-    pub compression: Compression,
+    pub coding: Coding,
     /// One, or those of a batch.
     pub statements: Vec<Arc<S::Statement>>,
     /// What it has to wait for, where it runs on a thread that serves connections.
     pub turns: Option<Wanted>,
     pub frame: Frame,
+    /// The memory that the frame takes while it waits.
+    pub memory: RequestMemory,
     pub interrupt: Interrupt,
     pub received_at: Instant,
+    /// Whether it may be refused where there are too many.
+    pub may_refuse: bool,
+    /// The address of the client.
+    pub address: SocketAddr,
     pub trace: Option<Trace>,
     pub user: Arc<User>,
+    pub spent: Spent,
 }
 
-/// What a request that ran elsewhere left.
+/// The result of a request that ran in a lane.
 pub(super) struct Ran {
-    /// A whole frame.
+    /// The response.
     pub frame: BytesMut,
     /// The keyspace that is in use now.
     pub keyspace: Option<String>,
-    /// Of a login, who it is of; `None` where it was refused.
+    /// For a login: the user, or `None` if the login was refused.
     pub login: Option<Option<Arc<User>>>,
     /// When a point request was received that succeeded: its latency counts.
     pub point_received_at: Option<Instant>,
+    /// The report of a slow request.
+    pub slow: Option<Box<Unsent>>,
 }
 
 impl<S: Service> Work<S> {
@@ -63,14 +78,26 @@ impl<S: Service> Work<S> {
 
     /// Executes the request; gives its whole response.
     pub(super) fn try_run(&mut self) -> Result<(BytesMut, Outcome), ErrorResponse> {
+        let begun = Instant::now();
+        let ran = self.execute();
+        self.spent.executed += begun.elapsed();
+        ran
+    }
+
+    fn execute(&mut self) -> Result<(BytesMut, Outcome), ErrorResponse> {
         if let Some(trace) = &mut self.trace {
             trace.note("Executing on a thread of its lane");
         }
-        let (compression, service) = (self.compression, &self.shared.service);
+        let (coding, service) = (self.coding, &self.shared.service);
         let (keyspace, interrupt) = (self.keyspace.as_deref(), &self.interrupt);
         let tracing_id = self.trace.as_ref().map(Trace::id);
         let user = &*self.user;
-        let mut out = BytesMut::new();
+        let is_page =
+            |statement: &Arc<S::Statement>| matches!(statement.lane(), Lane::Scan | Lane::Range);
+        let mut out = match self.statements.iter().any(is_page) {
+            true => BytesMut::with_capacity(PAGE_ROOM_BYTES),
+            false => BytesMut::new(),
+        };
         // Decoded once already; what it borrows from could not come along.
         let outcome = match Request::decode(&self.frame).map_err(in_protocol)? {
             Request::Query { parameters, .. } | Request::Execute { parameters, .. } => {
@@ -87,12 +114,13 @@ impl<S: Service> Work<S> {
                     _ => interrupt.check_read(Instant::now(), consistency),
                 }?;
                 let call = Call {
-                    keyspace,
+                    keyspace: parameters.keyspace.or(keyspace),
+                    version: coding.version,
                     parameters,
                     interrupt,
                     user,
                 };
-                let outcome = respond(&self.frame, compression, tracing_id, &mut out, |out| {
+                let outcome = respond(&self.frame, coding, tracing_id, &mut out, |out| {
                     service.execute(statement, &call, out)
                 })?;
                 // The commit lane does that itself, for all that it runs at once.
@@ -108,12 +136,13 @@ impl<S: Service> Work<S> {
                 let write_type = batch_write_type(batch.kind, &statements);
                 interrupt.check_write(Instant::now(), batch.consistency, write_type)?;
                 let call = Call {
-                    keyspace,
+                    keyspace: batch.keyspace.or(keyspace),
+                    version: coding.version,
                     parameters: batch_parameters(&batch),
                     interrupt,
                     user,
                 };
-                respond(&self.frame, compression, tracing_id, &mut out, |out| {
+                respond(&self.frame, coding, tracing_id, &mut out, |out| {
                     service.batch(batch.kind, &statements, &call, out)
                 })?
             }
@@ -121,19 +150,38 @@ impl<S: Service> Work<S> {
                 let Some(login) = service.login() else {
                     return Err(error(ErrorKind::Server, "nobody has to log in"));
                 };
-                // Whoever is gone, or has waited for long, keeps no others waiting.
+                // Clients that are gone or have waited for long must not delay others.
                 if interrupt.is_over(Instant::now()) {
                     let message = "too many clients log in at once; try again later";
                     return Err(ErrorResponse::overloaded(message));
                 }
-                self.user = login.verify(token)?;
+                self.user = self.log_in(login, token)?;
                 let success = Response::AuthSuccess { token: None };
-                success.encode(&mut out, self.frame.stream, &Head::default(), compression);
+                success.encode(&mut out, self.frame.stream, &Head::default(), coding);
                 Outcome::default()
             }
             _ => return Err(error(ErrorKind::Server, "only statements have lanes")),
         };
         Ok((out, outcome))
+    }
+
+    /// Verifies the credentials in a token, and returns their user.
+    fn log_in(&self, login: &Login, token: Option<&[u8]>) -> Result<Arc<User>, ErrorResponse> {
+        let (failed, address) = (&self.shared.failed_logins, self.address.ip());
+        let refused = || Err(error(ErrorKind::BadCredentials, TOO_MANY_FAILURES));
+        if !failed.may_try(address, Instant::now()) {
+            return refused();
+        }
+        // The connections of a pool come together: only the first one is verified.
+        if let Some(user) = login.recall(token)? {
+            return Ok(user);
+        }
+        if !failed.begin(address, Instant::now()) {
+            return refused();
+        }
+        let user = login.verify(token).inspect_err(|_| failed.was_wrong())?;
+        failed.was_right(address, Instant::now());
+        Ok(user)
     }
 
     /// The response to what came of it.
@@ -146,6 +194,13 @@ impl<S: Service> Work<S> {
             Ok(Opcode::AuthResponse) => false,
             _ => (self.statements.iter()).all(|statement| statement.lane() == Lane::Write),
         };
+        let sender = Sender {
+            address: self.address,
+            user: &self.user,
+            keyspace: self.keyspace.as_deref(),
+        };
+        let (received_at, spent) = (self.received_at, self.spent);
+        let slow = Unsent::of(&self.shared, &sender, &self.frame, received_at, spent);
         let ran = match result {
             Ok((frame, outcome)) => {
                 for change in outcome.changes {
@@ -156,6 +211,7 @@ impl<S: Service> Work<S> {
                     keyspace: outcome.keyspace,
                     login: is_login.then(|| Some(self.user.clone())),
                     point_received_at: is_write.then_some(self.received_at),
+                    slow,
                 }
             }
             Err(error) => {
@@ -168,12 +224,13 @@ impl<S: Service> Work<S> {
                     warnings: &[],
                 };
                 let response = Response::Error(error);
-                response.encode(&mut frame, self.frame.stream, &head, self.compression);
+                response.encode(&mut frame, self.frame.stream, &head, self.coding);
                 Ran {
                     frame,
                     keyspace: None,
                     login: is_login.then_some(None),
                     point_received_at: None,
+                    slow,
                 }
             }
         };
@@ -258,7 +315,7 @@ pub(super) fn trace<S: Service>(
             note(&batch_parameters(batch));
             ("QUERY", "Execute batch of CQL3 queries")
         }
-        Request::Prepare { text } => {
+        Request::Prepare { text, .. } => {
             parameters.push(("query", without_password(text)));
             ("QUERY", "Preparing CQL3 query")
         }
@@ -284,7 +341,7 @@ pub(super) fn without_password(text: &str) -> String {
 /// Appends a RESULT whose body `write` appends; nothing where that fails, or is in conflict.
 pub(super) fn respond(
     request: &Frame,
-    compression: Compression,
+    coding: Coding,
     tracing_id: Option<[u8; 16]>,
     out: &mut BytesMut,
     write: impl FnOnce(&mut BytesMut) -> Result<Outcome, ErrorResponse>,
@@ -294,7 +351,7 @@ pub(super) fn respond(
             tracing_id,
             warnings,
         };
-        OpenFrame::response(out, request.stream, Opcode::Result, &head)
+        OpenFrame::response(out, coding.version, request.stream, Opcode::Result, &head)
     };
     let frame = open(out, &[]);
     let body_at = out.len();
@@ -305,12 +362,16 @@ pub(super) fn respond(
             return Err(error);
         }
     };
+    if outcome.is_outdated {
+        frame.abandon(out);
+        return Err(unprepared(request));
+    }
     if outcome.is_in_conflict {
         frame.abandon(out);
         return Ok(outcome);
     }
     if outcome.warnings.is_empty() {
-        frame.finish(out, compression);
+        frame.finish(out, coding.compression);
         return Ok(outcome);
     }
     // They come first and are known last, which is seldom.
@@ -318,6 +379,14 @@ pub(super) fn respond(
     frame.abandon(out);
     let frame = open(out, &outcome.warnings);
     out.extend_from_slice(&body);
-    frame.finish(out, compression);
+    frame.finish(out, coding.compression);
     Ok(outcome)
+}
+
+/// To an EXECUTE whose statement is to be prepared again.
+fn unprepared(request: &Frame) -> ErrorResponse {
+    match Request::decode(request) {
+        Ok(Request::Execute { id, .. }) => ErrorResponse::unprepared(id),
+        _ => error(ErrorKind::Server, "only EXECUTE has columns that it knows"),
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use ebb_cql::protocol::{ErrorResponse, VERSION};
+use ebb_cql::protocol::ErrorResponse;
 use uuid::Uuid;
 
 use super::Facts;
@@ -117,7 +117,7 @@ fn clients(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
         let mut cells = vec![
             ("address", inet(client.address.ip())),
             ("port", int(client.address.port().into())),
-            ("protocol_version", int(VERSION.into())),
+            ("protocol_version", int(said.version.number().into())),
             (
                 "request_count",
                 bigint(i64::try_from(client.requests()).unwrap_or(i64::MAX)),

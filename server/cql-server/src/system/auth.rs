@@ -85,3 +85,23 @@ fn role_permissions(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorRes
     }
     Ok(())
 }
+
+pub(super) const IDENTITY_TO_ROLE: Definition = Definition {
+    keyspace: KEYSPACE,
+    name: "identity_to_role",
+    comment: "mtls authorized identities lookup table",
+    columns: &["identity text", "role text"],
+    partition_key: &["identity"],
+    clustering: &[],
+    rows: identity_to_role,
+};
+
+fn identity_to_role(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+    let state = facts.catalog.roles().state();
+    for (name, role) in state.roles().iter() {
+        for identity in &role.identities {
+            rows.push([("identity", text(identity)), ("role", text(name))])?;
+        }
+    }
+    Ok(())
+}

@@ -55,7 +55,7 @@ fn local(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
         ("host_id", uuid(identity.host_id)),
         ("listen_address", address.clone()),
         ("listen_port", port.clone()),
-        ("native_protocol_version", text("4")),
+        ("native_protocol_version", text("5")),
         ("partitioner", text(PARTITIONER)),
         ("rack", text(super::RACK)),
         ("release_version", text(super::RELEASE_VERSION)),

@@ -6,9 +6,9 @@
 //! | `system` | `local`, `peers`, `peers_v2`, `"IndexInfo"` |
 //! | `system_schema` | `keyspaces`, `tables`, `columns`, `types`, `dropped_columns`, and those of what ebb has none of |
 //! | `system_virtual_schema` | `keyspaces`, `tables`, `columns` |
-//! | `system_auth` | `roles`, `role_members`, `role_permissions` |
+//! | `system_auth` | `roles`, `role_members`, `role_permissions`, `identity_to_role` |
 //! | `system_traces` | `sessions`, `events` |
-//! | `system_views` | `snapshots`, `jobs`, `clients` |
+//! | `system_views` | `snapshots`, `jobs`, `clients`, `index_builds` |
 //!
 //! Nothing of them is stored. A row is computed from the schema and the node as they are
 //! when a statement asks. `system_views` and `system_virtual_schema` count as virtual for drivers, the others
@@ -18,6 +18,7 @@
 mod activity;
 mod auth;
 pub mod cells;
+mod index_builds;
 mod jobs;
 mod local;
 mod schema;
@@ -38,6 +39,7 @@ pub use self::jobs::{JobList, JobRow};
 pub use self::views::{SNAPSHOT_COLUMNS, SnapshotRow, snapshot_rows};
 pub use self::virtual_table::{VirtualRow, VirtualTable};
 use crate::activity::Activity;
+use crate::indexes::BuildFailures;
 
 /// What `release_version` says: the Cassandra whose CQL and messages these are. Drivers
 /// choose by it which tables they ask for.
@@ -81,6 +83,8 @@ pub struct Facts {
     pub system: Arc<SystemTables>,
     /// What the server does for whom.
     pub activity: Arc<Activity>,
+    /// The errors of index builds that failed.
+    pub index_failures: Arc<BuildFailures>,
     /// The jobs; `None` where there are none.
     pub jobs: Option<Arc<dyn JobList>>,
 }
@@ -109,9 +113,11 @@ impl Default for SystemTables {
             virtual_schema::COLUMNS,
             views::SNAPSHOTS,
             jobs::JOBS,
+            index_builds::INDEX_BUILDS,
             auth::ROLES,
             auth::ROLE_MEMBERS,
             auth::ROLE_PERMISSIONS,
+            auth::IDENTITY_TO_ROLE,
             activity::CLIENTS,
             activity::SESSIONS,
             activity::EVENTS,

@@ -16,6 +16,14 @@ use crate::error::{Result, invalid};
 pub const NOT_A_WRITE: &str =
     "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.";
 
+/// The options of a batch that hold for all its statements.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BatchTerms {
+    pub(super) kind: BatchKind,
+    /// The timestamp in USING TIMESTAMP of the batch, in microseconds.
+    pub(super) timestamp_us: Option<i64>,
+}
+
 /// A batch as one statement: ready to be executed any number of times.
 #[derive(Debug)]
 pub(super) struct BatchPlan {
@@ -63,6 +71,10 @@ impl BatchPlan {
             using: Using::prepare(&batch.using, markers)?,
             writes,
         })
+    }
+
+    pub(super) fn kind(&self) -> BatchKind {
+        self.kind
     }
 
     /// What it is for those whom it keeps waiting.

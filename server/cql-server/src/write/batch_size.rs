@@ -1,35 +1,48 @@
-//! How large a batch may be: Cassandra's `batch_size_warn_threshold` and
-//! `batch_size_fail_threshold` by default.
+//! The limits on the bytes and partitions of a batch: Cassandra's `batch_size` and
+//! `unlogged_batch_across_partitions` thresholds.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use ebb_catalog::key::PartitionKey;
+use ebb_cql::protocol::BatchKind;
 use ebb_tables::CqlTable;
 
-use crate::error::{Result, invalid};
+use crate::error::Result;
+use crate::guardrails::{Guardrails, Limit};
 
-/// Above this size of all operands a batch gets a warning.
-const WARN_BYTES: usize = 5 * 1024;
-/// Above this it is refused.
-const FAIL_BYTES: usize = 50 * 1024;
-
-/// What is counted of a batch. Only one that spans several partitions has a limit: what one
-/// partition gets in one write costs no node more than it would alone.
-#[derive(Debug, Default)]
+/// The tables and partitions of a batch. Only a batch over several partitions has limits: writing
+/// several rows of one partition at once costs a node no more than writing them one by one.
+#[derive(Debug)]
 pub(super) struct BatchSize {
-    /// Those written to, each once.
+    kind: BatchKind,
+    /// The tables that the batch writes to, each once.
     tables: Vec<Arc<CqlTable>>,
-    /// The first partition that is written to.
-    first: Option<PartitionKey>,
-    spans_partitions: bool,
+    /// All partitions of an unlogged batch; the first two of a logged one, which are enough to see
+    /// that the batch spans several.
+    partitions: HashSet<PartitionKey>,
+    spans_keyspaces: bool,
 }
 
 impl BatchSize {
-    /// Notes what a statement writes to.
+    pub(super) fn new(kind: BatchKind) -> Self {
+        Self {
+            kind,
+            tables: Vec::new(),
+            partitions: HashSet::new(),
+            spans_keyspaces: false,
+        }
+    }
+
+    /// Adds the table and partitions that a statement writes to.
     pub(super) fn add(&mut self, table: &Arc<CqlTable>, partitions: &[PartitionKey]) {
         for partition in partitions {
-            let first = self.first.get_or_insert_with(|| partition.clone());
-            self.spans_partitions |= first != partition;
+            if self.kind == BatchKind::Logged && self.partitions.len() > 1 {
+                break;
+            }
+            if !self.partitions.contains(partition) {
+                self.partitions.insert(partition.clone());
+            }
         }
         if (self.tables.iter()).any(|known| Arc::ptr_eq(known, table)) {
             return;
@@ -37,30 +50,61 @@ impl BatchSize {
         // Tables of a keyspace share its partitions.
         let keyspace = |table: &CqlTable| table.schema().keyspace().to_owned();
         if let Some(first) = self.tables.first() {
-            self.spans_partitions |= keyspace(first) != keyspace(table);
+            self.spans_keyspaces |= keyspace(first) != keyspace(table);
         }
         self.tables.push(table.clone());
     }
 
-    /// The warning that a batch of so many bytes gets.
+    /// Checks the limits of the batch, which has `bytes` bytes.
     ///
     /// # Errors
-    /// In Cassandra's words, where it is too large.
-    pub(super) fn check(&self, bytes: usize) -> Result<Vec<String>> {
-        if !self.spans_partitions || bytes <= WARN_BYTES {
-            return Ok(Vec::new());
-        }
-        if bytes > FAIL_BYTES {
-            return invalid("Batch too large");
+    /// In Cassandra's words, if the batch is too large.
+    pub(super) fn check(
+        &self,
+        bytes: usize,
+        guardrails: &Guardrails,
+        warnings: &mut Vec<String>,
+    ) -> Result<()> {
+        let partitions = self.partitions.len();
+        if partitions < 2 && !self.spans_keyspaces {
+            return Ok(());
         }
         let tables = self.tables.iter().map(|table| {
             let schema = table.schema();
             format!("{}.{}", schema.keyspace(), schema.name())
         });
-        Ok(vec![format!(
-            "Batch for [{}] is of size {bytes}, exceeding specified threshold of {WARN_BYTES} by {}.",
-            tables.collect::<Vec<_>>().join(", "),
-            bytes - WARN_BYTES
-        )])
+        let tables = format!("[{}]", tables.collect::<Vec<_>>().join(", "));
+        if self.kind != BatchKind::Logged {
+            let plural = match self.tables.len() {
+                1 => "",
+                _ => "s",
+            };
+            let what = format!("table{plural} {tables}");
+            let limit = Limit::UnloggedBatchAcrossPartitions;
+            guardrails.check(limit, &what, partitions as u64, warnings)?;
+        }
+        guardrails.check(Limit::BatchSize, &tables, bytes as u64, warnings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::executor::harness::Server;
+
+    #[test]
+    fn partitions_are_counted_where_it_matters_how_many_there_are() {
+        let server = Server::with(&["CREATE TABLE t (k int PRIMARY KEY)"]);
+        let state = server.executor.catalog().state();
+        let table = state.table("ks", "t").unwrap();
+        let keys = (0..5_i32).map(|k| PartitionKey::new(&[&k.to_be_bytes()]).unwrap());
+        let keys: Vec<_> = keys.collect();
+        for (kind, counted) in [(BatchKind::Logged, 2), (BatchKind::Unlogged, 5)] {
+            let mut size = BatchSize::new(kind);
+            for _ in 0..2 {
+                size.add(table, &keys);
+            }
+            assert_eq!(size.partitions.len(), counted);
+        }
     }
 }

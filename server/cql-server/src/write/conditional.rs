@@ -29,13 +29,14 @@ use ebb_catalog::key::{DecodedKey, PartitionKey, Place};
 use ebb_catalog::row::{Header, RowRef, RowView};
 use ebb_catalog::schema::TableSchema;
 use ebb_storage::Transaction;
-use ebb_tables::{Catalog, CqlTable};
+use ebb_tables::CqlTable;
 
 use super::applied::{Answer, Shown};
 use super::condition::{BoundCondition, Conditions};
 use super::execution::{Committed, Execution};
 use super::keys::Rows;
 use super::plan::WritePlan;
+use super::statement::WriteContext;
 use crate::analyse::markers::Bound;
 use crate::analyse::restrictions::Statement;
 use crate::error::{Result, invalid, of_catalog, of_key, of_row, of_store};
@@ -68,12 +69,12 @@ enum RowCondition<'v> {
     Columns(Vec<BoundCondition<'v>>),
 }
 
-/// What came of an attempt.
+/// The outcome of an attempt.
 #[derive(Debug)]
 pub(super) enum Verdict {
-    /// The rows that tell whether it was applied.
-    Decided(Listing),
-    /// Somebody else wrote one of the rows meanwhile. Nothing is written.
+    /// The response, with `[applied]`, and warnings.
+    Decided(Listing, Vec<String>),
+    /// Another request wrote one of the rows meanwhile. Nothing is written.
     Conflict,
 }
 
@@ -191,11 +192,12 @@ impl<'v> ConditionalWrite<'v> {
     /// # Errors
     /// In Cassandra's words, for a comparison that cannot be made; what the statements say of
     /// values; as the store.
-    pub(super) fn attempt(&self, catalog: &Catalog) -> Result<Verdict> {
+    pub(super) fn attempt(&self, context: WriteContext<'_>) -> Result<Verdict> {
+        let catalog = context.catalog;
         let mut transaction = catalog.db().begin();
         // Behind the transaction, so that nothing it sees is of a later time.
         let now_us = catalog.timestamps().now_us();
-        let now_s = now_us.div_euclid(1_000_000);
+        let now_s = context.now_s(now_us);
         let found = self.read(&mut transaction)?;
         let schema = self.table.schema();
         let header_key = self.partition.header_key();
@@ -220,7 +222,7 @@ impl<'v> ConditionalWrite<'v> {
                         .map_err(of_store)?,
                 )?,
             };
-            return Ok(Verdict::Decided(answer.refused(rows)));
+            return Ok(Verdict::Decided(answer.refused(rows), Vec::new()));
         }
         let next_us = catalog.timestamps().next_us().map_err(of_catalog)?;
         let timestamp_us = match self.greatest(&found)?.checked_add(1) {
@@ -233,12 +235,12 @@ impl<'v> ConditionalWrite<'v> {
                 ));
             }
         };
-        let mut execution = Execution::in_transaction(transaction, timestamp_us, now_us)?;
+        let mut execution = Execution::in_transaction(context, transaction, timestamp_us, now_us)?;
         for (plan, bound) in self.parts {
             execution.add(plan, bound)?;
         }
         Ok(match execution.commit(catalog.db())? {
-            Committed::Done(_) => Verdict::Decided(answer.applied()),
+            Committed::Done(warnings) => Verdict::Decided(answer.applied(), warnings),
             Committed::Conflict => Verdict::Conflict,
         })
     }

@@ -8,15 +8,19 @@ use ebb_catalog::schema::TableSchema;
 use ebb_storage::{Db, ErrorKind, Table, Transaction, Value, WriteBatch};
 use ebb_tables::Timestamps;
 
+use super::batch::BatchTerms;
 use super::batch_size::BatchSize;
 use super::collection;
+use super::guarded;
 use super::indexes;
 use super::keys::{RowTarget, Rows};
 use super::plan::{Action, Change, WritePlan};
 use super::row_buffer::{RowBuffer, Times};
+use super::statement::WriteContext;
 use super::using::check_timestamp;
 use crate::analyse::markers::Bound;
 use crate::error::{Result, of_catalog, of_row, of_store};
+use crate::guardrails::{Feature, Guardrails};
 
 /// Where operands go.
 #[derive(Debug)]
@@ -57,40 +61,56 @@ pub(super) struct Execution<'c> {
     /// How many operations have added to a list.
     list_operations: u32,
     bytes: usize,
-    /// Of a batch; a statement alone may have any size.
+    /// `None` for a single statement, whose size is not limited.
     batch_size: Option<BatchSize>,
     operand: Vec<u8>,
+    guardrails: &'c Guardrails,
+    /// Whether any guardrail limits values.
+    guards_values: bool,
+    warnings: Vec<String>,
 }
 
 impl<'c> Execution<'c> {
-    /// Begins. `timestamp_us` is that of the request, for statements which say none
-    /// themselves; `now_us` is the time from which values live and deletions count, since
-    /// 1970.
+    /// Begins a write. `timestamp_us` is the timestamp of the request, for statements without USING
+    /// TIMESTAMP. `now_us` is the time since 1970 from which times to live and deletions count,
+    /// unless the request has its own.
     ///
     /// # Errors
     /// In Cassandra's words, for a timestamp out of bounds.
-    pub(super) fn new(timestamp_us: i64, now_us: i64) -> Result<Self> {
+    pub(super) fn new(context: WriteContext<'c>, timestamp_us: i64, now_us: i64) -> Result<Self> {
+        let guardrails = context.guardrails;
         Ok(Self {
             timestamp_us: check_timestamp(timestamp_us)?,
             came_us: timestamp_us,
-            now_s: now_us.div_euclid(1_000_000),
+            now_s: context.now_s(now_us),
             sink: Sink::Batch(WriteBatch::new()),
             list_operations: 0,
             bytes: 0,
             batch_size: None,
             operand: Vec::new(),
+            guardrails,
+            guards_values: guardrails.has_any(&guarded::OF_VALUES),
+            warnings: Vec::new(),
         })
     }
 
-    /// Begins a batch, which has a limit, and may say a timestamp `own_us` itself.
+    /// Begins a batch, whose size is limited, and which may have its own timestamp.
     ///
     /// # Errors
-    /// As [`Execution::new`].
-    pub(super) fn of_batch(timestamp_us: i64, own_us: Option<i64>, now_us: i64) -> Result<Self> {
-        let execution = Self::new(timestamp_us, now_us)?;
+    /// As [`Execution::new`], and if guardrails forbid timestamps of users.
+    pub(super) fn of_batch(
+        context: WriteContext<'c>,
+        timestamp_us: i64,
+        terms: BatchTerms,
+        now_us: i64,
+    ) -> Result<Self> {
+        if terms.timestamp_us.is_some() {
+            context.guardrails.allow(Feature::UserTimestamps)?;
+        }
+        let execution = Self::new(context, timestamp_us, now_us)?;
         Ok(Self {
-            timestamp_us: check_timestamp(own_us.unwrap_or(timestamp_us))?,
-            batch_size: Some(BatchSize::default()),
+            timestamp_us: check_timestamp(terms.timestamp_us.unwrap_or(timestamp_us))?,
+            batch_size: Some(BatchSize::new(terms.kind)),
             ..execution
         })
     }
@@ -101,11 +121,12 @@ impl<'c> Execution<'c> {
     /// # Errors
     /// As [`Execution::new`].
     pub(super) fn in_transaction(
+        context: WriteContext<'c>,
         transaction: Transaction,
         timestamp_us: i64,
         now_us: i64,
     ) -> Result<Self> {
-        let execution = Self::new(timestamp_us, now_us)?;
+        let execution = Self::new(context, timestamp_us, now_us)?;
         Ok(Self {
             sink: Sink::Transaction {
                 transaction,
@@ -122,18 +143,18 @@ impl<'c> Execution<'c> {
     /// # Errors
     /// As [`Execution::new`].
     pub(super) fn of_counters(
+        context: WriteContext<'c>,
         transaction: Transaction,
-        timestamps: &'c Timestamps,
         now_us: i64,
-        is_batch: bool,
+        batch: Option<&BatchTerms>,
     ) -> Result<Self> {
-        let execution = Self::new(now_us, now_us)?;
+        let execution = Self::new(context, now_us, now_us)?;
         Ok(Self {
             sink: Sink::Counters {
                 transaction,
-                timestamps,
+                timestamps: context.catalog.timestamps(),
             },
-            batch_size: is_batch.then(BatchSize::default),
+            batch_size: batch.map(|terms| BatchSize::new(terms.kind)),
             ..execution
         })
     }
@@ -144,6 +165,7 @@ impl<'c> Execution<'c> {
     /// In Cassandra's words, where a value is not as it must be; then nothing may be
     /// committed.
     pub(super) fn add(&mut self, plan: &WritePlan, bound: &Bound<'_>) -> Result<()> {
+        guarded::check_statement(self.guardrails, plan)?;
         plan.with_values(bound, |bound| self.add_bound(plan, bound))
     }
 
@@ -197,11 +219,11 @@ impl<'c> Execution<'c> {
     ///
     /// # Errors
     /// Where a batch is too large. As the store: nothing was written, unless it says otherwise.
-    pub(super) fn commit(self, db: &Db) -> Result<Committed> {
-        let warnings = match &self.batch_size {
-            Some(size) => size.check(self.bytes)?,
-            None => Vec::new(),
-        };
+    pub(super) fn commit(mut self, db: &Db) -> Result<Committed> {
+        if let Some(size) = &self.batch_size {
+            size.check(self.bytes, self.guardrails, &mut self.warnings)?;
+        }
+        let warnings = self.warnings;
         let committed = match self.sink {
             // Not as the batch has it: one that refused all that it was given is empty, and
             // says so only when it is written.
@@ -440,6 +462,11 @@ impl<'v> Changed<'_, 'v, '_> {
                 let came = (execution.came_us, &mut execution.list_operations);
                 collection::apply(change, self.bound, before, came, &mut row)?;
             }
+        }
+        let execution = &mut *self.execution;
+        if execution.guards_values {
+            let (guardrails, warnings) = (execution.guardrails, &mut execution.warnings);
+            guarded::check_row(guardrails, self.schema, &row, warnings)?;
         }
         Ok(row)
     }

@@ -31,6 +31,7 @@ mod conditional;
 mod consistency;
 mod delete;
 mod execution;
+mod guarded;
 mod indexes;
 mod insert;
 mod json;
@@ -46,4 +47,4 @@ mod using;
 
 pub use batch::{NOT_A_WRITE, write_type_of};
 pub use consistency::check_consistency;
-pub use statement::{WriteStatement, Written, execute_batch};
+pub use statement::{WriteContext, WriteStatement, Written, execute_batch};

@@ -54,6 +54,21 @@ impl Times {
 /// A value; `None` deletes.
 type Value<'v> = Option<Cow<'v, [u8]>>;
 
+/// The values that one write gives a column, without deletions.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Written<'w> {
+    /// A value.
+    Cell(&'w [u8]),
+    /// Elements of a collection.
+    Collection {
+        items: usize,
+        /// The sum of the lengths of paths and values.
+        bytes: usize,
+        /// The length of the largest path or value.
+        largest_bytes: usize,
+    },
+}
+
 /// One row of one write.
 #[derive(Debug)]
 pub(super) struct RowBuffer<'v> {
@@ -201,6 +216,36 @@ impl<'v> RowBuffer<'v> {
             Column::Cell(value) => value.is_some(),
             Column::Collection { elements, .. } => elements.values().any(|e| e.value.is_some()),
         })
+    }
+
+    /// Hands `each` what it gives each column.
+    pub(super) fn for_each_written<E>(
+        &self,
+        mut each: impl FnMut(u32, Written<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for (id, column) in &self.columns {
+            match column {
+                Column::Cell(None) => {}
+                Column::Cell(Some(value)) => each(*id, Written::Cell(value))?,
+                Column::Collection { elements, .. } => {
+                    let (mut items, mut bytes, mut largest_bytes) = (0, 0, 0);
+                    for (path, entry) in elements {
+                        if let Some(value) = &entry.value {
+                            items += 1;
+                            bytes += path.len() + value.len();
+                            largest_bytes = largest_bytes.max(path.len()).max(value.len());
+                        }
+                    }
+                    let written = Written::Collection {
+                        items,
+                        bytes,
+                        largest_bytes,
+                    };
+                    each(*id, written)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Hands `each` the values that it gives a column: those under which an index has the row.

@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use ebb_cql::protocol::{self, Columns, Values, WriteType};
+use ebb_cql::protocol::{self, Columns, Consistency, Values, WriteType};
 use ebb_cql::syntax::ast::{Parsed, QualifiedName, Statement, Write};
 use ebb_tables::{Catalog, CatalogState, CqlTable};
 
-use super::batch::{BatchPlan, NOT_A_WRITE, check};
+use super::batch::{BatchPlan, BatchTerms, NOT_A_WRITE, check};
 use super::conditional::{self, ConditionalWrite, Part, Verdict};
 use super::execution::{Committed, Execution};
 use super::plan::{WritePlan, prepare};
 use crate::analyse::markers::{Bound, Markers};
 use crate::error::{Result, invalid, of_catalog};
+use crate::guardrails::{Access, Guardrails};
 use crate::listing::Listing;
 
 /// What a statement that writes means under the schemas of its tables.
@@ -140,34 +141,72 @@ impl WriteStatement {
     /// In Cassandra's words, where a value is not as it must be, and as the store.
     pub fn execute(
         &self,
-        catalog: &Catalog,
+        context: WriteContext<'_>,
         values: Values<'_>,
         timestamp_us: Option<i64>,
     ) -> Result<Written> {
-        let now_us = catalog.timestamps().now_us();
+        let now_us = context.catalog.timestamps().now_us();
         let bound = Bound::new(values, &self.markers, now_us)?;
-        let (own_us, is_batch) = match &self.plan {
-            Plan::One(_) => (None, false),
-            Plan::Batch(batch) => (batch.timestamp_us(&bound)?, true),
+        let batch = match &self.plan {
+            Plan::One(_) => None,
+            Plan::Batch(batch) => Some(BatchTerms {
+                kind: batch.kind(),
+                timestamp_us: batch.timestamp_us(&bound)?,
+            }),
         };
         let parts: Vec<Part<'_>> = match self.plans() {
             [plan] => vec![(plan, bound)],
             plans => plans.iter().map(|plan| (plan, bound.clone())).collect(),
         };
-        let batch = is_batch.then_some(own_us);
-        write(catalog, &parts, timestamp_us, batch)
+        write(context, &parts, timestamp_us, batch)
     }
 }
 
-/// What came of a request that writes.
+/// The catalog that writes change, with the guardrails and the time of the request.
+#[derive(Debug, Clone, Copy)]
+pub struct WriteContext<'c> {
+    /// The tables.
+    pub catalog: &'c Catalog,
+    /// The guardrails of the user.
+    pub guardrails: &'c Guardrails,
+    /// The time of the request, in seconds since 1970, if the client has sent one: times to live
+    /// and deletions count from it.
+    pub now_s: Option<i64>,
+}
+
+impl WriteContext<'_> {
+    /// Returns the time from which times to live count, in seconds since 1970: that of the request,
+    /// or else `now_us` of the server's clock.
+    pub(super) fn now_s(&self, now_us: i64) -> i64 {
+        self.now_s.unwrap_or_else(|| now_us.div_euclid(1_000_000))
+    }
+
+    /// Checks the consistency levels of a request, and returns its warnings. The default of the
+    /// serial level is SERIAL, as in Cassandra.
+    ///
+    /// # Errors
+    /// In Cassandra's words, if one of the levels is disallowed.
+    pub fn check_levels(
+        &self,
+        level: Consistency,
+        serial: Option<Consistency>,
+    ) -> Result<Vec<String>> {
+        let mut warnings = Vec::new();
+        let asked = [level, serial.unwrap_or(Consistency::Serial)];
+        (self.guardrails).check_levels(Access::Write, &asked, &mut warnings)?;
+        Ok(warnings)
+    }
+}
+
+/// The outcome of a request that writes.
 #[derive(Debug)]
 pub enum Written {
-    /// It was written; these are warnings for whoever wrote the statements.
+    /// Everything was written; warnings for the client.
     Done(Vec<String>),
-    /// These rows tell whether it was written.
-    Answered(Listing),
-    /// It was not, for others wrote the same meanwhile, time and again. It may be executed
-    /// again.
+    /// The response to a conditional write, with `[applied]`; warnings for the client.
+    Answered(Listing, Vec<String>),
+    /// Nothing was written, because each of several attempts conflicted with other writes. The
+    /// request may be executed again.
     InConflict,
 }
 
@@ -178,16 +217,20 @@ pub enum Written {
 /// As [`WriteStatement::execute`], and for statements that may not stand beside each other;
 /// nothing is written then.
 pub fn execute_batch(
-    catalog: &Catalog,
+    context: WriteContext<'_>,
     kind: protocol::BatchKind,
     statements: &[(&WriteStatement, Values<'_>)],
     timestamp_us: Option<i64>,
 ) -> Result<Written> {
-    let now_us = catalog.timestamps().now_us();
+    let now_us = context.catalog.timestamps().now_us();
     let parts = parts_of(statements, now_us)?;
     let plans: Vec<&WritePlan> = parts.iter().map(|(plan, _)| *plan).collect();
     check(kind, false, &plans)?;
-    write(catalog, &parts, timestamp_us, Some(None))
+    let terms = BatchTerms {
+        kind,
+        timestamp_us: None,
+    };
+    write(context, &parts, timestamp_us, Some(terms))
 }
 
 fn parts_of<'v>(
@@ -206,18 +249,19 @@ fn parts_of<'v>(
 /// How often a write is tried anew at once that others are in conflict with.
 const ATTEMPTS_MAX: usize = 32;
 
-/// Writes statements as one. `batch` is there for a batch, with the timestamp that it says.
+/// Writes statements as one. `batch` is there for a batch.
 fn write(
-    catalog: &Catalog,
+    context: WriteContext<'_>,
     parts: &[Part<'_>],
     timestamp_us: Option<i64>,
-    batch: Option<Option<i64>>,
+    batch: Option<BatchTerms>,
 ) -> Result<Written> {
+    let catalog = context.catalog;
     if parts.iter().any(|(plan, _)| plan.conditions.is_some()) {
         let write = ConditionalWrite::new(parts, batch.is_some())?;
         for _ in 0..ATTEMPTS_MAX {
-            match write.attempt(catalog)? {
-                Verdict::Decided(rows) => return Ok(Written::Answered(rows)),
+            match write.attempt(context)? {
+                Verdict::Decided(rows, warnings) => return Ok(Written::Answered(rows, warnings)),
                 Verdict::Conflict => {}
             }
         }
@@ -226,7 +270,7 @@ fn write(
     let now_us = parts.first().map_or(0, |(_, bound)| bound.now_us);
     if parts.iter().any(|(plan, _)| plan.counts()) {
         for _ in 0..ATTEMPTS_MAX {
-            match count(catalog, parts, now_us, batch.is_some())? {
+            match count(context, parts, now_us, batch.as_ref())? {
                 Committed::Done(warnings) => return Ok(Written::Done(warnings)),
                 Committed::Conflict => {}
             }
@@ -235,8 +279,8 @@ fn write(
     }
     let timestamp_us = timestamp(catalog, timestamp_us)?;
     let mut execution = match batch {
-        None => Execution::new(timestamp_us, now_us)?,
-        Some(own_us) => Execution::of_batch(timestamp_us, own_us, now_us)?,
+        None => Execution::new(context, timestamp_us, now_us)?,
+        Some(terms) => Execution::of_batch(context, timestamp_us, terms, now_us)?,
     };
     for (plan, bound) in parts {
         execution.add(plan, bound)?;
@@ -250,10 +294,15 @@ fn write(
 /// Changes counters once, if nobody else does meanwhile: each is read, and its new value is
 /// written. So a value stands in its row as any other, and nothing adds it up again: not a
 /// merge of files, not a replay of the log.
-fn count(catalog: &Catalog, parts: &[Part<'_>], now_us: i64, is_batch: bool) -> Result<Committed> {
+fn count(
+    context: WriteContext<'_>,
+    parts: &[Part<'_>],
+    now_us: i64,
+    batch: Option<&BatchTerms>,
+) -> Result<Committed> {
+    let catalog = context.catalog;
     let transaction = catalog.db().begin();
-    let timestamps = catalog.timestamps();
-    let mut execution = Execution::of_counters(transaction, timestamps, now_us, is_batch)?;
+    let mut execution = Execution::of_counters(context, transaction, now_us, batch)?;
     for (plan, bound) in parts {
         execution.add(plan, bound)?;
     }

@@ -4,22 +4,24 @@
 //! ```text
 //!   clients ── statements ──> server over a disk in memory, which loses its power now and then
 //!      │
-//!      └─ history: what was asked, what was told, when ──> checker
+//!      └─ history: what was asked, what was told, when ──> checker, and one that others published
 //! ```
 //!
-//! `EBB_SEED` replays a seed as far as threads allow, `EBB_LIVES` says how often the machine
-//! loses its power.
+//! A seed (see `ebb_test_support::seed`) replays a run as far as threads allow. `EBB_LIVES` is how
+//! often the machine loses its power.
 
 mod batches;
 mod checker;
 mod clients;
 mod counters;
 mod history;
+mod published;
 mod server;
 
 use std::collections::BTreeSet;
 
 use ebb_storage::simulation::MemDisk;
+use ebb_test_support::seed::{for_seeds, number};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
@@ -33,27 +35,19 @@ const ROWS: [&str; 3] = ["k = 1 AND c = 1", "k = 1 AND c = 2", "k = 2 AND c = 1"
 const T: &str = "CREATE TABLE ks.t (k int, c int, v int, PRIMARY KEY (k, c))";
 const N: &str = "CREATE TABLE ks.n (k int, r int, c counter, PRIMARY KEY (k, r))";
 
-fn number(variable: &str) -> Option<u64> {
-    let text = std::env::var(variable).ok()?;
-    Some(
-        text.parse()
-            .unwrap_or_else(|_| panic!("{variable} is no number")),
-    )
-}
-
-fn seed() -> u64 {
-    let seed = number("EBB_SEED").unwrap_or_else(rand::random);
-    println!("EBB_SEED={seed}");
-    seed
-}
-
 fn lives() -> u64 {
     number("EBB_LIVES").unwrap_or(6)
 }
 
 #[track_caller]
 fn check(row: &str, history: &[Operation]) {
-    let Err(order) = checker::check(history, None) else {
+    let found = checker::check(history, None);
+    assert_eq!(
+        published::is_linearizable(history),
+        found.is_ok(),
+        "{row}: the published checker says otherwise"
+    );
+    let Err(order) = found else {
         return;
     };
     let lines = |operations: &[Operation]| {
@@ -69,7 +63,14 @@ fn check(row: &str, history: &[Operation]) {
 
 #[test]
 fn conditional_writes_of_many_clients_are_linearizable() {
-    let seed = seed();
+    for_seeds(
+        "conditional_writes_of_many_clients_are_linearizable",
+        1,
+        check_conditional_writes,
+    );
+}
+
+fn check_conditional_writes(seed: u64) {
     for waits in [false, true] {
         let server = Server::start(&MemDisk::new(), waits);
         server.run(&[&keyspace("ks"), T]);
@@ -89,7 +90,14 @@ fn conditional_writes_of_many_clients_are_linearizable() {
 
 #[test]
 fn conditional_writes_are_linearizable_over_losses_of_power() {
-    let seed = seed();
+    for_seeds(
+        "conditional_writes_are_linearizable_over_losses_of_power",
+        1,
+        check_conditional_writes_over_losses_of_power,
+    );
+}
+
+fn check_conditional_writes_over_losses_of_power(seed: u64) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let disk = MemDisk::new();
     let server = Server::start(&disk, true);
@@ -118,7 +126,10 @@ fn conditional_writes_are_linearizable_over_losses_of_power() {
 
 #[test]
 fn counters_are_exact() {
-    let seed = seed();
+    for_seeds("counters_are_exact", 1, check_counters);
+}
+
+fn check_counters(seed: u64) {
     for waits in [false, true] {
         let disk = MemDisk::new();
         let server = Server::start(&disk, waits);
@@ -141,7 +152,14 @@ fn counters_are_exact() {
 
 #[test]
 fn counters_are_exact_over_losses_of_power() {
-    let seed = seed();
+    for_seeds(
+        "counters_are_exact_over_losses_of_power",
+        1,
+        check_counters_over_losses_of_power,
+    );
+}
+
+fn check_counters_over_losses_of_power(seed: u64) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let disk = MemDisk::new();
     let server = Server::start(&disk, true);
@@ -172,7 +190,14 @@ fn counters_are_exact_over_losses_of_power() {
 
 #[test]
 fn logged_batches_are_whole_in_snapshots_and_over_losses_of_power() {
-    let seed = seed();
+    for_seeds(
+        "logged_batches_are_whole_in_snapshots_and_over_losses_of_power",
+        1,
+        check_logged_batches_over_losses_of_power,
+    );
+}
+
+fn check_logged_batches_over_losses_of_power(seed: u64) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let disk = MemDisk::new();
     let server = Server::start(&disk, true);

@@ -13,6 +13,7 @@ use ebb_cql_server::system::{CLUSTER_NAME, LocalNode};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Db, Options, SystemClock};
 use ebb_tables::{Catalog, GracePeriods, with_cql_tables};
+use ebb_test_support::wait::{self, HANG};
 
 use super::clients::run;
 
@@ -48,6 +49,11 @@ impl Server {
         let options = ServeOptions {
             address: "127.0.0.1:0".parse().expect("an address"),
             threads: 4,
+            // No request fails because the machine is slow.
+            overload_wait: Duration::ZERO,
+            startup_timeout: HANG,
+            request_timeout: HANG,
+            write_timeout: HANG,
             ..ServeOptions::default()
         };
         let server = CqlServer::start(executor.clone(), None, options);
@@ -75,13 +81,14 @@ impl Server {
 
     /// Ends it, and all that holds the database.
     pub fn stop(self) {
-        let Self { executor, server } = self;
-        server.drain(Duration::from_secs(20));
-        let mut executor = executor;
-        // Threads that served may be about to let it go.
-        while Arc::get_mut(&mut executor).is_none() {
-            std::thread::yield_now();
-        }
+        let Self {
+            mut executor,
+            server,
+        } = self;
+        server.drain(HANG);
+        wait::until("the threads of the server to drop the executor", || {
+            Arc::get_mut(&mut executor).is_some()
+        });
     }
 }
 

@@ -18,8 +18,8 @@
 //! filter, with an index or without, from the table and from snapshots in each form, at once or page by page, while writers go on
 //! and over restarts.
 //!
-//! `EBB_SEED` replays one seed, `EBB_SEEDS` is the number of seeds (from `EBB_SEED` on, if it is
-//! given), `EBB_STEPS` the number of requests of each.
+//! `EBB_STEPS` is the number of requests of each seed. See `ebb_test_support::seed` for how to
+//! choose seeds.
 
 #![expect(
     clippy::disallowed_methods,
@@ -48,6 +48,7 @@ mod write;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use ebb_test_support::seed::{for_seeds, number};
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 
@@ -64,14 +65,6 @@ const STEPS: u64 = 250;
 
 /// Seeds in which a flaw must be noticed.
 const FLAW_SEEDS: u64 = 150;
-
-fn number(variable: &str) -> Option<u64> {
-    let text = std::env::var(variable).ok()?;
-    Some(
-        text.parse()
-            .unwrap_or_else(|_| panic!("{variable} is no number")),
-    )
-}
 
 fn draw(seed: u64, requests: u64) -> (Schema, Vec<Step>) {
     let mut generator = Generator::new(ChaCha8Rng::seed_from_u64(seed), BEGIN_S);
@@ -112,32 +105,25 @@ fn run(
 
 #[test]
 fn random_statements_leave_what_cassandras_rules_say() {
-    let (first, seeds) = match number("EBB_SEED") {
-        Some(seed) => (seed, number("EBB_SEEDS").unwrap_or(1)),
-        None => (rand::random(), number("EBB_SEEDS").unwrap_or(SEEDS)),
-    };
     let requests = number("EBB_STEPS").unwrap_or(STEPS);
-    println!("the first of {seeds} seeds: EBB_SEED={first} EBB_STEPS={requests}");
-    let mut counts = Counts::default();
-    for seed in (0..seeds).map(|at| first.wrapping_add(at)) {
+    let (mut seeds, mut counts) = (0, Counts::default());
+    let test = "random_statements_leave_what_cassandras_rules_say";
+    for_seeds(test, SEEDS, |seed| {
+        seeds += 1;
         let (schema, steps) = draw(seed, requests);
         let difference = match run(&schema, seed, &steps, None) {
-            Ok(of_seed) => {
-                counts.add(of_seed);
-                continue;
-            }
+            Ok(of_seed) => return counts.add(of_seed),
             Err(difference) => difference,
         };
         let fails = |steps: &[Step]| run(&schema, seed, steps, None).is_err();
         let short = shrink(&steps[..difference.steps], 3_000, fails);
         let short = run(&schema, seed, &short, None).err();
-        let difference = short.unwrap_or(difference);
+        let Difference { how, log, .. } = *short.unwrap_or(difference);
         panic!(
-            "EBB_SEED={seed} EBB_STEPS={requests}: {}\nafter:\n{}",
-            difference.how,
-            difference.log.join(";\n")
+            "with EBB_STEPS={requests}: {how}\nafter:\n{}",
+            log.join(";\n")
         );
-    }
+    });
     println!("{} statements: {counts:?}", counts.statements());
     assert!(counts.rows > seeds, "nothing was looked at: {counts:?}");
 }

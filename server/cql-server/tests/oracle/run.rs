@@ -1,24 +1,26 @@
 //! Steps, carried out by the server and by the model.
 
+mod answers;
+mod pages;
+
 use std::collections::BTreeMap;
 
 use ebb_cql::protocol::{ErrorResponse, Response};
 
-use super::conditional::Answer;
+use self::answers::answer;
 use super::counters::{self, Count, Counters};
 use super::flaw::Flaw;
 use super::generate::partition_keys;
 use super::index::IndexOn;
 use super::model::{Model, Refused};
 use super::partition::When;
-use super::reading::{Cursor, Found, Tokens};
+use super::reading::{Cursor, Tokens};
 use super::restriction::Where;
 use super::schema::{Schema, create_type};
-use super::select::{Item, Select};
-use super::server::{Page, Server};
+use super::select::Select;
+use super::server::Server;
 use super::step::{At, CursorId, Form, Request, Scope, SnapshotId, Source, Step};
 use super::text::Text;
-use super::value::{Type, Value};
 use super::write::Write;
 
 /// The clock when a run begins.
@@ -501,210 +503,6 @@ impl Run {
 }
 
 /// Reads.
-impl Run {
-    /// A SELECT that begins; none where its table or snapshot is another by now.
-    fn open(&self, select: &Select, source: Source, size: usize) -> Option<Open> {
-        let (model, _) = self.view(source)?;
-        if !select.fits(&model.schema) {
-            return None;
-        }
-        let size = match select.is_sorted_over_partitions() {
-            true => usize::MAX,
-            false => size,
-        };
-        let mut text = Text::new(false);
-        select.write(&model.schema, &source.name(), &mut text);
-        Some(Open {
-            text,
-            select: select.clone(),
-            source,
-            size,
-            cursor: Cursor::new(select),
-            state: None,
-        })
-    }
-
-    /// The table that is read, and the second by which it is judged.
-    fn view(&self, source: Source) -> Option<(&Model, i64)> {
-        let Some(id) = source.snapshot() else {
-            return Some((&self.model, self.now_s));
-        };
-        let taken = self.snapshots.get(&id)?;
-        let now_s = match self.model.has(Flaw::SnapshotsJudgeNow) {
-            true => self.now_s,
-            false => taken.now_s,
-        };
-        match self.model.has(Flaw::SnapshotsMove) {
-            true => Some((&self.model, now_s)),
-            false => Some((&taken.model, now_s)),
-        }
-    }
-
-    /// Reads a page, and keeps what has more.
-    fn advance(&mut self, id: CursorId, mut open: Open) -> Result<()> {
-        let goes_on = self.next(&mut open)?;
-        if goes_on && !open.cursor.is_ambiguous() {
-            self.cursors.insert(id, open);
-        }
-        Ok(())
-    }
-
-    /// Reads a page and compares it; whether there are more.
-    fn next(&mut self, open: &mut Open) -> Result<bool> {
-        let size = (open.size != usize::MAX).then_some(open.size);
-        let counts = open.select.counts();
-        let page = self.server.page(&open.text, size, open.state.as_deref());
-        let Some((model, _)) = self.view(open.source) else {
-            return Ok(false);
-        };
-        let by_index = open.select.uses_index(&model.schema);
-        let page = match (page, open.select.refused(&model.schema)) {
-            (Ok(page), None) => page,
-            (Err(error), Some(why)) if error.message.contains(why) => {
-                self.counts.refused += 1;
-                return Ok(false);
-            }
-            (page, why) => {
-                let found = page
-                    .map(|_| "is not refused")
-                    .map_err(|error| error.message);
-                return Err(format!(
-                    "{}: {found:?}, expected {why:?}",
-                    inline(&open.text)
-                ));
-            }
-        };
-        self.counts.pages += 1;
-        self.counts.rows += page.rows.len() as u64;
-        self.counts.by_index += u64::from(by_index);
-        let Some((model, now_s)) = self.view(open.source) else {
-            return Ok(false);
-        };
-        let moves = by_index && self.model.has(Flaw::IndexesOfSnapshotsMove);
-        let model = if moves { &self.model } else { model };
-        let size = if counts { usize::MAX } else { open.size };
-        let expected = (open.cursor).page(model, &open.select, &self.tokens, now_s, size);
-        let expected: Vec<Vec<Option<Value>>> = match counts {
-            true => vec![vec![Some(Value::Bigint(expected.len() as i64))]],
-            false => expected
-                .into_iter()
-                .map(|Found { shown, .. }| shown)
-                .collect(),
-        };
-        let found = rows(&model.schema, &open.select, &page)?;
-        if found != expected {
-            return Err(format!(
-                "{}\nof page size {size:?} in second {now_s} shows\n{}\nand must show\n{}",
-                inline(&open.text),
-                table(&found),
-                table(&expected)
-            ));
-        }
-        open.state = page.state.map(|state| state.to_vec());
-        let is_short = !counts && found.len() < size;
-        match (&open.state, is_short) {
-            (Some(_), true) => Err(format!(
-                "{}: a page of {} rows has another after it",
-                inline(&open.text),
-                found.len()
-            )),
-            (Some(_), false) => Ok(true),
-            (None, _) => {
-                let rest = open
-                    .cursor
-                    .page(model, &open.select, &self.tokens, now_s, 1);
-                match rest.is_empty() || counts || open.select.is_sorted_over_partitions() {
-                    true => Ok(false),
-                    false => Err(format!(
-                        "{}: the last page is not the last",
-                        inline(&open.text)
-                    )),
-                }
-            }
-        }
-    }
-}
-
-/// What a request with IF was answered.
-fn answer(schema: &Schema, expected: &Answer, rows: &ebb_cql::protocol::Rows) -> Result<Answer> {
-    let cells: Vec<Option<Vec<u8>>> = rows.cells().map(|cell| cell.map(<[u8]>::to_vec)).collect();
-    let applied = matches!(cells.first(), Some(Some(byte)) if byte[..] == [1]);
-    let columns = rows.column_count();
-    let names = |columns: &ebb_cql::protocol::Columns| {
-        let names = columns.iter().skip(1).map(|column| column.name.to_owned());
-        names.collect::<Vec<_>>()
-    };
-    let names = rows.columns.as_ref().map_or(Vec::new(), names);
-    let name = |item: &Item| match item {
-        Item::Partition(at) => schema.partition_names()[*at].to_owned(),
-        Item::Clustering(at) => schema.clustering_names()[*at].to_owned(),
-        Item::Column(id) => schema
-            .column(*id)
-            .map_or(String::new(), |one| one.name.clone()),
-        _ => String::new(),
-    };
-    let expected_names: Vec<String> = expected.items.iter().map(name).collect();
-    if names != expected_names {
-        return Err(format!(
-            "the columns are {names:?} and must be {expected_names:?}"
-        ));
-    }
-    let rows: Vec<Vec<Option<Value>>> = match columns {
-        0 | 1 => Vec::new(),
-        columns => {
-            let row = |row: &[Option<Vec<u8>>]| {
-                let cells = expected.items.iter().zip(&row[1..]);
-                cells
-                    .map(|(item, cell)| value_of(schema, item, cell.as_deref()))
-                    .collect::<Result<Vec<_>>>()
-            };
-            cells.chunks(columns).map(row).collect::<Result<_>>()?
-        }
-    };
-    Ok(Answer {
-        applied,
-        items: expected.items.clone(),
-        rows,
-    })
-}
-
-/// Cells as values.
-fn rows(schema: &Schema, select: &Select, page: &Page) -> Result<Vec<Vec<Option<Value>>>> {
-    let one = |(item, cell): (&Item, &Option<Vec<u8>>)| value_of(schema, item, cell.as_deref());
-    let row = |cells: &Vec<Option<Vec<u8>>>| select.items.iter().zip(cells).map(one).collect();
-    page.rows.iter().map(row).collect()
-}
-
-fn value_of(schema: &Schema, item: &Item, cell: Option<&[u8]>) -> Result<Option<Value>> {
-    let Some(cell) = cell else {
-        return Ok(None);
-    };
-    let value = match item {
-        Item::Writetime(_) | Item::Count => {
-            let bytes = cell.try_into().ok();
-            bytes.map(|bytes| Value::Bigint(i64::from_be_bytes(bytes)))
-        }
-        Item::Column(id) => (schema.column(*id)).and_then(|column| Value::read(column.ty, cell)),
-        _ => Value::read(Type::Int, cell),
-    };
-    match value {
-        Some(value) => Ok(Some(value)),
-        None => Err(format!("{item:?} has the bytes {cell:02x?}")),
-    }
-}
-
-fn table(rows: &[Vec<Option<Value>>]) -> String {
-    let cell = |cell: &Option<Value>| match cell {
-        Some(value) => value.to_string(),
-        None => "null".to_owned(),
-    };
-    let row = |row: &Vec<Option<Value>>| {
-        let cells: Vec<String> = row.iter().map(cell).collect();
-        format!("  {}", cells.join(" | "))
-    };
-    rows.iter().map(row).collect::<Vec<_>>().join("\n")
-}
-
 /// A statement with what is bound to it.
 fn inline(text: &Text) -> String {
     match text.bound.is_empty() {

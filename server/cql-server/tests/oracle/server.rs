@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use ebb_cql::protocol::{
     Answer, BatchKind, Compression, ErrorResponse, Frame, Head, Opcode, OpenFrame, QueryParameters,
-    Response, Value, ValuesBuf,
+    Response, Value, ValuesBuf, Version,
 };
 use ebb_cql_server::call::{Call, Interrupt, Service};
 use ebb_cql_server::executor::Executor;
@@ -21,6 +21,7 @@ use ebb_storage::{
     TableShape,
 };
 use ebb_tables::{Catalog, GracePeriods, with_cql_tables};
+use ebb_test_support::wait;
 
 use super::text::Text;
 
@@ -121,18 +122,12 @@ impl Server {
     /// Waits until no index is being built.
     pub fn wait_for_indexes(&self) {
         let catalog = self.executor().catalog();
-        let is_building = || {
+        wait::until("the indexes to be built", || {
             let state = catalog.state();
             let table = state.table("ks", "t").expect("the table is there");
-            table
-                .schema()
-                .indexes()
-                .iter()
-                .any(|index| index.is_building)
-        };
-        while is_building() {
-            std::thread::park_timeout(Duration::from_millis(1));
-        }
+            let mut indexes = table.schema().indexes().iter();
+            !indexes.any(|index| index.is_building)
+        });
     }
 
     pub fn db(&self) -> &Db {
@@ -253,18 +248,21 @@ fn answer(
     execute: impl FnOnce(&Call<'_>, &mut BytesMut) -> Result<(), ErrorResponse>,
 ) -> Result<Response, ErrorResponse> {
     let never = Arc::new(AtomicBool::new(false));
-    let interrupt = Interrupt::new(Instant::now(), Duration::from_secs(3600), never);
+    let now = Instant::now(); // clock: an interrupt takes the instant at which its time begins
+    let interrupt = Interrupt::new(now, Duration::from_secs(3600), never);
     let call = Call {
         keyspace: None,
+        version: Version::V4,
         parameters,
         interrupt: &interrupt,
         user: &ebb_cql_server::access::User::anyone(),
     };
     let mut out = BytesMut::new();
-    let frame = OpenFrame::response(&mut out, 1, Opcode::Result, &Head::default());
+    let frame = OpenFrame::response(&mut out, Version::V4, 1, Opcode::Result, &Head::default());
     execute(&call, &mut out)?;
     frame.finish(&mut out, Compression::None);
     let frame = Frame {
+        version: Version::V4,
         flags: out[1],
         stream: 1,
         opcode: out[4],

@@ -1,16 +1,21 @@
 //! Names and types of a result's columns or a statement's markers, as they travel.
 
+use std::ops::Range;
+
 use bytes::{BufMut, Bytes, BytesMut};
-use ebb_catalog::types::CqlType;
+use ebb_catalog::types::{CqlType, DurationOption};
+use md5::{Digest, Md5};
 
 use super::fault::{ProtocolError, Result};
 use super::reader::Reader;
+use super::version::Version;
 use super::writer;
 
 /// All columns are of one table, which is named once.
 pub(super) const GLOBAL_TABLE: i32 = 0x0001;
 pub(super) const HAS_MORE_PAGES: i32 = 0x0002;
 pub(super) const NO_METADATA: i32 = 0x0004;
+pub(super) const METADATA_CHANGED: i32 = 0x0008;
 /// How deep a type that was received may nest.
 const TYPE_DEPTH_MAX: usize = 64;
 
@@ -20,9 +25,22 @@ const TYPE_DEPTH_MAX: usize = 64;
 pub struct Columns {
     count: u32,
     global_table: bool,
-    // The table once where `global_table`; then for each column its table unless that,
-    // its name, and its type as an [option].
+    // As version 5 sends them. If `global_table` is set, the table once; then for each column its
+    // table (unless `global_table` is set), its name, and its type as an [option].
     bytes: Bytes,
+    // As version 4 sends them, which differs for durations only. Without durations it shares the
+    // memory of `bytes`.
+    bytes_v4: Bytes,
+}
+
+impl Version {
+    /// Returns how this version encodes the type `duration`.
+    fn durations(self) -> DurationOption {
+        match self {
+            Self::V4 => DurationOption::Class,
+            Self::V5 => DurationOption::Id,
+        }
+    }
 }
 
 /// A column to be sent, or the marker of a statement.
@@ -65,65 +83,89 @@ impl Columns {
             all.all(|spec| (spec.keyspace, spec.table) == *global)
         };
         let global = global.filter(one_table);
-        let (mut out, mut option) = (BytesMut::new(), Vec::new());
-        if let Some((keyspace, table)) = global {
-            writer::string(&mut out, keyspace);
-            writer::string(&mut out, table);
-        }
-        for spec in specs {
-            if global.is_none() {
-                writer::string(&mut out, spec.keyspace);
-                writer::string(&mut out, spec.table);
+        let written = |version: Version| {
+            let (mut out, mut option) = (BytesMut::new(), Vec::new());
+            if let Some((keyspace, table)) = global {
+                writer::string(&mut out, keyspace);
+                writer::string(&mut out, table);
             }
-            writer::string_cut(&mut out, spec.name);
-            option.clear();
-            spec.ty.write_option(&mut option);
-            out.put_slice(&option);
-        }
+            for spec in specs {
+                if global.is_none() {
+                    writer::string(&mut out, spec.keyspace);
+                    writer::string(&mut out, spec.table);
+                }
+                writer::string_cut(&mut out, spec.name);
+                option.clear();
+                spec.ty.write_option(version.durations(), &mut option);
+                out.put_slice(&option);
+            }
+            out.freeze()
+        };
+        let bytes = written(Version::V5);
+        let bytes_v4 = written(Version::V4);
         Self {
             count: count.unsigned_abs(),
             global_table: global.is_some(),
-            bytes: out.freeze(),
+            bytes_v4: if bytes_v4 == bytes {
+                bytes.clone()
+            } else {
+                bytes_v4
+            },
+            bytes,
         }
     }
 
-    /// How many columns.
+    /// Returns the number of columns.
     pub fn len(&self) -> usize {
         self.count as usize
     }
 
-    /// No column.
+    /// Returns the id by which clients refer to these columns since version 5. It is a hash of the
+    /// encoded columns, so equal ids mean equal columns.
+    pub fn id(&self) -> [u8; 16] {
+        Md5::digest(&self.bytes).into()
+    }
+
+    /// Returns whether there are no columns.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Bytes that they add to a result with metadata.
+    /// Returns the bytes of memory that the encoded columns take. The metadata of a result takes at
+    /// most as many.
     pub fn metadata_bytes(&self) -> usize {
-        self.bytes.len()
+        if self.has_durations() {
+            self.bytes.len() + self.bytes_v4.len()
+        } else {
+            self.bytes.len()
+        }
     }
 
-    /// The columns, in order.
+    fn has_durations(&self) -> bool {
+        self.bytes.len() != self.bytes_v4.len()
+    }
+
+    /// Returns the columns, in order.
     pub fn iter(&self) -> impl Iterator<Item = Column<'_>> {
         let mut reader = Reader::new(&self.bytes);
         let global = self.global_table.then(|| table(&mut reader));
         let global = global.and_then(Result::ok);
         // All were read before: they cannot fail now.
-        (0..self.count).map_while(move |_| column(&mut reader, global).ok())
+        (0..self.count).map_while(move |_| column(&mut reader, global, &mut Vec::new()).ok())
     }
 
     pub(super) fn flags(&self) -> i32 {
-        match self.global_table {
-            true => GLOBAL_TABLE,
-            false => 0,
-        }
+        if self.global_table { GLOBAL_TABLE } else { 0 }
     }
 
-    pub(super) fn write_specs(&self, out: &mut BytesMut) {
-        out.put_slice(&self.bytes);
+    pub(super) fn write_specs(&self, out: &mut BytesMut, version: Version) {
+        out.put_slice(match version {
+            Version::V4 => &self.bytes_v4,
+            Version::V5 => &self.bytes,
+        });
     }
 
-    /// `count` columns from a reader that stands at them. `body` is what the reader
-    /// reads from, whose memory they share.
+    /// Reads `count` columns from `reader`. They share the memory of `body`, which `reader` reads.
     pub(super) fn read(
         reader: &mut Reader<'_>,
         body: &Bytes,
@@ -133,19 +175,45 @@ impl Columns {
         let from = reader.rest();
         let global_table = flags & GLOBAL_TABLE != 0;
         let global = global_table.then(|| table(reader)).transpose()?;
+        let mut durations = Vec::new();
         for _ in 0..count {
-            column(reader, global)?;
+            column(reader, global, &mut durations)?;
         }
         if count == 0 {
             return Ok(Self::default());
         }
-        let bytes = body.slice_ref(&from[..from.len() - reader.rest().len()]);
+        let read = body.slice_ref(&from[..from.len() - reader.rest().len()]);
+        let places: Vec<Range<usize>> = durations
+            .iter()
+            .map(|left| from.len() - left.start..from.len() - left.end)
+            .collect();
+        let written = |version: Version| {
+            if places.is_empty() {
+                read.clone()
+            } else {
+                with_durations(&read, &places, version.durations())
+            }
+        };
         Ok(Self {
             count: count as u32,
             global_table,
-            bytes,
+            bytes: written(Version::V5),
+            bytes_v4: written(Version::V4),
         })
     }
+}
+
+/// Returns the encoded columns `read` with each duration, at `places`, encoded as `durations`.
+fn with_durations(read: &[u8], places: &[Range<usize>], durations: DurationOption) -> Bytes {
+    let mut out = Vec::with_capacity(read.len());
+    let mut from = 0;
+    for place in places {
+        out.extend_from_slice(&read[from..place.start]);
+        durations.write(&mut out);
+        from = place.end;
+    }
+    out.extend_from_slice(&read[from..]);
+    out.into()
 }
 
 fn table<'a>(reader: &mut Reader<'a>) -> Result<(&'a str, &'a str)> {
@@ -153,14 +221,20 @@ fn table<'a>(reader: &mut Reader<'a>) -> Result<(&'a str, &'a str)> {
     Ok((reader.string(what)?, reader.string(what)?))
 }
 
-fn column<'a>(reader: &mut Reader<'a>, global: Option<(&'a str, &'a str)>) -> Result<Column<'a>> {
+/// Reads the next column. For each duration in its type it appends a range to `durations`: the bytes
+/// that were left to read before the duration, and after it.
+fn column<'a>(
+    reader: &mut Reader<'a>,
+    global: Option<(&'a str, &'a str)>,
+    durations: &mut Vec<Range<usize>>,
+) -> Result<Column<'a>> {
     let (keyspace, table) = match global {
         Some(global) => global,
         None => table(reader)?,
     };
     let name = reader.string("the name of a column")?;
     let from = reader.rest();
-    skip_type(reader, TYPE_DEPTH_MAX)?;
+    skip_type(reader, TYPE_DEPTH_MAX, durations)?;
     let type_option = &from[..from.len() - reader.rest().len()];
     Ok(Column {
         keyspace,
@@ -170,32 +244,46 @@ fn column<'a>(reader: &mut Reader<'a>, global: Option<(&'a str, &'a str)>) -> Re
     })
 }
 
-/// Steps over an `[option]` that is a type.
-fn skip_type(reader: &mut Reader<'_>, depth_left: usize) -> Result<()> {
+/// Skips the `[option]` of a type, and appends the durations in it to `durations` as [`column`] does.
+fn skip_type(
+    reader: &mut Reader<'_>,
+    depth_left: usize,
+    durations: &mut Vec<Range<usize>>,
+) -> Result<()> {
     let what = "the type of a column";
     let Some(depth_left) = depth_left.checked_sub(1) else {
         return Err(ProtocolError::Forbidden("a type nests too deep"));
     };
+    let before = reader.rest().len();
     match reader.short(what)? {
-        0x00 => reader.string(what).map(drop),
-        0x01..=0x09 | 0x0B..=0x15 => Ok(()),
-        0x20 | 0x22 => skip_type(reader, depth_left),
+        0x00 => {
+            if DurationOption::is_class(reader.string(what)?) {
+                durations.push(before..reader.rest().len());
+            }
+            Ok(())
+        }
+        DurationOption::ID => {
+            durations.push(before..reader.rest().len());
+            Ok(())
+        }
+        0x01..=0x09 | 0x0B..=0x14 => Ok(()),
+        0x20 | 0x22 => skip_type(reader, depth_left, durations),
         0x21 => {
-            skip_type(reader, depth_left)?;
-            skip_type(reader, depth_left)
+            skip_type(reader, depth_left, durations)?;
+            skip_type(reader, depth_left, durations)
         }
         0x30 => {
             reader.string(what)?;
             reader.string(what)?;
             for _ in 0..reader.short(what)? {
                 reader.string(what)?;
-                skip_type(reader, depth_left)?;
+                skip_type(reader, depth_left, durations)?;
             }
             Ok(())
         }
         0x31 => {
             for _ in 0..reader.short(what)? {
-                skip_type(reader, depth_left)?;
+                skip_type(reader, depth_left, durations)?;
             }
             Ok(())
         }

@@ -4,23 +4,41 @@ use bytes::{Buf, BytesMut};
 
 use super::compression::{Compression, decompress};
 use super::fault::ProtocolError;
-use super::frame::{Direction, Frame, HEADER_BYTES, RESPONSE_BIT, VERSION, flag};
+use super::frame::{Direction, Frame, HEADER_BYTES, RESPONSE_BIT, flag};
+use super::version::Version;
 
 /// The longest body that is taken unless asked otherwise. Cassandra's limit is
 /// 256 MiB for the frame and 16 MiB for one mutation; a connection must be able to
 /// hold a frame in memory, so this is the smaller.
 pub const BODY_BYTES_MAX_DEFAULT: usize = 16 << 20;
 
-/// Bytes that are no frame to be answered in its stream and forgotten.
+/// Received bytes that are not a valid frame.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// A version that is not spoken. The answer is a protocol error in a frame of
-    /// version 4, from which drivers step down; the text is theirs to parse.
-    #[error("Invalid or unsupported protocol version ({version}); supported versions are (4/v4)")]
+    /// A version that the server does not support. The response is a protocol error in a frame of
+    /// version 4; drivers parse its text and then connect with an older version.
+    #[error(
+        "Invalid or unsupported protocol version ({version}); supported versions are (4/v4, 5/v5)"
+    )]
     Version {
         /// As it was sent, without the bit for the direction.
         version: u8,
         /// The request's stream; 0 where the header does not say.
+        stream: i16,
+    },
+    /// A version that differs from the one that the connection began with.
+    #[error(
+        "Invalid message version. Got {0}/v{0} but previous messages on this connection had \
+         version {1}/v{1}",
+        version.number(),
+        agreed.number()
+    )]
+    VersionChange {
+        /// The version of the frame.
+        version: Version,
+        /// The version of the connection.
+        agreed: Version,
+        /// The frame's stream.
         stream: i16,
     },
     /// A frame of the other direction.
@@ -57,6 +75,7 @@ impl FrameError {
     pub fn stream(&self) -> i16 {
         match self {
             Self::Version { stream, .. }
+            | Self::VersionChange { stream, .. }
             | Self::Direction { stream, .. }
             | Self::TooLong { stream, .. }
             | Self::Body { stream, .. } => *stream,
@@ -78,6 +97,8 @@ pub struct FrameDecoder {
     direction: Direction,
     body_bytes_max: usize,
     compression: Compression,
+    /// The version of the connection, once it is known.
+    agreed: Option<Version>,
 }
 
 impl FrameDecoder {
@@ -88,20 +109,26 @@ impl FrameDecoder {
             direction,
             body_bytes_max,
             compression: Compression::None,
+            agreed: None,
         }
     }
 
-    /// From here on bodies may be compressed so.
+    /// Sets the version that all further frames must have.
+    pub fn set_version(&mut self, version: Version) {
+        self.agreed = Some(version);
+    }
+
+    /// Sets the compression that further bodies may have.
     pub fn set_compression(&mut self, compression: Compression) {
         self.compression = compression;
     }
 
-    /// From here on bodies have at most so many bytes.
+    /// Sets the greatest length of further bodies, in bytes.
     pub fn set_body_bytes_max(&mut self, body_bytes_max: usize) {
         self.body_bytes_max = body_bytes_max;
     }
 
-    /// The most bytes that a body has.
+    /// Returns the greatest length of a body, in bytes.
     pub fn body_bytes_max(&self) -> usize {
         self.body_bytes_max
     }
@@ -117,7 +144,7 @@ impl FrameDecoder {
         };
         let version = version_byte & !RESPONSE_BIT;
         if version < 3 {
-            // Their headers have eight bytes, one of them the stream.
+            // The headers of versions 1 and 2 have eight bytes, one of them the stream.
             let stream = buffer.get(2).map_or(0, |&stream| (stream as i8).into());
             return Err(FrameError::Version { version, stream });
         }
@@ -126,10 +153,19 @@ impl FrameDecoder {
         };
         let [_, flags, s0, s1, opcode, l0, l1, l2, l3] = *header;
         let stream = i16::from_be_bytes([s0, s1]);
-        if version != VERSION {
+        let Some(known) = Version::from_number(version) else {
             return Err(FrameError::Version { version, stream });
+        };
+        if let Some(agreed) = self.agreed
+            && agreed != known
+        {
+            return Err(FrameError::VersionChange {
+                version: known,
+                agreed,
+                stream,
+            });
         }
-        if version_byte != self.direction.version_byte() {
+        if version_byte != self.direction.version_byte(known) {
             return Err(FrameError::Direction {
                 version_byte,
                 stream,
@@ -165,6 +201,7 @@ impl FrameDecoder {
             return Err(FrameError::Body { error, stream });
         }
         Ok(Some(Frame {
+            version: known,
             flags,
             stream,
             opcode,

@@ -7,6 +7,7 @@ use super::decoder::FrameError;
 use super::events::words;
 use super::fault::{ProtocolError, Result};
 use super::reader::Reader;
+use super::version::Version;
 use super::writer;
 
 /// The response ERROR.
@@ -236,22 +237,22 @@ impl ErrorResponse {
         Self::new(ErrorKind::AlreadyExists { keyspace, table }, message)
     }
 
-    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self> {
+    pub(super) fn read(reader: &mut Reader<'_>, version: Version) -> Result<Self> {
         let code = reader.int("the code of an error")?;
         let message = reader.string("the message of an error")?.to_owned();
-        let kind = ErrorKind::read(code, reader)?;
+        let kind = ErrorKind::read(code, reader, version)?;
         Ok(Self { kind, message })
     }
 
-    pub(super) fn write(&self, out: &mut BytesMut) {
+    pub(super) fn write(&self, out: &mut BytesMut, version: Version) {
         out.put_i32(self.kind.code());
         writer::string_cut(out, &self.message);
-        self.kind.write(out);
+        self.kind.write(out, version);
     }
 }
 
 impl ErrorKind {
-    fn read(code: i32, reader: &mut Reader<'_>) -> Result<Self> {
+    fn read(code: i32, reader: &mut Reader<'_>, version: Version) -> Result<Self> {
         // Rust evaluates fields in the order written, which is that on the wire.
         let replicas = "a count of replicas";
         let name = "a name";
@@ -271,7 +272,13 @@ impl ErrorKind {
                 consistency: reader.consistency()?,
                 received: reader.int(replicas)?,
                 block_for: reader.int(replicas)?,
-                write_type: WriteType::read(reader)?,
+                write_type: {
+                    let write_type = WriteType::read(reader)?;
+                    if version >= Version::V5 && write_type == WriteType::Cas {
+                        reader.short("a count of contentions")?;
+                    }
+                    write_type
+                },
             },
             0x1200 => Self::ReadTimeout {
                 consistency: reader.consistency()?,
@@ -283,7 +290,7 @@ impl ErrorKind {
                 consistency: reader.consistency()?,
                 received: reader.int(replicas)?,
                 block_for: reader.int(replicas)?,
-                failures: reader.int(replicas)?,
+                failures: read_failures(reader, version)?,
                 data_present: reader.byte("data present")? != 0,
             },
             0x1400 => Self::FunctionFailure {
@@ -298,7 +305,7 @@ impl ErrorKind {
                 consistency: reader.consistency()?,
                 received: reader.int(replicas)?,
                 block_for: reader.int(replicas)?,
-                failures: reader.int(replicas)?,
+                failures: read_failures(reader, version)?,
                 write_type: WriteType::read(reader)?,
             },
             0x2000 => Self::Syntax,
@@ -321,7 +328,7 @@ impl ErrorKind {
         })
     }
 
-    fn write(&self, out: &mut BytesMut) {
+    fn write(&self, out: &mut BytesMut, version: Version) {
         let counts = |out: &mut BytesMut, consistency: &Consistency, counts: &[i32]| {
             out.put_u16(consistency.code());
             counts.iter().for_each(|count| out.put_i32(*count));
@@ -350,6 +357,10 @@ impl ErrorKind {
             } => {
                 counts(out, consistency, &[*received, *block_for]);
                 writer::string(out, write_type.word());
+                if version >= Version::V5 && *write_type == WriteType::Cas {
+                    // Those who contend wait for their turn.
+                    out.put_u16(0);
+                }
             }
             Self::ReadTimeout {
                 consistency,
@@ -367,7 +378,8 @@ impl ErrorKind {
                 failures,
                 data_present,
             } => {
-                counts(out, consistency, &[*received, *block_for, *failures]);
+                counts(out, consistency, &[*received, *block_for]);
+                write_failures(out, version, *failures);
                 out.put_u8((*data_present).into());
             }
             Self::WriteFailure {
@@ -377,7 +389,8 @@ impl ErrorKind {
                 failures,
                 write_type,
             } => {
-                counts(out, consistency, &[*received, *block_for, *failures]);
+                counts(out, consistency, &[*received, *block_for]);
+                write_failures(out, version, *failures);
                 writer::string(out, write_type.word());
             }
             Self::FunctionFailure {
@@ -394,6 +407,32 @@ impl ErrorKind {
                 writer::string(out, table);
             }
             Self::Unprepared { id } => writer::short_bytes(out, id),
+        }
+    }
+}
+
+/// How many replicas failed. Since version 5 each is named, with why.
+fn read_failures(reader: &mut Reader<'_>, version: Version) -> Result<i32> {
+    let count = reader.int("a count of replicas")?;
+    if version >= Version::V5 {
+        for _ in 0..count {
+            let address_bytes = reader.byte("the address of a replica")?;
+            reader.take(address_bytes.into(), "the address of a replica")?;
+            reader.short("why a replica failed")?;
+        }
+    }
+    Ok(count)
+}
+
+fn write_failures(out: &mut BytesMut, version: Version, count: i32) {
+    /// The address of the only replica: the server itself.
+    const SELF: [u8; 5] = [4, 127, 0, 0, 1];
+    const UNKNOWN_REASON: u16 = 0x0000;
+    out.put_i32(count);
+    if version >= Version::V5 {
+        for _ in 0..count {
+            out.put_slice(&SELF);
+            out.put_u16(UNKNOWN_REASON);
         }
     }
 }

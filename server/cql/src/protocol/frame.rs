@@ -8,11 +8,10 @@
 use bytes::Bytes;
 
 use super::fault::{ProtocolError, Result};
+use super::version::Version;
 
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 9;
-/// The version of the protocol that is spoken, without the bit for the direction.
-pub const VERSION: u8 = 4;
 /// Set in the version's byte of responses.
 pub const RESPONSE_BIT: u8 = 0x80;
 /// The stream of frames that answer no request: events.
@@ -112,13 +111,15 @@ impl Opcode {
 /// A frame as it arrived, its body decompressed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// Bits of [`flag`]. [`flag::COMPRESSION`] says how it came.
+    /// The version of the protocol, which decides the encoding of the body.
+    pub version: Version,
+    /// Bits of [`flag`]. [`flag::COMPRESSION`] is set if the body arrived compressed.
     pub flags: u8,
-    /// Which request of the connection it is or answers. Requests have 0 to 32,767.
+    /// The number that pairs a response with its request. Requests have 0 to 32,767.
     pub stream: i16,
-    /// The opcode's number, unknown ones too: they are answered, not fatal.
+    /// The number of the opcode. An unknown one is answered with an error, and the connection goes on.
     pub opcode: u8,
-    /// What follows the header. It shares the memory that was received.
+    /// The bytes behind the header. They share the memory that was received.
     pub body: Bytes,
 }
 
@@ -140,10 +141,10 @@ pub enum Direction {
 
 impl Direction {
     /// The header's first byte, for frames this way.
-    pub fn version_byte(self) -> u8 {
+    pub fn version_byte(self, version: Version) -> u8 {
         match self {
-            Self::Request => VERSION,
-            Self::Response => VERSION | RESPONSE_BIT,
+            Self::Request => version.number(),
+            Self::Response => version.number() | RESPONSE_BIT,
         }
     }
 }

@@ -49,7 +49,7 @@ pub fn requests(bytes: &[u8]) {
             return;
         };
         let encoded = again(Direction::Request, |out| {
-            request.encode(out, frame.stream, Compression::None);
+            request.encode(out, frame.stream, frame.version);
         });
         assert_eq!(Request::decode(&encoded), Ok(request));
     });
@@ -63,8 +63,14 @@ pub fn responses(bytes: &[u8]) {
         };
         let encoded = again(Direction::Response, |out| {
             let opcode = answer.response.opcode();
-            let open = OpenFrame::begin(out, Direction::Response, frame.stream, opcode);
-            answer.response.encode_body(out);
+            let open = OpenFrame::begin(
+                out,
+                frame.version,
+                Direction::Response,
+                frame.stream,
+                opcode,
+            );
+            answer.response.encode_body_in(out, frame.version);
             open.finish(out, Compression::None);
         });
         let decoded = Answer::decode(&encoded).map(|answer| answer.response);

@@ -1,4 +1,4 @@
-//! Frames of the native protocol, version 4: bytes to requests and responses to bytes,
+//! Frames of the native protocol, versions 4 and 5: bytes to requests and responses to bytes,
 //! and the other way round for clients and tests.
 //!
 //! ```text
@@ -11,7 +11,9 @@
 //! Executing a prepared statement and answering with rows allocates nothing but the
 //! growth of the caller's buffer.
 //!
-//! Source: Cassandra's `native_protocol_v4.spec`.
+//! Since version 5 the received bytes are [`Segments`] first, which have the frames in them.
+//!
+//! Source: Cassandra's `native_protocol_v4.spec` and `native_protocol_v5.spec`.
 
 mod columns;
 mod compression;
@@ -29,7 +31,9 @@ mod reader;
 mod request;
 mod response;
 mod rows;
+mod segment;
 mod values;
+mod version;
 pub mod writer;
 
 pub use columns::{Column, ColumnSpec, Columns};
@@ -41,9 +45,7 @@ pub use events::{
     Event, EventTypes, SchemaChange, SchemaChangeKind, SchemaTarget, StatusChange, TopologyChange,
 };
 pub use fault::ProtocolError;
-pub use frame::{
-    Direction, EVENT_STREAM, Frame, HEADER_BYTES, Opcode, RESPONSE_BIT, VERSION, flag,
-};
+pub use frame::{Direction, EVENT_STREAM, Frame, HEADER_BYTES, Opcode, RESPONSE_BIT, flag};
 pub use open_frame::{Head, OpenFrame};
 pub use prepared_id::prepared_id;
 pub use reader::{Reader, Value};
@@ -51,8 +53,10 @@ pub use request::{
     Batch, BatchKind, BatchStatement, QueryParameters, Request, Startup, StatementRef,
 };
 pub use response::{Answer, Prepared, Response};
-pub use rows::{Rows, RowsWriter};
+pub use rows::{Metadata, Rows, RowsWriter};
+pub use segment::{PAYLOAD_BYTES_MAX, SEGMENT_BYTES_MORE_MAX, Sealer, SegmentError, Segments};
 pub use values::{Values, ValuesBuf};
+pub use version::{Coding, Version};
 
 #[cfg(test)]
 mod tests;

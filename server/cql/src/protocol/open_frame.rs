@@ -6,6 +6,7 @@ use super::compression::{Compression, compress_tail};
 use super::frame::{Direction, HEADER_BYTES, Opcode, flag};
 use super::request::Request;
 use super::response::Response;
+use super::version::{Coding, Version};
 use super::writer;
 
 /// What a response's body starts with.
@@ -27,9 +28,15 @@ pub struct OpenFrame {
 
 impl OpenFrame {
     /// Opens a frame at the end of `out`.
-    pub fn begin(out: &mut BytesMut, direction: Direction, stream: i16, opcode: Opcode) -> Self {
+    pub fn begin(
+        out: &mut BytesMut,
+        version: Version,
+        direction: Direction,
+        stream: i16,
+        opcode: Opcode,
+    ) -> Self {
         let start = out.len();
-        out.put_u8(direction.version_byte());
+        out.put_u8(direction.version_byte(version));
         out.put_u8(0);
         out.put_i16(stream);
         out.put_u8(opcode as u8);
@@ -38,8 +45,14 @@ impl OpenFrame {
     }
 
     /// Opens a response, with its head.
-    pub fn response(out: &mut BytesMut, stream: i16, opcode: Opcode, head: &Head<'_>) -> Self {
-        let frame = Self::begin(out, Direction::Response, stream, opcode);
+    pub fn response(
+        out: &mut BytesMut,
+        version: Version,
+        stream: i16,
+        opcode: Opcode,
+        head: &Head<'_>,
+    ) -> Self {
+        let frame = Self::begin(out, version, Direction::Response, stream, opcode);
         if let Some(id) = head.tracing_id {
             out[frame.start + 1] |= flag::TRACING;
             out.put_slice(&id);
@@ -90,19 +103,27 @@ impl Response {
         out: &mut BytesMut,
         stream: i16,
         head: &Head<'_>,
-        compression: Compression,
+        coding: impl Into<Coding>,
     ) {
-        let frame = OpenFrame::response(out, stream, self.opcode(), head);
-        self.encode_body(out);
+        let Coding {
+            version,
+            compression,
+        } = coding.into();
+        let frame = OpenFrame::response(out, version, stream, self.opcode(), head);
+        self.encode_body_in(out, version);
         frame.finish(out, compression);
     }
 }
 
 impl Request<'_> {
     /// Appends the whole frame.
-    pub fn encode(&self, out: &mut BytesMut, stream: i16, compression: Compression) {
-        let frame = OpenFrame::begin(out, Direction::Request, stream, self.opcode());
-        self.encode_body(out);
+    pub fn encode(&self, out: &mut BytesMut, stream: i16, coding: impl Into<Coding>) {
+        let Coding {
+            version,
+            compression,
+        } = coding.into();
+        let frame = OpenFrame::begin(out, version, Direction::Request, stream, self.opcode());
+        self.encode_body_in(out, version);
         frame.finish(out, compression);
     }
 }

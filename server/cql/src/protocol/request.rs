@@ -1,8 +1,8 @@
-//! What clients ask.
+//! Requests.
 //!
 //! A [`Request`] borrows from the frame's body: names, text and values are read where
 //! they were received. QUERY, PREPARE and EXECUTE allocate nothing; the others one
-//! list. A custom payload is stepped over, as Cassandra's own handler does.
+//! list. A custom payload is skipped, as Cassandra's own handler does.
 
 mod batch;
 mod parameters;
@@ -13,6 +13,7 @@ use super::events::EventTypes;
 use super::fault::{ProtocolError, Result};
 use super::frame::{Frame, Opcode, flag};
 use super::reader::Reader;
+use super::version::Version;
 use super::writer;
 
 pub use batch::{Batch, BatchKind, BatchStatement, StatementRef};
@@ -21,36 +22,39 @@ pub use parameters::QueryParameters;
 /// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request<'a> {
-    /// Opens the connection.
+    /// STARTUP: opens the connection.
     Startup(Startup<'a>),
-    /// Asks what STARTUP may choose.
+    /// OPTIONS: requests the list of options for STARTUP.
     Options,
-    /// One statement in full.
+    /// QUERY: runs a statement that is given as text.
     Query {
-        /// Its text.
+        /// The text of the statement.
         text: &'a str,
-        /// What it runs with.
+        /// The values and options of this execution.
         parameters: QueryParameters<'a>,
     },
-    /// A statement to be executed later.
+    /// PREPARE: prepares a statement, to be executed later.
     Prepare {
-        /// Its text.
+        /// The text of the statement.
         text: &'a str,
+        /// The keyspace of table names without one; `None` for the connection's keyspace. Since
+        /// version 5.
+        keyspace: Option<&'a str>,
     },
-    /// A prepared statement.
+    /// EXECUTE: runs a prepared statement.
     Execute {
-        /// As PREPARE answered; any bytes.
+        /// The id from the response to PREPARE; a client may send any bytes.
         id: &'a [u8],
-        /// What it runs with.
+        /// The values and options of this execution.
         parameters: QueryParameters<'a>,
     },
-    /// Several statements that write.
+    /// BATCH: runs several statements that write.
     Batch(Batch<'a>),
-    /// Asks for events on this connection.
+    /// REGISTER: subscribes the connection to events.
     Register(EventTypes),
-    /// A step of the authentication.
+    /// AUTH_RESPONSE: a step of the authentication.
     AuthResponse {
-        /// What the mechanism says.
+        /// The bytes of the authentication mechanism.
         token: Option<&'a [u8]>,
     },
 }
@@ -89,6 +93,7 @@ impl<'a> Request<'a> {
     pub fn decode(frame: &'a Frame) -> Result<Self> {
         let opcode = Opcode::from_code(frame.opcode)?;
         let mut reader = Reader::new(&frame.body);
+        let version = frame.version;
         if frame.flags & flag::CUSTOM_PAYLOAD != 0 {
             reader.skip_bytes_map("the custom payload")?;
         }
@@ -100,16 +105,17 @@ impl<'a> Request<'a> {
             Opcode::Options => Self::Options,
             Opcode::Query => Self::Query {
                 text: reader.long_string(text)?,
-                parameters: QueryParameters::read(&mut reader)?,
+                parameters: QueryParameters::read(&mut reader, version)?,
             },
             Opcode::Prepare => Self::Prepare {
                 text: reader.long_string(text)?,
+                keyspace: read_keyspace_of_prepare(&mut reader, version)?,
             },
             Opcode::Execute => Self::Execute {
                 id: reader.short_bytes("the id of a statement")?,
-                parameters: QueryParameters::read(&mut reader)?,
+                parameters: QueryParameters::read_of_execute(&mut reader, version)?,
             },
-            Opcode::Batch => Self::Batch(Batch::read(&mut reader)?),
+            Opcode::Batch => Self::Batch(Batch::read(&mut reader, version)?),
             Opcode::Register => Self::Register(EventTypes::read(&mut reader)?),
             Opcode::AuthResponse => Self::AuthResponse {
                 token: reader.bytes("the token of AUTH_RESPONSE")?,
@@ -136,11 +142,20 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Appends the body. A frame goes around it by [`OpenFrame`](super::OpenFrame).
+    /// Appends the body as version 4 encodes it.
     ///
     /// # Panics
-    /// Where a string, a list or an id is longer than its length field can say.
+    /// If a string, a list or an id is longer than its length field can express.
     pub fn encode_body(&self, out: &mut BytesMut) {
+        self.encode_body_in(out, Version::V4);
+    }
+
+    /// Appends the body; [`OpenFrame`](super::OpenFrame) adds the frame around it. Fields that do not
+    /// exist in the version are left out.
+    ///
+    /// # Panics
+    /// If a string, a list or an id is longer than its length field can express.
+    pub fn encode_body_in(&self, out: &mut BytesMut, version: Version) {
         match self {
             Self::Startup(startup) => writer::list(out, &startup.options, |out, (key, value)| {
                 writer::string(out, key);
@@ -149,29 +164,82 @@ impl<'a> Request<'a> {
             Self::Options => {}
             Self::Query { text, parameters } => {
                 writer::long_string(out, text);
-                parameters.write(out);
+                parameters.write(out, version);
             }
-            Self::Prepare { text } => writer::long_string(out, text),
+            Self::Prepare { text, keyspace } => {
+                writer::long_string(out, text);
+                if version >= Version::V5 {
+                    out.put_u32(keyspace.map_or(0, |_| KEYSPACE_OF_PREPARE));
+                    keyspace.iter().for_each(|name| writer::string(out, name));
+                }
+            }
             Self::Execute { id, parameters } => {
                 writer::short_bytes(out, id);
-                parameters.write(out);
+                if version >= Version::V5 {
+                    writer::short_bytes(out, parameters.result_metadata_id.unwrap_or_default());
+                }
+                parameters.write(out, version);
             }
-            Self::Batch(batch) => batch.write(out),
+            Self::Batch(batch) => batch.write(out, version),
             Self::Register(types) => types.write(out),
             Self::AuthResponse { token } => writer::bytes(out, *token),
         }
     }
 }
 
-/// Reads the flags of parameters: those outside of `known` are an error.
-fn read_flags(reader: &mut Reader<'_>, known: u8, what: &'static str) -> Result<u8> {
-    let flags = reader.byte("the flags of the parameters")?;
-    match flags & !known {
-        0 => Ok(flags),
-        unknown => Err(ProtocolError::Flags {
-            what,
-            flags: unknown.into(),
+/// The only flag of PREPARE.
+const KEYSPACE_OF_PREPARE: u32 = 0x01;
+
+fn read_keyspace_of_prepare<'a>(
+    reader: &mut Reader<'a>,
+    version: Version,
+) -> Result<Option<&'a str>> {
+    if version < Version::V5 {
+        return Ok(None);
+    }
+    match reader.int("the flags of PREPARE")?.cast_unsigned() {
+        0 => Ok(None),
+        KEYSPACE_OF_PREPARE => reader.string("a keyspace").map(Some),
+        flags => Err(ProtocolError::Flags {
+            what: "PREPARE",
+            flags,
         }),
+    }
+}
+
+/// Reads the flags of parameters, which have 8 bits in version 4 and 32 bits in version 5. A flag
+/// outside of `known` is an error. In version 5 bits that no request defines are ignored.
+fn read_flags(
+    reader: &mut Reader<'_>,
+    version: Version,
+    known: u32,
+    what: &'static str,
+) -> Result<u32> {
+    let of_flags = "the flags of the parameters";
+    let (flags, unknown) = match version {
+        Version::V4 => {
+            let flags = u32::from(reader.byte(of_flags)?);
+            (flags, flags & !(known & FLAGS_OF_V4))
+        }
+        // Cassandra ignores bits that no request defines.
+        Version::V5 => {
+            let flags = reader.int(of_flags)?.cast_unsigned() & FLAGS_OF_V5;
+            (flags, flags & !known)
+        }
+    };
+    match unknown {
+        0 => Ok(flags),
+        flags => Err(ProtocolError::Flags { what, flags }),
+    }
+}
+
+const FLAGS_OF_V4: u32 = 0x7f;
+const FLAGS_OF_V5: u32 = 0x1ff;
+
+fn write_flags(out: &mut BytesMut, version: Version, flags: u32) {
+    match version {
+        Version::V4 => out.put_u8((flags & FLAGS_OF_V4) as u8),
+        Version::V5 => out.put_u32(flags),
     }
 }
 
@@ -185,15 +253,72 @@ fn read_timestamp(reader: &mut Reader<'_>) -> Result<i64> {
     }
 }
 
-fn write_tail(
-    out: &mut BytesMut,
+/// The last fields of the parameters, which statements and batches share.
+#[derive(Debug, Clone, Copy)]
+struct Tail<'a> {
     serial_consistency: Option<super::Consistency>,
     timestamp_us: Option<i64>,
-) {
-    if let Some(level) = serial_consistency {
-        out.put_u16(level.code());
+    keyspace: Option<&'a str>,
+    now_s: Option<i32>,
+}
+
+const SERIAL_CONSISTENCY: u32 = 0x10;
+const TIMESTAMP: u32 = 0x20;
+const KEYSPACE: u32 = 0x80;
+const NOW_IN_SECONDS: u32 = 0x100;
+
+impl<'a> Tail<'a> {
+    const KNOWN: u32 = SERIAL_CONSISTENCY | TIMESTAMP | KEYSPACE | NOW_IN_SECONDS;
+
+    fn read(reader: &mut Reader<'a>, flags: u32) -> Result<Self> {
+        let has = |flag| flags & flag != 0;
+        Ok(Self {
+            serial_consistency: if has(SERIAL_CONSISTENCY) {
+                Some(reader.consistency()?)
+            } else {
+                None
+            },
+            timestamp_us: if has(TIMESTAMP) {
+                Some(read_timestamp(reader)?)
+            } else {
+                None
+            },
+            keyspace: if has(KEYSPACE) {
+                Some(reader.string("a keyspace")?)
+            } else {
+                None
+            },
+            now_s: if has(NOW_IN_SECONDS) {
+                Some(reader.int("the current time")?)
+            } else {
+                None
+            },
+        })
     }
-    if let Some(timestamp_us) = timestamp_us {
-        out.put_i64(timestamp_us);
+
+    fn flags(&self) -> u32 {
+        let flag = |set: bool, flag: u32| if set { flag } else { 0 };
+        flag(self.serial_consistency.is_some(), SERIAL_CONSISTENCY)
+            | flag(self.timestamp_us.is_some(), TIMESTAMP)
+            | flag(self.keyspace.is_some(), KEYSPACE)
+            | flag(self.now_s.is_some(), NOW_IN_SECONDS)
+    }
+
+    fn write(&self, out: &mut BytesMut, version: Version) {
+        if let Some(level) = self.serial_consistency {
+            out.put_u16(level.code());
+        }
+        if let Some(timestamp_us) = self.timestamp_us {
+            out.put_i64(timestamp_us);
+        }
+        if version < Version::V5 {
+            return;
+        }
+        if let Some(keyspace) = self.keyspace {
+            writer::string(out, keyspace);
+        }
+        if let Some(now_s) = self.now_s {
+            out.put_i32(now_s);
+        }
     }
 }

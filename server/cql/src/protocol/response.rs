@@ -8,7 +8,8 @@ use super::events::{Event, SchemaChange};
 use super::fault::{ProtocolError, Result};
 use super::frame::{Frame, Opcode, flag};
 use super::reader::Reader;
-use super::rows::{Rows, read_metadata};
+use super::rows::{ReadMetadata, Rows};
+use super::version::Version;
 use super::writer;
 
 /// The first number of a RESULT's body.
@@ -67,8 +68,10 @@ pub enum Response {
 /// A prepared statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prepared {
-    /// What EXECUTE and BATCH name it by.
+    /// The id by which EXECUTE and BATCH refer to the statement.
     pub id: Bytes,
+    /// The id by which EXECUTE refers to the result's columns, since version 5; empty before.
+    pub result_metadata_id: Bytes,
     /// The markers, in their order.
     pub markers: Columns,
     /// The markers of the partition key's columns, in the key's order; empty unless all
@@ -108,13 +111,22 @@ impl Response {
         }
     }
 
-    /// Appends the body. A frame goes around it by [`OpenFrame`](super::OpenFrame).
+    /// Appends the body as version 4 encodes it. Other versions differ only in errors, rows and
+    /// prepared statements; see [`encode_body_in`](Self::encode_body_in).
     ///
     /// # Panics
-    /// Where a string, a list or an id is longer than its length field can say.
+    /// If a string, a list or an id is longer than its length field can express.
     pub fn encode_body(&self, out: &mut BytesMut) {
+        self.encode_body_in(out, Version::V4);
+    }
+
+    /// Appends the body; [`OpenFrame`](super::OpenFrame) adds the frame around it.
+    ///
+    /// # Panics
+    /// If a string, a list or an id is longer than its length field can express.
+    pub fn encode_body_in(&self, out: &mut BytesMut, version: Version) {
         match self {
-            Self::Error(error) => error.write(out),
+            Self::Error(error) => error.write(out, version),
             Self::Ready => {}
             Self::Authenticate { authenticator } => writer::string(out, authenticator),
             Self::Supported { options } => writer::list(out, options, |out, (key, values)| {
@@ -122,12 +134,12 @@ impl Response {
                 writer::string_list(out, values);
             }),
             Self::Void => out.put_i32(result_kind::VOID),
-            Self::Rows(rows) => rows.write(out),
+            Self::Rows(rows) => rows.write(out, version),
             Self::SetKeyspace { keyspace } => {
                 out.put_i32(result_kind::SET_KEYSPACE);
                 writer::string(out, keyspace);
             }
-            Self::Prepared(prepared) => prepared.write(out),
+            Self::Prepared(prepared) => prepared.write(out, version),
             Self::SchemaChange(change) => {
                 out.put_i32(result_kind::SCHEMA_CHANGE);
                 change.write(out);
@@ -139,10 +151,11 @@ impl Response {
         }
     }
 
-    fn read(opcode: Opcode, reader: &mut Reader<'_>, body: &Bytes) -> Result<Self> {
+    fn read(frame: &Frame, reader: &mut Reader<'_>) -> Result<Self> {
+        let (version, body) = (frame.version, &frame.body);
         let token = "a token of the authentication";
-        Ok(match opcode {
-            Opcode::Error => Self::Error(ErrorResponse::read(reader)?),
+        Ok(match Opcode::from_code(frame.opcode)? {
+            Opcode::Error => Self::Error(ErrorResponse::read(reader, version)?),
             Opcode::Ready => Self::Ready,
             Opcode::Authenticate => Self::Authenticate {
                 authenticator: reader.string("the authenticator")?.to_owned(),
@@ -159,11 +172,11 @@ impl Response {
             }
             Opcode::Result => match reader.int("the kind of a result")? {
                 result_kind::VOID => Self::Void,
-                result_kind::ROWS => Self::Rows(Rows::read(reader, body)?),
+                result_kind::ROWS => Self::Rows(Rows::read(reader, body, version)?),
                 result_kind::SET_KEYSPACE => Self::SetKeyspace {
                     keyspace: reader.string("a keyspace")?.to_owned(),
                 },
-                result_kind::PREPARED => Self::Prepared(Prepared::read(reader, body)?),
+                result_kind::PREPARED => Self::Prepared(Prepared::read(reader, body, version)?),
                 result_kind::SCHEMA_CHANGE => Self::SchemaChange(SchemaChange::read(reader)?),
                 code => {
                     return Err(ProtocolError::UnknownCode {
@@ -194,7 +207,6 @@ impl Answer {
     /// # Errors
     /// When the opcode is unknown or a request's, or the body is not as it says.
     pub fn decode(frame: &Frame) -> Result<Self> {
-        let opcode = Opcode::from_code(frame.opcode)?;
         let has = |flag| frame.flags & flag != 0;
         let mut reader = Reader::new(&frame.body);
         let tracing_id = match has(flag::TRACING) {
@@ -211,44 +223,52 @@ impl Answer {
         Ok(Self {
             tracing_id,
             warnings: warnings.into_iter().map(str::to_owned).collect(),
-            response: Response::read(opcode, &mut reader, &frame.body)?,
+            response: Response::read(frame, &mut reader)?,
         })
     }
 }
 
 impl Prepared {
-    fn read(reader: &mut Reader<'_>, body: &Bytes) -> Result<Self> {
+    fn read(reader: &mut Reader<'_>, body: &Bytes, version: Version) -> Result<Self> {
         let id = body.slice_ref(reader.short_bytes("the id of a statement")?);
+        let result_metadata_id = match version {
+            Version::V4 => Bytes::new(),
+            Version::V5 => body.slice_ref(reader.short_bytes("the id of a result's metadata")?),
+        };
         let flags = reader.int("the flags of markers")?;
         let count = reader.count("the count of markers")?;
         let keys = reader.count("the count of the partition key's markers")?;
         let keys = (0..keys).map(|_| reader.short("a marker of the partition key"));
         let partition_key_markers = keys.collect::<Result<_>>()?;
         let markers = Columns::read(reader, body, flags, count)?;
-        let (columns, _, _) = read_metadata(reader, body)?;
+        let columns = ReadMetadata::read(reader, body, version)?.columns;
         Ok(Self {
             id,
+            result_metadata_id,
             markers,
             partition_key_markers,
             columns,
         })
     }
 
-    fn write(&self, out: &mut BytesMut) {
+    fn write(&self, out: &mut BytesMut, version: Version) {
         out.put_i32(result_kind::PREPARED);
         writer::short_bytes(out, &self.id);
+        if version >= Version::V5 {
+            writer::short_bytes(out, &self.result_metadata_id);
+        }
         out.put_i32(self.markers.flags());
         out.put_i32(self.markers.len() as i32);
         out.put_i32(self.partition_key_markers.len() as i32);
         for marker in &self.partition_key_markers {
             out.put_u16(*marker);
         }
-        self.markers.write_specs(out);
+        self.markers.write_specs(out, version);
         match &self.columns {
             Some(columns) => {
                 out.put_i32(columns.flags());
                 out.put_i32(columns.len() as i32);
-                columns.write_specs(out);
+                columns.write_specs(out, version);
             }
             None => {
                 out.put_i32(NO_METADATA);

@@ -2,16 +2,50 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-use super::columns::{Columns, HAS_MORE_PAGES, NO_METADATA};
+use super::columns::{Columns, HAS_MORE_PAGES, METADATA_CHANGED, NO_METADATA};
 use super::fault::{ProtocolError, Result};
 use super::reader::Reader;
+use super::request::QueryParameters;
 use super::response::result_kind;
+use super::version::Version;
 use super::writer;
+
+/// The columns that a result carries beside its rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Metadata {
+    /// All columns.
+    Full,
+    /// No columns, because the client knows them.
+    Skipped,
+    /// All columns and their new id, because the client knows other ones. Since version 5.
+    Changed,
+}
+
+impl Metadata {
+    /// Returns the metadata of a result with `columns` for a request with these parameters. The client
+    /// knows the columns whose id it sent, or those of `prepared` if it sent none.
+    pub fn of(
+        parameters: &QueryParameters<'_>,
+        prepared: Option<&Columns>,
+        columns: &Columns,
+    ) -> Self {
+        let is_known = match parameters.result_metadata_id {
+            Some(id) if id != columns.id() => return Self::Changed,
+            Some(_) => true,
+            None => prepared == Some(columns),
+        };
+        if parameters.skip_metadata && is_known {
+            Self::Skipped
+        } else {
+            Self::Full
+        }
+    }
+}
 
 /// Writes a RESULT of kind Rows straight into a buffer, inside of an open frame.
 ///
 /// ```text
-/// kind  flags  columns  [paging state]  [columns' names and types]  rows  cells ...
+/// kind  flags  columns  [paging state]  [new id]  [columns' names and types]  rows  cells ...
 /// ```
 ///
 /// Flags and the count of rows are set at the end. So is the paging state, which is
@@ -29,18 +63,28 @@ pub struct RowsWriter<'a> {
 }
 
 impl<'a> RowsWriter<'a> {
-    /// Starts the body, with the columns unless the client knows them.
-    pub fn new(out: &'a mut BytesMut, columns: &Columns, skip_metadata: bool) -> Self {
+    /// Appends the start of the body, up to the first row, as `version` encodes it. `metadata`
+    /// decides which columns it carries.
+    pub fn new(
+        out: &'a mut BytesMut,
+        columns: &Columns,
+        metadata: Metadata,
+        version: Version,
+    ) -> Self {
         out.put_i32(result_kind::ROWS);
         let flags_at = out.len();
-        match skip_metadata {
-            true => out.put_i32(NO_METADATA),
-            false => out.put_i32(columns.flags()),
-        }
+        out.put_i32(match metadata {
+            Metadata::Full => columns.flags(),
+            Metadata::Skipped => NO_METADATA,
+            Metadata::Changed => columns.flags() | METADATA_CHANGED,
+        });
         out.put_i32(columns.len() as i32);
         let specs_at = out.len();
-        if !skip_metadata {
-            columns.write_specs(out);
+        if metadata == Metadata::Changed {
+            writer::short_bytes(out, &columns.id());
+        }
+        if metadata != Metadata::Skipped {
+            columns.write_specs(out, version);
         }
         let rows_at = out.len();
         out.put_i32(0);
@@ -151,14 +195,21 @@ pub struct Rows {
     pub columns: Option<Columns>,
     /// Where the next page starts, when there is one.
     pub paging_state: Option<Bytes>,
+    /// The new id of the columns, if they differ from those that the client knew. Since version 5.
+    pub new_metadata_id: Option<Bytes>,
     column_count: usize,
     row_count: usize,
     cells: Bytes,
 }
 
 impl Rows {
-    pub(super) fn read(reader: &mut Reader<'_>, body: &Bytes) -> Result<Self> {
-        let (columns, column_count, paging_state) = read_metadata(reader, body)?;
+    pub(super) fn read(reader: &mut Reader<'_>, body: &Bytes, version: Version) -> Result<Self> {
+        let ReadMetadata {
+            columns,
+            column_count,
+            paging_state,
+            new_metadata_id,
+        } = ReadMetadata::read(reader, body, version)?;
         let row_count = reader.count("the count of rows")?;
         let from = reader.rest();
         // Rows without columns have no bytes: they would be counted for free.
@@ -174,6 +225,7 @@ impl Rows {
         Ok(Self {
             columns,
             paging_state,
+            new_metadata_id,
             column_count,
             row_count,
             cells,
@@ -204,27 +256,44 @@ impl Rows {
     }
 }
 
-pub(super) type Metadata = (Option<Columns>, usize, Option<Bytes>);
+/// The metadata of rows, as received.
+pub(super) struct ReadMetadata {
+    pub columns: Option<Columns>,
+    pub column_count: usize,
+    pub paging_state: Option<Bytes>,
+    pub new_metadata_id: Option<Bytes>,
+}
 
-/// Reads the metadata of rows.
-pub(super) fn read_metadata(reader: &mut Reader<'_>, body: &Bytes) -> Result<Metadata> {
-    let flags = reader.int("the flags of rows")?;
-    let column_count = reader.count("the count of columns")?;
-    let paging_state = match flags & HAS_MORE_PAGES {
-        0 => None,
-        _ => reader.bytes("the paging state")?,
-    };
-    let columns = match flags & NO_METADATA {
-        0 => Some(Columns::read(reader, body, flags, column_count)?),
-        _ => None,
-    };
-    let paging_state = paging_state.map(|state| body.slice_ref(state));
-    Ok((columns, column_count, paging_state))
+impl ReadMetadata {
+    pub(super) fn read(reader: &mut Reader<'_>, body: &Bytes, version: Version) -> Result<Self> {
+        let flags = reader.int("the flags of rows")?;
+        let column_count = reader.count("the count of columns")?;
+        let paging_state = match flags & HAS_MORE_PAGES {
+            0 => None,
+            _ => reader.bytes("the paging state")?,
+        };
+        let new_metadata_id = match flags & METADATA_CHANGED {
+            METADATA_CHANGED if version >= Version::V5 => {
+                Some(reader.short_bytes("the new id of a result's metadata")?)
+            }
+            _ => None,
+        };
+        let columns = match flags & NO_METADATA {
+            0 => Some(Columns::read(reader, body, flags, column_count)?),
+            _ => None,
+        };
+        Ok(Self {
+            columns,
+            column_count,
+            paging_state: paging_state.map(|state| body.slice_ref(state)),
+            new_metadata_id: new_metadata_id.map(|id| body.slice_ref(id)),
+        })
+    }
 }
 
 impl Rows {
-    /// Appends the body that they were read from.
-    pub(super) fn write(&self, out: &mut BytesMut) {
+    /// Appends the body from which the rows were read.
+    pub(super) fn write(&self, out: &mut BytesMut, version: Version) {
         out.put_i32(result_kind::ROWS);
         let more = match self.paging_state {
             Some(_) => HAS_MORE_PAGES,
@@ -234,13 +303,20 @@ impl Rows {
             Some(columns) => columns.flags(),
             None => NO_METADATA,
         };
-        out.put_i32(metadata | more);
+        let changed = match self.new_metadata_id {
+            Some(_) => METADATA_CHANGED,
+            None => 0,
+        };
+        out.put_i32(metadata | more | changed);
         out.put_i32(self.column_count as i32);
         if let Some(state) = &self.paging_state {
             writer::bytes(out, Some(state));
         }
+        if let Some(id) = &self.new_metadata_id {
+            writer::short_bytes(out, id);
+        }
         if let Some(columns) = &self.columns {
-            columns.write_specs(out);
+            columns.write_specs(out, version);
         }
         out.put_i32(self.row_count as i32);
         out.put_slice(&self.cells);

@@ -3,6 +3,7 @@
 //! ```text
 //! text --lexer--> tokens --parser--> ast        Display brings a tree back to text
 //! script   a text of many statements, cut at their semicolons
+//! masked   a text without its constants, for logs
 //! words    which words are no names
 //! error    what is wrong, and where
 //! ```
@@ -18,6 +19,7 @@ mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod lexer;
+mod masked;
 mod parser;
 mod print;
 mod script;
@@ -27,6 +29,7 @@ mod words;
 mod tests;
 
 pub use error::{ParseError, ParseErrorKind};
+pub use masked::masked;
 pub use script::{Script, ScriptStatement};
 
 /// How deep expressions and types may be nested. Documents that drivers write have some
@@ -36,6 +39,10 @@ pub const NESTING_MAX: usize = 100;
 /// How many operators one outermost expression may have: each makes the tree one level
 /// higher, as `1 + 1 + 1` nests to the left.
 pub const OPERATORS_MAX: usize = 500;
+
+/// How many words, numbers, strings and signs a statement may have: what is read of it takes tens
+/// of bytes for each. Values that are bound take none.
+pub const TOKENS_MAX: usize = 1 << 20;
 
 /// Reads one statement, with or without a semicolon behind it.
 ///

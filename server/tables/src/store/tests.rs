@@ -84,7 +84,8 @@ impl Fixture {
         match step {
             Step::CreateKeyspace(keyspace) => self.store.create_keyspace(keyspace, &record),
             Step::CreateTable(keyspace, table) => {
-                self.store.create_table(keyspace, table, &record)?;
+                self.store
+                    .create_table(keyspace, table, &record, Default::default())?;
                 Ok(())
             }
             Step::AlterTable(keyspace, table) => {
@@ -198,7 +199,10 @@ fn a_change_that_a_power_loss_cuts_is_there_or_not_and_never_half() {
         }
         // And what was found can be changed further.
         reopened.store.create_keyspace("further", b"r").unwrap();
-        reopened.store.create_table("further", "t", b"r").unwrap();
+        reopened
+            .store
+            .create_table("further", "t", b"r", Default::default())
+            .unwrap();
         if done {
             break;
         }
@@ -213,7 +217,10 @@ fn a_power_loss_during_the_completion_changes_nothing_of_its_end() {
         let fixture = open(&disk).unwrap();
         fixture.store.create_keyspace("a", b"a").unwrap();
         fixture.store.create_keyspace("b", b"b").unwrap();
-        fixture.store.create_table("b", "t", b"b.t").unwrap();
+        fixture
+            .store
+            .create_table("b", "t", b"b.t", Default::default())
+            .unwrap();
         // All three cuts at once: a record alone, a drop that was only decided, and a
         // table without a record.
         fixture.store.put_keyspace("alone", b"c").unwrap();
@@ -250,7 +257,10 @@ fn tables_that_cql_did_not_make_are_neither_taken_nor_dropped() {
     let own = fixture.db.existing_keyspace("own").unwrap();
     own.table("lines", TableOptions::default()).unwrap();
     for refused in [
-        fixture.store.create_table("own", "lines", b"r").map(|_| ()),
+        fixture
+            .store
+            .create_table("own", "lines", b"r", Default::default())
+            .map(|_| ()),
         fixture.store.drop_keyspace("own", || panic!("decided")),
     ] {
         assert!(matches!(refused, Err(CatalogError::Foreign { .. })));
@@ -263,7 +273,10 @@ fn tables_that_cql_did_not_make_are_neither_taken_nor_dropped() {
 fn truncate_leaves_the_record_alone_and_snapshots_their_rows() {
     let fixture = open(&MemDisk::new()).unwrap();
     fixture.store.create_keyspace("a", b"r").unwrap();
-    let table = fixture.store.create_table("a", "t", b"schema").unwrap();
+    let table = fixture
+        .store
+        .create_table("a", "t", b"schema", Default::default())
+        .unwrap();
     let first = [0, 0, 0, 0, 0, 0, 0, 1];
     table.put(&first, b"row").unwrap();
     table.put(&[0xff; 9], b"row").unwrap();

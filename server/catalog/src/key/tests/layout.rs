@@ -5,7 +5,7 @@ use crate::key::{
     ClusteringColumn, DecodedKey, KEY_LEN_MAX, KeyError, KeyLayout, Order, PartitionKey, Place,
     SCHEMA_KEY, Token, token_range,
 };
-use crate::types::tests::{generate, ordered_types, parse, seeded};
+use crate::types::tests::{generate, ordered_types, parse, with_rng};
 
 pub(super) fn layout(partition: &[&str], clustering: &[(&str, Order)]) -> KeyLayout {
     KeyLayout::new(
@@ -23,104 +23,112 @@ pub(super) fn layout(partition: &[&str], clustering: &[(&str, Order)]) -> KeyLay
 #[test]
 fn a_header_comes_before_its_rows_and_partitions_stay_apart() {
     let layout = layout(&["blob"], &[("blob", Order::Asc)]);
-    let mut rng = seeded("partitions");
-    let mut keys = Vec::new();
-    for _ in 0..200 {
-        let key: Vec<u8> = (0..rng.random_range(1..4)).map(|_| rng.random()).collect();
-        let partition = layout.partition_key(&[&key]).unwrap();
-        let header = partition.header_key();
-        let row = layout.row_key(&partition, &[b""]).unwrap();
-        assert!(header < row && *SCHEMA_KEY < *header);
-        let range = partition.range();
-        assert!(range.contains(&header) && range.contains(&row));
-        keys.push((header, key.clone()));
-        keys.push((row, key));
-    }
-    keys.sort();
-    keys.dedup();
-    let mut partitions: Vec<_> = keys
-        .chunks(2)
-        .map(|pair| {
-            assert_eq!(pair[0].1, pair[1].1, "a header is followed by its row");
-            Token::of(&pair[0].1)
-        })
-        .collect();
-    assert!(partitions.is_sorted());
-    partitions.dedup();
-    for token in &partitions {
-        let range = token_range(
-            std::ops::Bound::Included(*token),
-            std::ops::Bound::Included(*token),
-        );
-        let inside = keys.iter().filter(|(key, _)| range.contains(key));
-        assert!(inside.clone().all(|(_, key)| Token::of(key) == *token));
-        assert!(inside.count() >= 2);
-    }
+    with_rng(
+        "a_header_comes_before_its_rows_and_partitions_stay_apart",
+        |mut rng| {
+            let mut keys = Vec::new();
+            for _ in 0..200 {
+                let key: Vec<u8> = (0..rng.random_range(1..4)).map(|_| rng.random()).collect();
+                let partition = layout.partition_key(&[&key]).unwrap();
+                let header = partition.header_key();
+                let row = layout.row_key(&partition, &[b""]).unwrap();
+                assert!(header < row && *SCHEMA_KEY < *header);
+                let range = partition.range();
+                assert!(range.contains(&header) && range.contains(&row));
+                keys.push((header, key.clone()));
+                keys.push((row, key));
+            }
+            keys.sort();
+            keys.dedup();
+            let mut partitions: Vec<_> = keys
+                .chunks(2)
+                .map(|pair| {
+                    assert_eq!(pair[0].1, pair[1].1, "a header is followed by its row");
+                    Token::of(&pair[0].1)
+                })
+                .collect();
+            assert!(partitions.is_sorted());
+            partitions.dedup();
+            for token in &partitions {
+                let range = token_range(
+                    std::ops::Bound::Included(*token),
+                    std::ops::Bound::Included(*token),
+                );
+                let inside = keys.iter().filter(|(key, _)| range.contains(key));
+                assert!(inside.clone().all(|(_, key)| Token::of(key) == *token));
+                assert!(inside.count() >= 2);
+            }
+        },
+    );
 }
 
 #[test]
 fn rows_sort_by_their_columns_each_in_its_direction() {
     let types = ordered_types();
-    let mut rng = seeded("rows");
-    for _ in 0..150 {
-        let columns: Vec<ClusteringColumn> = (0..rng.random_range(1..4))
-            .map(|_| ClusteringColumn {
-                ty: types.choose(&mut rng).unwrap().clone(),
-                order: if rng.random() {
-                    Order::Asc
-                } else {
-                    Order::Desc
-                },
-            })
-            .collect();
-        let layout = KeyLayout::new(vec![parse("int")], columns.clone());
-        let partition = layout.partition_key(&[&[0, 0, 0, 1]]).unwrap();
-        for _ in 0..60 {
-            let mut row = || -> Vec<Vec<u8>> {
-                columns
-                    .iter()
-                    .map(|c| generate::value(&c.ty, &mut rng))
-                    .collect()
-            };
-            let (a, b) = (row(), row());
-            let key = |values: &[Vec<u8>]| {
-                let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
-                layout.row_key(&partition, &values).unwrap()
-            };
-            let order = columns.iter().zip(a.iter().zip(&b)).fold(
-                std::cmp::Ordering::Equal,
-                |so_far, (column, (a, b))| {
-                    so_far.then(match column.order {
-                        Order::Asc => column.ty.compare(a, b),
-                        Order::Desc => column.ty.compare(b, a),
+    with_rng(
+        "rows_sort_by_their_columns_each_in_its_direction",
+        |mut rng| {
+            for _ in 0..150 {
+                let columns: Vec<ClusteringColumn> = (0..rng.random_range(1..4))
+                    .map(|_| ClusteringColumn {
+                        ty: types.choose(&mut rng).unwrap().clone(),
+                        order: if rng.random() {
+                            Order::Asc
+                        } else {
+                            Order::Desc
+                        },
                     })
-                },
-            );
-            assert_eq!(key(&a).cmp(&key(&b)), order, "{columns:?} {a:x?} {b:x?}");
+                    .collect();
+                let layout = KeyLayout::new(vec![parse("int")], columns.clone());
+                let partition = layout.partition_key(&[&[0, 0, 0, 1]]).unwrap();
+                for _ in 0..60 {
+                    let mut row = || -> Vec<Vec<u8>> {
+                        columns
+                            .iter()
+                            .map(|c| generate::value(&c.ty, &mut rng))
+                            .collect()
+                    };
+                    let (a, b) = (row(), row());
+                    let key = |values: &[Vec<u8>]| {
+                        let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
+                        layout.row_key(&partition, &values).unwrap()
+                    };
+                    let order = columns.iter().zip(a.iter().zip(&b)).fold(
+                        std::cmp::Ordering::Equal,
+                        |so_far, (column, (a, b))| {
+                            so_far.then(match column.order {
+                                Order::Asc => column.ty.compare(a, b),
+                                Order::Desc => column.ty.compare(b, a),
+                            })
+                        },
+                    );
+                    assert_eq!(key(&a).cmp(&key(&b)), order, "{columns:?} {a:x?} {b:x?}");
 
-            let key = key(&a);
-            let read = DecodedKey::read(&key).unwrap();
-            assert_eq!(read.token, partition.token());
-            assert_eq!(read.prefix, partition.prefix());
-            assert_eq!(
-                layout.partition_values(read.partition_key).unwrap(),
-                [[0, 0, 0, 1]]
-            );
-            let Place::Row(encoded) = read.place else {
-                panic!("a row is no header");
-            };
-            let back = layout.clustering_values(encoded).unwrap();
-            for (i, (value, back)) in a.iter().zip(&back).enumerate() {
-                assert!(columns[i].ty.compare(value, back).is_eq());
-                assert_eq!(layout.is_reconstructible(i, value), value == back);
+                    let key = key(&a);
+                    let read = DecodedKey::read(&key).unwrap();
+                    assert_eq!(read.token, partition.token());
+                    assert_eq!(read.prefix, partition.prefix());
+                    assert_eq!(
+                        layout.partition_values(read.partition_key).unwrap(),
+                        [[0, 0, 0, 1]]
+                    );
+                    let Place::Row(encoded) = read.place else {
+                        panic!("a row is no header");
+                    };
+                    let back = layout.clustering_values(encoded).unwrap();
+                    for (i, (value, back)) in a.iter().zip(&back).enumerate() {
+                        assert!(columns[i].ty.compare(value, back).is_eq());
+                        assert_eq!(layout.is_reconstructible(i, value), value == back);
+                    }
+                    assert!(
+                        layout
+                            .clustering_values(&encoded[..encoded.len() - 1])
+                            .is_err()
+                    );
+                }
             }
-            assert!(
-                layout
-                    .clustering_values(&encoded[..encoded.len() - 1])
-                    .is_err()
-            );
-        }
-    }
+        },
+    );
 }
 
 #[test]
@@ -193,18 +201,19 @@ fn random_keys_are_read_or_refused() {
         &["int", "int"],
         &[("text", Order::Desc), ("varint", Order::Asc)],
     );
-    let mut rng = seeded("keys");
-    for _ in 0..20_000 {
-        let mut key: Vec<u8> = (0..rng.random_range(0..40)).map(|_| rng.random()).collect();
-        if key.len() > 10 {
-            key[8..10].copy_from_slice(&[0, rng.random_range(0..30)]);
+    with_rng("random_keys_are_read_or_refused", |mut rng| {
+        for _ in 0..20_000 {
+            let mut key: Vec<u8> = (0..rng.random_range(0..40)).map(|_| rng.random()).collect();
+            if key.len() > 10 {
+                key[8..10].copy_from_slice(&[0, rng.random_range(0..30)]);
+            }
+            let Ok(read) = DecodedKey::read(&key) else {
+                continue;
+            };
+            let _ = layout.partition_values(read.partition_key);
+            if let Place::Row(encoded) = read.place {
+                let _ = layout.clustering_values(encoded);
+            }
         }
-        let Ok(read) = DecodedKey::read(&key) else {
-            continue;
-        };
-        let _ = layout.partition_values(read.partition_key);
-        if let Place::Row(encoded) = read.place {
-            let _ = layout.clustering_values(encoded);
-        }
-    }
+    });
 }

@@ -2,7 +2,7 @@ use rand::RngExt;
 
 use crate::key::ordered::{Reader, always_reconstructible, decode, encode, is_reconstructible};
 use crate::types::CqlType;
-use crate::types::tests::{generate, ordered_types, parse, seeded};
+use crate::types::tests::{generate, ordered_types, parse, with_rng};
 
 fn form(ty: &CqlType, value: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
@@ -12,46 +12,48 @@ fn form(ty: &CqlType, value: &[u8]) -> Vec<u8> {
 
 #[test]
 fn bytes_sort_as_values_in_both_directions() {
-    let mut rng = seeded("ordered");
-    for ty in ordered_types() {
-        for _ in 0..4000 {
-            let a = generate::value(&ty, &mut rng);
-            let b = generate::value(&ty, &mut rng);
-            let (x, y) = (form(&ty, &a), form(&ty, &b));
-            let order = ty.compare(&a, &b);
-            assert_eq!(x.cmp(&y), order, "{ty}: {a:x?} {b:x?} as {x:x?} {y:x?}");
-            let invert = |form: &[u8]| form.iter().map(|b| !b).collect::<Vec<_>>();
-            assert_eq!(invert(&x).cmp(&invert(&y)), order.reverse());
-            // Each form says where it ends: none begins another.
-            assert!(order.is_eq() || !y.starts_with(&x), "{ty}: {a:x?} {b:x?}");
+    with_rng("bytes_sort_as_values_in_both_directions", |mut rng| {
+        for ty in ordered_types() {
+            for _ in 0..4000 {
+                let a = generate::value(&ty, &mut rng);
+                let b = generate::value(&ty, &mut rng);
+                let (x, y) = (form(&ty, &a), form(&ty, &b));
+                let order = ty.compare(&a, &b);
+                assert_eq!(x.cmp(&y), order, "{ty}: {a:x?} {b:x?} as {x:x?} {y:x?}");
+                let invert = |form: &[u8]| form.iter().map(|b| !b).collect::<Vec<_>>();
+                assert_eq!(invert(&x).cmp(&invert(&y)), order.reverse());
+                // No form is a prefix of another.
+                assert!(order.is_eq() || !y.starts_with(&x), "{ty}: {a:x?} {b:x?}");
+            }
         }
-    }
+    });
 }
 
 #[test]
 fn a_form_gives_back_its_value_or_an_equal_one() {
-    let mut rng = seeded("back");
-    for ty in ordered_types() {
-        for _ in 0..2000 {
-            let value = generate::value(&ty, &mut rng);
-            let inverted = rng.random();
-            let mut bytes = form(&ty, &value);
-            bytes.extend(b"next");
-            if inverted {
-                bytes.iter_mut().for_each(|b| *b = !*b);
+    with_rng("a_form_gives_back_its_value_or_an_equal_one", |mut rng| {
+        for ty in ordered_types() {
+            for _ in 0..2000 {
+                let value = generate::value(&ty, &mut rng);
+                let inverted = rng.random();
+                let mut bytes = form(&ty, &value);
+                bytes.extend(b"next");
+                if inverted {
+                    bytes.iter_mut().for_each(|b| *b = !*b);
+                }
+                let mut reader = Reader::new(&bytes, inverted);
+                let back = decode(&ty, &mut reader).unwrap();
+                assert_eq!(reader.at(), bytes.len() - 4);
+                assert_eq!(ty.validate(&back), Ok(()));
+                assert!(
+                    ty.compare(&value, &back).is_eq(),
+                    "{ty}: {value:x?} {back:x?}"
+                );
+                assert_eq!(is_reconstructible(&ty, &value), back == value);
+                assert!(back == value || !always_reconstructible(&ty));
             }
-            let mut reader = Reader::new(&bytes, inverted);
-            let back = decode(&ty, &mut reader).unwrap();
-            assert_eq!(reader.at(), bytes.len() - 4);
-            assert_eq!(ty.validate(&back), Ok(()));
-            assert!(
-                ty.compare(&value, &back).is_eq(),
-                "{ty}: {value:x?} {back:x?}"
-            );
-            assert_eq!(is_reconstructible(&ty, &value), back == value);
-            assert!(back == value || !always_reconstructible(&ty));
         }
-    }
+    });
 }
 
 #[test]
@@ -120,43 +122,48 @@ fn forms_are_what_the_book_draws() {
 #[test]
 fn a_field_that_a_type_gains_changes_no_form() {
     let (before, after) = (parse("tuple<int, text>"), parse("tuple<int, text, int>"));
-    let mut rng = seeded("gains");
-    for _ in 0..1000 {
-        let value = generate::value(&before, &mut rng);
-        let bytes = form(&before, &value);
-        assert_eq!(form(&after, &value), bytes);
-        let back = decode(&after, &mut Reader::new(&bytes, false)).unwrap();
-        assert!(after.compare(&value, &back).is_eq(), "{value:x?} {back:x?}");
-        assert_eq!(form(&after, &back), bytes);
-    }
-    let more = form(&after, b"\0\0\0\0\0\0\0\0\0\0\0\x04\0\0\0\x07");
-    assert!(decode(&before, &mut Reader::new(&more, false)).is_err());
+    with_rng("a_field_that_a_type_gains_changes_no_form", |mut rng| {
+        for _ in 0..1000 {
+            let value = generate::value(&before, &mut rng);
+            let bytes = form(&before, &value);
+            assert_eq!(form(&after, &value), bytes);
+            let back = decode(&after, &mut Reader::new(&bytes, false)).unwrap();
+            assert!(after.compare(&value, &back).is_eq(), "{value:x?} {back:x?}");
+            assert_eq!(form(&after, &back), bytes);
+        }
+        let more = form(&after, b"\0\0\0\0\0\0\0\0\0\0\0\x04\0\0\0\x07");
+        assert!(decode(&before, &mut Reader::new(&more, false)).is_err());
+    });
 }
 
 #[test]
 fn random_bytes_decode_to_valid_values_or_errors() {
-    let mut rng = seeded("decode");
-    for ty in ordered_types() {
-        for _ in 0..3000 {
-            let bytes: Vec<u8> = (0..rng.random_range(0..40))
-                .map(|_| match rng.random_range(0..3) {
-                    0 => rng.random(),
-                    1 => rng.random_range(0..4),
-                    _ => 0xff - rng.random_range(0..4),
-                })
-                .collect();
-            if let Ok(value) = decode(&ty, &mut Reader::new(&bytes, rng.random())) {
-                // What was validated when it was written is not looked at again: text,
-                // versions of uuids, lengths of addresses, that collections are not empty.
-                let trusted = !ty.is_native()
-                    || matches!(
-                        ty,
-                        CqlType::Ascii | CqlType::Text | CqlType::Inet | CqlType::Timeuuid
-                    );
-                assert!(trusted || ty.validate(&value).is_ok(), "{ty} {bytes:x?}");
+    with_rng(
+        "random_bytes_decode_to_valid_values_or_errors",
+        |mut rng| {
+            for ty in ordered_types() {
+                for _ in 0..3000 {
+                    let bytes: Vec<u8> = (0..rng.random_range(0..40))
+                        .map(|_| match rng.random_range(0..3) {
+                            0 => rng.random(),
+                            1 => rng.random_range(0..4),
+                            _ => 0xff - rng.random_range(0..4),
+                        })
+                        .collect();
+                    if let Ok(value) = decode(&ty, &mut Reader::new(&bytes, rng.random())) {
+                        // What was validated when it was written is not looked at again: text,
+                        // versions of uuids, lengths of addresses, that collections are not empty.
+                        let trusted = !ty.is_native()
+                            || matches!(
+                                ty,
+                                CqlType::Ascii | CqlType::Text | CqlType::Inet | CqlType::Timeuuid
+                            );
+                        assert!(trusted || ty.validate(&value).is_ok(), "{ty} {bytes:x?}");
+                    }
+                }
             }
-        }
-    }
+        },
+    );
 }
 
 /// 2^-2147483648 of a scale cannot lose its zeros: no scale lies below.

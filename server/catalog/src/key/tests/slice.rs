@@ -6,7 +6,7 @@ use rand::{Rng, RngExt};
 
 use super::layout::layout;
 use crate::key::{ClusteringColumn, KeyLayout, Order, SCHEMA_KEY, SliceBound, Token, token_range};
-use crate::types::tests::{generate, parse, seeded};
+use crate::types::tests::{generate, parse, with_rng};
 
 fn refs(values: &[Vec<u8>]) -> Vec<&[u8]> {
     values.iter().map(Vec::as_slice).collect()
@@ -39,93 +39,94 @@ fn random_bound(columns: &[ClusteringColumn], rng: &mut impl Rng) -> Option<(Vec
 #[test]
 fn slices_select_what_restrictions_say() {
     let types = ["tinyint", "boolean", "text", "decimal"];
-    let mut rng = seeded("slices");
-    for round in 0..3000 {
-        let columns: Vec<ClusteringColumn> = (0..rng.random_range(1..4))
-            .map(|_| ClusteringColumn {
-                ty: parse(types.choose(&mut rng).unwrap()),
-                order: if rng.random() {
-                    Order::Asc
-                } else {
-                    Order::Desc
-                },
-            })
-            .collect();
-        let layout = KeyLayout::new(vec![parse("int")], columns.clone());
-        let equal: Vec<Vec<u8>> = columns[..rng.random_range(0..columns.len())]
-            .iter()
-            .map(|c| generate::value(&c.ty, &mut rng))
-            .collect();
-        let rest = &columns[equal.len()..];
-        let (lower, upper) = (random_bound(rest, &mut rng), random_bound(rest, &mut rng));
-
-        let low = lower
-            .as_ref()
-            .map(|(values, inclusive)| (refs(values), *inclusive));
-        let high = upper
-            .as_ref()
-            .map(|(values, inclusive)| (refs(values), *inclusive));
-        let ranges = layout
-            .slices(
-                &refs(&equal),
-                low.as_ref().map(|(values, inclusive)| SliceBound {
-                    values,
-                    inclusive: *inclusive,
-                }),
-                high.as_ref().map(|(values, inclusive)| SliceBound {
-                    values,
-                    inclusive: *inclusive,
-                }),
-            )
-            .unwrap();
-        for range in &ranges {
-            assert!(!range.is_empty());
-        }
-        for pair in ranges.windows(2) {
-            assert!(pair[0].to.as_ref().is_some_and(|to| *to < pair[1].from));
-        }
-
-        let partition = layout.partition_key(&[&[0, 0, 0, 1]]).unwrap();
-        for _ in 0..40 {
-            let mut row: Vec<Vec<u8>> = columns
+    with_rng("slices_select_what_restrictions_say", |mut rng| {
+        for round in 0..3000 {
+            let columns: Vec<ClusteringColumn> = (0..rng.random_range(1..4))
+                .map(|_| ClusteringColumn {
+                    ty: parse(types.choose(&mut rng).unwrap()),
+                    order: if rng.random() {
+                        Order::Asc
+                    } else {
+                        Order::Desc
+                    },
+                })
+                .collect();
+            let layout = KeyLayout::new(vec![parse("int")], columns.clone());
+            let equal: Vec<Vec<u8>> = columns[..rng.random_range(0..columns.len())]
                 .iter()
                 .map(|c| generate::value(&c.ty, &mut rng))
                 .collect();
-            // Rows at the bounds are the ones that matter.
-            if rng.random_ratio(3, 4) {
-                row[..equal.len()].clone_from_slice(&equal);
-                if let Some((values, _)) = [&lower, &upper].choose(&mut rng).unwrap() {
-                    let len = rng.random_range(0..=values.len());
-                    row[equal.len()..][..len].clone_from_slice(&values[..len]);
-                }
+            let rest = &columns[equal.len()..];
+            let (lower, upper) = (random_bound(rest, &mut rng), random_bound(rest, &mut rng));
+
+            let low = lower
+                .as_ref()
+                .map(|(values, inclusive)| (refs(values), *inclusive));
+            let high = upper
+                .as_ref()
+                .map(|(values, inclusive)| (refs(values), *inclusive));
+            let ranges = layout
+                .slices(
+                    &refs(&equal),
+                    low.as_ref().map(|(values, inclusive)| SliceBound {
+                        values,
+                        inclusive: *inclusive,
+                    }),
+                    high.as_ref().map(|(values, inclusive)| SliceBound {
+                        values,
+                        inclusive: *inclusive,
+                    }),
+                )
+                .unwrap();
+            for range in &ranges {
+                assert!(!range.is_empty());
             }
-            let tail = &row[equal.len()..];
-            let selected = compare(&columns, &row[..equal.len()], &equal).is_eq()
-                && lower.as_ref().is_none_or(|(values, inclusive)| {
-                    let order = compare(rest, tail, values);
-                    order.is_gt() || *inclusive && order.is_eq()
-                })
-                && upper.as_ref().is_none_or(|(values, inclusive)| {
-                    let order = compare(rest, tail, values);
-                    order.is_lt() || *inclusive && order.is_eq()
-                });
-            let key = layout.row_key(&partition, &refs(&row)).unwrap();
-            let found = ranges
-                .iter()
-                .filter(|r| r.in_partition(&partition).contains(&key));
-            assert_eq!(
-                found.count(),
-                usize::from(selected),
-                "round {round}: {columns:?} {equal:x?} {lower:x?} {upper:x?} {row:x?}"
-            );
-            let header = partition.header_key();
-            assert!(
-                ranges
+            for pair in ranges.windows(2) {
+                assert!(pair[0].to.as_ref().is_some_and(|to| *to < pair[1].from));
+            }
+
+            let partition = layout.partition_key(&[&[0, 0, 0, 1]]).unwrap();
+            for _ in 0..40 {
+                let mut row: Vec<Vec<u8>> = columns
                     .iter()
-                    .all(|r| !r.in_partition(&partition).contains(&header))
-            );
+                    .map(|c| generate::value(&c.ty, &mut rng))
+                    .collect();
+                // Rows at the bounds are the ones that matter.
+                if rng.random_ratio(3, 4) {
+                    row[..equal.len()].clone_from_slice(&equal);
+                    if let Some((values, _)) = [&lower, &upper].choose(&mut rng).unwrap() {
+                        let len = rng.random_range(0..=values.len());
+                        row[equal.len()..][..len].clone_from_slice(&values[..len]);
+                    }
+                }
+                let tail = &row[equal.len()..];
+                let selected = compare(&columns, &row[..equal.len()], &equal).is_eq()
+                    && lower.as_ref().is_none_or(|(values, inclusive)| {
+                        let order = compare(rest, tail, values);
+                        order.is_gt() || *inclusive && order.is_eq()
+                    })
+                    && upper.as_ref().is_none_or(|(values, inclusive)| {
+                        let order = compare(rest, tail, values);
+                        order.is_lt() || *inclusive && order.is_eq()
+                    });
+                let key = layout.row_key(&partition, &refs(&row)).unwrap();
+                let found = ranges
+                    .iter()
+                    .filter(|r| r.in_partition(&partition).contains(&key));
+                assert_eq!(
+                    found.count(),
+                    usize::from(selected),
+                    "round {round}: {columns:?} {equal:x?} {lower:x?} {upper:x?} {row:x?}"
+                );
+                let header = partition.header_key();
+                assert!(
+                    ranges
+                        .iter()
+                        .all(|r| !r.in_partition(&partition).contains(&header))
+                );
+            }
         }
-    }
+    });
 }
 
 #[test]
@@ -159,35 +160,36 @@ fn one_direction_gives_one_range() {
 
 #[test]
 fn token_ranges_are_half_open_bytes() {
-    let mut rng = seeded("tokens");
-    let mut tokens = vec![Token::MIN, Token::MAX, Token(0), Token(-1)];
-    tokens.extend((0..20).map(|_| Token(rng.random())));
-    let bounds = |token| {
-        [
-            Bound::Unbounded,
-            Bound::Included(token),
-            Bound::Excluded(token),
-        ]
-    };
-    for &a in &tokens {
-        for &b in &tokens {
-            for start in bounds(a) {
-                for end in bounds(b) {
-                    let range = token_range(start, end);
-                    assert!(!range.contains(SCHEMA_KEY));
-                    for &token in &tokens {
-                        let key = [&token.to_ordered()[..], b"\0\x01k\x01"].concat();
-                        // No partition has the least token.
-                        let selected = token != Token::MIN
-                            && std::ops::RangeBounds::contains(&(start, end), &token);
-                        assert_eq!(
-                            range.contains(&key),
-                            selected,
-                            "{start:?} {end:?} {token:?}"
-                        );
+    with_rng("token_ranges_are_half_open_bytes", |mut rng| {
+        let mut tokens = vec![Token::MIN, Token::MAX, Token(0), Token(-1)];
+        tokens.extend((0..20).map(|_| Token(rng.random())));
+        let bounds = |token| {
+            [
+                Bound::Unbounded,
+                Bound::Included(token),
+                Bound::Excluded(token),
+            ]
+        };
+        for &a in &tokens {
+            for &b in &tokens {
+                for start in bounds(a) {
+                    for end in bounds(b) {
+                        let range = token_range(start, end);
+                        assert!(!range.contains(SCHEMA_KEY));
+                        for &token in &tokens {
+                            let key = [&token.to_ordered()[..], b"\0\x01k\x01"].concat();
+                            // No partition has the least token.
+                            let selected = token != Token::MIN
+                                && std::ops::RangeBounds::contains(&(start, end), &token);
+                            assert_eq!(
+                                range.contains(&key),
+                                selected,
+                                "{start:?} {end:?} {token:?}"
+                            );
+                        }
                     }
                 }
             }
         }
-    }
+    });
 }

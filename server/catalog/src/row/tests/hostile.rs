@@ -55,8 +55,7 @@ fn look(view: &RowView<'_>) {
 
 #[test]
 fn damaged_operands_are_errors_at_most() {
-    for (_, mut rng) in cases(100_000) {
-        let rng = &mut rng;
+    cases("damaged_operands_are_errors_at_most", 100_000, |rng| {
         let timestamps = Timestamps::some(rng);
         let row = row_operand(&row_facts(rng, timestamps));
         let header = header_operand(&header_facts(rng, timestamps));
@@ -69,7 +68,7 @@ fn damaged_operands_are_errors_at_most() {
             damage(rng, &mut bytes);
         }
         use_all(&bytes, &row, &header);
-    }
+    });
 }
 
 fn damage(rng: &mut Rng, bytes: &mut Vec<u8>) {
@@ -86,14 +85,14 @@ fn damage(rng: &mut Rng, bytes: &mut Vec<u8>) {
 #[test]
 fn random_bytes_are_errors_at_most() {
     let (row, header) = (row_operand(&[]), header_operand(&[]));
-    for (_, mut rng) in cases(100_000) {
+    cases("random_bytes_are_errors_at_most", 100_000, |rng| {
         let mut bytes: Vec<u8> = (0..rng.usize(0..60)).map(|_| rng.u8(..)).collect();
         if let [first, second, ..] = &mut bytes[..] {
             *first = if rng.bool() { 0x11 } else { 0x21 };
             *second &= 15;
         }
         use_all(&bytes, &row, &header);
-    }
+    });
 }
 
 #[test]

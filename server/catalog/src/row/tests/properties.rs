@@ -1,24 +1,20 @@
 //! Random writes merged in any order and grouping show what the model shows.
 
+use ebb_test_support::seed::for_seeds;
 use fastrand::Rng;
 
 use super::super::*;
 use super::model::{self, Fact, HeaderFact};
 use super::operands::*;
 
-/// Cases of a random test, and the seed of its first: `ROW_SEED` replays from one.
-pub(super) fn cases(release: u64) -> impl Iterator<Item = (u64, Rng)> {
-    let given = std::env::var("ROW_SEED")
-        .ok()
-        .map(|seed| seed.parse().unwrap());
-    let first = given.unwrap_or_else(|| fastrand::u64(..1 << 48));
+/// Runs `check` with `release` seeds, or a twenty-fifth of them in a debug build.
+pub(super) fn cases(test: &str, release: u64, mut check: impl FnMut(&mut Rng)) {
     let count = if cfg!(debug_assertions) {
         release / 25
     } else {
         release
     };
-    println!("{count} cases from ROW_SEED={first}");
-    (first..first + count).map(|seed| (seed, Rng::with_seed(seed)))
+    for_seeds(test, count, |seed| check(&mut Rng::with_seed(seed)));
 }
 
 /// Merges the operands two by two, in random order and grouping, some more than once.
@@ -53,8 +49,7 @@ fn headers(rng: &mut Rng, timestamps: Timestamps) -> Vec<Vec<HeaderFact>> {
 
 #[test]
 fn merged_writes_show_what_the_model_shows() {
-    for (seed, mut rng) in cases(150_000) {
-        let rng = &mut rng;
+    cases("merged_writes_show_what_the_model_shows", 150_000, |rng| {
         let timestamps = Timestamps::some(rng);
         let (rows, headers) = (rows(rng, timestamps), headers(rng, timestamps));
         let row = fold(
@@ -75,79 +70,90 @@ fn merged_writes_show_what_the_model_shows() {
             assert_eq!(
                 seen(&view),
                 model::see_row(&facts, above, now_s),
-                "ROW_SEED={seed}: row {clustering:?} at {now_s} of {facts:#?} under {header_facts:#?}"
+                "row {clustering:?} at {now_s} of {facts:#?} under {header_facts:#?}"
             );
             let (facts, above) = model::static_row(&header_facts);
             assert_eq!(
                 seen(&header.static_view(now_s)),
                 model::see_row(&facts, above, now_s),
-                "ROW_SEED={seed}: static row at {now_s} of {header_facts:#?}"
+                "static row at {now_s} of {header_facts:#?}"
             );
         }
-    }
+    });
 }
 
 #[test]
 fn the_order_and_grouping_of_merges_leave_no_trace_in_the_bytes() {
-    for (seed, mut rng) in cases(50_000) {
-        let rng = &mut rng;
-        let timestamps = Timestamps::some(rng);
-        let mut operands: Vec<_> = rows(rng, timestamps)
-            .iter()
-            .map(|facts| row_operand(facts))
-            .collect();
-        // One write alone is as it was written; merged with any it is canonical.
-        operands.push(row_operand(&[]));
-        let one = fold(rng, operands.clone(), merge_rows);
-        assert_eq!(one, fold(rng, operands, merge_rows), "ROW_SEED={seed}");
-        assert_eq!(one, merge_rows(&one, &one).unwrap(), "ROW_SEED={seed}");
+    cases(
+        "the_order_and_grouping_of_merges_leave_no_trace_in_the_bytes",
+        50_000,
+        |rng| {
+            let timestamps = Timestamps::some(rng);
+            let mut operands: Vec<_> = rows(rng, timestamps)
+                .iter()
+                .map(|facts| row_operand(facts))
+                .collect();
+            // One write alone is as it was written; merged with any it is canonical.
+            operands.push(row_operand(&[]));
+            let one = fold(rng, operands.clone(), merge_rows);
+            assert_eq!(one, fold(rng, operands, merge_rows));
+            assert_eq!(one, merge_rows(&one, &one).unwrap());
 
-        let mut operands: Vec<_> = headers(rng, timestamps)
-            .iter()
-            .map(|facts| header_operand(facts))
-            .collect();
-        operands.push(header_operand(&[]));
-        let one = fold(rng, operands.clone(), merge_headers);
-        assert_eq!(one, fold(rng, operands, merge_headers), "ROW_SEED={seed}");
-        assert_eq!(one, merge_headers(&one, &one).unwrap(), "ROW_SEED={seed}");
-    }
+            let mut operands: Vec<_> = headers(rng, timestamps)
+                .iter()
+                .map(|facts| header_operand(facts))
+                .collect();
+            operands.push(header_operand(&[]));
+            let one = fold(rng, operands.clone(), merge_headers);
+            assert_eq!(one, fold(rng, operands, merge_headers));
+            assert_eq!(one, merge_headers(&one, &one).unwrap());
+        },
+    );
 }
 
 #[test]
 fn a_write_that_was_never_merged_shows_the_same_as_merged() {
-    for (seed, mut rng) in cases(25_000) {
-        let timestamps = Timestamps::some(&mut rng);
-        let operand = row_operand(&row_facts(&mut rng, timestamps));
-        let merged = merge_rows(&operand, &operand).unwrap();
-        let view = |bytes| {
-            let row = RowRef::parse(bytes).unwrap();
-            seen(&RowView::new(row, None, time_s(&mut Rng::with_seed(seed))))
-        };
-        assert_eq!(view(&operand), view(&merged), "ROW_SEED={seed}");
-    }
+    cases(
+        "a_write_that_was_never_merged_shows_the_same_as_merged",
+        25_000,
+        |rng| {
+            let timestamps = Timestamps::some(rng);
+            let operand = row_operand(&row_facts(rng, timestamps));
+            let merged = merge_rows(&operand, &operand).unwrap();
+            let now_s = time_s(rng);
+            let view = |bytes| {
+                let row = RowRef::parse(bytes).unwrap();
+                seen(&RowView::new(row, None, now_s))
+            };
+            assert_eq!(view(&operand), view(&merged));
+        },
+    );
 }
 
 #[test]
 fn merged_operands_do_not_outgrow_what_they_are_made_of() {
     // A column may come to need a timestamp of its own (10 bytes) and an expiry (15);
     // no column has fewer than 1 byte before. A header's base may grow by 10.
-    for (seed, mut rng) in cases(25_000) {
-        let timestamps = Timestamps::some(&mut rng);
-        let rows = rows(&mut rng, timestamps);
-        let operands: Vec<_> = rows.iter().map(|facts| row_operand(facts)).collect();
-        let given: usize = operands.iter().map(Vec::len).sum();
-        let facts: usize = rows.iter().map(Vec::len).sum();
-        let merged = operands
-            .iter()
-            .fold(row_operand(&[]), |one, two| merge_rows(&one, two).unwrap());
-        assert!(merged.len() <= given + 25 * facts + 10, "ROW_SEED={seed}");
-    }
+    cases(
+        "merged_operands_do_not_outgrow_what_they_are_made_of",
+        25_000,
+        |rng| {
+            let timestamps = Timestamps::some(rng);
+            let rows = rows(rng, timestamps);
+            let operands: Vec<_> = rows.iter().map(|facts| row_operand(facts)).collect();
+            let given: usize = operands.iter().map(Vec::len).sum();
+            let facts: usize = rows.iter().map(Vec::len).sum();
+            let merged = operands
+                .iter()
+                .fold(row_operand(&[]), |one, two| merge_rows(&one, two).unwrap());
+            assert!(merged.len() <= given + 25 * facts + 10);
+        },
+    );
 }
 
 #[test]
 fn stats_bound_what_was_written() {
-    for (seed, mut rng) in cases(25_000) {
-        let rng = &mut rng;
+    cases("stats_bound_what_was_written", 25_000, |rng| {
         let timestamps = Timestamps::some(rng);
         let operands: Vec<_> = rows(rng, timestamps)
             .iter()
@@ -158,20 +164,13 @@ fn stats_bound_what_was_written() {
         let merged = fold(rng, operands, merge_rows);
         let stats = row_stats(&merged).unwrap();
         let row = RowRef::parse(&merged).unwrap();
-        assert_eq!(
-            stats.greatest_timestamp,
-            row.greatest_timestamp(),
-            "ROW_SEED={seed}"
-        );
-        assert_eq!(
-            stats.greatest_timestamp, all.greatest_timestamp,
-            "ROW_SEED={seed}"
-        );
-        assert_eq!(all, all.union(stats), "ROW_SEED={seed}");
+        assert_eq!(stats.greatest_timestamp, row.greatest_timestamp());
+        assert_eq!(stats.greatest_timestamp, all.greatest_timestamp);
+        assert_eq!(all, all.union(stats));
         // Once all of it has ended, nobody sees anything of it.
         if stats.greatest_local_time_s < i64::MAX {
             let view = RowView::new(row, None, stats.greatest_local_time_s.max(0));
-            assert!(!view.is_live(None).unwrap(), "ROW_SEED={seed}");
+            assert!(!view.is_live(None).unwrap());
         }
-    }
+    });
 }

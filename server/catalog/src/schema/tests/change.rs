@@ -158,7 +158,7 @@ fn a_changed_type_changes_whatever_uses_it() {
             .unwrap()
     );
     let mut option = Vec::new();
-    ty.write_option(&mut option);
+    ty.write_option(crate::types::DurationOption::Class, &mut option);
     assert!(
         option.windows(4).any(|w| w == b"kind"),
         "the new field is in the table's type"

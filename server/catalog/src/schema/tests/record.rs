@@ -2,7 +2,7 @@ use rand::RngExt;
 
 use super::{schema, table};
 use crate::schema::{KeyspaceSchema, Schema, TableSchema};
-use crate::types::tests::seeded;
+use crate::types::tests::with_rng;
 
 #[test]
 fn a_record_is_read_without_any_other() {
@@ -61,21 +61,22 @@ fn a_record_that_cannot_be_right_is_refused() {
 #[test]
 fn random_damage_is_read_or_refused() {
     let records = [table().encode(), schema().keyspace("ks").unwrap().encode()];
-    let mut rng = seeded("records");
-    for _ in 0..5000 {
-        let mut bytes = records[rng.random_range(0..2)].clone();
-        for _ in 0..rng.random_range(1..4) {
-            let at = rng.random_range(0..bytes.len());
-            match rng.random_range(0..3) {
-                0 => bytes[at] = rng.random(),
-                1 => bytes[at] = b"0129<>\"{}[],"[rng.random_range(0..12)],
-                _ => bytes.truncate(at.max(1)),
+    with_rng("random_damage_is_read_or_refused", |mut rng| {
+        for _ in 0..5000 {
+            let mut bytes = records[rng.random_range(0..2)].clone();
+            for _ in 0..rng.random_range(1..4) {
+                let at = rng.random_range(0..bytes.len());
+                match rng.random_range(0..3) {
+                    0 => bytes[at] = rng.random(),
+                    1 => bytes[at] = b"0129<>\"{}[],"[rng.random_range(0..12)],
+                    _ => bytes.truncate(at.max(1)),
+                }
             }
+            if let Ok(table) = TableSchema::decode(&bytes) {
+                assert_eq!(TableSchema::decode(&table.encode()).unwrap(), table);
+                let _ = table.describe(true);
+            }
+            let _ = KeyspaceSchema::decode(&bytes);
         }
-        if let Ok(table) = TableSchema::decode(&bytes) {
-            assert_eq!(TableSchema::decode(&table.encode()).unwrap(), table);
-            let _ = table.describe(true);
-        }
-        let _ = KeyspaceSchema::decode(&bytes);
-    }
+    });
 }

@@ -1,4 +1,4 @@
-use super::{generate, ordered_types, parse, seeded};
+use super::{generate, ordered_types, parse, with_rng};
 use crate::types::CqlType;
 use crate::types::elements::{build, build_map, build_tuple};
 use crate::types::literal::{Constant, Duration};
@@ -295,59 +295,64 @@ fn a_text_is_the_literal_without_quotes_and_is_read_back() {
 /// What prints a value can be read back to an equal one, for every native type.
 #[test]
 fn a_literal_is_read_back_to_the_value() {
-    let mut rng = seeded("literal");
-    for ty in ordered_types() {
-        for _ in 0..1000 {
-            let value = generate::value(&ty, &mut rng);
-            let literal = ty.literal(&value);
-            if !ty.is_native() || literal.starts_with("blobas") {
-                continue;
-            }
-            let text = match ty {
-                CqlType::Blob => literal[2..].to_owned(),
-                _ => literal.trim_matches('\'').replace("''", "'"),
-            };
-            // A `time` that is none goes as its number, which is refused as it should be.
-            if ty == CqlType::Time && ty.parse_value(&text).is_err() {
+    with_rng("a_literal_is_read_back_to_the_value", |mut rng| {
+        for ty in ordered_types() {
+            for _ in 0..1000 {
+                let value = generate::value(&ty, &mut rng);
+                let literal = ty.literal(&value);
+                if !ty.is_native() || literal.starts_with("blobas") {
+                    continue;
+                }
+                let text = match ty {
+                    CqlType::Blob => literal[2..].to_owned(),
+                    _ => literal.trim_matches('\'').replace("''", "'"),
+                };
+                // A `time` that is none goes as its number, which is refused as it should be.
+                if ty == CqlType::Time && ty.parse_value(&text).is_err() {
+                    assert!(
+                        text.parse::<i64>()
+                            .is_ok_and(|n| !(0..86_400_000_000_000).contains(&n))
+                    );
+                    continue;
+                }
+                let back = ty
+                    .parse_value(&text)
+                    .unwrap_or_else(|e| panic!("{ty} {literal}: {e}"));
+                // Java reads an IPv4 address that IPv6 wraps as one of IPv4.
+                let wrapped = ty == CqlType::Inet && value.starts_with(&[0; 10]);
                 assert!(
-                    text.parse::<i64>()
-                        .is_ok_and(|n| !(0..86_400_000_000_000).contains(&n))
+                    wrapped || ty.compare(&back, &value).is_eq(),
+                    "{ty} {literal} {value:x?}"
                 );
-                continue;
             }
-            let back = ty
-                .parse_value(&text)
-                .unwrap_or_else(|e| panic!("{ty} {literal}: {e}"));
-            // Java reads an IPv4 address that IPv6 wraps as one of IPv4.
-            let wrapped = ty == CqlType::Inet && value.starts_with(&[0; 10]);
-            assert!(
-                wrapped || ty.compare(&back, &value).is_eq(),
-                "{ty} {literal} {value:x?}"
-            );
         }
-    }
+    });
 }
 
 #[test]
 fn literals_of_any_type_are_read_as_they_are_written() {
-    let mut rng = seeded("literals_of_any_type_are_read_as_they_are_written");
-    let types = [
-        "list<int>",
-        "set<text>",
-        "map<inet, double>",
-        "map<text, frozen<set<varint>>>",
-        "tuple<int, text, blob, boolean, date, duration>",
-        "list<frozen<tuple<uuid, decimal>>>",
-        "address",
-    ];
-    for ty in types.map(parse) {
-        for _ in 0..500 {
-            let literal = ty.literal(&generate::value(&ty, &mut rng));
-            let read = ty.parse_literal(&literal);
-            let read = read.unwrap_or_else(|error| panic!("{ty}: {literal}: {error}"));
-            assert_eq!(ty.literal(&read), literal, "{ty}");
-        }
-    }
+    with_rng(
+        "literals_of_any_type_are_read_as_they_are_written",
+        |mut rng| {
+            let types = [
+                "list<int>",
+                "set<text>",
+                "map<inet, double>",
+                "map<text, frozen<set<varint>>>",
+                "tuple<int, text, blob, boolean, date, duration>",
+                "list<frozen<tuple<uuid, decimal>>>",
+                "address",
+            ];
+            for ty in types.map(parse) {
+                for _ in 0..500 {
+                    let literal = ty.literal(&generate::value(&ty, &mut rng));
+                    let read = ty.parse_literal(&literal);
+                    let read = read.unwrap_or_else(|error| panic!("{ty}: {literal}: {error}"));
+                    assert_eq!(ty.literal(&read), literal, "{ty}");
+                }
+            }
+        },
+    );
 }
 
 #[test]

@@ -10,6 +10,10 @@ mod validate;
 
 use std::sync::Arc;
 
+use ebb_test_support::seed::for_seeds;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
 use super::{CqlType, UserType};
 
 pub(super) fn address() -> Arc<UserType> {
@@ -43,9 +47,7 @@ pub(crate) fn ordered_types() -> Vec<CqlType> {
         .collect()
 }
 
-pub(crate) fn seeded(test: &str) -> rand_chacha::ChaCha8Rng {
-    // `EBB_SEED` replays.
-    let seed = std::env::var("EBB_SEED").map_or_else(|_| rand::random(), |s| s.parse().unwrap());
-    println!("{test}: EBB_SEED={seed}");
-    rand::SeedableRng::seed_from_u64(seed)
+/// Runs `check` with a generator from one seed; from more if `EBB_SEEDS` is set.
+pub(crate) fn with_rng(test: &str, mut check: impl FnMut(ChaCha8Rng)) {
+    for_seeds(test, 1, |seed| check(ChaCha8Rng::seed_from_u64(seed)));
 }

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::{address, parse};
 use crate::types::identifier::Quoted;
-use crate::types::{CqlType, DEPTH_MAX, UserType};
+use crate::types::{CqlType, DEPTH_MAX, DurationOption, UserType};
 
 fn refusal(text: &str) -> String {
     CqlType::parse(text, &|name| (name == "address").then(address))
@@ -136,7 +136,7 @@ fn names_are_quoted_where_they_must_be() {
 fn metadata_names_types_by_id() {
     let option = |text: &str| {
         let mut out = Vec::new();
-        parse(text).write_option(&mut out);
+        parse(text).write_option(DurationOption::Class, &mut out);
         out
     };
     assert_eq!(option("text"), [0, 0x0d]);
@@ -154,4 +154,15 @@ fn metadata_names_types_by_id() {
     );
     assert_eq!(option("address"), udt);
     assert_eq!(option("duration")[..4], [0, 0, 0, 44]);
+    let since_v5 = |text: &str| {
+        let mut out = Vec::new();
+        parse(text).write_option(DurationOption::Id, &mut out);
+        out
+    };
+    assert_eq!(since_v5("duration"), [0, 0x15]);
+    assert_eq!(
+        since_v5("map<text, frozen<tuple<duration>>>"),
+        [0, 0x21, 0, 0x0d, 0, 0x31, 0, 1, 0, 0x15]
+    );
+    assert_eq!(since_v5("address"), udt);
 }

@@ -4,7 +4,7 @@ use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};
 
 use super::generate::value;
-use super::{ordered_types, parse, seeded};
+use super::{ordered_types, parse, with_rng};
 use crate::types::CqlType;
 use crate::types::elements::{build, build_map, build_tuple, components, elements, pairs};
 
@@ -72,49 +72,54 @@ fn disorder(ty: &CqlType, bytes: &[u8], rng: &mut impl Rng) -> Vec<u8> {
 
 #[test]
 fn values_in_any_order_become_one_at_every_depth() {
-    let mut rng = seeded("values_in_any_order_become_one_at_every_depth");
-    let nested = [
-        "set<int>",
-        "map<text, frozen<set<int>>>",
-        "frozen<list<frozen<set<text>>>>",
-        "tuple<int, frozen<map<int, frozen<set<blob>>>>, text>",
-        "frozen<set<frozen<tuple<frozen<set<int>>, frozen<address>>>>>",
-        "map<frozen<set<int>>, frozen<list<frozen<map<int, int>>>>>",
-    ];
-    let mut changed = 0;
-    for ty in nested.into_iter().map(parse).chain(ordered_types()) {
-        for _ in 0..200 {
-            let normal = value(&ty, &mut rng);
-            ty.validate(&normal).unwrap();
-            let same = ty.normalize(&normal);
-            assert!(matches!(same, Cow::Borrowed(_)), "{ty}: {normal:02x?}");
-            let other = disorder(&ty, &normal, &mut rng);
-            ty.validate(&other).unwrap();
-            changed += u32::from(other != normal);
-            assert_eq!(ty.normalize(&other), normal, "{ty}: {other:02x?}");
-        }
-    }
-    assert!(
-        changed > 200,
-        "hardly anything was in another order: {changed}"
+    with_rng(
+        "values_in_any_order_become_one_at_every_depth",
+        |mut rng| {
+            let nested = [
+                "set<int>",
+                "map<text, frozen<set<int>>>",
+                "frozen<list<frozen<set<text>>>>",
+                "tuple<int, frozen<map<int, frozen<set<blob>>>>, text>",
+                "frozen<set<frozen<tuple<frozen<set<int>>, frozen<address>>>>>",
+                "map<frozen<set<int>>, frozen<list<frozen<map<int, int>>>>>",
+            ];
+            let mut changed = 0;
+            for ty in nested.into_iter().map(parse).chain(ordered_types()) {
+                for _ in 0..200 {
+                    let normal = value(&ty, &mut rng);
+                    ty.validate(&normal).unwrap();
+                    let same = ty.normalize(&normal);
+                    assert!(matches!(same, Cow::Borrowed(_)), "{ty}: {normal:02x?}");
+                    let other = disorder(&ty, &normal, &mut rng);
+                    ty.validate(&other).unwrap();
+                    changed += u32::from(other != normal);
+                    assert_eq!(ty.normalize(&other), normal, "{ty}: {other:02x?}");
+                }
+            }
+            assert!(
+                changed > 200,
+                "hardly anything was in another order: {changed}"
+            );
+        },
     );
 }
 
 #[test]
 fn damaged_values_are_left_as_they_are() {
-    let mut rng = seeded("damaged_values_are_left_as_they_are");
-    let ty = parse("map<int, frozen<tuple<frozen<set<int>>, frozen<address>>>>");
-    for _ in 0..5_000 {
-        let good = value(&ty, &mut rng);
-        let mut bytes = disorder(&ty, &good, &mut rng);
-        for _ in 0..rng.random_range(1..4) {
-            let at = rng.random_range(0..bytes.len().max(1));
-            match bytes.get_mut(at) {
-                Some(byte) if rng.random() => *byte = rng.random(),
-                _ => bytes.truncate(at),
+    with_rng("damaged_values_are_left_as_they_are", |mut rng| {
+        let ty = parse("map<int, frozen<tuple<frozen<set<int>>, frozen<address>>>>");
+        for _ in 0..5_000 {
+            let good = value(&ty, &mut rng);
+            let mut bytes = disorder(&ty, &good, &mut rng);
+            for _ in 0..rng.random_range(1..4) {
+                let at = rng.random_range(0..bytes.len().max(1));
+                match bytes.get_mut(at) {
+                    Some(byte) if rng.random() => *byte = rng.random(),
+                    _ => bytes.truncate(at),
+                }
             }
+            // Whatever it is, it does not end the process.
+            let _ = ty.normalize(&bytes);
         }
-        // Whatever it is, it does not end the process.
-        let _ = ty.normalize(&bytes);
-    }
+    });
 }

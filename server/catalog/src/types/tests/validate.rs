@@ -1,6 +1,6 @@
 use rand::RngExt;
 
-use super::{generate, ordered_types, parse, seeded};
+use super::{generate, ordered_types, parse, with_rng};
 
 #[test]
 fn lengths_are_held_to_the_type() {
@@ -122,33 +122,39 @@ fn contents_are_held_to_the_type() {
 
 #[test]
 fn random_bytes_are_refused_or_taken_without_harm() {
-    let mut rng = seeded("validate");
-    for ty in [
-        "frozen<map<text, frozen<list<decimal>>>>",
-        "tuple<duration, address>",
-        "inet",
-    ] {
-        let ty = parse(ty);
-        for _ in 0..2000 {
-            let mut bytes: Vec<u8> = (0..rng.random_range(0..40)).map(|_| rng.random()).collect();
-            for b in &mut bytes {
-                // Lengths are mostly zeros: else no test gets beyond the first.
-                if rng.random_ratio(7, 10) {
-                    *b = rng.random_range(0..3);
+    with_rng(
+        "random_bytes_are_refused_or_taken_without_harm",
+        |mut rng| {
+            for ty in [
+                "frozen<map<text, frozen<list<decimal>>>>",
+                "tuple<duration, address>",
+                "inet",
+            ] {
+                let ty = parse(ty);
+                for _ in 0..2000 {
+                    let mut bytes: Vec<u8> =
+                        (0..rng.random_range(0..40)).map(|_| rng.random()).collect();
+                    for b in &mut bytes {
+                        // Lengths are mostly zeros: else no test gets beyond the first.
+                        if rng.random_ratio(7, 10) {
+                            *b = rng.random_range(0..3);
+                        }
+                    }
+                    let _ = ty.validate(&bytes);
                 }
             }
-            let _ = ty.validate(&bytes);
-        }
-    }
+        },
+    );
 }
 
 #[test]
 fn generated_values_are_valid() {
-    let mut rng = seeded("generate");
-    for ty in ordered_types() {
-        for _ in 0..500 {
-            let value = generate::value(&ty, &mut rng);
-            assert_eq!(ty.validate(&value), Ok(()), "{ty} {value:x?}");
+    with_rng("generated_values_are_valid", |mut rng| {
+        for ty in ordered_types() {
+            for _ in 0..500 {
+                let value = generate::value(&ty, &mut rng);
+                assert_eq!(ty.validate(&value), Ok(()), "{ty} {value:x?}");
+            }
         }
-    }
+    });
 }

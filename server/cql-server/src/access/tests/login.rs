@@ -20,6 +20,25 @@ fn refused(login: &Login, token: &[u8]) -> String {
 }
 
 #[test]
+fn an_identity_is_recognized_where_a_role_has_it_and_may_log_in() {
+    let mut server = server(&[]);
+    server.run("CREATE ROLE ada WITH LOGIN = true");
+    server.run("ADD IDENTITY 'spiffe://x/ada' TO ROLE ada");
+    let login = Login::new(server.executor.catalog().clone());
+    let ada = login.recognize("spiffe://x/ada").unwrap();
+    assert_eq!(ada.unwrap().name(), Some("ada"));
+    for other in ["", "ada", "spiffe://x/Ada", "spiffe://x/ada/"] {
+        assert!(login.recognize(other).unwrap().is_none(), "{other}");
+    }
+    server.run("ALTER ROLE ada WITH LOGIN = false");
+    let error = login.recognize("spiffe://x/ada").unwrap_err();
+    assert_eq!(error.kind, ErrorKind::BadCredentials);
+    assert_eq!(error.message, "ada is not permitted to log in");
+    server.run("DROP ROLE ada");
+    assert!(login.recognize("spiffe://x/ada").unwrap().is_none());
+}
+
+#[test]
 fn a_role_logs_in_by_its_password_and_is_recalled_until_that_changes() {
     let mut server = server(&[]);
     server.run("CREATE ROLE ada WITH PASSWORD = 'geheim' AND LOGIN = true");

@@ -36,6 +36,7 @@ kinds! {
     CreateIndex, DropIndex,
     CreateSnapshot, DropSnapshot, ListSnapshots,
     CreateRole, AlterRole, DropRole, GrantRole, RevokeRole, ListRoles, ListUsers,
+    AddIdentity, DropIdentity,
     Grant, Revoke, ListPermissions,
     Unsupported,
 }
@@ -72,6 +73,8 @@ impl Kind {
             Statement::Role(RoleStatement::Revoke(_)) => Self::RevokeRole,
             Statement::Role(RoleStatement::List(_)) => Self::ListRoles,
             Statement::Role(RoleStatement::ListUsers) => Self::ListUsers,
+            Statement::Role(RoleStatement::AddIdentity(_)) => Self::AddIdentity,
+            Statement::Role(RoleStatement::DropIdentity(_)) => Self::DropIdentity,
             Statement::Permission(PermissionStatement::Grant(_)) => Self::Grant,
             Statement::Permission(PermissionStatement::Revoke(_)) => Self::Revoke,
             Statement::Permission(PermissionStatement::List(_)) => Self::ListPermissions,
@@ -92,7 +95,7 @@ enum Takes {
     /// A permission on each of these, each by one of some resources, the narrowest first.
     Each(&'static [(Permission, &'static [&'static str])]),
     /// The same, refused in the words that there are for roles.
-    Role(Permission, &'static [&'static str]),
+    Role(&'static [(Permission, &'static [&'static str])]),
     /// A superuser.
     Superuser(&'static str),
     /// What nobody may.
@@ -261,16 +264,26 @@ fn cases(kind: Kind) -> Vec<Case> {
             case("DROP SNAPSHOT of_t ON KEYSPACE ks", Each(&[(Snapshot, T)])),
         ],
         Kind::ListSnapshots => vec![case("LIST SNAPSHOTS", Nothing)],
-        Kind::CreateRole => vec![case("CREATE ROLE made", Role(Create, ROLES))],
-        Kind::AlterRole => vec![case("ALTER ROLE r WITH LOGIN = true", Role(Alter, R))],
-        Kind::DropRole => vec![case("DROP ROLE r", Role(Drop, R))],
-        Kind::GrantRole => vec![case("GRANT r TO s", Role(Authorize, R))],
-        Kind::RevokeRole => vec![case("REVOKE r FROM member", Role(Authorize, R))],
+        Kind::CreateRole => vec![case("CREATE ROLE made", Role(&[(Create, ROLES)]))],
+        Kind::AlterRole => vec![case("ALTER ROLE r WITH LOGIN = true", Role(&[(Alter, R)]))],
+        Kind::DropRole => vec![case("DROP ROLE r", Role(&[(Drop, R)]))],
+        Kind::GrantRole => vec![case("GRANT r TO s", Role(&[(Authorize, R)]))],
+        Kind::RevokeRole => vec![case("REVOKE r FROM member", Role(&[(Authorize, R)]))],
         Kind::ListRoles => vec![
             case("LIST ROLES", Nothing),
             case("LIST ROLES OF u NORECURSIVE", Nothing),
         ],
         Kind::ListUsers => vec![case("LIST USERS", Nothing)],
+        Kind::AddIdentity => vec![case(
+            "ADD IDENTITY 'spiffe://x/made' TO ROLE r",
+            Role(&[(Create, ROLES), (Alter, R)]),
+        )],
+        Kind::DropIdentity => vec![
+            case("DROP IDENTITY 'spiffe://x/r'", Role(&[(Drop, R)])),
+            case("DROP IDENTITY IF EXISTS 'spiffe://x/nobody'", {
+                Role(&[(Drop, ROLES)])
+            }),
+        ],
         Kind::Grant => vec![
             case(
                 "GRANT SELECT ON ks.t TO r",
@@ -321,6 +334,8 @@ const SCENE: &[&str] = &[
     "CREATE ROLE IF NOT EXISTS r",
     "CREATE ROLE IF NOT EXISTS s",
     "CREATE ROLE IF NOT EXISTS member",
+    "ADD IDENTITY IF NOT EXISTS 'spiffe://x/r' TO ROLE r",
+    "DROP IDENTITY IF EXISTS 'spiffe://x/made'",
 ];
 
 /// Sets the scene anew, as somebody who may.
@@ -372,11 +387,17 @@ fn expected(case: &Case, held: Permission, on: &str) -> Result<(), String> {
     match &case.takes {
         Takes::Nothing | Takes::NotServed => Ok(()),
         Takes::Superuser(words) => Err((*words).to_owned()),
-        Takes::Role(permission, by) if *permission == held && by.contains(&on) => Ok(()),
-        Takes::Role(..) => Err(
-            "User u does not have sufficient privileges to perform the requested operation"
-                .to_owned(),
-        ),
+        Takes::Role(each) => {
+            let mut each = each.iter();
+            match each.all(|(permission, by)| *permission == held && by.contains(&on)) {
+                true => Ok(()),
+                false => Err(
+                    "User u does not have sufficient privileges to perform the requested \
+                     operation"
+                        .to_owned(),
+                ),
+            }
+        }
         Takes::Each(each) => {
             let mut missing = each.iter();
             let missing = missing.find(|(permission, by)| *permission != held || !by.contains(&on));
@@ -423,7 +444,7 @@ fn every_statement_takes_its_permissions_and_no_others_do() {
             server.only(U, &[]);
             let nothing = expected(&case, Permission::Execute, "data");
             assert_eq!(try_case(&mut server, &case), nothing, "{}", case.text);
-            if let Takes::Each(each) = case.takes {
+            if let Takes::Each(each) | Takes::Role(each) = case.takes {
                 let narrow = each.iter().map(|(permission, by)| (*permission, by[0]));
                 let mut held = std::collections::BTreeMap::new();
                 for (permission, on) in narrow {

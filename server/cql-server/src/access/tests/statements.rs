@@ -4,7 +4,7 @@ use ebb_catalog::access::{Permission, PermissionSet, Resource};
 use ebb_cql::protocol::QueryParameters;
 
 use super::{U, server};
-use crate::access::{User, check_quota};
+use crate::access::{User, room_for_snapshot};
 
 const T: &str = "CREATE TABLE t (k int PRIMARY KEY, v int)";
 
@@ -208,6 +208,74 @@ fn who_creates_something_has_all_permissions_on_it_and_they_go_with_it() {
 }
 
 #[test]
+fn identities_are_of_one_role_and_go_with_it() {
+    let mut server = server(&[]);
+    for text in [
+        "CREATE ROLE a",
+        "CREATE ROLE b",
+        "ADD IDENTITY 'spiffe://x/1' TO ROLE a",
+        "ADD IDENTITY 'spiffe://x/2' TO ROLE a",
+        // It stays that of the other role.
+        "ADD IDENTITY IF NOT EXISTS 'spiffe://x/2' TO ROLE b",
+        "ADD IDENTITY 'spiffe://x/3' TO ROLE b",
+        "DROP IDENTITY IF EXISTS 'spiffe://x/4'",
+        "DROP IDENTITY 'spiffe://x/1'",
+    ] {
+        server.run(text);
+    }
+    let table = "SELECT identity, role FROM system_auth.identity_to_role";
+    let mut rows: Vec<String> = server.rows(table).split(" | ").map(String::from).collect();
+    rows.sort();
+    assert_eq!(rows, ["spiffe://x/2 a", "spiffe://x/3 b"]);
+    assert_eq!(
+        server.rows(&format!("{table} WHERE identity = 'spiffe://x/3'")),
+        "spiffe://x/3 b"
+    );
+    for (text, message) in [
+        (
+            "ADD IDENTITY 'spiffe://x/3' TO ROLE a",
+            "spiffe://x/3 already exists",
+        ),
+        (
+            "ADD IDENTITY 'spiffe://x/4' TO ROLE c",
+            "Can not add identity for non-existent role 'c'",
+        ),
+        (
+            "ADD IDENTITY '' TO ROLE a",
+            "Identity can't be an empty string",
+        ),
+        (
+            "DROP IDENTITY 'spiffe://x/4'",
+            "identity 'spiffe://x/4' doesn't exist",
+        ),
+    ] {
+        assert_eq!(server.refused(text), message, "{text}");
+    }
+    server.run("DROP ROLE a");
+    assert_eq!(server.rows(table), "spiffe://x/3 b");
+}
+
+#[test]
+fn only_superusers_change_the_identities_of_superusers() {
+    let mut server = server(&[]);
+    server.run("CREATE ROLE root WITH SUPERUSER = true AND LOGIN = true");
+    server.run("ADD IDENTITY 'spiffe://x/root' TO ROLE root");
+    let all = (Resource::AllRoles, Resource::AllRoles.applicable());
+    server.only(U, &[all]);
+    server.log_in(U);
+    assert_eq!(
+        server.unauthorized("ADD IDENTITY 'spiffe://x/u' TO ROLE root"),
+        "Only superusers can add an identity to a role with superuser status"
+    );
+    assert_eq!(
+        server.unauthorized("DROP IDENTITY 'spiffe://x/root'"),
+        "Only superusers can drop an identity of a role with superuser status"
+    );
+    server.run("ADD IDENTITY 'spiffe://x/u' TO ROLE u");
+    server.run("DROP IDENTITY 'spiffe://x/u'");
+}
+
+#[test]
 fn permissions_are_listed_along_resources_and_roles() {
     let mut server = server(&[T]);
     for text in [
@@ -236,8 +304,9 @@ fn permissions_are_listed_along_resources_and_roles() {
         "u data/ks/t | reader data/ks"
     );
     let warned = |server: &mut crate::executor::harness::Server, text: &str| {
-        let prepared = server.prepare(text).unwrap();
-        server.warnings(&prepared, QueryParameters::default())
+        server
+            .warnings_of(text, QueryParameters::default())
+            .unwrap()
     };
     assert_eq!(
         warned(&mut server, "GRANT SELECT, ALTER ON t TO u"),
@@ -273,5 +342,6 @@ fn a_role_holds_no_more_snapshots_than_it_may() {
     server.unauthorized("CREATE SNAPSHOT d ON KEYSPACE ks");
     let executor = &server.executor;
     let none = User::anyone();
-    assert!(check_quota(&executor.access_context(None, &none)).is_ok());
+    let room = room_for_snapshot(&executor.access_context(None, &none));
+    assert!(room.unwrap().is_none());
 }

@@ -1,8 +1,8 @@
-//! Writes that find others in their way run again, until their time is over.
+//! Conditional writes that conflict with others run again, until the request times out.
 
 use super::*;
 
-/// Served where each write waits for a sync, and where none does.
+/// Whether the server acknowledges writes after a sync: both.
 fn both() -> [bool; 2] {
     [false, true]
 }
@@ -20,7 +20,7 @@ fn fake(waits_for_sync: bool, conflicts: usize) -> Fake {
 #[test]
 fn a_write_in_conflict_runs_again_and_is_answered_once() {
     for waits_for_sync in both() {
-        let (fake, server) = serving(fake(waits_for_sync, 5), ServeOptions::default());
+        let (fake, server) = serving(fake(waits_for_sync, 5), options());
         let mut client = Client::new(&server);
         client.query(1, "swap this");
         let (stream, answer) = client.receive();
@@ -38,7 +38,7 @@ fn a_write_in_conflict_runs_again_and_is_answered_once() {
 #[test]
 fn a_batch_in_conflict_runs_again() {
     for waits_for_sync in both() {
-        let (fake, server) = serving(fake(waits_for_sync, 3), ServeOptions::default());
+        let (fake, server) = serving(fake(waits_for_sync, 3), options());
         let mut client = Client::new(&server);
         client.send(
             1,
@@ -51,6 +51,8 @@ fn a_batch_in_conflict_runs_again() {
                 consistency: Consistency::One,
                 serial_consistency: None,
                 timestamp_us: None,
+                keyspace: None,
+                now_s: None,
             }),
         );
         assert_eq!(client.receive().1.response, Response::Void);
@@ -59,17 +61,29 @@ fn a_batch_in_conflict_runs_again() {
 }
 
 #[test]
-fn a_write_that_is_always_in_conflict_times_out_and_holds_up_nobody() {
+fn a_write_that_is_always_in_conflict_delays_no_other_request() {
+    for waits_for_sync in both() {
+        let (fake, server) = serving(fake(waits_for_sync, usize::MAX), options());
+        let mut client = Client::new(&server);
+        client.query(1, "swap this");
+        wait::until("the write to run again", || {
+            fake.executed.load(Ordering::SeqCst) > 1
+        });
+        client.query(2, "which");
+        assert_eq!(client.receive().0, 2);
+    }
+}
+
+#[test]
+fn a_write_that_is_always_in_conflict_times_out() {
     for waits_for_sync in both() {
         let options = ServeOptions {
-            request_timeout: Duration::from_millis(300),
-            ..ServeOptions::default()
+            request_timeout: Duration::from_millis(50),
+            ..options()
         };
         let (_, server) = serving(fake(waits_for_sync, usize::MAX), options);
         let mut client = Client::new(&server);
         client.query(1, "swap this");
-        client.query(2, "which");
-        assert_eq!(client.receive().0, 2);
         let error = client.error();
         let ErrorKind::WriteTimeout { write_type, .. } = error.kind else {
             panic!("{error:?} is no timeout");

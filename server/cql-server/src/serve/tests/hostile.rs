@@ -12,18 +12,14 @@ fn idle_connections_are_cheap_and_harm_nobody() {
     let connections = usize::try_from(files.saturating_sub(200) / 2)
         .unwrap()
         .min(2000);
-    let (_, server) = server(ServeOptions::default());
+    let (_, server) = server(options());
     let idle: Vec<_> = (0..connections).map(|_| Client::new(&server)).collect();
-    assert_eq!(server.connections(), connections);
+    assert_eq!(server.counters().counts().connections, connections as u64);
     let mut client = Client::new(&server);
     client.query(1, "which");
     assert_eq!(client.receive().0, 1);
     drop(idle);
-    let begun = Instant::now();
-    while server.connections() > 1 {
-        assert!(begun.elapsed() < Duration::from_secs(20), "still open");
-        std::thread::yield_now();
-    }
+    until_connections(&server, 1);
 }
 
 #[test]
@@ -31,13 +27,19 @@ fn prepared_statements_take_what_they_may_however_many_there_are() {
     let statement_bytes_max = 1 << 20;
     let (_, server) = server(ServeOptions {
         statement_bytes_max,
-        ..ServeOptions::default()
+        ..options()
     });
     let mut client = Client::new(&server);
     let mut ids = Vec::new();
     for number in 0..20_000 {
         let text = format!("put {number}");
-        client.send(1, &Request::Prepare { text: &text });
+        client.send(
+            1,
+            &Request::Prepare {
+                text: &text,
+                keyspace: None,
+            },
+        );
         match client.receive().1.response {
             Response::Prepared(prepared) => ids.push(prepared.id),
             other => panic!("{other:?}"),
@@ -67,7 +69,7 @@ fn prepared_statements_take_what_they_may_however_many_there_are() {
 fn bodies_that_would_become_too_large_are_refused_before_they_do() {
     let (_, server) = server(ServeOptions {
         body_bytes_max: 1 << 20,
-        ..ServeOptions::default()
+        ..options()
     });
     // A length past the limit is not waited for.
     let mut client = Client::new(&server);
@@ -90,7 +92,7 @@ fn bodies_that_would_become_too_large_are_refused_before_they_do() {
 
 #[test]
 fn counts_that_no_body_can_hold_are_errors_of_the_request() {
-    let (_, server) = server(ServeOptions::default());
+    let (_, server) = server(options());
     let mut client = Client::new(&server);
     // QUERY: a text of 2^31 - 1 bytes; EXECUTE: an id of 65,535; BATCH: 65,535 parts;
     // STARTUP and REGISTER: 65,535 entries. None of them is there.
@@ -130,7 +132,7 @@ fn requests_whose_time_is_over_end_with_cassandras_codes_and_are_not_executed() 
     fake.sync_gate.open();
     let options = ServeOptions {
         request_timeout: Duration::ZERO,
-        ..ServeOptions::default()
+        ..options()
     };
     let (fake, server) = serving(fake, options);
     let mut client = Client::new(&server);
@@ -162,6 +164,8 @@ fn requests_whose_time_is_over_end_with_cassandras_codes_and_are_not_executed() 
                 consistency: Consistency::One,
                 serial_consistency: None,
                 timestamp_us: None,
+                keyspace: None,
+                now_s: None,
             }),
         );
         let error = client.error();
@@ -177,21 +181,129 @@ fn requests_whose_time_is_over_end_with_cassandras_codes_and_are_not_executed() 
 }
 
 #[test]
-fn who_does_not_start_is_cut_off() {
+fn connections_that_do_not_start_are_closed() {
     let (_, server) = server(ServeOptions {
-        startup_timeout: Duration::from_secs(1),
-        ..ServeOptions::default()
+        startup_timeout: Duration::from_millis(200),
+        ..options()
     });
-    let mut started = Client::new(&server);
+    let mut started = wait::until_some("a client to start in time", || {
+        Client::raw(&server).try_started()
+    });
     let mut silent = Client::raw(&server);
     let mut asks_only = Client::raw(&server);
     asks_only.send(1, &Request::Options);
-    assert_eq!(asks_only.receive().0, 1);
     let mut slow = Client::raw(&server);
     slow.stream.write_all(&[4, 0, 0]).unwrap();
     for client in [&mut silent, &mut asks_only, &mut slow] {
-        assert!(client.try_receive().is_none());
+        while let Some((stream, _)) = client.try_receive() {
+            assert_eq!(stream, 1, "OPTIONS is answered");
+        }
     }
+    // The time to start is over for the first client, too.
     started.query(1, "which");
     assert_eq!(started.receive().0, 1);
+}
+
+/// Returns a QUERY whose text has `bytes` bytes behind its first word.
+fn long_query(stream: i16, bytes: usize) -> BytesMut {
+    let text = format!("which {}", " ".repeat(bytes));
+    let mut frame = BytesMut::new();
+    let query = Request::Query {
+        text: &text,
+        parameters: parameters(),
+    };
+    query.encode(&mut frame, stream, Compression::None);
+    frame
+}
+
+#[test]
+fn who_does_not_read_leaves_most_of_the_results_to_others() {
+    let (fake, server) = server(ServeOptions {
+        lane_result_bytes_max: 8 << 20,
+        ..options()
+    });
+    fake.gate.open();
+    let mut deaf = Client::new(&server);
+    for stream in 0..60 {
+        deaf.query(stream, "scan 900000");
+    }
+    let mut other = Client::new(&server);
+    for stream in 0..20 {
+        other.query(stream, "scan 900000");
+        assert_eq!(other.receive().0, stream);
+    }
+    // The client that does not read is still connected.
+    assert_eq!(server.counters().counts().connections, 2);
+}
+
+#[test]
+fn halves_of_large_requests_take_bounded_memory_and_delay_no_small_request() {
+    const HALF: usize = 1_800_000;
+    let (_, server) = server(ServeOptions {
+        body_bytes_max: 2 << 20,
+        request_bytes_max: 0,
+        request_timeout: Duration::from_millis(300),
+        ..options()
+    });
+    let frame = long_query(1, 1_900_000);
+    let clients = [(); 3].map(|()| {
+        let mut client = Client::new(&server);
+        // The server may close the connection meanwhile.
+        drop(client.stream.write_all(&frame[..HALF]));
+        client
+    });
+    let mut brief = Client::new(&server);
+    brief.query(7, "which");
+    assert_eq!(brief.receive().0, 7);
+    // There is memory for two. A client that waits for more is refused, and then the others need
+    // not wait.
+    wait::until("a half to be refused", || {
+        let is_answered = |client: &Client| {
+            client.stream.set_nonblocking(true).unwrap();
+            let peeked = client.stream.peek(&mut [0]);
+            client.stream.set_nonblocking(false).unwrap();
+            !matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+        };
+        clients.iter().any(is_answered)
+    });
+    let (mut served, mut refused) = (Vec::new(), 0);
+    for mut client in clients {
+        drop(client.stream.write_all(&frame[HALF..]));
+        match client.try_receive() {
+            Some((1, _)) => {
+                // By the next request the memory of the one before is free.
+                client.query(2, "which");
+                assert_eq!(client.receive().0, 2);
+                served.push(client);
+            }
+            Some((_, answer)) => {
+                assert!(
+                    matches!(&answer.response, Response::Error(error) if error.kind == ErrorKind::Overloaded),
+                    "{answer:?}"
+                );
+                refused += 1;
+            }
+            // Closed, and the answer is lost because the server had not read everything.
+            None => {}
+        }
+    }
+    assert!(refused > 0, "{} are served", served.len());
+    until_connections(&server, 1 + served.len() as u64);
+    brief.stream.write_all(&frame).unwrap();
+    assert_eq!(brief.receive().0, 1);
+}
+
+#[test]
+fn a_large_request_stands_among_small_ones_of_its_connection() {
+    let (_, server) = server(options());
+    let mut client = Client::new(&server);
+    let mut all = BytesMut::new();
+    for stream in 0..90 {
+        let bytes = [0, 100, 200_000][stream % 3];
+        all.extend_from_slice(&long_query(stream as i16, bytes));
+    }
+    let mut sends = client.stream.try_clone().unwrap();
+    let sending = std::thread::spawn(move || sends.write_all(&all));
+    assert!((0..90).eq((0..90).map(|_| client.receive().0)));
+    sending.join().unwrap().unwrap();
 }

@@ -11,7 +11,7 @@ use crate::executor::Executor;
 use crate::read::Limits;
 use crate::testing::{BEGIN_MS, local_node, open};
 
-/// A server with a superuser `root`, whose name is its password.
+/// Starts a server with a superuser `root`, whose name is its password.
 fn with_root(options: ServeOptions) -> (Arc<Executor>, CqlServer) {
     let catalog = open(
         &MemDisk::new(),
@@ -41,8 +41,9 @@ fn with_root(options: ServeOptions) -> (Arc<Executor>, CqlServer) {
     (executor, server)
 }
 
-/// The same with a role `ada` like that, and a table.
-fn server(options: ServeOptions) -> (Arc<Executor>, CqlServer) {
+/// Starts a server like [`with_root`], with a table and another role `ada`, whose name is its
+/// password.
+pub(super) fn server(options: ServeOptions) -> (Arc<Executor>, CqlServer) {
     let (executor, server) = with_root(options);
     let mut client = Client::logged_in(&server, "root");
     for text in [
@@ -55,36 +56,47 @@ fn server(options: ServeOptions) -> (Arc<Executor>, CqlServer) {
     (executor, server)
 }
 
-fn token(name: &str, password: &str) -> Vec<u8> {
+pub(super) fn token(name: &str, password: &str) -> Vec<u8> {
     format!("\0{name}\0{password}").into_bytes()
 }
 
 impl Client {
-    /// One that was asked who it is.
+    /// Connects, sends STARTUP, and expects AUTHENTICATE.
     fn asked(server: &CqlServer) -> Self {
-        let mut client = Self::raw(server);
-        let options = vec![("CQL_VERSION", "3.4.6")];
-        client.send(0, &Request::Startup(Startup { options }));
-        let authenticator = AUTHENTICATOR.to_owned();
-        let asked = Response::Authenticate { authenticator };
-        assert_eq!(client.receive().1.response, asked);
-        client
+        Self::raw(server).was_asked()
     }
 
-    fn log_in(&mut self, token: &[u8]) -> Response {
-        self.send(1, &Request::AuthResponse { token: Some(token) });
-        self.receive().1.response
-    }
-
-    /// One whose password is its name.
-    fn logged_in(server: &CqlServer, name: &str) -> Self {
+    /// Connects and logs in as a role whose name is its password.
+    pub(super) fn logged_in(server: &CqlServer, name: &str) -> Self {
         let mut client = Self::asked(server);
         let success = Response::AuthSuccess { token: None };
         assert_eq!(client.log_in(&token(name, name)), success);
         client
     }
+}
 
-    fn run(&mut self, text: &str) -> Response {
+impl<T: Read + Write> Client<T> {
+    /// Sends STARTUP and expects AUTHENTICATE.
+    pub(super) fn was_asked(mut self) -> Self {
+        let authenticator = AUTHENTICATOR.to_owned();
+        let asked = Response::Authenticate { authenticator };
+        assert_eq!(self.start(), asked);
+        self
+    }
+
+    /// Sends STARTUP and returns the response.
+    pub(super) fn start(&mut self) -> Response {
+        let options = vec![("CQL_VERSION", "3.4.6")];
+        self.send(0, &Request::Startup(Startup { options }));
+        self.receive().1.response
+    }
+
+    pub(super) fn log_in(&mut self, token: &[u8]) -> Response {
+        self.send(1, &Request::AuthResponse { token: Some(token) });
+        self.receive().1.response
+    }
+
+    pub(super) fn run(&mut self, text: &str) -> Response {
         self.query(2, text);
         match self.receive().1.response {
             Response::Error(error) => panic!("{text}: {error}"),
@@ -92,7 +104,7 @@ impl Client {
         }
     }
 
-    fn refused(&mut self, text: &str) -> ErrorResponse {
+    pub(super) fn refused(&mut self, text: &str) -> ErrorResponse {
         self.query(2, text);
         self.error()
     }
@@ -100,14 +112,20 @@ impl Client {
 
 #[test]
 fn who_logs_in_may_do_what_was_granted_until_it_is_revoked() {
-    let (_, server) = server(ServeOptions::default());
+    let (_, server) = server(options());
     let mut root = Client::logged_in(&server, "root");
     let mut ada = Client::logged_in(&server, "ada");
     let select = "SELECT * FROM ks.t";
     assert_eq!(ada.refused(select).kind, ErrorKind::Unauthorized);
     ada.run("SELECT * FROM system.local");
     root.run("GRANT SELECT ON ks.t TO ada");
-    ada.send(3, &Request::Prepare { text: select });
+    ada.send(
+        3,
+        &Request::Prepare {
+            text: select,
+            keyspace: None,
+        },
+    );
     let Response::Prepared(prepared) = ada.receive().1.response else {
         panic!("it can be prepared");
     };
@@ -134,8 +152,8 @@ fn who_logs_in_may_do_what_was_granted_until_it_is_revoked() {
 }
 
 #[test]
-fn bad_credentials_are_told_as_cassandra_tells_them_and_may_be_mended() {
-    let (_, server) = server(ServeOptions::default());
+fn bad_credentials_return_cassandras_error_and_may_be_corrected() {
+    let (_, server) = server(options());
     let mut client = Client::asked(&server);
     for (token, message) in [
         (
@@ -170,18 +188,60 @@ fn bad_credentials_are_told_as_cassandra_tells_them_and_may_be_mended() {
 }
 
 #[test]
+fn after_wrong_passwords_an_address_may_not_try_more() {
+    // The fewest that are possible: then a new token takes the longest time, 30 seconds.
+    let (_, server) = server(ServeOptions {
+        login_failures_max: 2,
+        logins_max: 1,
+        ..options()
+    });
+    let message = |client: &mut Client, name: &str, password: &str| match client
+        .log_in(&token(name, password))
+    {
+        Response::Error(error) => {
+            assert_eq!(error.kind, ErrorKind::BadCredentials);
+            error.message
+        }
+        other => format!("{other:?}"),
+    };
+    // Logins that succeed do not count.
+    for _ in 0..8 {
+        Client::logged_in(&server, "ada");
+    }
+    let mut client = Client::asked(&server);
+    for name in ["ada", "bob"] {
+        let told = message(&mut client, name, "wrong");
+        assert!(told.ends_with("and/or password are incorrect"), "{told}");
+    }
+    // A right password is refused, too: otherwise a guess would be confirmed.
+    for password in ["wrong", "ada"] {
+        let told = message(&mut Client::asked(&server), "ada", password);
+        assert_eq!(
+            told,
+            "Too many failed logins from this address; try again later"
+        );
+    }
+}
+
+#[test]
 fn before_the_login_there_is_nothing_to_be_had() {
     let activity = Arc::new(Activity::default());
     let (executor, server) = server(ServeOptions {
         activity: activity.clone(),
-        ..ServeOptions::default()
+        ..options()
     });
     let requests_of = |client: &mut Client| {
         let text = "CREATE TABLE ks.u (k int PRIMARY KEY)";
         let parameters = parameters();
         for (request, name) in [
             (Request::Query { text, parameters }, "QUERY"),
-            (Request::Prepare { text }, "PREPARE"),
+            (
+                Request::Prepare {
+                    text,
+                    keyspace: None,
+                },
+                "PREPARE",
+            ),
             (
                 Request::Execute {
                     id: b"x",
@@ -214,22 +274,69 @@ fn before_the_login_there_is_nothing_to_be_had() {
     requests_of(&mut client);
     assert!(executor.catalog().state().table("ks", "u").is_none());
     assert!(activity.traces().is_empty());
-    // Nobody sends much before.
+    // Frames are short before the login.
     client.query(1, &"x".repeat(20 << 10));
     assert_eq!(client.error().kind, ErrorKind::Protocol);
     assert!(client.try_receive().is_none(), "the connection is closed");
 }
 
+/// A segment that is longer than a login is refused by its header: it is neither collected nor
+/// inflated.
 #[test]
-fn who_does_not_log_in_is_cut_off_and_who_does_is_not() {
-    let (_, server) = server(ServeOptions {
+fn before_the_login_segments_are_short() {
+    let (_, server) = server(options());
+    let text = &"x".repeat(20 << 10);
+    let long = Request::Query {
+        text,
+        parameters: parameters(),
+    };
+    for compression in [Compression::None, Compression::Lz4] {
+        let mut client = Client::raw5(&server);
+        let asked = client.start5(compression);
+        assert!(matches!(asked, Response::Authenticate { .. }), "{asked:?}");
+        let (mut frame, mut sealed) = (BytesMut::new(), BytesMut::new());
+        long.encode(&mut frame, 1, Version::V5);
+        Segments::new(compression).seal(&frame, &mut sealed);
+        client.stream.write_all(&sealed[..100]).unwrap();
+        let error = client.error();
+        assert_eq!(error.kind, ErrorKind::Protocol);
+        let told = format!(
+            "the payload of a frame has {} bytes; the limit is {}",
+            frame.len(),
+            (16 << 10) + 9
+        );
+        assert_eq!(error.message, told);
+        assert!(client.try_receive().is_none(), "the connection is closed");
+        // After the login they may be longer.
+        let mut client = Client::raw5(&server);
+        client.start5(compression);
+        let success = Response::AuthSuccess { token: None };
+        assert_eq!(client.log_in(&token("ada", "ada")), success);
+        client.send(1, &long);
+        assert_eq!(client.error().kind, ErrorKind::Syntax);
+    }
+}
+
+#[test]
+fn connections_that_do_not_log_in_are_closed() {
+    let (_, server) = with_root(ServeOptions {
         login_timeout: Duration::from_millis(300),
-        ..ServeOptions::default()
+        ..options()
     });
-    let mut idle = Client::logged_in(&server, "ada");
-    let mut waits = Client::asked(&server);
-    assert!(waits.try_receive().is_none(), "the connection is closed");
-    idle.run("SELECT * FROM system.local");
+    // The server verifies the password once, however long that takes: a later login needs no time.
+    let mut logged_in = wait::until_some("a client to log in in time", || {
+        let mut client = Client::asked(&server);
+        let token = token("root", "root");
+        let token = Some(&token[..]);
+        client.try_send(1, &Request::AuthResponse { token }).ok()?;
+        let (_, answer) = client.try_receive()?;
+        assert_eq!(answer.response, Response::AuthSuccess { token: None });
+        Some(client)
+    });
+    let mut silent = Client::asked(&server);
+    assert!(silent.try_receive().is_none(), "the connection is closed");
+    // The time to log in is over for the first client, too.
+    logged_in.run("SELECT * FROM system.local");
 }
 
 #[test]
@@ -237,7 +344,7 @@ fn traces_take_a_permission_and_tell_no_password() {
     let activity = Arc::new(Activity::default());
     let (_, server) = server(ServeOptions {
         activity: activity.clone(),
-        ..ServeOptions::default()
+        ..options()
     });
     let traced = |client: &mut Client, text: &str| {
         let mut bytes = BytesMut::new();
@@ -279,7 +386,7 @@ fn traces_take_a_permission_and_tell_no_password() {
 fn who_has_waited_too_long_for_a_verification_is_told_and_costs_none() {
     let (executor, server) = with_root(ServeOptions {
         request_timeout: Duration::ZERO,
-        ..ServeOptions::default()
+        ..options()
     });
     let mut client = Client::asked(&server);
     let Response::Error(error) = client.log_in(&token("root", "root")) else {
@@ -295,15 +402,17 @@ fn who_has_waited_too_long_for_a_verification_is_told_and_costs_none() {
     );
 }
 
-/// Passwords are verified a few at a time, and meanwhile requests are answered.
+/// Passwords are verified a few at a time, that of a pool once, and meanwhile requests are
+/// answered.
 #[test]
 fn many_who_log_in_at_once_are_all_let_in() {
     let (_, server) = server(ServeOptions {
         logins_max: 1,
-        ..ServeOptions::default()
+        ..options()
     });
     let mut root = Client::logged_in(&server, "root");
     root.run("ALTER ROLE ada WITH PASSWORD = 'new'");
+    let verified = server.counters().counts().passwords_verified;
     let mut clients: Vec<_> = (0..20).map(|_| Client::asked(&server)).collect();
     for client in &mut clients {
         let token = token("ada", "new");
@@ -336,4 +445,6 @@ fn many_who_log_in_at_once_are_all_let_in() {
         assert!(matches!(of(2), Response::Error(error) if error.kind == ErrorKind::Protocol));
         client.run("SELECT * FROM system.local");
     }
+    let counts = server.counters().counts();
+    assert_eq!(counts.passwords_verified - verified, 1);
 }

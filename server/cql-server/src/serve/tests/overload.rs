@@ -1,18 +1,59 @@
-//! More requests than there is time for.
+//! More requests than the server can serve.
 
 use std::sync::atomic::AtomicU32;
 use std::thread;
 
 use super::*;
 
-#[test]
-fn requests_that_waited_long_are_refused_and_control_is_not() {
+/// Counts of requests by their outcome.
+#[derive(Debug, Default)]
+struct Outcomes {
+    served: AtomicU32,
+    refused: AtomicU32,
+}
+
+/// Sends 8,000 requests at once and reads their responses: each is answered once and in order, and
+/// questions about the server itself are not refused.
+fn flood(server: &CqlServer, outcomes: &Outcomes) {
+    const REQUESTS: i16 = 8000;
+    let is_about_server = |stream: i16| stream % 1000 == 999;
+    let mut client = Client::new(server);
+    let mut frames = BytesMut::new();
+    for stream in 0..REQUESTS {
+        let text = if is_about_server(stream) {
+            "spin system"
+        } else {
+            "spin"
+        };
+        let parameters = parameters();
+        let request = Request::Query { text, parameters };
+        request.encode(&mut frames, stream, Compression::None);
+    }
+    client.stream.write_all(&frames).unwrap();
+    for expected in 0..REQUESTS {
+        let (stream, answer) = client.receive();
+        assert_eq!(stream, expected);
+        match answer.response {
+            Response::Void => outcomes.served.fetch_add(1, Ordering::Relaxed),
+            Response::Error(error) => {
+                assert_eq!(error.kind.code(), 0x1001);
+                assert!(error.message.contains("overloaded"), "{error}");
+                assert!(!is_about_server(stream), "{error}");
+                outcomes.refused.fetch_add(1, Ordering::Relaxed)
+            }
+            other => panic!("{other:?}"),
+        };
+    }
+}
+
+/// Floods a server from three clients, beside a control connection, which is registered for events,
+/// and clients that start meanwhile. Returns the outcomes of the requests of the three.
+fn overload() -> Outcomes {
     let (_, server) = server(ServeOptions {
         overload_wait: Duration::from_millis(5),
-        ..ServeOptions::default()
+        ..options()
     });
-    const REQUESTS: i16 = 8000;
-    let (refused, served) = (AtomicU32::new(0), AtomicU32::new(0));
+    let outcomes = Outcomes::default();
     let mut control = Client::new(&server);
     control.send(
         1,
@@ -23,77 +64,56 @@ fn requests_that_waited_long_are_refused_and_control_is_not() {
     );
     assert_eq!(control.receive().1.response, Response::Ready);
     thread::scope(|scope| {
-        for _ in 0..3 {
-            scope.spawn(|| {
-                let mut client = Client::new(&server);
-                let mut frames = BytesMut::new();
-                for stream in 0..REQUESTS {
-                    let text = if stream % 1000 == 999 {
-                        "spin system"
-                    } else {
-                        "spin"
-                    };
-                    let parameters = parameters();
-                    let request = Request::Query { text, parameters };
-                    request.encode(&mut frames, stream, Compression::None);
-                }
-                client.stream.write_all(&frames).unwrap();
-                for expected in 0..REQUESTS {
-                    let (stream, answer) = client.receive();
-                    assert_eq!(stream, expected, "in order, each once");
-                    match answer.response {
-                        Response::Void => served.fetch_add(1, Ordering::Relaxed),
-                        Response::Error(error) => {
-                            assert_eq!(error.kind.code(), 0x1001);
-                            assert!(error.message.contains("overloaded"), "{error}");
-                            assert_ne!(stream % 1000, 999, "a question about the server");
-                            refused.fetch_add(1, Ordering::Relaxed)
-                        }
-                        other => panic!("{other:?}"),
-                    };
-                }
-            });
-        }
-        while refused.load(Ordering::Relaxed) < 100 {
+        let floods = [(); 3].map(|()| scope.spawn(|| flood(&server, &outcomes)));
+        while floods.iter().any(|flood| !flood.is_finished()) {
             control.query(2, "spin");
             assert_eq!(control.receive().1.response, Response::Void);
+            let mut late = Client::new(&server);
+            late.send(3, &Request::Options);
+            let answer = late.receive().1.response;
+            assert!(matches!(answer, Response::Supported { .. }), "{answer:?}");
         }
-        // Whoever comes meanwhile can start, and ask what the server can.
-        let mut late = Client::new(&server);
-        late.send(3, &Request::Options);
-        assert!(matches!(
-            late.receive().1.response,
-            Response::Supported { .. }
-        ));
     });
-    assert!(served.load(Ordering::Relaxed) > 100, "{served:?}");
-    // It ends with the requests.
+    // The overload ends when no more requests come.
+    let overload = server.counters().overload;
     let mut client = Client::new(&server);
-    let begun = Instant::now();
-    client.query(1, "spin");
-    while !matches!(client.receive().1.response, Response::Void) {
-        assert!(begun.elapsed() < Duration::from_secs(10));
+    wait::until("a request to be served", || {
+        wait::until("the overload to end", || overload.target().is_none());
         client.query(1, "spin");
-    }
+        client.receive().1.response == Response::Void
+    });
+    outcomes
 }
 
 #[test]
-fn one_address_has_so_many_connections() {
+fn each_request_is_answered_in_an_overload_and_control_is_not_refused() {
+    let outcomes = overload();
+    let (served, refused) = (outcomes.served.into_inner(), outcomes.refused.into_inner());
+    assert_eq!(served + refused, 3 * 8000);
+}
+
+#[test]
+#[ignore = "nightly: whether requests wait for too long depends on the machine"]
+fn requests_that_waited_long_are_refused() {
+    let outcomes = overload();
+    let (served, refused) = (outcomes.served.into_inner(), outcomes.refused.into_inner());
+    assert!(refused >= 100, "{refused} are refused, {served} served");
+    assert!(served > 100, "{refused} are refused, {served} served");
+}
+
+#[test]
+fn an_address_has_a_limited_number_of_connections() {
     let (_, server) = server(ServeOptions {
         connections_per_address_max: Some(2),
-        ..ServeOptions::default()
+        ..options()
     });
     let first = Client::new(&server);
     let _second = Client::new(&server);
     assert!(Client::raw(&server).try_receive().is_none());
     drop(first);
-    let begun = Instant::now();
-    loop {
+    wait::until("a place for another connection", || {
         let mut next = Client::raw(&server);
         next.send(1, &Request::Options);
-        if next.try_receive().is_some() {
-            break;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(10));
-    }
+        next.try_receive().is_some()
+    });
 }

@@ -1,6 +1,7 @@
 //! Where writes run, and what a trace tells of it.
 
 use super::*;
+use crate::serve::pace::STUCK;
 
 fn synced() -> Fake {
     Fake {
@@ -9,18 +10,9 @@ fn synced() -> Fake {
     }
 }
 
-/// Waits until something is so.
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
-        std::thread::yield_now();
-    }
-}
-
 #[test]
 fn writes_that_come_during_a_sync_share_the_next_one_and_hold_up_no_read() {
-    let (fake, server) = serving(synced(), ServeOptions::default());
+    let (fake, server) = serving(synced(), options());
     let mut clients: Vec<_> = (0..8).map(|_| Client::new(&server)).collect();
     for client in &mut clients {
         for stream in 0..20 {
@@ -44,7 +36,7 @@ fn writes_that_come_during_a_sync_share_the_next_one_and_hold_up_no_read() {
 
 #[test]
 fn nobody_is_told_that_a_write_happened_whose_sync_failed() {
-    let (fake, server) = serving(synced(), ServeOptions::default());
+    let (fake, server) = serving(synced(), options());
     fake.sync_gate.open();
     fake.sync_fails.store(true, Ordering::SeqCst);
     let mut client = Client::new(&server);
@@ -58,6 +50,8 @@ fn nobody_is_told_that_a_write_happened_whose_sync_failed() {
             consistency: Consistency::One,
             serial_consistency: None,
             timestamp_us: None,
+            keyspace: None,
+            now_s: None,
         }),
     );
     assert_eq!(client.error().message, "the disk is gone");
@@ -65,7 +59,7 @@ fn nobody_is_told_that_a_write_happened_whose_sync_failed() {
 
 #[test]
 fn a_write_that_panics_in_the_commit_lane_harms_no_other() {
-    let (fake, server) = serving(synced(), ServeOptions::default());
+    let (fake, server) = serving(synced(), options());
     fake.sync_gate.open();
     let mut client = Client::new(&server);
     client.query(1, "explode");
@@ -80,11 +74,14 @@ fn a_write_that_panics_in_the_commit_lane_harms_no_other() {
 
 #[test]
 fn writes_that_stall_leave_a_thread_for_reads() {
-    let (fake, server) = server(ServeOptions::default());
+    let (fake, server) = server(options());
     let mut stalled = Client::new(&server);
     stalled.query(0, "stall");
-    // One thread is in that write. Those that come later go elsewhere.
-    std::thread::sleep(Duration::from_millis(20));
+    wait::until("the write to begin", || {
+        fake.executed.load(Ordering::SeqCst) > 0
+    });
+    // From then on writes do not run on the threads that serve connections.
+    std::thread::sleep(2 * STUCK); // clock: the server takes a write of this age for a slow one
     let mut clients: Vec<_> = (0..10).map(|_| Client::new(&server)).collect();
     for client in &mut clients {
         client.query(1, "stall");
@@ -104,7 +101,7 @@ fn writes_that_stall_leave_a_thread_for_reads() {
 
 #[test]
 fn a_traced_request_has_an_id_under_which_its_steps_are_kept() {
-    let options = ServeOptions::default();
+    let options = options();
     let activity = options.activity.clone();
     let (fake, server) = server(options);
     fake.gate.open();
@@ -131,12 +128,12 @@ fn a_traced_request_has_an_id_under_which_its_steps_are_kept() {
     assert_eq!(client.receive().1.tracing_id, None);
     assert_eq!(activity.clients()[0].requests(), 6);
     drop(client);
-    until("still a client", || activity.clients().is_empty());
+    wait::until("the client to be gone", || activity.clients().is_empty());
 }
 
 #[test]
 fn serial_reads_wait_for_the_sync_of_what_they_may_have_seen() {
-    let (fake, server) = serving(synced(), ServeOptions::default());
+    let (fake, server) = serving(synced(), options());
     let mut client = Client::new(&server);
     for (stream, text) in [(1, "which"), (2, "scan")] {
         let parameters = QueryParameters {
@@ -154,4 +151,66 @@ fn serial_reads_wait_for_the_sync_of_what_they_may_have_seen() {
     streams.sort_unstable();
     assert_eq!(streams, [1, 2]);
     assert_eq!(fake.syncs.load(Ordering::SeqCst), 2);
+}
+
+/// After more writes than five groups take, the server refuses the rest, but no other requests, and
+/// no write of a connection that is registered for events.
+#[test]
+fn writes_that_have_waited_for_several_groups_are_refused() {
+    const CLIENTS: usize = 50;
+    /// Each client waits after a batch of writes, so that none is late before the server reads it.
+    const BATCHES: i16 = 4;
+    const BATCH: i16 = 32;
+    const EACH: i16 = BATCHES * BATCH;
+    const WAIT: Duration = Duration::from_millis(300);
+    let (fake, server) = serving(
+        synced(),
+        ServeOptions {
+            lane_requests_max: EACH as usize + 1,
+            overload_wait: WAIT,
+            ..options()
+        },
+    );
+    let mut clients: Vec<_> = (0..CLIENTS).map(|_| Client::new(&server)).collect();
+    for client in &mut clients {
+        for batch in 0..BATCHES {
+            for stream in batch * BATCH..(batch + 1) * BATCH {
+                client.query(stream, "put");
+            }
+            // The server reads requests in order: once this one is answered, the writes wait.
+            client.query(EACH, "which");
+            assert_eq!(client.receive().0, EACH);
+        }
+    }
+    let mut control = Client::new(&server);
+    control.send(
+        1,
+        &Request::Register(EventTypes {
+            schema: true,
+            ..EventTypes::default()
+        }),
+    );
+    assert_eq!(control.receive().1.response, Response::Ready);
+    control.query(2, "put");
+    control.query(3, "which");
+    assert_eq!(control.receive().0, 3);
+    std::thread::sleep(WAIT + Duration::from_millis(1)); // clock: writes are late after this time
+    fake.sync_gate.open();
+    let (mut done, mut refused) = (0_u64, 0_u64);
+    for client in &mut clients {
+        for _ in 0..EACH {
+            match client.receive().1.response {
+                Response::Error(error) => {
+                    assert_eq!(error.kind, ErrorKind::Overloaded);
+                    refused += 1;
+                }
+                _ => done += 1,
+            }
+        }
+    }
+    assert_eq!(control.receive().1.response, Response::Void);
+    // The first group has at least one write, and the four behind it are full.
+    assert!((4 * 1024..=5 * 1024).contains(&done), "{done} done");
+    assert_eq!(done + refused, (CLIENTS * EACH as usize) as u64);
+    assert_eq!(server.counters().counts().requests_refused, refused);
 }

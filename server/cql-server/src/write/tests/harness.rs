@@ -13,8 +13,9 @@ use ebb_cql::syntax::parse;
 use ebb_tables::CqlTable;
 
 use crate::error::invalid;
+use crate::guardrails::Guardrails;
 use crate::testing::Session;
-use crate::write::{WriteStatement, Written, execute_batch};
+use crate::write::{WriteContext, WriteStatement, Written, execute_batch};
 
 type Result<T> = std::result::Result<T, ErrorResponse>;
 
@@ -59,8 +60,13 @@ impl Session {
         timestamp_us: Option<i64>,
     ) -> Result<Vec<String>> {
         let bound = bound(values);
+        let context = WriteContext {
+            now_s: None,
+            catalog: &self.catalog,
+            guardrails: &Guardrails::default(),
+        };
         self.understand(text)?
-            .execute(&self.catalog, bound.as_values(), timestamp_us)
+            .execute(context, bound.as_values(), timestamp_us)
             .map(warnings)
     }
 
@@ -91,7 +97,12 @@ impl Session {
         let none = bound(&[]);
         let statements = statements.iter().map(|s| (s, none.as_values()));
         let statements: Vec<_> = statements.collect();
-        execute_batch(&self.catalog, BatchKind::Logged, &statements, None).map(warnings)
+        let context = WriteContext {
+            now_s: None,
+            catalog: &self.catalog,
+            guardrails: &Guardrails::default(),
+        };
+        execute_batch(context, BatchKind::Logged, &statements, None).map(warnings)
     }
 
     /// With what message a statement is refused. Nothing is written then.

@@ -3,6 +3,7 @@
 use ebb_catalog::types::CqlType;
 use ebb_catalog::types::elements::{build, build_map, build_tuple};
 use ebb_cql::protocol::Value;
+use ebb_test_support::seed::for_seeds;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
@@ -73,35 +74,39 @@ fn any_value(ty: &CqlType, rng: &mut ChaCha8Rng) -> (String, Vec<u8>) {
 
 #[test]
 fn what_is_bound_is_what_the_literal_says_at_every_depth() {
-    let seed = std::env::var("EBB_SEED").map_or_else(|_| rand::random(), |s| s.parse().unwrap());
-    println!("EBB_SEED={seed}");
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    for ty in TYPES {
-        let mut session = session(&[
-            "CREATE TYPE thing (tags set<int>, more frozen<map<int, frozen<set<int>>>>)",
-            &format!(
-                "CREATE TABLE t (k frozen<{ty}>, c frozen<{ty}>, v {ty}, n int, PRIMARY KEY (k, c))"
-            ),
-        ]);
-        let state = session.state();
-        let columns = state.table("app", "t").unwrap().schema().columns().to_vec();
-        let ty = &columns
-            .iter()
-            .find(|column| *column.name == *"v")
-            .unwrap()
-            .ty;
-        for _ in 0..60 {
-            session.run("TRUNCATE t");
-            let (text, bytes) = any_value(ty, &mut rng);
-            session.write(&format!(
-                "INSERT INTO t (k, c, v) VALUES ({text}, {text}, {text})"
-            ));
-            let from_literal = session.show("t");
-            let bytes = Value::Bytes(&bytes);
-            session.bind("INSERT INTO t (k, c, v) VALUES (?, ?, ?)", &[bytes; 3]);
-            assert_eq!(session.show("t"), from_literal, "EBB_SEED={seed}: {text}");
-            session.bind("DELETE FROM t WHERE k = ? AND c = ?", &[bytes; 2]);
-            assert!(session.show("t").is_empty(), "EBB_SEED={seed}: {text}");
-        }
+    let test = "what_is_bound_is_what_the_literal_says_at_every_depth";
+    for_seeds(test, 1, |seed| {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        TYPES.iter().for_each(|ty| check_type(ty, &mut rng));
+    });
+}
+
+/// Writes random values of a type as literals and as bound values, and compares what they leave.
+fn check_type(ty: &str, rng: &mut ChaCha8Rng) {
+    let mut session = session(&[
+        "CREATE TYPE thing (tags set<int>, more frozen<map<int, frozen<set<int>>>>)",
+        &format!(
+            "CREATE TABLE t (k frozen<{ty}>, c frozen<{ty}>, v {ty}, n int, PRIMARY KEY (k, c))"
+        ),
+    ]);
+    let state = session.state();
+    let columns = state.table("app", "t").unwrap().schema().columns().to_vec();
+    let ty = &columns
+        .iter()
+        .find(|column| *column.name == *"v")
+        .unwrap()
+        .ty;
+    for _ in 0..60 {
+        session.run("TRUNCATE t");
+        let (text, bytes) = any_value(ty, rng);
+        session.write(&format!(
+            "INSERT INTO t (k, c, v) VALUES ({text}, {text}, {text})"
+        ));
+        let from_literal = session.show("t");
+        let bytes = Value::Bytes(&bytes);
+        session.bind("INSERT INTO t (k, c, v) VALUES (?, ?, ?)", &[bytes; 3]);
+        assert_eq!(session.show("t"), from_literal, "{text}");
+        session.bind("DELETE FROM t WHERE k = ? AND c = ?", &[bytes; 2]);
+        assert!(session.show("t").is_empty(), "{text}");
     }
 }

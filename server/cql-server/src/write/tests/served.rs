@@ -1,15 +1,14 @@
 //! Writes through the executor, and what SELECT sees of them.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use ebb_catalog::types::elements;
-use ebb_cql::protocol::{BatchKind, QueryParameters, Value, ValuesBuf};
+use ebb_cql::protocol::{BatchKind, QueryParameters, Value, ValuesBuf, Version};
 
-use crate::call::{Call, Interrupt, Lane, Service, Statement};
+use crate::call::{Call, Lane, Service, Statement};
 use crate::executor::harness::Server;
+use crate::testing::never;
 
 const T: &str = "CREATE TABLE t (k int, c int, s int STATIC, v text, PRIMARY KEY (k, c))";
 
@@ -67,13 +66,10 @@ fn a_batch_of_prepared_statements_is_one_write() {
     values.push(Value::Bytes(&[0, 0, 0, 7]));
     let none = ValuesBuf::new();
     let batch = |server: &Server, texts: &[&str]| {
-        let interrupt = Interrupt::new(
-            Instant::now(),
-            Duration::from_secs(600),
-            Arc::new(AtomicBool::new(false)),
-        );
+        let interrupt = never();
         let call = Call {
             keyspace: Some("ks"),
+            version: Version::default(),
             parameters: QueryParameters::default(),
             interrupt: &interrupt,
             user: &crate::access::User::anyone(),

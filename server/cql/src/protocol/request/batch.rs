@@ -6,53 +6,60 @@ use super::super::consistency::Consistency;
 use super::super::fault::{ProtocolError, Result};
 use super::super::reader::Reader;
 use super::super::values::Values;
+use super::super::version::Version;
 use super::super::writer;
-use super::parameters::{SERIAL_CONSISTENCY, TIMESTAMP};
+use super::Tail;
 
-/// What a batch promises.
+/// The atomicity of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum BatchKind {
-    /// All or nothing.
+    /// All statements apply or none does.
     Logged = 0,
-    /// Each partition for itself.
+    /// The statements of each partition apply together.
     Unlogged = 1,
-    /// Counters only.
+    /// Updates of counters only.
     Counter = 2,
 }
 
-/// Which statement.
+/// A statement of a batch, as text or prepared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StatementRef<'a> {
-    /// By its text.
+    /// The text of the statement.
     Text(&'a str),
-    /// By the id that PREPARE answered; any bytes.
+    /// The id from the response to PREPARE; a client may send any bytes.
     Prepared(&'a [u8]),
 }
 
-/// One statement of a batch.
+/// One statement of a batch, with its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchStatement<'a> {
-    /// Which.
+    /// The statement.
     pub statement: StatementRef<'a>,
-    /// Bound to its markers, by their places.
+    /// The values of the markers, in order.
     pub values: Values<'a>,
 }
 
 /// The request BATCH.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch<'a> {
-    /// What it promises.
+    /// The atomicity.
     pub kind: BatchKind,
-    /// In the order sent; at most 65,535.
+    /// The statements in the order in which they were sent, at most 65,535.
     pub statements: Vec<BatchStatement<'a>>,
-    /// Of all writes.
+    /// The consistency level of all writes.
     pub consistency: Consistency,
-    /// Of conditional writes. Any level may be here; only the serial ones are right.
+    /// The consistency level of conditional writes. The decoder accepts any level; only the serial
+    /// ones are valid.
     pub serial_consistency: Option<Consistency>,
-    /// Of the cells written, where a statement has none, in microseconds since 1970.
-    /// Not `i64::MIN`.
+    /// The timestamp of writes without `USING TIMESTAMP`, in microseconds since 1970. Never
+    /// `i64::MIN`.
     pub timestamp_us: Option<i64>,
+    /// The keyspace of table names without one; `None` for the connection's keyspace. Since version 5.
+    pub keyspace: Option<&'a str>,
+    /// The time that counts as the present, in seconds since 1970; `None` for the server's clock.
+    /// Since version 5.
+    pub now_s: Option<i32>,
 }
 
 fn unknown(what: &'static str, code: u8) -> ProtocolError {
@@ -91,7 +98,7 @@ impl<'a> BatchStatement<'a> {
 }
 
 impl<'a> Batch<'a> {
-    pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self> {
+    pub(super) fn read(reader: &mut Reader<'a>, version: Version) -> Result<Self> {
         let kind = match reader.byte("the kind of a batch")? {
             0 => BatchKind::Logged,
             1 => BatchKind::Unlogged,
@@ -105,36 +112,30 @@ impl<'a> Batch<'a> {
         let consistency = reader.consistency()?;
         // Names of values (0x40) are not among them: where a batch has them, its
         // values cannot be told apart (CASSANDRA-10246).
-        let flags = super::read_flags(reader, SERIAL_CONSISTENCY | TIMESTAMP, "a batch")?;
-        let serial_consistency = match flags & SERIAL_CONSISTENCY {
-            0 => None,
-            _ => Some(reader.consistency()?),
-        };
-        let timestamp_us = match flags & TIMESTAMP {
-            0 => None,
-            _ => Some(super::read_timestamp(reader)?),
-        };
+        let flags = super::read_flags(reader, version, Tail::KNOWN, "a batch")?;
+        let tail = Tail::read(reader, flags)?;
         Ok(Self {
             kind,
             statements,
             consistency,
-            serial_consistency,
-            timestamp_us,
+            serial_consistency: tail.serial_consistency,
+            timestamp_us: tail.timestamp_us,
+            keyspace: tail.keyspace,
+            now_s: tail.now_s,
         })
     }
 
-    pub(super) fn write(&self, out: &mut BytesMut) {
+    pub(super) fn write(&self, out: &mut BytesMut, version: Version) {
         out.put_u8(self.kind as u8);
         writer::list(out, &self.statements, |out, statement| statement.write(out));
         out.put_u16(self.consistency.code());
-        let mut flags = 0;
-        if self.serial_consistency.is_some() {
-            flags |= SERIAL_CONSISTENCY;
-        }
-        if self.timestamp_us.is_some() {
-            flags |= TIMESTAMP;
-        }
-        out.put_u8(flags);
-        super::write_tail(out, self.serial_consistency, self.timestamp_us);
+        let tail = Tail {
+            serial_consistency: self.serial_consistency,
+            timestamp_us: self.timestamp_us,
+            keyspace: self.keyspace,
+            now_s: self.now_s,
+        };
+        super::write_flags(out, version, tail.flags());
+        tail.write(out, version);
     }
 }

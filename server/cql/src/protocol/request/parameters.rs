@@ -1,4 +1,4 @@
-//! What a statement runs with.
+//! The parameters of a statement.
 
 use bytes::{BufMut, BytesMut};
 
@@ -6,39 +6,49 @@ use super::super::consistency::Consistency;
 use super::super::fault::Result;
 use super::super::reader::Reader;
 use super::super::values::Values;
+use super::super::version::Version;
 use super::super::writer;
+use super::Tail;
 
-const VALUES: u8 = 0x01;
-const SKIP_METADATA: u8 = 0x02;
-const PAGE_SIZE: u8 = 0x04;
-const PAGING_STATE: u8 = 0x08;
-pub(super) const SERIAL_CONSISTENCY: u8 = 0x10;
-pub(super) const TIMESTAMP: u8 = 0x20;
-const NAMES: u8 = 0x40;
-const KNOWN: u8 = 0x7f;
+const VALUES: u32 = 0x01;
+const SKIP_METADATA: u32 = 0x02;
+const PAGE_SIZE: u32 = 0x04;
+const PAGING_STATE: u32 = 0x08;
+const NAMES: u32 = 0x40;
+const KNOWN: u32 = VALUES | SKIP_METADATA | PAGE_SIZE | PAGING_STATE | NAMES | Tail::KNOWN;
 
-/// What comes with QUERY and EXECUTE.
+/// The parameters of QUERY and EXECUTE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueryParameters<'a> {
-    /// Of reads and writes.
+    /// The consistency level of reads and writes.
     pub consistency: Consistency,
-    /// Bound to the markers; none where the request has none.
+    /// The values of the markers.
     pub values: Values<'a>,
-    /// The client knows the result's columns from PREPARE: do not send them.
+    /// True if the client knows the result's columns from PREPARE, and the result may omit them.
     pub skip_metadata: bool,
-    /// Rows of a page at most; `None`, also for what is not above 0: no paging.
+    /// The greatest number of rows of a page. `None` turns paging off, as does a number that is not
+    /// positive.
     pub page_size_rows: Option<u32>,
-    /// Where the page starts: bytes that anybody may have made up.
+    /// The position at which the page starts. The client may have made up these bytes.
     pub paging_state: Option<&'a [u8]>,
-    /// Of conditional writes. Any level may be here; only the serial ones are right.
+    /// The consistency level of conditional writes. The decoder accepts any level; only the serial
+    /// ones are valid.
     pub serial_consistency: Option<Consistency>,
-    /// Of the cells written, where the statement has none, in microseconds since 1970.
-    /// Not `i64::MIN`.
+    /// The timestamp of writes without `USING TIMESTAMP`, in microseconds since 1970. Never
+    /// `i64::MIN`.
     pub timestamp_us: Option<i64>,
+    /// The keyspace of table names without one; `None` for the connection's keyspace. Since version 5.
+    pub keyspace: Option<&'a str>,
+    /// The time that counts as the present, in seconds since 1970; `None` for the server's clock.
+    /// Since version 5.
+    pub now_s: Option<i32>,
+    /// The id of the result columns that the client knows, from the response to PREPARE or from a
+    /// later result. Only EXECUTE has it, since version 5.
+    pub result_metadata_id: Option<&'a [u8]>,
 }
 
 impl Default for QueryParameters<'_> {
-    /// Consistency `ONE`, all else absent.
+    /// Returns parameters with consistency `ONE` and nothing else.
     fn default() -> Self {
         Self {
             consistency: Consistency::One,
@@ -48,14 +58,29 @@ impl Default for QueryParameters<'_> {
             paging_state: None,
             serial_consistency: None,
             timestamp_us: None,
+            keyspace: None,
+            now_s: None,
+            result_metadata_id: None,
         }
     }
 }
 
 impl<'a> QueryParameters<'a> {
-    pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self> {
+    /// Reads the parameters of EXECUTE and the id of the columns before them.
+    pub(super) fn read_of_execute(reader: &mut Reader<'a>, version: Version) -> Result<Self> {
+        let result_metadata_id = match version {
+            Version::V4 => None,
+            Version::V5 => Some(reader.short_bytes("the id of a result's metadata")?),
+        };
+        Ok(Self {
+            result_metadata_id,
+            ..Self::read(reader, version)?
+        })
+    }
+
+    pub(super) fn read(reader: &mut Reader<'a>, version: Version) -> Result<Self> {
         let consistency = reader.consistency()?;
-        let flags = super::read_flags(reader, KNOWN, "a statement")?;
+        let flags = super::read_flags(reader, version, KNOWN, "a statement")?;
         let has = |flag| flags & flag != 0;
         let mut parameters = Self {
             consistency,
@@ -72,27 +97,32 @@ impl<'a> QueryParameters<'a> {
         if has(PAGING_STATE) {
             parameters.paging_state = reader.bytes("the paging state")?;
         }
-        if has(SERIAL_CONSISTENCY) {
-            parameters.serial_consistency = Some(reader.consistency()?);
-        }
-        if has(TIMESTAMP) {
-            parameters.timestamp_us = Some(super::read_timestamp(reader)?);
-        }
-        Ok(parameters)
+        let tail = Tail::read(reader, flags)?;
+        Ok(Self {
+            serial_consistency: tail.serial_consistency,
+            timestamp_us: tail.timestamp_us,
+            keyspace: tail.keyspace,
+            now_s: tail.now_s,
+            ..parameters
+        })
     }
 
-    pub(super) fn write(&self, out: &mut BytesMut) {
-        let flag = |set: bool, flag: u8| if set { flag } else { 0 };
+    pub(super) fn write(&self, out: &mut BytesMut, version: Version) {
+        let flag = |set: bool, flag: u32| if set { flag } else { 0 };
+        let tail = Tail {
+            serial_consistency: self.serial_consistency,
+            timestamp_us: self.timestamp_us,
+            keyspace: self.keyspace,
+            now_s: self.now_s,
+        };
         out.put_u16(self.consistency.code());
-        out.put_u8(
-            flag(!self.values.is_empty(), VALUES)
-                | flag(self.skip_metadata, SKIP_METADATA)
-                | flag(self.page_size_rows.is_some(), PAGE_SIZE)
-                | flag(self.paging_state.is_some(), PAGING_STATE)
-                | flag(self.serial_consistency.is_some(), SERIAL_CONSISTENCY)
-                | flag(self.timestamp_us.is_some(), TIMESTAMP)
-                | flag(self.values.is_named(), NAMES),
-        );
+        let flags = flag(!self.values.is_empty(), VALUES)
+            | flag(self.skip_metadata, SKIP_METADATA)
+            | flag(self.page_size_rows.is_some(), PAGE_SIZE)
+            | flag(self.paging_state.is_some(), PAGING_STATE)
+            | flag(self.values.is_named(), NAMES)
+            | tail.flags();
+        super::write_flags(out, version, flags);
         if !self.values.is_empty() {
             self.values.write(out);
         }
@@ -102,6 +132,6 @@ impl<'a> QueryParameters<'a> {
         if self.paging_state.is_some() {
             writer::bytes(out, self.paging_state);
         }
-        super::write_tail(out, self.serial_consistency, self.timestamp_us);
+        tail.write(out, version);
     }
 }

@@ -1,6 +1,7 @@
-//! Bytes close to real ones. `EBB_SEED` replays one seed, `EBB_ROUNDS` makes it longer.
+//! Bytes close to real ones. `EBB_ROUNDS` is the number of mutations of each frame.
 
 use bytes::BytesMut;
+use ebb_test_support::seed::{for_seeds, number};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -9,7 +10,7 @@ use super::super::*;
 use super::samples::*;
 
 /// Mutations of each frame, unless the environment says how many.
-const ROUNDS: usize = 400;
+const ROUNDS: u64 = 400;
 
 /// Damages bytes as lies, bugs and bad lines do.
 fn mutate(bytes: &mut Vec<u8>, rng: &mut impl Rng) {
@@ -37,50 +38,58 @@ fn mutate(bytes: &mut Vec<u8>, rng: &mut impl Rng) {
     }
 }
 
-fn no_harm(target: fn(&[u8]), inputs: Vec<Vec<u8>>) {
-    let seed = std::env::var("EBB_SEED");
-    let seed = seed.map_or_else(|_| rand::random(), |seed| seed.parse().expect("EBB_SEED"));
-    eprintln!("replay with EBB_SEED={seed}");
-    let rounds = std::env::var("EBB_ROUNDS");
-    let rounds = rounds.map_or(ROUNDS, |rounds| rounds.parse().expect("EBB_ROUNDS"));
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    for input in &inputs {
-        target(input);
-        for _ in 0..rounds {
-            let mut mutated = input.clone();
-            mutate(&mut mutated, &mut rng);
-            target(&mutated);
+fn no_harm(test: &str, target: fn(&[u8]), inputs: &[Vec<u8>]) {
+    let rounds = number("EBB_ROUNDS").unwrap_or(ROUNDS);
+    for_seeds(test, 1, |seed| {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        for input in inputs {
+            target(input);
+            for _ in 0..rounds {
+                let mut mutated = input.clone();
+                mutate(&mut mutated, &mut rng);
+                target(&mutated);
+            }
         }
-    }
-    for _ in 0..rounds {
-        let mut random = vec![0; rng.random_range(0..64)];
-        rng.fill(&mut random[..]);
-        target(&random);
-    }
+        for _ in 0..rounds {
+            let mut random = vec![0; rng.random_range(0..64)];
+            rng.fill(&mut random[..]);
+            target(&random);
+        }
+    });
+}
+
+fn codings() -> [Coding; 3] {
+    [
+        Compression::None.into(),
+        Compression::Lz4.into(),
+        Version::V5.into(),
+    ]
 }
 
 #[test]
 fn no_bytes_close_to_requests_do_harm() {
     let mut inputs = Vec::new();
-    for compression in [Compression::None, Compression::Lz4] {
+    for coding in codings() {
         each_request(|request| {
             let mut out = BytesMut::new();
-            request.encode(&mut out, 1, compression);
+            request.encode(&mut out, 1, coding);
             inputs.push(out.to_vec());
         });
     }
-    no_harm(fuzzing::requests, inputs);
+    let test = "no_bytes_close_to_requests_do_harm";
+    no_harm(test, fuzzing::requests, &inputs);
 }
 
 #[test]
 fn no_bytes_close_to_responses_do_harm() {
     let mut inputs = Vec::new();
-    for compression in [Compression::None, Compression::Lz4] {
+    for coding in codings() {
         for response in responses() {
             let mut out = BytesMut::new();
-            response.encode(&mut out, 1, &Head::default(), compression);
+            response.encode(&mut out, 1, &Head::default(), coding);
             inputs.push(out.to_vec());
         }
     }
-    no_harm(fuzzing::responses, inputs);
+    let test = "no_bytes_close_to_responses_do_harm";
+    no_harm(test, fuzzing::responses, &inputs);
 }

@@ -23,7 +23,11 @@ fn header(version: u8, flags: u8, stream: i16, opcode: u8, length: u32) -> Bytes
 fn frames_come_out_however_they_are_cut() {
     let mut sent = BytesMut::new();
     for text in ["a", "b", "c"] {
-        Request::Prepare { text }.encode(&mut sent, 0, Compression::None);
+        Request::Prepare {
+            text,
+            keyspace: None,
+        }
+        .encode(&mut sent, 0, Compression::None);
     }
     for piece in [1, 2, 7, 10, 1000] {
         let mut buffer = BytesMut::new();
@@ -32,7 +36,10 @@ fn frames_come_out_however_they_are_cut() {
             buffer.extend_from_slice(bytes);
             while let Some(frame) = requests().decode(&mut buffer).unwrap() {
                 match Request::decode(&frame).unwrap() {
-                    Request::Prepare { text } => texts.push(text.to_owned()),
+                    Request::Prepare {
+                        text,
+                        keyspace: None,
+                    } => texts.push(text.to_owned()),
                     other => panic!("{other:?}"),
                 }
             }
@@ -43,7 +50,7 @@ fn frames_come_out_however_they_are_cut() {
 
 #[test]
 fn a_version_that_is_not_spoken_is_answered_in_its_stream() {
-    for version in [3, 5, 6, 0x41, 0x42, b'G'] {
+    for version in [3, 6, 0x41, 0x42, b'G'] {
         let error = requests().decode(&mut header(version, 0, 9, 5, 0));
         let error = error.unwrap_err();
         assert_eq!(error, FrameError::Version { version, stream: 9 });
@@ -62,7 +69,11 @@ fn a_version_that_is_not_spoken_is_answered_in_its_stream() {
             panic!("no error");
         };
         assert_eq!(error.kind, ErrorKind::Protocol);
-        assert!(error.message.contains("supported versions are (4/v4)"));
+        assert!(
+            error
+                .message
+                .contains("supported versions are (4/v4, 5/v5)")
+        );
     }
 }
 
@@ -154,6 +165,7 @@ fn lengths_that_mean_nothing_are_errors() {
         out.extend_from_slice(&[0, 1, 0x01, 0, 1]);
         out.put_i32(value_length);
         Frame {
+            version: Version::V4,
             flags: 0,
             stream: 0,
             opcode: Opcode::Query as u8,
@@ -175,6 +187,7 @@ fn a_body_cut_anywhere_is_an_error() {
         request.encode_body(&mut out);
         for cut in 0..out.len() {
             let frame = Frame {
+                version: Version::V4,
                 flags: 0,
                 stream: 0,
                 opcode: request.opcode() as u8,
@@ -188,6 +201,7 @@ fn a_body_cut_anywhere_is_an_error() {
         response.encode_body(&mut out);
         for cut in 0..out.len() {
             let frame = Frame {
+                version: Version::V4,
                 flags: 0,
                 stream: 0,
                 opcode: response.opcode() as u8,
@@ -205,20 +219,32 @@ fn a_custom_payload_is_stepped_over() {
         writer::string(out, key);
         writer::bytes(out, Some(b"for another handler"));
     });
-    Request::Prepare { text: "x" }.encode_body(&mut body);
+    Request::Prepare {
+        text: "x",
+        keyspace: None,
+    }
+    .encode_body(&mut body);
     let frame = Frame {
+        version: Version::V4,
         flags: flag::CUSTOM_PAYLOAD,
         stream: 0,
         opcode: Opcode::Prepare as u8,
         body: body.freeze(),
     };
-    assert_eq!(Request::decode(&frame), Ok(Request::Prepare { text: "x" }));
+    assert_eq!(
+        Request::decode(&frame),
+        Ok(Request::Prepare {
+            text: "x",
+            keyspace: None
+        })
+    );
 }
 
 #[test]
 fn a_batch_with_names_of_values_is_refused() {
     // Unlogged, no statements, ONE, names for values.
     let frame = Frame {
+        version: Version::V4,
         flags: 0,
         stream: 0,
         opcode: Opcode::Batch as u8,

@@ -1,6 +1,7 @@
 //! Frames byte for byte, as the specification draws them.
 
 use bytes::BytesMut;
+use ebb_catalog::types::CqlType;
 
 use super::super::*;
 use super::samples::decode_one;
@@ -23,6 +24,7 @@ fn a_query_is_these_bytes() {
             paging_state: Some(&[0xaa]),
             serial_consistency: Some(Consistency::Serial),
             timestamp_us: Some(5),
+            ..QueryParameters::default()
         },
     };
     let expected = bytes(&[
@@ -79,8 +81,13 @@ fn rows_are_these_bytes() {
         tracing_id: Some([0x11; 16]),
         warnings: &["w".to_owned()],
     };
-    let frame = OpenFrame::response(&mut out, 1, Opcode::Result, &head);
-    let mut rows = RowsWriter::new(&mut out, &Columns::new(&[spec]), false);
+    let frame = OpenFrame::response(&mut out, Version::V4, 1, Opcode::Result, &head);
+    let mut rows = RowsWriter::new(
+        &mut out,
+        &Columns::new(&[spec]),
+        Metadata::Full,
+        Version::V4,
+    );
     rows.cell(Some(&[0, 0, 0, 9]));
     rows.end_row();
     rows.cell(None);
@@ -101,6 +108,49 @@ fn rows_are_these_bytes() {
         &[0xff, 0xff, 0xff, 0xff],
     ]);
     assert_eq!(out, expected);
+}
+
+#[test]
+fn durations_have_an_id_since_version_5_and_a_class_before() {
+    let ty = CqlType::map(
+        CqlType::Text,
+        CqlType::tuple([CqlType::Duration, CqlType::Int]),
+    );
+    let spec = ColumnSpec {
+        keyspace: "k",
+        table: "t",
+        name: "v",
+        ty: &ty,
+    };
+    let columns = Columns::new(&[spec, ColumnSpec { name: "w", ..spec }]);
+    let class = &b"\0\0\0\x2corg.apache.cassandra.db.marshal.DurationType"[..];
+    for (version, duration) in [(Version::V4, class), (Version::V5, &[0, 0x15])] {
+        let mut body = BytesMut::new();
+        RowsWriter::new(&mut body, &columns, Metadata::Full, version).finish(None);
+        let ty = [&[0, 0x21, 0, 0x0d, 0, 0x31, 0, 2], duration, &[0, 0x09]].concat();
+        let expected = bytes(&[
+            &[0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2],
+            &[0, 1, b'k', 0, 1, b't'],
+            &[0, 1, b'v'],
+            &ty,
+            &[0, 1, b'w'],
+            &ty,
+            &[0, 0, 0, 0],
+        ]);
+        assert_eq!(body, expected);
+        // Columns that were read in one version can be written in the other.
+        let frame = Frame {
+            version,
+            flags: 0,
+            stream: 0,
+            opcode: Opcode::Result as u8,
+            body: body.freeze(),
+        };
+        let Response::Rows(rows) = Answer::decode(&frame).unwrap().response else {
+            panic!("no rows");
+        };
+        assert_eq!(rows.columns, Some(columns.clone()));
+    }
 }
 
 #[test]
@@ -133,7 +183,10 @@ fn a_compressed_body_is_its_length_and_a_block() {
     let frame = decode_one(&frame, Direction::Request, Compression::Lz4).unwrap();
     assert_eq!(
         Request::decode(&frame).unwrap(),
-        Request::Prepare { text: "late" }
+        Request::Prepare {
+            text: "late",
+            keyspace: None
+        }
     );
 }
 

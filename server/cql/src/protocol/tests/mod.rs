@@ -6,3 +6,4 @@ mod golden;
 mod other;
 mod round_trips;
 mod samples;
+mod version5;

@@ -14,7 +14,8 @@ use cassandra_protocol::frame::message_request::RequestBody;
 use cassandra_protocol::frame::message_response::ResponseBody;
 use cassandra_protocol::frame::message_result::{ColType, ResResultBody};
 use cassandra_protocol::frame::{
-    Direction as OtherDirection, Envelope, Flags, Opcode as OtherOpcode, Serialize, Version,
+    Direction as OtherDirection, Envelope, Flags, Opcode as OtherOpcode, Serialize,
+    Version as OtherVersion,
 };
 use cassandra_protocol::query::{QueryParams, QueryValues};
 use cassandra_protocol::types::value::Value as OtherValue;
@@ -58,7 +59,7 @@ fn what_they_read_from_our_requests_they_write_as_we_do() {
             assert_eq!(envelope.stream_id, 12);
             assert_eq!(envelope.direction, OtherDirection::Request);
             let written = envelope.request_body().unwrap();
-            let written = written.serialize_to_vec(Version::V4);
+            let written = written.serialize_to_vec(OtherVersion::V4);
             let mut body = BytesMut::new();
             request.encode_body(&mut body);
             assert_eq!(body, written, "{request:?}");
@@ -86,9 +87,9 @@ fn decode_theirs(
     (ours, theirs): (Compression, OtherCompression),
     check: impl FnOnce(Request<'_>),
 ) {
-    let body = body.serialize_to_vec(Version::V4);
+    let body = body.serialize_to_vec(OtherVersion::V4);
     let envelope = Envelope::new(
-        Version::V4,
+        OtherVersion::V4,
         OtherDirection::Request,
         Flags::empty(),
         opcode,
@@ -152,6 +153,7 @@ fn we_read_from_their_requests_what_they_say() {
         paging_state: Some(&[1, 2, 3]),
         serial_consistency: Some(Consistency::Serial),
         timestamp_us: Some(-5),
+        ..QueryParameters::default()
     };
     for compression in COMPRESSIONS {
         decode_theirs(&query, OtherOpcode::Query, compression, |request| {
@@ -179,6 +181,8 @@ fn we_read_from_their_requests_what_they_say() {
                 consistency: Consistency::All,
                 serial_consistency: None,
                 timestamp_us: Some(6),
+                keyspace: None,
+                now_s: None,
             };
             assert_eq!(request, Request::Batch(expected));
         });
@@ -216,7 +220,7 @@ fn they_read_every_response() {
                 // What comes behind the message is the same bytes.
                 let mut body = BytesMut::new();
                 response.encode_body(&mut body);
-                body == theirs.serialize_to_vec(Version::V4)
+                body == theirs.serialize_to_vec(OtherVersion::V4)
             }
             (Response::Ready, ResponseBody::Ready) => true,
             (Response::Authenticate { authenticator }, ResponseBody::Authenticate(theirs)) => {
@@ -233,7 +237,7 @@ fn they_read_every_response() {
             (Response::Event(_), ResponseBody::Event(theirs)) => {
                 let mut body = BytesMut::new();
                 response.encode_body(&mut body);
-                body == ServerEvent::serialize_to_vec(&theirs.event, Version::V4)
+                body == ServerEvent::serialize_to_vec(&theirs.event, OtherVersion::V4)
             }
             (_, ResponseBody::Result(theirs)) => result_is_same(&response, theirs),
             _ => false,
@@ -251,7 +255,7 @@ fn result_is_same(ours: &Response, theirs: &ResResultBody) -> bool {
         (Response::SchemaChange(_), ResResultBody::SchemaChange(_)) => {
             let mut body = BytesMut::new();
             ours.encode_body(&mut body);
-            body == theirs.serialize_to_vec(Version::V4)
+            body == theirs.serialize_to_vec(OtherVersion::V4)
         }
         (Response::Prepared(ours), ResResultBody::Prepared(theirs)) => {
             let indexes = theirs.metadata.pk_indexes.iter();
@@ -281,8 +285,9 @@ fn result_is_same(ours: &Response, theirs: &ResResultBody) -> bool {
 
 #[test]
 fn they_read_the_columns_types() {
-    let body = rows_body(&columns(), false, None).freeze();
+    let body = rows_body(&columns(), Metadata::Full, None, Version::V4).freeze();
     let frame = Frame {
+        version: Version::V4,
         flags: 0,
         stream: 0,
         opcode: Opcode::Result as u8,
@@ -309,7 +314,11 @@ fn they_read_the_columns_types() {
 fn long_bodies_are_compressed_both_ways() {
     let text = "SELECT a FROM t ".repeat(1000);
     let mut out = BytesMut::new();
-    Request::Prepare { text: &text }.encode(&mut out, 0, Compression::Lz4);
+    Request::Prepare {
+        text: &text,
+        keyspace: None,
+    }
+    .encode(&mut out, 0, Compression::Lz4);
     assert!(out.len() < text.len() / 10);
     let read = envelope(&out, OtherCompression::Lz4).request_body();
     let RequestBody::Prepare(read) = read.unwrap() else {

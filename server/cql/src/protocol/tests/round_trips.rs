@@ -70,13 +70,14 @@ fn rows_come_back_cell_by_cell() {
         Some(b""),
     ];
     for columns in [columns(), columns_of_two_tables()] {
-        for skip_metadata in [false, true] {
+        for metadata in [Metadata::Full, Metadata::Skipped, Metadata::Changed] {
             for state in [None, Some(&b"where it ended"[..]), Some(b"")] {
                 let frame = Frame {
+                    version: Version::V5,
                     flags: 0,
                     stream: 0,
                     opcode: Opcode::Result as u8,
-                    body: rows_body(&columns, skip_metadata, state).freeze(),
+                    body: rows_body(&columns, metadata, state, Version::V5).freeze(),
                 };
                 let Response::Rows(rows) = Answer::decode(&frame).unwrap().response else {
                     panic!("no rows");
@@ -84,8 +85,11 @@ fn rows_come_back_cell_by_cell() {
                 assert_eq!((rows.len(), rows.column_count()), (2, 3));
                 assert!(rows.cells().eq(cells));
                 assert_eq!(rows.paging_state.as_deref(), state);
-                let expected = (!skip_metadata).then_some(&columns);
+                let expected = (metadata != Metadata::Skipped).then_some(&columns);
                 assert_eq!(rows.columns.as_ref(), expected);
+                let id = rows.new_metadata_id.as_deref();
+                let is_new = metadata == Metadata::Changed;
+                assert_eq!(id, is_new.then_some(&columns.id()[..]));
             }
         }
     }
@@ -96,7 +100,7 @@ fn a_row_that_is_abandoned_leaves_no_trace() {
     let columns = columns();
     let write = |abandon: bool| {
         let mut out = BytesMut::from(&b"before"[..]);
-        let mut rows = RowsWriter::new(&mut out, &columns, false);
+        let mut rows = RowsWriter::new(&mut out, &columns, Metadata::Full, Version::V4);
         let row = |rows: &mut RowsWriter<'_>| (0..3).for_each(|_| rows.cell(Some(b"cell")));
         row(&mut rows);
         rows.end_row();

@@ -14,6 +14,7 @@ pub fn execute<'a>(id: &'a [u8], values: &'a ValuesBuf) -> Request<'a> {
         paging_state: Some(b"where it ended"),
         serial_consistency: Some(Consistency::LocalSerial),
         timestamp_us: Some(-1),
+        ..QueryParameters::default()
     };
     Request::Execute { id, parameters }
 }
@@ -48,6 +49,8 @@ pub fn each_request(mut each: impl FnMut(Request<'_>)) {
         consistency: Consistency::One,
         serial_consistency: Some(Consistency::Serial),
         timestamp_us: Some(1_700_000_000_000_000),
+        keyspace: None,
+        now_s: None,
     };
     let select = "SELECT * FROM system.local WHERE key = 'local'";
     each(Request::Startup(startup));
@@ -60,7 +63,10 @@ pub fn each_request(mut each: impl FnMut(Request<'_>)) {
         text: "SELECT a FROM t WHERE id = :id",
         parameters,
     });
-    each(Request::Prepare { text: select });
+    each(Request::Prepare {
+        text: select,
+        keyspace: None,
+    });
     each(execute(&[9; 16], &values));
     each(Request::Batch(batch));
     each(Request::Register(EventTypes {
@@ -102,9 +108,14 @@ pub fn columns_of_two_tables() -> Columns {
 }
 
 /// The body of two rows of three cells.
-pub fn rows_body(columns: &Columns, skip_metadata: bool, paging_state: Option<&[u8]>) -> BytesMut {
+pub fn rows_body(
+    columns: &Columns,
+    metadata: Metadata,
+    paging_state: Option<&[u8]>,
+    version: Version,
+) -> BytesMut {
     let mut out = BytesMut::new();
-    let mut rows = RowsWriter::new(&mut out, columns, skip_metadata);
+    let mut rows = RowsWriter::new(&mut out, columns, metadata, version);
     rows.cell(Some(&[0, 0, 0, 7]));
     rows.cell(None);
     rows.cell_with(|out| out.extend_from_slice(b"made in place"));
@@ -117,12 +128,13 @@ pub fn rows_body(columns: &Columns, skip_metadata: bool, paging_state: Option<&[
     out
 }
 
-fn rows(columns: &Columns, skip_metadata: bool, paging_state: Option<&[u8]>) -> Response {
+fn rows(columns: &Columns, metadata: Metadata, paging_state: Option<&[u8]>) -> Response {
     let frame = Frame {
+        version: Version::V4,
         flags: 0,
         stream: 0,
         opcode: Opcode::Result as u8,
-        body: rows_body(columns, skip_metadata, paging_state).freeze(),
+        body: rows_body(columns, metadata, paging_state, Version::V4).freeze(),
     };
     Answer::decode(&frame).unwrap().response
 }
@@ -215,6 +227,7 @@ pub fn responses() -> Vec<Response> {
     let mut all: Vec<_> = error_kinds().into_iter().map(of_error).collect();
     let prepared = Prepared {
         id: Bytes::from_static(&[3; 16]),
+        result_metadata_id: Bytes::new(),
         markers: columns(),
         partition_key_markers: vec![2, 0],
         columns: Some(columns_of_two_tables()),
@@ -236,9 +249,13 @@ pub fn responses() -> Vec<Response> {
             ],
         },
         Response::Void,
-        rows(&columns(), false, None),
-        rows(&columns(), true, Some(b"state")),
-        rows(&columns_of_two_tables(), false, Some(b"a longer state")),
+        rows(&columns(), Metadata::Full, None),
+        rows(&columns(), Metadata::Skipped, Some(b"state")),
+        rows(
+            &columns_of_two_tables(),
+            Metadata::Full,
+            Some(b"a longer state"),
+        ),
         Response::SetKeyspace {
             keyspace: "ks".into(),
         },

@@ -15,7 +15,7 @@
 //! definition   CREATE, ALTER, DROP of keyspaces, tables, types, indexes
 //! snapshot     CREATE, DROP, LIST SNAPSHOT
 //! describe     DESCRIBE
-//! role         CREATE, ALTER, DROP, GRANT, REVOKE, LIST of roles
+//! role         CREATE, ALTER, DROP, GRANT, REVOKE, LIST of roles; identities
 //! permission   GRANT, REVOKE, LIST of permissions
 //! ```
 mod definition;

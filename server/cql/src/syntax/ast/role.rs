@@ -1,4 +1,4 @@
-//! CREATE, ALTER, DROP, GRANT, REVOKE, LIST of roles.
+//! CREATE, ALTER, DROP, GRANT, REVOKE, LIST of roles; ADD and DROP of their identities.
 //!
 //! A user is a role that may log in: the statements with USER are read as those with ROLE.
 
@@ -23,6 +23,30 @@ pub enum RoleStatement {
     List(ListRoles),
     /// `LIST USERS`.
     ListUsers,
+    /// `ADD IDENTITY`.
+    AddIdentity(AddIdentity),
+    /// `DROP IDENTITY`.
+    DropIdentity(DropIdentity),
+}
+
+/// `ADD IDENTITY [IF NOT EXISTS] 'i' TO ROLE r`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AddIdentity {
+    /// The identity, as certificates contain it.
+    pub identity: String,
+    /// `IF NOT EXISTS`.
+    pub if_not_exists: bool,
+    /// The role that a client with such a certificate logs in as.
+    pub role: Name,
+}
+
+/// `DROP IDENTITY [IF EXISTS] 'i'`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DropIdentity {
+    /// The identity, as certificates contain it.
+    pub identity: String,
+    /// `IF EXISTS`.
+    pub if_exists: bool,
 }
 
 /// `CREATE ROLE [IF NOT EXISTS] r [WITH ...]`.

@@ -118,6 +118,9 @@ impl Parser<'_> {
             let is_user = self.eat_word("USER") || !self.eat_word("ROLE");
             return Ok(Statement::Role(self.drop_role(is_user)?));
         }
+        if self.eat_word("IDENTITY") {
+            return Ok(Statement::Role(self.drop_identity()?));
+        }
         Err(self.no_viable())
     }
 

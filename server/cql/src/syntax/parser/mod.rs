@@ -18,7 +18,7 @@ mod write;
 
 use super::ast::{Marker, Name, Parsed, Statement};
 use super::lexer::{Lexer, Token, TokenKind};
-use super::{NESTING_MAX, OPERATORS_MAX, ParseError, ParseErrorKind};
+use super::{NESTING_MAX, OPERATORS_MAX, ParseError, ParseErrorKind, TOKENS_MAX};
 
 type Result<T> = std::result::Result<T, Fault>;
 
@@ -61,9 +61,13 @@ struct Parser<'a> {
 impl<'a> Parser<'a> {
     fn new(text: &'a str) -> std::result::Result<Self, ParseError> {
         let mut lexer = Lexer::new(text);
-        let mut tokens = Vec::with_capacity(text.len() / 6 + 1);
+        let mut tokens = Vec::with_capacity((text.len() / 6 + 1).min(TOKENS_MAX));
         loop {
             let token = lexer.next()?;
+            if tokens.len() > TOKENS_MAX {
+                let message = format!("a statement has at most {TOKENS_MAX} words and signs");
+                return Err(ParseError::syntax(text, token.start, message));
+            }
             tokens.push(token);
             if token.kind == TokenKind::End {
                 break;

@@ -2,8 +2,8 @@
 
 use super::{Parser, Result};
 use crate::syntax::ast::{
-    AlterRole, CreateRole, DatacenterAccess, DropRole, ListRoles, Name, Password, RoleMembership,
-    RoleOptions, RoleStatement,
+    AddIdentity, AlterRole, CreateRole, DatacenterAccess, DropIdentity, DropRole, ListRoles, Name,
+    Password, RoleMembership, RoleOptions, RoleStatement,
 };
 use crate::syntax::lexer::TokenKind;
 
@@ -57,6 +57,27 @@ impl Parser<'_> {
             false => self.role()?,
         };
         Ok(RoleStatement::Drop(DropRole { name, if_exists }))
+    }
+
+    /// After `ADD IDENTITY`.
+    pub(super) fn add_identity(&mut self) -> Result<RoleStatement> {
+        let if_not_exists = self.if_not_exists()?;
+        let identity = self.string()?;
+        self.expect_word("TO")?;
+        self.expect_word("ROLE")?;
+        Ok(RoleStatement::AddIdentity(AddIdentity {
+            identity,
+            if_not_exists,
+            role: self.role()?,
+        }))
+    }
+
+    /// After `DROP IDENTITY`.
+    pub(super) fn drop_identity(&mut self) -> Result<RoleStatement> {
+        Ok(RoleStatement::DropIdentity(DropIdentity {
+            if_exists: self.if_exists()?,
+            identity: self.string()?,
+        }))
     }
 
     /// `role TO member`, or with another word between.

@@ -75,6 +75,9 @@ impl Parser<'_> {
         if self.eat_word("DROP") {
             return self.drop_statement();
         }
+        if self.eat_words(&["ADD", "IDENTITY"]) {
+            return Ok(Statement::Role(self.add_identity()?));
+        }
         if self.eat_words(&["LIST", "SNAPSHOTS"]) {
             let on = match self.eat_word("ON") {
                 true => Some(self.snapshot_scope()?),

@@ -54,6 +54,17 @@ impl Display for RoleStatement {
                 of(f, &list.of, list.directly)
             }
             Self::ListUsers => f.write_str("LIST USERS"),
+            Self::AddIdentity(add) => write!(
+                f,
+                "ADD IDENTITY {}{} TO ROLE {}",
+                if_not_exists(add.if_not_exists),
+                string(&add.identity),
+                Role(&add.role)
+            ),
+            Self::DropIdentity(drop) => {
+                let exists = if_exists(drop.if_exists);
+                write!(f, "DROP IDENTITY {exists}{}", string(&drop.identity))
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Errors, word by word.
 
-use crate::syntax::{NESTING_MAX, OPERATORS_MAX, ParseErrorKind, parse};
+use crate::syntax::{NESTING_MAX, OPERATORS_MAX, ParseErrorKind, TOKENS_MAX, parse};
 
 fn error(text: &str) -> String {
     match parse(text) {
@@ -168,6 +168,14 @@ fn errors_of_roles_and_permissions_read_as_those_of_cassandra() {
             "GRANT SELECT ON t FROM r",
             "mismatched input 'FROM' expecting K_TO",
         ),
+        (
+            "ADD IDENTITY x TO ROLE r",
+            "mismatched input 'x' expecting STRING_LITERAL",
+        ),
+        (
+            "ADD IDENTITY 'x' TO r",
+            "mismatched input 'r' expecting K_ROLE",
+        ),
         ("LIST SELECT, 'x'", "no viable alternative at input ''x''"),
     ] {
         assert!(error(text).contains(message), "{text}\n{}", error(text));
@@ -250,7 +258,7 @@ fn long_chains_of_operators_are_an_error_and_not_the_end_of_the_stack() {
     ] {
         let chain = |links: usize| format!("{before}{}{behind}", link.repeat(links));
         parse(&chain(OPERATORS_MAX)).unwrap();
-        let message = error(&chain(1_000_000));
+        let message = error(&chain(300_000));
         assert!(message.contains("more than 500 operators"), "{message}");
     }
 }
@@ -265,4 +273,17 @@ fn an_error_shows_little_of_a_long_text() {
     ] {
         assert!(error(&text).len() < 1_000);
     }
+}
+
+#[test]
+fn a_statement_may_be_long_and_has_an_end() {
+    let list = |values| {
+        let values = "1,".repeat(values);
+        format!("INSERT INTO t (a) VALUES ([{values}1])")
+    };
+    parse(&list(TOKENS_MAX / 2 - 10)).unwrap();
+    let error = parse(&list(TOKENS_MAX / 2)).unwrap_err();
+    assert_eq!(error.kind(), ParseErrorKind::Syntax);
+    let told = error.to_string();
+    assert!(told.contains("has at most 1048576 words"), "{told}");
 }

@@ -1,5 +1,6 @@
 //! Bytes that mean harm: random ones, and statements that were damaged.
 
+use ebb_test_support::seed::{for_seeds, number};
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -13,19 +14,7 @@ const ROUNDS: u64 = 200;
 const RANDOM: u64 = 25;
 
 fn rounds() -> u64 {
-    let rounds = std::env::var("EBB_ROUNDS");
-    rounds.map_or(ROUNDS, |rounds| {
-        rounds.parse().expect("EBB_ROUNDS is a number")
-    })
-}
-
-fn seed() -> u64 {
-    let seed = match std::env::var("EBB_SEED") {
-        Ok(seed) => seed.parse().expect("EBB_SEED is a number"),
-        Err(_) => rand::rng().random(),
-    };
-    println!("EBB_SEED={seed}");
-    seed
+    number("EBB_ROUNDS").unwrap_or(ROUNDS)
 }
 
 /// Pieces that mean something to the lexer or the parser.
@@ -63,35 +52,39 @@ fn damage(bytes: &mut Vec<u8>, other: &[u8], rng: &mut impl Rng) {
 
 #[test]
 fn damaged_statements_are_statements_or_errors() {
-    let mut rng = ChaCha8Rng::seed_from_u64(seed());
     let statements = statements();
-    for text in &statements {
-        for _ in 0..rounds() {
-            let mut bytes = text.as_bytes().to_vec();
-            let other = statements.choose(&mut rng).unwrap().as_bytes();
-            damage(&mut bytes, other, &mut rng);
-            fuzzing::statement(&bytes);
+    for_seeds("damaged_statements_are_statements_or_errors", 1, |seed| {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        for text in &statements {
+            for _ in 0..rounds() {
+                let mut bytes = text.as_bytes().to_vec();
+                let other = statements.choose(&mut rng).unwrap().as_bytes();
+                damage(&mut bytes, other, &mut rng);
+                fuzzing::statement(&bytes);
+            }
         }
-    }
+    });
 }
 
 #[test]
 fn random_pieces_are_statements_or_errors() {
-    let mut rng = ChaCha8Rng::seed_from_u64(seed());
     let starts = [
         "",
         "SELECT ",
         "INSERT INTO t (a) VALUES (",
         "UPDATE t SET a = ",
     ];
-    for _ in 0..RANDOM * rounds() {
-        let mut text = starts.choose(&mut rng).unwrap().as_bytes().to_vec();
-        for _ in 0..rng.random_range(0..40) {
-            match rng.random_range(0..10) {
-                0 => text.push(rng.random()),
-                _ => text.extend(PIECES.choose(&mut rng).unwrap().bytes()),
+    for_seeds("random_pieces_are_statements_or_errors", 1, |seed| {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        for _ in 0..RANDOM * rounds() {
+            let mut text = starts.choose(&mut rng).unwrap().as_bytes().to_vec();
+            for _ in 0..rng.random_range(0..40) {
+                match rng.random_range(0..10) {
+                    0 => text.push(rng.random()),
+                    _ => text.extend(PIECES.choose(&mut rng).unwrap().bytes()),
+                }
             }
+            fuzzing::statement(&text);
         }
-        fuzzing::statement(&text);
-    }
+    });
 }

@@ -19,12 +19,13 @@ use ebb_storage::{
     PurgeContext, Purged, Reason, TableShape, TimestampBounds,
 };
 use ebb_tables::CqlRow;
+use ebb_test_support::seed::{for_seeds, number};
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
 use super::generate::{PARTITIONS, TABLE, statement};
 use super::model::Model;
-use super::{Taken, number, open};
+use super::{Taken, open};
 use crate::executor::harness::Server;
 
 /// The least grace that the table has: late writes come sooner.
@@ -133,7 +134,6 @@ impl CompactionPicker for Picker {
 
 /// A server, what was said to it, and what its snapshots must show.
 struct Trial {
-    seed: u64,
     rng: ChaCha8Rng,
     disk: MemDisk,
     clock: ManualClock,
@@ -154,7 +154,6 @@ impl Trial {
             all: AtomicBool::new(false),
         };
         let mut trial = Self {
-            seed,
             rng,
             disk: MemDisk::new(),
             clock: ManualClock::at_ms(1_000_000),
@@ -260,8 +259,7 @@ impl Trial {
         assert_eq!(
             found,
             expected,
-            "EBB_SEED={}, second {}: {select} after:\n{}",
-            self.seed,
+            "second {}: {select} after:\n{}",
             self.now_s,
             self.history.join(";\n")
         );
@@ -382,12 +380,7 @@ impl Trial {
                 }
                 Place::Row(_) => purge_row(operand, None, garbage).unwrap(),
             };
-            assert_eq!(
-                purged,
-                PurgedRow::Kept,
-                "EBB_SEED={}: {key:02x?}",
-                self.seed
-            );
+            assert_eq!(purged, PurgedRow::Kept, "{key:02x?}");
         }
         before - operands.len()
     }
@@ -417,15 +410,13 @@ fn run(seed: u64, statements: usize, fault: Option<Fault>) -> usize {
 #[test]
 fn no_reader_notices_what_merges_purge_and_all_garbage_goes() {
     let statements = number("EBB_STATEMENTS").map_or(250, |n| n as usize);
-    let first = number("EBB_SEED").unwrap_or_else(|| u64::from(rand::random::<u32>()));
-    let seeds = if number("EBB_SEED").is_some() { 1 } else { 8 };
-    let gone: usize = (first..first + seeds)
-        .map(|seed| {
-            println!("EBB_SEED={seed} EBB_STATEMENTS={statements}");
-            run(seed, statements, None)
-        })
-        .sum();
-    assert!(gone > 0 || seeds == 1, "no key went in any run");
+    let (mut runs, mut gone) = (0, 0);
+    let test = "no_reader_notices_what_merges_purge_and_all_garbage_goes";
+    for_seeds(test, 8, |seed| {
+        runs += 1;
+        gone += run(seed, statements, None);
+    });
+    assert!(gone > 0 || runs == 1, "no key went in any run");
 }
 
 /// The test above would notice each of these.

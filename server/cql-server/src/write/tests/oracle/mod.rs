@@ -13,11 +13,6 @@ use ebb_tables::GracePeriods;
 use crate::executor::harness::Server;
 use crate::testing;
 
-fn number(variable: &str) -> Option<u64> {
-    let text = std::env::var(variable).ok()?;
-    Some(text.parse().expect("a number"))
-}
-
 /// A server over what the disk has. `change` is told the options for CQL tables.
 fn open(
     disk: &MemDisk,

@@ -35,7 +35,7 @@ impl<R: Rng> Maker<R> {
             role: make.role(),
             member: make.role(),
         };
-        match self.rng.random_range(0..7) {
+        match self.rng.random_range(0..9) {
             0 => RoleStatement::Create(CreateRole {
                 name: self.role(),
                 if_not_exists: self.chance(2),
@@ -55,6 +55,15 @@ impl<R: Rng> Maker<R> {
             5 => RoleStatement::List(ListRoles {
                 of: self.maybe(Self::role),
                 directly: self.chance(2),
+            }),
+            6 => RoleStatement::AddIdentity(AddIdentity {
+                identity: "spiffe://it's/one".to_owned(),
+                if_not_exists: self.chance(2),
+                role: self.role(),
+            }),
+            7 => RoleStatement::DropIdentity(DropIdentity {
+                identity: String::new(),
+                if_exists: self.chance(2),
             }),
             _ => RoleStatement::ListUsers,
         }

@@ -1,0 +1,158 @@
+//! The execution of SELECT: finding the table, analysing the statement, reading rows.
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use ebb_catalog::schema::{ColumnKind, TableSchema};
+use ebb_cql::protocol::ErrorResponse;
+use ebb_cql::syntax::ast::{self, Parsed};
+use ebb_tables::CatalogState;
+
+use super::Executor;
+use crate::access;
+use crate::analyse::markers::{Bound, Markers};
+use crate::analyse::select::SelectPlan;
+use crate::call::{Call, Outcome};
+use crate::context::in_keyspace;
+use crate::error::Result;
+use crate::guardrails::Access;
+use crate::indexes;
+use crate::prepared::{Meaning, Prepared, SelectMeaning};
+use crate::read::{Bounds, Select, Source};
+use crate::targets::{self, Target};
+
+impl Executor {
+    /// Returns the table that a SELECT reads: live, at a snapshot, or of the system.
+    pub(super) fn target(
+        &self,
+        state: &CatalogState,
+        select: &ast::Select,
+        keyspace: Option<&str>,
+    ) -> Result<Target> {
+        let keyspace = in_keyspace(&select.from, keyspace)?;
+        let table = (keyspace, select.from.name.as_str());
+        let snapshot = select.snapshot.as_ref().map(ast::Name::as_str);
+        targets::readable(self.catalog.db(), state, &self.system, table, snapshot)
+    }
+
+    /// Analyses a SELECT under this schema. Returns its meaning, and the markers of the partition
+    /// key.
+    pub(super) fn analyse(
+        &self,
+        parsed: &Parsed,
+        select: &ast::Select,
+        schema: &Arc<TableSchema>,
+        hash: u64,
+    ) -> Result<(SelectMeaning, Vec<u16>)> {
+        let mut markers = Markers::new(schema, &parsed.markers);
+        let plan = SelectPlan::new(select, &mut markers)?;
+        let partition_key = markers.partition_key(|name| {
+            let columns = schema.columns_of(ColumnKind::PartitionKey);
+            let position = columns.iter().position(|column| *column.name == *name)?;
+            plan.restrictions.partition.marker(position)
+        });
+        let meaning = SelectMeaning {
+            schema: schema.clone(),
+            markers: markers.columns(),
+            select: Select::new(plan, hash),
+        };
+        Ok((meaning, partition_key))
+    }
+
+    pub(super) fn select(
+        &self,
+        prepared: &Prepared,
+        select: &ast::Select,
+        call: &Call<'_>,
+        out: &mut BytesMut,
+    ) -> Result<Outcome> {
+        let state = self.catalog.state();
+        let target = self.target(&state, select, prepared.keyspace.as_deref())?;
+        let schema = schema_of(&target);
+        match &target {
+            // The name may have become that of another snapshot since PREPARE.
+            Target::Snapshot(_) => {
+                let needs = access::reads(schema.keyspace(), schema.name());
+                call.user.check(self.catalog.roles(), &needs)?;
+            }
+            _ => self.check(prepared, call.user)?,
+        }
+        let mut meaning = prepared.meaning.load_full();
+        let is_same = match &*meaning {
+            Meaning::Select(select) => {
+                Arc::ptr_eq(&select.schema, schema) || select.schema == *schema
+            }
+            _ => false,
+        };
+        if !is_same {
+            let analysed = self.analyse(&prepared.parsed, select, schema, prepared.hash);
+            meaning = Arc::new(Meaning::Select(Box::new(analysed?.0)));
+            prepared.meaning.store(meaning.clone());
+        }
+        let Meaning::Select(meaning) = &*meaning else {
+            return Err(ErrorResponse::server(
+                "a SELECT was understood as another statement",
+            ));
+        };
+        let known = prepared.columns.as_ref();
+        // As in Cassandra, where ALTER forgets the statements on the table.
+        let is_outdated = call.parameters.result_metadata_id.is_some()
+            && known != Some(&meaning.select.plan().columns);
+        if is_outdated {
+            return Ok(Outcome {
+                is_outdated,
+                ..Outcome::default()
+            });
+        }
+        let guardrails = match &target {
+            Target::Virtual(_) => None,
+            _ => Some(self.guardrails(call)?),
+        };
+        let page_size_rows = call.parameters.page_size_rows;
+        let mut warnings = match guardrails {
+            None => Vec::new(),
+            Some(guardrails) => {
+                let mut warnings = guardrails.check_select(select, page_size_rows)?;
+                let level = call.parameters.consistency;
+                guardrails.check_levels(Access::Read, &[level], &mut warnings)?;
+                warnings
+            }
+        };
+        let now_us = self.catalog.timestamps().now_us();
+        let bound = Bound::new(call.parameters.values, &meaning.markers, now_us)?;
+        let source = match &target {
+            Target::Live(table) => Source::Live(table.rows(), self.catalog.db().view()),
+            Target::Snapshot(snapshot) => {
+                Source::Snapshot(snapshot.rows.clone(), snapshot.read_time_ms)
+            }
+            Target::Virtual(table) => {
+                Source::computed(table.schema(), table.rows(&self.facts(&state))?)?
+            }
+        };
+        if let Target::Live(table) = &target {
+            indexes::check_built(meaning.select.plan(), table, call)?;
+        }
+        let bounds = Bounds {
+            limits: &self.limits,
+            guardrails,
+        };
+        let read = (meaning.select).execute(&source, call, &bound, known, bounds, out)?;
+        if let Target::Live(table) = &target {
+            indexes::remove_stale(&self.catalog, table, &read.stale);
+        }
+        warnings.extend(read.warnings);
+        Ok(Outcome {
+            warnings,
+            ..Outcome::default()
+        })
+    }
+}
+
+/// The schema of the table that a statement reads.
+pub(super) fn schema_of(target: &Target) -> &Arc<TableSchema> {
+    match target {
+        Target::Live(table) => table.schema(),
+        Target::Snapshot(snapshot) => &snapshot.schema,
+        Target::Virtual(table) => table.schema(),
+    }
+}

@@ -1,0 +1,78 @@
+//! Guardrails that forbid a feature, with the names of their settings and their error messages.
+
+/// A feature that the configuration can forbid, by its name in Cassandra 5.0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Feature {
+    /// ALLOW FILTERING.
+    AllowFiltering,
+    /// GROUP BY.
+    GroupBy,
+    /// USING TIMESTAMP.
+    UserTimestamps,
+    /// List elements by index, and removal from a list by value.
+    ReadBeforeWriteListOperations,
+    /// CREATE INDEX.
+    SecondaryIndexes,
+    /// ALTER TABLE with ADD, DROP and RENAME.
+    AlterTable,
+    /// DROP TABLE and TRUNCATE.
+    DropTruncateTable,
+    /// DROP KEYSPACE.
+    DropKeyspace,
+}
+
+impl Feature {
+    /// All, in the order in which settings are shown.
+    pub(super) const ALL: [Self; 8] = [
+        Self::AllowFiltering,
+        Self::GroupBy,
+        Self::UserTimestamps,
+        Self::ReadBeforeWriteListOperations,
+        Self::SecondaryIndexes,
+        Self::AlterTable,
+        Self::DropTruncateTable,
+        Self::DropKeyspace,
+    ];
+
+    /// The name of the setting.
+    pub(super) fn setting(self) -> &'static str {
+        match self {
+            Self::AllowFiltering => "allow_filtering_enabled",
+            Self::GroupBy => "group_by_enabled",
+            Self::UserTimestamps => "user_timestamps_enabled",
+            Self::ReadBeforeWriteListOperations => "read_before_write_list_operations_enabled",
+            Self::SecondaryIndexes => "secondary_indexes_enabled",
+            Self::AlterTable => "alter_table_enabled",
+            Self::DropTruncateTable => "drop_truncate_table_enabled",
+            Self::DropKeyspace => "drop_keyspace_enabled",
+        }
+    }
+
+    /// The error message for statements that use the feature while it is forbidden.
+    pub(super) fn refusal(self) -> String {
+        let setting = self.setting();
+        // Cassandra calls some guardrails as it does their settings.
+        let name = match self {
+            Self::DropTruncateTable | Self::DropKeyspace => setting,
+            _ => setting.strip_suffix("_enabled").unwrap_or(setting),
+        };
+        let what = match self {
+            Self::AllowFiltering => "Querying with ALLOW FILTERING",
+            Self::GroupBy => "GROUP BY functionality",
+            Self::UserTimestamps => "User provided timestamps (USING TIMESTAMP)",
+            Self::ReadBeforeWriteListOperations => "List operation requiring read before write",
+            Self::SecondaryIndexes => "User creation of secondary indexes",
+            Self::AlterTable => "ALTER TABLE changing columns",
+            Self::DropTruncateTable => "DROP and TRUNCATE TABLE functionality",
+            Self::DropKeyspace => "DROP KEYSPACE functionality",
+        };
+        let why = match self {
+            Self::AllowFiltering => {
+                ". ALLOW FILTERING can potentially visit all the data in the table and have \
+                 unpredictable performance."
+            }
+            _ => "",
+        };
+        format!("Guardrail {name} violated: {what} is not allowed{why}")
+    }
+}

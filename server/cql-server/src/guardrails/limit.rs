@@ -1,0 +1,242 @@
+//! Guardrails that limit a number, with the names of their settings, defaults and messages.
+
+use super::Threshold;
+
+/// A number that guardrails limit, mostly of one statement, by its name in Cassandra 5.0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// Keyspaces of users, with the one to be made.
+    Keyspaces,
+    /// Tables of users, with the one to be made.
+    Tables,
+    /// Columns of a table to be made or altered.
+    ColumnsPerTable,
+    /// Indexes of a table, with the one to be made.
+    SecondaryIndexesPerTable,
+    /// Fields of a user-defined type to be made or altered.
+    FieldsPerUdt,
+    /// Rows of a page that a client asks for.
+    PageSize,
+    /// Partitions that a SELECT names by IN.
+    PartitionKeysInSelect,
+    /// Values of a partition key, or of a clustering key, that the INs of a SELECT multiply to.
+    InSelectCartesianProduct,
+    /// Bytes of one value, or of one element of a collection, that is written.
+    ColumnValueSize,
+    /// Elements of a collection that one statement writes.
+    ItemsPerCollection,
+    /// Bytes of the elements of a collection that one statement writes, as they are stored.
+    CollectionSize,
+    /// Bytes of a partition, of those that a flush or a merge writes at once.
+    PartitionSize,
+    /// Bytes of a batch over several partitions.
+    BatchSize,
+    /// Partitions of a batch that is not logged.
+    UnloggedBatchAcrossPartitions,
+    /// Deletions that a read passes over.
+    Tombstones,
+}
+
+/// The unit of a limit in the configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unit {
+    Count,
+    /// `5KiB`, or bytes.
+    Bytes,
+}
+
+impl Limit {
+    /// All, in the order in which settings are shown.
+    pub(super) const ALL: [Self; 15] = [
+        Self::Keyspaces,
+        Self::Tables,
+        Self::ColumnsPerTable,
+        Self::SecondaryIndexesPerTable,
+        Self::FieldsPerUdt,
+        Self::PageSize,
+        Self::PartitionKeysInSelect,
+        Self::InSelectCartesianProduct,
+        Self::ColumnValueSize,
+        Self::ItemsPerCollection,
+        Self::CollectionSize,
+        Self::PartitionSize,
+        Self::BatchSize,
+        Self::UnloggedBatchAcrossPartitions,
+        Self::Tombstones,
+    ];
+
+    /// The guardrail's name, as errors have it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Keyspaces => "keyspaces",
+            Self::Tables => "tables",
+            Self::ColumnsPerTable => "columns_per_table",
+            Self::SecondaryIndexesPerTable => "secondary_indexes_per_table",
+            Self::FieldsPerUdt => "fields_per_udt",
+            Self::PageSize => "page_size",
+            Self::PartitionKeysInSelect => "partition_keys_in_select",
+            Self::InSelectCartesianProduct => "in_select_cartesian_product",
+            Self::ColumnValueSize => "column_value_size",
+            Self::ItemsPerCollection => "items_per_collection",
+            Self::CollectionSize => "collection_size",
+            Self::PartitionSize => "partition_size",
+            Self::BatchSize => "batch_size",
+            Self::UnloggedBatchAcrossPartitions => "unlogged_batch_across_partitions",
+            Self::Tombstones => "tombstone",
+        }
+    }
+
+    /// The suffixes that make the names of the two settings out of the guardrail's name; `None`
+    /// for the second one if the guardrail only warns.
+    pub(super) fn suffixes(self) -> (&'static str, Option<&'static str>) {
+        let fail = match self {
+            Self::UnloggedBatchAcrossPartitions => None,
+            Self::Tombstones => Some("_failure_threshold"),
+            _ => Some("_fail_threshold"),
+        };
+        ("_warn_threshold", fail)
+    }
+
+    pub(super) fn unit(self) -> Unit {
+        match self {
+            Self::ColumnValueSize
+            | Self::CollectionSize
+            | Self::PartitionSize
+            | Self::BatchSize => Unit::Bytes,
+            _ => Unit::Count,
+        }
+    }
+
+    /// The default, the same as Cassandra's: guardrails are off, but not the bounds that are older
+    /// than guardrails.
+    pub(super) fn default_threshold(self) -> Threshold {
+        let (warn, fail) = match self {
+            Self::BatchSize => (Some(5 << 10), Some(50 << 10)),
+            Self::UnloggedBatchAcrossPartitions => (Some(10), None),
+            Self::Tombstones => (Some(1_000), Some(100_000)),
+            _ => (None, None),
+        };
+        Threshold { warn, fail }
+    }
+
+    /// Returns whether the limit also holds for superusers: the bounds do that Cassandra had before
+    /// it had guardrails.
+    pub(super) fn holds_superusers(self) -> bool {
+        matches!(
+            self,
+            Self::BatchSize | Self::UnloggedBatchAcrossPartitions | Self::Tombstones
+        )
+    }
+
+    /// The message for a `value` of `what` above the threshold that warns or fails.
+    pub(crate) fn words(self, is_warning: bool, what: &str, value: u64, threshold: u64) -> String {
+        let kind = if is_warning { "warning" } else { "failure" };
+        let words = match (self, is_warning) {
+            (Self::Keyspaces, _) => made("keyspace", is_warning, what, value, threshold),
+            (Self::Tables, _) => made("table", is_warning, what, value, threshold),
+            (Self::ColumnsPerTable, true) => format!(
+                "The table {what} has {value} columns, this exceeds the warning threshold of \
+                 {threshold}."
+            ),
+            (Self::ColumnsPerTable, false) => format!(
+                "Tables cannot have more than {threshold} columns, but {value} provided for \
+                 table {what}"
+            ),
+            (Self::SecondaryIndexesPerTable, true) => format!(
+                "Creating secondary index {what}, current number of indexes {value} exceeds \
+                 warning threshold of {threshold}."
+            ),
+            (Self::SecondaryIndexesPerTable, false) => format!(
+                "Tables cannot have more than {threshold} secondary indexes, aborting the \
+                 creation of secondary index {what}"
+            ),
+            (Self::FieldsPerUdt, true) => format!(
+                "The user type {what} has {value} columns, this exceeds the warning threshold of \
+                 {threshold}."
+            ),
+            (Self::FieldsPerUdt, false) => format!(
+                "User types cannot have more than {threshold} columns, but {value} provided for \
+                 user type {what}."
+            ),
+            (Self::PageSize, true) => format!(
+                "Query for table {what} with page size {value} exceeds warning threshold of \
+                 {threshold}."
+            ),
+            (Self::PageSize, false) => format!(
+                "Aborting query for table {what}, page size {value} exceeds fail threshold of \
+                 {threshold}."
+            ),
+            (Self::PartitionKeysInSelect, true) => format!(
+                "Query with partition keys in IN clause on table {what}, with number of partition \
+                 keys {value} exceeds warning threshold of {threshold}."
+            ),
+            (Self::PartitionKeysInSelect, false) => format!(
+                "Aborting query with partition keys in IN clause on table {what}, number of \
+                 partition keys {value} exceeds fail threshold of {threshold}."
+            ),
+            (Self::InSelectCartesianProduct, true) => format!(
+                "The cartesian product of the IN restrictions on {what} produces {value} values, \
+                 this exceeds warning threshold of {threshold}."
+            ),
+            (Self::InSelectCartesianProduct, false) => format!(
+                "Aborting query because the cartesian product of the IN restrictions on {what} \
+                 produces {value} values, this exceeds fail threshold of {threshold}."
+            ),
+            (Self::ColumnValueSize, _) => format!(
+                "Value of column '{what}' has size {value}, this exceeds the {kind} threshold of \
+                 {threshold}."
+            ),
+            (Self::ItemsPerCollection, _) => format!(
+                "Detected collection {what} with {value} items, this exceeds the {kind} threshold \
+                 of {threshold}."
+            ),
+            (Self::CollectionSize, _) => format!(
+                "Detected collection {what} of size {value}, this exceeds the {kind} threshold of \
+                 {threshold}."
+            ),
+            (Self::PartitionSize, _) => format!(
+                "Partition {what} has size {value}, this exceeds the {kind} threshold of \
+                 {threshold}."
+            ),
+            // Older than guardrails, and without their beginning.
+            (Self::BatchSize, true) => {
+                let excess = value - threshold;
+                return format!(
+                    "Batch for {what} is of size {value}, exceeding specified threshold of \
+                     {threshold} by {excess}."
+                );
+            }
+            (Self::BatchSize, false) => return "Batch too large".into(),
+            (Self::UnloggedBatchAcrossPartitions, _) => {
+                return format!(
+                    "Unlogged batch covering {value} partitions detected against {what}. You \
+                     should use a logged batch for atomicity, or asynchronous writes for \
+                     performance."
+                );
+            }
+            (Self::Tombstones, true) => {
+                return format!("Read {what} (see tombstone_warn_threshold)");
+            }
+            (Self::Tombstones, false) => {
+                return format!(
+                    "Operation failed - received 0 responses and 1 failures: \
+                     READ_TOO_MANY_TOMBSTONES: scanned over {threshold} tombstones of {what} (see \
+                     tombstone_failure_threshold)"
+                );
+            }
+        };
+        format!("Guardrail {} violated: {words}", self.name())
+    }
+}
+
+/// The message for a keyspace or table that is one too many.
+fn made(one: &str, is_warning: bool, what: &str, count: u64, threshold: u64) -> String {
+    if is_warning {
+        format!(
+            "Creating {one} {what}, current number of {one}s {count} exceeds warning threshold of \
+             {threshold}."
+        )
+    } else {
+        format!("Cannot have more than {threshold} {one}s, aborting the creation of {one} {what}")
+    }
+}

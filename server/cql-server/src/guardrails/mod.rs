@@ -1,0 +1,148 @@
+//! Limits on the cost of statements: the guardrails of Cassandra 5.0, and its older bounds of
+//! batches and tombstones.
+//!
+//! ```text
+//! limit      numbers that are limited: names, defaults, messages
+//! feature    features that can be forbidden: names, messages
+//! levels     consistency levels: names, messages
+//! settings   all of them as text
+//! schema     the checks of statements that change the schema
+//! partitions sizes of partitions, checked when the store writes them
+//! ```
+//!
+//! The code that reads or writes rows calls [`Guardrails::check`] for each number and
+//! [`Guardrails::allow`] for each feature. As in Cassandra, guardrails are off by default and do
+//! not hold for superusers, while the older bounds have defaults and hold for all users. Only the
+//! size of partitions makes no statement fail: it is logged and counted for operators.
+
+mod feature;
+mod levels;
+mod limit;
+mod partitions;
+mod schema;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+pub use self::feature::Feature;
+pub use self::levels::Access;
+pub use self::limit::Limit;
+pub use self::partitions::{LargePartition, LargePartitions};
+
+use ebb_cql::syntax::ast;
+
+use self::levels::Levels;
+
+use crate::error::{Result, invalid};
+
+/// The values above which a number causes a warning and an error; `None` for never.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Threshold {
+    /// Above this there is a warning.
+    pub warn: Option<u64>,
+    /// Above this there is an error.
+    pub fail: Option<u64>,
+}
+
+/// The guardrails of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Guardrails {
+    /// Indexed by [`Limit`].
+    thresholds: [Threshold; Limit::ALL.len()],
+    /// Indexed by [`Feature`].
+    forbidden: [bool; Feature::ALL.len()],
+    /// Indexed by [`Access`].
+    levels: [Levels; Access::ALL.len()],
+}
+
+impl Default for Guardrails {
+    fn default() -> Self {
+        Self {
+            thresholds: Limit::ALL.map(Limit::default_threshold),
+            forbidden: [false; Feature::ALL.len()],
+            levels: Default::default(),
+        }
+    }
+}
+
+impl Guardrails {
+    /// Returns the guardrails that also hold for superusers, and no others.
+    #[must_use]
+    pub fn of_superusers(&self) -> Self {
+        let mut held = Self::default();
+        for limit in Limit::ALL
+            .into_iter()
+            .filter(|limit| limit.holds_superusers())
+        {
+            held.thresholds[limit as usize] = self.threshold(limit);
+        }
+        held
+    }
+
+    /// The threshold of a limit.
+    pub fn threshold(&self, limit: Limit) -> Threshold {
+        self.thresholds[limit as usize]
+    }
+
+    /// Whether any of these limits is there.
+    pub fn has_any(&self, limits: &[Limit]) -> bool {
+        let none = Threshold::default();
+        limits.iter().any(|limit| self.threshold(*limit) != none)
+    }
+
+    /// Checks a `value` of `what` against its limit, and adds a warning if there is one.
+    ///
+    /// # Errors
+    /// In Cassandra's words, if the value is too large.
+    pub fn check(
+        &self,
+        limit: Limit,
+        what: &str,
+        value: u64,
+        warnings: &mut Vec<String>,
+    ) -> Result<()> {
+        let threshold = self.threshold(limit);
+        match (threshold.fail, threshold.warn) {
+            (Some(fail), _) if value > fail => invalid(limit.words(false, what, value, fail)),
+            (_, Some(warn)) if value > warn => {
+                warnings.push(limit.words(true, what, value, warn));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that statements may use a feature.
+    ///
+    /// # Errors
+    /// In Cassandra's words, if the feature is forbidden.
+    pub fn allow(&self, feature: Feature) -> Result<()> {
+        if self.forbidden[feature as usize] {
+            return invalid(feature.refusal());
+        }
+        Ok(())
+    }
+
+    /// Checks a SELECT from a table of users before it reads, and returns its warnings.
+    ///
+    /// # Errors
+    /// In Cassandra's words, if the SELECT is not allowed.
+    pub fn check_select(
+        &self,
+        select: &ast::Select,
+        page_size_rows: Option<u32>,
+    ) -> Result<Vec<String>> {
+        if select.allow_filtering {
+            self.allow(Feature::AllowFiltering)?;
+        }
+        if !select.group_by.is_empty() {
+            self.allow(Feature::GroupBy)?;
+        }
+        let mut warnings = Vec::new();
+        if let Some(rows) = page_size_rows {
+            let table = select.from.name.as_str();
+            self.check(Limit::PageSize, table, rows.into(), &mut warnings)?;
+        }
+        Ok(warnings)
+    }
+}

@@ -1,0 +1,134 @@
+//! Partitions that are too large: found when the store writes them, logged and counted for
+//! operators.
+//!
+//! ```text
+//!   flush, merge ─ bytes of a group ─> Db::on_large_group ─> LargePartition ─> log, counters
+//! ```
+//!
+//! No statement fails because of a large partition, as in Cassandra: a write does not read how
+//! large its partition is.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ebb_catalog::key::DecodedKey;
+use ebb_catalog::schema::TableSchema;
+use ebb_storage::LargeGroup;
+use ebb_tables::Catalog;
+
+use super::{Guardrails, Limit, Threshold};
+
+/// A partition that was larger than a threshold when a flush or a merge wrote it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LargePartition {
+    /// The keyspace of the table.
+    pub keyspace: String,
+    /// The name of the table.
+    pub table: String,
+    /// The values of the partition key as text, with a colon between.
+    pub key: String,
+    /// Bytes of the keys and values that were written, before compression.
+    pub bytes: u64,
+    /// The threshold that the partition is above, in bytes.
+    pub threshold_bytes: u64,
+    /// Whether that is the threshold that warns; else it is the one that fails.
+    pub is_warning: bool,
+    /// A message with all of this, in Cassandra's words.
+    pub message: String,
+}
+
+/// Counts of partitions that were found too large.
+#[derive(Debug, Default)]
+pub struct LargePartitions {
+    warnings: AtomicU64,
+    failures: AtomicU64,
+}
+
+impl LargePartitions {
+    /// How often a partition was above the threshold that warns, and not above the one that fails.
+    pub fn warnings(&self) -> u64 {
+        self.warnings.load(Ordering::Relaxed)
+    }
+
+    /// How often a partition was above the threshold that fails.
+    pub fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
+    }
+}
+
+impl Guardrails {
+    /// Counts the partitions of a catalog's tables that are above a threshold when the store writes
+    /// them, from now on, and passes each to `tell`, again whenever a merge rewrites it. `tell`
+    /// runs on the threads of the store and must not block.
+    pub fn watch_partitions(
+        &self,
+        catalog: &Arc<Catalog>,
+        tell: impl Fn(&LargePartition) + Send + Sync + 'static,
+    ) -> Arc<LargePartitions> {
+        let counts = Arc::<LargePartitions>::default();
+        let threshold = self.threshold(Limit::PartitionSize);
+        let Some(above_bytes) = threshold.warn.or(threshold.fail) else {
+            return counts;
+        };
+        // The database must not keep its own catalog alive.
+        let (of, counted) = (Arc::downgrade(catalog), counts.clone());
+        let check = move |group: &LargeGroup<'_>| {
+            let state = of.upgrade().map(|catalog| catalog.state());
+            let table = state.and_then(|state| state.table(group.keyspace, group.table).cloned());
+            // The table may have been dropped meanwhile.
+            if let Some(large) = table.and_then(|table| large(threshold, table.schema(), group)) {
+                let count = if large.is_warning {
+                    &counted.warnings
+                } else {
+                    &counted.failures
+                };
+                count.fetch_add(1, Ordering::Relaxed);
+                tell(&large);
+            }
+        };
+        catalog.db().on_large_group(above_bytes, check);
+        counts
+    }
+}
+
+/// Describes a group as a large partition; `None` if it is above no threshold, or is no partition
+/// of the table.
+fn large(
+    threshold: Threshold,
+    schema: &TableSchema,
+    group: &LargeGroup<'_>,
+) -> Option<LargePartition> {
+    let above = |bytes: Option<u64>| bytes.filter(|bytes| group.bytes > *bytes);
+    let (threshold_bytes, is_warning) = match (above(threshold.fail), above(threshold.warn)) {
+        (Some(fail), _) => (fail, false),
+        (None, warn) => (warn?, true),
+    };
+    let key = key_text(schema, group.prefix)?;
+    let what = format!("{}.{}:{key}", group.keyspace, group.table);
+    let message = Limit::PartitionSize.words(is_warning, &what, group.bytes, threshold_bytes);
+    Some(LargePartition {
+        keyspace: group.keyspace.to_owned(),
+        table: group.table.to_owned(),
+        key,
+        bytes: group.bytes,
+        threshold_bytes,
+        is_warning,
+        message,
+    })
+}
+
+/// Returns the values of the partition key in `prefix`, a prefix of stored keys, as text.
+fn key_text(schema: &TableSchema, prefix: &[u8]) -> Option<String> {
+    let header = [prefix, &[0]].concat();
+    let key = DecodedKey::read(&header).ok()?.partition_key;
+    let layout = schema.layout();
+    let values = layout.partition_values(key).ok()?;
+    let mut text = Vec::new();
+    for (place, (ty, value)) in layout.partition().iter().zip(values).enumerate() {
+        if place > 0 {
+            text.push(b':');
+        }
+        ty.write_text(value, &mut text);
+    }
+    Some(String::from_utf8_lossy(&text).into_owned())
+}

@@ -1,0 +1,37 @@
+//! The indexes that are to be built.
+
+use ebb_catalog::schema::TableSchema;
+use ebb_tables::Catalog;
+use uuid::Uuid;
+
+/// A table with indexes that are to be built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Building {
+    /// The id of the table.
+    pub id: Uuid,
+    pub keyspace: String,
+    pub name: String,
+    /// The ids of the indexes. No other index ever gets one of them.
+    pub indexes: Vec<u32>,
+}
+
+impl Building {
+    /// Lists all tables with indexes that are to be built now.
+    pub(super) fn all(catalog: &Catalog) -> Vec<Self> {
+        let state = catalog.state();
+        let tables = state.schema().keyspaces().flat_map(|of| of.tables());
+        tables.filter_map(|table| Self::of(table)).collect()
+    }
+
+    fn of(table: &TableSchema) -> Option<Self> {
+        let indexes = table.indexes().iter();
+        let indexes = indexes.filter(|index| index.is_building);
+        let indexes: Vec<u32> = indexes.map(|index| index.id).collect();
+        (!indexes.is_empty()).then(|| Self {
+            id: table.id(),
+            keyspace: table.keyspace().to_owned(),
+            name: table.name().to_owned(),
+            indexes,
+        })
+    }
+}

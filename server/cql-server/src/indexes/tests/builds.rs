@@ -1,0 +1,279 @@
+//! Indexes of rows that were there before.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ebb_storage::simulation::{FaultOp, MemDisk};
+use ebb_storage::{ManualClock, WriteBatch};
+use ebb_test_support::seed::number;
+use ebb_test_support::wait::{self, HANG};
+
+use super::*;
+use crate::testing::{BEGIN_MS, open};
+
+fn pause() {
+    std::thread::park_timeout(Duration::from_micros(500));
+}
+
+/// Sets a flag when it is dropped, so that threads also end if the test fails.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn rows_from_before_are_found_once_it_is_built_also_after_a_restart() {
+    let disk = MemDisk::new();
+    let clock = ManualClock::at_ms(BEGIN_MS);
+    let start = || {
+        let catalog = open(&disk, &clock, |options, _| options);
+        Server::over(catalog, clock.clone(), Some("ks".to_owned()))
+    };
+    let mut server = start();
+    server.keyspace = None;
+    server.run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    server.run("USE ks");
+    server.run(TABLE);
+    for k in 0..2000 {
+        insert(&mut server, &[(k, 1, &format!("{}", k % 500))]);
+    }
+    server.run("DELETE FROM t WHERE k = 507");
+    // A snapshot from before the index does not know it.
+    server.run("CREATE SNAPSHOT early ON KEYSPACE ks");
+    server.run("CREATE INDEX ON t (v)");
+    server.wait_until_built("ks", "t");
+    assert_eq!(server.rows("SELECT count(*) FROM t WHERE v = 7"), "3");
+    assert_eq!(entries(&server, "t"), 1999);
+    server.run("CREATE SNAPSHOT late ON KEYSPACE ks");
+    server.run("TRUNCATE t");
+    assert_eq!(
+        (
+            entries(&server, "t"),
+            server.rows("SELECT k FROM t WHERE v = 7")
+        ),
+        (0, String::new())
+    );
+    let early = "SELECT count(*) FROM t USING SNAPSHOT early WHERE v = 7";
+    assert_eq!(server.refused(early), FILTERING);
+    assert_eq!(server.rows(&format!("{early} ALLOW FILTERING")), "3");
+    assert_eq!(
+        server.rows("SELECT count(*) FROM t USING SNAPSHOT late WHERE v = 7"),
+        "3"
+    );
+    insert(&mut server, &[(1, 1, "7")]);
+    drop(server);
+    let mut server = start();
+    assert_eq!(server.rows("SELECT k FROM t WHERE v = 7"), "1");
+    assert_eq!(
+        server.rows("SELECT count(*) FROM t USING SNAPSHOT late WHERE v = 7"),
+        "3"
+    );
+    server.run("DROP INDEX t_v_idx");
+    assert_eq!(entries(&server, "t"), 0);
+}
+
+/// A build that a crash interrupts starts anew, and until it ends no SELECT reads half an index.
+#[test]
+fn an_index_that_is_not_built_is_refused_and_built_at_the_next_start() {
+    let disk = MemDisk::new();
+    let clock = ManualClock::at_ms(BEGIN_MS);
+    let mut server = {
+        let catalog = open(&disk, &clock, |options, _| options);
+        Server::over(catalog, clock.clone(), None)
+    };
+    server.run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    server.run("USE ks");
+    server.run(TABLE);
+    insert(&mut server, &[(1, 1, "7"), (2, 1, "7")]);
+    // The state after a crash right behind the statement: the index is in the schema, and no thread
+    // builds it.
+    let catalog = Arc::clone(server.executor.catalog());
+    let changed = catalog.change(|schema| {
+        let target = ebb_catalog::schema::IndexTarget::Simple;
+        schema.create_index(("ks", "t"), None, ("v", target), false)
+    });
+    assert!(changed.unwrap().unwrap());
+    insert(&mut server, &[(3, 1, "7")]);
+    assert_eq!(entries(&server, "t"), 1);
+    let by = "SELECT k FROM t WHERE v = 7";
+    assert_eq!(
+        server.refused(by),
+        "The secondary index 't_v_idx' is not yet available"
+    );
+    assert_eq!(server.rows(&format!("{by} ALLOW FILTERING")), "1 | 2 | 3");
+    server.run("CREATE SNAPSHOT half ON TABLE ks.t");
+    let half = "SELECT k FROM t USING SNAPSHOT half WHERE v = 7";
+    assert_eq!(server.refused(half), FILTERING);
+    let version = catalog.state().version();
+    drop((server, catalog));
+    let catalog = open(&disk, &clock, |options, _| options);
+    let mut server = Server::over(catalog, clock, Some("ks".to_owned()));
+    server.wait_until_built("ks", "t");
+    assert_eq!(server.rows(by), "1 | 2 | 3");
+    assert_eq!(server.refused(half), FILTERING);
+    assert_eq!(server.executor.catalog().state().version(), version);
+}
+
+/// Writers that began before an index was created may not write its entries: the build waits for
+/// them. Readers remove stale entries at the same time.
+#[test]
+fn an_index_that_is_built_beside_writers_and_readers_misses_no_row() {
+    const KEYS: i32 = 40;
+    const VALUES: i32 = 7;
+    let rounds = number("EBB_ROUNDS").unwrap_or(10);
+    let mut server = Server::with(&[TABLE]);
+    let stop = AtomicBool::new(false);
+    let catalog = Arc::clone(server.executor.catalog());
+    let client = || {
+        Server::over(
+            Arc::clone(&catalog),
+            ManualClock::at_ms(BEGIN_MS),
+            Some("ks".to_owned()),
+        )
+    };
+    std::thread::scope(|scope| {
+        let _stop = SetOnDrop(&stop);
+        for writer in 0..3 {
+            let (mut client, stop) = (client(), &stop);
+            scope.spawn(move || {
+                let mut at = writer;
+                while !stop.load(Ordering::Relaxed) {
+                    // The build has only the time that other threads leave.
+                    pause();
+                    at = (at * 7 + 3 + writer) % (KEYS * 3 * VALUES);
+                    let (k, c, v) = (at % KEYS, at / KEYS % 3, at % VALUES);
+                    client.run(&match at % 11 {
+                        0 => format!("DELETE FROM t WHERE k = {k}"),
+                        1 => format!("DELETE v FROM t WHERE k = {k} AND c = {c}"),
+                        2 => format!("UPDATE t SET v = {v} WHERE k = {k} AND c = {c} IF v != {v}"),
+                        _ => format!("INSERT INTO t (k, c, v) VALUES ({k}, {c}, {v})"),
+                    });
+                }
+            });
+        }
+        let (mut reader, stopped) = (client(), &stop);
+        scope.spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                pause();
+                for v in 0..VALUES {
+                    let text = format!("SELECT k, c FROM t WHERE v = {v} ALLOW FILTERING");
+                    drop(reader.page(&text, &[], None, None));
+                }
+            }
+        });
+        for round in 0..rounds {
+            server.run("CREATE INDEX ON t (v)");
+            server.wait_until_built("ks", "t");
+            for v in 0..VALUES {
+                // Both reads at one instant: writers may change the rows in between.
+                let snapshot = format!("s{round}_{v}");
+                server.run(&format!("CREATE SNAPSHOT {snapshot} ON TABLE ks.t"));
+                let at = format!("SELECT k, c FROM t USING SNAPSHOT {snapshot} WHERE");
+                let by_index = server.rows(&format!("{at} v = {v}"));
+                let walked = format!("{at} v >= {v} AND v <= {v} ALLOW FILTERING");
+                assert_eq!(by_index, server.rows(&walked), "round {round}, value {v}");
+                server.run(&format!("DROP SNAPSHOT {snapshot} ON TABLE ks.t"));
+            }
+            server.run("DROP INDEX t_v_idx");
+        }
+    });
+}
+
+/// Such a writer commits rows without entries of the index: the build has to read them.
+#[test]
+fn a_build_waits_for_writers_with_an_earlier_schema() {
+    let mut server = Server::with(&[TABLE]);
+    let earlier = server.executor.catalog().state();
+    server.run("CREATE INDEX ON t (v)");
+    let by = "SELECT k FROM t WHERE v = 7";
+    let refused = "The secondary index 't_v_idx' is not yet available";
+    assert_eq!(server.refused(by), refused);
+    server.put("t", &[("k", "9"), ("c", "1"), ("v", "7")]);
+    drop(earlier);
+    server.wait_until_built("ks", "t");
+    assert_eq!(server.rows(by), "9");
+}
+
+const BUILDS: &str = "SELECT table_name, index_name, last_error FROM system_views.index_builds";
+
+/// Waits until the only build has failed.
+#[track_caller]
+fn until_failed(server: &mut Server) {
+    wait::until("the build to fail", || {
+        !server.rows(BUILDS).ends_with("null")
+    });
+}
+
+/// While the callback for failures runs, clients can read the failure.
+#[test]
+fn a_build_that_fails_is_logged_and_shown() {
+    let disk = MemDisk::new();
+    let clock = ManualClock::at_ms(BEGIN_MS);
+    let catalog = open(&disk, &clock, |options, _| options);
+    let mut server = Server::over(catalog, clock, None);
+    let (seen, is_seen) = channel();
+    let is_seen = Mutex::new(is_seen);
+    let (telling, told) = channel();
+    server.executor = server.executor.telling(move |failure| {
+        let seen = is_seen.lock().unwrap().recv_timeout(HANG).is_ok();
+        telling.send((seen, failure.to_owned())).unwrap();
+    });
+    server.run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    server.run("USE ks");
+    server.run(TABLE);
+    insert(&mut server, &[(1, 1, "7")]);
+    let earlier = server.executor.catalog().state();
+    server.run("CREATE INDEX ON t (v)");
+    assert_eq!(server.rows(BUILDS), "t t_v_idx null");
+    disk.fail_next(FaultOp::Append, 1, std::io::ErrorKind::Other);
+    // The build waits for this.
+    drop(earlier);
+    until_failed(&mut server);
+    // Until then the callback has waited.
+    seen.send(()).unwrap();
+    let (was_seen, failure) = told.recv_timeout(HANG).unwrap();
+    assert!(was_seen, "{failure}");
+    let begin = "the indexes of ks.t cannot be built, and are tried again: ";
+    let error = failure.strip_prefix(begin).expect("it says which ones");
+    assert_eq!(server.rows(BUILDS), format!("t t_v_idx {error}"));
+}
+
+/// A row of the first table is damaged: its index cannot be built, that of the second can.
+#[test]
+fn a_table_whose_build_fails_holds_up_no_other() {
+    const TABLES: [&str; 2] = [
+        "CREATE TABLE first (k int PRIMARY KEY, v int)",
+        "CREATE TABLE second (k int PRIMARY KEY, v int)",
+    ];
+    let mut server = Server::with(&TABLES);
+    for table in ["first", "second"] {
+        server.run(&format!("INSERT INTO {table} (k, v) VALUES (1, 7)"));
+    }
+    let catalog = Arc::clone(server.executor.catalog());
+    let first = catalog.state().table("ks", "first").unwrap().rows().clone();
+    let stored = first.range::<&[u8], _>(PARTITIONS_START..).next();
+    let (key, _) = stored.unwrap().unwrap();
+    let mut damage = WriteBatch::new();
+    damage.put(&first, &key, b"no row");
+    catalog.db().write(damage).unwrap();
+    server.run("CREATE INDEX ON first (v)");
+    until_failed(&mut server);
+    server.run("CREATE INDEX ON second (v)");
+    server.wait_until_built("ks", "second");
+    assert_eq!(server.rows("SELECT k FROM second WHERE v = 7"), "1");
+    assert!(server.rows(BUILDS).starts_with("first first_v_idx "));
+    // A new table of the same name has not failed, and its build does not wait.
+    server.run("DROP TABLE first");
+    server.run(TABLES[0]);
+    let earlier = catalog.state();
+    server.run("CREATE INDEX ON first (v)");
+    assert_eq!(server.rows(BUILDS), "first first_v_idx null");
+    drop(earlier);
+    server.wait_until_built("ks", "first");
+    assert_eq!(server.rows(BUILDS), "");
+}

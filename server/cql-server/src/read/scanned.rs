@@ -1,0 +1,152 @@
+//! Counts of the live rows that a read returns or filters out, and of the tombstones that it passes
+//! over.
+//!
+//! A tombstone here is a stored row that is not live, because it was deleted or has expired, or the
+//! deletion of a partition or of a range of its rows. Null columns of live rows do not count: they
+//! cost a read nothing.
+//!
+//! The limits hold for each page. Aggregates and groups are computed over any number of rows. Their
+//! rows are counted in the internal pages in which Cassandra reads them.
+
+use std::cell::Cell;
+
+use ebb_catalog::row::Header;
+use ebb_catalog::schema::TableSchema;
+use ebb_cql::protocol::{Consistency, ErrorKind, ErrorResponse};
+
+use crate::error::Result;
+use crate::guardrails::{Guardrails, Limit};
+
+/// The rows of an internal page if the client does not page: Cassandra's
+/// `SelectStatement.DEFAULT_PAGE_SIZE`.
+pub const AGGREGATE_PAGE_ROWS: u32 = 10_000;
+
+/// The counts of one read.
+#[derive(Debug)]
+pub struct Scanned<'s> {
+    /// None for tables of the server itself.
+    guardrails: Option<&'s Guardrails>,
+    schema: &'s TableSchema,
+    consistency: Consistency,
+    /// The rows of an internal page; `None` if the read is one page.
+    page_rows: Option<u32>,
+    page: Cell<Page>,
+    /// The ended page with the most tombstones.
+    worst: Cell<Page>,
+}
+
+/// The counts of one page.
+#[derive(Debug, Clone, Copy, Default)]
+struct Page {
+    live_rows: u64,
+    tombstones: u64,
+    /// Live rows that passed the filter.
+    passed_rows: u32,
+}
+
+impl<'s> Scanned<'s> {
+    /// Returns counts of zero for a read of the table with this schema. An internal page ends after
+    /// `page_rows` rows; `None` makes the read one page.
+    pub fn new(
+        guardrails: Option<&'s Guardrails>,
+        schema: &'s TableSchema,
+        consistency: Consistency,
+        page_rows: Option<u32>,
+    ) -> Self {
+        Self {
+            guardrails,
+            schema,
+            consistency,
+            page_rows,
+            page: Cell::default(),
+            worst: Cell::default(),
+        }
+    }
+
+    /// Counts a live row.
+    pub fn note_row(&self) {
+        let mut page = self.page.get();
+        page.live_rows += 1;
+        self.page.set(page);
+    }
+
+    /// Counts a live row that passed the filter, and ends the page if it is full.
+    pub fn note_passed(&self) {
+        let Some(page_rows) = self.page_rows else {
+            return;
+        };
+        let mut page = self.page.get();
+        page.passed_rows += 1;
+        if page.passed_rows >= page_rows {
+            self.worst.set(self.worst());
+            page = Page::default();
+        }
+        self.page.set(page);
+    }
+
+    /// Counts the deletions in the header of a partition.
+    ///
+    /// # Errors
+    /// As [`Scanned::note_tombstones`].
+    pub fn note_header(&self, header: &Header<'_>) -> Result<()> {
+        let deletions = header.ranges().len() + usize::from(header.deletion().is_some());
+        match deletions {
+            0 => Ok(()),
+            deletions => self.note_tombstones(deletions as u64),
+        }
+    }
+
+    /// Counts tombstones.
+    ///
+    /// # Errors
+    /// Cassandra's ReadFailure, if the page has too many.
+    pub fn note_tombstones(&self, more: u64) -> Result<()> {
+        let mut page = self.page.get();
+        page.tombstones += more;
+        self.page.set(page);
+        let tombstones = page.tombstones;
+        let threshold = (self.guardrails)
+            .and_then(|guardrails| guardrails.threshold(Limit::Tombstones).fail)
+            .filter(|fail| tombstones > *fail);
+        let Some(fail) = threshold else {
+            return Ok(());
+        };
+        let kind = ErrorKind::ReadFailure {
+            consistency: self.consistency,
+            received: 0,
+            block_for: 1,
+            failures: 1,
+            data_present: false,
+        };
+        let words = Limit::Tombstones.words(false, &self.name(), tombstones, fail);
+        Err(ErrorResponse::new(kind, words))
+    }
+
+    /// The page with the most tombstones so far.
+    fn worst(&self) -> Page {
+        let (worst, page) = (self.worst.get(), self.page.get());
+        if page.tombstones > worst.tombstones {
+            page
+        } else {
+            worst
+        }
+    }
+
+    /// Returns the warning for a read that has ended, if one of its pages had too many tombstones.
+    pub fn warning(&self) -> Option<String> {
+        let warn = self.guardrails?.threshold(Limit::Tombstones).warn?;
+        let page = self.worst();
+        let (live_rows, tombstones) = (page.live_rows, page.tombstones);
+        (tombstones > warn).then(|| {
+            let what = format!(
+                "{live_rows} live rows and {tombstones} tombstone cells for query on {}",
+                self.name()
+            );
+            Limit::Tombstones.words(true, &what, tombstones, warn)
+        })
+    }
+
+    fn name(&self) -> String {
+        format!("{}.{}", self.schema.keyspace(), self.schema.name())
+    }
+}

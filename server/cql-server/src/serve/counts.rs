@@ -1,0 +1,55 @@
+//! Counts of connections, rejected requests and logins, for metrics.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::Semaphore;
+
+use super::failed_logins::FailedLogins;
+use super::overload::Overload;
+
+/// Counts of a server; since its start, except for open connections.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Open connections.
+    pub connections: u64,
+    /// Connections that were closed at once because there were too many, in all or from their
+    /// address.
+    pub connections_refused: u64,
+    /// Requests that were refused as OVERLOADED.
+    pub requests_refused: u64,
+    /// Passwords that were verified: each takes some tens of milliseconds of a core.
+    pub passwords_verified: u64,
+    /// Wrong passwords.
+    pub logins_failed: u64,
+    /// Logins that were refused without looking at the password, because their address had tried
+    /// too many wrong ones.
+    pub logins_refused: u64,
+}
+
+/// The counters of a server. They keep nothing else of the server alive.
+#[derive(Debug, Clone)]
+pub struct Counters {
+    /// One permit for each connection.
+    pub(super) connections: Arc<Semaphore>,
+    pub(super) connections_max: usize,
+    pub(super) connections_refused: Arc<AtomicU64>,
+    pub(super) overload: Arc<Overload>,
+    pub(super) failed_logins: Arc<FailedLogins>,
+}
+
+impl Counters {
+    /// Returns the current counts.
+    pub fn counts(&self) -> Counts {
+        let [passwords_verified, logins_failed, logins_refused] = self.failed_logins.counts();
+        let open = self.connections_max - self.connections.available_permits();
+        Counts {
+            connections: open as u64,
+            connections_refused: self.connections_refused.load(Ordering::Relaxed),
+            requests_refused: self.overload.refused_in_all(),
+            passwords_verified,
+            logins_failed,
+            logins_refused,
+        }
+    }
+}

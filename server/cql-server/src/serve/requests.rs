@@ -1,0 +1,148 @@
+//! The memory of requests that are not served yet, and turns to serve large ones.
+//!
+//! ```text
+//!   bytes of an incomplete request ──> memory for received bytes
+//!   a complete frame that is large ──> turn ──> decoded and served beside the serving threads
+//!   a frame that waits for its lane ──> memory for waiting frames
+//! ```
+//!
+//! The two memories are separate, so that clients which send half of a request delay no complete
+//! requests. Small requests take no memory, and are never refused for it.
+
+use std::sync::Arc;
+
+use ebb_cql::protocol::{ErrorKind, ErrorResponse};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+
+use super::connection::OVERLOADED;
+use super::session::error;
+
+/// The plain bytes from which a request is large: decompressing and parsing it takes longer than
+/// other requests should wait. Connections with fewer received bytes take no memory.
+pub(super) const LARGE_BYTES: usize = 64 << 10;
+/// The unit of memory. Waiting frames with shorter bodies take none.
+const UNIT_BYTES: usize = 4 << 10;
+
+/// The memory and the turns, shared by all connections.
+pub(super) struct Requests {
+    received: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
+    turns: Semaphore,
+}
+
+/// Memory that is taken until this is dropped.
+#[derive(Debug, Default)]
+pub(super) struct RequestMemory(Option<OwnedSemaphorePermit>);
+
+impl RequestMemory {
+    /// Returns whether no memory is taken.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+impl Requests {
+    /// Provides `bytes_max` of memory for received bytes and as much for waiting frames, but at
+    /// least twice the longest body. `threads` is the number of threads that serve connections.
+    pub(super) fn new(bytes_max: usize, body_bytes_max: usize, threads: usize) -> Self {
+        let bytes_max = bytes_max.max(body_bytes_max.saturating_mul(2));
+        let units = (bytes_max / UNIT_BYTES).clamp(1, Semaphore::MAX_PERMITS);
+        Self {
+            received: Arc::new(Semaphore::new(units)),
+            waiting: Arc::new(Semaphore::new(units)),
+            // Some cores go on serving.
+            turns: Semaphore::new((threads / 2).max(1)),
+        }
+    }
+
+    /// Takes memory for a frame that waits for its lane, with a body of `body_bytes`.
+    ///
+    /// # Errors
+    /// OVERLOADED, if other frames have taken it all.
+    pub(super) fn wait(&self, body_bytes: usize) -> Result<RequestMemory, ErrorResponse> {
+        if body_bytes < UNIT_BYTES {
+            return Ok(RequestMemory::default());
+        }
+        match (self.waiting.clone()).try_acquire_many_owned(units(body_bytes)) {
+            Ok(permit) => Ok(RequestMemory(Some(permit))),
+            Err(_) => Err(error(ErrorKind::Overloaded, OVERLOADED)),
+        }
+    }
+
+    /// Adjusts `held` to the bytes that a connection has received of an incomplete frame. Waits if
+    /// other connections have taken all memory.
+    pub(super) async fn hold(&self, held: &mut RequestMemory, received_bytes: usize) {
+        let wanted = if received_bytes > LARGE_BYTES {
+            units(received_bytes)
+        } else {
+            0
+        };
+        let permits = |held: &RequestMemory| {
+            let permit = held.0.as_ref();
+            permit.map_or(0, |permit| permit.num_permits() as u32)
+        };
+        let has = permits(held);
+        if wanted == 0 {
+            *held = RequestMemory::default();
+        } else if wanted < has {
+            let excess = (has - wanted) as usize;
+            drop(held.0.as_mut().and_then(|permit| permit.split(excess)));
+        } else if wanted > has {
+            let more = self.received.clone().acquire_many_owned(wanted - has);
+            let more = more.await.expect("the semaphore is not closed");
+            match &mut held.0 {
+                Some(permit) => permit.merge(more),
+                none => *none = Some(more),
+            }
+        }
+    }
+
+    /// Waits for a turn to decode and serve a large request.
+    pub(super) async fn turn(&self) -> SemaphorePermit<'_> {
+        (self.turns.acquire().await).expect("the semaphore is not closed")
+    }
+}
+
+fn units(bytes: usize) -> u32 {
+    u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn memory_is_taken_as_bytes_come_and_is_back_when_they_are_served() {
+        let requests = Requests::new(1 << 20, 1 << 10, 2);
+        let free = || requests.received.available_permits() * UNIT_BYTES;
+        let mut held = RequestMemory::default();
+        requests.hold(&mut held, LARGE_BYTES).await;
+        assert!(held.is_empty(), "little is free");
+        requests.hold(&mut held, 100_000).await;
+        requests.hold(&mut held, 900_000).await;
+        assert_eq!(free(), (1 << 20) - 220 * UNIT_BYTES);
+        let mut other = RequestMemory::default();
+        let waits = requests.hold(&mut other, 200_000);
+        assert!(timeout(Duration::from_millis(20), waits).await.is_err());
+        requests.hold(&mut held, 500_000).await;
+        requests.hold(&mut other, 200_000).await;
+        requests.hold(&mut held, 10).await;
+        drop(other);
+        assert_eq!(free(), 1 << 20);
+    }
+
+    #[test]
+    fn what_waits_is_refused_where_others_have_taken_all_unless_it_is_short() {
+        let requests = Requests::new(1 << 20, 1 << 10, 2);
+        let taken = requests.wait(1 << 20).unwrap();
+        let refused = requests.wait(UNIT_BYTES).unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::Overloaded);
+        assert!(requests.wait(UNIT_BYTES - 1).unwrap().is_empty());
+        drop(taken);
+        assert!(requests.wait(UNIT_BYTES).is_ok());
+    }
+}

@@ -1,0 +1,183 @@
+//! Clients of version 5: behind STARTUP all is in segments.
+
+use super::*;
+
+impl Client {
+    pub(super) fn raw5(server: &CqlServer) -> Self {
+        Self {
+            version: Version::V5,
+            ..Self::raw(server)
+        }
+    }
+
+    fn new5(server: &CqlServer, compression: Compression) -> Self {
+        let mut client = Self::raw5(server);
+        assert_eq!(client.start5(compression), Response::Ready);
+        client
+    }
+
+    /// Sends STARTUP and returns the response. All later frames are in segments.
+    pub(super) fn start5(&mut self, compression: Compression) -> Response {
+        let mut options = vec![("CQL_VERSION", "3.4.6")];
+        if compression == Compression::Lz4 {
+            options.push(("COMPRESSION", "lz4"));
+        }
+        self.send(0, &Request::Startup(Startup { options }));
+        let response = self.receive().1.response;
+        self.segments = Some(Segments::new(compression));
+        response
+    }
+}
+
+fn keyspace(answer: Answer) -> String {
+    match answer.response {
+        Response::SetKeyspace { keyspace } => keyspace,
+        other => panic!("{other:?}"),
+    }
+}
+
+const COMPRESSIONS: [Compression; 2] = [Compression::None, Compression::Lz4];
+
+#[test]
+fn requests_and_responses_of_all_lengths_pass_in_segments() {
+    let (fake, server) = server(options());
+    fake.gate.open();
+    for compression in COMPRESSIONS {
+        let mut client = Client::new5(&server, compression);
+        client.query(1, "use app");
+        assert_eq!(client.receive().1.response, Response::Void);
+        client.query(2, "which");
+        assert_eq!(keyspace(client.receive().1), "app");
+        client.query(3, "warn of this");
+        assert_eq!(client.receive().1.warnings, ["of this"]);
+        // Longer than a segment, there and back.
+        let long = format!("which {}", "of these ".repeat(50_000));
+        client.query(4, &long);
+        assert_eq!(keyspace(client.receive().1), "app");
+        client.query(5, "scan 500000");
+        let (stream, answer) = client.receive();
+        assert_eq!((stream, keyspace(answer).len()), (5, 60_000));
+        // Many at once.
+        (0..500).for_each(|stream| client.query(stream, "which"));
+        for stream in 0..500 {
+            assert_eq!(client.receive().0, stream);
+        }
+    }
+}
+
+#[test]
+fn a_request_has_a_keyspace_of_its_own() {
+    let (_, server) = server(options());
+    let mut client = Client::new5(&server, Compression::None);
+    client.query(1, "use app");
+    client.receive();
+    let parameters = QueryParameters {
+        keyspace: Some("other"),
+        ..parameters()
+    };
+    let text = "which";
+    client.send(2, &Request::Query { text, parameters });
+    assert_eq!(keyspace(client.receive().1), "other");
+    client.query(3, "which");
+    assert_eq!(keyspace(client.receive().1), "app");
+    // The id of a statement depends on the keyspace that it was prepared with.
+    let mut ids = Vec::new();
+    for keyspace in [None, Some("app"), Some("other")] {
+        let text = "which unqualified";
+        client.send(4, &Request::Prepare { text, keyspace });
+        match client.receive().1.response {
+            Response::Prepared(prepared) => {
+                assert_eq!(prepared.result_metadata_id.len(), 16);
+                ids.push(prepared.id);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(ids[0], ids[1]);
+    assert_ne!(ids[1], ids[2]);
+}
+
+#[test]
+fn events_come_in_segments() {
+    let (_, server) = server(options());
+    let mut client = Client::new5(&server, Compression::Lz4);
+    client.send(
+        1,
+        &Request::Register(EventTypes {
+            schema: true,
+            ..EventTypes::default()
+        }),
+    );
+    assert_eq!(client.receive().1.response, Response::Ready);
+    let mut other = Client::new5(&server, Compression::None);
+    other.query(1, "alter app");
+    assert_eq!(other.receive().1.response, Response::Void);
+    let (stream, answer) = client.receive();
+    assert_eq!(stream, -1);
+    let expected = SchemaChange {
+        kind: SchemaChangeKind::Updated,
+        keyspace: "app".into(),
+        target: SchemaTarget::Keyspace,
+    };
+    assert_eq!(answer.response, Response::Event(Event::Schema(expected)));
+}
+
+#[test]
+fn a_broken_segment_is_answered_and_ends_the_connection() {
+    let (_, server) = server(options());
+    for at in [0, 3, 20] {
+        let mut client = Client::new5(&server, Compression::None);
+        let mut frame = BytesMut::new();
+        Request::Options.encode(&mut frame, 1, Version::V5);
+        let mut sealed = BytesMut::new();
+        Segments::new(Compression::None).seal(&[&frame[..], &frame].concat(), &mut sealed);
+        sealed[at] ^= 4;
+        client.stream.write_all(&sealed).unwrap();
+        let Response::Error(error) = client.receive().1.response else {
+            panic!("no error");
+        };
+        assert_eq!(error.kind, ErrorKind::Protocol);
+        assert!(error.message.starts_with("CRC mismatch"), "{error}");
+        assert!(client.try_receive().is_none());
+    }
+}
+
+#[test]
+fn what_startup_agreed_on_stays() {
+    let (_, server) = server(options());
+    for compression in COMPRESSIONS {
+        let mut client = Client::new5(&server, compression);
+        for options in [vec![], vec![("COMPRESSION", "lz4")]] {
+            client.send(1, &Request::Startup(Startup { options }));
+            let Response::Error(error) = client.receive().1.response else {
+                panic!("no error");
+            };
+            assert_eq!(
+                error.message,
+                "Unexpected message STARTUP, the connection is already initialized"
+            );
+        }
+        client.query(2, "which");
+        assert_eq!(client.receive().0, 2);
+    }
+}
+
+#[test]
+fn a_connection_keeps_its_version() {
+    let (_, server) = server(options());
+    let mut client = Client::new(&server);
+    let mut bytes = BytesMut::new();
+    Request::Options.encode(&mut bytes, 1, Version::V5);
+    client.stream.write_all(&bytes).unwrap();
+    let error = client.error();
+    assert!(error.message.contains("Got 5/v5"), "{error}");
+    assert!(client.try_receive().is_none());
+    // Until STARTUP each frame may have its own.
+    let mut client = Client::raw5(&server);
+    let mut bytes = BytesMut::new();
+    Request::Options.encode(&mut bytes, 1, Version::V4);
+    client.stream.write_all(&bytes).unwrap();
+    let mut answer = [0; 9];
+    client.stream.read_exact(&mut answer).unwrap();
+    assert_eq!(answer[0], 0x84);
+}

@@ -1,0 +1,110 @@
+//! The published checker of linearizability in `todc-utils`, after Lowe (2017) and Horn and
+//! Kroening (2015). Its results and those of [`checker`](super::checker) must be the same.
+
+use todc_utils::linearizability::WGLChecker;
+use todc_utils::linearizability::history::Action::{Call, Response};
+use todc_utils::linearizability::history::History;
+use todc_utils::specifications::Specification;
+
+use super::history::Operation;
+
+/// One row, absent at first.
+struct Row;
+
+impl Specification for Row {
+    type State = Option<i32>;
+    type Operation = Operation;
+
+    fn init() -> Self::State {
+        None
+    }
+
+    fn apply(operation: &Operation, row: &Self::State) -> (bool, Self::State) {
+        match operation.apply(*row) {
+            Some(after) => (true, after),
+            None => (false, *row),
+        }
+    }
+}
+
+/// Whether a history of a row that was absent before is linearizable.
+pub fn is_linearizable(history: &[Operation]) -> bool {
+    // At one time all begins come before any end: such operations are beside each other. What
+    // was never answered ends behind all others, where it may have happened last.
+    let mut events = Vec::with_capacity(2 * history.len());
+    for (process, operation) in history.iter().enumerate() {
+        events.push((operation.began, false, process, Call(*operation)));
+        events.push((operation.ended, true, process, Response(*operation)));
+    }
+    events.sort_by_key(|(time, is_end, process, _)| (*time, *is_end, *process));
+    if events.is_empty() {
+        return true;
+    }
+    let actions = events.into_iter();
+    let actions = actions.map(|(_, _, process, action)| (process, action));
+    WGLChecker::<Row>::is_linearizable(History::from_actions(actions.collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_test_support::seed::for_seeds;
+    use rand::{RngExt as _, SeedableRng as _};
+    use rand_chacha::ChaCha8Rng;
+
+    use super::super::checker;
+    use super::super::history::{Ask, Told};
+    use super::*;
+
+    /// Any operations and answers, likely and unlikely, beside each other or not.
+    fn drawn(rng: &mut ChaCha8Rng) -> Vec<Operation> {
+        let count = rng.random_range(1..8);
+        let value = |rng: &mut ChaCha8Rng| rng.random_range(1..3);
+        let seen = |rng: &mut ChaCha8Rng| rng.random::<bool>().then(|| value(rng));
+        let one = |rng: &mut ChaCha8Rng| {
+            let ask = match rng.random_range(0..5) {
+                0 => Ask::Insert(value(rng)),
+                1 => Ask::Swap(value(rng), value(rng)),
+                2 => Ask::Set(value(rng)),
+                3 => Ask::Delete,
+                _ => Ask::Read,
+            };
+            let told = match (ask, rng.random_range(0..8)) {
+                (_, 0) => Told::Nothing,
+                (Ask::Read, _) => Told::Value(seen(rng)),
+                (_, 1) => Told::Refused(None),
+                (_, 2..4) => Told::Refused(Some(seen(rng))),
+                _ => Told::Applied,
+            };
+            let began = rng.random_range(0..12);
+            let ended = match told {
+                Told::Nothing => u64::MAX,
+                _ => began + rng.random_range(0..6),
+            };
+            Operation {
+                ask,
+                told,
+                began,
+                ended,
+            }
+        };
+        (0..count).map(|_| one(rng)).collect()
+    }
+
+    #[test]
+    fn both_checkers_agree_on_any_history() {
+        for_seeds("both_checkers_agree_on_any_history", 1, |seed| {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            let mut linearizable = 0;
+            const HISTORIES: usize = 20_000;
+            for _ in 0..HISTORIES {
+                let history = drawn(&mut rng);
+                let found = checker::check(&history, None).is_ok();
+                assert_eq!(found, is_linearizable(&history), "{history:#?}");
+                linearizable += usize::from(found);
+            }
+            // Both results are frequent, so that the checkers are compared on both.
+            let share = linearizable as f64 / HISTORIES as f64;
+            assert!((0.05..0.95).contains(&share), "{share}");
+        });
+    }
+}

@@ -1,0 +1,135 @@
+//! SELECTs, read page by page.
+
+use super::answers::{rows, table};
+use super::{Open, Result, Run, inline};
+use crate::flaw::Flaw;
+use crate::model::Model;
+use crate::reading::{Cursor, Found};
+use crate::select::Select;
+use crate::step::{CursorId, Source};
+use crate::text::Text;
+use crate::value::Value;
+
+impl Run {
+    /// A SELECT that begins; none where its table or snapshot is another by now.
+    pub(super) fn open(&self, select: &Select, source: Source, size: usize) -> Option<Open> {
+        let (model, _) = self.view(source)?;
+        if !select.fits(&model.schema) {
+            return None;
+        }
+        let size = match select.is_sorted_over_partitions() {
+            true => usize::MAX,
+            false => size,
+        };
+        let mut text = Text::new(false);
+        select.write(&model.schema, &source.name(), &mut text);
+        Some(Open {
+            text,
+            select: select.clone(),
+            source,
+            size,
+            cursor: Cursor::new(select),
+            state: None,
+        })
+    }
+
+    /// The table that is read, and the second by which it is judged.
+    pub(super) fn view(&self, source: Source) -> Option<(&Model, i64)> {
+        let Some(id) = source.snapshot() else {
+            return Some((&self.model, self.now_s));
+        };
+        let taken = self.snapshots.get(&id)?;
+        let now_s = match self.model.has(Flaw::SnapshotsJudgeNow) {
+            true => self.now_s,
+            false => taken.now_s,
+        };
+        match self.model.has(Flaw::SnapshotsMove) {
+            true => Some((&self.model, now_s)),
+            false => Some((&taken.model, now_s)),
+        }
+    }
+
+    /// Reads a page, and keeps what has more.
+    pub(super) fn advance(&mut self, id: CursorId, mut open: Open) -> Result<()> {
+        let goes_on = self.next(&mut open)?;
+        if goes_on && !open.cursor.is_ambiguous() {
+            self.cursors.insert(id, open);
+        }
+        Ok(())
+    }
+
+    /// Reads a page and compares it; whether there are more.
+    pub(super) fn next(&mut self, open: &mut Open) -> Result<bool> {
+        let size = (open.size != usize::MAX).then_some(open.size);
+        let counts = open.select.counts();
+        let page = self.server.page(&open.text, size, open.state.as_deref());
+        let Some((model, _)) = self.view(open.source) else {
+            return Ok(false);
+        };
+        let by_index = open.select.uses_index(&model.schema);
+        let page = match (page, open.select.refused(&model.schema)) {
+            (Ok(page), None) => page,
+            (Err(error), Some(why)) if error.message.contains(why) => {
+                self.counts.refused += 1;
+                return Ok(false);
+            }
+            (page, why) => {
+                let found = page
+                    .map(|_| "is not refused")
+                    .map_err(|error| error.message);
+                return Err(format!(
+                    "{}: {found:?}, expected {why:?}",
+                    inline(&open.text)
+                ));
+            }
+        };
+        self.counts.pages += 1;
+        self.counts.rows += page.rows.len() as u64;
+        self.counts.by_index += u64::from(by_index);
+        let Some((model, now_s)) = self.view(open.source) else {
+            return Ok(false);
+        };
+        let moves = by_index && self.model.has(Flaw::IndexesOfSnapshotsMove);
+        let model = if moves { &self.model } else { model };
+        let size = if counts { usize::MAX } else { open.size };
+        let expected = (open.cursor).page(model, &open.select, &self.tokens, now_s, size);
+        let expected: Vec<Vec<Option<Value>>> = match counts {
+            true => vec![vec![Some(Value::Bigint(expected.len() as i64))]],
+            false => expected
+                .into_iter()
+                .map(|Found { shown, .. }| shown)
+                .collect(),
+        };
+        let found = rows(&model.schema, &open.select, &page)?;
+        if found != expected {
+            return Err(format!(
+                "{}\nof page size {size:?} in second {now_s} shows\n{}\nand must show\n{}",
+                inline(&open.text),
+                table(&found),
+                table(&expected)
+            ));
+        }
+        open.state = page.state.map(|state| state.to_vec());
+        let is_short = !counts && found.len() < size;
+        match (&open.state, is_short) {
+            (Some(_), true) => Err(format!(
+                "{}: a page of {} rows has another after it",
+                inline(&open.text),
+                found.len()
+            )),
+            (Some(_), false) => Ok(true),
+            (None, _) => {
+                let rest = open
+                    .cursor
+                    .page(model, &open.select, &self.tokens, now_s, 1);
+                match rest.is_empty() || counts || open.select.is_sorted_over_partitions() {
+                    true => Ok(false),
+                    false => Err(format!(
+                        "{}: the last page is not the last",
+                        inline(&open.text)
+                    )),
+                }
+            }
+        }
+    }
+}
