@@ -101,7 +101,7 @@ fn commit_group<S: Service>(group: Vec<Sent<S>>) {
             let groups_waited = groups - sent.groups_before;
             let is_late = groups_waited >= GROUPS_WAITED_MAX && shared.overload.is_too_long(waited);
             if is_late && work.may_refuse {
-                shared.overload.refused_elsewhere();
+                shared.overload.rejected_by_commit_lane();
                 let refused = Err(error(ErrorKind::Overloaded, OVERLOADED));
                 return (work, results, Some(refused));
             }

@@ -10,8 +10,8 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use ebb_cql::protocol::{
-    Direction, ErrorKind, ErrorResponse, Event, Frame, FrameDecoder, HEADER_BYTES,
-    PAYLOAD_BYTES_MAX, Response,
+    Direction, ErrorKind, ErrorResponse, Event, FrameDecoder, HEADER_BYTES, PAYLOAD_BYTES_MAX,
+    Response,
 };
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::{broadcast, mpsc, watch};
@@ -136,7 +136,7 @@ impl<S: Service> Connection<S> {
             received: Received::default(),
             received_at: now,
             memory: RequestMemory::default(),
-            arrivals: Arrivals::new(now),
+            arrivals: Arrivals::new(shared.overload.now()),
             points: 0,
             writes_received_at: Vec::new(),
             slow: Vec::new(),
@@ -203,7 +203,8 @@ impl<S: Service> Connection<S> {
         };
         let turn = self.shared.overload.turn();
         let bytes = (self.received.bytes() - read_bytes, read_bytes);
-        (self.arrivals).read(self.received_at, bytes, left_bytes, turn);
+        let now = self.shared.overload.now();
+        self.arrivals.read(now, bytes, left_bytes, turn);
     }
 
     /// Serves some of the frames that were received, or one that is large. Returns true if the
@@ -245,6 +246,7 @@ impl<S: Service> Connection<S> {
     fn serve_received(&mut self, frames_max: usize) -> bool {
         let overload = self.shared.overload.clone();
         let target = overload.target();
+        // Counts of the requests that may be refused: the waits of other requests show no overload.
         let (mut served, mut refused) = (0, 0);
         let mut first_waited = None;
         let mut is_fatal = false;
@@ -271,13 +273,17 @@ impl<S: Service> Connection<S> {
             let payload_bytes_max = self.payload_bytes_max();
             match self.received.decode(&self.decoder, payload_bytes_max) {
                 Ok(None) => break,
-                Ok(Some(frame)) if self.is_late(target, &mut first_waited, &frame) => {
-                    let response = Response::Error(error(ErrorKind::Overloaded, OVERLOADED));
-                    (self.session).answer(frame.stream, &response, self.out.frames());
-                    refused += 1;
-                }
                 Ok(Some(frame)) => {
-                    served += 1;
+                    if self.session.may_refuse(&frame) {
+                        if self.is_late(target, &mut first_waited) {
+                            let response =
+                                Response::Error(error(ErrorKind::Overloaded, OVERLOADED));
+                            (self.session).answer(frame.stream, &response, self.out.frames());
+                            refused += 1;
+                            continue;
+                        }
+                        served += 1;
+                    }
                     let out = self.out.frames();
                     let handled = self.session.handle(frame, self.received_at, out);
                     match handled {
@@ -309,7 +315,7 @@ impl<S: Service> Connection<S> {
             overload.served(served, first_waited.unwrap_or_default());
         }
         if refused > 0 {
-            overload.refused(refused);
+            overload.rejected(refused);
         }
         if self.session.events.schema || self.session.events.status || self.session.events.topology
         {
@@ -319,26 +325,21 @@ impl<S: Service> Connection<S> {
         is_fatal
     }
 
-    /// Whether the frame that was read last is a request that may be refused, and has waited for
-    /// longer than the target. How long the first has waited is noted without a target, too.
-    fn is_late(
-        &mut self,
-        target: Option<Duration>,
-        first_waited: &mut Option<Duration>,
-        frame: &Frame,
-    ) -> bool {
+    /// Returns whether the frame that was read last has waited for longer than the target. Notes
+    /// how long the first one of a burst has waited, also without a target.
+    fn is_late(&mut self, target: Option<Duration>, first_waited: &mut Option<Duration>) -> bool {
         if target.is_none() && first_waited.is_some() {
             return false;
         }
         // Since its last byte: before, it was not there to be served.
         let unserved_bytes = self.received.bytes() + 1;
-        let now = Instant::now();
+        let now = self.shared.overload.now();
         let waited = match target {
             Some(_) => self.arrivals.waited_at_most(now, unserved_bytes),
             None => self.arrivals.waited(now, unserved_bytes),
         };
         first_waited.get_or_insert(waited);
-        target.is_some_and(|target| waited > target) && self.session.may_refuse(frame)
+        target.is_some_and(|target| waited > target)
     }
 
     /// The longest body of a request: short ones will do to log in.

@@ -46,7 +46,7 @@ impl Counters {
         Counts {
             connections: open as u64,
             connections_refused: self.connections_refused.load(Ordering::Relaxed),
-            requests_refused: self.overload.refused_in_all(),
+            requests_refused: self.overload.rejected_in_all(),
             passwords_verified,
             logins_failed,
             logins_refused,

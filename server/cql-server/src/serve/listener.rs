@@ -148,6 +148,7 @@ impl CqlServer {
         shared.service.on_change(Box::new(move |change| {
             drop(events.send(Event::Schema(change)));
         }));
+        shared.overload.start_ticking()?;
         runtime.spawn(probe(shared.overload.clone(), stop.subscribe()));
         let counters = Counters {
             connections: connections.clone(),

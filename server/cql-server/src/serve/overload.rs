@@ -1,103 +1,121 @@
-//! Which requests are refused when there is more to do than can be done.
+//! Overload control: which requests are rejected when more come than can be served.
 //!
 //! ```text
-//!   probe ─ how long a ready connection waits for its turn ─> arrivals of each connection
-//!                                                                 v
-//!   rule <─ each 100 ms: did most requests wait too long? ── waits of requests
-//!     └──── refusing or not ──> connections: what waited longer than a target is refused
+//!   probe ── how long a ready connection waits for its turn ──> arrivals of each connection
+//!                                                                  │ waits of requests
+//!   rule <── each 100 ms: did most requests wait too long? ────────┘
+//!     └── rejecting or not ──> connections reject requests that waited longer than the target
 //! ```
 //!
-//! Requests wait in the sockets and in the queue of connections that are ready: first in,
-//! first out. When most of them have waited longer than a limit for a whole interval, waiting does
-//! not end by itself: then a request that has waited longer than a much lower target is
-//! refused, which costs a fraction of serving it. What is left has come lately, and is served
-//! as fast as without overload. That goes on until an interval has nothing to refuse.
+//! Requests wait in the sockets and in the queue of ready connections, first in, first out. When
+//! most of them wait longer than a limit for [some intervals](rule) in a row, the queue does not go
+//! away by itself. Then a request that has waited longer than a much lower target is rejected, which
+//! costs a fraction of serving it. The remaining requests have come lately, and are served as fast
+//! as without overload, until an interval has nothing to reject.
+//!
+//! Waits are measured on [a clock](running_clock) that stops while the server does not run: a pause
+//! of the machine makes every request late, and is no overload.
 //!
 //! A standing queue as the signal is from CoDel (Nichols and Jacobson, 2012), two time-outs of which
-//! the short one holds while there is one from Maurer (Fail at Scale, 2015), a limit of 20 ms on waiting
-//! from Zhou et al. (Overload Control for Scaling WeChat Microservices, 2018).
+//! the short one holds while there is a queue from Maurer (Fail at Scale, 2015), a limit of 20 ms on
+//! waiting from Zhou et al. (Overload Control for Scaling WeChat Microservices, 2018).
 
-use std::sync::Arc;
+mod rule;
+mod running_clock;
+
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
-/// How often the rule looks.
-const INTERVAL: Duration = Duration::from_millis(100);
-/// The limit over the target: what is served in an overload has waited that much less than
-/// what begins one.
+use rule::{INTERVAL, Interval, Rule};
+use running_clock::{RunningClock, TICK_EVERY};
+
+/// The limit divided by the target: requests that are served in an overload have waited that much
+/// less than those that begin one.
 const LIMIT_OVER_TARGET: u32 = 20;
-/// Requests of an interval that waited too long, at least, before it counts: an overload has
-/// thousands, and a pause of the machine makes a few late.
-const LATE_MIN: u32 = 50;
-/// Turns of which the longest counts: they are of unlike length.
+/// Turns of which the longest counts, as their lengths differ.
 const TURNS: usize = 4;
-/// How often the probe looks how long turns are.
+/// How often the probe measures a turn.
 const PROBE_EVERY: Duration = Duration::from_millis(1);
-/// How long after the last request it does.
+/// How long the probe goes on after the last request.
 const PROBE_FOR: Duration = Duration::from_millis(50);
 
-/// What an interval had.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Interval {
-    /// Requests that waited no longer than the limit.
-    in_time: u32,
-    /// Those that waited longer.
-    late: u32,
-    refused: u32,
-}
-
-/// Whether requests are to be refused after an interval in which they were, or were not.
-fn refuses(refused_before: bool, interval: Interval) -> bool {
-    match refused_before {
-        true => interval.refused > 0,
-        false => interval.late >= LATE_MIN && interval.late > interval.in_time,
-    }
-}
-
-/// Whether the server is overloaded.
+/// The state of overload control of a server.
 #[derive(Debug)]
 pub(super) struct Overload {
-    /// None where nothing is ever refused.
+    /// None if nothing is ever rejected.
     limit: Option<Duration>,
-    is_refusing: AtomicBool,
+    clock: RunningClock,
+    rule: Mutex<Rule>,
+    /// The rule's last decision.
+    is_rejecting: AtomicBool,
     in_time: AtomicU32,
     late: AtomicU32,
-    refused: AtomicU32,
-    /// Since the start, but in the interval that goes on.
-    refused_before: AtomicU64,
-    /// How long a connection waited for its turn that was ready, the last few times, in
-    /// microseconds.
+    rejected: AtomicU32,
+    /// Requests rejected since the start, without those of the current interval.
+    rejected_before: AtomicU64,
+    /// How long a ready connection waited for its turn, the last few times, in microseconds.
     turns_us: [AtomicU64; TURNS],
     turns: AtomicU32,
     /// Requests came since the probe looked last.
     is_busy: AtomicBool,
     is_probed: AtomicBool,
     wake: Notify,
+    /// The thread that ticks, parked while nothing is probed.
+    ticker: OnceLock<Thread>,
 }
 
 impl Overload {
-    /// With the limit on waiting; zero for none.
+    /// With the limit on waiting; zero turns overload control off.
     pub(super) fn new(limit: Duration) -> Self {
         Self {
             limit: (!limit.is_zero()).then_some(limit),
-            is_refusing: AtomicBool::new(false),
+            clock: RunningClock::new(Instant::now()),
+            rule: Mutex::default(),
+            is_rejecting: AtomicBool::new(false),
             in_time: AtomicU32::new(0),
             late: AtomicU32::new(0),
-            refused: AtomicU32::new(0),
-            refused_before: AtomicU64::new(0),
+            rejected: AtomicU32::new(0),
+            rejected_before: AtomicU64::new(0),
             turns_us: Default::default(),
             turns: AtomicU32::new(0),
             is_busy: AtomicBool::new(false),
             is_probed: AtomicBool::new(false),
             wake: Notify::new(),
+            ticker: OnceLock::new(),
         }
     }
 
-    /// Something was read: tells how long a ready connection waits for its turn, at most.
+    /// Starts the thread that ticks. It ends when this value is dropped.
+    ///
+    /// # Errors
+    /// When the system refuses a thread.
+    pub(super) fn start_ticking(self: &Arc<Self>) -> io::Result<()> {
+        if self.limit.is_none() {
+            return Ok(());
+        }
+        let weak = Arc::downgrade(self);
+        let thread = thread::Builder::new()
+            .name("cql-ticks".into())
+            .spawn(move || tick(&weak))?;
+        self.ticker.get_or_init(|| thread.thread().clone());
+        Ok(())
+    }
+
+    /// Returns the time on the clock that stops while the server does not run. Waits are
+    /// differences of such times.
+    pub(super) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// Notes that bytes were read, and returns how long a ready connection waits for its turn at
+    /// most.
     pub(super) fn turn(&self) -> Duration {
         if !self.is_busy.load(Ordering::Relaxed) {
             self.is_busy.store(true, Ordering::Relaxed);
@@ -114,40 +132,41 @@ impl Overload {
         self.turns_us[place].store(turn.as_micros() as u64, Ordering::Relaxed);
     }
 
-    /// What waited longer is refused; nothing where nothing is.
+    /// Returns the wait above which requests are rejected now; `None` outside of an overload.
     pub(super) fn target(&self) -> Option<Duration> {
         let limit = self
             .limit
-            .filter(|_| self.is_refusing.load(Ordering::Relaxed));
+            .filter(|_| self.is_rejecting.load(Ordering::Relaxed));
         limit.map(|limit| limit / LIMIT_OVER_TARGET)
     }
 
-    /// Counts requests that waited so long, and were served.
+    /// Counts requests that might have been rejected and were served after this wait.
     pub(super) fn served(&self, requests: u32, waited: Duration) {
         let is_late = self.limit.is_some_and(|limit| waited > limit);
         let counter = if is_late { &self.late } else { &self.in_time };
         counter.fetch_add(requests, Ordering::Relaxed);
     }
 
-    /// Counts requests that were refused.
-    pub(super) fn refused(&self, requests: u32) {
-        self.refused.fetch_add(requests, Ordering::Relaxed);
+    /// Counts rejected requests.
+    pub(super) fn rejected(&self, requests: u32) {
+        self.rejected.fetch_add(requests, Ordering::Relaxed);
     }
 
-    /// Whether a request that has waited so long may be refused.
+    /// Returns whether a wait is above the limit.
     pub(super) fn is_too_long(&self, waited: Duration) -> bool {
         self.limit.is_some_and(|limit| waited > limit)
     }
 
-    /// Counts a request that was refused in a queue of its own: it says nothing of others.
-    pub(super) fn refused_elsewhere(&self) {
-        self.refused_before.fetch_add(1, Ordering::Relaxed);
+    /// Counts a request that the commit lane rejected. It is no count of the rule's:
+    /// that queue grows when the disk is slow, and not in an overload.
+    pub(super) fn rejected_by_commit_lane(&self) {
+        self.rejected_before.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Requests that were refused since the start.
-    pub(super) fn refused_in_all(&self) -> u64 {
-        let now = u64::from(self.refused.load(Ordering::Relaxed));
-        self.refused_before.load(Ordering::Relaxed) + now
+    /// Returns the number of requests rejected since the start.
+    pub(super) fn rejected_in_all(&self) -> u64 {
+        let now = u64::from(self.rejected.load(Ordering::Relaxed));
+        self.rejected_before.load(Ordering::Relaxed) + now
     }
 
     fn end_interval(&self) {
@@ -155,16 +174,55 @@ impl Overload {
         let interval = Interval {
             in_time: take(&self.in_time),
             late: take(&self.late),
-            refused: take(&self.refused),
+            rejected: take(&self.rejected),
         };
-        (self.refused_before).fetch_add(interval.refused.into(), Ordering::Relaxed);
-        let refused_before = self.is_refusing.load(Ordering::Relaxed);
-        (self.is_refusing).store(refuses(refused_before, interval), Ordering::Relaxed);
+        (self.rejected_before).fetch_add(interval.rejected.into(), Ordering::Relaxed);
+        let rejects = self.rule().end(interval);
+        self.is_rejecting.store(rejects, Ordering::Relaxed);
+    }
+
+    /// Ends an overload because there are no requests.
+    fn calm(&self) {
+        self.end_interval();
+        self.rule().calm();
+        self.is_rejecting.store(false, Ordering::Relaxed);
+        (0..TURNS).for_each(|_| self.note_turn(Duration::ZERO));
+    }
+
+    fn rule(&self) -> std::sync::MutexGuard<'_, Rule> {
+        self.rule.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake_ticker(&self) {
+        if let Some(ticker) = self.ticker.get() {
+            ticker.unpark();
+        }
     }
 }
 
-/// Looks how long turns are and ends intervals, until the server stops. It sleeps while there
-/// are no requests.
+impl Drop for Overload {
+    fn drop(&mut self) {
+        self.wake_ticker();
+    }
+}
+
+/// Lets the clock go on while requests come, until the server is gone.
+///
+/// A thread and no task: if the threads of the server are all at work, the clock must go on.
+fn tick(overload: &Weak<Overload>) {
+    while let Some(overload) = overload.upgrade() {
+        overload.clock.tick(Instant::now());
+        let is_probed = overload.is_probed.load(Ordering::SeqCst);
+        drop(overload);
+        if is_probed {
+            thread::park_timeout(TICK_EVERY);
+        } else {
+            thread::park();
+        }
+    }
+}
+
+/// Measures turns and ends intervals until the server stops. It sleeps while there are no requests.
 pub(super) async fn probe(overload: Arc<Overload>, mut stop: watch::Receiver<bool>) {
     if overload.limit.is_none() {
         return;
@@ -174,29 +232,27 @@ pub(super) async fn probe(overload: Arc<Overload>, mut stop: watch::Receiver<boo
             () = overload.wake.notified() => {}
             _ = stop.wait_for(|stops| *stops) => return,
         }
-        overload.is_probed.store(true, Ordering::Relaxed);
-        let (mut interval_began, mut busy_at) = (Instant::now(), Instant::now());
-        while busy_at.elapsed() < PROBE_FOR {
-            let begun = Instant::now();
-            // As a connection whose bytes come now: behind all that are ready.
+        overload.is_probed.store(true, Ordering::SeqCst);
+        overload.wake_ticker();
+        let (mut interval_began, mut busy_at) = (overload.now(), overload.now());
+        while overload.now().saturating_duration_since(busy_at) < PROBE_FOR {
+            let begun = overload.now();
+            // Behind all connections that are ready, as one whose bytes come now.
             yield_now().await;
-            let now = Instant::now();
-            overload.note_turn(now.duration_since(begun));
+            let now = overload.now();
+            overload.note_turn(now.saturating_duration_since(begun));
             if overload.is_busy.swap(false, Ordering::Relaxed) {
                 busy_at = now;
             }
-            if now.duration_since(interval_began) >= INTERVAL {
+            if now.saturating_duration_since(interval_began) >= INTERVAL {
                 overload.end_interval();
                 interval_began = now;
             }
             sleep(PROBE_EVERY).await;
         }
-        // Nobody asks for anything.
-        overload.end_interval();
-        overload.is_refusing.store(false, Ordering::Relaxed);
-        (0..TURNS).for_each(|_| overload.note_turn(Duration::ZERO));
+        overload.calm();
         overload.is_probed.store(false, Ordering::SeqCst);
-        // A request that came in between woke nobody.
+        // A request that came in between sent its notification to no waiter.
         if overload.is_busy.load(Ordering::SeqCst) {
             overload.wake.notify_one();
         }

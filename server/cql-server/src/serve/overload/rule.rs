@@ -1,0 +1,130 @@
+//! When requests are rejected: the decision, from one interval to the next.
+
+use std::time::Duration;
+
+/// The length of an interval.
+pub(super) const INTERVAL: Duration = Duration::from_millis(100);
+/// Late intervals in a row that begin rejecting. One may be the burst after a pause.
+const LATE_INTERVALS: u32 = 3;
+/// Intervals after an overload in which one late interval suffices: two seconds. Where demand is
+/// above capacity, an overload comes back at once when rejecting ends.
+const ALERT_INTERVALS: u32 = 20;
+
+/// The counts of an interval. Only requests that may be rejected count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Interval {
+    /// Requests that waited no longer than the limit.
+    pub in_time: u32,
+    /// Served requests that waited longer.
+    pub late: u32,
+    pub rejected: u32,
+}
+
+impl Interval {
+    /// A majority, and not CoDel's minimum: connections are served in turns, so that one polite
+    /// connection, which never waits long, would hide an overload.
+    fn is_late(self) -> bool {
+        self.late > self.in_time
+    }
+}
+
+/// Whether requests are rejected, and what that depends on.
+#[derive(Debug, Default)]
+pub(super) struct Rule {
+    rejects: bool,
+    late_in_a_row: u32,
+    /// Intervals for which one late interval suffices.
+    alert_for: u32,
+}
+
+impl Rule {
+    /// Ends an interval. Returns whether requests are rejected in the next one.
+    pub(super) fn end(&mut self, interval: Interval) -> bool {
+        if self.rejects {
+            if interval.rejected == 0 {
+                self.calm();
+            }
+            return self.rejects;
+        }
+        self.late_in_a_row = if interval.is_late() {
+            self.late_in_a_row + 1
+        } else {
+            0
+        };
+        let needed = if self.alert_for > 0 {
+            1
+        } else {
+            LATE_INTERVALS
+        };
+        self.alert_for = self.alert_for.saturating_sub(1);
+        self.rejects = self.late_in_a_row >= needed;
+        self.rejects
+    }
+
+    /// Ends an overload, if there is one: nothing is left to reject, or there are no requests.
+    pub(super) fn calm(&mut self) {
+        if self.rejects {
+            self.alert_for = ALERT_INTERVALS;
+        }
+        self.rejects = false;
+        self.late_in_a_row = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LATE: Interval = Interval {
+        in_time: 10,
+        late: 11,
+        rejected: 0,
+    };
+    const IN_TIME: Interval = Interval {
+        in_time: 10,
+        late: 10,
+        rejected: 0,
+    };
+    const REJECTED: Interval = Interval {
+        in_time: 100,
+        late: 0,
+        rejected: 1,
+    };
+
+    /// Whether requests are rejected after each of the intervals.
+    fn after(rule: &mut Rule, intervals: &[Interval]) -> Vec<bool> {
+        intervals.iter().map(|one| rule.end(*one)).collect()
+    }
+
+    #[test]
+    fn three_late_intervals_in_a_row_begin_rejecting() {
+        let mut rule = Rule::default();
+        let begun = after(&mut rule, &[LATE, LATE, IN_TIME, LATE, LATE, LATE]);
+        assert_eq!(begun, [false, false, false, false, false, true]);
+        assert_eq!(after(&mut rule, &[REJECTED, REJECTED]), [true, true]);
+    }
+
+    #[test]
+    fn an_interval_that_rejects_nothing_ends_an_overload() {
+        let mut rule = Rule::default();
+        after(&mut rule, &[LATE; 3]);
+        assert_eq!(after(&mut rule, &[IN_TIME]), [false]);
+    }
+
+    #[test]
+    fn one_late_interval_suffices_within_two_seconds_after_an_overload() {
+        for (calm_intervals, suffices) in [(0, true), (19, true), (20, false)] {
+            let mut rule = Rule::default();
+            after(&mut rule, &[LATE; 3]);
+            after(&mut rule, &[IN_TIME]);
+            after(&mut rule, &vec![IN_TIME; calm_intervals]);
+            assert_eq!(rule.end(LATE), suffices, "{calm_intervals}");
+        }
+    }
+
+    #[test]
+    fn an_interval_without_requests_is_not_late() {
+        let mut rule = Rule::default();
+        assert_eq!(after(&mut rule, &[Interval::default(); 4]), [false; 4]);
+    }
+}
