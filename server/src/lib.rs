@@ -5,6 +5,7 @@
 //!   http       jobs and metrics for other processes: sockets, routes, a client
 //!     ├ tokens   who may ask over TCP
 //!     ├ metrics  the node as numbers
+//!     ├ live     the node over the last day, and ahead
 //!     v
 //!   node       database, jobs and co-location, put together
 //! ```
@@ -27,6 +28,7 @@
     reason = "the socket is a file; connections have deadlines"
 )]
 pub mod http;
+pub mod live;
 pub mod metrics;
 pub mod node;
 #[expect(clippy::disallowed_methods, reason = "tokens are kept in a file")]

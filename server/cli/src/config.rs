@@ -1,9 +1,12 @@
-//! `ebb config`: the settings of a server, shown or checked.
+//! `ebb config`: the settings of a server, shown, explained or checked.
+
+mod reference;
 
 use std::path::PathBuf;
 
 use anyhow::Result;
 
+use self::reference::Setting;
 use super::print::Printer;
 use super::serve::settings::{Settings, SettingsArgs};
 
@@ -12,11 +15,12 @@ Examples:
   ebb config show > ebb.toml
   ebb config show --config ebb.toml --slo p99=2ms
   ebb config check ebb.toml
+  ebb config reference > configuration.md
 
 A flag of `ebb serve` comes before its environment variable (EBB_ and its name), that
 before the file, that before what is built in.";
 
-/// Show or check the settings of a server.
+/// Show, explain or check the settings of a server.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -26,9 +30,12 @@ pub(super) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Print the settings in force as TOML.
+    /// Print the settings in force as TOML, with what each does.
     #[command(after_help = EXAMPLES)]
     Show(Box<SettingsArgs>),
+    /// Print what each setting does, as Markdown.
+    #[command(after_help = EXAMPLES)]
+    Reference,
     /// Check a file: unknown settings and wrong values are errors.
     #[command(after_help = EXAMPLES)]
     Check {
@@ -40,9 +47,15 @@ enum Command {
 
 pub(super) fn run(args: Args) -> Result<()> {
     let mut printer = Printer::new();
+    let settings = Setting::all();
     match args.command {
+        Command::Reference => printer.bytes(reference::markdown(&settings).as_bytes())?,
         Command::Show(args) => {
             for (name, value) in args.settings()?.named() {
+                let setting = settings.iter().find(|setting| setting.name == name);
+                if let Some(setting) = setting {
+                    printer.line(format_args!("# {}", setting.help))?;
+                }
                 match value {
                     Some(value) => printer.line(format_args!("{name} = {value}"))?,
                     None => printer.line(format_args!("# {name} is not set"))?,

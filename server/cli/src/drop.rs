@@ -99,6 +99,6 @@ fn contents(db: &Db, keyspace: &Keyspace) -> String {
     });
     let size: TableSize = sizes.sum();
     let tables = counted(tables.len() as u64, "table");
-    let snapshots = counted(keyspace.snapshots().len() as u64, "snapshot");
+    let snapshots = counted(keyspace.snapshot_names().len() as u64, "snapshot");
     format!("{tables}, {size} and {snapshots}")
 }

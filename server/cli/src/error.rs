@@ -12,6 +12,9 @@ pub(super) enum CliError {
     /// A token that is not there.
     #[error("there is no token {0}; `ebb token list` shows those there are")]
     NoToken(String),
+    /// A role that is not there.
+    #[error("there is no role {0}; LIST ROLES shows those there are")]
+    NoRole(String),
     /// A key without a value.
     #[error("no key {key:?} in {place}")]
     NoKey {

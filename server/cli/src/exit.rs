@@ -75,7 +75,7 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
         return Some(match error {
             CliError::Usage(_) | CliError::InvalidRecord { .. } => USAGE,
             CliError::Damaged(_) => CORRUPT,
-            CliError::NoKey { .. } | CliError::NoToken(_) => NOT_FOUND,
+            CliError::NoKey { .. } | CliError::NoRole(_) | CliError::NoToken(_) => NOT_FOUND,
             CliError::JobFailed { .. } => JOB_FAILED,
             CliError::GoalMissed { .. } => GOAL_MISSED,
         });

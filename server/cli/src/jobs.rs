@@ -7,7 +7,9 @@ mod discard;
 mod profiles;
 mod restart;
 mod source;
+mod submit;
 mod timeline;
+mod watch;
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -17,7 +19,7 @@ use ebb_server::http::JobView;
 use ebb_tables::lookup::Unknown;
 
 use self::source::Source;
-use super::database::Location;
+use super::attached::Attached;
 use super::print::{Printer, table};
 
 const EXAMPLES: &str = "\
@@ -30,8 +32,11 @@ Examples:
   ebb jobs restart
   ebb jobs discard 1795293012345
   ebb jobs cancel last
+  ebb jobs submit words.json
+  ebb jobs watch last
 
-While ebb serve holds the database, its jobs are shown and they run there.
+While ebb serve holds the database, its jobs are shown and they run there. With --server URL
+those of a server elsewhere.
 
 A job is unfinished when its process ended before the job did. `ebb jobs restart` runs it
 again over the same snapshot. If its output is already complete, it has succeeded. If its
@@ -48,7 +53,7 @@ pub(super) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
-    location: Location,
+    attached: Attached,
     /// Show one job with its counters and attempts; `last` is the latest.
     #[arg(value_name = "ID")]
     id: Option<String>,
@@ -63,19 +68,24 @@ pub(super) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    Submit(submit::Args),
+    Watch(watch::Args),
     Cancel(cancel::Args),
+    #[command(visible_alias = "retry")]
     Restart(restart::Args),
     Discard(discard::Args),
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
     match args.command {
+        Some(Command::Submit(submit)) => return submit::run(submit),
+        Some(Command::Watch(watch)) => return watch::run(watch),
         Some(Command::Cancel(cancel)) => return cancel::run(cancel),
         Some(Command::Restart(restart)) => return restart::run(restart),
         Some(Command::Discard(discard)) => return discard::run(discard),
         None => {}
     }
-    let source = Source::open(&args.location)?;
+    let source = Source::open(&args.attached)?;
     if args.profiles {
         return profiles::print(&source.profiles()?, args.json);
     }

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod apps;
+mod attached;
 mod backup;
 mod completions;
 mod config;
@@ -37,6 +38,7 @@ mod print;
 mod progress;
 mod put;
 mod repair;
+mod restore;
 mod run;
 mod runner;
 mod scan;
@@ -46,8 +48,10 @@ mod snapshot;
 mod stats;
 mod time;
 mod token;
+mod top;
 mod truncate;
 mod verify;
+mod what_if;
 
 use std::process::ExitCode;
 
@@ -78,9 +82,12 @@ enum Command {
     Run(run::Args),
     Apps(apps::Args),
     Jobs(jobs::Args),
+    Top(top::Args),
+    WhatIf(what_if::Args),
     Token(token::Args),
     Stats(stats::Args),
     Backup(backup::Args),
+    Restore(restore::Args),
     Verify(verify::Args),
     Repair(repair::Args),
     Policies(policies::Args),
@@ -108,9 +115,12 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Apps(args) => apps::run(args),
         Command::Jobs(args) => jobs::run(args),
+        Command::Top(args) => top::run(args),
+        Command::WhatIf(args) => what_if::run(args),
         Command::Token(args) => token::run(args),
         Command::Stats(args) => stats::run(args),
         Command::Backup(args) => backup::run(args),
+        Command::Restore(args) => restore::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Repair(args) => repair::run(args),
         Command::Policies(args) => policies::run(args),

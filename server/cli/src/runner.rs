@@ -70,13 +70,24 @@ impl Runner {
         })
     }
 
+    /// A job that runs, or ran, in the server.
+    ///
+    /// # Errors
+    /// When there is none; in a node of this process there is none yet.
+    pub(crate) fn follow(&self, id: &str) -> Result<Followed<'_>> {
+        match self {
+            Self::Own(_) => bail!("there is no server whose job could be followed"),
+            Self::Server(server) => Ok(Followed::of(server, server.job(id, Duration::ZERO)?)),
+        }
+    }
+
     /// Starts an unfinished job again.
     pub(crate) fn restart(&self, id: &str) -> Result<StartedAgain<'_>> {
         Ok(match self {
             Self::Own(node) => match node.restart(id)? {
                 Restarted::Runs(job) => StartedAgain::Runs(Followed::own(job, node.policy())),
                 Restarted::HadSucceeded { record, .. } => {
-                    StartedAgain::HadSucceeded(JobView::remembered(record))
+                    StartedAgain::HadSucceeded(JobView::remembered(*record))
                 }
                 Restarted::GivenUp { cause } => StartedAgain::GivenUp(cause),
             },

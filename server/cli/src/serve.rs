@@ -8,11 +8,17 @@
 
 mod first_superuser;
 mod job_list;
+mod line_bound;
+mod log;
+mod metrics;
+mod partitions;
 pub(crate) mod settings;
+mod slow;
+mod store_events;
+mod supervisor;
 mod tls;
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,14 +27,18 @@ use ebb_cql_server::executor::Executor;
 use ebb_cql_server::read::Limits;
 use ebb_cql_server::serve::{CqlServer, ServeOptions, Tls};
 use ebb_cql_server::system::LocalNode;
-use ebb_server::http::{HttpOptions, HttpServer};
+use ebb_server::http::{HttpOptions, HttpServer, Roots, TlsSource};
 use ebb_server::metrics::Metrics;
 use ebb_server::node::{Node, NodeOptions, Restarted, Stop};
 use ebb_storage::{ErrorKind, Options};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tracing::{error, info, warn};
 
 use self::job_list::RecordedJobs;
+use self::metrics::CqlCollector;
 use self::settings::{Authentication, Durability, Settings, SettingsArgs};
+use self::slow::SlowLog;
+use self::supervisor::Supervised;
 use super::interrupt::StopSignal;
 use super::lock_holder::holder;
 use super::print::say;
@@ -75,27 +85,37 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
+    ebb_storage::return_large_blocks();
     let settings = args.settings.settings()?;
+    let _written_at_the_end = log::begin(settings.log, settings.log_format);
+    let slow = SlowLog::new(Duration::from_millis(settings.slow_request_ms.into()));
     raise_open_files();
     let stop = StopSignal::listen()?;
     let tls = tls::start(&settings)?;
     let node = Arc::new(open(&settings)?);
-    let server = listen(&settings, &node, tls.clone())?;
+    if let Some(db) = node.db() {
+        store_events::log(db);
+    }
+    let large = partitions::watch(&settings.guardrails, &node.catalog()?);
+    let server = listen(&settings, &node, tls.clone(), &slow)?;
     restart_jobs(&node)?;
-    let http = listen_for_http(&settings, &node)?;
-    greet(server.address(), http.address(), &settings.data)?;
+    let cql = CqlCollector::new(server.counters(), large);
+    let http = listen_for_http(&settings, &node, cql, tls.clone(), &slow)?;
+    greet(&settings, server.address(), http.address())?;
+    let supervised = Supervised::ready(server.address())?;
     match &tls {
         Some(tls) => stop.wait(Some(&|| tls::reload(tls)))?,
         None => stop.wait(None)?,
     }
-    eprintln!("ebb: stopping: requests that run are answered; a second signal ends it at once");
+    supervised.stopping();
+    info!("stopping: requests that run are answered; a second signal ends it at once");
     if !server.drain(DRAIN) {
-        eprintln!("ebb: some requests did not end in time");
+        warn!("some requests did not end in time");
     }
     node.shutdown(Stop::Park);
     // Last: who waits for a job is told that it is parked.
     if !http.drain(DRAIN) {
-        eprintln!("ebb: some commands were not answered in time");
+        warn!("some commands were not answered in time");
     }
     if let Some(db) = node.db() {
         db.flush()?;
@@ -114,6 +134,11 @@ fn open(settings: &Settings) -> Result<Node> {
     let db = Options {
         create_if_missing: true,
         durability,
+        memory_bytes: settings.memory_bytes.map(|bytes| bytes.as_u64()),
+        memtables_bytes: settings
+            .memtables_bytes
+            .map(|bytes| bytes.as_u64() as usize),
+        wal_bytes_max: settings.wal_bytes_max.as_u64(),
         ..Options::default()
     };
     let mut options = NodeOptions::default();
@@ -134,7 +159,12 @@ fn open(settings: &Settings) -> Result<Node> {
     })
 }
 
-fn listen(settings: &Settings, node: &Node, tls: Option<Arc<Tls>>) -> Result<CqlServer> {
+fn listen(
+    settings: &Settings,
+    node: &Node,
+    tls: Option<Arc<Tls>>,
+    slow: &Arc<SlowLog>,
+) -> Result<CqlServer> {
     let options = ServeOptions {
         address: settings.cql,
         connections_max: settings.connections_max as usize,
@@ -146,6 +176,8 @@ fn listen(settings: &Settings, node: &Node, tls: Option<Arc<Tls>>) -> Result<Cql
         request_timeout: *settings.request_timeout,
         tls,
         login_timeout: *settings.login_timeout,
+        login_failures_max: settings.login_failures_max,
+        slow: Some(slow.of_cql()),
         ..ServeOptions::default()
     };
     let address = settings.advertise.unwrap_or(settings.cql);
@@ -156,8 +188,8 @@ fn listen(settings: &Settings, node: &Node, tls: Option<Arc<Tls>>) -> Result<Cql
         first_superuser::ensure(&catalog, &settings.data)?;
     }
     if settings.is_open_to_others() {
-        eprintln!(
-            "ebb: WARNING: nobody has to log in: whoever reaches {} can read and write everything",
+        warn!(
+            "authentication is off: every client that reaches {} can read and write everything",
             settings.cql
         );
     }
@@ -171,6 +203,7 @@ fn listen(settings: &Settings, node: &Node, tls: Option<Arc<Tls>>) -> Result<Cql
     )
     .showing(options.activity.clone())
     .listing_jobs(Arc::new(jobs))
+    .telling(|failure| error!("{failure}"))
     .guarded_by(settings.guardrails.clone())
     .waiting_for_sync(settings.durability == Durability::Sync);
     if asks {
@@ -181,12 +214,29 @@ fn listen(settings: &Settings, node: &Node, tls: Option<Arc<Tls>>) -> Result<Cql
 }
 
 /// Answers at the socket for jobs, and at the port for HTTP, if there is one.
-fn listen_for_http(settings: &Settings, node: &Arc<Node>) -> Result<HttpServer> {
+fn listen_for_http(
+    settings: &Settings,
+    node: &Arc<Node>,
+    cql: CqlCollector,
+    tls: Option<Arc<Tls>>,
+    slow: &Arc<SlowLog>,
+) -> Result<HttpServer> {
+    let is_open = settings.is_http_open_to_others();
+    if let Some(http) = settings.http.filter(|_| is_open && tls.is_none()) {
+        warn!("HTTP at {http} has no TLS: others on the network can read the tokens");
+    }
+    let tls = tls.filter(|_| is_open);
     let options = HttpOptions {
         address: settings.http,
         hosts: settings.http_hosts.clone(),
+        tls: tls.map(|tls| TlsSource::new(move || tls.config())),
+        roots: Roots {
+            outputs: settings.output_root.clone(),
+            backups: settings.backup_root.clone(),
+        },
+        slow: Some(slow.of_http()),
     };
-    let metrics = Metrics::of(Arc::clone(node));
+    let metrics = Metrics::of(Arc::clone(node)).collecting(Box::new(cql));
     HttpServer::start(&settings.data, Arc::clone(node), metrics, options)
         .context("cannot listen for HTTP")
 }
@@ -197,26 +247,26 @@ fn restart_jobs(node: &Node) -> Result<()> {
     for job in node.unfinished()? {
         let (application, id) = (&job.application, &job.id);
         match node.restart(id) {
-            Ok(Restarted::Runs(_)) => eprintln!("ebb: {application} {id} goes on"),
+            Ok(Restarted::Runs(_)) => info!("{application} {id} is restarted"),
             Ok(Restarted::HadSucceeded { .. }) => {
-                eprintln!("ebb: {application} {id} had succeeded: its output is there");
+                info!("{application} {id} had succeeded: its output is there");
             }
-            Ok(Restarted::GivenUp { cause }) => {
-                eprintln!("ebb: {application} {id} is given up: {cause}");
-            }
-            Err(error) => eprintln!("ebb: {application} {id} does not start again: {error}"),
+            Ok(Restarted::GivenUp { cause }) => warn!("{application} {id} is given up: {cause}"),
+            Err(error) => warn!("{application} {id} cannot be restarted: {error}"),
         }
     }
     Ok(())
 }
 
-fn greet(cql: SocketAddr, http: Option<SocketAddr>, data: &Path) -> Result<()> {
+fn greet(settings: &Settings, cql: SocketAddr, http: Option<SocketAddr>) -> Result<()> {
     let (ip, port) = (cql.ip(), cql.port());
-    let http = http.map(|http| format!("\nlistening for HTTP on http://{http}"));
+    let has_tls = settings.is_http_open_to_others() && settings.tls_cert.is_some();
+    let scheme = if has_tls { "https" } else { "http" };
+    let http = http.map(|http| format!("\nlistening for HTTP on {scheme}://{http}"));
     say(format!(
         "listening for CQL on {cql}{}\ndatabase: {}\nconnect with: cqlsh {ip} {port}",
         http.unwrap_or_default(),
-        data.display()
+        settings.data.display()
     ))
 }
 

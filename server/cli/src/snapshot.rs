@@ -1,13 +1,15 @@
 //! `ebb snapshot`: create, list, renew and delete named snapshots.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use ebb_storage::{Db, Keyspace, SnapshotInfo, SnapshotOptions, SnapshotScope};
+use ebb_server::http::{JobsClient, SnapshotRequest, SnapshotView};
+use ebb_storage::{Db, Keyspace, SnapshotInfo, SnapshotOptions};
 use indicatif::HumanBytes;
 use serde_json::json;
 
-use super::database::{self, Location, or_known, unknown_snapshot, unknown_table};
+use super::attached::Attached;
+use super::database::{self, or_known, unknown_snapshot, unknown_table};
 use super::names::TableName;
 use super::print::{Printer, say, table};
 use super::time;
@@ -73,7 +75,7 @@ enum Action {
 #[command(after_help = CREATE_EXAMPLES)]
 struct Create {
     #[command(flatten)]
-    location: Location,
+    attached: Attached,
     #[command(flatten)]
     scope: Scope,
     /// Let it expire after this time, unless renewed: 30m, 2h, 7days.
@@ -100,7 +102,7 @@ struct Scope {
 #[command(after_help = LIST_EXAMPLES)]
 struct List {
     #[command(flatten)]
-    location: Location,
+    attached: Attached,
     /// Only those of this keyspace.
     #[arg(long)]
     keyspace: Option<String>,
@@ -119,7 +121,7 @@ struct List {
 #[command(after_help = RENEW_EXAMPLES)]
 struct Renew {
     #[command(flatten)]
-    location: Location,
+    attached: Attached,
     /// The keyspace.
     #[arg(long)]
     keyspace: String,
@@ -143,7 +145,7 @@ struct Renew {
 #[command(after_help = DELETE_EXAMPLES)]
 struct Delete {
     #[command(flatten)]
-    location: Location,
+    attached: Attached,
     /// The keyspace.
     #[arg(long)]
     keyspace: String,
@@ -161,11 +163,29 @@ pub(super) fn run(args: Args) -> Result<()> {
 }
 
 fn create(args: &Create) -> Result<()> {
-    let db = args.location.open_existing()?;
     let Scope { keyspace, table } = &args.scope;
     let named = keyspace.as_ref();
     let named = named.or(table.as_ref().map(|table| &table.keyspace));
-    let keyspace = database::keyspace(&db, named.context("clap asked for one of them")?)?;
+    let named = named.context("clap asked for one of them")?;
+    let until = match args.expires {
+        Some(time) => format!(", to expire in {}", humantime::format_duration(time)),
+        None => String::new(),
+    };
+    let tell = |what: String| say(format!("created snapshot {} of {what}{until}", args.name));
+    if let Some(server) = args.attached.server()? {
+        server.create_snapshot(&SnapshotRequest {
+            keyspace: named.clone(),
+            name: args.name.clone(),
+            table: table.as_ref().map(|name| name.table.clone()),
+            expires_in_s: args.expires.map(|time| time.as_secs_f64()),
+        })?;
+        return tell(match table {
+            Some(name) => format!("table {name}"),
+            None => format!("keyspace {named}"),
+        });
+    }
+    let db = args.attached.location.open_existing()?;
+    let keyspace = database::keyspace(&db, named)?;
     let options = SnapshotOptions {
         table: table.as_ref().map(|name| name.table.clone()),
         expires_in: args.expires,
@@ -183,19 +203,22 @@ fn create(args: &Create) -> Result<()> {
     };
     // The snapshot has to survive a power loss once it is printed.
     db.sync()?;
-    let until = match args.expires {
-        Some(time) => format!(", to expire in {}", humantime::format_duration(time)),
-        None => String::new(),
-    };
-    say(format!("created snapshot {} of {what}{until}", args.name))
+    tell(what)
 }
 
 fn renew(args: &Renew) -> Result<()> {
-    let db = args.location.open_existing()?;
-    let keyspace = database::keyspace(&db, &args.keyspace)?;
-    let renewed = keyspace.set_snapshot_expiry(&args.name, args.expires);
-    or_known(renewed, || unknown_snapshot(&keyspace, &args.name))?;
-    db.sync()?;
+    match args.attached.server()? {
+        Some(server) => {
+            server.renew_snapshot(&args.keyspace, &args.name, args.expires)?;
+        }
+        None => {
+            let db = args.attached.location.open_existing()?;
+            let keyspace = database::keyspace(&db, &args.keyspace)?;
+            let renewed = keyspace.set_snapshot_expiry(&args.name, args.expires);
+            or_known(renewed, || unknown_snapshot(&keyspace, &args.name))?;
+            db.sync()?;
+        }
+    }
     let until = match args.expires {
         Some(time) => format!("expires in {}", humantime::format_duration(time)),
         None => "stays until it is deleted".to_string(),
@@ -207,11 +230,16 @@ fn renew(args: &Renew) -> Result<()> {
 }
 
 fn delete(args: &Delete) -> Result<()> {
-    let db = args.location.open_existing()?;
-    let keyspace = database::keyspace(&db, &args.keyspace)?;
-    let deleted = keyspace.delete_snapshot(&args.name);
-    or_known(deleted, || unknown_snapshot(&keyspace, &args.name))?;
-    db.sync()?;
+    match args.attached.server()? {
+        Some(server) => server.delete_snapshot(&args.keyspace, &args.name)?,
+        None => {
+            let db = args.attached.location.open_existing()?;
+            let keyspace = database::keyspace(&db, &args.keyspace)?;
+            let deleted = keyspace.delete_snapshot(&args.name);
+            or_known(deleted, || unknown_snapshot(&keyspace, &args.name))?;
+            db.sync()?;
+        }
+    }
     say(format!(
         "deleted snapshot {} of keyspace {}",
         args.name, args.keyspace
@@ -219,49 +247,45 @@ fn delete(args: &Delete) -> Result<()> {
 }
 
 fn list(args: &List) -> Result<()> {
-    let db = args.location.open_to_read()?;
-    let mut listed = Vec::new();
-    for (keyspace, info) in infos(&db, args.keyspace.as_deref())? {
-        let pinned_bytes = match args.pinned {
-            true => Some(keyspace.snapshot_pinned_bytes(&info.name)?),
-            false => None,
-        };
-        listed.push((keyspace, info, pinned_bytes));
-    }
+    let listed = match args.attached.server()? {
+        Some(server) => listed_by(&server, args)?,
+        None => listed_in(&args.attached.location.open_to_read()?, args)?,
+    };
     let rfc3339 = |time: SystemTime| humantime::format_rfc3339_seconds(time).to_string();
     let mut printer = Printer::new();
     if args.json {
-        let object = |(keyspace, info, pinned_bytes): &Listed| {
+        let object = |view: &SnapshotView| {
             let mut object = json!({
-                "keyspace": keyspace.name(),
-                "name": info.name,
-                "commit": info.seq.0,
-                "tables": info.tables,
-                "single_table": matches!(info.scope, SnapshotScope::Table(_)),
-                "created": rfc3339(info.created),
-                "expires": info.expires.map(rfc3339),
-                "runs": info.runs,
-                "approximate_bytes": info.approximate_bytes,
+                "keyspace": view.keyspace,
+                "name": view.name,
+                "commit": view.sequence,
+                "tables": view.tables,
+                "single_table": view.single_table,
+                "created": rfc3339(at(view.created_unix_ms)),
+                "expires": view.expires_unix_ms.map(at).map(rfc3339),
+                "runs": view.runs,
+                "approximate_bytes": view.read_bytes,
             });
-            if let Some(bytes) = pinned_bytes {
-                object["pinned_bytes"] = (*bytes).into();
+            if let Some(bytes) = view.pinned_exact_bytes {
+                object["pinned_bytes"] = bytes.into();
             }
             object
         };
         printer.json(&listed.iter().map(object).collect::<Vec<_>>())?;
     } else {
         let now = SystemTime::now();
-        let row = |(keyspace, info, pinned_bytes): &Listed| {
+        let row = |view: &SnapshotView| {
             let mut row = vec![
-                keyspace.name().to_string(),
-                info.name.clone(),
-                info.seq.to_string(),
-                rfc3339(info.created),
-                expires(info, now),
-                HumanBytes(info.approximate_bytes).to_string(),
+                view.keyspace.clone(),
+                view.name.clone(),
+                view.sequence.to_string(),
+                rfc3339(at(view.created_unix_ms)),
+                expires(view, now),
+                HumanBytes(view.read_bytes).to_string(),
             ];
-            row.extend(pinned_bytes.map(|bytes| HumanBytes(bytes).to_string()));
-            row.push(info.tables.join(", "));
+            let pinned = view.pinned_exact_bytes;
+            row.extend(pinned.map(|bytes| HumanBytes(bytes).to_string()));
+            row.push(view.tables.join(", "));
             row
         };
         let rows: Vec<_> = listed.iter().map(row).collect();
@@ -276,15 +300,43 @@ fn list(args: &List) -> Result<()> {
     printer.finish()
 }
 
-/// A snapshot of a keyspace, with the bytes that it pins when asked for.
-type Listed = (Keyspace, SnapshotInfo, Option<u64>);
+/// Those that a server has, oldest first in each keyspace.
+fn listed_by(server: &JobsClient, args: &List) -> Result<Vec<SnapshotView>> {
+    let mut listed = server.snapshots(args.keyspace.as_deref())?;
+    listed.reverse();
+    listed.sort_by(|a, b| a.keyspace.cmp(&b.keyspace));
+    if args.pinned {
+        for view in &mut listed {
+            *view = server.counted_snapshot(&view.keyspace, &view.name)?;
+        }
+    }
+    Ok(listed)
+}
+
+/// Those of a database, the same way.
+fn listed_in(db: &Db, args: &List) -> Result<Vec<SnapshotView>> {
+    let mut listed = Vec::new();
+    let now = SystemTime::now();
+    for (keyspace, info) in infos(db, args.keyspace.as_deref())? {
+        let mut view = SnapshotView::of(keyspace.name(), info, now);
+        if args.pinned {
+            view.pinned_exact_bytes = Some(keyspace.snapshot_pinned_bytes(&view.name)?);
+        }
+        listed.push(view);
+    }
+    Ok(listed)
+}
+
+fn at(unix_ms: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(unix_ms)
+}
 
 /// The time that a snapshot has left, in the two largest units.
-fn expires(info: &SnapshotInfo, now: SystemTime) -> String {
-    let Some(at) = info.expires else {
+fn expires(view: &SnapshotView, now: SystemTime) -> String {
+    let Some(end) = view.expires_unix_ms.map(at) else {
         return "never".to_string();
     };
-    let left = at.duration_since(now).unwrap_or_default().as_secs();
+    let left = end.duration_since(now).unwrap_or_default().as_secs();
     let text = humantime::format_duration(Duration::from_secs(left)).to_string();
     let units: Vec<_> = text.split(' ').take(2).collect();
     format!("in {}", units.join(" "))

@@ -14,7 +14,10 @@ Examples:
 
 VERSIONS counts all stored versions of the rows. A version that a newer one replaces is
 kept while a snapshot sees it, and until a merge drops it. KEPT is roughly the size of
-such versions, where it is known. TO MERGE is the size of the files that merges will read.";
+such versions, where it is known. TO MERGE is the size of the files that merges will read.
+
+Memory and the bounds of memory and log are those of this command, which replays the log. What
+a server takes, its metrics tell.";
 
 /// Show statistics of the database: tables, files, snapshots, log.
 #[derive(Debug, clap::Args)]
@@ -42,10 +45,12 @@ pub(super) fn run(args: Args) -> Result<()> {
     }
     printer.line(format_args!("snapshots  {}", stats.snapshots))?;
     printer.line(format_args!(
-        "log        {} in {} segments",
+        "log        {} of {} in {} segments",
         HumanBytes(stats.wal_bytes),
+        HumanBytes(stats.wal_bytes_max),
         stats.wal_segments
     ))?;
+    printer.line(format_args!("memory     {}", memory(&stats)))?;
     printer.line(format_args!(
         "to merge   {}",
         HumanBytes(stats.compaction_debt_bytes)
@@ -64,10 +69,45 @@ pub(super) fn run(args: Args) -> Result<()> {
             table.pick_refused.as_deref().unwrap_or_default()
         ))?;
     }
+    for table in &stats.tables {
+        for file in &table.quarantine {
+            let end = file
+                .to_key
+                .as_ref()
+                .map(|end| end.escape_ascii().to_string());
+            printer.line(format_args!(
+                "damaged    {}.{}: {} at offset {}: {} (keys from \"{}\" to before {})",
+                table.keyspace,
+                table.name,
+                file.path.display(),
+                file.offset,
+                file.detail,
+                file.from_key.escape_ascii(),
+                end.map_or("the end".to_string(), |end| format!("\"{end}\""))
+            ))?;
+        }
+    }
     if let Some(failure) = &stats.maintenance_failure {
         printer.line(format_args!("failure    {failure}"))?;
     }
     printer.finish()
+}
+
+/// Returns the line on memory: the bytes of each part, with their bounds.
+fn memory(stats: &Stats) -> String {
+    let all = match stats.memory_bytes_max {
+        Some(bytes) => format!("; {} in all", HumanBytes(bytes)),
+        None => String::new(),
+    };
+    format!(
+        "memtables {} of {}, cache {} of {} (indexes and filters {}), open tables {}{all}",
+        HumanBytes(stats.memtable_bytes),
+        HumanBytes(stats.memtable_bytes_max),
+        HumanBytes(stats.cache_bytes),
+        HumanBytes(stats.cache_bytes_max),
+        HumanBytes(stats.index_bytes),
+        HumanBytes(stats.open_table_bytes),
+    )
 }
 
 fn tables(stats: &Stats) -> Vec<String> {

@@ -1,10 +1,11 @@
-//! `ebb token`: who may ask a server over HTTP.
+//! `ebb token`: the tokens of HTTP clients.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
-use ebb_server::tokens::{Scope, Token, TokenFile, TokenRecord};
+use ebb_server::http::JobsClient;
+use ebb_server::tokens::{Scope, Token, TokenFile, TokenRecord, TokenRole};
 use serde_json::json;
 
 use super::database::Location;
@@ -16,11 +17,12 @@ const EXAMPLES: &str = "\
 Examples:
   ebb token create --name grafana --scope read
   ebb token create --name nightly --scope jobs --expires 90days
+  ebb token create --name reports --scope jobs --role ada
   ebb token list
   ebb token revoke 1f3a90c2
 
-A server takes tokens on the port of `ebb serve --http`, and sees at once what changes here.
-A token is shown when it is made and never again: only its hash is kept.";
+A server accepts tokens on the port of `ebb serve --http`. Changes hold at once. A token is
+printed when it is created and never again: only its hash is stored.";
 
 const CREATE_EXAMPLES: &str = "\
 Examples:
@@ -29,7 +31,12 @@ Examples:
   curl -H \"Authorization: Bearer $token\" http://127.0.0.1:9043/v1/jobs
 
 Scopes: read sees jobs and metrics; jobs also submits, cancels and discards jobs over tables;
-admin also lets jobs read and write files of the server's machine.";
+admin also lets jobs read and write files of the server's machine.
+
+With --role the token also needs the permissions of that CQL role: SELECT on tables that a job
+reads, MODIFY on the one that it writes, SNAPSHOT for snapshots; scope admin is for superusers.
+It is valid as long as the role exists and may log in. The command looks up the role in the
+server that has the directory open.";
 
 const LIST_EXAMPLES: &str = "\
 Examples:
@@ -40,7 +47,7 @@ const REVOKE_EXAMPLES: &str = "\
 Examples:
   ebb token revoke 1f3a90c2";
 
-/// Create, list and revoke the tokens by which others ask a server over HTTP.
+/// Create, list and revoke the tokens of HTTP clients.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -61,10 +68,13 @@ enum Action {
 struct Create {
     #[command(flatten)]
     location: Location,
-    /// What it is good for: read, jobs or admin.
+    /// Permissions of the token: read, jobs or admin.
     #[arg(long, value_name = "SCOPE")]
     scope: Scope,
-    /// What it is for, in your words.
+    /// CQL role that limits the token further [default: none].
+    #[arg(long, value_name = "ROLE")]
+    role: Option<String>,
+    /// Description, which `ebb token list` shows.
     #[arg(
         long,
         value_name = "NAME",
@@ -83,12 +93,13 @@ struct Create {
 struct List {
     #[command(flatten)]
     location: Location,
-    /// Print a JSON array of objects with id, name, scope, created and expires (or null).
+    /// Print a JSON array of objects with id, name, scope, role (or null), created and expires (or
+    /// null).
     #[arg(long)]
     json: bool,
 }
 
-/// Revoke tokens: a server takes them no more.
+/// Revoke tokens: the server rejects them from now on.
 #[derive(Debug, clap::Args)]
 #[command(after_help = REVOKE_EXAMPLES)]
 struct Revoke {
@@ -111,11 +122,34 @@ fn create(args: &Create) -> Result<()> {
     let file = file_of(&args.location.data)?;
     let token = Token::random();
     let now = SystemTime::now();
-    let record = TokenRecord::new(&token, &args.name, args.scope, now, args.expires);
+    let role = args
+        .role
+        .as_ref()
+        .map(|name| role(&args.location.data, name));
+    let record = TokenRecord::new(&token, &args.name, args.scope, now, args.expires)
+        .of_role(role.transpose()?);
     file.change(|tokens| tokens.add(record))?;
     let mut printer = Printer::new();
     printer.line(token.reveal())?;
     printer.finish()
+}
+
+/// Returns the role of this name from the server that has the directory open.
+fn role(data: &Path, name: &str) -> Result<TokenRole> {
+    let Some(server) = JobsClient::of(data)? else {
+        let text = format!(
+            "no server has {} open: start ebb serve, which looks up the role",
+            data.display()
+        );
+        return Err(CliError::Usage(text).into());
+    };
+    let mut roles = server.roles()?.into_iter();
+    let found = roles.find(|role| role.name == name);
+    let found = found.ok_or_else(|| CliError::NoRole(name.to_owned()))?;
+    Ok(TokenRole {
+        name: found.name,
+        id: found.id,
+    })
 }
 
 fn list(args: &List) -> Result<()> {
@@ -131,6 +165,7 @@ fn list(args: &List) -> Result<()> {
                 "id": token.id,
                 "name": token.name,
                 "scope": token.scope,
+                "role": token.role.as_ref().map(|role| &role.name),
                 "created": rfc3339(token.created_at_unix_s),
                 "expires": token.expires_at_unix_s.map(rfc3339),
             })
@@ -144,6 +179,11 @@ fn list(args: &List) -> Result<()> {
         vec![
             token.id.clone(),
             token.scope.to_string(),
+            token
+                .role
+                .as_ref()
+                .map_or("", |role| &role.name)
+                .to_string(),
             rfc3339(token.created_at_unix_s),
             match expires {
                 Some(at) if token.is_expired(now) => format!("{at} (over)"),
@@ -158,7 +198,11 @@ fn list(args: &List) -> Result<()> {
         printer.line("no tokens yet")?;
         return printer.finish();
     }
-    for line in table(&["id", "scope", "created", "expires", "name"], &[], &rows) {
+    for line in table(
+        &["id", "scope", "role", "created", "expires", "name"],
+        &[],
+        &rows,
+    ) {
         printer.line(line)?;
     }
     printer.finish()
@@ -176,9 +220,9 @@ fn revoke(args: &Revoke) -> Result<()> {
     printer.finish()
 }
 
-/// The tokens of a database, whether a server holds it or not.
+/// Returns the tokens of a database, whether a server has it open or not.
 fn file_of(data: &Path) -> Result<TokenFile> {
-    /// Of every database, from its first moment on.
+    /// A file that every database has from its first moment on.
     const CURRENT: &str = "CURRENT";
     if !data.join(CURRENT).exists() {
         let path = data.to_path_buf();

@@ -13,6 +13,7 @@ use super::request::RequestError;
 
 /// What kind of failure it is: what whoever asked can do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Failure {
     /// The request or the input has to change.

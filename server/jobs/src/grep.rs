@@ -74,7 +74,8 @@ impl Mapper for MatchMapper {
 mod tests {
     use super::*;
     use crate::records::RecordFormat;
-    use ebb_scheduler::runtime::{Outcome, Runtime, RuntimeOptions, VecInput, VecOutput};
+    use crate::testing::options;
+    use ebb_scheduler::runtime::{Outcome, Runtime, VecInput, VecOutput};
 
     #[test]
     fn text_is_taken_as_it_is_and_an_expression_is_not() {
@@ -87,7 +88,7 @@ mod tests {
 
     #[test]
     fn matching_rows_come_in_their_order_over_all_splits() {
-        let runtime = Runtime::start(RuntimeOptions::new(1)).unwrap();
+        let runtime = Runtime::start(options(1)).unwrap();
         let output = VecOutput::new();
         let input = Arc::new(VecInput::lines("ebb\nflow\nebb and flow\nneither", 3));
         let pattern = Pattern::text("ebb").unwrap();

@@ -248,6 +248,7 @@ mod tests {
     use super::*;
     use crate::records::ValueFormat;
     use crate::testing::{input, run};
+    use ebb_test_support::seed::for_seeds;
     use rand::{RngExt, SeedableRng};
 
     fn csv(names: &[&str]) -> RecordFormat {
@@ -266,36 +267,36 @@ mod tests {
 
     #[test]
     fn every_pair_with_the_same_key_is_there_once() {
-        let seed = rand::random();
-        println!("seed {seed}");
-        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
-        let mut rows = |count| -> Vec<(u32, u32)> {
-            (0..count).map(|n| (rng.random_range(0..60), n)).collect()
-        };
-        let (left, right) = (rows(80), rows(150));
-        let lines = |rows: &[(u32, u32)], line: fn(u32, u32) -> String| -> Vec<String> {
-            rows.iter().map(|&(key, n)| line(key, n)).collect()
-        };
-        let left_lines = lines(&left, |key, n| format!("k{key},l{n}"));
-        let right_lines = lines(&right, |key, n| format!("r{n},k{key}"));
-        for kind in [JoinKind::Inner, JoinKind::Left] {
-            // By nested loops over the rows.
-            let mut expected = Vec::new();
-            for (key, l) in &left {
-                let matches = right.iter().filter(|(other, _)| other == key);
-                let before = expected.len();
-                for (_, r) in matches {
-                    expected.push((format!("k{key}"), format!("l{l},r{r}")));
+        for_seeds("every_pair_with_the_same_key_is_there_once", 1, |seed| {
+            let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+            let mut rows = |count| -> Vec<(u32, u32)> {
+                (0..count).map(|n| (rng.random_range(0..60), n)).collect()
+            };
+            let (left, right) = (rows(80), rows(150));
+            let lines = |rows: &[(u32, u32)], line: fn(u32, u32) -> String| -> Vec<String> {
+                rows.iter().map(|&(key, n)| line(key, n)).collect()
+            };
+            let left_lines = lines(&left, |key, n| format!("k{key},l{n}"));
+            let right_lines = lines(&right, |key, n| format!("r{n},k{key}"));
+            for kind in [JoinKind::Inner, JoinKind::Left] {
+                // By nested loops over the rows.
+                let mut expected = Vec::new();
+                for (key, l) in &left {
+                    let matches = right.iter().filter(|(other, _)| other == key);
+                    let before = expected.len();
+                    for (_, r) in matches {
+                        expected.push((format!("k{key}"), format!("l{l},r{r}")));
+                    }
+                    if kind == JoinKind::Left && expected.len() == before {
+                        expected.push((format!("k{key}"), format!("l{l},")));
+                    }
                 }
-                if kind == JoinKind::Left && expected.len() == before {
-                    expected.push((format!("k{key}"), format!("l{l},")));
-                }
+                let mut found = joined(&left_lines, &right_lines, kind);
+                found.sort();
+                expected.sort();
+                assert_eq!(found, expected);
             }
-            let mut found = joined(&left_lines, &right_lines, kind);
-            found.sort();
-            expected.sort();
-            assert_eq!(found, expected);
-        }
+        });
     }
 
     #[test]

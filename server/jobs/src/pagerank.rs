@@ -464,8 +464,9 @@ mod tests {
 
     use super::*;
     use crate::records::ValueFormat;
-    use crate::testing::{input, report};
+    use crate::testing::{input, options, report};
     use ebb_scheduler::runtime::{Outcome, Runtime, RuntimeOptions, VecOutput};
+    use ebb_test_support::seed::for_seeds;
     use rand::{RngExt, SeedableRng};
 
     fn ranks(lines: &[String], format: &RecordFormat, iterations: u32) -> BTreeMap<String, f64> {
@@ -484,7 +485,7 @@ mod tests {
         );
         let runtime = Runtime::start(RuntimeOptions {
             task_memory_bytes: 64 << 10,
-            ..RuntimeOptions::new(2)
+            ..options(2)
         });
         let runtime = runtime.unwrap();
         let (mut done, mut jobs) = (None, 0);
@@ -526,32 +527,35 @@ mod tests {
 
     #[test]
     fn ranks_are_those_of_the_matrix_with_and_without_dangling_nodes() {
-        for (seed, dangling) in [(rand::random(), true), (rand::random(), false)] {
-            println!("seed {seed}");
-            let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
-            let nodes = 40;
-            let last_source = if dangling { 30 } else { nodes };
-            // Every node is in some link: the first ones in a ring of sources.
-            let ring = (0..nodes).map(|node| (node % last_source, (node + 1) % nodes));
-            let drawn =
-                (0..150).map(|_| (rng.random_range(0..last_source), rng.random_range(0..nodes)));
-            let edges: Vec<_> = ring.chain(drawn).collect();
-            let lines = |separator: &str| -> Vec<String> {
-                let line = |(from, to): &(usize, usize)| format!("n{from}{separator}n{to}");
-                edges.iter().map(line).collect()
-            };
-            let unnamed = RecordFormat::file(ValueFormat::UnnamedCsv);
-            for (lines, format) in [(lines(" \t"), RecordFormat::text()), (lines(","), unnamed)] {
-                let found = ranks(&lines, &format, 12);
-                let expected = by_matrix(&edges, nodes, 12);
-                assert_eq!(found.len(), nodes);
-                for (node, rank) in expected.iter().enumerate() {
-                    let found = found[&format!("n{node}")];
-                    assert!((found - rank).abs() < 1e-12, "{node}: {found} {rank}");
+        let test = "ranks_are_those_of_the_matrix_with_and_without_dangling_nodes";
+        for_seeds(test, 1, |seed| {
+            for dangling in [true, false] {
+                let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+                let nodes = 40;
+                let last_source = if dangling { 30 } else { nodes };
+                // Every node is in some link: the first ones in a ring of sources.
+                let ring = (0..nodes).map(|node| (node % last_source, (node + 1) % nodes));
+                let drawn = (0..150)
+                    .map(|_| (rng.random_range(0..last_source), rng.random_range(0..nodes)));
+                let edges: Vec<_> = ring.chain(drawn).collect();
+                let lines = |separator: &str| -> Vec<String> {
+                    let line = |(from, to): &(usize, usize)| format!("n{from}{separator}n{to}");
+                    edges.iter().map(line).collect()
+                };
+                let unnamed = RecordFormat::file(ValueFormat::UnnamedCsv);
+                for (lines, format) in [(lines(" \t"), RecordFormat::text()), (lines(","), unnamed)]
+                {
+                    let found = ranks(&lines, &format, 12);
+                    let expected = by_matrix(&edges, nodes, 12);
+                    assert_eq!(found.len(), nodes);
+                    for (node, rank) in expected.iter().enumerate() {
+                        let found = found[&format!("n{node}")];
+                        assert!((found - rank).abs() < 1e-12, "{node}: {found} {rank}");
+                    }
+                    assert!((found.values().sum::<f64>() - 1.0).abs() < 1e-9);
                 }
-                assert!((found.values().sum::<f64>() - 1.0).abs() < 1e-9);
             }
-        }
+        });
     }
 
     #[test]

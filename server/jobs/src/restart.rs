@@ -83,6 +83,7 @@ mod tests {
             ended_unix_ms: None,
             report: None,
             attempts_dropped: 0,
+            submission: None,
         }
     }
 

@@ -211,40 +211,41 @@ impl Reducer for OrderedReducer {
 mod tests {
     use super::*;
     use crate::records::{RecordFormat, ValueFormat};
-    use crate::testing::{run, run_values};
+    use crate::testing::{options, run, run_values};
     use crate::{
         FileKind, FilesInput, FilesOutput, FilesTarget, RowFormat, RowWriter, SnapshotInput,
     };
-    use ebb_scheduler::runtime::{Outcome, Runtime, RuntimeOptions};
+    use ebb_scheduler::runtime::{Outcome, Runtime};
     use ebb_storage::{Db, Options, TableOptions};
+    use ebb_test_support::seed::for_seeds;
     use rand::{RngExt, SeedableRng};
 
     #[test]
     fn values_come_in_order_and_as_often_as_they_are() {
-        let seed = rand::random();
-        println!("seed {seed}");
-        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
-        let mut line = |_| -> String {
-            let (skip, take) = (rng.random_range(0..4), rng.random_range(0..9));
-            "ab \u{e4}".chars().cycle().skip(skip).take(take).collect()
-        };
-        let mut lines: Vec<String> = (0..3000).map(&mut line).collect();
-        let format = RecordFormat::text();
-        for reverse in [false, true] {
-            let order = Order::new(&format, &[], false, reverse).unwrap();
-            let sorted = |reduces| {
-                run_values(&lines, 7, |input, output| {
-                    spec("sort", input, output, order.clone(), reduces)
-                })
+        for_seeds("values_come_in_order_and_as_often_as_they_are", 1, |seed| {
+            let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+            let mut line = |_| -> String {
+                let (skip, take) = (rng.random_range(0..4), rng.random_range(0..9));
+                "ab \u{e4}".chars().cycle().skip(skip).take(take).collect()
             };
-            let (one, four) = (sorted(1), sorted(4));
-            lines.sort_by(|a, b| a.as_bytes().cmp(b.as_bytes()));
-            if reverse {
-                lines.reverse();
+            let mut lines: Vec<String> = (0..3000).map(&mut line).collect();
+            let format = RecordFormat::text();
+            for reverse in [false, true] {
+                let order = Order::new(&format, &[], false, reverse).unwrap();
+                let sorted = |reduces| {
+                    run_values(&lines, 7, |input, output| {
+                        spec("sort", input, output, order.clone(), reduces)
+                    })
+                };
+                let (one, four) = (sorted(1), sorted(4));
+                lines.sort_by(|a, b| a.as_bytes().cmp(b.as_bytes()));
+                if reverse {
+                    lines.reverse();
+                }
+                assert_eq!(one, lines);
+                assert_eq!(four, lines, "over all parts");
             }
-            assert_eq!(one, lines);
-            assert_eq!(four, lines, "over all parts");
-        }
+        });
     }
 
     /// Of values in order, of which three quarters begin alike.
@@ -269,7 +270,7 @@ mod tests {
         let order = Order::new(&RecordFormat::text(), &[], false, false).unwrap();
         let rows = RowWriter::new(RowFormat::Text, order.rows());
         let output = Arc::new(FilesOutput::new(target, rows, dir.path()));
-        let runtime = Runtime::start(RuntimeOptions::new(2)).unwrap();
+        let runtime = Runtime::start(options(2)).unwrap();
         let job = runtime
             .submit(spec("sort", input, output, order, 5))
             .unwrap();

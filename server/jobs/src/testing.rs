@@ -3,8 +3,23 @@
 use std::sync::Arc;
 
 use ebb_scheduler::runtime::{
-    Input, JobReport, JobSpec, Outcome, Output, Runtime, RuntimeOptions, VecInput, VecOutput,
+    Input, JobReport, JobSpec, Outcome, Output, Runtime, RuntimeOptions, Throttles, VecInput,
+    VecOutput,
 };
+
+/// The options of a runtime in tests, without the idle class and without speculation. Threads of
+/// the idle class make hardly any progress beside a build, and the runtime starts second attempts
+/// at tasks that are slow for that reason.
+pub(super) fn options(cores: u32) -> RuntimeOptions {
+    RuntimeOptions {
+        throttles: Throttles {
+            idle_class: false,
+            ..Throttles::default()
+        },
+        speculation: false,
+        ..RuntimeOptions::new(cores)
+    }
+}
 
 /// The rows that a job over `lines`, in `splits` splits, leaves; the key of a line
 /// is its number, in four digits.
@@ -51,7 +66,7 @@ pub(super) fn report(
 ) -> JobReport {
     let runtime = Runtime::start(RuntimeOptions {
         task_memory_bytes: 64 << 10,
-        ..RuntimeOptions::new(2)
+        ..options(2)
     });
     let job = spec(input, Arc::new(output));
     runtime.unwrap().submit(job).unwrap().wait()

@@ -89,7 +89,8 @@ fn sum_up(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ebb_scheduler::runtime::{Outcome, Runtime, RuntimeOptions, VecInput, VecOutput};
+    use crate::testing::options;
+    use ebb_scheduler::runtime::{Outcome, Runtime, VecInput, VecOutput};
 
     fn words(text: &str) -> Vec<String> {
         let mut words = Vec::new();
@@ -112,7 +113,7 @@ mod tests {
 
     #[test]
     fn counts_are_summed_over_splits_and_case() {
-        let runtime = Runtime::start(RuntimeOptions::new(1)).unwrap();
+        let runtime = Runtime::start(options(1)).unwrap();
         let output = VecOutput::new();
         let input = Arc::new(VecInput::lines("Ebb and flow\nebb, EBB\nand größe", 3));
         let job = spec("words", input, Arc::new(output.clone()), 1);

@@ -1,19 +1,15 @@
-//! Who the load monitor says has used the CPU, beside a job in processes. These run this
-//! very test program, in which only `door` looks at what they are told.
-
-#![expect(
-    clippy::disallowed_methods,
-    reason = "tests and examples look at clocks and files themselves"
-)]
+//! The CPU time that the load monitor counts for a job in processes. The processes run this very
+//! test program, and the test `door` in it runs their tasks.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ebb_colocate::LoadMonitor;
 use ebb_jobs::pi::{self, Variant};
 use ebb_scheduler::runtime::{
-    JobSpec, Outcome, Runtime, RuntimeOptions, TaskProcesses, TaskServer, VecOutput,
+    JobSpec, Outcome, Runtime, RuntimeOptions, TaskProcesses, TaskServer, Throttles, VecOutput,
+    processes_cpu_s,
 };
 use procfs::{CurrentSI, KernelStats};
 use rustix::thread::{CpuSet, sched_getaffinity};
@@ -22,18 +18,30 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 const IS_CHILD: &str = "EBB_TEST_RUNS_TASKS";
 
 /// Some seconds of work.
-const POINTS: u64 = 600 << 20;
+const MANY_POINTS: u64 = 600 << 20;
 
-fn job(output: VecOutput) -> JobSpec {
-    pi::spec("pi", Arc::new(output), POINTS, 8, 1, Variant::Plain)
+fn job(points: u64, output: VecOutput) -> JobSpec {
+    pi::spec("pi", Arc::new(output), points, 8, 1, Variant::Plain)
+}
+
+/// The job in processes. The description that they get is the number of points.
+fn job_in_processes(points: u64, output: VecOutput) -> JobSpec {
+    let processes = TaskProcesses::new(command, points.to_string());
+    job(points, output).in_processes(Arc::new(processes))
 }
 
 #[test]
-#[ignore = "it is what the processes of the other test here run"]
+#[ignore = "it is what the processes of the other tests here run"]
 fn door() {
     if std::env::var_os(IS_CHILD).is_some() {
         let server = TaskServer::from_stdin().unwrap();
-        let build = |_: &[u8]| Ok::<_, String>(job(VecOutput::new()));
+        let build = |told: &[u8]| {
+            let points = std::str::from_utf8(told).map_err(|e| e.to_string())?;
+            let points = points
+                .parse::<u64>()
+                .map_err(|_| format!("{points} points"))?;
+            Ok::<_, String>(job(points, VecOutput::new()))
+        };
         server.serve(build).unwrap();
     }
 }
@@ -63,13 +71,38 @@ fn idle_s(cores: &[usize]) -> f64 {
 }
 
 #[test]
+fn what_processes_of_a_job_use_counts_as_analytics() {
+    let runtime = Runtime::start(RuntimeOptions {
+        throttles: Throttles {
+            idle_class: false,
+            ..Throttles::default()
+        },
+        speculation: false,
+        ..RuntimeOptions::new(2)
+    });
+    let runtime = runtime.unwrap();
+    let mut monitor = LoadMonitor::start().unwrap();
+    let before_s = processes_cpu_s();
+    let job = job_in_processes(1 << 20, VecOutput::new());
+    let report = runtime.submit(job).unwrap().wait();
+    assert_eq!(report.outcome, Outcome::Succeeded);
+    let used_s = processes_cpu_s() - before_s;
+    let load = monitor.sample().unwrap();
+    let analytics_s = load.analytics_cores * load.length_s;
+    assert!(
+        used_s > 0.0 && analytics_s >= used_s - 1e-6,
+        "{analytics_s} s of analytics, {used_s} s by the processes"
+    );
+}
+
+#[test]
+#[ignore = "nightly: compares the CPU time of processes with that of the whole machine"]
 fn what_processes_of_a_job_use_counts_as_analytics_and_as_nothing_else() {
     let output = VecOutput::new();
-    let processes = TaskProcesses::new(command, Vec::new());
-    let spec = job(output.clone()).in_processes(Arc::new(processes));
+    let spec = job_in_processes(MANY_POINTS, output.clone());
     let runtime = Runtime::start(RuntimeOptions::new(2)).unwrap();
     let cores = cores();
-    let (idle_before_s, started) = (idle_s(&cores), Instant::now());
+    let (idle_before_s, begun_s) = (idle_s(&cores), runtime.now_s());
     let mut monitor = LoadMonitor::start().unwrap();
     let handle = runtime.submit(spec).unwrap();
 
@@ -87,7 +120,7 @@ fn what_processes_of_a_job_use_counts_as_analytics_and_as_nothing_else() {
         }
         ended = handle.wait_timeout(Duration::from_millis(100));
     }
-    let all_s = cores.len() as f64 * started.elapsed().as_secs_f64();
+    let all_s = cores.len() as f64 * (runtime.now_s() - begun_s);
     let idle_s = idle_s(&cores) - idle_before_s;
     let report = ended.unwrap();
     assert_eq!(report.outcome, Outcome::Succeeded);

@@ -1,15 +1,21 @@
-//! Who may ask over TCP, where anybody on the machine can connect, a browser too.
+//! Authentication and authorization of requests over TCP: any process on the machine can connect,
+//! browsers included.
 //!
-//! A request has to name a host that is meant: a page that has its own name resolve to this
-//! machine does not get through. It has to show a token whose scope is enough. Only
-//! whether the server is healthy may be asked without one.
+//! The `Host` of a request must be one of this server's names, which stops DNS rebinding: a web
+//! page that has its own name resolve to this machine is refused. The request must carry a token
+//! with a sufficient scope, or the cookie of a [session](super::session) that was begun with such
+//! a token. With a cookie, only pages of this server can change anything. Health checks and the
+//! files of the console need no token.
+//!
+//! A token may belong to a CQL role. It is valid while the role exists and may log in, and permits
+//! what the role may do; scope `admin` takes effect only while the role is a superuser.
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
-use axum::extract::{Request, State};
-use axum::http::header::{AUTHORIZATION, HOST, WWW_AUTHENTICATE};
+use axum::extract::{Extension, Request, State};
+use axum::http::header::{AUTHORIZATION, HOST, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -17,58 +23,137 @@ use ebb_jobs::Failure;
 use tokio::task::spawn_blocking;
 
 use super::problem::{Problem, broken};
-use crate::tokens::{Scope, Token, WatchedTokens};
+use super::rates::Rates;
+use super::session::{SESSION, Sessions, cookie_of, is_other_page, is_own_page};
+use crate::node::Node;
+use crate::tokens::{ActingRole, Principal, Scope, Token, TokenRecord, WatchedTokens};
 
-/// What may be asked without a token.
-const OPEN: &str = "/health/";
+/// Prefixes of the paths that need no token.
+const OPEN: [&str; 2] = ["/health/", "/assets/"];
+/// The page that asks the user for a token.
+const CONSOLE: &str = "/";
 
-/// What decides.
-#[derive(Debug)]
+/// Requests of one token that may come at once. An open console sends a few requests per second.
+const REQUESTS_BURST: f64 = 400.0;
+/// Requests of one token per second in the long run. Tests use a low rate: a slow machine cannot
+/// exceed the real one.
+const REQUESTS_PER_S: f64 = if cfg!(test) { 1.0 } else { 200.0 };
+/// Requests with invalid tokens that may come from one address at once.
+const FAILURES_BURST: f64 = 10.0;
+/// Requests with invalid tokens from one address per second in the long run.
+const FAILURES_PER_S: f64 = 0.5;
+
+/// The tokens, sessions and rate limits by which requests over TCP are let through.
 pub(super) struct Access {
-    pub tokens: WatchedTokens,
+    node: Arc<Node>,
+    tokens: WatchedTokens,
     /// Names of this server, beside `localhost` and addresses.
-    pub hosts: Vec<String>,
+    hosts: Vec<String>,
+    pub sessions: Sessions,
+    requests: Rates<String>,
+    failures: Rates<IpAddr>,
 }
 
-/// Lets a request through with its scope, or answers why not.
+/// The client's end of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Peer {
+    /// The client's address; `None` for the Unix socket, whose clients are the server's own user.
+    pub address: Option<IpAddr>,
+    /// Whether the connection is encrypted.
+    pub is_encrypted: bool,
+}
+
+/// The credential of a request. Long-lived responses check it again.
+#[derive(Debug, Clone)]
+pub(super) struct Credential {
+    token: Token,
+    /// The session cookie through which the token was found.
+    cookie: Option<Token>,
+}
+
+/// Lets a request through with its principal, or responds with the reason for the refusal.
 pub(super) async fn check(
     State(access): State<Arc<Access>>,
+    Extension(peer): Extension<Peer>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let allowed = match access.asked(&request) {
-        Ok(asked) => access.allow(asked).await,
-        Err(problem) => Err(problem),
+    let allowed = match access.required(&request) {
+        Ok(required) => access.allow(required, peer).await,
+        Err(problem) => Err(problem.into()),
     };
     match allowed {
-        Ok(scope) => {
-            request.extensions_mut().insert(scope);
+        Ok((principal, credential)) => {
+            let extensions = request.extensions_mut();
+            extensions.insert(principal.scope);
+            extensions.insert(principal);
+            if let Some(credential) = credential {
+                extensions.insert(credential);
+            }
             next.run(request).await
         }
-        Err(problem) => {
-            let challenge = problem.status == StatusCode::UNAUTHORIZED.as_u16();
-            let mut response = problem.into_response();
-            if challenge {
-                let bearer = HeaderValue::from_static("Bearer realm=\"ebb\"");
-                response.headers_mut().insert(WWW_AUTHENTICATE, bearer);
-            }
-            response
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+/// The proof that a request needs before it is served.
+enum Requirement {
+    /// The path is open to every client.
+    Open,
+    /// The credential must be valid for at least this scope.
+    Scope(Credential, Scope),
+}
+
+/// The response to a request that is not let through.
+pub(super) struct Refusal {
+    problem: Problem,
+    /// The `Retry-After` header, in seconds.
+    retry_after_s: Option<f64>,
+}
+
+impl From<Problem> for Refusal {
+    fn from(problem: Problem) -> Self {
+        Self {
+            problem,
+            retry_after_s: None,
         }
     }
 }
 
-/// What a request takes.
-enum Asked {
-    /// Anybody may.
-    Open,
-    /// A token, of this scope.
-    With(Token, Scope),
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let challenge = self.problem.status == StatusCode::UNAUTHORIZED.as_u16();
+        let mut response = self.problem.into_response();
+        let headers = response.headers_mut();
+        if challenge {
+            let bearer = HeaderValue::from_static("Bearer realm=\"ebb\"");
+            headers.insert(WWW_AUTHENTICATE, bearer);
+        }
+        if let Some(wait_s) = self.retry_after_s {
+            headers.insert(RETRY_AFTER, (wait_s.ceil() as u64).max(1).into());
+        }
+        response
+    }
 }
 
 impl Access {
-    fn asked(&self, request: &Request) -> Result<Asked, Problem> {
-        let host = (request.headers().get(HOST)).and_then(|host| host.to_str().ok());
-        if !host.is_some_and(|host| self.is_meant(host)) {
+    /// Access to the server of `node` with `tokens`. `hosts` are its names beside `localhost` and
+    /// addresses.
+    pub(super) fn new(node: Arc<Node>, tokens: WatchedTokens, hosts: Vec<String>) -> Self {
+        Self {
+            node,
+            tokens,
+            hosts,
+            sessions: Sessions::default(),
+            requests: Rates::new(REQUESTS_BURST, REQUESTS_PER_S),
+            failures: Rates::new(FAILURES_BURST, FAILURES_PER_S),
+        }
+    }
+
+    fn required(&self, request: &Request) -> Result<Requirement, Problem> {
+        let headers = request.headers();
+        let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+        if !host.is_some_and(|host| self.is_own_host(host)) {
             let text = format!(
                 "this server is not known as {:?}: ask by its address, or name it in the \
                  setting http-hosts",
@@ -77,34 +162,141 @@ impl Access {
             let status = StatusCode::MISDIRECTED_REQUEST;
             return Err(Problem::new(status, Failure::Invalid, text));
         }
-        if request.uri().path().starts_with(OPEN) {
-            return Ok(Asked::Open);
+        let (path, method) = (request.uri().path(), request.method());
+        if OPEN.iter().any(|open| path.starts_with(open)) || path == CONSOLE {
+            return Ok(Requirement::Open);
         }
-        let token = bearer(request.headers()).ok_or_else(|| {
-            refused("show a token: Authorization: Bearer TOKEN; `ebb token create` makes one")
-        })?;
-        Ok(Asked::With(token, needed(request.method())))
+        let needed = needed(path, method);
+        if let Some(token) = bearer(headers) {
+            let credential = Credential {
+                token,
+                cookie: None,
+            };
+            return Ok(Requirement::Scope(credential, needed));
+        }
+        let changes = !is_safe(method);
+        if path == SESSION && changes {
+            // A page of another site cannot log a browser in or out.
+            return if is_other_page(headers) {
+                Err(other_page())
+            } else {
+                Ok(Requirement::Open)
+            };
+        }
+        let credential = cookie_of(headers).and_then(|cookie| {
+            let token = self.sessions.token(&cookie, Instant::now())?;
+            let cookie = Some(cookie);
+            Some(Credential { token, cookie })
+        });
+        match credential {
+            Some(_) if changes && !is_own_page(headers) => Err(other_page()),
+            Some(credential) => Ok(Requirement::Scope(credential, needed)),
+            None => Err(refused(
+                "show a token: Authorization: Bearer TOKEN; `ebb token create` makes one",
+            )),
+        }
     }
 
-    async fn allow(self: &Arc<Self>, asked: Asked) -> Result<Scope, Problem> {
-        let Asked::With(token, needed) = asked else {
-            return Ok(Scope::Read);
+    async fn allow(
+        self: &Arc<Self>,
+        required: Requirement,
+        peer: Peer,
+    ) -> Result<(Principal, Option<Credential>), Refusal> {
+        let Requirement::Scope(credential, needed) = required else {
+            return Ok((Principal::anonymous(), None));
         };
-        let access = Arc::clone(self);
-        let tokens = spawn_blocking(move || access.tokens.now()).await;
-        let tokens = tokens.map_err(broken)?.map_err(broken)?;
-        let scope = (tokens.scope_of(&token, SystemTime::now()))
-            .ok_or_else(|| refused("there is no such token, or it has expired or was revoked"))?;
-        if scope < needed {
+        let principal = self.principal(&credential.token, peer).await?;
+        if principal.scope < needed {
+            let scope = principal.scope;
             let text = format!("this token is for scope {scope}; it takes one for {needed}");
-            return Err(Problem::new(StatusCode::FORBIDDEN, Failure::Invalid, text));
+            return Err(Problem::new(StatusCode::FORBIDDEN, Failure::Invalid, text).into());
         }
-        Ok(scope)
+        Ok((principal, Some(credential)))
     }
 
-    /// Whether a `Host` is this server's: an address, which no name can be made to mean, or
-    /// one of its names.
-    fn is_meant(&self, host: &str) -> bool {
+    /// Returns whether a credential is still valid: its session has not ended, and its token was
+    /// not revoked and has not expired.
+    pub(super) async fn is_valid(self: &Arc<Self>, credential: &Credential) -> bool {
+        let cookie = credential.cookie.as_ref();
+        let is_over = |cookie| self.sessions.token(cookie, Instant::now()).is_none();
+        if cookie.is_some_and(is_over) {
+            return false;
+        }
+        matches!(self.known(&credential.token).await, Ok(Some(_)))
+    }
+
+    /// Returns the principal that a token stands for, and counts a request against its rate.
+    ///
+    /// # Errors
+    /// 401 for an invalid token; 429 if too many invalid tokens came from the peer's address, or
+    /// too many requests with this token.
+    pub(super) async fn principal(
+        self: &Arc<Self>,
+        token: &Token,
+        peer: Peer,
+    ) -> Result<Principal, Refusal> {
+        if let Some(principal) = self.known(token).await? {
+            let taken = self.requests.take(principal.id.clone(), Instant::now());
+            taken.map_err(|wait_s| too_many("this token asks too often", wait_s))?;
+            return Ok(principal);
+        }
+        if let Some(address) = peer.address {
+            let taken = self.failures.take(address, Instant::now());
+            taken.map_err(|wait_s| {
+                too_many(
+                    "too many tokens that are none came from this address",
+                    wait_s,
+                )
+            })?;
+        }
+        Err(refused("there is no such token, or it has expired or was revoked").into())
+    }
+
+    async fn known(self: &Arc<Self>, token: &Token) -> Result<Option<Principal>, Problem> {
+        let (access, token) = (Arc::clone(self), token.clone());
+        let found = spawn_blocking(move || access.find(&token)).await;
+        found.map_err(broken)?
+    }
+
+    /// Returns the principal that a token stands for; `None` for an invalid token.
+    fn find(&self, token: &Token) -> Result<Option<Principal>, Problem> {
+        let tokens = self.tokens.now().map_err(broken)?;
+        let record = tokens.record_of(token, SystemTime::now());
+        record.map(|record| self.principal_of(record)).transpose()
+    }
+
+    /// The principal of a token, with the present permissions of its role.
+    fn principal_of(&self, record: &TokenRecord) -> Result<Principal, Problem> {
+        let mut principal = Principal {
+            id: record.id.clone(),
+            name: record.name.clone(),
+            scope: record.scope,
+            role: None,
+        };
+        let Some(role) = &record.role else {
+            return Ok(principal);
+        };
+        let roles = self.node.catalog()?.roles().state();
+        let granted = roles.granted(&role.name).filter(|granted| {
+            let is_same = format!("{:016x}", granted.id()) == role.id;
+            is_same && granted.can_login()
+        });
+        let Some(granted) = granted else {
+            let name = &role.name;
+            let text = format!("role {name} of this token is gone, or may not log in any more");
+            return Err(refused(&text));
+        };
+        if !granted.is_superuser() {
+            principal.scope = principal.scope.min(Scope::Jobs);
+        }
+        let name = role.name.clone();
+        principal.role = Some(ActingRole { name, granted });
+        Ok(principal)
+    }
+
+    /// Returns whether a `Host` header names this server: by an address, which DNS cannot redirect,
+    /// or by one of its names.
+    fn is_own_host(&self, host: &str) -> bool {
         let name = match host.strip_prefix('[') {
             Some(v6) => v6.split(']').next().unwrap_or_default(),
             None => host.split(':').next().unwrap_or_default(),
@@ -119,17 +311,52 @@ fn refused(detail: &str) -> Problem {
     Problem::new(StatusCode::UNAUTHORIZED, Failure::Invalid, detail)
 }
 
-/// The token that a request shows.
+fn other_page() -> Problem {
+    let text = "a page of another site asks, or a browser that does not say which: show a token \
+                instead of a cookie";
+    Problem::new(StatusCode::FORBIDDEN, Failure::Invalid, text)
+}
+
+fn too_many(text: &str, wait_s: f64) -> Refusal {
+    let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, Failure::Other, text);
+    Refusal {
+        problem,
+        retry_after_s: Some(wait_s),
+    }
+}
+
+/// The token in the `Authorization` header.
 fn bearer(headers: &HeaderMap) -> Option<Token> {
     let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     let token = scheme.eq_ignore_ascii_case("bearer").then_some(token)?;
     token.trim().parse().ok()
 }
 
-/// What a method takes.
-fn needed(method: &Method) -> Scope {
-    match *method {
-        Method::GET | Method::HEAD => Scope::Read,
-        _ => Scope::Jobs,
-    }
+/// Returns whether a method changes nothing.
+fn is_safe(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}
+
+/// Returns whether a request changes something: no route has other methods that do.
+pub(super) fn is_change(request: &Request) -> bool {
+    let changes = matches!(*request.method(), Method::POST | Method::DELETE);
+    changes && !is_query(request.uri().path())
+}
+
+/// Returns whether a `POST` to this path only computes a response.
+fn is_query(path: &str) -> bool {
+    ["/v1/jobs/estimate", "/v1/what-if"].contains(&path)
+}
+
+/// Returns whether a change at this path may carry an `Idempotency-Key`. A login may not: a key
+/// belongs to a principal, which a login does not have yet, and one cookie is issued once.
+pub(super) fn takes_key(path: &str) -> bool {
+    path != SESSION && !is_query(path)
+}
+
+/// The scope that a request needs.
+fn needed(path: &str, method: &Method) -> Scope {
+    // Every token may log out.
+    let reads = is_safe(method) || path == SESSION;
+    if reads { Scope::Read } else { Scope::Jobs }
 }

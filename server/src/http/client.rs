@@ -1,4 +1,4 @@
-//! Asks the server of a database, for programs that wait for the answer.
+//! A blocking client for the server of a database.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,35 +9,43 @@ use ebb_jobs::request::JobRequest;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
-use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 use tokio::runtime::{Builder, Runtime};
 
+use super::port::Port;
 use super::problem::Problem;
 use super::socket;
-use super::wire::{Cancelled, Estimate, JobList, JobView, Keyspaces, RestartView};
+use crate::live::{Load, WhatIfAnswer};
 
-/// The longest answer that is read, in bytes: the attempts of a large job have some.
+use super::wire::{
+    Cancelled, Estimate, JobList, JobView, Keyspaces, RestartView, RoleList, RoleView,
+    SnapshotList, SnapshotRenewal, SnapshotRequest, SnapshotView,
+};
+
+/// The longest response that is read, in bytes. The list of a large job's attempts has several MiB.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
-/// Why a server's answer is none.
+/// The reason why a request has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The server refuses; says why.
+    /// The server refuses the request, for this reason.
     #[error("{0}")]
     Refused(Problem),
-    /// It does not answer: it has stopped, or was killed.
+    /// The server does not answer: it has stopped, or was killed.
     #[error("the server of {data} does not answer: {cause}")]
     Gone {
         /// The directory of its database.
         data: PathBuf,
-        /// What the system or the protocol says.
+        /// The error of the system or of the protocol.
         cause: String,
     },
-    /// What it says is not understood: it is of another version.
+    /// The response cannot be parsed: the server is of another version.
     #[error(
         "the server of {data} answers what this build of ebb does not understand: {cause}; use \
          the build that serves"
@@ -45,26 +53,47 @@ pub enum ClientError {
     Strange {
         /// The directory of its database.
         data: PathBuf,
-        /// What is wrong with it.
+        /// The error of the parser, or the unexpected status.
         cause: String,
     },
-    /// The system refuses.
+    /// The system refuses the connection.
     #[error("cannot reach the server of {data}: {source}")]
     System {
         /// The directory of its database.
         data: PathBuf,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-type Result<T> = std::result::Result<T, ClientError>;
+/// A table in the list of [`JobsClient::tables`].
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct TableLine {
+    /// The keyspace of the table.
+    pub keyspace: String,
+    /// The name of the table, without the keyspace.
+    pub table: String,
+    /// Sorted runs on disk.
+    pub runs: u64,
+    /// Bytes of the present content.
+    pub live_bytes: u64,
+    /// Bytes that only snapshots and views need.
+    pub pinned_bytes: u64,
+}
 
-/// A client of the server that holds a database. It keeps no connection between two
-/// questions.
+#[derive(Deserialize)]
+struct TableLines {
+    tables: Vec<TableLine>,
+}
+
+pub(super) type Result<T> = std::result::Result<T, ClientError>;
+
+/// A client of the server that holds a database. Each request uses a connection of its own.
 #[derive(Debug)]
 pub struct JobsClient {
+    /// The directory, or the address, as errors name it.
     data: PathBuf,
+    port: Option<Port>,
     runtime: Runtime,
 }
 
@@ -85,8 +114,28 @@ impl JobsClient {
         let runtime = Builder::new_current_thread().enable_io().build();
         Ok(Some(Self {
             data: data.to_path_buf(),
+            port: None,
             runtime: runtime.map_err(system)?,
         }))
+    }
+
+    /// The client of the server at `url`, as `http://HOST:PORT`, which is shown `token`. For
+    /// `https` the certificates of its authorities, in PEM, are in the file `authorities`.
+    ///
+    /// # Errors
+    /// When `url` is not like that, or the system refuses.
+    pub fn at(url: &str, token: Option<String>, authorities: Option<&Path>) -> Result<Self> {
+        let system = |source| ClientError::System {
+            data: PathBuf::from(url),
+            source,
+        };
+        let port = Port::at(url, token, authorities).map_err(system)?;
+        let runtime = Builder::new_current_thread().enable_io().build();
+        Ok(Self {
+            data: PathBuf::from(url),
+            port: Some(port),
+            runtime: runtime.map_err(system)?,
+        })
     }
 
     /// The directory of the database.
@@ -110,13 +159,19 @@ impl JobsClient {
         self.ask(Method::POST, "/v1/jobs/estimate", Some(request))
     }
 
-    /// All jobs that are remembered.
+    /// All jobs that are remembered, the oldest first.
     ///
     /// # Errors
     /// When the history cannot be read, or the server does not answer; so for the others.
     pub fn jobs(&self) -> Result<Vec<JobView>> {
-        let list: JobList = self.get("/v1/jobs")?;
-        Ok(list.jobs)
+        let (mut jobs, mut next) = (Vec::new(), Some("/v1/jobs?limit=1000".to_string()));
+        while let Some(page) = next {
+            let list: JobList = self.get(&page)?;
+            jobs.extend(list.jobs);
+            next = (list.next).map(|after| format!("/v1/jobs?limit=1000&after={after}"));
+        }
+        jobs.reverse();
+        Ok(jobs)
     }
 
     /// A job, after waiting for its end for at most `wait`.
@@ -140,7 +195,7 @@ impl JobsClient {
     /// # Errors
     /// When there is no such job.
     pub fn cancel(&self, id: &str) -> Result<bool> {
-        let cancelled: Cancelled = self.ask(Method::DELETE, &path(id), None)?;
+        let cancelled: Cancelled = self.ask(Method::POST, &format!("{}/cancel", path(id)), None)?;
         Ok(cancelled.stopping)
     }
 
@@ -177,7 +232,102 @@ impl JobsClient {
         Ok(names.keyspaces)
     }
 
-    fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+    /// The roles of CQL.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn roles(&self) -> Result<Vec<RoleView>> {
+        let list: RoleList = self.get("/v1/roles")?;
+        Ok(list.roles)
+    }
+
+    /// The snapshots of a keyspace, or of all, the newest first.
+    ///
+    /// # Errors
+    /// When there is no such keyspace, or the server does not answer.
+    pub fn snapshots(&self, keyspace: Option<&str>) -> Result<Vec<SnapshotView>> {
+        let of = keyspace.map_or(String::new(), |of| format!("&keyspace={}", escaped(of)));
+        let first = format!("/v1/snapshots?limit=1000{of}");
+        let (mut all, mut next) = (Vec::new(), Some(first.clone()));
+        while let Some(page) = next {
+            let list: SnapshotList = self.get(&page)?;
+            all.extend(list.snapshots);
+            next = (list.next).map(|after| format!("{first}&after={}", escaped(&after)));
+        }
+        Ok(all)
+    }
+
+    /// A snapshot, with what it pins counted.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn counted_snapshot(&self, keyspace: &str, name: &str) -> Result<SnapshotView> {
+        self.get(&format!("{}?exact=true", snapshot(keyspace, name)))
+    }
+
+    /// Creates a snapshot.
+    ///
+    /// # Errors
+    /// When there is one of this name, or what it is of is not there.
+    pub fn create_snapshot(&self, request: &SnapshotRequest) -> Result<SnapshotView> {
+        let body = serde_json::json!(request).to_string();
+        self.answer(Method::POST, "/v1/snapshots", Some(body))
+    }
+
+    /// Lets a snapshot expire so long from now; `None`: never.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn renew_snapshot(
+        &self,
+        keyspace: &str,
+        name: &str,
+        expires_in: Option<Duration>,
+    ) -> Result<SnapshotView> {
+        let renewal = SnapshotRenewal {
+            expires_in_s: expires_in.map(|time| time.as_secs_f64()),
+        };
+        let path = format!("{}/renew", snapshot(keyspace, name));
+        let body = serde_json::json!(renewal).to_string();
+        self.answer(Method::POST, &path, Some(body))
+    }
+
+    /// Deletes a snapshot.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn delete_snapshot(&self, keyspace: &str, name: &str) -> Result<()> {
+        self.ask(Method::DELETE, &snapshot(keyspace, name), None)
+    }
+
+    /// The load of the last `seconds`, 1 to 86,400.
+    ///
+    /// # Errors
+    /// When `seconds` is out of range, or the server does not answer.
+    pub fn load(&self, seconds: u32) -> Result<Load> {
+        self.get(&format!("/v1/load?seconds={seconds}"))
+    }
+
+    /// The tables of the database.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn tables(&self) -> Result<Vec<TableLine>> {
+        let list: TableLines = self.get("/v1/tables?limit=1000")?;
+        Ok(list.tables)
+    }
+
+    /// Predicts the end of a hypothetical job, and the goals that other jobs would miss beside it.
+    /// `job` is a body of `POST /v1/what-if`.
+    ///
+    /// # Errors
+    /// When the job makes no sense, no profile of such jobs is known, or the server does not
+    /// answer.
+    pub fn what_if(&self, job: &serde_json::Value) -> Result<WhatIfAnswer> {
+        self.answer(Method::POST, "/v1/what-if", Some(job.to_string()))
+    }
+
+    pub(super) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
         self.ask(Method::GET, path, None)
     }
 
@@ -188,6 +338,15 @@ impl JobsClient {
         body: Option<&JobRequest>,
     ) -> Result<T> {
         let body = body.map(|request| request.to_json().to_string());
+        self.answer(method, path, body)
+    }
+
+    fn answer<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<String>,
+    ) -> Result<T> {
         let (status, answer) = self.runtime.block_on(self.exchange(method, path, body))?;
         if !status.is_success() {
             return Err(match serde_json::from_slice(&answer) {
@@ -195,7 +354,13 @@ impl JobsClient {
                 Err(_) => self.strange(format!("status {status}")),
             });
         }
-        serde_json::from_slice(&answer).map_err(|error| self.strange(error))
+        // A response without content has no body.
+        let answer = if answer.is_empty() {
+            &b"null"[..]
+        } else {
+            &answer
+        };
+        serde_json::from_slice(answer).map_err(|error| self.strange(error))
     }
 
     async fn exchange(
@@ -208,20 +373,48 @@ impl JobsClient {
             data: self.data.clone(),
             cause: cause.to_string(),
         };
+        let host = match &self.port {
+            Some(port) => &port.address,
+            None => "localhost",
+        };
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, host)
+            .header(CONTENT_TYPE, "application/json");
+        let token = self.port.as_ref().and_then(|port| port.token.as_ref());
+        let request = match token {
+            Some(token) => request.header(AUTHORIZATION, format!("Bearer {token}")),
+            None => request,
+        };
+        let request = request.body(Full::new(Bytes::from(body.unwrap_or_default())));
+        let request = request.map_err(|error| self.strange(error))?;
+        if let Some(port) = &self.port {
+            let stream = port.connect().await;
+            return self
+                .exchanged(stream.map_err(|error| gone(&error))?, request)
+                .await;
+        }
         let stream = socket::connect(&self.data).map_err(|error| gone(&error))?;
         let stream = stream.ok_or_else(|| gone(&"it has stopped"))?;
         let stream = stream.set_nonblocking(true).map(|()| stream);
         let stream = stream.and_then(UnixStream::from_std);
-        let stream = TokioIo::new(stream.map_err(|error| gone(&error))?);
+        self.exchanged(stream.map_err(|error| gone(&error))?, request)
+            .await
+    }
+
+    /// Sends a request, and reads the answer.
+    async fn exchanged(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        request: Request<Full<Bytes>>,
+    ) -> Result<(StatusCode, Bytes)> {
+        let gone = |cause: &dyn std::fmt::Display| ClientError::Gone {
+            data: self.data.clone(),
+            cause: cause.to_string(),
+        };
         let (mut sender, connection) =
-            (http1::handshake(stream).await).map_err(|error| gone(&error))?;
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(HOST, "localhost")
-            .header(CONTENT_TYPE, "application/json")
-            .body(Full::new(Bytes::from(body.unwrap_or_default())));
-        let request = request.map_err(|error| self.strange(error))?;
+            (http1::handshake(TokioIo::new(stream)).await).map_err(|error| gone(&error))?;
         let answer = async {
             let (head, body) = sender.send_request(request).await?.into_parts();
             let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await?;
@@ -230,7 +423,7 @@ impl JobsClient {
         tokio::pin!(answer);
         tokio::select! {
             answer = &mut answer => answer,
-            // It has no more to send: what it sent is there to be read.
+            // The server has closed the connection: its response is in the buffer.
             _closed = connection => answer.await,
         }
         .map_err(|error| gone(&error))
@@ -244,10 +437,20 @@ impl JobsClient {
     }
 }
 
-/// The path of a job. Of an id, whoever wrote it, only what can stand in a path.
+/// The path of a job.
 fn path(id: &str) -> String {
-    let mut path = "/v1/jobs/".to_string();
-    for byte in id.bytes() {
+    format!("/v1/jobs/{}", escaped(id))
+}
+
+/// The path of a snapshot.
+fn snapshot(keyspace: &str, name: &str) -> String {
+    format!("/v1/snapshots/{}/{}", escaped(keyspace), escaped(name))
+}
+
+/// Percent-encodes a text for a path segment or a query value.
+fn escaped(text: &str) -> String {
+    let mut path = String::new();
+    for byte in text.bytes() {
         match byte {
             b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'-' | b'_' => path.push(byte.into()),
             byte => path.push_str(&format!("%{byte:02X}")),

@@ -12,15 +12,28 @@
 //! | --- | --- |
 //! | `POST /v1/jobs` | starts the job of a [`JobRequest`](ebb_jobs::request::JobRequest) |
 //! | `POST /v1/jobs/estimate` | how long it would take |
-//! | `GET /v1/jobs` | all jobs that are remembered, the oldest first |
+//! | `GET /v1/jobs` | the jobs that are remembered, by pages, the newest first |
 //! | `GET /v1/jobs/{id}` | one, also `last`; `?wait_ms=` waits so long for its end |
-//! | `DELETE /v1/jobs/{id}` | asks it to stop |
+//! | `POST /v1/jobs/{id}/cancel` | asks it to stop |
 //! | `GET /v1/jobs/{id}/attempts` | the attempts at its tasks |
 //! | `POST /v1/jobs/{id}/restart`, `/discard` | of an unfinished one |
 //! | `GET /v1/profiles` | what the tasks of applications took |
 //! | `GET /v1/keyspaces` | the names of the keyspaces |
+//! | `GET /v1/load`, `/v1/forecast` | the last hour or day, and what policies plan by |
+//! | `POST /v1/what-if` | what another job would change |
+//! | `GET /v1/events` | what happens, as server-sent events |
+//! | `GET /v1/tables`, `/v1/tables/{keyspace}/{table}` | tables; one with its runs |
+//! | `GET`, `POST /v1/snapshots` | snapshots; creates one |
+//! | `GET`, `DELETE /v1/snapshots/{keyspace}/{name}` | one |
+//! | `POST /v1/snapshots/{keyspace}/{name}/renew` | changes when it expires |
+//! | `GET /v1/policies` | the scheduling policies |
+//! | `GET`, `POST /v1/backups` | backups; makes one |
+//! | `GET`, `POST`, `DELETE /v1/session` | who asks; logs in, and out |
+//! | `GET /v1/roles` | the roles of CQL |
+//! | `GET /`, `/assets/{name}` | the console: a page over the other routes |
 //! | `GET /metrics` | the node as numbers, for Prometheus |
 //! | `GET /health/live`, `/health/ready` | whether it answers; whether it takes writes and jobs |
+//! | `GET /openapi.json` | all of this, for programs |
 //!
 //! What always holds: whoever can open the socket may do everything. It has mode 0600 from
 //! its first moment on, so that is the user of the server. Whoever comes by the port shows a
@@ -33,26 +46,56 @@
 //! | --- | --- |
 //! | `wire` | what is said, as JSON |
 //! | `problem` | errors as they are answered |
-//! | `routes` | requests to a node, and its answers |
+//! | `routes` | requests to a node, and its answers: a file per noun |
 //! | `access` | who may ask by the port |
-//! | `health` | whether all is well |
+//! | `permits` | what the role of a token lets it do |
+//! | `deadline` | connections whose client has to read |
+//! | `session` | who is logged in: a browser shows a cookie |
+//! | `idempotency` | requests that come again |
+//! | `roots` | where files may be written |
+//! | `audit` | who changed what |
+//! | `rates` | how often somebody may ask |
+//! | `headers` | what browsers are told with each answer |
 //! | `server` | connections: how many, how long, and their end |
+//! | `slow` | requests that took long, for whoever watches |
+//! | `tls` | what hides connections from the network |
 //! | `client` | asks a server, for programs that wait |
+//! | `port` | a server that is asked by its address |
+//! | `frozen` | the page with the answers of a moment, as one file |
 //! | `socket` | the file that both meet at |
 
 mod access;
+mod audit;
 mod client;
-mod health;
+mod deadline;
+mod frozen;
+mod headers;
+mod idempotency;
+mod permits;
+mod port;
 mod problem;
+mod rates;
+mod roots;
 mod routes;
 mod server;
+mod session;
+mod slow;
 mod socket;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod wire;
 
-pub use client::{ClientError, JobsClient};
+pub use client::{ClientError, JobsClient, TableLine};
+pub use frozen::{FrozenPage, freeze};
 pub use problem::Problem;
+pub use roots::Roots;
 pub use server::{HttpOptions, HttpServer};
+pub use slow::{SlowRequest, SlowRequests};
 pub use socket::SOCKET;
-pub use wire::{Cancelled, Ended, Estimate, JobList, JobView, Keyspaces, RestartView, Run};
+pub use tls::TlsSource;
+pub use wire::{
+    BookmarkView, Cancelled, Ended, Estimate, JobList, JobView, Keyspaces, MergeView, RestartView,
+    RoleList, RoleView, Run, RunView, SnapshotList, SnapshotRequest, SnapshotView, TableList,
+    TableSummary, TableView,
+};

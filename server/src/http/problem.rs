@@ -7,12 +7,13 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use ebb_jobs::{Failure, JobError};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// The media type of a problem.
 const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/problem+json");
 
 /// Why a request was not followed. Its type is `about:blank`: the status says it all.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
     /// The status in words.
     pub title: String,
@@ -32,6 +33,11 @@ impl Problem {
             detail: detail.to_string(),
             failure,
         }
+    }
+
+    /// A request that is well formed, and makes no sense.
+    pub(super) fn senseless(detail: impl fmt::Display) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, Failure::Invalid, detail)
     }
 
     /// A request that cannot be followed as it is.

@@ -7,9 +7,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn_with_state, map_response};
 use axum::{Extension, Router};
+use ebb_colocate::runtime::nice_current_thread;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -17,30 +21,53 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
+use tokio_rustls::server::TlsStream;
 
-use super::access::{Access, check};
-use super::routes::routes;
+use super::access::{Access, Peer, check};
+use super::audit::{AuditLog, log};
+use super::deadline::{BodyDeadline, WriteDeadline};
+use super::headers::harden;
+use super::idempotency::{Answers, once};
+use super::roots::Roots;
+use super::routes::{LongWork, Served, routes};
+use super::slow::{SlowRequests, measure};
 use super::socket;
+use super::tls::TlsSource;
+use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::node::Node;
-use crate::tokens::{Scope, TokenFile, WatchedTokens};
+use crate::tokens::{Principal, TokenFile, WatchedTokens};
 
-/// Connections at once. A command holds one while it asks.
-const CONNECTIONS_MAX: u32 = 256;
-/// How long a client may take to say what it wants.
+/// Connections over TCP at once. At most half of them are event streams, which stay open for long.
+const CONNECTIONS_MAX: u32 = 512;
+/// Connections over the socket at once. They have a limit of their own, so that clients of the port
+/// cannot keep out commands of this machine.
+const SOCKET_CONNECTIONS_MAX: u32 = 128;
+/// How long a client may take to send the headers of a request.
 const HEADERS_MAX: Duration = Duration::from_secs(10);
 /// What an accept waits when the system is out of something, such as open files.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+/// The niceness of the thread that serves requests. On a busy core it gets a tenth of the CPU time
+/// of a thread that serves the load: clients that watch the node barely slow the load down, and are
+/// still served. Changes run on other threads, because writers may wait for them.
+const NICE: i32 = 10;
 /// Threads for requests that wait for the disk.
 const BLOCKING_THREADS_MAX: usize = 16;
 
 /// How a server listens beside the socket.
 #[derive(Debug, Clone, Default)]
 pub struct HttpOptions {
-    /// Where, over TCP, for those that show a token; port 0 is any free one. `None`: nowhere.
+    /// The TCP address for requests with a token; port 0 takes any free port. `None`: the socket
+    /// only.
     pub address: Option<SocketAddr>,
-    /// Names by which the server may be asked, beside `localhost` and addresses.
+    /// Names of the server that `Host` headers may contain, beside `localhost` and addresses.
     pub hosts: Vec<String>,
+    /// The TLS configuration of the port; `None` for connections in the clear.
+    pub tls: Option<TlsSource>,
+    /// The folders in which requests over TCP may have files written.
+    pub roots: Roots,
+    /// The observer of slow requests, if there is one.
+    pub slow: Option<SlowRequests>,
 }
 
 /// Answers at the socket of a database's directory, and at a port, on threads of its own,
@@ -50,8 +77,36 @@ pub struct HttpServer {
     runtime: Runtime,
     address: Option<SocketAddr>,
     stop: watch::Sender<bool>,
-    connections: Arc<Semaphore>,
+    connections: Connections,
+    live: Arc<Live>,
     _file: SocketFile,
+}
+
+/// Permits for further connections of each kind.
+#[derive(Debug, Clone)]
+struct Connections {
+    port: Arc<Semaphore>,
+    socket: Arc<Semaphore>,
+}
+
+impl Connections {
+    fn new() -> Self {
+        let of = |max: u32| Arc::new(Semaphore::new(max as usize));
+        Self {
+            port: of(CONNECTIONS_MAX),
+            socket: of(SOCKET_CONNECTIONS_MAX),
+        }
+    }
+
+    /// Returns once all have ended.
+    async fn ended(&self) {
+        let ended = async |connections: &Semaphore, max| {
+            // An error means that the semaphore is closed, so there are no connections.
+            let _all = connections.acquire_many(max).await;
+        };
+        ended(&self.port, CONNECTIONS_MAX).await;
+        ended(&self.socket, SOCKET_CONNECTIONS_MAX).await;
+    }
 }
 
 /// Removes the socket when it is dropped. Where that fails, the next server does.
@@ -84,6 +139,8 @@ impl HttpServer {
             .enable_io()
             .enable_time()
             .build()?;
+        // There is one such thread, and it does this first.
+        runtime.spawn(async { nice_current_thread(NICE) });
         let named = |error: io::Error| {
             let socket = data.join(socket::SOCKET);
             io::Error::new(error.kind(), format!("{}: {error}", socket.display()))
@@ -93,27 +150,50 @@ impl HttpServer {
             data: data.to_path_buf(),
         };
         let (stop, stopped) = watch::channel(false);
-        let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX as usize));
+        let connections = Connections::new();
+        let live = Arc::new(Live::start(Arc::clone(&node))?);
         let in_runtime = runtime.enter();
-        let routes = routes(node, Arc::new(metrics));
+        let routes = routes(Served {
+            node: Arc::clone(&node),
+            metrics: Arc::new(metrics),
+            live: Arc::clone(&live),
+            roots: Arc::new(options.roots),
+            long_work: LongWork::default(),
+        });
+        let routes = match options.slow {
+            Some(slow) => routes.layer(from_fn_with_state(slow, measure)),
+            None => routes,
+        };
+        let routes = routes
+            .layer(from_fn_with_state(Arc::<Answers>::default(), once))
+            .layer(from_fn_with_state(Arc::new(AuditLog::of(data)), log));
         // The server's own user may do everything.
-        let trusted = routes.clone().layer(Extension(Scope::Admin));
+        let owner = Principal::owner();
+        let trusted = (routes.clone()).layer((Extension(owner.scope), Extension(owner)));
         let listener = UnixListener::from_std(listener)?;
         runtime.spawn(accept(
             listener,
             trusted,
-            connections.clone(),
+            connections.socket.clone(),
             stopped.clone(),
         ));
         let port = options.address.map(listen_at).transpose()?;
         let address = port.as_ref().map(TcpListener::local_addr).transpose()?;
         if let Some(port) = port {
-            let access = Arc::new(Access {
-                tokens: WatchedTokens::new(TokenFile::of(data)),
-                hosts: options.hosts,
-            });
-            let checked = routes.layer(from_fn_with_state(access, check));
-            runtime.spawn(accept(port, checked, connections.clone(), stopped));
+            let tokens = WatchedTokens::new(TokenFile::of(data));
+            let access = Arc::new(Access::new(node, tokens, options.hosts));
+            let checked = routes
+                .layer(Extension(Arc::clone(&access)))
+                .layer(from_fn_with_state(access, check))
+                .layer(map_response(harden));
+            let connections = connections.port.clone();
+            match options.tls {
+                Some(tls) => {
+                    let port = Encrypted { port, tls };
+                    runtime.spawn(accept(port, checked, connections, stopped))
+                }
+                None => runtime.spawn(accept(port, checked, connections, stopped)),
+            };
         }
         drop(in_runtime);
         Ok(Self {
@@ -121,6 +201,7 @@ impl HttpServer {
             address,
             stop,
             connections,
+            live,
             _file: file,
         })
     }
@@ -130,13 +211,14 @@ impl HttpServer {
         self.address
     }
 
-    /// Takes no more requests, and waits until those that run are answered, for at most
-    /// `time`. Whether they were in time.
+    /// Takes no more requests, and waits for at most `time` until those that run have their
+    /// responses. Returns whether all had.
     pub fn drain(self, time: Duration) -> bool {
-        // An error says that it listens no more.
+        // An error means that the server has stopped to listen.
         let _ = self.stop.send(true);
-        let all = self.connections.acquire_many(CONNECTIONS_MAX);
-        let in_time = (self.runtime).block_on(async { timeout(time, all).await.is_ok() });
+        self.live.close();
+        let ended = self.connections.ended();
+        let in_time = (self.runtime).block_on(async { timeout(time, ended).await.is_ok() });
         self.runtime.shutdown_background();
         in_time
     }
@@ -149,26 +231,77 @@ fn listen_at(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(listener)
 }
 
-/// Where connections come from.
-trait Listener: Send + 'static {
+/// A source of connections.
+trait Listener: Send + Sync + 'static {
+    type Accepted: Send + 'static;
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
-    fn next(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+    fn next(&self) -> impl Future<Output = io::Result<(Self::Accepted, Peer)>> + Send;
+
+    /// Sets up the stream for an accepted connection, such as by a TLS handshake. The loop that
+    /// accepts does not wait for it.
+    fn open(
+        &self,
+        accepted: Self::Accepted,
+    ) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 }
 
 impl Listener for UnixListener {
+    type Accepted = UnixStream;
     type Stream = UnixStream;
 
-    async fn next(&self) -> io::Result<UnixStream> {
-        Ok(self.accept().await?.0)
+    async fn next(&self) -> io::Result<(UnixStream, Peer)> {
+        let peer = Peer {
+            address: None,
+            is_encrypted: false,
+        };
+        Ok((self.accept().await?.0, peer))
+    }
+
+    async fn open(&self, accepted: UnixStream) -> io::Result<UnixStream> {
+        Ok(accepted)
     }
 }
 
 impl Listener for TcpListener {
+    type Accepted = TcpStream;
     type Stream = TcpStream;
 
-    async fn next(&self) -> io::Result<TcpStream> {
-        Ok(self.accept().await?.0)
+    async fn next(&self) -> io::Result<(TcpStream, Peer)> {
+        let (stream, from) = self.accept().await?;
+        let peer = Peer {
+            address: Some(from.ip()),
+            is_encrypted: false,
+        };
+        Ok((stream, peer))
+    }
+
+    async fn open(&self, accepted: TcpStream) -> io::Result<TcpStream> {
+        Ok(accepted)
+    }
+}
+
+/// A port where clients speak TLS.
+struct Encrypted {
+    port: TcpListener,
+    tls: TlsSource,
+}
+
+impl Listener for Encrypted {
+    type Accepted = TcpStream;
+    type Stream = TlsStream<TcpStream>;
+
+    async fn next(&self) -> io::Result<(TcpStream, Peer)> {
+        let (stream, peer) = self.port.next().await?;
+        let peer = Peer {
+            is_encrypted: true,
+            ..peer
+        };
+        Ok((stream, peer))
+    }
+
+    async fn open(&self, accepted: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+        self.tls.accept(accepted).await
     }
 }
 
@@ -178,6 +311,7 @@ async fn accept<L: Listener>(
     connections: Arc<Semaphore>,
     mut stopped: watch::Receiver<bool>,
 ) {
+    let listener = Arc::new(listener);
     loop {
         let accepted = async {
             let permit = connections.clone().acquire_owned().await;
@@ -188,10 +322,14 @@ async fn accept<L: Listener>(
             _ = stopped.wait_for(|stopped| *stopped) => return,
         };
         match accepted {
-            Ok(stream) => {
+            Ok((stream, peer)) => {
                 let (routes, stopped) = (routes.clone(), stopped.clone());
+                let listener = Arc::clone(&listener);
                 tokio::spawn(async move {
-                    serve(stream, routes, stopped).await;
+                    // A failed handshake has sent its alert to the client.
+                    if let Ok(stream) = listener.open(stream).await {
+                        serve(stream, peer, routes, stopped).await;
+                    }
                     drop(permit);
                 });
             }
@@ -203,15 +341,21 @@ async fn accept<L: Listener>(
 /// Answers the requests of a connection, until the client leaves or the server stops.
 async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: Peer,
     routes: Router,
     mut stopped: watch::Receiver<bool>,
 ) {
+    let routes = TowerToHyperService::new(routes);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(peer);
+        routes.call(request.map(BodyDeadline::new))
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADERS_MAX)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes));
+        .serve_connection(TokioIo::new(WriteDeadline::new(stream)), service);
     let mut connection = pin!(connection);
-    // What goes wrong with a connection is told to its client, who has left.
+    // Errors of a connection concern its client alone, which has left.
     tokio::select! {
         _gone = connection.as_mut() => return,
         _ = stopped.wait_for(|stopped| *stopped) => {}

@@ -13,6 +13,7 @@ use ebb_jobs::pi::Variant;
 use ebb_jobs::request::{ApplicationRequest, JobRequest, OutputPlace, PiRequest};
 use ebb_scheduler::runtime::Outcome;
 use ebb_storage::Options;
+use ebb_test_support::wait::{HANG, until_some};
 use serde_json::Value;
 
 use super::*;
@@ -20,20 +21,41 @@ use crate::metrics::Metrics;
 use crate::node::{Node, NodeOptions, Stop};
 use crate::tokens::{Scope, Token, TokenFile, TokenRecord};
 
-/// Longer than a job or a server takes on any machine.
-const LONG: Duration = Duration::from_secs(50);
+mod changes;
+mod console;
+mod live;
+mod openapi;
+mod roles;
+mod session;
+mod snapshots;
+mod tls;
+
+/// The limit on a wait for a server, above what the slowest machine takes.
+const LONG: Duration = HANG;
 
 fn serve(data: &Path) -> (Arc<Node>, HttpServer) {
+    for root in ["outputs", "backups"] {
+        fs::create_dir_all(data.join(root)).unwrap();
+    }
+    let options = HttpOptions {
+        address: Some((Ipv4Addr::LOCALHOST, 0).into()),
+        hosts: vec!["ebb.example".to_string()],
+        roots: Roots {
+            outputs: Some(data.join("outputs")),
+            backups: Some(data.join("backups")),
+        },
+        ..HttpOptions::default()
+    };
+    serve_with(data, options)
+}
+
+fn serve_with(data: &Path, options: HttpOptions) -> (Arc<Node>, HttpServer) {
     let db = Options {
         create_if_missing: true,
         ..Options::default()
     };
-    let node = Arc::new(Node::open(data, db, NodeOptions::command()).unwrap());
+    let node = Arc::new(Node::open(data, db, NodeOptions::for_tests()).unwrap());
     let metrics = Metrics::of(Arc::clone(&node));
-    let options = HttpOptions {
-        address: Some((Ipv4Addr::LOCALHOST, 0).into()),
-        hosts: vec!["ebb.example".to_string()],
-    };
     let server = HttpServer::start(data, Arc::clone(&node), metrics, options).unwrap();
     (node, server)
 }
@@ -49,6 +71,11 @@ fn pi(points: u64, output: OutputPlace) -> JobRequest {
 
 fn client(data: &Path) -> JobsClient {
     JobsClient::of(data).unwrap().unwrap()
+}
+
+/// Waits until a job has ended. One request waits for a minute at most.
+fn wait_for_end(client: &JobsClient, id: &str) -> Ended {
+    until_some("the end of the job", || client.job(id, LONG).unwrap().end)
 }
 
 fn refused<T: std::fmt::Debug>(answer: Result<T, ClientError>) -> Problem {
@@ -72,8 +99,7 @@ fn a_job_is_submitted_watched_and_remembered() {
         "{run:?}"
     );
     let id = &started.record.id;
-    let ended = client.job(id, LONG).unwrap();
-    let report = ended.end.unwrap().report;
+    let report = wait_for_end(&client, id).report;
     assert_eq!(report.outcome, Outcome::Succeeded);
     assert!(output.exists());
     let remembered = client.job("last", Duration::ZERO).unwrap();
@@ -88,29 +114,35 @@ fn a_job_is_submitted_watched_and_remembered() {
 }
 
 #[test]
-fn a_job_is_cancelled_and_one_that_the_server_parks_is_told_as_parked() {
+fn a_job_is_cancelled_and_a_stopping_server_reports_its_jobs_as_parked() {
     let dir = tempfile::tempdir().unwrap();
     let (node, server) = serve(dir.path());
     let client = client(dir.path());
     let endless = |name| pi(1 << 50, OutputPlace::File(dir.path().join(name)));
     let first = client.submit(&endless("a")).unwrap().record.id;
     assert!(client.cancel(&first).unwrap());
-    let end = client.job(&first, LONG).unwrap();
-    assert!(!end.is_running());
+    let end = wait_for_end(&client, &first);
+    assert_eq!(end.report.outcome, Outcome::Cancelled);
     let second = client.submit(&endless("b")).unwrap().record.id;
     assert_eq!(refused(client.discard(&second)).failure, Failure::Invalid);
     assert_eq!(refused(client.restart(&second)).failure, Failure::Invalid);
-    let told = std::thread::scope(|scope| {
-        let waits = scope.spawn(|| self::client(dir.path()).job(&second, LONG).unwrap());
-        // Not before it is asked for: the job is there until then.
-        std::thread::sleep(Duration::from_millis(50));
-        node.shutdown(Stop::Park);
-        waits.join().unwrap()
-    });
-    match told.end {
+    let mut waiting = UnixStream::connect(dir.path().join(SOCKET)).unwrap();
+    waiting.set_read_timeout(Some(LONG)).unwrap();
+    let request = format!(
+        "GET /v1/jobs/{second}?wait_ms=60000 HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+    );
+    waiting.write_all(request.as_bytes()).unwrap();
+    // The server reads requests on one thread: when a later request has its response, the
+    // earlier one waits for the job.
+    client.jobs().unwrap();
+    node.shutdown(Stop::Park);
+    let mut answer = String::new();
+    waiting.read_to_string(&mut answer).unwrap();
+    let view: JobView = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+    match view.end {
         Some(end) => assert!(end.parked),
-        // It was asked for only after the job was parked.
-        None => assert_eq!(told.record.state, RecordState::Started),
+        // The server looked for the job only after it was parked.
+        None => assert_eq!(view.record.state, RecordState::Started),
     }
     let closed = refused(client.submit(&endless("c")));
     assert_eq!((closed.status, closed.failure), (503, Failure::Closed));
@@ -189,11 +221,12 @@ fn bytes_that_are_no_request_are_answered_or_the_connection_ends() {
         );
     }
     for (line, status) in [
-        ("GET /", 404),
+        ("GET /nowhere", 404),
         ("GET /v1/jobs/last", 404),
         ("PUT /v1/jobs", 405),
         ("GET /v1/jobs/1?wait_ms=soon", 400),
         ("GET /v1/jobs/1?waits=1", 400),
+        ("GET /v1/jobs/1?wait_ms=86400001", 400),
     ] {
         let request = format!("{line} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
         let problem = problem(&said(dir.path(), request.as_bytes(), false));
@@ -289,7 +322,7 @@ fn over_tcp_only_tokens_of_the_right_scope_are_served() {
     }
     for request in [
         "POST /v1/jobs",
-        "DELETE /v1/jobs/1",
+        "POST /v1/jobs/1/cancel",
         "POST /v1/jobs/1/discard",
     ] {
         assert_eq!(status(request, None), 401, "{request}");
@@ -347,7 +380,7 @@ fn a_name_that_is_not_the_servers_is_refused() {
 fn files_of_the_machine_take_a_token_for_admin() {
     let dir = tempfile::tempdir().unwrap();
     let (_node, server) = serve(dir.path());
-    let output = dir.path().join("pi.tsv");
+    let output = dir.path().join("outputs/pi.tsv");
     let body = serde_json::to_string(&pi(1, OutputPlace::File(output.clone()))).unwrap();
     let submit = |token: &Token, path: &str| {
         ask(
@@ -365,7 +398,7 @@ fn files_of_the_machine_take_a_token_for_admin() {
     }
     let (status, answer) = submit(&token(dir.path(), Scope::Admin), "/v1/jobs");
     assert_eq!(status, 201, "{answer}");
-    let ended = client(dir.path()).job("last", LONG).unwrap().end.unwrap();
+    let ended = wait_for_end(&client(dir.path()), "last");
     assert_eq!(ended.report.outcome, Outcome::Succeeded);
     assert!(output.exists());
 }

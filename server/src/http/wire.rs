@@ -1,60 +1,70 @@
-//! What server and client say to each other, as JSON.
+//! The JSON bodies of requests and responses.
+
+mod snapshots;
+mod tables;
 
 use ebb_jobs::advice::{Expectation, JobAdvice};
 use ebb_jobs::history::{JobRecord, RecordState};
 use ebb_scheduler::runtime::JobReport;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-use crate::node::{JobEnd, JobProgress, ReadInput, RunningJob};
+use crate::node::{JobEnd, JobProgress, Prediction, ReadInput, RunningJob};
 
-/// A job as a client sees it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub use self::snapshots::{SnapshotList, SnapshotRenewal, SnapshotRequest, SnapshotView};
+pub use self::tables::{BookmarkView, MergeView, RunView, TableList, TableSummary, TableView};
+
+/// A job: its record, and its progress while it runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobView {
-    /// As it is remembered.
+    /// The record of the job in the history.
     pub record: JobRecord,
-    /// What is known of it while it runs, and at its end to those who waited for it.
+    /// The present run. It is also in the response to a request that waited for the end.
     pub run: Option<Run>,
-    /// How it ended, once it has, where that was recorded in full.
+    /// The predicted end, if the job runs and there is a prediction.
+    #[serde(default)]
+    pub prediction: Option<Prediction>,
+    /// The end of the job, once it has ended, if its report was recorded.
     pub end: Option<Ended>,
 }
 
-/// A job that runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// The run of a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Run {
-    /// What it reads.
+    /// The inputs of the job.
     pub inputs: Vec<ReadInput>,
-    /// The scheduling policy of its node.
+    /// The scheduling policy of the node.
     pub policy: String,
-    /// How long it was expected to take; asked only where it has a goal.
+    /// The estimate of the time that the job takes. It is made at submission, for jobs with a goal.
     pub estimate: Option<Estimate>,
-    /// How far it is.
+    /// The progress of the job.
     pub progress: JobProgress,
 }
 
 /// How a job ended.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Ended {
     /// The runtime's report.
     pub report: JobReport,
-    /// Whether it was parked: it is unfinished, and the next server starts it again.
+    /// Whether the job was parked: it is unfinished, and the next server starts it again.
     pub parked: bool,
-    /// Why its end is not in the history, if it should be and is not.
+    /// The error that kept the end of the job out of the history, if there was one.
     pub unrecorded: Option<String>,
 }
 
 /// How long a job will take.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Estimate {
-    /// What it reads.
+    /// The inputs of the job.
     pub inputs: Vec<ReadInput>,
     /// The estimate, if there is one.
     pub advice: Option<JobAdvice>,
-    /// Why there is none.
+    /// The reason why there is no estimate.
     pub unknown_because: Option<String>,
 }
 
 impl Estimate {
-    /// What is expected of a job that reads `inputs`.
+    /// The estimate for a job that reads `inputs`.
     pub fn new(expected: &Expectation, inputs: Vec<ReadInput>) -> Self {
         let (advice, unknown_because) = match expected {
             Expectation::Known(advice) => (Some(advice.clone()), None),
@@ -76,6 +86,7 @@ impl JobView {
         Self {
             record: job.record().clone(),
             end: job.end().map(|end| Ended::of(&end)),
+            prediction: job.prediction(),
             run: Some(Run {
                 estimate: estimate.map(|expected| Estimate::new(expected, inputs.clone())),
                 inputs,
@@ -89,7 +100,7 @@ impl JobView {
     pub fn remembered(record: JobRecord) -> Self {
         let is_over = record.state != RecordState::Started;
         let report = record.report.clone().filter(|_| is_over);
-        // Of one that did not start there is no report of the runtime.
+        // The report of a job that did not start is none of the runtime's.
         let report = report.and_then(|report| serde_json::from_value(report).ok());
         let ended = |report| Ended {
             report,
@@ -99,11 +110,12 @@ impl JobView {
         Self {
             end: report.map(ended),
             run: None,
+            prediction: None,
             record,
         }
     }
 
-    /// Whether it runs.
+    /// Returns whether the job runs.
     pub fn is_running(&self) -> bool {
         self.run.is_some() && self.end.is_none()
     }
@@ -119,35 +131,58 @@ impl Ended {
     }
 }
 
-/// Jobs, the oldest first.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Jobs, the newest first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobList {
-    /// All of them.
+    /// The jobs of this page.
     pub jobs: Vec<JobView>,
+    /// The value of `after` for the next page; `null` on the last one.
+    pub next: Option<String>,
 }
 
-/// Whether a job was asked to stop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The response to a cancellation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Cancelled {
-    /// False when it has ended, or its output is being put in place.
+    /// Whether the job will stop. False if it has ended, or its output is being put in place.
     pub stopping: bool,
 }
 
-/// What came of a job that was to start again.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// The result of starting an unfinished job again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 #[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub enum RestartView {
-    /// It runs.
+    /// The job runs.
     Runs(JobView),
-    /// It had succeeded.
+    /// The job had succeeded.
     HadSucceeded(JobRecord),
-    /// It does not start again, and is recorded as failed; says why.
+    /// The job cannot start again, for this reason, and is recorded as failed.
     GivenUp(String),
 }
 
+/// A role of CQL.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RoleView {
+    /// The name of the role.
+    pub name: String,
+    /// The id of the role, 16 hexadecimal digits. A role that is created again under the same name
+    /// has another id.
+    pub id: String,
+    /// Whether the role may log in. Tokens of a role that may not are invalid.
+    pub can_login: bool,
+    /// Whether the role has all permissions.
+    pub is_superuser: bool,
+}
+
+/// The roles of CQL.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RoleList {
+    /// All roles, ordered by name.
+    pub roles: Vec<RoleView>,
+}
+
 /// The keyspaces of a database.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Keyspaces {
     /// Their names.
     pub keyspaces: Vec<String>,

@@ -32,6 +32,11 @@ pub(super) fn write(sheet: &mut Sheet<'_>, stats: &Stats) -> fmt::Result {
             stats.filter_skips,
         ),
         (
+            "store_prefix_skipped_runs",
+            "Runs that prefixes in filters saved scans from going to",
+            stats.prefix_skips,
+        ),
+        (
             "block_cache_hits",
             "Blocks that reads found in the cache",
             stats.cache_hits,
@@ -40,6 +45,11 @@ pub(super) fn write(sheet: &mut Sheet<'_>, stats: &Stats) -> fmt::Result {
             "block_cache_misses",
             "Blocks that reads did not find in the cache",
             stats.cache_misses,
+        ),
+        (
+            "store_index_reads",
+            "Partitions of indexes and filters that reads did not find in the cache",
+            stats.index_reads,
         ),
         (
             "flush_written_bytes",
@@ -84,6 +94,11 @@ pub(super) fn write(sheet: &mut Sheet<'_>, stats: &Stats) -> fmt::Result {
             stats.stall_us,
         ),
         (
+            "descriptor_wait_seconds",
+            "Time that calls waited because the process may open no more files",
+            stats.descriptor_wait_us,
+        ),
+        (
             "write_throttle_seconds",
             "Time that writes were slowed for flushes and merges",
             stats.throttle_us,
@@ -110,6 +125,31 @@ pub(super) fn write(sheet: &mut Sheet<'_>, stats: &Stats) -> fmt::Result {
             stats.cache_bytes as f64,
         ),
         (
+            "block_cache_limit_bytes",
+            "Bytes that the block cache may have now",
+            stats.cache_bytes_max as f64,
+        ),
+        (
+            "store_memtable_bytes",
+            "Memory of all memtables",
+            stats.memtable_bytes as f64,
+        ),
+        (
+            "store_memtable_limit_bytes",
+            "Memory that all memtables may take",
+            stats.memtable_bytes_max as f64,
+        ),
+        (
+            "store_index_bytes",
+            "What indexes and filters of tables take of the block cache",
+            stats.index_bytes as f64,
+        ),
+        (
+            "store_open_table_bytes",
+            "Memory of tables beside what they have in the block cache",
+            stats.open_table_bytes as f64,
+        ),
+        (
             "compactions_running",
             "Merges under way",
             stats.compactions_running as f64,
@@ -125,6 +165,11 @@ pub(super) fn write(sheet: &mut Sheet<'_>, stats: &Stats) -> fmt::Result {
             seconds(stats.write_wait_us_max),
         ),
         ("wal_bytes", "Bytes of the log", stats.wal_bytes as f64),
+        (
+            "wal_limit_bytes",
+            "Bytes that the log may become",
+            stats.wal_bytes_max as f64,
+        ),
         (
             "wal_segments",
             "Segments of the log",

@@ -15,7 +15,7 @@ const OTHERS: &str = "(others)";
 /// A number of a table.
 type Figure = (&'static str, &'static str, fn(&TableStats) -> f64);
 
-const FIGURES: [Figure; 10] = [
+const FIGURES: [Figure; 11] = [
     (
         "table_memtable_bytes",
         "Memory of a table's memtables",
@@ -59,6 +59,11 @@ const FIGURES: [Figure; 10] = [
         "table_compaction_debt_bytes",
         "Bytes that merges of a table have to read",
         |table| table.compaction_debt_bytes as f64,
+    ),
+    (
+        "table_damaged_files",
+        "Files of a table that are damaged: reads that need one of them fail",
+        |table| table.quarantine.len() as f64,
     ),
 ];
 

@@ -42,6 +42,14 @@ fn what_was_done_is_counted() {
     assert!(scraped["ebb_store_reads_total"] >= 1.0);
     assert_eq!(scraped["ebb_snapshots"], 1.0);
     assert_eq!(scraped["ebb_store_read_only"], 0.0);
+    for (use_of, limit) in [
+        ("ebb_store_memtable_bytes", "ebb_store_memtable_limit_bytes"),
+        ("ebb_block_cache_bytes", "ebb_block_cache_limit_bytes"),
+        ("ebb_wal_bytes", "ebb_wal_limit_bytes"),
+    ] {
+        assert!(scraped[use_of] < scraped[limit], "{use_of}");
+    }
+    assert!(scraped["ebb_store_memtable_bytes"] > 0.0);
     let of_table = "ebb_table_bookmarks{keyspace=\"shop\",table=\"orders\"}";
     assert_eq!(scraped[of_table], 1.0);
     assert_eq!(

@@ -7,6 +7,7 @@ use ebb_jobs::request::JobRequest;
 use serde_json::json;
 
 use super::Node;
+use super::registry::EndedJob;
 use super::running::RunningJob;
 
 impl Node {
@@ -22,6 +23,58 @@ impl Node {
                 Ok(running.iter().map(|job| job.record().clone()).collect())
             }
         }
+    }
+
+    /// Returns at most `count_max` jobs for which `is_wanted` returns true, the newest first. With
+    /// `before`, the id of a job, only older ones.
+    ///
+    /// # Errors
+    /// When the history cannot be read.
+    pub fn newest_jobs(
+        &self,
+        before: Option<&str>,
+        count_max: usize,
+        is_wanted: impl Fn(&JobRecord) -> bool,
+    ) -> Result<Vec<JobRecord>, JobError> {
+        let Some(history) = self.existing_history()? else {
+            let mut jobs = self.jobs()?;
+            jobs.retain(|job| before.is_none_or(|before| *job.id < *before) && is_wanted(job));
+            jobs.reverse();
+            jobs.truncate(count_max);
+            return Ok(jobs);
+        };
+        let mut found = Vec::new();
+        let mut jobs = history.newest(before);
+        while found.len() < count_max
+            && let Some(job) = jobs.next().transpose()?
+        {
+            if is_wanted(&job) {
+                found.push(job);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The job that was submitted by a request with this
+    /// [`Submission::key`](ebb_jobs::history::Submission::key), since `since_unix_ms`.
+    ///
+    /// # Errors
+    /// When the history cannot be read.
+    pub fn submitted(&self, key: &str, since_unix_ms: u64) -> Result<Option<JobRecord>, JobError> {
+        let Some(history) = self.existing_history()? else {
+            return Ok(None);
+        };
+        for job in history.newest(None) {
+            let job = job?;
+            // Those behind it are older.
+            if job.started_unix_ms < since_unix_ms {
+                break;
+            }
+            if job.submission.as_ref().is_some_and(|by| by.key == key) {
+                return Ok(Some(job));
+            }
+        }
+        Ok(None)
     }
 
     /// The job of this id; of `last` the latest.
@@ -81,6 +134,16 @@ impl Node {
     /// The job of this id, if it runs here: to see how far it is, and to wait for it.
     pub fn running(&self, id: &str) -> Option<RunningJob> {
         self.registry.get(id)
+    }
+
+    /// All that run here, by id.
+    pub fn running_jobs(&self) -> Vec<RunningJob> {
+        self.registry.all()
+    }
+
+    /// Removes and returns the jobs that ended since the last call; of more than 1,024, the latest.
+    pub(crate) fn take_ended(&self) -> Vec<EndedJob> {
+        self.registry.take_ended()
     }
 
     /// Asks a job that runs here to stop. False when it has ended, or its output is being

@@ -23,6 +23,7 @@
 //! | `jobs` | the jobs that run, and those that the history remembers |
 //! | `leased` | work beside the jobs: backup, verify, scan, load |
 //! | `running`, `drive` | a job that runs, and the thread that sees it to its end |
+//! | `prediction` | the predicted end of a job |
 //! | `registry`, `ended` | the jobs that run, and how many ended how |
 //! | `spills` | the folder for sorted runs |
 //! | `store` | what a store measures of its own requests |
@@ -34,6 +35,7 @@ mod expect;
 mod jobs;
 mod leased;
 mod options;
+mod prediction;
 mod registry;
 mod running;
 #[expect(
@@ -56,17 +58,18 @@ use std::sync::{Arc, OnceLock};
 
 use ebb_colocate::{Governor, GuardWatch, Latencies, LatencySource};
 use ebb_jobs::JobError;
-use ebb_jobs::advice::Expectation;
-use ebb_jobs::history::History;
-use ebb_jobs::launch::Site;
+use ebb_jobs::advice::{Expectation, SizedJob};
+use ebb_jobs::history::{History, Submission};
+use ebb_jobs::launch::{Site, delete_left_snapshots};
 use ebb_jobs::request::JobRequest;
-use ebb_scheduler::runtime::Runtime;
+use ebb_scheduler::runtime::{JobSpec, Runtime};
 use ebb_storage::{Db, Options};
 use ebb_tables::{Catalog, GracePeriods, LazyCatalog, with_cql_tables};
 
 use self::assembly::Assembly;
 pub use self::ended::EndedJobs;
 pub use self::options::{NodeOptions, machine_cores};
+pub use self::prediction::Prediction;
 use self::registry::Registry;
 pub use self::running::{JobEnd, JobProgress, ReadInput, RunningJob, Stop};
 use self::spills::Spills;
@@ -94,6 +97,10 @@ impl Node {
     pub fn open(data: &Path, db: Options, options: NodeOptions) -> Result<Self, JobError> {
         let grace_periods = GracePeriods::default();
         let db = Db::open(data, with_cql_tables(db, &grace_periods))?;
+        if let Ok(Some(history)) = History::existing(&db) {
+            // If not now, they go with the next opening, or expire.
+            let _ = delete_left_snapshots(&db, &history);
+        }
         let spill_dir = options.spill_dir.is_none().then(|| data.join("spill"));
         let spills = spill_dir.map(|parent| Spills::create_in(parent, true));
         let catalog = LazyCatalog::new(grace_periods);
@@ -146,7 +153,34 @@ impl Node {
     /// When the request makes no sense, what it names is not there, or its output refuses.
     /// Nothing is left of it then.
     pub fn submit(&self, request: JobRequest) -> Result<RunningJob, JobError> {
-        start::submit(self, request)
+        start::submit(self, request, None, |spec| spec)
+    }
+
+    /// Starts a job for a request that a client may retry. The submission is recorded with the job,
+    /// and [`submitted`](Self::submitted) finds it.
+    ///
+    /// # Errors
+    /// See [`submit`](Self::submit).
+    pub fn submit_as(
+        &self,
+        request: JobRequest,
+        submission: Option<Submission>,
+    ) -> Result<RunningJob, JobError> {
+        start::submit(self, request, submission, |spec| spec)
+    }
+
+    /// Starts a job after applying `change` to its specification. An experiment can make a job
+    /// longer by reading its input several times. The change does not apply to a chain, nor when
+    /// the job is started again after its node has stopped.
+    ///
+    /// # Errors
+    /// See [`submit`](Self::submit).
+    pub fn submit_changed(
+        &self,
+        request: JobRequest,
+        change: impl FnOnce(JobSpec) -> JobSpec,
+    ) -> Result<RunningJob, JobError> {
+        start::submit(self, request, None, change)
     }
 
     /// What can be told of a job before it starts; nothing of it is left.
@@ -155,6 +189,15 @@ impl Node {
     /// As [`Node::submit`].
     pub fn expect(&self, request: &JobRequest) -> Result<(Expectation, Vec<ReadInput>), JobError> {
         start::expect(self, request)
+    }
+
+    /// The job of `request` as its tasks, as long as those of such jobs were; nothing of it
+    /// is left.
+    ///
+    /// # Errors
+    /// As [`Node::submit`]; when nothing is known of such jobs.
+    pub fn sized(&self, request: &JobRequest) -> Result<SizedJob, JobError> {
+        expect::sized(self, request)
     }
 
     /// Starts an unfinished job again, over the snapshots that were made for it; or says

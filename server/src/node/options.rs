@@ -45,6 +45,18 @@ impl NodeOptions {
         options
     }
 
+    /// [`command`](Self::command) for tests that are about something else than pacing: slow
+    /// tasks get no second attempt, and task threads run in the normal scheduling class.
+    #[cfg(test)]
+    #[must_use]
+    pub(crate) fn for_tests() -> Self {
+        let mut options = Self::command();
+        let runtime = options.runtime_mut();
+        runtime.speculation = false;
+        runtime.throttles.idle_class = false;
+        options
+    }
+
     /// With jobs that run as any other process does, whatever else there is to do.
     #[must_use]
     pub fn at_normal_priority(mut self) -> Self {

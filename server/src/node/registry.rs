@@ -1,13 +1,18 @@
 //! The jobs that a node runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+
+use ebb_scheduler::runtime::Outcome;
 
 use super::ended::EndedJobs;
 use super::running::{JobEnd, RunningJob, Stop};
 
-/// By id, until they have ended.
+/// Ended jobs that are kept for [`Registry::take_ended`].
+const UNREPORTED_MAX: usize = 1024;
+
+/// The running jobs of a node by id, and the ends of the others.
 #[derive(Default)]
 pub(super) struct Registry {
     state: Mutex<State>,
@@ -16,12 +21,24 @@ pub(super) struct Registry {
 #[derive(Default)]
 struct State {
     jobs: BTreeMap<String, RunningJob>,
-    /// Those that see jobs to their end.
+    /// The threads that drive jobs to their end.
     drivers: Vec<JoinHandle<()>>,
     /// The last id that was given where there is no history.
     last_id: u64,
     closed: Option<Stop>,
     ended: EndedJobs,
+    /// Ended jobs that [`Registry::take_ended`] has not returned yet, the oldest first.
+    unreported: VecDeque<EndedJob>,
+}
+
+/// A job that ended.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct EndedJob {
+    pub(crate) id: String,
+    /// `succeeded`, `failed`, `cancelled` or `parked`.
+    pub(crate) state: &'static str,
+    /// When, in seconds of the runtime's time.
+    pub(crate) finished_s: f64,
 }
 
 impl Registry {
@@ -64,7 +81,27 @@ impl Registry {
     pub(super) fn end(&self, id: &str, end: &JobEnd) {
         let mut state = self.lock();
         state.ended.count(end);
+        let word = match &end.report.outcome {
+            _ if end.parked => "parked",
+            Outcome::Succeeded => "succeeded",
+            Outcome::Failed { .. } => "failed",
+            Outcome::Cancelled => "cancelled",
+        };
+        tracing::info!("job {id} {word}");
+        if state.unreported.len() == UNREPORTED_MAX {
+            state.unreported.pop_front();
+        }
+        state.unreported.push_back(EndedJob {
+            id: id.to_string(),
+            state: word,
+            finished_s: end.report.finished_s,
+        });
         state.jobs.remove(id);
+    }
+
+    /// Removes and returns the jobs that ended since the last call.
+    pub(super) fn take_ended(&self) -> Vec<EndedJob> {
+        self.lock().unreported.drain(..).collect()
     }
 
     /// Whether it takes no more jobs.

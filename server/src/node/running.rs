@@ -11,6 +11,9 @@ use ebb_scheduler::runtime::{JobHandle, JobReport, JobStatus};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
+use super::prediction::Prediction;
+use utoipa::ToSchema;
+
 /// A job of a node. Dropping it does not touch the job. Clones are the same job.
 #[derive(Clone)]
 pub struct RunningJob {
@@ -32,6 +35,7 @@ struct State {
     /// The runtime's job that runs, or ran last.
     step: Step,
     stop: Option<Stop>,
+    prediction: Option<Prediction>,
     end: Option<Arc<JobEnd>>,
 }
 
@@ -44,7 +48,7 @@ struct Step {
 }
 
 /// An input as a report names it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReadInput {
     /// The table, or the files.
     pub name: String,
@@ -73,7 +77,7 @@ pub struct JobEnd {
 }
 
 /// How far a job is.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobProgress {
     /// Which of its jobs runs, from 1.
     pub step: u32,
@@ -107,6 +111,7 @@ impl RunningJob {
                 state: Mutex::new(State {
                     step,
                     stop: None,
+                    prediction: None,
                     end: None,
                 }),
                 ended: Condvar::new(),
@@ -148,6 +153,16 @@ impl RunningJob {
             steps: step.of,
             status: step.handle.status(),
         }
+    }
+
+    /// The latest prediction of the end; `None` before the first one, and after the end.
+    pub fn prediction(&self) -> Option<Prediction> {
+        let state = self.lock();
+        (state.prediction.clone()).filter(|_| state.end.is_none())
+    }
+
+    pub(crate) fn set_prediction(&self, prediction: Option<Prediction>) {
+        self.lock().prediction = prediction;
     }
 
     /// Waits until it has ended, and its end is recorded.
@@ -223,8 +238,8 @@ impl RunningJob {
         }
     }
 
-    /// The step that runs.
-    pub(super) fn handle(&self) -> JobHandle {
+    /// The runtime's handle of the step that runs.
+    pub fn handle(&self) -> JobHandle {
         self.lock().step.handle.clone()
     }
 

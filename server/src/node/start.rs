@@ -1,12 +1,12 @@
 //! How a job of a node starts: it is launched, recorded and driven.
 
 use ebb_jobs::advice::{Expectation, FreeCores};
-use ebb_jobs::history::{JobRecord, RecordState};
+use ebb_jobs::history::{JobRecord, RecordState, Submission};
 use ebb_jobs::launch::{Launched, output_is_there};
 use ebb_jobs::request::JobRequest;
 use ebb_jobs::restart::{Fate, fate};
 use ebb_jobs::{JobError, Work};
-use ebb_scheduler::runtime::SubmitError;
+use ebb_scheduler::runtime::{JobSpec, SubmitError};
 use serde_json::json;
 
 use super::Node;
@@ -21,7 +21,7 @@ pub enum Restarted {
     /// It had succeeded: its output is there, which it was about to put in place.
     HadSucceeded {
         /// Its record.
-        record: JobRecord,
+        record: Box<JobRecord>,
         /// What it was.
         request: Box<JobRequest>,
     },
@@ -32,13 +32,22 @@ pub enum Restarted {
     },
 }
 
-/// See [`Node::submit`].
-pub(super) fn submit(node: &Node, request: JobRequest) -> Result<RunningJob, JobError> {
-    let free = request.goal_s.map(|_| FreeCores::start());
-    let launched = Launched::open(&request, &[], &node.site)?;
+/// See [`Node::submit_as`] and [`Node::submit_changed`].
+pub(super) fn submit(
+    node: &Node,
+    request: JobRequest,
+    submission: Option<Submission>,
+    change: impl FnOnce(JobSpec) -> JobSpec,
+) -> Result<RunningJob, JobError> {
+    let free = request.goal_s.map(|_| free_cores(node));
+    let mut launched = Launched::open(&request, &[], &node.site)?;
+    launched.work = match launched.work {
+        Some(Work::Job(spec)) => Some(Work::Job(Box::new(change(*spec)))),
+        other => other,
+    };
     let history = node.history()?;
     let record = match history {
-        Some(history) => history.begin(&request, launched.own_snapshots())?,
+        Some(history) => history.begin_as(&request, launched.own_snapshots(), submission)?,
         None => node.unrecorded(&request),
     };
     let id = record.id.clone();
@@ -53,12 +62,21 @@ pub(super) fn submit(node: &Node, request: JobRequest) -> Result<RunningJob, Job
     started
 }
 
+/// The cores that other processes leave, as the governor has measured after its first cycle.
+fn free_cores(node: &Node) -> FreeCores {
+    let latest = node.governor().and_then(|governor| governor.latest());
+    match latest {
+        Some(latest) => FreeCores::beside(latest.others_cores),
+        None => FreeCores::start(),
+    }
+}
+
 /// See [`Node::expect`].
 pub(super) fn expect(
     node: &Node,
     request: &JobRequest,
 ) -> Result<(Expectation, Vec<ReadInput>), JobError> {
-    let free = FreeCores::start();
+    let free = free_cores(node);
     let launched = Launched::open(request, &[], &node.site)?;
     if let Some(Work::Job(spec)) = &launched.work {
         spec.output.check().map_err(SubmitError::Output)?;
@@ -81,6 +99,7 @@ pub(super) fn restart(node: &Node, id: &str) -> Result<Restarted, JobError> {
         Fate::Succeeded(request) => {
             let report = json!({"outcome": {"kind": "succeeded"}});
             node.end_unstarted(&record, RecordState::Succeeded, report)?;
+            let record = Box::new(record);
             return Ok(Restarted::HadSucceeded { record, request });
         }
         Fate::GiveUp(cause) => {
@@ -88,7 +107,7 @@ pub(super) fn restart(node: &Node, id: &str) -> Result<Restarted, JobError> {
             return Ok(Restarted::GivenUp { cause });
         }
     };
-    let free = request.goal_s.map(|_| FreeCores::start());
+    let free = request.goal_s.map(|_| free_cores(node));
     let started =
         Launched::open(&request, &record.own_snapshots, &node.site).and_then(|launched| {
             let again = history.begin_again(&record, launched.own_snapshots())?;

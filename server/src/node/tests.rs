@@ -9,11 +9,12 @@ use ebb_jobs::request::{
 };
 use ebb_scheduler::runtime::Outcome;
 use ebb_storage::TableOptions;
+use ebb_test_support::wait::until;
 
 use super::*;
 
 fn open(data: &Path) -> Node {
-    Node::open(data, Options::default(), NodeOptions::command()).unwrap()
+    Node::open(data, Options::default(), NodeOptions::for_tests()).unwrap()
 }
 
 /// A node over a table of words.
@@ -147,6 +148,36 @@ fn a_parked_job_starts_again_on_the_next_node_over_its_snapshot() {
 }
 
 #[test]
+fn a_snapshot_that_a_job_left_with_its_end_goes_and_one_that_has_its_name_now_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let app = |node: &Node| node.db().unwrap().existing_keyspace("app").unwrap();
+    let record = {
+        let node = with_words(dir.path());
+        // As a process leaves it that was killed when the end was recorded.
+        let request = wordcount(table("app.counts"));
+        let site = node.site.clone();
+        let mut launched = ebb_jobs::launch::Launched::open(&request, &[], &site).unwrap();
+        let history = History::open(node.db().unwrap()).unwrap();
+        let record = history.begin(&request, launched.own_snapshots()).unwrap();
+        // Its recorded end must be later than its recorded start.
+        until("the clock to pass the start of the job", || {
+            ebb_jobs::history::now_unix_ms() > record.started_unix_ms
+        });
+        history.end(&record, RecordState::Failed, None).unwrap();
+        launched.keep();
+        record
+    };
+    let name = &record.own_snapshots[0].name;
+    let node = open(dir.path());
+    assert_eq!(snapshots(&node), 0, "nobody needs it");
+    app(&node).create_snapshot(name).unwrap();
+    drop(node);
+    let node = open(dir.path());
+    let names = app(&node).snapshot_names();
+    assert_eq!(names, std::slice::from_ref(name), "it is another");
+}
+
+#[test]
 fn snapshots_of_a_parked_job_wait_for_it_and_go_when_it_is_discarded() {
     let dir = tempfile::tempdir().unwrap();
     {
@@ -202,4 +233,23 @@ fn a_node_without_a_database_runs_jobs_and_remembers_none() {
     assert_eq!(node.jobs().unwrap(), []);
     let refused = node.submit(wordcount(table("app.counts"))).err().unwrap();
     assert!(refused.to_string().contains("no database"), "{refused}");
+}
+
+#[test]
+fn a_job_that_its_caller_changes_is_listed_and_recorded_with_its_request() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    let request = wordcount(table("app.counts"));
+    let named = |mut spec: JobSpec| {
+        spec.name = "the first".to_string();
+        spec
+    };
+    let job = node.submit_changed(request.clone(), named).unwrap();
+    assert_eq!(job.handle().status().name, "the first");
+    let end = job.wait();
+    assert_eq!(end.report.outcome, Outcome::Succeeded);
+    let record = node.job(job.id()).unwrap();
+    assert_eq!(record.application, "wordcount");
+    assert_eq!(record.state, RecordState::Succeeded);
+    assert_eq!(job.request(), &request);
 }

@@ -222,8 +222,9 @@ mod tests {
         assert_eq!(*watched.now().unwrap(), Tokens::default());
         let tokens = [add(&file), add(&file)];
         for token in &tokens {
-            let scope = watched.now().unwrap().scope_of(token, SystemTime::now());
-            assert_eq!(scope, Some(Scope::Admin));
+            let tokens = watched.now().unwrap();
+            let record = tokens.record_of(token, SystemTime::now()).unwrap();
+            assert_eq!(record.scope, Scope::Admin);
         }
         assert!(Arc::ptr_eq(
             &watched.now().unwrap(),

@@ -4,7 +4,7 @@
 //!   ebb token create ─> token, shown once ─> Authorization: Bearer ...
 //!          │                                        │
 //!          v  its SHA-256                           v
-//!      tokens.json, in the database's directory ─> Tokens::scope_of
+//!      tokens.json, in the database's directory ─> Tokens::record_of
 //! ```
 //!
 //! What always holds: no file holds a token, only hashes. A token is 256 bits of the
@@ -15,8 +15,10 @@ mod file;
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use ebb_catalog::access::Granted;
 pub use file::{FILE, TokenFile, TokenFileError, WatchedTokens};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -27,7 +29,9 @@ const ID_BYTES: usize = 4;
 const SECRET_BYTES: usize = 32;
 
 /// What a token is good for. Each includes those before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
     /// To look: jobs, metrics.
@@ -106,8 +110,10 @@ impl Token {
         hex(&self.id)
     }
 
-    fn sha256(&self) -> String {
-        hex(&Sha256::digest(self.secret))
+    /// The hash of the secret, which files and maps keep in place of the token.
+    #[must_use]
+    pub fn sha256(&self) -> [u8; 32] {
+        Sha256::digest(self.secret).into()
     }
 }
 
@@ -126,17 +132,77 @@ impl FromStr for Token {
     }
 }
 
-/// What is kept of a token.
+/// The role of CQL that a token belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenRole {
+    /// The name of the role.
+    pub name: String,
+    /// The id of the role, 16 hexadecimal digits. A role that is created again under the same name
+    /// has another id, and the token is invalid.
+    pub id: String,
+}
+
+/// The role of a principal, with its permissions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActingRole {
+    /// The name of the role.
+    pub name: String,
+    /// The permissions of the role, with those of the roles that were granted to it.
+    pub granted: Arc<Granted>,
+}
+
+/// The origin of a request, with its permissions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Principal {
+    /// The id of the request's token; empty for a request without one.
+    pub id: String,
+    /// The name of the token, as its creator chose it.
+    pub name: String,
+    /// The scope of the request.
+    pub scope: Scope,
+    /// The role whose permissions the request has; `None` if the scope alone limits it.
+    pub role: Option<ActingRole>,
+}
+
+impl Principal {
+    /// The server's own user, who may do everything.
+    #[must_use]
+    pub fn owner() -> Self {
+        Self {
+            id: String::new(),
+            name: "the server's user".to_string(),
+            scope: Scope::Admin,
+            role: None,
+        }
+    }
+
+    /// The principal of a request that needs no token and has none.
+    #[must_use]
+    pub fn anonymous() -> Self {
+        Self {
+            id: String::new(),
+            name: String::new(),
+            scope: Scope::Read,
+            role: None,
+        }
+    }
+}
+
+/// The record of a token in the token file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenRecord {
-    /// By which it is known.
+    /// The public part of the token.
     pub id: String,
-    /// What it is for, in somebody's words.
+    /// The name of the token, as its creator chose it.
     pub name: String,
-    /// What it is good for.
+    /// The scope of the token.
     pub scope: Scope,
-    /// Of its secret, in hexadecimal digits.
+    /// The role that the token belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<TokenRole>,
+    /// The hash of the secret, in hexadecimal digits.
     sha256: String,
     /// When it was made, in seconds since 1970.
     pub created_at_unix_s: u64,
@@ -160,10 +226,17 @@ impl TokenRecord {
             id: token.id(),
             name: name.to_string(),
             scope,
-            sha256: token.sha256(),
+            role: None,
+            sha256: hex(&token.sha256()),
             created_at_unix_s,
             expires_at_unix_s: expires,
         }
+    }
+
+    /// The same of a token that belongs to a role.
+    #[must_use]
+    pub fn of_role(self, role: Option<TokenRole>) -> Self {
+        Self { role, ..self }
     }
 
     /// Whether it is over at `now`.
@@ -179,13 +252,13 @@ impl TokenRecord {
 pub struct Tokens(Vec<TokenRecord>);
 
 impl Tokens {
-    /// What a token is good for at `now`; `None`: nothing.
+    /// The record of a token that is valid at `now`; `None` for any other token.
     #[must_use]
-    pub fn scope_of(&self, token: &Token, now: SystemTime) -> Option<Scope> {
-        let (id, sha256) = (token.id(), token.sha256());
+    pub fn record_of(&self, token: &Token, now: SystemTime) -> Option<&TokenRecord> {
+        let (id, sha256) = (token.id(), hex(&token.sha256()));
         let mut of_id = self.0.iter().filter(|record| record.id == id);
         let record = of_id.find(|record| record.sha256 == sha256)?;
-        (!record.is_expired(now)).then_some(record.scope)
+        (!record.is_expired(now)).then_some(record)
     }
 
     /// Each of them, the oldest first.

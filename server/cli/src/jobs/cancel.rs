@@ -1,9 +1,8 @@
 //! `ebb jobs cancel`: asks jobs of a server to stop.
 
 use anyhow::Result;
-use ebb_server::http::JobsClient;
 
-use crate::database::Location;
+use crate::attached::Attached;
 use crate::error::CliError;
 use crate::print::Printer;
 
@@ -19,15 +18,15 @@ Nothing of their output is written. Jobs of `ebb run` are cancelled there, by Ct
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     #[command(flatten)]
-    location: Location,
+    attached: Attached,
     /// Ids of the jobs; `last` is the latest job.
     #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    let data = &args.location.data;
-    let Some(server) = JobsClient::of(data)? else {
+    let data = &args.attached.location.data;
+    let Some(server) = args.attached.server()? else {
         return Err(CliError::Usage(format!(
             "no server holds {}, so no job of it runs: ebb jobs discard ends an unfinished one",
             data.display()

@@ -213,6 +213,7 @@ mod tests {
             ended_unix_ms: Some(1_795_293_013_595),
             report: Some(report),
             attempts_dropped: 1234,
+            submission: None,
         }
     }
 

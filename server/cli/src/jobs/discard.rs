@@ -1,10 +1,9 @@
 //! `ebb jobs discard`: cancels unfinished jobs.
 
 use anyhow::Result;
-use ebb_server::http::JobsClient;
 use ebb_server::node::{Node, NodeOptions};
 
-use crate::database::Location;
+use crate::attached::Attached;
 use crate::print::Printer;
 
 const EXAMPLES: &str = "\
@@ -19,18 +18,18 @@ its output exists.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     #[command(flatten)]
-    location: Location,
+    attached: Attached,
     /// Ids of the jobs; `last` is the latest job.
     #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    let server = JobsClient::of(&args.location.data)?;
+    let server = args.attached.server()?;
     let node = match &server {
         Some(_) => None,
         None => {
-            let db = args.location.open_existing()?;
+            let db = args.attached.location.open_existing()?;
             Some(Node::start(Some(db), NodeOptions::default())?)
         }
     };

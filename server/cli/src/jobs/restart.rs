@@ -3,11 +3,11 @@
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Error, Result};
-use ebb_server::http::{JobView, JobsClient};
+use ebb_server::http::JobView;
 use ebb_server::node::{Node, NodeOptions};
 use ebb_storage::{Maintenance, Options};
 
-use crate::database::Location;
+use crate::attached::Attached;
 use crate::error::CliError;
 use crate::interrupt;
 use crate::run::{Report, tell_done, watch};
@@ -25,7 +25,7 @@ They run at the same time and share the cores. Ctrl-C cancels them.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     #[command(flatten)]
-    location: Location,
+    attached: Attached,
     /// Ids of the jobs [default: all unfinished jobs].
     #[arg(value_name = "ID")]
     ids: Vec<String>,
@@ -38,11 +38,11 @@ pub(super) struct Args {
 /// That of the last job that did not succeed; those of the others are printed to stderr.
 pub(super) fn run(args: Args) -> Result<()> {
     let Args {
-        location,
+        attached,
         ids,
         json,
     } = args;
-    let runner = match JobsClient::of(&location.data)? {
+    let runner = match attached.server()? {
         Some(server) => Runner::Server(server),
         None => {
             let db = Options {
@@ -50,7 +50,7 @@ pub(super) fn run(args: Args) -> Result<()> {
                 maintenance: Maintenance::Background,
                 ..Options::default()
             };
-            let node = Node::open(&location.data, db, NodeOptions::command())?;
+            let node = Node::open(&attached.location.data, db, NodeOptions::command())?;
             Runner::Own(Box::new(node))
         }
     };

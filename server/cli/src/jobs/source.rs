@@ -1,4 +1,4 @@
-//! Where jobs are remembered: in the database, or by the server that holds it.
+//! The history of jobs, read from a database or requested from a server.
 
 use std::time::Duration;
 
@@ -7,27 +7,28 @@ use ebb_jobs::history::{History, JobAttempt, ProfileRecord};
 use ebb_server::http::{JobView, JobsClient};
 
 use super::find;
-use crate::database::Location;
+use crate::attached::Attached;
 
-/// Where jobs are remembered.
+/// A history of jobs.
 pub(super) enum Source {
-    /// In a database, if any job was.
+    /// The history in a database; `None` if it has no job yet.
     Database(Option<History>),
-    /// By a server.
+    /// The history of a server.
     Server(JobsClient),
 }
 
 impl Source {
-    /// That of the database at `location`, for a command that only reads.
-    pub(super) fn open(location: &Location) -> Result<Self> {
-        if let Some(server) = JobsClient::of(&location.data)? {
+    /// Opens the history of the server, or of the database if there is no server, for a command
+    /// that only reads.
+    pub(super) fn open(attached: &Attached) -> Result<Self> {
+        if let Some(server) = attached.server()? {
             return Ok(Self::Server(server));
         }
-        let history = History::existing(&location.open_to_read()?)?;
+        let history = History::existing(&attached.location.open_to_read()?)?;
         Ok(Self::Database(history))
     }
 
-    /// All jobs, the oldest first.
+    /// Returns all jobs, the oldest first.
     pub(super) fn jobs(&self) -> Result<Vec<JobView>> {
         match self {
             Self::Server(server) => Ok(server.jobs()?),
@@ -39,7 +40,7 @@ impl Source {
         }
     }
 
-    /// The job of this id, or the latest, and the attempts at its tasks.
+    /// Returns the job of this id, or the latest for `last`, with the attempts at its tasks.
     pub(super) fn job(&self, id: &str) -> Result<(JobView, Vec<JobAttempt>)> {
         match self {
             Self::Server(server) => {
@@ -57,7 +58,7 @@ impl Source {
         }
     }
 
-    /// What the tasks of applications took.
+    /// Returns the profiles of applications: the CPU time and bytes of their tasks.
     pub(super) fn profiles(&self) -> Result<Vec<ProfileRecord>> {
         match self {
             Self::Server(server) => Ok(server.profiles()?),

@@ -23,8 +23,8 @@ pub(super) fn ensure(catalog: &Catalog, data: &Path) -> Result<()> {
             let path = data.join(FILE);
             format!("cannot write a password to {}", path.display())
         })?;
-        eprintln!(
-            "ebb: there was no superuser: made {FIRST_SUPERUSER}, with the password in {}",
+        tracing::info!(
+            "there was no superuser: made {FIRST_SUPERUSER}, with the password in {}",
             path.display()
         );
     }

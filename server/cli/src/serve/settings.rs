@@ -16,7 +16,9 @@ use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches};
 use ebb_colocate::Objective;
 use ebb_cql_server::guardrails::Guardrails;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use tracing_subscriber::filter::LevelFilter;
 
+use super::log::LogFormat;
 use super::tls;
 use crate::error::CliError;
 
@@ -27,6 +29,11 @@ const ALIKE: f64 = 0.8;
 /// least, and more than the most is more than the protocol takes.
 const REQUEST_BYTES_LEAST: u64 = 64 << 10;
 const REQUEST_BYTES_MOST: u64 = 256 << 20;
+
+/// The least memory and the shortest log with which a server is of use.
+const MEMORY_BYTES_LEAST: u64 = 16 << 20;
+const MEMTABLES_BYTES_LEAST: u64 = 4 << 20;
+const WAL_BYTES_LEAST: u64 = 4 << 20;
 
 /// When a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,15 +114,16 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "ADDR:PORT", env = "EBB_CQL")]
     #[arg(default_value = "127.0.0.1:9042")]
     pub(crate) cql: SocketAddr,
-    /// Address that drivers are told to connect to [default: that of --cql].
+    /// Address that the server gives to drivers to connect to [default: that of --cql].
     #[arg(long, value_name = "ADDR:PORT", env = "EBB_ADVERTISE")]
     pub(crate) advertise: Option<SocketAddr>,
-    /// Address and port for HTTP, of this machine: jobs, metrics, health. Whoever asks shows a
-    /// token of `ebb token create` [default: none].
+    /// Address and port for HTTP: jobs, snapshots, metrics, health. Requests need a token of
+    /// `ebb token create`. If other machines reach the address, the port speaks TLS with the
+    /// certificate of --tls-cert [default: none].
     #[arg(long, value_name = "ADDR:PORT", env = "EBB_HTTP")]
     pub(crate) http: Option<SocketAddr>,
-    /// Names by which it may be asked over HTTP, beside localhost and addresses; separated by
-    /// commas.
+    /// Host names by which HTTP requests may address the server, besides localhost and IP
+    /// addresses; separated by commas.
     #[arg(
         long,
         value_name = "NAME",
@@ -123,14 +131,42 @@ pub(crate) struct Settings {
         value_delimiter = ','
     )]
     pub(crate) http_hosts: Vec<String>,
-    /// When a write is acknowledged: sync (after an fsync, shared by all that wait), os, or
-    /// a time within which the fsync follows.
+    /// Folder below which jobs submitted over HTTP may write files [default: none: they may write
+    /// tables only].
+    #[arg(long, value_name = "DIR", env = "EBB_OUTPUT_ROOT")]
+    pub(crate) output_root: Option<PathBuf>,
+    /// Folder for backups requested over HTTP [default: none: such requests are rejected].
+    #[arg(long, value_name = "DIR", env = "EBB_BACKUP_ROOT")]
+    pub(crate) backup_root: Option<PathBuf>,
+    /// When a write is acknowledged: sync (after an fsync, which concurrent writes share), os
+    /// (before; the operating system decides when to write to the disk), or a time as in 100ms
+    /// (before; an fsync follows within this time).
     #[arg(long, value_name = "WHEN", env = "EBB_DURABILITY")]
     #[arg(default_value = "100ms")]
     #[serde(serialize_with = "shown", deserialize_with = "parsed")]
     pub(crate) durability: Durability,
-    /// Latency that point requests are to keep: jobs get less before it breaks. As in p99=2ms,
-    /// or p99=1.1x for so many times what it is without jobs; none: jobs get all that is left.
+    /// Memory of the store: a quarter of it is for memtables, and the rest for open tables and for
+    /// the cache of blocks, indexes and filters [default: 256 MiB for memtables, 256 MiB for the
+    /// cache, and open tables on top].
+    #[arg(long, value_name = "BYTES", env = "EBB_MEMORY_BYTES")]
+    #[serde(default, serialize_with = "shown_if_any")]
+    #[serde(deserialize_with = "parsed_if_any")]
+    pub(crate) memory_bytes: Option<ByteSize>,
+    /// Bound on the memory of all memtables: from half of it on the largest are flushed, and at the
+    /// bound writers wait [default: a quarter of memory-bytes, or 256 MiB].
+    #[arg(long, value_name = "BYTES", env = "EBB_MEMTABLES_BYTES")]
+    #[serde(default, serialize_with = "shown_if_any")]
+    #[serde(deserialize_with = "parsed_if_any")]
+    pub(crate) memtables_bytes: Option<ByteSize>,
+    /// Bound on the length of the log: from three quarters of it on memtables are flushed, and at
+    /// the bound writers wait. A restart replays this much at most.
+    #[arg(long, value_name = "BYTES", env = "EBB_WAL_BYTES_MAX")]
+    #[arg(default_value = "512 MiB")]
+    #[serde(serialize_with = "shown", deserialize_with = "parsed")]
+    pub(crate) wal_bytes_max: ByteSize,
+    /// Latency objective for point requests: jobs get less CPU before the load misses it. p99=2ms
+    /// is an absolute bound, p99=1.1x a multiple of the latency without jobs. With none, jobs get
+    /// all that the load leaves.
     #[arg(long, value_name = "OBJECTIVE", env = "EBB_SLO")]
     #[arg(default_value = "p99=1.1x")]
     #[serde(serialize_with = "shown", deserialize_with = "parsed")]
@@ -160,45 +196,46 @@ pub(crate) struct Settings {
     #[arg(default_value = "16 MiB")]
     #[serde(serialize_with = "shown", deserialize_with = "parsed")]
     pub(crate) request_bytes_max: ByteSize,
-    /// When most requests wait for longer, those are refused as OVERLOADED that wait longer
-    /// than a twentieth of it; 0s: none is.
+    /// Queueing time that counts as overload. While most requests queue for longer than this, the
+    /// server rejects requests that queued for longer than a twentieth of it with OVERLOADED. 0s
+    /// turns this off.
     #[arg(long, value_name = "TIME", env = "EBB_OVERLOAD_WAIT")]
     #[arg(default_value = "20ms")]
     #[serde(serialize_with = "shown", deserialize_with = "parsed")]
     pub(crate) overload_wait: humantime::Duration,
-    /// What statements may cost, by the names of Cassandra 4.1, with a comma between: as in
-    /// tables_warn_threshold=100,allow_filtering_enabled=false.
+    /// Limits on the cost of statements, by their names in Cassandra 5.0 and separated by commas,
+    /// as in tables_warn_threshold=100,allow_filtering_enabled=false.
     #[arg(long, value_name = "NAME=VALUE,...", env = "EBB_GUARDRAILS")]
     #[arg(default_value = "none")]
     #[serde(serialize_with = "shown", deserialize_with = "parsed")]
     pub(crate) guardrails: Guardrails,
-    /// Certificate of the server, in PEM, with those that lead to its authority: clients speak
-    /// TLS then. It and the files below are read again when they change, and on SIGHUP.
+    /// Certificate chain of the server, in PEM. With it, clients speak TLS. The server reads this
+    /// file and the other files for TLS again when they change, and on SIGHUP.
     #[arg(long, value_name = "FILE", env = "EBB_TLS_CERT")]
     pub(crate) tls_cert: Option<PathBuf>,
     /// Private key of the certificate, in PEM, not encrypted.
     #[arg(long, value_name = "FILE", env = "EBB_TLS_KEY")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Authorities, in PEM: clients show a certificate that one of them signed.
+    /// Certificate authorities, in PEM: clients present a certificate that one of them signed.
     #[arg(long, value_name = "FILE", env = "EBB_TLS_CLIENT_CA")]
     pub(crate) tls_client_ca: Option<PathBuf>,
-    /// Let in clients that show no certificate, too.
+    /// Accept clients without a certificate, too.
     #[arg(long, value_name = "YES", env = "EBB_TLS_CLIENT_OPTIONAL")]
     #[arg(num_args = 0..=1, default_missing_value = "true", default_value = "false")]
     #[arg(action = ArgAction::Set, hide_default_value = true)]
     pub(crate) tls_client_optional: bool,
-    /// Let in clients without TLS, too, on the same port.
+    /// Accept clients without TLS, too, on the same port.
     #[arg(long, value_name = "YES", env = "EBB_TLS_OPTIONAL")]
     #[arg(num_args = 0..=1, default_missing_value = "true", default_value = "false")]
     #[arg(action = ArgAction::Set, hide_default_value = true)]
     pub(crate) tls_optional: bool,
-    /// Time that a client may take until it has started, with the handshake of TLS.
+    /// Time that a client may take for the TLS handshake and for STARTUP.
     #[arg(long, value_name = "TIME", env = "EBB_STARTUP_TIMEOUT")]
     #[arg(default_value = "10s")]
     #[serde(serialize_with = "shown", deserialize_with = "parsed")]
     pub(crate) startup_timeout: humantime::Duration,
-    /// Who may connect: password (only who logs in as a role; without a value, too), or none
-    /// (everybody, who may do everything).
+    /// Authentication of clients: password (they log in as a role; also if the flag has no value),
+    /// or none (every client may do everything).
     #[arg(
         long,
         visible_alias = "auth",
@@ -213,12 +250,37 @@ pub(crate) struct Settings {
     #[arg(default_value = "30s")]
     #[serde(serialize_with = "shown", deserialize_with = "parsed")]
     pub(crate) login_timeout: humantime::Duration,
-    /// Listen on an address that other machines reach, although nobody has to log in: whoever
-    /// reaches the port can read and write everything.
+    /// Wrong passwords that an address may send within a minute, before its logins are rejected for
+    /// a while. 0 turns this off.
+    #[arg(long, value_name = "N", env = "EBB_LOGIN_FAILURES_MAX")]
+    #[arg(default_value = "60")]
+    pub(crate) login_failures_max: u32,
+    /// Listen on an address that other machines reach even without authentication (every client can
+    /// then read and write everything), and for HTTP even without TLS (others on the network can
+    /// then read the tokens).
     #[arg(long, value_name = "YES", env = "EBB_INSECURE")]
     #[arg(num_args = 0..=1, default_missing_value = "true", default_value = "false")]
     #[arg(action = ArgAction::Set, hide_default_value = true)]
     pub(crate) insecure: bool,
+    /// Lowest level of the lines in the log: off, error, warn, info, debug or trace.
+    #[arg(long, value_name = "LEVEL", env = "EBB_LOG")]
+    #[arg(default_value = "info")]
+    #[serde(serialize_with = "shown", deserialize_with = "parsed")]
+    pub(crate) log: LevelFilter,
+    /// Format of the lines in the log: human, or json [default: human on a terminal, json
+    /// elsewhere].
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        env = "EBB_LOG_FORMAT",
+        hide_possible_values = true
+    )]
+    pub(crate) log_format: Option<LogFormat>,
+    /// Requests that take at least this many milliseconds are logged, with the time of each step. 0
+    /// logs all requests. The log is bounded to ten lines per second in the long run.
+    #[arg(long, value_name = "N", env = "EBB_SLOW_REQUEST_MS")]
+    #[arg(default_value = "500")]
+    pub(crate) slow_request_ms: u32,
 }
 
 fn shown<T: fmt::Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
@@ -232,6 +294,24 @@ where
 {
     let text = String::deserialize(deserializer)?;
     text.parse().map_err(serde::de::Error::custom)
+}
+
+fn shown_if_any<T: fmt::Display, S: Serializer>(
+    value: &Option<T>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => serializer.collect_str(value),
+        None => serializer.serialize_none(),
+    }
+}
+
+fn parsed_if_any<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: fmt::Display>,
+{
+    parsed(deserializer).map(Some)
 }
 
 /// A latency objective, or `none`.
@@ -400,26 +480,33 @@ impl Settings {
         !self.cql.ip().is_loopback() && self.authentication == Authentication::None
     }
 
+    /// Whether other machines can ask over HTTP.
+    pub(crate) fn is_http_open_to_others(&self) -> bool {
+        self.http.is_some_and(|http| !http.ip().is_loopback())
+    }
+
     /// # Errors
     /// When settings make no sense, or would let everybody in unasked.
     pub(crate) fn check(&self) -> Result<(), CliError> {
         let refused = |text: String| Err(CliError::Usage(text));
         if self.is_open_to_others() && !self.insecure {
             return refused(format!(
-                "{} can be reached from other machines, and nobody is asked for a password: say \
-                 --auth, listen on 127.0.0.1, or say --insecure where everybody who reaches the \
-                 port may read and write everything",
+                "{} can be reached from other machines, and clients need no password: use --auth, \
+                 listen on 127.0.0.1, or use --insecure if every client that reaches the port may \
+                 read and write everything",
                 self.cql
             ));
         }
-        if let Some(http) = self.http.filter(|http| !http.ip().is_loopback()) {
+        let is_readable = self.is_http_open_to_others() && self.tls_cert.is_none();
+        if let Some(http) = self.http.filter(|_| is_readable && !self.insecure) {
             return refused(format!(
                 "{http} can be reached from other machines, and HTTP would carry tokens in the \
-                 clear: listen on 127.0.0.1, behind a proxy that speaks TLS"
+                 clear: use --tls-cert and --tls-key, listen on 127.0.0.1, or use --insecure if \
+                 others on the network may read them"
             ));
         }
         if self.connections_max == 0 {
-            return refused("connections-max is 0: nobody could connect".into());
+            return refused("connections-max is 0: no client could connect".into());
         }
         for (name, is_zero) in [
             (
@@ -429,19 +516,35 @@ impl Settings {
             ("connection-requests-max", self.connection_requests_max == 0),
         ] {
             if is_zero {
-                return refused(format!("{name} is 0: nothing could be asked"));
+                return refused(format!("{name} is 0: no client could send a request"));
             }
         }
         let bytes = self.request_bytes_max.as_u64();
         if !(REQUEST_BYTES_LEAST..=REQUEST_BYTES_MOST).contains(&bytes) {
             return refused("request-bytes-max is not between 64 KiB and 256 MiB".into());
         }
+        for (name, bytes, least) in [
+            ("memory-bytes", self.memory_bytes, MEMORY_BYTES_LEAST),
+            (
+                "memtables-bytes",
+                self.memtables_bytes,
+                MEMTABLES_BYTES_LEAST,
+            ),
+            ("wal-bytes-max", Some(self.wal_bytes_max), WAL_BYTES_LEAST),
+        ] {
+            if bytes.is_some_and(|bytes| bytes.as_u64() < least) {
+                return refused(format!("{name} is less than {}", ByteSize(least)));
+            }
+        }
+        if (self.memory_bytes.zip(self.memtables_bytes)).is_some_and(|(all, part)| part > all) {
+            return refused("memtables-bytes is more than memory-bytes".into());
+        }
         if self.startup_timeout.is_zero() {
-            return refused("startup-timeout is 0: nobody could connect".into());
+            return refused("startup-timeout is 0: no client could connect".into());
         }
         tls::options(self)?;
         if self.login_timeout.is_zero() {
-            return refused("login-timeout is 0: nobody could log in".into());
+            return refused("login-timeout is 0: no client could log in".into());
         }
         if self.request_timeout.is_zero() {
             return refused("request-timeout is 0: no request could be answered".into());
@@ -473,6 +576,7 @@ mod tests {
             slo: "p99=2ms".parse().unwrap(),
             advertise: Some(([10, 0, 0, 1], 9042).into()),
             durability: Durability::Sync,
+            memory_bytes: Some(ByteSize::gib(3)),
             connections_max: 7,
             ..Settings::default()
         };
@@ -552,6 +656,36 @@ mod tests {
         let file = Settings::parse("authentication = \"password\"").unwrap();
         assert_eq!(file.authentication, Authentication::Password);
         assert!(Settings::parse("authentication = \"ldap\"").is_err());
+    }
+
+    #[test]
+    fn memory_and_log_have_bounds_that_make_sense() {
+        let check = |text: &str| Settings::parse(text).unwrap().check();
+        for good in [
+            "",
+            "memory-bytes = \"2 GiB\"",
+            "memory-bytes = \"64 MiB\"\nmemtables-bytes = \"8 MiB\"\nwal-bytes-max = \"1 GiB\"",
+        ] {
+            check(good).unwrap();
+        }
+        for (bad, named) in [
+            ("memory-bytes = \"1 MiB\"", "memory-bytes is less than"),
+            ("memtables-bytes = \"0\"", "memtables-bytes is less than"),
+            ("wal-bytes-max = \"1 KiB\"", "wal-bytes-max is less than"),
+            (
+                "memory-bytes = \"64 MiB\"\nmemtables-bytes = \"65 MiB\"",
+                "more than memory-bytes",
+            ),
+        ] {
+            let error = check(bad).unwrap_err().to_string();
+            assert!(error.contains(named), "{error}");
+        }
+        let settings = Settings::parse("memory-bytes = \"2 GiB\"").unwrap();
+        assert_eq!(settings.memory_bytes, Some(ByteSize::gib(2)));
+        assert_eq!(Settings::default().memory_bytes, None);
+        let options = ebb_storage::Options::default();
+        let log_bytes = Settings::default().wal_bytes_max.as_u64();
+        assert_eq!(log_bytes, options.wal_bytes_max);
     }
 
     #[test]

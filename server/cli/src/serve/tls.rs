@@ -73,9 +73,9 @@ fn watch(tls: &Weak<Tls>) {
             return;
         };
         match tls.reload_if_changed() {
-            Ok(true) => eprintln!("ebb: TLS: new files are in use"),
+            Ok(true) => tracing::info!("TLS: new files are in use"),
             Ok(false) => {}
-            Err(error) => eprintln!("ebb: TLS: the old files stay in use: {error}"),
+            Err(error) => tracing::error!("TLS: the old files stay in use: {error}"),
         }
     }
 }
@@ -83,7 +83,7 @@ fn watch(tls: &Weak<Tls>) {
 /// Reads the files again, whether or not they have changed, and tells the operator.
 pub(super) fn reload(tls: &Tls) {
     match tls.reload() {
-        Ok(()) => eprintln!("ebb: TLS: the files were read again"),
-        Err(error) => eprintln!("ebb: TLS: the old files stay in use: {error}"),
+        Ok(()) => tracing::info!("TLS: the files were read again"),
+        Err(error) => tracing::error!("TLS: the old files stay in use: {error}"),
     }
 }

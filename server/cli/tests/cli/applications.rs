@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::place::Place;
+use crate::place::{Place, output};
 
 /// A CSV file of trips: city, fare, and a text with commas.
 struct Trips {
@@ -94,7 +94,7 @@ fn selected_rows_and_columns_are_those_that_a_look_at_the_file_selects() {
     let Trips { place, rows } = trips();
     let mut command = place.command("run select --csv trips --columns fare,note --output dear.csv");
     command.args(["--where", "fare >= 1490", "--where", "city != Bonn"]);
-    assert!(command.output().unwrap().status.success());
+    assert!(output(&mut command).status.success());
     let found = place.read("dear.csv");
     let dear = rows
         .iter()

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::place::Place;
+use crate::place::{Place, output};
 
 #[test]
 fn a_goal_lies_in_the_future() {
@@ -60,7 +60,7 @@ fn an_output_that_cannot_be_written_is_refused_before_anything_is_read() {
         }
     }
     let mut command = place.command(run);
-    let said = command.arg("").output().unwrap();
+    let said = output(command.arg(""));
     assert_eq!(said.status.code(), Some(2));
     let left = std::fs::read_dir(place.dir.path()).unwrap();
     let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();

@@ -9,6 +9,11 @@ use crate::place::Place;
 
 /// Flips a bit in the middle of the only SSTable; returns the file's name.
 pub fn damage_table(place: &Place) -> String {
+    flip_bit(place, |bytes| bytes / 2)
+}
+
+/// Flips a bit in the only SSTable, at a place by its length; returns the file's name.
+fn flip_bit(place: &Place, at: impl Fn(usize) -> usize) -> String {
     let files = std::fs::read_dir(place.path("ebb-data")).unwrap();
     let tables: Vec<PathBuf> = files
         .map(|entry| entry.unwrap().path())
@@ -18,8 +23,8 @@ pub fn damage_table(place: &Place) -> String {
         panic!("one SSTable expected: {tables:?}");
     };
     let mut bytes = std::fs::read(table).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
+    let at = at(bytes.len());
+    bytes[at] ^= 1;
     std::fs::write(table, bytes).unwrap();
     table.file_name().unwrap().to_str().unwrap().to_string()
 }
@@ -54,6 +59,44 @@ fn a_backup_holds_what_the_database_held_and_a_used_directory_is_refused() {
     assert!(said.contains("linked"), "{said}");
     place.ebb("backup --data missing third").fails(3);
     assert!(!place.path("missing").exists());
+}
+
+#[test]
+fn restore_takes_a_damaged_file_from_a_backup_that_has_it_whole() {
+    let place = Place::with_corpus();
+    let before = place.ebb("scan app.lines").ok();
+    place.ebb("backup linked").ok();
+    std::fs::create_dir(place.path("copied")).unwrap();
+    for entry in std::fs::read_dir(place.path("linked")).unwrap() {
+        let (from, to) = (entry.as_ref().unwrap().path(), place.path("copied"));
+        std::fs::copy(from, to.join(entry.unwrap().file_name())).unwrap();
+    }
+    let name = damage_table(&place);
+    let said = place.ebb("restore linked");
+    assert_eq!(said.code, 5, "{}", said.stderr);
+    assert!(
+        said.stdout.contains("still damaged") && said.stdout.contains(&name),
+        "{}",
+        said.stdout
+    );
+    let report = place.ebb("restore copied --json").json();
+    assert_eq!(report["left"], serde_json::json!([]));
+    assert_eq!(report["restored"][0]["table"], "app.lines");
+    let path = report["restored"][0]["path"].as_str().unwrap();
+    assert!(path.ends_with(&name), "{path}");
+    assert_eq!(place.ebb("scan app.lines").ok(), before);
+
+    // A file that does not open is known to be damaged before anybody reads it.
+    let name = flip_bit(&place, |bytes| bytes - 20);
+    let said = place.ebb("stats").ok();
+    let is_told = |line: &str| line.starts_with("damaged    app.lines: ") && line.contains(&name);
+    assert!(said.lines().any(is_told), "{said}");
+    let said = place.ebb("restore copied").ok();
+    assert!(said.contains("restored 1 file; 0 still damaged"), "{said}");
+    assert!(!place.ebb("stats").ok().contains("damaged"));
+    place.ebb("verify").ok();
+    assert_eq!(place.ebb("scan app.lines").ok(), before);
+    assert_ne!(place.ebb("restore missing").code, 0);
 }
 
 #[test]

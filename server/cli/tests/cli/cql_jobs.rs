@@ -8,7 +8,7 @@ use ebb_jobs::request::OutputPlace;
 use ebb_storage::Db;
 use ebb_tables::database_options;
 
-use crate::place::Place;
+use crate::place::{Place, output};
 use crate::serving::{KEYSPACE, Server, query};
 
 /// A server with the table of orders, of which some are deleted and some expire soon.
@@ -62,12 +62,9 @@ fn jobs_name_the_columns_of_a_cql_table_and_see_its_rows_as_a_select_does() {
     let isolated = format!("{sums} {at_monday} --isolate process");
     assert_eq!(place.ebb(&isolated).ok(), expected);
     let select = "run select --columns customer,at,id,name,total,pieces,paid,tags,raw --where";
-    let done = place
-        .command(&format!(
-            "{select} pieces=3 {at_monday} --output three.jsonl"
-        ))
-        .output()
-        .unwrap();
+    let done = output(&mut place.command(&format!(
+        "{select} pieces=3 {at_monday} --output three.jsonl"
+    )));
     assert!(done.status.success(), "{done:?}");
     let mut rows: Vec<String> = place
         .read("three.jsonl")
@@ -280,16 +277,7 @@ fn a_job_that_was_killed_when_its_rows_were_in_a_cql_table_has_succeeded() {
     place.until_unlocked();
     let server = Server::start(&place, "");
     for id in ids {
-        loop {
-            let found = place.ebb(&format!("jobs {id} --json")).json();
-            match found["state"].as_str().unwrap() {
-                "started" => {}
-                state => {
-                    assert_eq!(state, "succeeded", "{found}");
-                    break;
-                }
-            }
-        }
+        place.until_succeeded(&id);
     }
     let mut client = server.client();
     for table in ["totals", "other"] {
@@ -297,4 +285,39 @@ fn a_job_that_was_killed_when_its_rows_were_in_a_cql_table_has_succeeded() {
         let found = cells(&mut client, &format!("SELECT {columns} FROM shop.{table}"));
         assert_eq!(found.len(), expected.len(), "{table}");
     }
+}
+
+#[test]
+fn a_job_reads_counters_as_a_select_shows_them() {
+    let place = Place::new();
+    let server = Server::start(&place, "");
+    let mut client = server.client();
+    for text in [
+        KEYSPACE,
+        "CREATE TABLE shop.visits (site text, day int, seen counter, left counter, \
+         PRIMARY KEY (site, day))",
+        "UPDATE shop.visits SET seen = seen + 5 WHERE site = 'a' AND day = 1",
+        "UPDATE shop.visits SET seen = seen - 2, left = left + 1 WHERE site = 'a' AND day = 1",
+        "UPDATE shop.visits SET seen = seen + 7 WHERE site = 'a' AND day = 2",
+        "UPDATE shop.visits SET seen = seen + 9 WHERE site = 'gone' AND day = 1",
+        "UPDATE shop.visits SET seen = seen - 4 WHERE site = 'b' AND day = 1",
+        "DELETE FROM shop.visits WHERE site = 'gone'",
+        "CREATE SNAPSHOT monday ON TABLE shop.visits",
+        "UPDATE shop.visits SET seen = seen + 100 WHERE site = 'b' AND day = 1",
+    ] {
+        query(&mut client, text).unwrap();
+    }
+    let sums = "run aggregate --by site --of seen,left --table shop.visits --output -";
+    // Rows; values, sum, least, greatest and mean of each column.
+    let a = "a\t2,2,10,3,7,5,1,1,1,1,1\n";
+    let at_monday = place.ebb(&format!("{sums} --snapshot monday")).ok();
+    assert_eq!(at_monday, format!("{a}b\t1,1,-4,-4,-4,-4,0,,,,\n"));
+    assert_eq!(
+        place.ebb(sums).ok(),
+        format!("{a}b\t1,1,96,96,96,96,0,,,,\n")
+    );
+    let seen = "SELECT seen FROM shop.visits WHERE site = 'b' AND day = 1";
+    let seen = cells(&mut client, seen);
+    assert_eq!(seen, [[Some(96_i64.to_be_bytes().to_vec())]]);
+    assert_eq!(server.stop(), Some(0));
 }

@@ -20,19 +20,22 @@ fn catalog(place: &Place) -> Catalog {
 fn with_cql_table() -> Place {
     let place = Place::new();
     place.ebb("put --create raw.lines a b").ok();
-    let catalog = catalog(&place);
-    let context = SchemaContext {
-        catalog: &catalog,
-        system: &SystemTables::default(),
-        keyspace: Some("app"),
-    };
-    for text in [
-        "CREATE KEYSPACE app WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-        "CREATE TABLE t (k int PRIMARY KEY, v text)",
-    ] {
-        let statement = parse(text).unwrap().statement;
-        execute(&context, &statement, &mut Default::default()).unwrap();
+    {
+        let catalog = catalog(&place);
+        let context = SchemaContext {
+            catalog: &catalog,
+            system: &SystemTables::default(),
+            keyspace: Some("app"),
+        };
+        for text in [
+            "CREATE KEYSPACE app WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            "CREATE TABLE t (k int PRIMARY KEY, v text)",
+        ] {
+            let statement = parse(text).unwrap().statement;
+            execute(&context, &statement, &mut Default::default()).unwrap();
+        }
     }
+    place.until_unlocked();
     place
 }
 

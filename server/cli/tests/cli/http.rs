@@ -3,14 +3,16 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+use ebb_test_support::wait::HANG;
 use serde_json::Value;
 
 use crate::place::Place;
-use crate::serving::Server;
+use crate::serving::{Server, query};
 
 /// The status and the body of a GET.
 fn get(address: &str, path: &str, token: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(HANG)).unwrap();
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\
          Authorization: Bearer {token}\r\n\r\n"
@@ -38,8 +40,14 @@ fn a_token_is_made_used_listed_and_revoked_while_a_server_runs() {
         metrics.contains("\n# TYPE ebb_store_reads_total counter\n"),
         "{metrics}"
     );
+    for counted in ["cql_connections 0", "cql_requests_refused_total 0"] {
+        assert!(metrics.contains(&format!("\nebb_{counted}\n")), "{metrics}");
+    }
     let (status, jobs) = get(server.http(), "/v1/jobs", token);
-    assert_eq!((status, jobs.as_str()), (200, "{\"jobs\":[]}"));
+    assert_eq!(
+        (status, jobs.as_str()),
+        (200, "{\"jobs\":[],\"next\":null}")
+    );
     let listed = place.ebb("token list --json").ok();
     let listed: Value = serde_json::from_str(&listed).unwrap();
     assert_eq!(
@@ -63,4 +71,51 @@ fn what_makes_no_sense_is_refused_with_words() {
     assert!(told.contains("none of read, jobs, admin"), "{told}");
     let told = place.ebb("serve --http 0.0.0.0:9043").refused();
     assert!(told.contains("tokens in the clear"), "{told}");
+}
+
+#[test]
+fn slow_requests_are_logged_with_where_their_time_went() {
+    let place = Place::new();
+    let flags = "--http 127.0.0.1:0 --slow-request-ms 0 --log-format json --log warn";
+    let mut server = Server::start(&place, flags);
+    let token = place
+        .ebb("token create --name grafana --scope read --expires 1h")
+        .ok();
+    let (mut client, http) = (server.client(), server.http().to_owned());
+    let mut logged = |what: &str, of: &str| -> Value {
+        loop {
+            let line: Value = serde_json::from_str(&server.error_line()).unwrap();
+            assert_eq!(line["message"], "slow request", "{line}");
+            if line[what].as_str().is_some_and(|it| it.contains(of)) {
+                return line;
+            }
+        }
+    };
+    let role = "CREATE ROLE ada WITH PASSWORD = 'secret' AND LOGIN = true";
+    query(&mut client, role).unwrap();
+    let line = logged("statement", "CREATE ROLE");
+    let shown = "CREATE ROLE ada WITH PASSWORD = ? AND LOGIN = ?";
+    assert_eq!(
+        (&line["statement"], &line["level"]),
+        (&shown.into(), &"WARN".into())
+    );
+    let ms = |line: &Value, name: &str| line[name].as_f64().unwrap();
+    let parts = [
+        "queued_ms",
+        "prepared_ms",
+        "executed_ms",
+        "synced_ms",
+        "sent_ms",
+    ];
+    let parts: f64 = parts.iter().map(|name| ms(&line, name)).sum();
+    assert!((parts - ms(&line, "total_ms")).abs() < 0.01, "{line}");
+    assert!(ms(&line, "executed_ms") > 0.0, "{line}");
+    assert_eq!(get(&http, "/v1/tables?limit=7", token.trim()).0, 200);
+    let line = logged("request", "GET /v1/tables");
+    assert_eq!(
+        (&line["request"], &line["name"]),
+        (&"GET /v1/tables".into(), &"grafana".into())
+    );
+    assert!(ms(&line, "worked_ms") > 0.0, "{line}");
+    assert_eq!(server.stop(), Some(0));
 }

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
+use ebb_test_support::seed::for_seeds;
+use ebb_test_support::wait::{until, until_some};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::corpus::count_words;
-use crate::place::Place;
+use crate::place::{Place, Running, output};
 
 /// Runs a job on threads and in processes, and compares what it puts out.
 fn alike(place: &Place, run: &str, output: &str) -> String {
@@ -77,9 +78,16 @@ fn rows_of_processes_appear_in_a_table_and_a_snapshot_of_their_own_goes() {
 
 #[test]
 fn each_job_of_a_chain_runs_in_processes_and_leaves_nothing_behind() {
+    for_seeds(
+        "each_job_of_a_chain_runs_in_processes_and_leaves_nothing_behind",
+        1,
+        check_chain,
+    );
+}
+
+/// Runs PageRank over links drawn from `seed`, on threads and in processes.
+fn check_chain(seed: u64) {
     let place = Place::new();
-    let seed: u64 = rand::random();
-    println!("seed {seed}");
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut node = |nodes: u32| rng.random_range(0..nodes);
     // Some nodes have no links.
@@ -114,7 +122,7 @@ fn each_job_of_a_chain_runs_in_processes_and_leaves_nothing_behind() {
 fn a_process_without_a_parent_is_refused() {
     let place = Place::new();
     let mut alone = place.command("run-tasks-of-parent");
-    let done = alone.stdin(Stdio::null()).output().unwrap();
+    let done = output(&mut alone);
     assert!(!done.status.success());
     let said = String::from_utf8(done.stderr).unwrap();
     assert!(said.contains("which is for ebb to start"), "{said}");
@@ -128,7 +136,7 @@ fn children(parent: u32) -> Vec<u32> {
         .collect()
 }
 
-/// What a process is doing, by the kernel's letter, and whose it is.
+/// The state of a process, by the kernel's letter, and the id of its parent.
 fn state_and_parent(id: u32) -> Option<(char, u32)> {
     let stat = Path::new("/proc").join(id.to_string()).join("stat");
     let text = std::fs::read_to_string(stat).ok()?;
@@ -137,32 +145,20 @@ fn state_and_parent(id: u32) -> Option<(char, u32)> {
     Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
 }
 
-fn eventually(what: &str, mut done: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !done() {
-        assert!(started.elapsed() < Duration::from_secs(60), "{what}");
-        std::thread::park_timeout(Duration::from_millis(5));
-    }
-}
-
 #[test]
 fn processes_do_not_outlive_a_parent_that_is_killed() {
     let place = Place::new();
-    let mut parent = place
-        .command("run pi --points 1000000000000 --isolate process --output - --cores 2")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut ids = Vec::new();
-    eventually("tasks run in processes", || {
-        ids = children(parent.id());
-        !ids.is_empty()
+    let run = "run pi --points 1000000000000 --isolate process --output - --cores 2";
+    let mut command = place.command(run);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let parent = Running::start(&mut command);
+    let ids = until_some("tasks in processes", || {
+        let ids = children(parent.id());
+        (!ids.is_empty()).then_some(ids)
     });
-    parent.kill().unwrap();
-    parent.wait().unwrap();
-    eventually("they end", || {
-        // One that nobody has waited for is listed, but has ended.
+    parent.kill();
+    until("the end of the processes", || {
+        // A zombie has ended, and no parent has waited for it.
         let mut left = ids.iter().filter_map(|id| state_and_parent(*id));
         left.all(|(state, _)| state == 'Z')
     });

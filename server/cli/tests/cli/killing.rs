@@ -2,20 +2,23 @@
 //! acknowledged write is there afterwards, and what was in flight is there whole or not at
 //! all.
 //!
-//! `EBB_SEED` replays the draws of a run, and `EBB_KILLS` says how long it is.
+//! `EBB_KILLS` is the number of kills of a run.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::ScopedJoinHandle;
 
 use ebb_cql::client::Client;
 use ebb_cql::protocol::Response;
+use ebb_test_support::seed::{for_seeds, number};
+use ebb_test_support::wait::until;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
 use crate::place::Place;
 use crate::serving::{Server, query};
 
-/// Kills of a run unless the environment says how many.
+/// The kills of a run without `EBB_KILLS`.
 const KILLS: u64 = 4;
 const WRITERS: i32 = 4;
 /// A writer deletes its oldest rows when it has so many.
@@ -146,7 +149,7 @@ fn cells(client: &mut Client, text: &str) -> Vec<String> {
     cells.chunks(columns).map(|row| row.join(" ")).collect()
 }
 
-/// Takes steps until the connection ends. Answers the last that was acknowledged.
+/// Takes steps until the connection ends. Returns the state after the last acknowledged one.
 fn work<S: Copy>(
     client: &mut Client,
     mut state: S,
@@ -155,15 +158,15 @@ fn work<S: Copy>(
 ) -> S {
     loop {
         let (text, after) = next(state);
-        match request(client, &text) {
-            true => state = after,
-            false => return state,
+        if !request(client, &text) {
+            return state;
         }
+        state = after;
         acknowledged.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// Whether a statement was acknowledged, and not cut off.
+/// Returns whether a statement was acknowledged; false if the connection ended before.
 fn request(client: &mut Client, text: &str) -> bool {
     use ebb_cql::client::ClientError;
     use ebb_cql::protocol::{QueryParameters, Request};
@@ -195,10 +198,17 @@ fn found<S: Copy + std::fmt::Debug>(
 
 #[test]
 fn what_was_acknowledged_survives_a_kill_of_the_server_under_load() {
-    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().unwrap());
-    let seed: u64 = number("EBB_SEED").unwrap_or_else(rand::random);
-    let kills: u64 = number("EBB_KILLS").unwrap_or(KILLS);
-    println!("EBB_SEED={seed} EBB_KILLS={kills}");
+    for_seeds(
+        "what_was_acknowledged_survives_a_kill_of_the_server_under_load",
+        1,
+        kill_under_load,
+    );
+}
+
+/// Kills a server again and again while connections write, at moments drawn from `seed`, and
+/// compares the rows after each restart with the acknowledged writes.
+fn kill_under_load(seed: u64) {
+    let kills = number("EBB_KILLS").unwrap_or(KILLS);
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let place = Place::new();
     let mut writers: Vec<Writer> = (0..WRITERS)
@@ -240,10 +250,12 @@ fn what_was_acknowledged_survives_a_kill_of_the_server_under_load() {
             assert_eq!(server.stop(), Some(0));
             break;
         }
-        // The moment of the kill is drawn in acknowledgements: nobody's clock counts.
-        let until = match rng.random_bool(0.3) {
-            true => rng.random_range(0..20),
-            false => rng.random_range(0..600),
+        // The moment of the kill is a number of acknowledgements, so that it does not depend on
+        // the speed of the machine.
+        let kill_after = if rng.random_bool(0.3) {
+            rng.random_range(0..20)
+        } else {
+            rng.random_range(0..600)
         };
         let acknowledged = AtomicU64::new(0);
         // The schema changes seldom enough that most of the time goes to writes.
@@ -261,9 +273,12 @@ fn what_was_acknowledged_survives_a_kill_of_the_server_under_load() {
                 let (mut client, definer) = (server.client(), definer);
                 scope.spawn(move || work(&mut client, definer, Definer::next, acknowledged))
             });
-            while acknowledged.load(Ordering::Relaxed) < until {
-                std::thread::yield_now();
-            }
+            until("the acknowledgements before the kill", || {
+                let is_due = acknowledged.load(Ordering::Relaxed) >= kill_after;
+                let have_ended = threads.iter().all(ScopedJoinHandle::is_finished);
+                assert!(is_due || !have_ended, "all connections of writers ended");
+                is_due
+            });
             server.kill();
             for (writer, thread) in writers.iter_mut().zip(threads) {
                 *writer = thread.join().unwrap();

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::place::Place;
+use crate::place::{Place, Running, output};
 use crate::signals;
 
 const LOAD: &str = "load --table app.t";
@@ -98,14 +98,13 @@ fn standard_input_is_loaded_packed_or_not() {
             "a stdin:000000000001 stdin:000000000002",
         ),
     ] {
-        let mut load = place
-            .command(&format!("{LOAD} {arguments}"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        load.stdin.take().unwrap().write_all(&input).unwrap();
-        assert!(load.wait().unwrap().success());
+        let mut command = place.command(&format!("{LOAD} {arguments}"));
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut load = Running::start(&mut command);
+        let mut stdin = load.child().stdin.take().unwrap();
+        stdin.write_all(&input).unwrap();
+        drop(stdin);
+        assert!(load.output().status.success());
         assert_eq!(place.keys(), keys);
     }
 }
@@ -191,13 +190,10 @@ fn threads_beyond_all_measure_are_refused() {
 
 /// What a load that waits for more of its input has done when it gets a signal.
 fn interrupted_load(place: &Place, signal: &str) {
-    let mut load = place
-        .command(&format!("{LOAD} --key id --format csv -"))
-        .stdin(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = load.stdin.take().unwrap();
+    let mut command = place.command(&format!("{LOAD} --key id --format csv -"));
+    command.stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut load = Running::start(&mut command);
+    let mut stdin = load.child().stdin.take().unwrap();
     let rows: String = (0..200_000).map(|n| format!("new{n},x\n")).collect();
     stdin.write_all(b"id,v\n").unwrap();
     // Longer than the pipe: the load listens for signals, and reads.
@@ -207,7 +203,7 @@ fn interrupted_load(place: &Place, signal: &str) {
         .args(["-c", &kill])
         .status();
     assert!(sent.unwrap().success());
-    let done = load.wait_with_output().unwrap();
+    let done = load.output();
     drop(stdin);
     let said = String::from_utf8(done.stderr).unwrap();
     assert_eq!(done.status.code(), Some(6), "{said}");
@@ -252,12 +248,11 @@ fn a_load_that_finds_no_room_leaves_nothing_behind() {
     let ebb = env!("CARGO_BIN_EXE_ebb");
     for arguments in ["large", "--format csv --no-header --key 1 large"] {
         let limited = format!("trap '' XFSZ; ulimit -f 500; exec {ebb} {LOAD} {arguments}");
-        let done = std::process::Command::new("bash")
-            .args(["-c", &limited])
+        let mut bash = std::process::Command::new("bash");
+        bash.args(["-c", &limited])
             .current_dir(place.dir.path())
-            .env_remove("EBB_DATA")
-            .output()
-            .unwrap();
+            .env_remove("EBB_DATA");
+        let done = output(&mut bash);
         let said = String::from_utf8(done.stderr).unwrap();
         assert_eq!(done.status.code(), Some(1), "{said}");
         assert!(said.starts_with("ebb: cannot "), "{said}");

@@ -3,6 +3,7 @@
 
 mod advice;
 mod applications;
+mod attached;
 mod bad_input;
 mod care;
 mod corpus;
@@ -13,8 +14,10 @@ mod forecast;
 mod history;
 mod hostile;
 mod http;
+mod indexes;
 mod isolation;
 mod jobs;
+mod killed_jobs;
 mod killing;
 mod loading;
 mod options;
@@ -26,23 +29,18 @@ mod served_jobs;
 mod serving;
 mod signals;
 mod simulating;
+mod supervised;
 mod writing;
 
-use place::Place;
+use place::{Place, output};
 
 #[test]
 fn the_data_directory_comes_from_the_flag_or_the_environment() {
     let place = Place::new();
     place.write("a.txt", "one\n");
     place.ebb("load --data here/db --table app.t a.txt").ok();
-    let from_environment = place
-        .command("scan app.t")
-        .env("EBB_DATA", "here/db")
-        .output();
-    assert_eq!(
-        from_environment.unwrap().stdout,
-        b"a.txt:000000000001\tone\n"
-    );
+    let from_environment = output(place.command("scan app.t").env("EBB_DATA", "here/db"));
+    assert_eq!(from_environment.stdout, b"a.txt:000000000001\tone\n");
     place.ebb("scan app.t").fails(3);
 }
 

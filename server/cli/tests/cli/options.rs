@@ -1,7 +1,7 @@
 //! Options that mean the same in every command, and values that make no sense.
 
 use crate::forecast::trace;
-use crate::place::Place;
+use crate::place::{Place, output};
 
 #[test]
 fn json_is_a_flag_everywhere_and_a_file_has_another_name() {
@@ -47,11 +47,7 @@ fn every_command_on_a_database_goes_by_the_environment() {
         "repair whole",
         "put app.t b b",
     ] {
-        let done = place
-            .command(line)
-            .env("EBB_DATA", "here")
-            .output()
-            .unwrap();
+        let done = output(place.command(line).env("EBB_DATA", "here"));
         let said = String::from_utf8_lossy(&done.stderr);
         assert!(done.status.success(), "{line}: {said}");
     }

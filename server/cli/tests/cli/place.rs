@@ -1,13 +1,95 @@
 //! Where a command runs, and what it did.
 
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
+use ebb_test_support::wait::{HANG, until};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+
+/// The time after which a command hangs. It is longer than [`HANG`] because the tasks of a job run
+/// in the idle class: beside a build they make hardly any progress.
+const COMMAND_HANG: Duration = Duration::from_secs(3 * HANG.as_secs());
 
 /// A working directory of its own; the database is in `ebb-data`.
 pub struct Place {
     pub dir: tempfile::TempDir,
+}
+
+/// A child process, which is killed if the test fails before it ends.
+pub struct Running(Option<Child>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+}
+
+impl Running {
+    pub fn start(command: &mut Command) -> Self {
+        Self(Some(command.spawn().unwrap()))
+    }
+
+    /// The process, for its pipes.
+    pub fn child(&mut self) -> &mut Child {
+        self.0.as_mut().expect("only `output` takes it")
+    }
+
+    pub fn id(&self) -> u32 {
+        self.0.as_ref().expect("only `output` takes it").id()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(self.0.as_ref().expect("only `output` takes it"));
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// Returns the exit status if the process has ended.
+    pub fn status(&mut self) -> Option<ExitStatus> {
+        self.child().try_wait().unwrap()
+    }
+
+    pub fn has_ended(&mut self) -> bool {
+        self.status().is_some()
+    }
+
+    /// Kills the process with SIGKILL, and waits until it is gone.
+    pub fn kill(self) {
+        drop(self);
+    }
+
+    /// Waits until the process ends; returns its exit status and what it wrote to pipes.
+    ///
+    /// # Panics
+    /// When it hangs.
+    #[track_caller]
+    pub fn output(mut self) -> Output {
+        let child = self.0.take().expect("only `output` takes it");
+        let pid = Pid::from_child(&child);
+        let (sender, ended) = mpsc::channel();
+        thread::spawn(move || sender.send(child.wait_with_output()));
+        match ended.recv_timeout(COMMAND_HANG) {
+            Ok(output) => output.unwrap(),
+            Err(_) => {
+                let _may_have_ended = kill_process(pid, Signal::KILL);
+                panic!("the process did not end within {COMMAND_HANG:?}");
+            }
+        }
+    }
+}
+
+/// Runs a command as [`Command::output`] does, but not for ever.
+#[track_caller]
+pub fn output(command: &mut Command) -> Output {
+    command.stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    Running::start(command).output()
 }
 
 /// What a command did.
@@ -18,13 +100,14 @@ pub struct Done {
 }
 
 impl Done {
-    /// What a command does.
+    /// Runs a command to its end.
+    #[track_caller]
     pub fn of(command: &mut Command) -> Self {
         let Output {
             status,
             stdout,
             stderr,
-        } = command.output().unwrap();
+        } = output(command);
         Self {
             code: status.code().expect("not killed"),
             stdout: String::from_utf8(stdout).unwrap(),
@@ -38,7 +121,7 @@ impl Done {
         self.stdout
     }
 
-    /// Failed with this code; gives what was said.
+    /// Checks that the command failed with this code; returns the error message.
     #[track_caller]
     pub fn fails(self, code: i32) -> String {
         assert_eq!(self.code, code, "{}{}", self.stdout, self.stderr);
@@ -46,7 +129,7 @@ impl Done {
         self.stderr
     }
 
-    /// Was refused for its arguments; gives what was said.
+    /// Checks that the command refused its arguments; returns the error message.
     #[track_caller]
     pub fn refused(self) -> String {
         assert_eq!(self.code, 2, "{}{}", self.stdout, self.stderr);
@@ -99,15 +182,29 @@ impl Place {
         command
     }
 
-    /// Waits until no process has the database open that this one had. A child that
-    /// another test forks has copies of all handles, its lock too, until it becomes
-    /// another program.
+    /// Waits until the lock of a database is free that this process has closed. A child that
+    /// another test forks has copies of all file handles, that of the lock too, until it executes
+    /// its program.
+    #[track_caller]
     pub fn until_unlocked(&self) {
-        let is_free = (0..10_000).any(|_| self.ebb("delete no.table k").code != 4);
-        assert!(is_free, "locked for ever");
+        until("the lock of the database", || {
+            self.ebb("delete no.table k").code != 4
+        });
+    }
+
+    /// Waits until a job has succeeded.
+    #[track_caller]
+    pub fn until_succeeded(&self, job: &str) {
+        until("the job to succeed", || {
+            let found = self.ebb(&format!("jobs {job} --json")).json();
+            let state = found["state"].as_str().unwrap();
+            assert!(matches!(state, "started" | "succeeded"), "{found}");
+            state == "succeeded"
+        });
     }
 
     /// Runs `ebb` with the words of `line`.
+    #[track_caller]
     pub fn ebb(&self, line: &str) -> Done {
         Done::of(&mut self.command(line))
     }

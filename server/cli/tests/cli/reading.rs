@@ -1,10 +1,10 @@
 //! Loading, and reading now and at snapshots.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use crate::corpus::text_files;
-use crate::place::Place;
+use crate::place::{Place, Running};
 
 #[test]
 fn get_and_scan_read_now_and_at_a_snapshot() {
@@ -50,28 +50,20 @@ fn get_and_scan_read_now_and_at_a_snapshot() {
 #[test]
 fn a_scan_whose_reader_has_seen_enough_ends_quietly() {
     let place = Place::with_corpus();
-    let mut scan = place
-        .command("scan app.lines")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut command = place.command("scan app.lines");
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut scan = Running::start(&mut command);
     let mut first = String::new();
-    let mut stdout = BufReader::new(scan.stdout.take().unwrap());
+    let mut stdout = BufReader::new(scan.child().stdout.take().unwrap());
     stdout.read_line(&mut first).unwrap();
     assert!(
         first.starts_with("corpus/d0/00.txt:000000000001\t"),
         "{first}"
     );
     drop(stdout);
-    let mut said = String::new();
-    scan.stderr
-        .take()
-        .unwrap()
-        .read_to_string(&mut said)
-        .unwrap();
-    assert_eq!(said, "");
-    assert_eq!(scan.wait().unwrap().code(), Some(0));
+    let done = scan.output();
+    assert_eq!(String::from_utf8(done.stderr).unwrap(), "");
+    assert_eq!(done.status.code(), Some(0));
 }
 
 #[test]

@@ -1,13 +1,15 @@
 //! Jobs whose process ended when their output was about to be put in place, or was.
 
 use std::process::Stdio;
+use std::time::Duration;
 
 use ebb_jobs::history::{History, JobRecord, OwnSnapshot};
 use ebb_jobs::request::{JobRequest, OutputPlace};
 use ebb_storage::{Db, Options};
+use ebb_test_support::wait::until;
 use serde_json::{Value, json};
 
-use crate::place::Place;
+use crate::place::{Place, Running};
 
 /// Opens the history for as long as `f` takes.
 fn with_history<T>(place: &Place, f: impl FnOnce(&History) -> T) -> T {
@@ -61,13 +63,18 @@ fn a_job_that_was_killed_when_its_output_appeared_has_succeeded() {
     let output = place.path("found.tsv");
     let was_in_time = (0..100).any(|_| {
         let _ = std::fs::remove_file(&output);
-        let mut child = (place.command(job).stdout(Stdio::null()))
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        while !output.exists() && child.try_wait().unwrap().is_none() {}
-        child.kill().unwrap();
-        child.wait().unwrap();
+        let mut command = place.command(job);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = Running::start(&mut command);
+        until("the output of the job", || {
+            // The job records its end within milliseconds after its output appears, which is as
+            // short as the time between two looks of `until`.
+            (0..20).any(|_| {
+                std::thread::park_timeout(Duration::from_micros(100));
+                output.exists() || child.has_ended()
+            })
+        });
+        child.kill();
         last(&place)["state"] == "started"
     });
     assert!(

@@ -1,11 +1,12 @@
 //! Jobs of a database that a server holds.
 
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
-use rustix::process::{Pid, Signal, kill_process};
+use ebb_test_support::wait::until_some;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::place::Place;
+use crate::place::{Place, Running};
 use crate::serving::Server;
 
 /// Points that no machine draws in the time of a test.
@@ -19,44 +20,34 @@ fn served() -> (Place, Server) {
     (place, server)
 }
 
-/// A command that waits for a job, which is killed when a test fails.
-struct Waiting(Option<Child>);
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.0.take() {
-            drop(child.kill());
-            drop(child.wait());
-        }
-    }
-}
+/// A command that waits for a job.
+struct Waiting(Running);
 
 impl Waiting {
+    /// Sends SIGTERM, which is handled as SIGINT is; processes of a script in the background
+    /// ignore SIGINT.
     fn interrupt(&self) {
-        let pid = Pid::from_child(self.0.as_ref().unwrap());
-        kill_process(pid, Signal::INT).unwrap();
+        self.0.signal(Signal::TERM);
     }
 
-    /// Its exit code, and what it said.
-    fn ends(mut self) -> (Option<i32>, String) {
-        let output = self.0.take().unwrap().wait_with_output().unwrap();
+    /// Waits until the command ends; returns its exit code and its messages.
+    #[track_caller]
+    fn ends(self) -> (Option<i32>, String) {
+        let output = self.0.output();
         let said = String::from_utf8(output.stderr).unwrap();
         (output.status.code(), said)
     }
 }
 
-/// A job that does not end by itself, by a command that waits for it, once it runs.
+/// Starts a command that submits an endless job and waits for it. Returns it and the job's id,
+/// once the job runs.
 fn endless(place: &Place, output: &str) -> (Waiting, String) {
     let known = jobs(place).len();
-    let command = format!("run pi {ENDLESS} --output {output}");
-    let mut command = place.command(&command);
-    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let waiting = Waiting(Some(command.spawn().unwrap()));
-    loop {
-        if let Some(job) = jobs(place).get(known) {
-            return (waiting, job["id"].as_str().unwrap().to_string());
-        }
-    }
+    let mut command = place.command(&format!("run pi {ENDLESS} --output {output}"));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let waiting = Waiting(Running::start(&mut command));
+    let job = until_some("the job to run", || jobs(place).get(known).cloned());
+    (waiting, job["id"].as_str().unwrap().to_string())
 }
 
 fn jobs(place: &Place) -> Vec<Value> {
@@ -87,7 +78,7 @@ fn a_job_runs_in_the_server_and_is_reported_as_without_one() {
         done.stderr
     );
     assert_eq!(done.ok(), place.read("served.tsv"));
-    let late = format!("{job} --output late.tsv --goal 1ms");
+    let late = format!("{job} --output late.tsv --goal 1us");
     place.ebb(&late).fails(7);
     assert!(place.path("late.tsv").exists());
     let told = place
@@ -217,16 +208,7 @@ fn a_job_of_a_server_that_is_killed_starts_again_with_the_next_and_its_result_is
         place
             .ebb(&format!("jobs cancel {}", pi["id"].as_str().unwrap()))
             .ok();
-        loop {
-            let found = place.ebb(&format!("jobs {id} --json")).json();
-            match found["state"].as_str().unwrap() {
-                "started" => {}
-                state => {
-                    assert_eq!(state, "succeeded", "{found}");
-                    break;
-                }
-            }
-        }
+        place.until_succeeded(id);
         assert_eq!(next.stop(), Some(0));
         let counted = place.ebb(&format!("scan {output}")).ok();
         assert_eq!(sorted(&counted), sorted(&place.read("expected.tsv")));

@@ -1,88 +1,102 @@
 //! `ebb serve` as its user starts, asks and stops it.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, ChildStderr, Stdio};
-use std::time::Duration;
+use std::process::Stdio;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
 
 use ebb_cql::client::Client;
-use ebb_cql::protocol::{
-    Compression, Consistency, ErrorKind, QueryParameters, Request, Response, Values,
-};
-use rustix::process::{Pid, Signal, kill_process};
+use ebb_cql::protocol::{Compression, ErrorKind, QueryParameters, Request, Response};
+use ebb_test_support::wait::{HANG, until_some};
+use rustix::process::Signal;
 
-use crate::place::Place;
+use crate::place::{Place, Running, output};
 
-/// A server on a free port, which is killed when a test fails.
+/// A server on a free port, which is killed when a test fails. Overload control is off, and requests
+/// have three minutes: a pause of the machine must not make a request fail.
 pub struct Server {
-    child: Child,
-    errors: BufReader<ChildStderr>,
+    process: Running,
+    errors: Lines,
     address: String,
     http: Option<String>,
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
+/// The lines that a process prints. A thread reads them, so that a wait for a line can end.
+struct Lines(Receiver<String>);
+
+impl Lines {
+    fn of(pipe: impl Read + Send + 'static) -> Self {
+        let (sender, lines) = mpsc::channel();
+        thread::spawn(move || {
+            // The thread drains the pipe to its end, received or not: a process stops at a full pipe.
+            let lines = BufReader::new(pipe).lines().map_while(Result::ok);
+            lines.for_each(|line| drop(sender.send(line)));
+        });
+        Self(lines)
+    }
+
+    /// Returns the next line; `None` when the process has closed the pipe.
+    #[track_caller]
+    fn next_line(&self) -> Option<String> {
+        match self.0.recv_timeout(HANG) {
+            Ok(line) => Some(line),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("no line within {HANG:?}"),
+        }
     }
 }
 
 impl Server {
+    #[track_caller]
     pub fn start(place: &Place, more: &str) -> Self {
-        let mut child = place
-            .command(&format!("serve --cql 127.0.0.1:0 {more}"))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        out.read_line(&mut line).unwrap();
-        let mut errors = BufReader::new(child.stderr.take().unwrap());
-        let Some(address) = line.trim().strip_prefix("listening for CQL on ") else {
-            let mut told = String::new();
-            errors.read_to_string(&mut told).unwrap();
-            panic!("{line:?}: {told}");
+        let line = format!("serve --cql 127.0.0.1:0 --overload-wait 0s {more}");
+        let mut command = place.command(&line);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A variable, because a flag in `more` overrides it.
+        command.env("EBB_REQUEST_TIMEOUT", "3m");
+        let mut process = Running::start(&mut command);
+        let out = Lines::of(process.child().stdout.take().unwrap());
+        let errors = Lines::of(process.child().stderr.take().unwrap());
+        let first = out.next_line().unwrap_or_default();
+        let Some(address) = first.strip_prefix("listening for CQL on ") else {
+            let said: Vec<String> = std::iter::from_fn(|| errors.next_line()).collect();
+            panic!("{first:?}: {}", said.join("\n"));
         };
-        let address = address.to_owned();
         let mut http = None;
         if more.contains("--http ") {
-            line.clear();
-            out.read_line(&mut line).unwrap();
-            http = line
-                .trim()
+            let second = out.next_line().unwrap_or_default();
+            http = second
                 .strip_prefix("listening for HTTP on http://")
                 .map(str::to_owned);
         }
-        // It goes on printing.
-        child.stdout = Some(out.into_inner());
         Self {
-            child,
+            process,
             errors,
-            address,
+            address: address.to_owned(),
             http,
         }
     }
 
-    /// Where it listens for HTTP, as it said.
+    /// The address for HTTP that the server printed.
     pub fn http(&self) -> &str {
         self.http.as_deref().expect("it was started with --http")
     }
 
     pub fn client(&self) -> Client {
-        let client = Client::connect(&*self.address, Compression::Lz4).unwrap();
-        (client
-            .socket()
-            .set_read_timeout(Some(Duration::from_secs(20))))
-        .unwrap();
+        self.client_with(Compression::Lz4)
+    }
+
+    pub fn client_with(&self, compression: Compression) -> Client {
+        let client = Client::connect(&*self.address, compression).unwrap();
+        client.socket().set_read_timeout(Some(HANG)).unwrap();
         client
     }
 
-    /// Stops it as an operator does; gives its exit code.
-    pub fn stop(mut self) -> Option<i32> {
-        let pid = Pid::from_child(&self.child);
-        kill_process(pid, Signal::TERM).unwrap();
-        self.child.wait().unwrap().code()
+    /// Stops the server as an operator does; returns its exit code.
+    #[track_caller]
+    pub fn stop(self) -> Option<i32> {
+        self.signal(Signal::TERM);
+        self.wait()
     }
 
     pub fn address(&self) -> &str {
@@ -90,53 +104,50 @@ impl Server {
     }
 
     pub fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        self.process.signal(signal);
     }
 
-    /// The next line that it tells its operator; empty at its end.
+    /// Returns the next line of the log.
+    #[track_caller]
     pub fn error_line(&mut self) -> String {
-        let mut line = String::new();
-        self.errors.read_line(&mut line).unwrap();
-        line
+        self.errors.next_line().expect("the server closed its log")
     }
 
-    /// Its exit code, once it has ended.
-    pub fn ended(&mut self) -> Option<i32> {
-        let status = self.child.try_wait().unwrap();
-        status.and_then(|status| status.code())
+    /// Reads the log up to the first line that contains `text`, and returns that line.
+    #[track_caller]
+    pub fn error_line_with(&mut self, text: &str) -> String {
+        loop {
+            let line = self.error_line();
+            if line.contains(text) {
+                return line;
+            }
+        }
     }
 
-    /// Its exit code, waited for.
+    pub fn has_ended(&mut self) -> bool {
+        self.process.has_ended()
+    }
+
+    /// Waits until the server ends; returns its exit code.
+    #[track_caller]
     pub fn wait(mut self) -> Option<i32> {
-        self.child.wait().unwrap().code()
+        until_some("the end of the server", || self.process.status()).code()
     }
 
-    /// Memory that it takes, in KiB.
+    /// The resident memory of the server, in KiB.
     pub fn resident_kib(&self) -> u64 {
-        let process = procfs::process::Process::new(self.child.id() as i32).unwrap();
+        let process = procfs::process::Process::new(self.process.id() as i32).unwrap();
         process.status().unwrap().vmrss.unwrap()
     }
 
-    /// Kills it, as the system does that is out of memory.
-    pub fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+    /// Kills the server, as the system does when it is out of memory.
+    pub fn kill(self) {
+        self.process.kill();
     }
 }
 
 pub fn query(client: &mut Client, text: &str) -> Result<Response, ErrorKind> {
-    let parameters = QueryParameters {
-        consistency: Consistency::One,
-        values: Values::default(),
-        skip_metadata: false,
-        page_size_rows: None,
-        paging_state: None,
-        serial_consistency: None,
-        timestamp_us: None,
-        keyspace: None,
-        now_s: None,
-        result_metadata_id: None,
-    };
+    let parameters = QueryParameters::default();
     match client.request(&Request::Query { text, parameters }) {
         Ok(response) => Ok(response),
         Err(ebb_cql::client::ClientError::Refused(error)) => Err(error.kind),
@@ -154,7 +165,7 @@ fn what_is_made_through_a_server_is_there_for_the_next_one() {
     let mut client = server.client();
     query(&mut client, KEYSPACE).unwrap();
     query(&mut client, "CREATE TABLE shop.orders (id int PRIMARY KEY)").unwrap();
-    // Nobody else gets at the directory meanwhile, and is told who has it.
+    // No other server opens the directory meanwhile; its error names the one that has it.
     let refused = place.ebb("serve --cql 127.0.0.1:0").fails(4);
     assert!(refused.contains("ebb serve"), "{refused}");
     assert_eq!(server.stop(), Some(0));
@@ -207,8 +218,8 @@ fn tls_is_reloaded_on_sighup_and_when_its_files_change() {
     assert!(told.contains("the old files stay in use"), "{told}");
     assert!(told.contains("server.key"), "{told}");
     certify();
-    // Both may be seen at once, or the certificate first.
-    while !server.error_line().contains("new files are in use") {}
+    // The server may see both files at once, or the certificate first.
+    server.error_line_with("new files are in use");
     assert_eq!(server.stop(), Some(0));
 }
 
@@ -270,11 +281,11 @@ fn settings_come_from_flags_before_the_environment_before_a_file() {
     let place = Place::new();
     place.write("ebb.toml", "durability = \"sync\"\nconnections-max = 5\n");
     place.ebb("config check ebb.toml").ok();
-    let shown = place
-        .command("config show --config ebb.toml --cluster-name here")
-        .env("EBB_CONNECTIONS_MAX", "6")
-        .output()
-        .unwrap();
+    let shown = output(
+        place
+            .command("config show --config ebb.toml --cluster-name here")
+            .env("EBB_CONNECTIONS_MAX", "6"),
+    );
     let shown = String::from_utf8(shown.stdout).unwrap();
     for line in [
         "durability = \"sync\"",

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::Stdio;
 
-use crate::place::Place;
+use crate::place::{Place, Running, output};
 
 impl Place {
     /// Rows 1, 2 and 3 of table `app.t`.
@@ -46,14 +46,12 @@ fn a_row_is_put_read_and_deleted_without_a_file() {
 fn a_value_is_read_from_standard_input_as_it_is() {
     let place = Place::with_rows();
     let value = b"a\0b\n\xff";
-    let mut put = place
-        .command("put app.t binary")
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
-    put.stdin.take().unwrap().write_all(value).unwrap();
-    assert!(put.wait().unwrap().success());
-    let got = place.command("get app.t binary").output().unwrap();
+    let mut put = Running::start(place.command("put app.t binary").stdin(Stdio::piped()));
+    let mut stdin = put.child().stdin.take().unwrap();
+    stdin.write_all(value).unwrap();
+    drop(stdin);
+    assert!(put.output().status.success());
+    let got = output(&mut place.command("get app.t binary"));
     assert_eq!(got.stdout, [value, &b"\n"[..]].concat());
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ebb_scheduler::runtime::{JobSpec, SubmitError};
+use ebb_scheduler::runtime::{JobProfile, JobSpec, MeasuredProfile, SubmitError};
 use serde::{Deserialize, Serialize};
 
 use super::free_cores::FreeCores;
@@ -22,6 +22,7 @@ pub enum Expectation {
 
 /// Advice on a job, and what it is from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct JobAdvice {
     /// The advice.
     #[serde(flatten)]
@@ -90,14 +91,54 @@ pub struct Expected<'a> {
     pub goal_s: Option<f64>,
 }
 
-impl Expected<'_> {
-    /// The answer; `free` has been measuring since a while, or waits for it.
+/// A job as its tasks, by what earlier ones took.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SizedJob {
+    /// Map tasks.
+    pub maps: u32,
+    /// CPU time of one in seconds.
+    pub map_task_cpu_s: f64,
+    /// Reduce tasks.
+    pub reduces: u32,
+    /// CPU time of one in seconds.
+    pub reduce_task_cpu_s: f64,
+    /// Cores that it may use.
+    pub cores: u32,
+}
+
+/// A job with the size of its input and the profile of an earlier job of the same kind.
+struct Basis<'a> {
+    spec: &'a JobSpec,
+    maps: u32,
+    bytes_in: u64,
+    known: &'a KnownProfile,
+    measured: MeasuredProfile,
+}
+
+impl<'a> Expected<'a> {
+    /// How many tasks it has, and how long they take; or why that is not known.
     ///
     /// # Errors
     /// When the input cannot be split.
-    pub fn expect(&self, free: FreeCores) -> Result<Expectation, JobError> {
+    pub fn sized(&self) -> Result<Result<SizedJob, WhyUnknown>, JobError> {
+        let sized = |basis: Basis<'_>| {
+            let (maps, reduces) = (basis.maps, basis.spec.reduces);
+            let otherwise = JobProfile::default();
+            let estimates = (basis.measured).estimates(basis.bytes_in, maps, reduces, otherwise);
+            SizedJob {
+                maps,
+                map_task_cpu_s: estimates.map_task_cpu_s,
+                reduces,
+                reduce_task_cpu_s: estimates.reduce_task_cpu_s,
+                cores: self.cores,
+            }
+        };
+        Ok(self.basis()?.map(sized))
+    }
+
+    fn basis(&self) -> Result<Result<Basis<'a>, WhyUnknown>, JobError> {
         let name = self.name.to_string();
-        let unknown = |why| Ok(Expectation::Unknown(why));
+        let unknown = |why| Ok(Err(why));
         let spec: &JobSpec = match self.work {
             Work::Job(spec) => spec,
             Work::Chain(_) => return unknown(WhyUnknown::Chain { name }),
@@ -115,15 +156,38 @@ impl Expected<'_> {
         if maps == 0 {
             return unknown(WhyUnknown::NothingToRead { name });
         }
-        let profile_of = known.profile.job.clone();
         if !measured.reaches(bytes_in) {
             return unknown(WhyUnknown::FarOff {
                 name,
-                profile_of,
+                profile_of: known.profile.job.clone(),
                 known_bytes: measured.map.bytes_in,
                 asked_bytes: bytes_in,
             });
         }
+        Ok(Ok(Basis {
+            spec,
+            maps,
+            bytes_in,
+            known,
+            measured,
+        }))
+    }
+
+    /// The answer; `free` has been measuring since a while, or waits for it.
+    ///
+    /// # Errors
+    /// When the input cannot be split.
+    pub fn expect(&self, free: FreeCores) -> Result<Expectation, JobError> {
+        let Basis {
+            spec,
+            maps,
+            bytes_in,
+            known,
+            measured,
+        } = match self.basis()? {
+            Ok(basis) => basis,
+            Err(why) => return Ok(Expectation::Unknown(why)),
+        };
         let advice = advise(&Question {
             maps,
             reduces: spec.reduces,
@@ -140,7 +204,7 @@ impl Expected<'_> {
             cores: self.cores,
             maps,
             reduces: spec.reduces,
-            profile_of,
+            profile_of: known.profile.job.clone(),
             is_same_work: known.is_same_work,
         }))
     }

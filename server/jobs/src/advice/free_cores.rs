@@ -1,4 +1,4 @@
-//! How many cores other processes leave, measured before a job starts.
+//! How many cores other processes leave before a job starts.
 
 use std::io;
 use std::thread::park_timeout;
@@ -6,33 +6,53 @@ use std::time::{Duration, Instant};
 
 use ebb_colocate::LoadMonitor;
 
-/// Over so long it is measured what others use of the machine: the kernel counts in
-/// ticks of 10 ms.
+/// The time over which the use of other processes is measured. The kernel counts in ticks of 10
+/// ms.
 const MEASURE_FOR: Duration = Duration::from_millis(200);
 
-/// Measures what other processes use.
-pub struct FreeCores {
-    monitor: io::Result<LoadMonitor>,
-    began: Instant,
+/// The cores that other processes leave on this machine.
+pub struct FreeCores(Others);
+
+enum Others {
+    Known {
+        cores: f64,
+    },
+    Measured {
+        by: io::Result<LoadMonitor>,
+        began: Instant,
+    },
 }
 
 impl FreeCores {
-    /// From now on.
-    pub fn start() -> Self {
-        Self {
-            monitor: LoadMonitor::start(),
-            began: Instant::now(),
-        }
+    /// Takes a measured use of `others_cores` cores, for callers that measure all the time.
+    pub fn beside(others_cores: f64) -> Self {
+        Self(Others::Known {
+            cores: others_cores,
+        })
     }
 
-    /// How many of `cores` cores others leave on a machine of `machine_cores`; all where
-    /// the system does not say. Waits until it has been measured for a fifth of a second.
+    /// Starts to measure the use of other processes.
+    pub fn start() -> Self {
+        Self(Others::Measured {
+            by: LoadMonitor::start(),
+            began: Instant::now(),
+        })
+    }
+
+    /// Returns how many of `cores` cores other processes leave on a machine of `machine_cores`;
+    /// all of them where the system does not show what processes use. After
+    /// [`start`](Self::start) it first waits until a fifth of a second was measured.
     pub fn of(self, cores: u32, machine_cores: u32) -> f64 {
-        while let Some(left) = MEASURE_FOR.checked_sub(self.began.elapsed()) {
-            park_timeout(left);
-        }
-        let used = self.monitor.and_then(|mut monitor| monitor.sample());
-        let others_cores = used.map_or(0.0, |used| used.others_cores.max(0.0));
-        (f64::from(machine_cores) - others_cores).clamp(0.0, f64::from(cores))
+        let others_cores = match self.0 {
+            Others::Known { cores } => cores,
+            Others::Measured { by, began } => {
+                while let Some(left) = MEASURE_FOR.checked_sub(began.elapsed()) {
+                    park_timeout(left);
+                }
+                let used = by.and_then(|mut monitor| monitor.sample());
+                used.map_or(0.0, |used| used.others_cores)
+            }
+        };
+        (f64::from(machine_cores) - others_cores.max(0.0)).clamp(0.0, f64::from(cores))
     }
 }

@@ -25,7 +25,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-pub use self::expectation::{Expectation, Expected, JobAdvice, WhyUnknown};
+pub use self::expectation::{Expectation, Expected, JobAdvice, SizedJob, WhyUnknown};
 pub use self::free_cores::FreeCores;
 
 /// How sure a goal has to be to be called safe.
@@ -76,6 +76,7 @@ pub struct Question {
 
 /// The answer.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Advice {
     /// How probably it meets its goal, 0 to 1; `None` without one.
     pub met_probability: Option<f64>,

@@ -362,6 +362,7 @@ mod tests {
     use super::*;
     use crate::records::ValueFormat;
     use crate::testing::run;
+    use ebb_test_support::seed::for_seeds;
     use rand::{RngExt, SeedableRng};
 
     fn names(names: &[&str]) -> Vec<String> {
@@ -375,59 +376,60 @@ mod tests {
 
     #[test]
     fn every_group_has_its_numbers() {
-        let seed = rand::random();
-        println!("seed {seed}");
-        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
-        let mut lines = Vec::new();
-        // By group: rows, and the numbers themselves.
-        let mut expected: BTreeMap<String, (u64, Vec<i64>)> = BTreeMap::new();
-        for _ in 0..4000 {
-            let city = ["Aarhus", "Bonn", "Cork, IE"][rng.random_range(0..3)];
-            let n: i64 = rng.random_range(-1000..1000);
-            let (rows, numbers) = expected.entry(city.into()).or_default();
-            *rows += 1;
-            let field = match rng.random_range(0..10) {
-                0 => String::new(),
-                _ => {
-                    numbers.push(n);
-                    n.to_string()
-                }
-            };
-            lines.push(format!("\"{city}\",k,{field},1"));
-        }
-        let quantiles = vec![0.5, 0.999];
-        let aggregation =
-            Aggregation::new(&format(), &names(&["city"]), &names(&["n"]), quantiles).unwrap();
-        let columns = aggregation.rows().columns();
-        let columns: Vec<_> = columns.iter().map(|column| &column.name[..]).collect();
-        assert_eq!(
-            columns,
-            [
-                "city", "rows", "n_count", "n_sum", "n_min", "n_max", "n_avg", "n_p50", "n_p99.9"
-            ]
-        );
-        let found = run(&lines, 6, |input, output| {
-            spec("aggregate", input, output, aggregation, 1)
-        });
-        assert_eq!(found.len(), expected.len());
-        for ((group, row), (city, (rows, mut numbers))) in found.into_iter().zip(expected) {
-            assert_eq!(group, city);
-            numbers.sort();
-            let fields: Vec<f64> = row.split(',').map(|field| field.parse().unwrap()).collect();
-            let (count, sum) = (numbers.len() as f64, numbers.iter().sum::<i64>() as f64);
-            let (min, max) = (numbers[0] as f64, numbers[numbers.len() - 1] as f64);
-            assert_eq!(
-                fields[..6],
-                [rows as f64, count, sum, min, max, sum / count]
-            );
-            for (field, q) in fields[6..].iter().zip([0.5, 0.999]) {
-                let exact = numbers[(q * count).ceil() as usize - 1] as f64;
-                assert!(
-                    (field - exact).abs() <= exact.abs() * 0.00500001,
-                    "{field} {exact}"
-                );
+        for_seeds("every_group_has_its_numbers", 1, |seed| {
+            let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+            let mut lines = Vec::new();
+            // By group: rows, and the numbers themselves.
+            let mut expected: BTreeMap<String, (u64, Vec<i64>)> = BTreeMap::new();
+            for _ in 0..4000 {
+                let city = ["Aarhus", "Bonn", "Cork, IE"][rng.random_range(0..3)];
+                let n: i64 = rng.random_range(-1000..1000);
+                let (rows, numbers) = expected.entry(city.into()).or_default();
+                *rows += 1;
+                let field = match rng.random_range(0..10) {
+                    0 => String::new(),
+                    _ => {
+                        numbers.push(n);
+                        n.to_string()
+                    }
+                };
+                lines.push(format!("\"{city}\",k,{field},1"));
             }
-        }
+            let quantiles = vec![0.5, 0.999];
+            let aggregation =
+                Aggregation::new(&format(), &names(&["city"]), &names(&["n"]), quantiles).unwrap();
+            let columns = aggregation.rows().columns();
+            let columns: Vec<_> = columns.iter().map(|column| &column.name[..]).collect();
+            assert_eq!(
+                columns,
+                [
+                    "city", "rows", "n_count", "n_sum", "n_min", "n_max", "n_avg", "n_p50",
+                    "n_p99.9"
+                ]
+            );
+            let found = run(&lines, 6, |input, output| {
+                spec("aggregate", input, output, aggregation, 1)
+            });
+            assert_eq!(found.len(), expected.len());
+            for ((group, row), (city, (rows, mut numbers))) in found.into_iter().zip(expected) {
+                assert_eq!(group, city);
+                numbers.sort();
+                let fields: Vec<f64> = row.split(',').map(|field| field.parse().unwrap()).collect();
+                let (count, sum) = (numbers.len() as f64, numbers.iter().sum::<i64>() as f64);
+                let (min, max) = (numbers[0] as f64, numbers[numbers.len() - 1] as f64);
+                assert_eq!(
+                    fields[..6],
+                    [rows as f64, count, sum, min, max, sum / count]
+                );
+                for (field, q) in fields[6..].iter().zip([0.5, 0.999]) {
+                    let exact = numbers[(q * count).ceil() as usize - 1] as f64;
+                    assert!(
+                        (field - exact).abs() <= exact.abs() * 0.00500001,
+                        "{field} {exact}"
+                    );
+                }
+            }
+        });
     }
 
     #[test]

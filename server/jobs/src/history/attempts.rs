@@ -13,6 +13,7 @@ pub const ATTEMPTS_KEPT_MAX: u32 = 10_000;
 
 /// An attempt at a task of a recorded job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct JobAttempt {
     /// Which job of a chain, from 1; 1 in one that is none.
     pub job: u64,

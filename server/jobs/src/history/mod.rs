@@ -33,7 +33,7 @@ use self::attempts::AttemptTable;
 pub use self::attempts::{ATTEMPTS_KEPT_MAX, JobAttempt};
 use self::profiles::ProfileTable;
 pub use self::profiles::{KnownProfile, ProfileRecord};
-pub use self::record::{JobRecord, OwnSnapshot, RecordState};
+pub use self::record::{JobRecord, OwnSnapshot, RecordState, Submission};
 pub use self::recorded_output::{CommitRecord, RecordedOutput};
 pub use self::recorder::{Recorded, Recorder};
 use super::request::JobRequest;
@@ -146,6 +146,20 @@ impl History {
     /// # Errors
     /// When the store fails.
     pub fn begin(&self, request: &JobRequest, own: Vec<OwnSnapshot>) -> Result<JobRecord> {
+        self.begin_as(request, own, None)
+    }
+
+    /// Records a job that is about to start, as [`begin`](Self::begin), with the request that
+    /// submitted it.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn begin_as(
+        &self,
+        request: &JobRequest,
+        own: Vec<OwnSnapshot>,
+        submission: Option<Submission>,
+    ) -> Result<JobRecord> {
         let _beginning = self
             .beginning
             .lock()
@@ -161,7 +175,10 @@ impl History {
         let now_ms = now_unix_ms();
         // Above the last one whatever the clock says.
         let id = format!("{:013}", now_ms.max(last.map_or(0, |last| last + 1)));
-        let job = JobRecord::new(id, request, own, now_ms);
+        let job = JobRecord {
+            submission,
+            ..JobRecord::new(id, request, own, now_ms)
+        };
         self.put(&job)?;
         Ok(job)
     }
@@ -283,6 +300,19 @@ impl History {
             jobs.push(read_row("jobs", &key, &value)?);
         }
         Ok(jobs)
+    }
+
+    /// The jobs, the newest first; of `before`, an id, only those that are older. They are
+    /// read as they are asked for.
+    pub fn newest(&self, before: Option<&str>) -> impl Iterator<Item = Result<JobRecord>> {
+        let rows = match before {
+            Some(before) => self.jobs.range::<&[u8], _>(..before.as_bytes()),
+            None => self.jobs.range::<&[u8], _>(..),
+        };
+        rows.rev().map(|row| {
+            let (key, value) = row?;
+            read_row("jobs", &key, &value)
+        })
     }
 
     /// The job of this id.

@@ -20,6 +20,7 @@ const CHAIN_JOBS_MAX: usize = 100;
 
 /// What the jobs of one execution took.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ProfileRecord {
     /// Of which application.
     pub application: String,

@@ -7,6 +7,7 @@ use crate::request::{JobRequest, RequestError};
 
 /// Where a recorded job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum RecordState {
     /// Started and not ended: it runs, it is parked, or its process ended before it.
@@ -21,6 +22,7 @@ pub enum RecordState {
 
 /// A snapshot that was made for a job, kept for the job's next start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct OwnSnapshot {
     /// The number of the input that reads it, from 0.
@@ -31,8 +33,34 @@ pub struct OwnSnapshot {
     pub name: String,
 }
 
+/// The request that submitted a job, if a client may retry it: two SHA-256 hashes in hexadecimal
+/// digits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Submission {
+    /// The hash of the principal, the method, the path and the Idempotency-Key.
+    pub key: String,
+    /// The hash of the method, the path with its query, and the body. A retry has the same one;
+    /// another request with the same key has another.
+    pub request: String,
+}
+
+impl Submission {
+    /// Makes the record of two SHA-256 hashes.
+    #[must_use]
+    pub fn new(key: &[u8; 32], request: &[u8; 32]) -> Self {
+        let hex = |hash: &[u8; 32]| hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self {
+            key: hex(key),
+            request: hex(request),
+        }
+    }
+}
+
 /// A job in the history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct JobRecord {
     /// Its id: digits, ascending with time.
@@ -63,6 +91,9 @@ pub struct JobRecord {
     pub report: Option<Value>,
     /// Attempts at its tasks that are not in the history, being too many.
     pub attempts_dropped: u64,
+    /// The request that submitted the job, if a client may retry it; not written otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submission: Option<Submission>,
 }
 
 impl JobRecord {
@@ -86,6 +117,7 @@ impl JobRecord {
             ended_unix_ms: None,
             report: None,
             attempts_dropped: 0,
+            submission: None,
         }
     }
 

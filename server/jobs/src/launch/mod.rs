@@ -29,7 +29,7 @@ use self::output::OpenOutput;
 pub use self::output::output_is_there;
 pub use self::serve::serve_tasks_if_asked;
 pub use self::site::Site;
-pub use self::snapshot::delete_own_snapshots;
+pub use self::snapshot::{delete_left_snapshots, delete_own_snapshots};
 use super::chain::Work;
 use super::error::JobError;
 use super::history::{CommitRecord, OwnSnapshot};

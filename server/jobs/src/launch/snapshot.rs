@@ -1,11 +1,11 @@
 //! The snapshot that a job reads: one that was there, or one that goes with the job.
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use ebb_storage::{Db, ErrorKind, Keyspace, SnapshotOptions};
 use ebb_tables::lookup::{self, LookupError};
 
-use crate::history::OwnSnapshot;
+use crate::history::{History, HistoryError, OwnSnapshot, now_unix_ms};
 use crate::request::TableInput;
 
 /// When a snapshot goes that a job made and could not delete: until then the job can
@@ -92,6 +92,34 @@ fn create(keyspace: &Keyspace, table: &str) -> Result<String, LookupError> {
         .expect("numbers do not end");
     lookup::or_known(created, || lookup::unknown_table(keyspace, table))?;
     Ok(name)
+}
+
+/// Deletes the snapshots of jobs that have ended which a process left that was killed in
+/// between. They are older than the end: one that is not got the name later.
+///
+/// # Errors
+/// When the history cannot be read.
+pub fn delete_left_snapshots(db: &Db, history: &History) -> Result<(), HistoryError> {
+    let oldest_unix_ms = now_unix_ms().saturating_sub(EXPIRES_IN.as_millis() as u64);
+    for job in history.newest(None) {
+        let job = job?;
+        // Those of older ones have expired.
+        if job.started_unix_ms < oldest_unix_ms {
+            break;
+        }
+        let Some(ended_unix_ms) = job.ended_unix_ms else {
+            continue;
+        };
+        let ended = UNIX_EPOCH + Duration::from_millis(ended_unix_ms);
+        let is_left = |own: &OwnSnapshot| {
+            let keyspace = db.existing_keyspace(&own.keyspace);
+            let found = keyspace.and_then(|keyspace| keyspace.snapshot_info(&own.name));
+            found.is_ok_and(|snapshot| snapshot.created < ended)
+        };
+        let left = job.own_snapshots.into_iter().filter(is_left);
+        delete_own_snapshots(db, &left.collect::<Vec<_>>());
+    }
+    Ok(())
 }
 
 /// Deletes the snapshots that were made for a job which does not start again. One that

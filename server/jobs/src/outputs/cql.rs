@@ -3,9 +3,11 @@
 //! ```text
 //!   rows ─> RowPlan: columns by name, text as values ─> staged, by the keys of the engine:
 //!           the row, and its partition's header with the static columns
-//!   commit: a timestamp ─> its record ─> sorted files of operands ─> ingest, one commit
+//!   commit: a timestamp ─> its record ─> sorted files of operands, and of entries of the
+//!           indexes that the table has ─> ingest, one commit
 //! ```
 
+mod entries;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -23,6 +25,7 @@ use ebb_scheduler::runtime::{Output, OutputWriter, TaskError};
 use ebb_storage::{SortedWriter, SortedWriterOptions, Table};
 use ebb_tables::{Catalog, CatalogError, CqlRow, CqlTable};
 
+use self::entries::WithEntries;
 use self::plan::RowPlan;
 use super::staging::{StagedRows, StagingWriter, merge_with};
 use crate::error::JobError;
@@ -106,19 +109,12 @@ impl CqlOutput {
     }
 
     /// The table as it is now, if it is the one that was there when the job started, or is
-    /// to be created. One with indexes is refused: files of rows have no entries of them.
+    /// to be created.
     fn table(&self) -> Result<Option<Arc<CqlTable>>, TaskError> {
         let state = self.catalog.state();
         let now = state.table(self.schema.keyspace(), self.schema.name());
         match now {
-            Some(now) if now.schema().id() == self.schema.id() => match now.schema().indexes() {
-                [] => Ok(Some(Arc::clone(now))),
-                [index, ..] => Err(TaskError::failed(format!(
-                    "table {} has the index {}: drop it, and create it again when the job is done",
-                    self.name(),
-                    index.name
-                ))),
-            },
+            Some(now) if now.schema().id() == self.schema.id() => Ok(Some(Arc::clone(now))),
             None if self.missing.is_some() => Ok(None),
             _ => Err(TaskError::failed(format!(
                 "table {} was dropped or created while the job ran",
@@ -293,11 +289,19 @@ impl Output for CqlOutput {
             directory.display()
         )))?;
         let options = SortedWriterOptions {
+            sstable: table.rows().options().sstable.clone(),
             merge_operator: Some(Arc::new(CqlRow::default())),
             ..SortedWriterOptions::default()
         };
         let writer = SortedWriter::create(files.path(), "rows", options);
         let mut writer = writer.map_err(TaskError::failed)?;
+        let mut with_entries = match table.schema().indexes() {
+            [] => None,
+            _ => {
+                let now_s = written_us.div_euclid(1_000_000);
+                Some(WithEntries::new(table.schema(), now_s, directory)?)
+            }
+        };
         let mut operand = Vec::new();
         let row = |key: &[u8], waiting: &[u8]| {
             operand.clear();
@@ -305,7 +309,10 @@ impl Output for CqlOutput {
                 true => (self.plan).header_operand(waiting, written_us, &mut operand)?,
                 false => self.plan.row_operand(waiting, written_us, &mut operand)?,
             }
-            writer.merge(key, &operand).map_err(TaskError::failed)
+            match &mut with_entries {
+                None => writer.merge(key, &operand).map_err(TaskError::failed),
+                Some(with_entries) => with_entries.add(key, &operand),
+            }
         };
         merge_with(staged.into_values(), row, |key, earlier, later| {
             let (shown, name) = (self.plan.shown(key), self.name());
@@ -322,13 +329,26 @@ impl Output for CqlOutput {
             };
             Err(InvalidInput(problem).into())
         })?;
+        if let Some(with_entries) = with_entries {
+            with_entries.write(&mut writer)?;
+        }
         let sorted = writer.finish().map_err(TaskError::failed)?;
         if sorted.is_empty() {
             return Ok(());
         }
         // No index can be created in between, whose entries these rows would not have.
         self.catalog.exclusively(|_| {
-            self.table()?;
+            let now = self.table()?;
+            let indexes = |table: &CqlTable| -> Vec<u32> {
+                (table.schema().indexes().iter().map(|index| index.id)).collect()
+            };
+            if now.is_none_or(|now| indexes(&now) != indexes(&table)) {
+                return Err(TaskError::failed(format!(
+                    "an index of table {} was created or dropped while rows were put in place: \
+                     start the job again",
+                    self.name()
+                )));
+            }
             table.rows().ingest(&sorted).map_err(TaskError::failed)
         })?;
         self.catalog.db().sync().map_err(TaskError::failed)

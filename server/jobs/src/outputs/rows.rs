@@ -12,6 +12,7 @@ use crate::records::{Column, ColumnKind, Fields, InvalidRow, RowDecoder, RowSche
 
 /// What a file of rows looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RowFormat {
     /// `KEY<TAB>VALUE`, as they are, as far as rows have both: a tab or newline inside is

@@ -27,6 +27,7 @@ pub fn rows() -> RecordFormat {
 
 /// How points are drawn. Both ways draw the same points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Variant {
     /// One after the other.

@@ -226,6 +226,7 @@ fn set(
 
 #[cfg(test)]
 mod tests {
+    use ebb_test_support::seed::for_seeds;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
@@ -287,25 +288,25 @@ mod tests {
 
     #[test]
     fn members_are_those_of_the_whole_object() {
-        let seed: u64 = rand::random();
-        println!("seed {seed}");
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let all = paths(&["a", "b", "a.b", "c.a", "c.b.a", "b.b", "c.b.a", "d", ""]);
-        for _ in 0..5000 {
-            let wanted: Vec<_> = (all.iter().filter(|_| rng.random())).cloned().collect();
-            let text = object(&mut rng, 3);
-            let whole: Value = serde_json::from_str(&text).unwrap();
-            let found = found(&text, &wanted).unwrap();
-            for (path, field) in wanted.iter().zip(found) {
-                let expected = path.iter().try_fold(&whole, |at, name| at.get(name));
-                let field = field.map(|field| match expected {
-                    Some(Value::String(_)) => Value::String(field),
-                    _ => serde_json::from_str(&field).unwrap(),
-                });
-                let expected = expected.filter(|value| !value.is_null()).cloned();
-                assert_eq!(field, expected, "{path:?} of {text}");
+        for_seeds("members_are_those_of_the_whole_object", 1, |seed| {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            let all = paths(&["a", "b", "a.b", "c.a", "c.b.a", "b.b", "c.b.a", "d", ""]);
+            for _ in 0..5000 {
+                let wanted: Vec<_> = (all.iter().filter(|_| rng.random())).cloned().collect();
+                let text = object(&mut rng, 3);
+                let whole: Value = serde_json::from_str(&text).unwrap();
+                let found = found(&text, &wanted).unwrap();
+                for (path, field) in wanted.iter().zip(found) {
+                    let expected = path.iter().try_fold(&whole, |at, name| at.get(name));
+                    let field = field.map(|field| match expected {
+                        Some(Value::String(_)) => Value::String(field),
+                        _ => serde_json::from_str(&field).unwrap(),
+                    });
+                    let expected = expected.filter(|value| !value.is_null()).cloned();
+                    assert_eq!(field, expected, "{path:?} of {text}");
+                }
             }
-        }
+        });
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::{
 
 /// An application with its options.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ApplicationRequest {
     /// Count, sum, min, max, mean and quantiles of columns, by group.
@@ -121,6 +122,7 @@ fn all() -> f64 {
 
 /// Options of `aggregate`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AggregateRequest {
     /// The columns that make a group; none: all rows are one.
@@ -139,6 +141,7 @@ pub struct AggregateRequest {
 
 /// Options of `combine`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CombineRequest {
     /// The columns that make a group; none: the key up to its last colon.
@@ -151,6 +154,7 @@ pub struct CombineRequest {
 
 /// Options of `grep`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct GrepRequest {
     /// What to look for.
@@ -162,6 +166,7 @@ pub struct GrepRequest {
 
 /// Options of `index`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct IndexRequest {
     /// Reduce tasks, 1 to 10,000.
@@ -171,6 +176,7 @@ pub struct IndexRequest {
 
 /// Options of `join`, whose inputs are the left and the right one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct JoinRequest {
     /// The column that is the key on the left side; `None`: the row's key.
@@ -189,6 +195,7 @@ pub struct JoinRequest {
 
 /// Options of `pagerank`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PagerankRequest {
     /// The column that a link comes from.
@@ -206,6 +213,7 @@ pub struct PagerankRequest {
 
 /// Options of `pi`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PiRequest {
     /// How many points, rounded up to blocks of 2^20.
@@ -218,10 +226,12 @@ pub struct PiRequest {
 
 /// Options of `select`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SelectRequest {
     /// What a row has to meet, all of it.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub conditions: Vec<Condition>,
     /// The columns that are wanted; none: the value as it is.
     #[serde(default)]
@@ -233,11 +243,13 @@ pub struct SelectRequest {
 
 /// Options of `simulate`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SimulateRequest {
     /// The file of the scenario; files that it names lie beside it. `None`: the
     /// thesis's.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub scenario: Option<PathBuf>,
     /// How many times to draw it, at least 1; `None`: as the scenario says.
     #[serde(default)]
@@ -246,6 +258,7 @@ pub struct SimulateRequest {
 
 /// By what values are in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct OrderRequest {
     /// Columns, the first one first; none: the whole value.
@@ -261,6 +274,7 @@ pub struct OrderRequest {
 
 /// Options of `sort`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SortRequest {
     /// By what.
@@ -273,6 +287,7 @@ pub struct SortRequest {
 
 /// Options of `validate`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ValidateRequest {
     /// The order that values should be in.
@@ -282,6 +297,7 @@ pub struct ValidateRequest {
 
 /// Options of `wordcount`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WordcountRequest {
     /// Reduce tasks, 1 to 10,000.

@@ -8,6 +8,8 @@ const TASKS_MAX: u32 = 10_000;
 const CORES_MAX: u32 = 1024;
 /// Steps of a ranking at most.
 const ITERATIONS_MAX: u32 = 1000;
+/// A completion time goal lies at most so far ahead, in seconds: ten years.
+pub const GOAL_S_MAX: f64 = 315_360_000.0;
 
 impl JobRequest {
     /// That it makes sense.
@@ -27,9 +29,9 @@ impl JobRequest {
             let text = format!("the request's directory {directory:?} is not absolute");
             return Err(RequestError::Senseless(text));
         }
-        if self.goal_s.is_some_and(|s| !(s.is_finite() && s > 0.0)) {
-            let text = "a completion time goal must lie in the future".to_string();
-            return Err(RequestError::Senseless(text));
+        if self.goal_s.is_some_and(|s| !(s > 0.0 && s <= GOAL_S_MAX)) {
+            let text = "a completion time goal must lie in the future, and within ten years";
+            return Err(RequestError::Senseless(text.to_string()));
         }
         within("splits", self.splits, 1, TASKS_MAX)?;
         within("cores", self.cores, 1, CORES_MAX)?;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Where records come from. Relative paths start from the request's directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum InputRequest {
     /// A table, as it was at a snapshot.
@@ -23,9 +24,11 @@ pub enum InputRequest {
 
 /// A table as an input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TableInput {
     /// Which.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub table: TableName,
     /// At which snapshot; `None`: one that is made for the job and goes with it.
     #[serde(default)]
@@ -61,6 +64,7 @@ impl TableInput {
 
 /// Which keys of a table are read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum KeySelection {
     /// All of them.
@@ -79,6 +83,7 @@ pub enum KeySelection {
 
 /// What values of a table are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ValueKind {
     /// Nothing that has columns.
@@ -92,17 +97,21 @@ pub enum ValueKind {
 
 /// Text files as an input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TextInput {
     /// Files, and directories of which all files are read.
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub paths: Vec<PathBuf>,
 }
 
 /// CSV files as an input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CsvInput {
     /// Files, and directories of which all files are read.
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub paths: Vec<PathBuf>,
     /// Whether the first line of each names the columns.
     pub header: bool,
@@ -116,15 +125,18 @@ pub struct CsvInput {
 
 /// Files of JSON objects as an input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct JsonLinesInput {
     /// Files, and directories of which all files are read.
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub paths: Vec<PathBuf>,
 }
 
 /// Drawn records as an input: a key of 10 printable characters and words, 100 bytes in
 /// all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct GeneratedInput {
     /// How many.

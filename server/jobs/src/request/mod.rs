@@ -35,6 +35,7 @@ pub use self::application::{
     OrderRequest, PagerankRequest, PiRequest, SelectRequest, SimulateRequest, SortRequest,
     ValidateRequest, WordcountRequest,
 };
+pub use self::check::GOAL_S_MAX;
 pub use self::input::{
     CsvInput, GeneratedInput, InputRequest, JsonLinesInput, KeySelection, TableInput, TextInput,
     ValueKind,
@@ -48,10 +49,12 @@ pub const REQUEST_VERSION: u32 = 1;
 
 /// A job: what to compute, from what, to where and by when.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct JobRequest {
     /// [`REQUEST_VERSION`].
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(value_type = u32))]
     pub version: RequestVersion,
     /// What is computed.
     pub application: ApplicationRequest,
@@ -62,6 +65,7 @@ pub struct JobRequest {
     /// Where the rows go.
     pub output: OutputRequest,
     /// The directory that relative paths in it start from; absolute.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub directory: PathBuf,
     /// Completion time goal in seconds after the submission, positive.
     #[serde(default)]
@@ -79,6 +83,7 @@ pub struct JobRequest {
 
 /// Where tasks run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Isolation {
     /// On threads of the node's process.

@@ -10,6 +10,7 @@ use crate::RowFormat;
 
 /// Where the rows go when the job has succeeded, all at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct OutputRequest {
     /// The place.
@@ -24,13 +25,17 @@ pub struct OutputRequest {
 
 /// Files, a table or the terminal. Relative paths start from the request's directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum OutputPlace {
     /// A new file.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     File(PathBuf),
     /// A new folder with a file per task, and `_SUCCESS`.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     Folder(PathBuf),
     /// A table without rows, or a new one.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     Table(TableName),
     /// Standard output of the process that runs the job.
     Terminal,

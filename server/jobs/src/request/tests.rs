@@ -180,6 +180,7 @@ fn what_makes_no_sense_is_told() {
     refused(&|request| request.directory = "here".into(), "not absolute");
     refused(&|request| request.goal_s = Some(0.0), "in the future");
     refused(&|request| request.goal_s = Some(f64::NAN), "in the future");
+    refused(&|request| request.goal_s = Some(1e300), "within ten years");
     refused(&|request| request.splits = Some(0), "splits is 0");
     refused(&|request| request.cores = Some(5000), "1 to 1024");
     let text = |_: &JobRequest| InputRequest::Text(TextInput { paths: Vec::new() });

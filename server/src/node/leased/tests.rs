@@ -9,7 +9,7 @@ use super::*;
 use crate::node::{NodeOptions, Stop};
 
 fn open(data: &Path) -> Node {
-    let node = Node::open(data, Options::default(), NodeOptions::command()).unwrap();
+    let node = Node::open(data, Options::default(), NodeOptions::for_tests()).unwrap();
     let app = node.db().unwrap().keyspace("app").unwrap();
     let table = app.table("t", TableOptions::default()).unwrap();
     for n in 0..1000_u32 {
@@ -46,9 +46,10 @@ fn a_scan_runs_under_a_lease_until_it_is_broken_off() {
     let mut last = None;
     node.scan(&table, ..[0xff], |key, _| {
         last = Some(key.to_vec());
-        match key == 7_u32.to_be_bytes() {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+        if key == 7_u32.to_be_bytes() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
         }
     })
     .unwrap();
@@ -70,13 +71,13 @@ fn verification_runs_under_a_lease() {
     assert_eq!(report.files, files);
 }
 
-/// Remembers which leases had threads in while a load ran.
-struct Seen<'a> {
+/// Collects the names of the leases that had threads in while a load ran.
+struct EnteredLeases<'a> {
     node: &'a Node,
     entered: Mutex<Vec<String>>,
 }
 
-impl LoadControl for Seen<'_> {
+impl LoadControl for EnteredLeases<'_> {
     fn progress(&self, _: LoadProgress) {
         self.entered.lock().unwrap().extend(entered(self.node));
     }
@@ -90,10 +91,10 @@ fn a_load_runs_under_a_lease_and_leaves_nothing_beside_its_rows() {
     std::fs::write(&input, "k,v\nb,2\na,1\n").unwrap();
     let app = node.db().unwrap().keyspace("app").unwrap();
     let table = app.table("loaded", TableOptions::default()).unwrap();
-    let (found, seen) = (walk(&[&input], None).unwrap(), Mutex::default());
-    let control = Seen {
+    let (found, entered) = (walk(&[&input], None).unwrap(), Mutex::default());
+    let control = EnteredLeases {
         node: &node,
-        entered: seen,
+        entered,
     };
     let by_key = LoadOptions {
         key: Some("k".into()),

@@ -12,6 +12,7 @@ use ebb_storage::{
 use ebb_tables::{
     CQL_ROW, Catalog, GracePeriods, database_options, merge_operators, schema_at, with_cql_tables,
 };
+use ebb_test_support::seed::for_seeds;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
@@ -298,9 +299,8 @@ fn filled(fixture: &Fixture, rng: &mut impl rand::Rng) -> Rows {
 
 #[test]
 fn splits_that_begin_inside_of_partitions_give_the_rows_that_one_split_gives() {
-    for _ in 0..6 {
-        let seed: u64 = rand::random();
-        println!("seed {seed}");
+    let test = "splits_that_begin_inside_of_partitions_give_the_rows_that_one_split_gives";
+    for_seeds(test, 6, |seed| {
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
         let fixture = in_memory();
         let expected = filled(&fixture, &mut rng);
@@ -343,7 +343,7 @@ fn splits_that_begin_inside_of_partitions_give_the_rows_that_one_split_gives() {
             };
             input.sample(&split, 50, &mut check).unwrap();
         }
-    }
+    });
 }
 
 #[test]

@@ -92,22 +92,13 @@ impl CqlText {
                 values += 1;
             }
         }
-        let known = |kind| {
-            let dropped = schema.dropped().iter().any(|column| column.kind == kind);
-            dropped.then(|| {
-                let ids = schema.columns_of(kind).iter().map(|column| column.id.0);
-                let mut ids: Vec<u32> = ids.collect();
-                ids.sort_unstable();
-                ids
-            })
-        };
         Self {
             read_time_s: i64::try_from(read_time_ms / 1000).unwrap_or(i64::MAX),
             statics: Wanted::of(statics),
             regular: Wanted::of(regular),
             values,
-            known_statics: known(ColumnKind::Static),
-            known_regular: known(ColumnKind::Regular),
+            known_statics: schema.ids_beside_dropped(ColumnKind::Static),
+            known_regular: schema.ids_beside_dropped(ColumnKind::Regular),
             schema,
         }
     }

@@ -1,5 +1,6 @@
 use std::fs;
 
+use ebb_test_support::seed::for_seeds;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -52,40 +53,41 @@ fn values(splits: Vec<Vec<(String, String)>>) -> Vec<String> {
 
 #[test]
 fn every_line_of_every_file_comes_once_whatever_the_splits() {
-    let place = Place::new();
-    let seed = rand::random();
-    println!("seed {seed}");
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut expected = Vec::new();
-    for file in 0..5 {
-        let mut content = String::new();
-        for line in 0..rng.random_range(0..4000) {
-            let line = format!("{file} {line} {}", "x".repeat(rng.random_range(0..400)));
-            content += &line;
-            content += ["\n", "\r\n"][rng.random_range(0..2)];
-            expected.push(line);
+    let test = "every_line_of_every_file_comes_once_whatever_the_splits";
+    for_seeds(test, 1, |seed| {
+        let place = Place::new();
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut expected = Vec::new();
+        for file in 0..5 {
+            let mut content = String::new();
+            for line in 0..rng.random_range(0..4000) {
+                let line = format!("{file} {line} {}", "x".repeat(rng.random_range(0..400)));
+                content += &line;
+                content += ["\n", "\r\n"][rng.random_range(0..2)];
+                expected.push(line);
+            }
+            place.write(&format!("data/{file}.txt"), content);
         }
-        place.write(&format!("data/{file}.txt"), content);
-    }
-    let total_bytes: usize = expected.iter().map(String::len).sum();
-    place.write("data/_SUCCESS", "");
-    place.write("data/.hidden/f", "hidden");
-    let paths = [place.dir.path().join("data")];
-    for splits in [1, 3, 8, 10_000] {
-        let input = FilesInput::open(&paths, FileKind::Text, splits).unwrap();
-        let cut = input.splits().unwrap();
-        assert!(cut.len() <= splits);
-        let even = (total_bytes / splits).max(SPLIT_BYTES_MIN as usize) as u64;
-        for split in &cut[..cut.len() - 1] {
-            assert!(split.bytes >= even, "{} of {even}", split.bytes);
-            assert!(
-                split.bytes < even + even / 8 + 1000,
-                "{} of {even}",
-                split.bytes
-            );
+        let total_bytes: usize = expected.iter().map(String::len).sum();
+        place.write("data/_SUCCESS", "");
+        place.write("data/.hidden/f", "hidden");
+        let paths = [place.dir.path().join("data")];
+        for splits in [1, 3, 8, 10_000] {
+            let input = FilesInput::open(&paths, FileKind::Text, splits).unwrap();
+            let cut = input.splits().unwrap();
+            assert!(cut.len() <= splits);
+            let even = (total_bytes / splits).max(SPLIT_BYTES_MIN as usize) as u64;
+            for split in &cut[..cut.len() - 1] {
+                assert!(split.bytes >= even, "{} of {even}", split.bytes);
+                assert!(
+                    split.bytes < even + even / 8 + 1000,
+                    "{} of {even}",
+                    split.bytes
+                );
+            }
+            assert_eq!(values(place.read(&input).unwrap()), expected);
         }
-        assert_eq!(values(place.read(&input).unwrap()), expected);
-    }
+    });
 }
 
 #[test]

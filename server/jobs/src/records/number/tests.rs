@@ -1,5 +1,6 @@
 use std::str::FromStr;
 
+use ebb_test_support::seed::for_seeds;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -33,40 +34,41 @@ fn drawn(rng: &mut ChaCha8Rng) -> String {
 
 #[test]
 fn numbers_are_those_of_another_implementation_in_order_sums_and_bytes() {
-    let seed: u64 = rand::random();
-    println!("seed {seed}");
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let ordered = |number: &Number| {
-        let mut bytes = Vec::new();
-        number.push_ordered(&mut bytes);
-        bytes
-    };
-    for _ in 0..20_000 {
-        let texts = [drawn(&mut rng), drawn(&mut rng)];
-        let [a, b] = [number(&texts[0]), number(&texts[1])];
-        let big = |text: &String| BigDecimal::from_str(text).unwrap();
-        let [big_a, big_b] = [big(&texts[0]), big(&texts[1])];
-        assert_eq!(a.cmp(&b), big_a.cmp(&big_b), "{texts:?}");
-        assert_eq!(
-            ordered(&a).cmp(&ordered(&b)),
-            big_a.cmp(&big_b),
-            "{texts:?}"
-        );
-        let mut sum = a.clone();
-        sum += &b;
-        assert_eq!(sum.big(), &big_a + &big_b, "{texts:?}");
-        for any in [&a, &b, &sum] {
-            assert_eq!(any.to_string().parse::<BigDecimal>().unwrap(), any.big());
+    let test = "numbers_are_those_of_another_implementation_in_order_sums_and_bytes";
+    for_seeds(test, 1, |seed| {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let ordered = |number: &Number| {
             let mut bytes = Vec::new();
-            any.encode(&mut bytes);
-            let mut left = &bytes[..];
-            assert_eq!(Number::decode(&mut left).as_ref(), Some(any));
-            assert!(left.is_empty());
-            assert_eq!(Number::decode(&mut &bytes[..bytes.len() - 1]), None);
-            let float: f64 = any.to_string().parse().unwrap();
-            assert_eq!(any.to_f64(), float);
+            number.push_ordered(&mut bytes);
+            bytes
+        };
+        for _ in 0..20_000 {
+            let texts = [drawn(&mut rng), drawn(&mut rng)];
+            let [a, b] = [number(&texts[0]), number(&texts[1])];
+            let big = |text: &String| BigDecimal::from_str(text).unwrap();
+            let [big_a, big_b] = [big(&texts[0]), big(&texts[1])];
+            assert_eq!(a.cmp(&b), big_a.cmp(&big_b), "{texts:?}");
+            assert_eq!(
+                ordered(&a).cmp(&ordered(&b)),
+                big_a.cmp(&big_b),
+                "{texts:?}"
+            );
+            let mut sum = a.clone();
+            sum += &b;
+            assert_eq!(sum.big(), &big_a + &big_b, "{texts:?}");
+            for any in [&a, &b, &sum] {
+                assert_eq!(any.to_string().parse::<BigDecimal>().unwrap(), any.big());
+                let mut bytes = Vec::new();
+                any.encode(&mut bytes);
+                let mut left = &bytes[..];
+                assert_eq!(Number::decode(&mut left).as_ref(), Some(any));
+                assert!(left.is_empty());
+                assert_eq!(Number::decode(&mut &bytes[..bytes.len() - 1]), None);
+                let float: f64 = any.to_string().parse().unwrap();
+                assert_eq!(any.to_f64(), float);
+            }
         }
-    }
+    });
 }
 
 #[test]

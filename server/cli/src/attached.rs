@@ -1,0 +1,61 @@
+//! The server that a command sends requests to, or the database if there is no server.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use ebb_server::http::JobsClient;
+
+use super::database::Location;
+use super::error::CliError;
+
+/// The options that choose a server or a database.
+#[derive(Debug, clap::Args)]
+pub(super) struct Attached {
+    #[command(flatten)]
+    pub(super) location: Location,
+    /// Use the server at this address instead of the one that has the directory open. Requests
+    /// carry the token in the environment variable EBB_TOKEN.
+    #[arg(long, value_name = "URL", env = "EBB_SERVER", hide_env_values = true)]
+    server: Option<String>,
+    /// PEM file of the authorities that may have signed the certificate of a server at https://.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "EBB_SERVER_CA",
+        hide_env_values = true
+    )]
+    server_ca: Option<PathBuf>,
+}
+
+impl Attached {
+    /// Returns a client of the server that `--server` names, or of the one that has the directory
+    /// open.
+    ///
+    /// # Errors
+    /// When neither exists, or the address is invalid.
+    pub(super) fn client(&self) -> Result<JobsClient> {
+        let data = &self.location.data;
+        let no_server = || {
+            CliError::Usage(format!(
+                "no server has {} open: start ebb serve, or name a server with --server URL",
+                data.display()
+            ))
+        };
+        Ok(self.server()?.ok_or_else(no_server)?)
+    }
+
+    /// Returns the same client, or `None` if `--server` is not given and no server has the directory
+    /// open.
+    ///
+    /// # Errors
+    /// When the address is invalid, or the system refuses the connection.
+    pub(super) fn server(&self) -> Result<Option<JobsClient>> {
+        Ok(match &self.server {
+            Some(url) => {
+                let token = std::env::var("EBB_TOKEN").ok();
+                Some(JobsClient::at(url, token, self.server_ca.as_deref())?)
+            }
+            None => JobsClient::of(&self.location.data)?,
+        })
+    }
+}

@@ -1,0 +1,42 @@
+//! `ebb jobs watch`: waits for a job of a server.
+
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Result;
+
+use crate::attached::Attached;
+use crate::run::{Report, watch};
+use crate::runner::Runner;
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb jobs watch last
+  EBB_TOKEN=... ebb jobs watch --server http://10.0.0.5:9043 1795293012345
+
+Ctrl-C ends the command, and not the job. It exits as ebb run does.";
+
+/// Wait for the end of a job that runs in a server, and print its report.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    attached: Attached,
+    /// Id of the job; `last` is the latest job.
+    #[arg(value_name = "ID")]
+    id: String,
+    /// Print the report as a JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: Args) -> Result<()> {
+    let runner = Runner::Server(args.attached.client()?);
+    let job = runner.follow(&args.id)?;
+    let ended = watch(&job, &AtomicBool::new(false))?;
+    let report = Report {
+        request: &ended.record.request()?,
+        job: &ended,
+        json: args.json,
+    };
+    report.tell()
+}

@@ -1,0 +1,70 @@
+//! `ebb restore`: puts damaged files back from a backup.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use ebb_storage::{Error, RestoredFile};
+
+use super::database::Location;
+use super::print::{Printer, counted};
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb restore /mnt/other/ebb-backup
+
+Every file is read. Only those that are damaged are taken from the backup, and only if they are
+the very same. Everything else stays as it is. A backup on the same file system shares
+its files with the database, unless it was copied, and so the damage.";
+
+/// Put damaged files back from a backup.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    location: Location,
+    /// Directory of a backup of this database.
+    #[arg(value_name = "BACKUP")]
+    backup: PathBuf,
+    /// Print one JSON object: restored, left.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: Args) -> Result<()> {
+    let db = args.location.open_existing()?;
+    let report = db.restore(&args.backup)?;
+    let mut printer = Printer::new();
+    if args.json {
+        printer.json(&report)?;
+    } else {
+        for file in &report.left {
+            tell(&mut printer, "still damaged", file)?;
+        }
+        for file in &report.restored {
+            tell(&mut printer, "restored", file)?;
+        }
+        printer.line(format_args!(
+            "restored {}; {} still damaged",
+            counted(report.restored.len() as u64, "file"),
+            report.left.len()
+        ))?;
+    }
+    printer.finish()?;
+    match report.left.first() {
+        None => Ok(()),
+        Some(file) => Err(Error::Corruption {
+            path: file.path.clone(),
+            offset: 0,
+            detail: file.detail.clone(),
+        }
+        .into()),
+    }
+}
+
+fn tell(printer: &mut Printer, what: &str, file: &RestoredFile) -> Result<()> {
+    let path = file.path.display();
+    printer.line(format_args!(
+        "{what}: {path} of {}: {}",
+        file.table, file.detail
+    ))
+}

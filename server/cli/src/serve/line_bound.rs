@@ -1,0 +1,82 @@
+//! A bound on the rate of log lines. Lines above it are dropped and counted.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// The lines that may come at once.
+const LINES_BURST: f64 = 50.0;
+/// The lines per second in the long run.
+const LINES_PER_S: f64 = 10.0;
+
+/// The bound on the lines of one kind.
+#[derive(Debug)]
+pub(super) struct LineBound(Mutex<Bound>);
+
+impl LineBound {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(Bound::full(Instant::now())))
+    }
+
+    /// Returns the number of lines dropped since the last written one; `None` if this line is
+    /// dropped, too.
+    pub(super) fn pass(&self) -> Option<u64> {
+        let mut bound = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        bound.pass(Instant::now())
+    }
+}
+
+/// A token bucket, with a token for each line.
+#[derive(Debug)]
+struct Bound {
+    level: f64,
+    at: Instant,
+    /// The lines dropped since the last written one.
+    left_out: u64,
+}
+
+impl Bound {
+    fn full(now: Instant) -> Self {
+        Self {
+            level: LINES_BURST,
+            at: now,
+            left_out: 0,
+        }
+    }
+
+    fn pass(&mut self, now: Instant) -> Option<u64> {
+        let passed_s = now.saturating_duration_since(self.at).as_secs_f64();
+        self.level = (self.level + passed_s * LINES_PER_S).min(LINES_BURST);
+        self.at = now;
+        if self.level < 1.0 {
+            self.left_out += 1;
+            return None;
+        }
+        self.level -= 1.0;
+        Some(std::mem::take(&mut self.left_out))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn lines_above_the_bound_are_dropped_and_counted() {
+        let start = Instant::now(); // clock: a base for the times handed to the bound
+        let mut bound = Bound::full(start);
+        let mut written = 0;
+        let mut left_out = 0;
+        for request in 0..10_000 {
+            let now = start + Duration::from_millis(request);
+            if let Some(before) = bound.pass(now) {
+                written += 1;
+                left_out += before;
+            }
+        }
+        // The burst, and the lines of ten seconds.
+        assert!((149..=150).contains(&written), "{written}");
+        assert_eq!(left_out + bound.left_out + written, 10_000);
+    }
+}

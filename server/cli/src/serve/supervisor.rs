@@ -1,0 +1,140 @@
+//! Notifications to systemd: that the server is ready, that it stops and, if the unit has a watchdog,
+//! periodically that it answers. Without systemd nothing is sent.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use sd_notify::NotifyState;
+
+/// The header of a request for what the server supports, in version 4 of the protocol.
+const OPTIONS: [u8; 9] = [4, 0, 0, 0, 5, 0, 0, 0, 0];
+
+/// A server that has notified systemd of its start.
+pub(super) struct Supervised {
+    stops: Arc<AtomicBool>,
+}
+
+impl Supervised {
+    /// Notifies systemd that the server accepts requests. If the unit has a watchdog, starts the
+    /// thread that feeds it.
+    ///
+    /// # Errors
+    /// When the system refuses the thread.
+    pub(super) fn ready(cql: SocketAddr) -> Result<Self> {
+        let status = format!("answers CQL on {cql}");
+        tell(&[NotifyState::Ready, NotifyState::Status(&status)]);
+        let stops = Arc::new(AtomicBool::new(false));
+        if let Some(timeout) = sd_notify::watchdog_enabled() {
+            let stops = Arc::clone(&stops);
+            thread::Builder::new()
+                .name("ebb-watchdog".to_owned())
+                .spawn(move || feed(reachable(cql), timeout, &stops))
+                .context("cannot start the thread that feeds the watchdog")?;
+        }
+        Ok(Self { stops })
+    }
+
+    /// Notifies systemd that the server accepts no new requests. The watchdog is fed from now on even
+    /// if the server does not answer, because running requests may need longer than its timeout. The
+    /// stop timeout of the unit bounds them.
+    pub(super) fn stopping(&self) {
+        self.stops.store(true, Ordering::Relaxed);
+        tell(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
+    }
+}
+
+fn tell(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::warn!("cannot notify systemd: {error}");
+    }
+}
+
+/// Sends the server a request twice in each timeout of the watchdog, and feeds the watchdog after
+/// each answer.
+fn feed(cql: SocketAddr, timeout: Duration, stops: &AtomicBool) {
+    let pause = timeout / 2;
+    let mut last_error = None;
+    loop {
+        let asked = Instant::now();
+        let answer = ask(cql, pause);
+        match answer {
+            Err(error) if !stops.load(Ordering::Relaxed) => {
+                if last_error != Some(error.kind()) {
+                    tracing::error!("the server does not answer the watchdog thread: {error}");
+                    last_error = Some(error.kind());
+                }
+            }
+            _ => {
+                tell(&[NotifyState::Watchdog]);
+                last_error = None;
+            }
+        }
+        let until = asked + pause;
+        while let Some(left) = until.checked_duration_since(Instant::now()) {
+            thread::park_timeout(left);
+        }
+    }
+}
+
+/// Checks that a thread of the server accepts a connection and reads from it. Any answer counts, such
+/// as the error for too many connections, or a TLS alert.
+fn ask(cql: SocketAddr, timeout: Duration) -> io::Result<()> {
+    let mut stream = TcpStream::connect_timeout(&cql, timeout)?;
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))?;
+    let answered = (stream.write_all(&OPTIONS)).and_then(|()| stream.read(&mut [0; 16]));
+    match answered {
+        Err(error) if error.kind() != io::ErrorKind::ConnectionReset => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Returns an address at which this machine reaches a server that listens on `address`.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        address.set_ip(match address {
+            SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        });
+    }
+    address
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use ebb_test_support::wait::HANG;
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_reads_nothing_does_not_answer() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let error = ask(address, Duration::from_millis(50)).unwrap_err();
+        assert!(
+            matches!(
+                error.kind(),
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+            ),
+            "{error}"
+        );
+        drop(listener);
+        assert!(ask(address, Duration::from_millis(50)).is_err());
+    }
+
+    #[test]
+    fn a_server_that_refuses_answers() {
+        let listener = TcpListener::bind("[::]:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let refuse = thread::spawn(move || drop(listener.accept().unwrap()));
+        ask(reachable(address), HANG).unwrap();
+        refuse.join().unwrap();
+    }
+}

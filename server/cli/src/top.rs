@@ -1,0 +1,98 @@
+//! `ebb top`: a running server in a terminal.
+//!
+//! ```text
+//!   server ─ each second ─> Model ─> view ─> terminal
+//!   keys ─────────────────────┘ │
+//!                               └─> cancel a job
+//! ```
+//!
+//! `model` has the state of the screen and the effects of keys, and `view` draws it. Neither uses a
+//! terminal or a server, so that tests can run them.
+
+mod model;
+mod view;
+
+use std::io::{IsTerminal, stdout};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use ebb_server::http::JobsClient;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event};
+
+use self::model::{Deed, Model, ServerState};
+use super::attached::Attached;
+use super::error::CliError;
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb top
+  ebb top --data /var/lib/ebb
+  EBB_TOKEN=... ebb top --server http://10.0.0.5:9043
+
+Keys: up and down choose a job, c cancels it once that is confirmed with y, space holds the
+picture, q ends. A token of scope read is enough to look, one of scope jobs to cancel.";
+
+/// The time between two requests to the server.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Watch a running server: its load, its jobs and when they will be done, its tables.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    attached: Attached,
+}
+
+pub(super) fn run(args: Args) -> Result<()> {
+    let client = args.attached.client()?;
+    if !stdout().is_terminal() {
+        let text = "top needs a terminal, and stdout is none: use ebb jobs --json in scripts";
+        return Err(CliError::Usage(text.to_string()).into());
+    }
+    // The first request comes before the screen is taken, so that an error is printed as usual.
+    let mut model = Model::new(client.data().display().to_string());
+    model.show(look(&client)?);
+    let mut terminal = ratatui::init();
+    let ended = watch(&client, &mut model, &mut terminal);
+    ratatui::restore();
+    ended
+}
+
+fn look(client: &JobsClient) -> Result<ServerState> {
+    Ok(ServerState {
+        load: client.load(model::SECONDS)?,
+        jobs: client.jobs()?,
+        // A server of an older version has no list of tables.
+        tables: client.tables().unwrap_or_default(),
+    })
+}
+
+fn watch(client: &JobsClient, model: &mut Model, terminal: &mut DefaultTerminal) -> Result<()> {
+    let mut looked = Instant::now();
+    loop {
+        terminal.draw(|frame| view::draw(frame, model))?;
+        if event::poll(EVERY.saturating_sub(looked.elapsed()))?
+            && let Event::Key(key) = event::read()?
+        {
+            match model.press(key) {
+                Deed::Nothing => {}
+                Deed::End => return Ok(()),
+                Deed::Cancel(id) => model.tell(match client.cancel(&id) {
+                    Ok(true) => format!("cancelling {id}"),
+                    Ok(false) => format!("too late for {id}"),
+                    Err(error) => error.to_string(),
+                }),
+            }
+        }
+        if looked.elapsed() >= EVERY {
+            looked = Instant::now();
+            if !model.is_held() {
+                match look(client) {
+                    Ok(state) => model.show(state),
+                    Err(error) => model.tell(error.to_string()),
+                }
+            }
+        }
+    }
+}

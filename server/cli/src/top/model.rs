@@ -1,0 +1,131 @@
+//! The state of the screen, and the effects of keys.
+
+use ebb_server::http::{JobView, TableLine};
+use ebb_server::live::Load;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+
+/// The length of the load's history on the screen, in seconds.
+pub(super) const SECONDS: u32 = 300;
+
+/// The state of the server, as it last reported it.
+pub(super) struct ServerState {
+    pub(super) load: Load,
+    /// The jobs of the history, ended ones too.
+    pub(super) jobs: Vec<JobView>,
+    pub(super) tables: Vec<TableLine>,
+}
+
+/// The state of the screen.
+pub(super) struct Model {
+    /// The address or the directory of the server.
+    pub(super) place: String,
+    pub(super) load: Option<Load>,
+    /// The running jobs, the oldest first.
+    pub(super) jobs: Vec<JobView>,
+    /// The tables, the largest first.
+    pub(super) tables: Vec<TableLine>,
+    /// The id of the chosen job.
+    chosen: Option<String>,
+    /// True while `y` would cancel the chosen job: the footer has the question.
+    asks: bool,
+    held: bool,
+    /// A message in the footer, until the next key.
+    message: Option<String>,
+}
+
+/// The action that a key requests beyond a change of the screen.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Deed {
+    Nothing,
+    End,
+    Cancel(String),
+}
+
+impl Model {
+    pub(super) fn new(place: String) -> Self {
+        Self {
+            place,
+            load: None,
+            jobs: Vec::new(),
+            tables: Vec::new(),
+            chosen: None,
+            asks: false,
+            held: false,
+            message: None,
+        }
+    }
+
+    /// Shows a new state of the server.
+    pub(super) fn show(&mut self, state: ServerState) {
+        let ServerState { load, jobs, tables } = state;
+        self.load = Some(load);
+        self.jobs = jobs.into_iter().filter(JobView::is_running).collect();
+        self.jobs.sort_by(|a, b| a.record.id.cmp(&b.record.id));
+        self.tables = tables;
+        (self.tables).sort_by_key(|table| std::cmp::Reverse(table.live_bytes));
+        let is_there = |id: &String| self.jobs.iter().any(|job| job.record.id == *id);
+        if !self.chosen.as_ref().is_some_and(is_there) {
+            self.chosen = self.jobs.first().map(|job| job.record.id.clone());
+            self.asks = false;
+        }
+    }
+
+    /// Shows a message in the footer, until the next key.
+    pub(super) fn tell(&mut self, text: String) {
+        self.message = Some(text);
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        self.held
+    }
+
+    /// Returns the index of the chosen job in `jobs`.
+    pub(super) fn chosen(&self) -> Option<usize> {
+        let chosen = self.chosen.as_ref()?;
+        self.jobs.iter().position(|job| job.record.id == *chosen)
+    }
+
+    /// Returns the last line of the screen.
+    pub(super) fn footer(&self) -> String {
+        match (&self.message, self.asks, &self.chosen) {
+            (_, true, Some(id)) => format!("cancel {id}? y cancels it, any other key does not"),
+            (Some(message), ..) => message.clone(),
+            _ if self.held => "held: space goes on   q ends".to_string(),
+            _ => "up, down choose   c cancels   space holds   q ends".to_string(),
+        }
+    }
+
+    pub(super) fn press(&mut self, key: KeyEvent) -> Deed {
+        if key.kind == KeyEventKind::Release {
+            return Deed::Nothing;
+        }
+        self.message = None;
+        if std::mem::take(&mut self.asks) {
+            return match (key.code, &self.chosen) {
+                (KeyCode::Char('y'), Some(id)) => Deed::Cancel(id.clone()),
+                _ => Deed::Nothing,
+            };
+        }
+        match key.code {
+            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => {
+                return Deed::End;
+            }
+            KeyCode::Char('q') | KeyCode::Esc => return Deed::End,
+            KeyCode::Up | KeyCode::Char('k') => self.choose(-1),
+            KeyCode::Down | KeyCode::Char('j') => self.choose(1),
+            KeyCode::Char('c') => self.asks = self.chosen.is_some(),
+            KeyCode::Char(' ') => self.held = !self.held,
+            _ => {}
+        }
+        Deed::Nothing
+    }
+
+    fn choose(&mut self, by: isize) {
+        let Some(last) = self.jobs.len().checked_sub(1) else {
+            return;
+        };
+        let at = self.chosen().unwrap_or(0);
+        let at = at.saturating_add_signed(by).min(last);
+        self.chosen = Some(self.jobs[at].record.id.clone());
+    }
+}

@@ -1,0 +1,201 @@
+//! The screen.
+
+use ebb_server::http::JobView;
+use ebb_server::live::Load;
+use indicatif::HumanBytes;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style, Stylize};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table, TableState};
+
+use super::model::Model;
+
+/// Lines of the pictures of the load and of what jobs used.
+const PICTURE_LINES: u16 = 6;
+/// Lines of the tables of the database, at most.
+const TABLE_LINES: u16 = 8;
+
+pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
+    let tables = (model.tables.len() as u16 + 3).min(TABLE_LINES);
+    let tables = if model.tables.is_empty() { 0 } else { tables };
+    let [head, pictures, jobs, tables, foot] = Layout::vertical([
+        Constraint::Length(3),
+        Constraint::Length(PICTURE_LINES),
+        Constraint::Min(4),
+        Constraint::Length(tables),
+        Constraint::Length(1),
+    ])
+    .areas(frame.area());
+    if let Some(load) = &model.load {
+        frame.render_widget(Paragraph::new(summary(&model.place, load)), head);
+        draw_pictures(frame, load, pictures);
+        draw_jobs(frame, model, load.now_unix_ms, jobs);
+    }
+    draw_tables(frame, model, tables);
+    frame.render_widget(Paragraph::new(model.footer()).dim(), foot);
+}
+
+/// Three lines: where the cores go, latencies against the objective, the guard.
+fn summary(place: &str, load: &Load) -> Vec<Line<'static>> {
+    let last = load.samples.last().copied().unwrap_or_default();
+    let cores = format!(
+        "{place}   {} cores: load {:.2}  others {:.2}  jobs {:.2} of {:.2}",
+        load.cores, last.load_cores, last.others_cores, last.analytics_cores, last.capacity_cores
+    );
+    let latencies = format!(
+        "{:.0} requests/s   p50 {}  p99 {}  p99.9 {}",
+        last.requests_per_s,
+        time(last.p50_us),
+        time(last.p99_us),
+        time(last.p999_us)
+    );
+    let objective = load.objective.as_ref().map(|objective| {
+        let bound = match (objective.bound_us, objective.ratio) {
+            (Some(bound_us), _) => time(bound_us),
+            (None, Some(ratio)) => format!("{ratio}x alone"),
+            (None, None) => "none".to_string(),
+        };
+        format!("objective {} {bound}", objective.quantile)
+    });
+    let guard = load.guard.last().map(|guard| {
+        let text = format!(
+            "guard: {}, allows {:.0}%, slack {:.0}%",
+            guard.action,
+            guard.allowed_ratio * 100.0,
+            guard.slack_ratio * 100.0
+        );
+        match guard.slack_ratio < 0.0 {
+            true => Span::styled(text, Style::new().fg(Color::Red)),
+            false => Span::raw(text),
+        }
+    });
+    let mut third = vec![Span::raw(
+        objective.unwrap_or_else(|| "no objective".to_string()),
+    )];
+    if let Some(guard) = guard {
+        third.extend([Span::raw("   "), guard]);
+    }
+    vec![
+        Line::from(cores).bold(),
+        Line::from(latencies),
+        Line::from(third),
+    ]
+}
+
+/// The cores of the load and those of jobs, as far back as there is room.
+fn draw_pictures(frame: &mut Frame<'_>, load: &Load, area: Rect) {
+    let halves = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]);
+    let [left, right] = halves.areas(area);
+    let cores = |sample: &ebb_server::live::LoadPoint| sample.load_cores + sample.others_cores;
+    let jobs = |sample: &ebb_server::live::LoadPoint| sample.analytics_cores;
+    let picture = |frame: &mut Frame<'_>, title, colour, area: Rect, of: &dyn Fn(&_) -> f64| {
+        let block = Block::bordered().title(title);
+        let room = block.inner(area).width as usize;
+        let skipped = load.samples.len().saturating_sub(room);
+        let hundredths = load.samples[skipped..]
+            .iter()
+            .map(|sample| of(sample) * 100.0);
+        let data: Vec<u64> = hundredths.map(|cores| cores.max(0.0) as u64).collect();
+        let sparkline = Sparkline::default()
+            .block(block)
+            .max(u64::from(load.cores) * 100)
+            .style(Style::new().fg(colour))
+            .data(data);
+        frame.render_widget(sparkline, area);
+    };
+    picture(frame, "load and others, cores", Color::Gray, left, &cores);
+    picture(frame, "jobs, cores", Color::Blue, right, &jobs);
+}
+
+fn draw_jobs(frame: &mut Frame<'_>, model: &Model, now_unix_ms: u64, area: Rect) {
+    let head = [
+        "job",
+        "application",
+        "state",
+        "tasks",
+        "cores",
+        "done in",
+        "goal in",
+        "slack",
+    ];
+    let widths = [14, 14, 11, 11, 6, 10, 10, 10].map(Constraint::Length);
+    let rows = model.jobs.iter().map(|job| job_row(job, now_unix_ms));
+    let table = Table::new(rows, widths)
+        .header(Row::new(head).style(Style::new().add_modifier(Modifier::DIM)))
+        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
+        .block(Block::bordered().title(format!("{} jobs run", model.jobs.len())));
+    let mut state = TableState::default().with_selected(model.chosen());
+    frame.render_stateful_widget(table, area, &mut state);
+}
+
+fn job_row(job: &JobView, now_unix_ms: u64) -> Row<'static> {
+    let run = job.run.as_ref();
+    let status = run.map(|run| &run.progress.status);
+    let prediction = job.prediction.as_ref();
+    let seconds = |at_unix_ms: u64| (at_unix_ms as f64 - now_unix_ms as f64) / 1e3;
+    let of_prediction = |seconds: Option<f64>| seconds.map_or_else(String::new, span);
+    let slack_s = prediction.and_then(|prediction| prediction.slack_s);
+    let slack = Cell::from(of_prediction(slack_s));
+    Row::new([
+        Cell::from(job.record.id.clone()),
+        Cell::from(job.record.application.clone()),
+        Cell::from(status.map_or_else(String::new, |status| {
+            format!("{:?}", status.state).to_lowercase()
+        })),
+        Cell::from(status.map_or_else(String::new, |status| {
+            let done = status.maps_done + status.reduces_done;
+            format!("{done}/{}", status.maps_total + status.reduces_total)
+        })),
+        Cell::from(status.map_or_else(String::new, |status| {
+            format!("{:.2}", f64::from(status.share_hundredths) / 100.0)
+        })),
+        Cell::from(of_prediction(
+            prediction.map(|prediction| seconds(prediction.finish_unix_ms)),
+        )),
+        Cell::from(of_prediction(
+            prediction.and_then(|prediction| prediction.goal_unix_ms.map(seconds)),
+        )),
+        match slack_s.is_some_and(|slack_s| slack_s < 0.0) {
+            true => slack.style(Style::new().fg(Color::Red)),
+            false => slack,
+        },
+    ])
+}
+
+fn draw_tables(frame: &mut Frame<'_>, model: &Model, area: Rect) {
+    let row = |table: &ebb_server::http::TableLine| {
+        Row::new([
+            format!("{}.{}", table.keyspace, table.table),
+            table.runs.to_string(),
+            HumanBytes(table.live_bytes).to_string(),
+            HumanBytes(table.pinned_bytes).to_string(),
+        ])
+    };
+    let widths = [30, 6, 12, 12].map(Constraint::Length);
+    let table = Table::new(model.tables.iter().map(row), widths)
+        .header(Row::new(["table", "runs", "live", "pinned"]).dim())
+        .block(Block::bordered().title("tables"));
+    frame.render_widget(table, area);
+}
+
+/// A time in microseconds.
+fn time(us: f64) -> String {
+    match us {
+        us if us < 1000.0 => format!("{us:.0} us"),
+        us => format!("{:.2} ms", us / 1000.0),
+    }
+}
+
+/// A time from now on, in seconds; before now with a minus.
+fn span(seconds: f64) -> String {
+    let sign = if seconds < 0.0 { "-" } else { "" };
+    match seconds.abs() {
+        s if s < 99.95 => format!("{sign}{s:.1} s"),
+        s if s < 5_940.0 => format!("{sign}{:.1} min", s / 60.0),
+        s => format!("{sign}{:.1} h", s / 3600.0),
+    }
+}
+
+#[cfg(test)]
+mod tests;

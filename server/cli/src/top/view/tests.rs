@@ -1,0 +1,131 @@
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{KeyCode, KeyEvent};
+use serde_json::json;
+
+use super::super::model::{Deed, ServerState};
+use super::*;
+
+/// A running job, as in a response of the server.
+fn job(id: &str, maps_done: u32, slack_s: f64) -> JobView {
+    let record = json!({
+        "id": id, "application": "wordcount", "request": {}, "own_snapshots": [],
+        "state": "started", "started_unix_ms": 0, "starts": 1, "commits": false,
+        "ended_unix_ms": null, "report": null, "attempts_dropped": 0,
+    });
+    let status = json!({
+        "id": 1, "name": "wordcount", "is_lease": false, "state": "running", "follows": [],
+        "submitted_s": 0.0, "goal_s": 100.0, "finished_s": null, "share_hundredths": 95,
+        "tasks_running": 1, "maps_done": maps_done, "maps_total": 8, "reduces_done": 0,
+        "reduces_total": 2, "attempts_failed": 0, "cpu_s": 1.0, "cause": null,
+    });
+    let finish_unix_ms = (100.0 - slack_s) as u64 * 1000;
+    serde_json::from_value(json!({
+        "record": record,
+        "run": {"inputs": [], "policy": "forecast-edf", "estimate": null,
+                "progress": {"step": 1, "steps": 1, "status": status}},
+        "prediction": {
+            "finish_unix_ms": finish_unix_ms, "low_unix_ms": finish_unix_ms - 2000,
+            "high_unix_ms": finish_unix_ms + 2000, "goal_unix_ms": 100_000,
+            "slack_s": slack_s, "method": "lookahead/forecast-edf",
+        },
+        "end": null,
+    }))
+    .unwrap()
+}
+
+fn state() -> ServerState {
+    let sample = |second: u32| {
+        json!({
+            "at_unix_ms": second * 1000, "load_cores": f64::from(second % 2) + 0.5,
+            "others_cores": 0.0, "analytics_cores": 0.95, "capacity_cores": 1.2,
+            "requests_per_s": 12_000.4, "p50_us": 80.0, "p99_us": 1234.0, "p999_us": 9000.0,
+        })
+    };
+    let load = json!({
+        "now_unix_ms": 20_000, "cores": 2,
+        "objective": {"quantile": "p99", "bound_us": 2000.0, "ratio": null},
+        "samples": (1..=20).map(sample).collect::<Vec<_>>(),
+        "guard": [{"at_unix_ms": 7, "action": "hold", "allowed_ratio": 0.8, "slack_ratio": 0.38}],
+        "shares": [],
+    });
+    let table = json!({
+        "keyspace": "app", "table": "users", "runs": 5, "live_bytes": 3_145_728_u64,
+        "pinned_bytes": 1024,
+    });
+    ServerState {
+        load: serde_json::from_value(load).unwrap(),
+        jobs: vec![job("1002", 3, -12.0), job("1001", 8, 30.0)],
+        tables: vec![serde_json::from_value(table).unwrap()],
+    }
+}
+
+fn model() -> Model {
+    let mut model = Model::new("./ebb-data".to_string());
+    model.show(state());
+    model
+}
+
+fn screen(model: &Model) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(96, 22)).unwrap();
+    terminal.draw(|frame| draw(frame, model)).unwrap();
+    let screen = terminal.backend().to_string();
+    let lines = screen.lines().map(|line| line.trim_matches('"').trim_end());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+const SCREEN: &str = include_str!("screen.txt");
+
+#[test]
+fn a_server_is_shown_whole() {
+    let shown = screen(&model());
+    assert_eq!(shown, SCREEN.trim_end(), "\n{shown}");
+}
+
+#[test]
+fn a_job_is_chosen_and_cancelled_once_that_is_confirmed() {
+    let mut model = model();
+    let press = |model: &mut Model, code| model.press(KeyEvent::from(code));
+    assert_eq!(model.chosen(), Some(0));
+    assert_eq!(press(&mut model, KeyCode::Down), Deed::Nothing);
+    assert_eq!(press(&mut model, KeyCode::Down), Deed::Nothing);
+    assert_eq!(model.chosen(), Some(1));
+    assert_eq!(press(&mut model, KeyCode::Char('c')), Deed::Nothing);
+    assert!(screen(&model).contains("cancel 1002?"));
+    assert_eq!(press(&mut model, KeyCode::Char('n')), Deed::Nothing);
+    assert_eq!(press(&mut model, KeyCode::Char('y')), Deed::Nothing);
+    press(&mut model, KeyCode::Char('c'));
+    assert_eq!(
+        press(&mut model, KeyCode::Char('y')),
+        Deed::Cancel("1002".to_string())
+    );
+    assert_eq!(press(&mut model, KeyCode::Char(' ')), Deed::Nothing);
+    assert!(model.is_held() && screen(&model).contains("held"));
+    assert_eq!(press(&mut model, KeyCode::Char('q')), Deed::End);
+}
+
+#[test]
+fn the_choice_stays_with_its_job_and_goes_when_that_ends() {
+    let mut model = model();
+    model.press(KeyEvent::from(KeyCode::Down));
+    let mut next = state();
+    next.jobs.push(job("1000", 0, 1.0));
+    model.show(next);
+    assert_eq!(model.chosen(), Some(2), "1002 is the third now");
+    let mut last = state();
+    last.jobs.remove(0);
+    model.show(last);
+    assert_eq!(model.chosen(), Some(0));
+    let mut none = state();
+    none.jobs.clear();
+    model.show(none);
+    assert_eq!(model.chosen(), None);
+    assert_eq!(
+        model.press(KeyEvent::from(KeyCode::Char('c'))),
+        Deed::Nothing
+    );
+    assert!(
+        !screen(&model).contains("cancel "),
+        "there is nothing to cancel"
+    );
+}

@@ -1,0 +1,148 @@
+//! Commands that ask a server by its address, as from another machine.
+
+use serde_json::{Value, json};
+
+use crate::place::{Done, Place};
+use crate::serving::Server;
+
+/// A user on another machine: a place without a database, with the address of a server and a token.
+struct Remote {
+    place: Place,
+    url: String,
+    token: String,
+}
+
+impl Remote {
+    fn ebb(&self, line: &str) -> Done {
+        let mut command = self.place.command(line);
+        Done::of(
+            command
+                .env("EBB_SERVER", &self.url)
+                .env("EBB_TOKEN", &self.token),
+        )
+    }
+}
+
+/// A server over the tables of a corpus, and a user with a token of this scope.
+fn served(scope: &str) -> (Place, Server, Remote) {
+    let place = Place::with_corpus();
+    place.until_unlocked();
+    std::fs::create_dir(place.path("outputs")).unwrap();
+    let server = Server::start(&place, "--http 127.0.0.1:0 --output-root outputs");
+    let token = place
+        .ebb(&format!("token create --name test --scope {scope}"))
+        .ok();
+    let remote = Remote {
+        place: Place::new(),
+        url: format!("http://{}", server.http()),
+        token: token.trim().to_owned(),
+    };
+    (place, server, remote)
+}
+
+fn wordcount(to: &Value) -> String {
+    let input = json!({"table": {"table": "app.lines", "snapshot": "s"}});
+    json!({
+        "application": {"wordcount": {}},
+        "inputs": [input],
+        "output": {"to": to},
+        "directory": "/",
+    })
+    .to_string()
+}
+
+#[test]
+fn a_remote_user_submits_watches_and_lists_jobs() {
+    let (place, server, remote) = served("admin");
+    place
+        .ebb("run wordcount --table app.lines --snapshot s --output expected.tsv")
+        .ok();
+    let output = place.path("outputs/words.tsv");
+    remote
+        .place
+        .write("words.json", wordcount(&json!({"file": output})));
+    let id = remote.ebb("jobs submit words.json").ok();
+    let said = remote.ebb(&format!("jobs watch {id}")).ok();
+    assert!(said.contains("wordcount succeeded in"), "{said}");
+    assert_eq!(place.read("outputs/words.tsv"), place.read("expected.tsv"));
+    let watched = remote.ebb("jobs watch last --json").json();
+    assert_eq!(watched["outcome"], json!({"kind": "succeeded"}));
+    let listed = remote.ebb("jobs --json").json();
+    assert_eq!(listed.as_array().unwrap().len(), 2);
+    assert_eq!(listed[1]["id"], id.trim());
+    assert!(remote.ebb("jobs last").ok().contains("wordcount"));
+    assert!(remote.ebb("jobs --profiles").ok().contains("wordcount"));
+
+    // Errors have the exit codes that they have next to the database.
+    let told = remote.ebb("jobs submit words.json").fails(1);
+    assert!(told.contains("words.tsv exists"), "{told}");
+    remote.ebb("jobs watch 17").fails(3);
+    let outside = wordcount(&json!({"file": place.path("words.tsv")}));
+    remote.place.write("outside.json", outside);
+    let told = remote.ebb("jobs submit outside.json").fails(2);
+    assert!(told.contains("the root for outputs"), "{told}");
+    remote.place.write("odd.json", "{");
+    remote.ebb("jobs submit odd.json").fails(1);
+    assert_eq!(server.stop(), Some(0));
+    let told = remote.ebb("jobs").fails(1);
+    assert!(told.contains("does not answer"), "{told}");
+}
+
+#[test]
+fn a_remote_user_cancels_a_job_and_its_watcher_exits_with_code_6() {
+    let (_place, _server, remote) = served("jobs");
+    let endless = json!({
+        "application": {"pi": {"points": 1_u64 << 50, "seed": 1, "variant": "plain"}},
+        "output": {"to": {"table": "app.pi"}},
+        "directory": "/",
+    });
+    remote.place.write("pi.json", endless.to_string());
+    let id = remote.ebb("jobs submit pi.json").ok();
+    remote.ebb(&format!("jobs cancel {id}")).ok();
+    let told = remote.ebb(&format!("jobs watch {id}")).fails(6);
+    assert!(told.contains("cancelled"), "{told}");
+}
+
+#[test]
+fn a_remote_user_makes_lists_and_deletes_snapshots() {
+    let (place, server, remote) = served("jobs");
+    let said = remote
+        .ebb("snapshot create --table app.lines monday --expires 2h")
+        .ok();
+    assert_eq!(
+        said.trim(),
+        "created snapshot monday of table app.lines, to expire in 2h"
+    );
+    remote.ebb("snapshot create --keyspace app s").fails(1);
+    remote.ebb("snapshot create --keyspace none t").fails(3);
+    let there = remote.ebb("snapshot list --pinned --json").json();
+    assert_eq!(there, place.ebb("snapshot list --pinned --json").json());
+    assert_eq!(there[0]["name"], "s");
+    assert_eq!(there[1]["name"], "monday");
+    assert_eq!(there[1]["single_table"], true);
+    let said = (remote.ebb("snapshot renew --keyspace app --never monday")).ok();
+    assert!(said.contains("stays until it is deleted"), "{said}");
+    let renewed = remote.ebb("snapshot list --json").json();
+    assert!(renewed[1]["expires"].is_null(), "{renewed}");
+    (remote.ebb("snapshot renew --keyspace app --never none")).fails(3);
+    remote.ebb("snapshot delete --keyspace app monday").ok();
+    remote.ebb("snapshot delete --keyspace app monday").fails(3);
+    assert_eq!(server.stop(), Some(0));
+    // The database has the same snapshots after the server has stopped.
+    let left = place.ebb("snapshot list --json").json();
+    assert_eq!(left.as_array().unwrap().len(), 1, "{left}");
+}
+
+#[test]
+fn a_token_without_the_scope_or_the_right_secret_is_refused() {
+    let (_place, _server, remote) = served("read");
+    remote.ebb("jobs --json").ok();
+    let told = remote.ebb("snapshot create --keyspace app t").fails(2);
+    assert!(told.contains("it takes one for jobs"), "{told}");
+    let unknown = Remote {
+        token: "ebb_none".to_owned(),
+        ..remote
+    };
+    let told = unknown.ebb("jobs").fails(2);
+    assert!(told.contains("show a token"), "{told}");
+}

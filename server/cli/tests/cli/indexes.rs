@@ -1,0 +1,82 @@
+//! Indexes of a server that is killed.
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use ebb_cql::client::Client;
+use ebb_cql::protocol::{Compression, QueryParameters, Request, Response};
+use ebb_storage::{Db, SystemClock};
+use ebb_tables::{Catalog, GracePeriods, database_options};
+use ebb_test_support::wait::until;
+
+use crate::place::Place;
+use crate::serving::{KEYSPACE, Server, query};
+
+const PARTITIONS: i32 = 300;
+const ROWS: i32 = 100;
+/// Rows of one value.
+const OF_ONE: i32 = PARTITIONS * ROWS / 3;
+
+fn count(client: &mut Client, text: &str) -> usize {
+    match query(client, text) {
+        Ok(Response::Rows(rows)) => rows.len(),
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+/// Copies the files of a database whose server was killed, and returns whether the copy has an
+/// index of `shop.built` that is not built.
+fn is_unbuilt(place: &Place) -> bool {
+    let copy = place.path("copy");
+    std::fs::create_dir(&copy).unwrap();
+    for entry in std::fs::read_dir(place.path("ebb-data")).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_file() {
+            std::fs::copy(entry.path(), copy.join(entry.file_name())).unwrap();
+        }
+    }
+    let db = Db::open(copy, database_options()).unwrap();
+    let catalog = Catalog::open(&db, &GracePeriods::default(), Arc::new(SystemClock)).unwrap();
+    let state = catalog.state();
+    let table = state.table("shop", "built").unwrap();
+    let mut indexes = table.schema().indexes().iter();
+    indexes.any(|index| index.is_building)
+}
+
+/// A build that a kill cuts begins again at the next start, and misses no row.
+#[test]
+fn an_index_whose_build_is_killed_is_built_after_the_next_start() {
+    let place = Place::new();
+    let server = Server::start(&place, "");
+    let mut client = server.client();
+    query(&mut client, KEYSPACE).unwrap();
+    let table = "CREATE TABLE shop.built (k int, n int, v int, PRIMARY KEY (k, n))";
+    query(&mut client, table).unwrap();
+    for k in 0..PARTITIONS {
+        let mut text = "BEGIN UNLOGGED BATCH ".to_owned();
+        for n in 0..ROWS {
+            let v = (k * ROWS + n) % 3;
+            text += &format!("INSERT INTO shop.built (k, n, v) VALUES ({k}, {n}, {v}); ");
+        }
+        query(&mut client, &(text + "APPLY BATCH")).unwrap();
+    }
+    // The response is not read: it comes when the index is built.
+    let mut creator = server.client();
+    let mut create = BytesMut::new();
+    let text = "CREATE INDEX of_v ON shop.built (v)";
+    let parameters = QueryParameters::default();
+    Request::Query { text, parameters }.encode(&mut create, 0, Compression::None);
+    creator.send(&create).unwrap();
+    let builds = "SELECT index_name FROM system_views.index_builds";
+    until("the build to begin", || count(&mut client, builds) == 1);
+    server.kill();
+    assert!(is_unbuilt(&place), "the build was over before the kill");
+    let server = Server::start(&place, "");
+    let mut client = server.client();
+    until("the index to be built", || count(&mut client, builds) == 0);
+    for v in 0..3 {
+        let select = format!("SELECT k, n FROM shop.built WHERE v = {v}");
+        assert_eq!(count(&mut client, &select), OF_ONE as usize, "{select}");
+    }
+    assert_eq!(server.stop(), Some(0));
+}

@@ -1,0 +1,222 @@
+// What the server says, as JSON: docs/src/guide/http.md and /openapi.json.
+
+/** One second (or ten) of the server. Times are of the server's clock. */
+export interface Sample {
+  at_unix_ms: number;
+  load_cores: number;
+  others_cores: number;
+  analytics_cores: number;
+  capacity_cores: number;
+  requests_per_s: number;
+  p50_us: number | null;
+  p99_us: number | null;
+  p999_us: number | null;
+  /** Cores that each job used, by its id. */
+  shares?: Record<string, number>;
+}
+
+export interface Objective {
+  /** As "p99". */
+  quantile: string;
+  bound_us: number | null;
+  ratio: number | null;
+}
+
+/** A change of what the guard does. */
+export interface GuardAction {
+  at_unix_ms: number;
+  action: string;
+  allowed_ratio: number;
+  slack_ratio: number | null;
+}
+
+export interface Share {
+  job_id: string;
+  name: string;
+  points: [number, number][];
+}
+
+export interface Load {
+  now_unix_ms: number;
+  cores: number;
+  objective: Objective | null;
+  samples: Sample[];
+  guard: GuardAction[];
+  shares: Share[];
+}
+
+export interface ForecastPoint {
+  at_unix_ms: number;
+  /** What the load, others and the guard keep from jobs: all cores less f(t). */
+  load_cores: number;
+  low_cores: number;
+  high_cores: number;
+}
+
+export interface Forecast {
+  made_at_unix_ms: number;
+  source: string;
+  points: ForecastPoint[];
+  error: { mean_abs_cores: number; windows: number } | null;
+}
+
+export interface Prediction {
+  finish_unix_ms: number;
+  low_unix_ms: number;
+  high_unix_ms: number;
+  goal_unix_ms: number | null;
+  slack_s: number | null;
+  method: string;
+}
+
+/** A job request: docs/src/formats/jobs.md. */
+export interface JobRequest {
+  version?: number;
+  application: Record<string, Record<string, unknown>>;
+  inputs?: Record<string, unknown>[];
+  output: { to: Record<string, string> | string; format?: string | null; limit?: number | null };
+  directory: string;
+  goal_s?: number | null;
+  [field: string]: unknown;
+}
+
+export interface JobRecord {
+  id: string;
+  application: string;
+  request: JobRequest;
+  state: "started" | "succeeded" | "failed" | "cancelled";
+  started_unix_ms: number;
+  starts: number;
+  ended_unix_ms: number | null;
+}
+
+export interface JobStatus {
+  name: string;
+  state: string;
+  share_hundredths: number;
+  tasks_running: number;
+  maps_done: number;
+  maps_total: number;
+  reduces_done: number;
+  reduces_total: number;
+  attempts_failed: number;
+  cpu_s: number;
+  cause: string | null;
+}
+
+export interface JobReport {
+  met: boolean | null;
+  tasks: number;
+  bytes_in: number;
+  cpu_s: number;
+  counters: Record<string, number>;
+  outcome: { kind: string; cause?: string };
+}
+
+export interface JobView {
+  record: JobRecord;
+  run: {
+    inputs: { name: string; snapshot: string | null }[];
+    policy: string;
+    progress: { step: number; steps: number; status: JobStatus };
+  } | null;
+  end: { report: JobReport; parked: boolean; unrecorded: string | null } | null;
+  prediction?: Prediction | null;
+}
+
+export interface Attempt {
+  job: number;
+  kind: "map" | "reduce";
+  index: number;
+  attempt: number;
+  started_s: number;
+  ended_s: number;
+  cpu_s: number;
+  bytes_in: number;
+  bytes_out: number;
+  outcome: { kind: string; cause?: string };
+}
+
+export interface Victim {
+  job_id: string;
+  name: string;
+  goal_unix_ms: number;
+  finish_without_unix_ms: number;
+  /** `null`: not within a week. */
+  finish_with_unix_ms: number | null;
+}
+
+/** Times are `null` where they are not within a week. */
+export interface WhatIf {
+  finish_unix_ms: number | null;
+  low_unix_ms: number | null;
+  high_unix_ms: number | null;
+  meets_goal: boolean | null;
+  victims: Victim[];
+  answered_in_ms: number;
+}
+
+export interface Snapshot {
+  name: string;
+  keyspace: string;
+  /** The tables that it covers. */
+  tables: string[];
+  single_table: boolean;
+  created_unix_ms: number | null;
+  age_s: number | null;
+  expires_unix_ms: number | null;
+  sequence: number;
+  /** What is kept for it alone, as far as runs know: no less than this. */
+  pinned_bytes: number;
+  files: number;
+}
+
+export interface TableSummary {
+  keyspace: string;
+  table: string;
+  memtable_bytes: number;
+  file_bytes: number;
+  files: number;
+  runs: number;
+  bookmarks: number;
+  merges: number;
+  pinned_bytes: number;
+  garbage_bytes: number;
+  compaction_debt_bytes: number;
+}
+
+export interface Run {
+  id: number;
+  bytes: number;
+  files: number;
+  keys: number;
+  min_sequence: number;
+  max_sequence: number;
+  /** 0 is the oldest. Runs of the same number are seen by the same snapshots. */
+  stratum: number;
+}
+
+export interface Merge {
+  /** Ids of runs. */
+  inputs: number[];
+  read_versions: number;
+  all_versions: number;
+  all_bytes: number;
+}
+
+export interface TableDetail {
+  summary: TableSummary;
+  /** The newest first. */
+  runs: Run[];
+  bookmarks: { snapshot: string; sequence: number }[];
+  merges: Merge[];
+}
+
+export interface Session {
+  scope: "read" | "jobs" | "admin";
+  name: string;
+}
+
+export interface Page {
+  next?: string | null;
+}

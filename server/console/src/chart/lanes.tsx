@@ -1,0 +1,150 @@
+// A lane for each job that has not ended: from its start over its predicted finish, with
+// the interval, to its goal.
+
+import type { WhatIf } from "../api/types";
+import type { Job } from "../state/job";
+import { outlook, slackS } from "../state/job";
+import { colourOf } from "../state/live";
+import { clock, duration } from "../text/time";
+import { percent } from "../text/number";
+import { Plane } from "./plane";
+import { type Scale, linear } from "./scale";
+
+const LANE = 30;
+/** Below this width there is room for the slack only, in pixels. */
+const NARROW = 480;
+/** Pixels of a letter, on average. */
+const LETTER = 6.8;
+
+interface LanesProps {
+  jobs: readonly Job[];
+  hypothesis: { name: string; answer: WhatIf } | null;
+  x: Scale;
+  nowMs: number;
+  cursorMs: number | null;
+}
+
+export function Lanes({ jobs, hypothesis, x, nowMs, cursorMs }: LanesProps) {
+  const isNarrow = x.pixels[1] - x.pixels[0] < NARROW;
+  const count = jobs.length + (hypothesis === null ? 0 : 1);
+  const y = linear([0, count], [4, 4 + count * LANE]);
+  return (
+    <Plane name="lanes" x={x} y={y} lines={[]} nowMs={nowMs} cursorMs={cursorMs} top={4} hasAxis={false}>
+      <defs>
+        <clipPath id="lanes-inside">
+          <rect x={x.pixels[0]} y="0" width={x.pixels[1] - x.pixels[0]} height={8 + count * LANE} />
+        </clipPath>
+      </defs>
+      <g clip-path="url(#lanes-inside)">
+        {jobs.map((job, i) => (
+          <Lane
+            key={job.id}
+            x={x}
+            top={y(i)}
+            nowMs={nowMs}
+            colour={colourOf(job.id)}
+            text={`${job.name} ${percent(job.progress)}`}
+            note={noteOf(job, nowMs, isNarrow)}
+            isLate={outlook(job, nowMs) === "late"}
+            startMs={job.startedMs}
+            finish={job.prediction}
+            goalMs={job.goalMs}
+          />
+        ))}
+        {hypothesis !== null && (
+          <Lane
+            x={x}
+            top={y(jobs.length)}
+            nowMs={nowMs}
+            colour="var(--ink-2)"
+            text={`what if: ${hypothesis.name}`}
+            note={hypothesisNote(hypothesis.answer, nowMs)}
+            isLate={hypothesis.answer.meets_goal === false}
+            startMs={nowMs}
+            finish={spanOf(hypothesis.answer)}
+            goalMs={null}
+          />
+        )}
+      </g>
+    </Plane>
+  );
+}
+
+interface LaneProps {
+  x: Scale;
+  top: number;
+  nowMs: number;
+  colour: string;
+  text: string;
+  note: string;
+  isLate: boolean;
+  startMs: number;
+  finish: { finish_unix_ms: number; low_unix_ms: number; high_unix_ms: number } | null;
+  goalMs: number | null;
+}
+
+function Lane({ x, top, nowMs, colour, text, note, isLate, startMs, finish, goalMs }: LaneProps) {
+  const [left, right] = x.pixels;
+  const bar = top + 21;
+  const start = Math.max(left, x(startMs));
+  const words = `${text}  ${note}`;
+  // The words begin with the bar, as long as there is room for them.
+  const wordsX = Math.min(start, Math.max(left, right - words.length * LETTER)) + 2;
+  return (
+    <g>
+      <text class="lane-name" x={wordsX} y={top + 13}>
+        {text}
+        <tspan class={isLate ? "lane-note late" : "lane-note"} dx="8">
+          {note}
+        </tspan>
+      </text>
+      <rect x={start} y={bar - 3} width={Math.max(2, x(nowMs) - start)} height="6" rx="1" style={{ fill: colour }} />
+      {finish !== null && (
+        <g style={{ color: colour }}>
+          <rect
+            class="lane-interval"
+            x={x(finish.low_unix_ms)}
+            y={bar - 5}
+            width={Math.max(2, x(finish.high_unix_ms) - x(finish.low_unix_ms))}
+            height="10"
+            rx="2"
+          />
+          <line class="lane-ahead" x1={Math.max(x(nowMs), start)} x2={x(finish.finish_unix_ms)} y1={bar} y2={bar} />
+          <circle class="lane-finish" cx={x(finish.finish_unix_ms)} cy={bar} r="4" />
+        </g>
+      )}
+      {goalMs !== null && (
+        <path
+          class={isLate ? "lane-goal late" : "lane-goal"}
+          d={`M${x(goalMs)} ${bar - 8}V${bar + 6}M${x(goalMs)} ${bar - 8}h7l-2 3l2 3h-7`}
+        />
+      )}
+    </g>
+  );
+}
+
+/** When a hypothetical job would be done. */
+export function hypothesisNote(answer: WhatIf, nowMs: number): string {
+  return answer.finish_unix_ms === null ? "not within a week" : `done ${clock(answer.finish_unix_ms, nowMs)}`;
+}
+
+function spanOf({ finish_unix_ms, low_unix_ms, high_unix_ms }: WhatIf): LaneProps["finish"] {
+  if (finish_unix_ms === null) return null;
+  return {
+    finish_unix_ms,
+    low_unix_ms: low_unix_ms ?? finish_unix_ms,
+    high_unix_ms: high_unix_ms ?? finish_unix_ms,
+  };
+}
+
+/** How a job stands: `done 17:05, 4 min to spare`; where there is no room for that, the slack. */
+function noteOf(job: Job, nowMs: number, isNarrow: boolean): string {
+  const slack = slackS(job, nowMs);
+  const finish = job.prediction?.finish_unix_ms;
+  const parts = [];
+  if (job.state === "unfinished") parts.push("waits to be restarted");
+  else if (finish !== undefined) parts.push(`done ${clock(finish, nowMs, finish - nowMs < 600_000)}`);
+  else parts.push("no prediction yet");
+  if (slack !== null) parts.push(slack < 0 ? `${duration(slack)} late` : `${duration(slack)} to spare`);
+  return isNarrow ? parts.at(-1)! : parts.join(", ");
+}

@@ -1,0 +1,39 @@
+// What a picture shows, with the values under the cursor, or else the latest.
+
+import type { ComponentChildren } from "preact";
+
+interface LegendProps {
+  title: string;
+  note: string;
+  entries: ComponentChildren;
+}
+
+export function Legend({ title, note, entries }: LegendProps) {
+  return (
+    <div class="legend">
+      <h2>{title}</h2>
+      <span class="note">{note}</span>
+      <ul>{entries}</ul>
+    </div>
+  );
+}
+
+interface EntryProps {
+  /** A shape of the style sheet, or a colour. */
+  swatch?: string;
+  colour?: string;
+  name: string;
+  value?: string | undefined;
+}
+
+export function Entry({ swatch, colour, name, value }: EntryProps) {
+  return (
+    <li>
+      {(swatch !== undefined || colour !== undefined) && (
+        <i class={`swatch ${swatch ?? "job"}`} style={colour === undefined ? {} : { background: colour }} />
+      )}
+      {name}
+      {value !== undefined && <b>{value}</b>}
+    </li>
+  );
+}

@@ -1,0 +1,58 @@
+// Points as the text of an SVG path.
+
+/** What is between two heights at a place; heights in pixels. */
+export interface Band {
+  x: number;
+  low: number;
+  high: number;
+}
+
+/** Straight lines from point to point; a height that is no number makes a gap. */
+export function line(points: Iterable<readonly [number, number]>): string {
+  let path = "";
+  let pen = "M";
+  for (const [x, y] of points) {
+    if (!Number.isFinite(y)) {
+      pen = "M";
+      continue;
+    }
+    path += `${pen}${pixel(x)} ${pixel(y)}`;
+    pen = "L";
+  }
+  return path;
+}
+
+/** The same in steps: a height holds until the next point. */
+export function steps(points: readonly (readonly [number, number])[]): string {
+  const corners: (readonly [number, number])[] = [];
+  for (const [x, y] of points) {
+    const before = corners.at(-1);
+    if (before !== undefined && Number.isFinite(before[1])) corners.push([x, before[1]]);
+    corners.push([x, y]);
+  }
+  return line(corners);
+}
+
+/** The area between the two heights of bands; one that is no number makes a gap. */
+export function area(bands: readonly Band[]): string {
+  let path = "";
+  let part: Band[] = [];
+  const close = () => {
+    if (part.length > 0) {
+      const high = part.map((band) => [band.x, band.high] as const);
+      const low = part.map((band) => [band.x, band.low] as const).reverse();
+      path += `${line([...high, ...low])}Z`;
+    }
+    part = [];
+  };
+  for (const band of bands) {
+    if (Number.isFinite(band.low) && Number.isFinite(band.high)) part.push(band);
+    else close();
+  }
+  close();
+  return path;
+}
+
+function pixel(value: number): string {
+  return value.toFixed(1).replace(/\.0$/, "");
+}

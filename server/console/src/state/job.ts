@@ -1,0 +1,121 @@
+// A job as the page shows it.
+
+import type { JobRequest, JobView, Prediction } from "../api/types";
+
+export type JobState =
+  | "running"
+  | "waiting"
+  | "unfinished"
+  | "succeeded"
+  | "failed"
+  | "cancelled";
+
+export interface Job {
+  id: string;
+  name: string;
+  state: JobState;
+  request: JobRequest;
+  input: string;
+  output: string;
+  /** From 0 to 1. */
+  progress: number;
+  /** What is done, in words. */
+  done: string;
+  /** Cores that it may use, while it runs. */
+  shareCores: number | null;
+  startedMs: number;
+  endedMs: number | null;
+  goalMs: number | null;
+  prediction: Prediction | null;
+  cause: string | null;
+}
+
+/** Where a job stands towards its goal. */
+export type Outlook = "none" | "met" | "missed" | "on-time" | "late" | "unknown";
+
+/** One that neither runs nor has ended: its server stopped before it. */
+export function jobOf(view: JobView): Job {
+  const { record, run, end } = view;
+  const request = record.request;
+  const status = run?.progress.status;
+  const goalS = request.goal_s ?? null;
+  return {
+    id: record.id,
+    name: record.application,
+    state: stateOf(view),
+    request,
+    input: inputsOf(request).join(", "),
+    output: outputOf(request),
+    ...progressOf(view),
+    shareCores: status === undefined || end !== null ? null : status.share_hundredths / 100,
+    startedMs: record.started_unix_ms,
+    endedMs: record.ended_unix_ms,
+    goalMs:
+      view.prediction?.goal_unix_ms ?? (goalS === null ? null : record.started_unix_ms + goalS * 1000),
+    prediction: view.prediction ?? null,
+    cause: status?.cause ?? end?.report.outcome.cause ?? null,
+  };
+}
+
+export function isOver(job: Job): boolean {
+  return job.endedMs !== null;
+}
+
+/** Whether it keeps its goal, as far as can be said. */
+export function outlook(job: Job, nowMs: number): Outlook {
+  if (job.goalMs === null) return "none";
+  if (job.endedMs !== null) {
+    if (job.state !== "succeeded") return "missed";
+    return job.endedMs <= job.goalMs ? "met" : "missed";
+  }
+  if (nowMs > job.goalMs) return "late";
+  if (job.prediction === null) return "unknown";
+  return job.prediction.finish_unix_ms > job.goalMs ? "late" : "on-time";
+}
+
+/** Seconds between the end, as it was or is predicted, and the goal; negative: too late. */
+export function slackS(job: Job, nowMs: number): number | null {
+  if (job.goalMs === null) return null;
+  const end = job.endedMs ?? job.prediction?.finish_unix_ms;
+  if (end === undefined) return nowMs > job.goalMs ? (job.goalMs - nowMs) / 1000 : null;
+  return (job.goalMs - end) / 1000;
+}
+
+function stateOf({ record, run, end }: JobView): JobState {
+  if (record.state !== "started") return record.state;
+  if (run === null || end?.parked === true) return "unfinished";
+  if (end !== null) return end.report.outcome.kind as JobState;
+  return run.progress.status.tasks_running > 0 || run.progress.status.maps_done > 0
+    ? "running"
+    : "waiting";
+}
+
+function progressOf({ record, run, end }: JobView): { progress: number; done: string } {
+  if (run === null || end !== null) {
+    const tasks = end?.report.tasks;
+    const done = tasks === undefined ? "" : `${tasks} tasks`;
+    return { progress: record.state === "succeeded" ? 1 : 0, done };
+  }
+  const { step, steps, status } = run.progress;
+  const total = status.maps_total + status.reduces_total;
+  const part = total === 0 ? 0 : (status.maps_done + status.reduces_done) / total;
+  const what =
+    status.maps_done < status.maps_total || status.reduces_total === 0
+      ? `${status.maps_done}/${status.maps_total} maps`
+      : `${status.reduces_done}/${status.reduces_total} reduces`;
+  const chain = steps > 1 ? `step ${step}/${steps}, ` : "";
+  return { progress: Math.min(1, (step - 1 + part) / Math.max(1, steps)), done: chain + what };
+}
+
+function inputsOf(request: JobRequest): string[] {
+  return (request.inputs ?? []).map((input) => {
+    const [kind, fields] = Object.entries(input)[0] ?? ["", {}];
+    const { table, paths } = (fields ?? {}) as { table?: string; paths?: string[] };
+    return table ?? paths?.join(", ") ?? kind;
+  });
+}
+
+function outputOf(request: JobRequest): string {
+  const to = request.output.to;
+  return typeof to === "string" ? to : (Object.values(to)[0] ?? "");
+}

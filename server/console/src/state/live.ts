@@ -1,0 +1,213 @@
+// All that the page knows of the server, kept up to date by its events and by asking.
+
+import { computed, effect, signal } from "@preact/signals";
+import { frozen } from "../api/frozen";
+import { get } from "../api/request";
+import { Stream } from "../api/stream";
+import type {
+  Forecast,
+  GuardAction,
+  JobView,
+  Load,
+  Sample,
+  Snapshot,
+  TableDetail,
+  TableSummary,
+} from "../api/types";
+import { now, tell, tick } from "./clock";
+import { Colours } from "./colours";
+import { isOver, jobOf, outlook } from "./job";
+import { hypothesis, panel } from "./panels";
+import { Resource } from "./resource";
+import { grown, guarded, joined } from "./series";
+import { ask as askSession } from "./session";
+
+/** What can be chosen to be shown of the past, in seconds. */
+export const RANGES = [
+  { seconds: 300, label: "5 min" },
+  { seconds: 900, label: "15 min" },
+  { seconds: 3600, label: "1 h" },
+  { seconds: 21_600, label: "6 h" },
+  { seconds: 86_400, label: "1 d" },
+] as const;
+
+export const range = signal<number>(frozen?.seconds ?? 300);
+
+/** How old what is shown may be until it is called stale, in milliseconds. */
+const STALE_MS = 4000;
+/** Tables that are looked at in detail, the largest first. */
+const TABLES_MAX = 12;
+
+export type Link = "connecting" | "live" | "broken" | "frozen";
+
+const link = signal<Link>("connecting");
+const heard = signal<number | null>(null);
+
+/** Whether events come. */
+export const isLinked = computed(() => link.value);
+/** For how long nothing has been heard, in milliseconds; `null`: all is well, or nothing ever was. */
+export const silence = computed(() => {
+  if (heard.value === null) return null;
+  const silent = now.value - heard.value;
+  return silent > STALE_MS ? silent : null;
+});
+
+export const load = new Resource<Load>(async () => {
+  const answer = joined(await get<Load>(`/v1/load?seconds=${range.value}`));
+  tell(answer.now_unix_ms);
+  tick();
+  heard.value = now.value;
+  return answer;
+});
+
+export const forecast = new Resource<Forecast>(() =>
+  get<Forecast>(`/v1/forecast?seconds=${Math.min(86_400, range.value * 2)}`),
+);
+
+const colours = new Colours();
+
+/** How many jobs are asked for. */
+export const jobsShown = signal(100);
+
+interface JobPage {
+  jobs: JobView[];
+  next?: string | null;
+}
+
+export const views = new Resource<{ jobs: JobView[]; next: string | null }>(async () => {
+  const page = await get<JobPage>(`/v1/jobs?limit=${Math.min(1000, jobsShown.value)}`);
+  if (page.next != null) {
+    // One that runs for long may be older than all of these.
+    const running = await get<JobPage>("/v1/jobs?state=running&limit=200");
+    const known = new Set(page.jobs.map((view) => view.record.id));
+    page.jobs.push(...running.jobs.filter((view) => !known.has(view.record.id)));
+  }
+  // Colours in the order in which jobs came, also after the page was opened anew.
+  const atWork = page.jobs.filter((view) => view.record.ended_unix_ms === null);
+  atWork.map((view) => view.record.id).sort().forEach((id) => colours.of(id));
+  return { jobs: page.jobs, next: page.next ?? null };
+});
+
+/** The newest first. */
+export const jobs = computed(() => {
+  const all = (views.value.value?.jobs ?? []).map(jobOf);
+  return all.sort((a, b) => (a.id < b.id ? 1 : -1));
+});
+export const unended = computed(() => jobs.value.filter((job) => !isOver(job)));
+
+/** How many will miss their goals. */
+export const late = computed(
+  () => unended.value.filter((job) => outlook(job, now.value) === "late").length,
+);
+
+export const snapshots = new Resource<Snapshot[]>(async () => {
+  return (await get<{ snapshots: Snapshot[] }>("/v1/snapshots?limit=1000")).snapshots;
+});
+
+export const tables = new Resource<{ shown: TableDetail[]; others: TableSummary[] }>(async () => {
+  const all = (await get<{ tables: TableSummary[] }>("/v1/tables?limit=1000")).tables;
+  const size = (table: TableSummary) => table.file_bytes + table.memtable_bytes;
+  const sorted = [...all].sort((a, b) => size(b) - size(a));
+  const path = (table: TableSummary) =>
+    `/v1/tables/${encodeURIComponent(table.keyspace)}/${encodeURIComponent(table.table)}`;
+  const shown = await Promise.all(
+    sorted.slice(0, TABLES_MAX).map((table) => get<TableDetail>(path(table))),
+  );
+  return { shown, others: sorted.slice(TABLES_MAX) };
+});
+
+/** The colour of a job, as a value of CSS. */
+export function colourOf(id: string): string {
+  return `var(--job-${colours.of(id)})`;
+}
+
+/** Asks for everything, and again from time to time. The answer stops it. */
+export function start(): () => void {
+  const refreshAll = () => {
+    for (const resource of [load, views, forecast, snapshots, tables]) void resource.refresh();
+  };
+  if (frozen !== null) {
+    link.value = "frozen";
+    refreshAll();
+    return () => {};
+  }
+  const stream = new Stream("/v1/events", {
+    opened: () => {
+      link.value = "live";
+      refreshAll();
+    },
+    broken: () => (link.value = "broken"),
+    event: take,
+  });
+  const timers = [
+    setInterval(tick, 1000),
+    setInterval(() => {
+      // Progress and predictions have no events.
+      if (unended.value.length > 0 || views.problem.value !== null) void views.refresh();
+      if (link.value === "broken") void load.refresh();
+    }, 2000),
+    setInterval(() => void tables.refresh(), 5000),
+    setInterval(() => {
+      void forecast.refresh();
+      void snapshots.refresh();
+    }, 15_000),
+  ];
+  const stopAsking = effect(() => {
+    void range.value;
+    void load.refresh();
+    void forecast.refresh();
+  });
+  const stopListing = effect(() => {
+    void jobsShown.value;
+    void views.refresh();
+  });
+  // A session ends, and tokens are revoked.
+  const stopWatching = effect(() => {
+    const all = [load, views, forecast, snapshots, tables];
+    if (all.some((resource) => resource.problem.value?.status === 401)) void askSession();
+  });
+  void snapshots.refresh();
+  void tables.refresh();
+  return () => {
+    stopWatching();
+    stream.close();
+    timers.forEach(clearInterval);
+    stopAsking();
+    stopListing();
+    for (const resource of [load, views, forecast, snapshots, tables]) resource.clear();
+    heard.value = null;
+    link.value = "connecting";
+    // Whoever logs in next did not open these.
+    panel.value = null;
+    hypothesis.value = null;
+  };
+}
+
+function take(kind: string, data: unknown): void {
+  const before = load.value.value;
+  switch (kind) {
+    case "sample": {
+      const sample = data as Sample;
+      tell(sample.at_unix_ms);
+      tick();
+      heard.value = now.value;
+      link.value = "live";
+      if (before !== null) load.value.value = grown(before, sample, range.value * 1000);
+      break;
+    }
+    case "guard":
+      if (before !== null) load.value.value = guarded(before, data as GuardAction);
+      break;
+    case "job":
+      void views.refresh();
+      break;
+    case "snapshot":
+      void snapshots.refresh();
+      void tables.refresh();
+      break;
+    case "reset":
+      void load.refresh();
+      void views.refresh();
+      break;
+  }
+}

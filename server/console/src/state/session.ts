@@ -1,0 +1,56 @@
+// Who looks at the page.
+
+import { computed, signal } from "@preact/signals";
+import { Problem, change, get } from "../api/request";
+import type { Session } from "../api/types";
+
+/** `undefined`: not known yet; `null`: nobody is logged in. */
+export const session = signal<Session | null | undefined>(undefined);
+/** Why it is not known. */
+export const sessionProblem = signal<Problem | null>(null);
+
+/** Whether changes may be asked for. */
+export const mayChange = computed(() => session.value != null && session.value.scope !== "read");
+
+export async function ask(): Promise<void> {
+  try {
+    session.value = await get<Session>("/v1/session");
+    sessionProblem.value = null;
+  } catch (error) {
+    const problem = error as Problem;
+    if (problem.status === 401) session.value = null;
+    sessionProblem.value = problem.status === 401 ? null : problem;
+  }
+}
+
+/** The address that a command prints has a token behind this; no server ever sees it. */
+const IN_ADDRESS = "#token=";
+
+/** Logs in with the token that the address has, if it has one, and takes it out of there. */
+export async function enter(): Promise<void> {
+  const { hash } = window.location;
+  if (hash.startsWith(IN_ADDRESS)) {
+    window.history.replaceState(null, "", window.location.pathname);
+    try {
+      return await logIn(hash.slice(IN_ADDRESS.length));
+    } catch {
+      // It is over: whoever has another one is asked for it.
+    }
+  }
+  await ask();
+}
+
+/** Logs in; throws the problem when the token is not good. */
+export async function logIn(token: string): Promise<void> {
+  await change("POST", "/v1/session", { token: token.trim() });
+  await ask();
+  if (session.value === null) throw new Problem(401, "The browser keeps no cookie of this server.");
+}
+
+export async function logOut(): Promise<void> {
+  try {
+    await change("DELETE", "/v1/session");
+  } finally {
+    session.value = null;
+  }
+}

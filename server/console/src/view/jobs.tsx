@@ -1,0 +1,194 @@
+// Jobs as rows: how far, what they get, when they will be done, and whether that is in time.
+
+import { useState } from "preact/hooks";
+import { now } from "../state/clock";
+import { type Job, isOver, outlook, slackS } from "../state/job";
+import { colourOf, jobs, jobsShown, range, unended, views } from "../state/live";
+import { open } from "../state/panels";
+import { mayChange } from "../state/session";
+import { counted, percent } from "../text/number";
+import { clock, duration, relative } from "../text/time";
+import { JobActions } from "./job-actions";
+import { Missing } from "./missing";
+
+/** Rows that ended, at first and with each wish for more. */
+const ROWS = 20;
+
+export function Jobs() {
+  const ended = jobs.value.filter(isOver);
+  const [rows, setRows] = useState(ROWS);
+  const hasMore = ended.length > rows || views.value.value?.next != null;
+  const more = () => {
+    setRows(rows + ROWS);
+    if (rows + ROWS > ended.length) jobsShown.value = Math.min(1000, jobsShown.value + 100);
+  };
+  return (
+    <section class="jobs" id="jobs" aria-labelledby="jobs-title" tabIndex={-1}>
+      <div class="section-head">
+        <h2 id="jobs-title">Jobs</h2>
+        <span class="note">
+          {views.value.value !== null && `${counted(unended.value.length, "job")} at work`}
+        </span>
+      </div>
+      <Missing of={views} what="The list of jobs" />
+      {views.value.value !== null && unended.value.length === 0 && (
+        <p class="empty">
+          No job runs.
+          {mayChange.value && (
+            <button class="quiet" onClick={() => open({ kind: "submit" })}>
+              Submit one
+            </button>
+          )}
+        </p>
+      )}
+      {unended.value.length > 0 && <Table jobs={unended.value} name="Jobs at work" />}
+      {ended.length > 0 && (
+        <>
+          <h3>Ended</h3>
+          <Table jobs={ended.slice(0, rows)} name="Jobs that ended" isEnded />
+          {hasMore && (
+            <button class="quiet" onClick={more}>
+              Show more
+            </button>
+          )}
+        </>
+      )}
+    </section>
+  );
+}
+
+function Table({ jobs, name, isEnded = false }: { jobs: readonly Job[]; name: string; isEnded?: boolean }) {
+  return (
+    <table class={isEnded ? "rows ended" : "rows"}>
+      <caption class="sr-only">{name}</caption>
+      <thead>
+        <tr>
+          <th scope="col">Job</th>
+          <th scope="col" class="places">
+            From → to
+          </th>
+          <th scope="col">{isEnded ? "Outcome" : "Progress"}</th>
+          {!isEnded && (
+            <th scope="col" class="number">
+              Cores
+            </th>
+          )}
+          <th scope="col" class="number">
+            {isEnded ? "Took" : "Done at"}
+          </th>
+          <th scope="col" class="number">
+            Goal
+          </th>
+          <th scope="col" class="number">
+            Slack
+          </th>
+          <th scope="col">
+            <span class="sr-only">Actions</span>
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {jobs.map((job) => (
+          <Row key={job.id} job={job} isEnded={isEnded} />
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function Row({ job, isEnded }: { job: Job; isEnded: boolean }) {
+  const nowMs = now.value;
+  const sight = outlook(job, nowMs);
+  return (
+    <tr data-job={job.id} data-state={job.state} class={sight === "late" ? "late" : ""}>
+      <th scope="row">
+        {hasColour(job, nowMs) && <i class="swatch job" style={{ background: colourOf(job.id) }} />}
+        <button class="link" onClick={() => open({ kind: "job", id: job.id })}>
+          {job.name}
+        </button>
+        <small class="id">{job.id}</small>
+      </th>
+      <td class="places" data-label="From → to" title={`${job.input} → ${job.output}`}>
+        {job.input === "" ? "" : `${job.input} `}→ {job.output}
+      </td>
+      {isEnded ? (
+        <td data-label="Outcome">
+          <Outcome job={job} />
+        </td>
+      ) : (
+        <td class="progress" data-label="Progress">
+          <Progress job={job} />
+        </td>
+      )}
+      {!isEnded && (
+        <td class={job.shareCores === null ? "number none" : "number"} data-label="Cores">
+          {job.shareCores === null ? "–" : job.shareCores.toFixed(2)}
+        </td>
+      )}
+      <td class="number" data-label={isEnded ? "Took" : "Done at"}>
+        {isEnded ? <Took job={job} /> : <Finish job={job} nowMs={nowMs} />}
+      </td>
+      <td class={job.goalMs === null ? "number none" : "number"} data-label="Goal">
+        {job.goalMs === null ? "–" : clock(job.goalMs, nowMs)}
+      </td>
+      <td class={`number slack ${sight}`} data-label="Slack" data-outlook={sight}>
+        <Slack job={job} nowMs={nowMs} />
+      </td>
+      <td class="row-actions">
+        <JobActions job={job} />
+      </td>
+    </tr>
+  );
+}
+
+/** Whether the picture has it: its colour says something then. */
+function hasColour(job: Job, nowMs: number): boolean {
+  return job.endedMs === null || job.endedMs > nowMs - range.value * 1000;
+}
+
+function Progress({ job }: { job: Job }) {
+  if (job.state === "unfinished") return <>unfinished: its server stopped</>;
+  return (
+    <>
+      <progress value={job.progress} max={1} aria-label={`Progress of ${job.name}`} style={{ color: colourOf(job.id) }} />
+      <small>
+        {percent(job.progress)}, {job.state === "waiting" ? "waits" : job.done}
+      </small>
+    </>
+  );
+}
+
+/** How a job ended, with a sign that needs no colour. */
+export function Outcome({ job }: { job: Job }) {
+  const signs: Record<string, string> = { succeeded: "✓", failed: "✕", cancelled: "–" };
+  return (
+    <span class={`outcome ${job.state}`} title={job.cause ?? ""}>
+      <span aria-hidden="true">{signs[job.state] ?? "·"}</span> {job.state}
+    </span>
+  );
+}
+
+function Took({ job }: { job: Job }) {
+  return <>{duration(((job.endedMs ?? job.startedMs) - job.startedMs) / 1000)}</>;
+}
+
+function Finish({ job, nowMs }: { job: Job; nowMs: number }) {
+  const finish = job.prediction;
+  if (finish === null) return <span class="unknown">not known yet</span>;
+  const half = (finish.high_unix_ms - finish.low_unix_ms) / 2000;
+  return (
+    <>
+      {clock(finish.finish_unix_ms, nowMs)}
+      <small>
+        {relative(finish.finish_unix_ms, nowMs)}
+        {half >= 0.5 && ` ± ${duration(half)}`}
+      </small>
+    </>
+  );
+}
+
+function Slack({ job, nowMs }: { job: Job; nowMs: number }) {
+  const slack = slackS(job, nowMs);
+  if (slack === null) return <>–</>;
+  return slack < 0 ? <>{duration(slack)} late</> : <>{duration(slack)}</>;
+}

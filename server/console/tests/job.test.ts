@@ -1,0 +1,89 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { JobView } from "../src/api/types";
+import { isOver, jobOf, outlook, slackS } from "../src/state/job";
+
+function view(changes: Partial<JobView> = {}): JobView {
+  return {
+    record: {
+      id: "1795445223688",
+      application: "wordcount",
+      request: {
+        application: { wordcount: { reduces: 2 } },
+        inputs: [{ table: { table: "app.lines", snapshot: "monday" } }],
+        output: { to: { table: "app.counts" } },
+        directory: "/",
+        goal_s: 60,
+      },
+      state: "started",
+      started_unix_ms: 1_000_000,
+      starts: 1,
+      ended_unix_ms: null,
+    },
+    run: {
+      inputs: [{ name: "app.lines", snapshot: "monday" }],
+      policy: "forecast-edf",
+      progress: {
+        step: 1,
+        steps: 1,
+        status: {
+          name: "wordcount",
+          state: "running",
+          share_hundredths: 31,
+          tasks_running: 2,
+          maps_done: 6,
+          maps_total: 8,
+          reduces_done: 0,
+          reduces_total: 2,
+          attempts_failed: 0,
+          cpu_s: 0.1,
+          cause: null,
+        },
+      },
+    },
+    end: null,
+    prediction: null,
+    ...changes,
+  };
+}
+
+const prediction = (finish: number) => ({
+  finish_unix_ms: finish,
+  low_unix_ms: finish - 1000,
+  high_unix_ms: finish + 1000,
+  goal_unix_ms: 1_060_000,
+  slack_s: (1_060_000 - finish) / 1000,
+  method: "simulated",
+});
+
+test("a running job has its progress, its goal and its places", () => {
+  const job = jobOf(view());
+  assert.equal(job.state, "running");
+  assert.equal(job.progress, 0.6);
+  assert.equal(job.done, "6/8 maps");
+  assert.equal(job.goalMs, 1_060_000);
+  assert.deepEqual([job.input, job.output], ["app.lines", "app.counts"]);
+});
+
+test("a job is late as soon as its prediction passes the goal", () => {
+  const at = 1_010_000;
+  assert.equal(outlook(jobOf(view()), at), "unknown");
+  assert.equal(outlook(jobOf(view({ prediction: prediction(1_050_000) })), at), "on-time");
+  const late = jobOf(view({ prediction: prediction(1_075_000) }));
+  assert.equal(outlook(late, at), "late");
+  assert.equal(slackS(late, at), -15);
+});
+
+test("without a prediction a job is late once its goal has passed", () => {
+  const job = jobOf(view());
+  assert.equal(outlook(job, 1_061_000), "late");
+  assert.equal(slackS(job, 1_061_000), -1);
+});
+
+test("a job of a server that is gone is unfinished, and one that ended is over", () => {
+  assert.equal(jobOf(view({ run: null })).state, "unfinished");
+  const record = { ...view().record, state: "succeeded" as const, ended_unix_ms: 1_061_000 };
+  const ended = jobOf(view({ record, run: null }));
+  assert.ok(isOver(ended));
+  assert.equal(outlook(ended, 2_000_000), "missed");
+});

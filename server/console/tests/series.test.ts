@@ -1,0 +1,51 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Load, Sample } from "../src/api/types";
+import { grown, guarded, joined } from "../src/state/series";
+
+function sample(at: number): Sample {
+  return {
+    at_unix_ms: at,
+    load_cores: 1,
+    others_cores: 0,
+    analytics_cores: 0,
+    capacity_cores: 1,
+    requests_per_s: 1,
+    p50_us: 1,
+    p99_us: 1,
+    p999_us: 1,
+  };
+}
+
+function load(times: number[]): Load {
+  const samples = times.map(sample);
+  return { now_unix_ms: 0, cores: 2, objective: null, samples, guard: [], shares: [] };
+}
+
+test("shares that came beside the samples are put into the nearest one", () => {
+  const asked = load([1000, 2000, 3000]);
+  asked.shares = [{ job_id: "7", name: "sort", points: [[1000, 0.5], [2400, 0.25], [9000, 0.1]] }];
+  const shares = joined(asked).samples.map((one) => one.shares);
+  assert.deepEqual(shares, [{ "7": 0.5 }, { "7": 0.25 }, { "7": 0.1 }]);
+});
+
+test("a newer sample is added, an old one goes, and a known one changes nothing", () => {
+  const before = load([1000, 2000, 3000]);
+  assert.equal(grown(before, sample(3000), 2000), before);
+  const after = grown(before, sample(4000), 2000);
+  assert.deepEqual(after.samples.map((one) => one.at_unix_ms), [2000, 3000, 4000]);
+  assert.equal(after.now_unix_ms, 4000);
+});
+
+test("a job that ended uses nothing from the next sample on", () => {
+  const asked = joined({ ...load([1000]), shares: [{ job_id: "7", name: "sort", points: [[1000, 0.5]] }] });
+  const working = grown(asked, { ...sample(2000), shares: { "7": 0.25 } }, 9000);
+  const after = grown(working, { ...sample(3000), shares: {} }, 9000);
+  assert.deepEqual(after.samples.map((one) => one.shares), [{ "7": 0.5 }, { "7": 0.25 }, {}]);
+});
+
+test("an action that is known already is not added", () => {
+  const action = { at_unix_ms: 5, action: "ease", allowed_ratio: 0.5, slack_ratio: null };
+  const once = guarded(load([]), action);
+  assert.equal(guarded(once, action), once);
+});

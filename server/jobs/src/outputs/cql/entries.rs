@@ -1,0 +1,85 @@
+//! The index entries of a job's rows. They are put into the table with the rows, in the same files
+//! and by the same commit.
+
+use std::path::Path;
+
+use ebb_catalog::key::{DecodedKey, Place, is_index_entry};
+use ebb_catalog::schema::{LiveValues, TableSchema};
+use ebb_scheduler::runtime::TaskError;
+use ebb_storage::SortedWriter;
+
+use super::SORT_BYTES;
+use crate::outputs::staging::{StagingWriter, merge_with};
+
+/// Staged operands of rows and the index entries that they need. Entries sort before all rows.
+pub(super) struct WithEntries<'s> {
+    schema: &'s TableSchema,
+    values: LiveValues<'s>,
+    /// Index entries, pushed in no order.
+    entries: StagingWriter,
+    /// Operands, pushed in the order of their keys.
+    operands: StagingWriter,
+    /// The key prefix and the header of the last partition.
+    header: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl<'s> WithEntries<'s> {
+    /// Stages operands of this table in `directory`. Values that have expired at `now_s`, in
+    /// seconds since 1970, get no entries.
+    pub(super) fn new(
+        schema: &'s TableSchema,
+        now_s: i64,
+        directory: &Path,
+    ) -> Result<Self, TaskError> {
+        let staging = || StagingWriter::create(directory, SORT_BYTES).map_err(waiting());
+        Ok(Self {
+            schema,
+            values: LiveValues::new(schema, now_s),
+            entries: staging()?,
+            operands: staging()?,
+            header: None,
+        })
+    }
+
+    /// Adds the operand of a header or a row, and the index entries of its values. Keys must
+    /// ascend.
+    pub(super) fn add(&mut self, key: &[u8], operand: &[u8]) -> Result<(), TaskError> {
+        let decoded = DecodedKey::read(key).map_err(TaskError::failed)?;
+        if decoded.place == Place::Header {
+            self.header = Some((decoded.prefix.to_vec(), operand.to_vec()));
+        }
+        let header = self.header.as_ref().filter(|(of, _)| of == decoded.prefix);
+        let header = header.map(|(_, header)| &header[..]);
+        for indexed in self.schema.indexed_columns() {
+            let mut pushed = Ok(());
+            let found = (self.values).entries(indexed, key, header, operand, |entry| {
+                if pushed.is_ok() {
+                    pushed = self.entries.push(&entry, &[]);
+                }
+            });
+            found.map_err(TaskError::failed)?;
+            pushed.map_err(waiting())?;
+        }
+        self.operands.push(key, operand).map_err(waiting())
+    }
+
+    /// Writes entries and operands in the order of their keys.
+    pub(super) fn write(self, writer: &mut SortedWriter) -> Result<(), TaskError> {
+        let staged = [self.entries, self.operands].map(StagingWriter::finish);
+        let [entries, operands] = staged.map(|staged| staged.map_err(waiting()));
+        let write = |key: &[u8], operand: &[u8]| {
+            let written = if is_index_entry(key) {
+                writer.put(key, operand)
+            } else {
+                writer.merge(key, operand)
+            };
+            written.map_err(TaskError::failed)
+        };
+        // Several rows of a partition may have the same entry.
+        merge_with([entries?, operands?], write, |_, _, _| Ok(()))
+    }
+}
+
+fn waiting() -> impl FnOnce(std::io::Error) -> TaskError {
+    TaskError::io("writing the entries of indexes to a temporary file")
+}

@@ -1,0 +1,68 @@
+//! The permissions of tokens that belong to a role: the same as the role has through CQL.
+//!
+//! | request | required |
+//! | --- | --- |
+//! | a job: start, estimate, cancel, restart, discard it | SELECT on the tables that it reads, MODIFY on the one that it writes |
+//! | create, renew or delete a snapshot | SNAPSHOT on its keyspace, or its table |
+//! | a request that needs scope `admin` | a superuser role: see [`Access`](super::access::Access) |
+//!
+//! Scope `read` alone is enough for names, sizes and metrics, as every role may `DESCRIBE`.
+
+use axum::http::StatusCode;
+use ebb_catalog::access::{Need, Permission, Resource};
+use ebb_jobs::Failure;
+use ebb_jobs::request::{InputRequest, JobRequest, OutputPlace};
+
+use super::problem::Problem;
+use crate::tokens::Principal;
+
+/// Checks that the principal's role may read the inputs and write the output of a job.
+///
+/// # Errors
+/// Names the permission that is missing.
+pub(super) fn check_job(principal: &Principal, request: &JobRequest) -> Result<(), Problem> {
+    for input in &request.inputs {
+        if let InputRequest::Table(input) = input {
+            let name = &input.table;
+            let on = Resource::table(&name.keyspace, &name.table);
+            check(principal, Permission::Select, on)?;
+        }
+    }
+    match &request.output.to {
+        OutputPlace::Table(name) => {
+            let on = Resource::table(&name.keyspace, &name.table);
+            check(principal, Permission::Modify, on)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks that the principal's role may create, renew or delete a snapshot of a table, or of a
+/// whole keyspace.
+///
+/// # Errors
+/// Names the permission that is missing.
+pub(super) fn check_snapshot(
+    principal: &Principal,
+    keyspace: &str,
+    table: Option<&str>,
+) -> Result<(), Problem> {
+    let on = match table {
+        Some(table) => Resource::table(keyspace, table),
+        None => Resource::keyspace(keyspace),
+    };
+    check(principal, Permission::Snapshot, on)
+}
+
+fn check(principal: &Principal, permission: Permission, on: Resource) -> Result<(), Problem> {
+    let need = Need { permission, on };
+    let Some(role) = &principal.role else {
+        return Ok(());
+    };
+    if role.granted.permits(&need) {
+        return Ok(());
+    }
+    let (name, on) = (&role.name, &need.on);
+    let text = format!("role {name} has no {permission} permission on {on} or any of its parents");
+    Err(Problem::new(StatusCode::FORBIDDEN, Failure::Invalid, text))
+}

@@ -1,0 +1,146 @@
+//! The client's end of a connection over TCP: `http://HOST:PORT`, or `https://HOST:PORT` with the
+//! certificate authorities that it trusts.
+
+use std::fmt;
+use std::io::{self, Error, ErrorKind};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// The address of a server, with the token for it.
+#[derive(Debug)]
+pub(super) struct Port {
+    /// `HOST:PORT`.
+    pub address: String,
+    pub token: Option<String>,
+    encryption: Option<Encryption>,
+}
+
+/// The TLS configuration of a client.
+struct Encryption {
+    connector: TlsConnector,
+    /// The name that the server's certificate must be valid for.
+    name: ServerName<'static>,
+}
+
+impl fmt::Debug for Encryption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Encryption").field(&self.name).finish()
+    }
+}
+
+/// A connection, plain or encrypted.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+
+impl Port {
+    /// The server at `url`, with the `token` for it. `authorities` is a file of certificates in
+    /// PEM.
+    ///
+    /// # Errors
+    /// When `url` is not an address of this form, or is `https` and there are no authorities.
+    pub(super) fn at(
+        url: &str,
+        token: Option<String>,
+        authorities: Option<&Path>,
+    ) -> io::Result<Self> {
+        let invalid = |text: &str| Error::new(ErrorKind::InvalidInput, text);
+        let (scheme, address) = url.split_once("://").unwrap_or_default();
+        let address = address.trim_end_matches('/');
+        let is_encrypted = scheme == "https";
+        if !(is_encrypted || scheme == "http") || address.is_empty() || address.contains('/') {
+            let text = "it is asked by an address like http://127.0.0.1:9043, or https://";
+            return Err(invalid(text));
+        }
+        let encryption = match (is_encrypted, authorities) {
+            (false, _) => None,
+            (true, Some(authorities)) => {
+                let host = host_of(address).to_owned();
+                let name =
+                    ServerName::try_from(host).map_err(|error| invalid(&error.to_string()))?;
+                let connector = trusting(authorities)?;
+                Some(Encryption { connector, name })
+            }
+            (true, None) => {
+                let text = "it speaks TLS: name a file with the certificate of its authority by \
+                            --server-ca, or EBB_SERVER_CA";
+                return Err(invalid(text));
+            }
+        };
+        Ok(Self {
+            address: address.to_owned(),
+            token,
+            encryption,
+        })
+    }
+
+    /// Connects to the server.
+    ///
+    /// # Errors
+    /// When the server does not listen, or no authority that is trusted signed its certificate.
+    pub(super) async fn connect(&self) -> io::Result<Box<dyn Stream>> {
+        let stream = TcpStream::connect(&self.address).await?;
+        Ok(match &self.encryption {
+            Some(Encryption { connector, name }) => {
+                Box::new(connector.connect(name.clone(), stream).await?)
+            }
+            None => Box::new(stream),
+        })
+    }
+}
+
+fn host_of(address: &str) -> &str {
+    match address.strip_prefix('[') {
+        Some(v6) => v6.split(']').next().unwrap_or_default(),
+        None => address.split(':').next().unwrap_or_default(),
+    }
+}
+
+/// A TLS connector that trusts the authorities in a file, and not those of the system.
+fn trusting(authorities: &Path) -> io::Result<TlsConnector> {
+    let named = |error: &dyn fmt::Display| {
+        let text = format!("{}: {error}", authorities.display());
+        Error::new(ErrorKind::InvalidInput, text)
+    };
+    let mut roots = RootCertStore::empty();
+    let certificates = CertificateDer::pem_file_iter(authorities).map_err(|error| named(&error))?;
+    for certificate in certificates {
+        let certificate = certificate.map_err(|error| named(&error))?;
+        roots.add(certificate).map_err(|error| named(&error))?;
+    }
+    if roots.is_empty() {
+        return Err(named(&"there is no certificate in it"));
+    }
+    let config = ClientConfig::builder().with_root_certificates(roots);
+    Ok(TlsConnector::from(Arc::new(config.with_no_client_auth())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_a_scheme_and_a_host_and_no_path() {
+        for url in ["http://127.0.0.1:9043", "http://db/", "http://[::1]:9"] {
+            assert!(Port::at(url, None, None).is_ok(), "{url}");
+        }
+        for url in [
+            "127.0.0.1:9043",
+            "ftp://a",
+            "http://",
+            "http://a/b",
+            "https://a:1",
+            "",
+        ] {
+            assert!(Port::at(url, None, None).is_err(), "{url}");
+        }
+        assert_eq!(["a:1", "a", "[::1]:2"].map(host_of), ["a", "a", "::1"]);
+    }
+}

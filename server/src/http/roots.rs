@@ -1,0 +1,118 @@
+//! The folders below which requests over the network may have files written. They are options of
+//! the server.
+
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use axum::http::StatusCode;
+use ebb_jobs::Failure;
+use ebb_jobs::request::{JobRequest, OutputPlace};
+
+use super::problem::{Problem, broken};
+
+/// The folders.
+#[derive(Debug, Clone, Default)]
+pub struct Roots {
+    /// For outputs of jobs; `None`: jobs write tables only.
+    pub outputs: Option<PathBuf>,
+    /// For backups; `None`: there are none over HTTP.
+    pub backups: Option<PathBuf>,
+}
+
+impl Roots {
+    /// Checks that a job's output is a table, or lies below the root for outputs.
+    ///
+    /// # Errors
+    /// When the output is a file or folder elsewhere.
+    pub(super) fn check_output(&self, request: &JobRequest) -> Result<(), Problem> {
+        let (OutputPlace::File(path) | OutputPlace::Folder(path)) = &request.output.to else {
+            return Ok(());
+        };
+        let root = self.outputs.as_ref().ok_or_else(|| {
+            forbidden(
+                "jobs that come over the network write tables only: start the server with \
+                 --output-root for files",
+            )
+        })?;
+        let path = request.directory.join(path);
+        match is_below(root, &path) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(forbidden(&format!(
+                "{} does not lie below {}, the root for outputs",
+                path.display(),
+                root.display()
+            ))),
+            Err(error) => Err(broken(format!("{}: {error}", root.display()))),
+        }
+    }
+
+    /// The folder of backups.
+    ///
+    /// # Errors
+    /// When the server was started without one.
+    pub(super) fn backups(&self) -> Result<&Path, Problem> {
+        self.backups.as_deref().ok_or_else(|| {
+            let text = "no folder for backups: start the server with --backup-root";
+            Problem::new(StatusCode::CONFLICT, Failure::Other, text)
+        })
+    }
+}
+
+fn forbidden(text: &str) -> Problem {
+    Problem::new(StatusCode::FORBIDDEN, Failure::Invalid, text)
+}
+
+/// Whether a path, what it names or not, lies below `root`, wherever links lead.
+fn is_below(root: &Path, path: &Path) -> io::Result<bool> {
+    let root = root.canonicalize()?;
+    let is_plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
+    if !path.is_absolute() || !path.components().all(is_plain) {
+        return Ok(false);
+    }
+    // What is there decides; what is to be made lies below it. A link that leads nowhere
+    // is something that is there.
+    let there = path
+        .ancestors()
+        .find(|part| part.symlink_metadata().is_ok());
+    let Some(there) = there else {
+        return Ok(false);
+    };
+    Ok(there
+        .canonicalize()
+        .is_ok_and(|there| there.starts_with(&root)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn only_what_lies_below_the_root_does_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| dir.path().join(path);
+        for folder in ["root/sub", "root-2", "other"] {
+            std::fs::create_dir_all(at(folder)).unwrap();
+        }
+        symlink(at("other"), at("root/out")).unwrap();
+        symlink(at("other/none"), at("root/nowhere")).unwrap();
+        symlink(at("root/sub"), at("in")).unwrap();
+        let root = at("root");
+        for path in ["root/new", "root/sub/new", "root/a/b/c", "in/new"] {
+            assert!(is_below(&root, &at(path)).unwrap(), "{path}");
+        }
+        for path in [
+            "other/new",
+            "root-2/new",
+            "root/../other/new",
+            "root/out/new",
+            "root/nowhere",
+            "new",
+        ] {
+            assert!(!is_below(&root, &at(path)).unwrap(), "{path}");
+        }
+        assert!(!is_below(&root, Path::new("root/new")).unwrap(), "relative");
+        assert!(is_below(&at("none"), &at("none/new")).is_err());
+    }
+}

@@ -1,0 +1,133 @@
+//! Extractors, response types and helpers that the routes share.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, QueryRejection};
+use axum::extract::{FromRequestParts, Path, Query, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use ebb_jobs::{Failure, JobError};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::spawn_blocking;
+
+use crate::http::problem::{Problem, broken};
+use crate::http::slow;
+use crate::node::Node;
+
+pub(super) type At = State<Arc<Node>>;
+pub(super) type Answer<T> = Result<Json<T>, Problem>;
+/// A body, or why it was not read.
+pub(super) type Body = Result<Bytes, BytesRejection>;
+
+/// A value as the body of a response.
+pub(super) struct Json<T>(pub T);
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Response {
+        match serde_json::to_vec(&self.0) {
+            Ok(body) => {
+                let json = HeaderValue::from_static("application/json");
+                ([(CONTENT_TYPE, json)], body).into_response()
+            }
+            Err(error) => broken(error).into_response(),
+        }
+    }
+}
+
+/// Runs `work`, which may wait for the disk, on a thread for blocking work.
+pub(super) async fn work<T: Send + 'static>(
+    node: Arc<Node>,
+    work: impl FnOnce(&Node) -> Result<T, JobError> + Send + 'static,
+) -> Result<T, Problem> {
+    blocking(move || work(&node)).await?.map_err(Problem::from)
+}
+
+/// As [`work`], for a function that needs no node or has an error type of its own.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Problem> {
+    let submitted = Instant::now();
+    let done = spawn_blocking(move || {
+        let queued = submitted.elapsed();
+        let done = work();
+        (done, queued, submitted.elapsed().saturating_sub(queued))
+    });
+    let (done, queued, worked) = done.await.map_err(broken)?;
+    slow::note(queued, worked);
+    Ok(done)
+}
+
+/// Requests that may read or write whole tables at once.
+const LONG_WORK_MAX: usize = 4;
+
+/// Permits for requests that take long. Their number leaves threads to other requests, such as
+/// checks of tokens and health checks.
+#[derive(Debug, Clone)]
+pub(in crate::http) struct LongWork(Arc<Semaphore>);
+
+impl Default for LongWork {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(LONG_WORK_MAX)))
+    }
+}
+
+impl LongWork {
+    /// Takes a permit, which is returned when the result is dropped.
+    ///
+    /// # Errors
+    /// 429 when all permits are taken.
+    pub(super) fn begin(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        let place = Arc::clone(&self.0).try_acquire_owned();
+        place.map_err(|_| {
+            let text = "as many requests that take long are under way as may be: ask again later";
+            Problem::new(StatusCode::TOO_MANY_REQUESTS, Failure::Other, text)
+        })
+    }
+}
+
+/// The parameters in the path of a request.
+pub(super) struct Named<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Named<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match Path::from_request_parts(parts, state).await {
+            Ok(Path(names)) => Ok(Self(names)),
+            Err(rejected) => Err(Problem::invalid(rejected.body_text())),
+        }
+    }
+}
+
+/// The parsed query of a request.
+pub(super) fn query_of<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
+    match query {
+        Ok(Query(query)) => Ok(query),
+        Err(rejected) => Err(Problem::invalid(rejected.body_text())),
+    }
+}
+
+/// The parsed JSON body of a request.
+pub(super) fn json_of<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
+    let body = body.map_err(|rejected| {
+        Problem::new(rejected.status(), Failure::Invalid, rejected.body_text())
+    })?;
+    // Serde accepts a list of field values in place of an object; this API does not.
+    let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
+    if first.is_some_and(|first| *first == b'[') {
+        let text = "the body is not as it should be: a list instead of an object";
+        return Err(Problem::senseless(text));
+    }
+    serde_json::from_slice(&body).map_err(|error| match error.classify() {
+        serde_json::error::Category::Data => {
+            Problem::senseless(format!("the body is not as it should be: {error}"))
+        }
+        _ => Problem::invalid(format!("the body is no JSON: {error}")),
+    })
+}

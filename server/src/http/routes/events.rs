@@ -1,0 +1,101 @@
+//! The event stream (server-sent events). OpenAPI cannot describe the events in such a stream; the
+//! book does.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Extension, State};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use ebb_jobs::Failure;
+use futures_util::stream::unfold;
+use tokio::time::timeout;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Served;
+use crate::http::access::{Access, Credential};
+use crate::http::problem::Problem;
+use crate::live::{Live, Subscription};
+
+/// The time without an event after which a comment is sent. It lets either side notice that the
+/// other has gone.
+const PING_EVERY: Duration = Duration::from_secs(15);
+/// An empty comment.
+const PING: &[u8] = b": ping\n\n";
+/// The interval at which the credential of a stream is checked again.
+const CHECK_EVERY: Duration = Duration::from_secs(10);
+
+pub(super) fn routes() -> OpenApiRouter<Served> {
+    OpenApiRouter::new().routes(routes!(events))
+}
+
+/// Streams events
+///
+/// The stream does not end. It has a sample of the load each second, and events for changes of
+/// jobs, snapshots and the guard's action.
+#[utoipa::path(
+    get, path = "/v1/events", operation_id = "watch_events", tag = "live",
+    params(("Last-Event-ID" = Option<String>, Header,
+        description = "The id of the last event that was received: later events are sent first")),
+    responses((status = 200, description = "Server-sent events", body = String,
+        content_type = "text/event-stream")),
+)]
+async fn events(
+    State(live): State<Arc<Live>>,
+    access: Option<Extension<Arc<Access>>>,
+    credential: Option<Extension<Credential>>,
+    headers: HeaderMap,
+) -> Result<impl IntoResponse, Problem> {
+    let last = headers.get("last-event-id");
+    let last = last.and_then(|id| id.to_str().ok()?.parse().ok());
+    let Some(subscription) = live.subscribe(last) else {
+        let text = "there are as many event streams as a server has: ask again later";
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        return Err(Problem::new(status, Failure::Other, text));
+    };
+    let credential = access.zip(credential);
+    let stream = Stream {
+        subscription,
+        credential: credential.map(|(access, credential)| (access.0, credential.0)),
+        checked: Instant::now(),
+    };
+    let stream = unfold(stream, |mut stream| async {
+        let sent = stream.next().await?;
+        Some((Ok::<_, Infallible>(sent), stream))
+    });
+    let headers = [
+        (CONTENT_TYPE, "text/event-stream"),
+        (CACHE_CONTROL, "no-store"),
+    ];
+    let response: Response = (headers, Body::from_stream(stream)).into_response();
+    Ok(response)
+}
+
+/// A client's stream.
+struct Stream {
+    subscription: Subscription,
+    /// The credential of the request, with the access that checks it; `None` over the socket.
+    credential: Option<(Arc<Access>, Credential)>,
+    checked: Instant,
+}
+
+impl Stream {
+    /// Returns the next bytes to send; `None` at the end of the stream, or when the credential is
+    /// no longer valid.
+    async fn next(&mut self) -> Option<Bytes> {
+        let next = timeout(PING_EVERY, self.subscription.next()).await;
+        if let Some((access, credential)) = &self.credential
+            && self.checked.elapsed() >= CHECK_EVERY
+        {
+            if !access.is_valid(credential).await {
+                return None;
+            }
+            self.checked = Instant::now();
+        }
+        next.unwrap_or(Some(Bytes::from_static(PING)))
+    }
+}

@@ -1,0 +1,356 @@
+//! Jobs: submit, list, show, cancel, restart and discard them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Extension, Query, State};
+use axum::http::header::LOCATION;
+use axum::http::{HeaderName, StatusCode};
+use ebb_jobs::history::{JobAttempt, JobRecord, RecordState, Submission, now_unix_ms};
+use ebb_jobs::request::{JobRequest, OutputPlace};
+use ebb_jobs::{Failure, JobError};
+use serde::Deserialize;
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Served;
+use super::answer::{Answer, At, Body, Json, Named, json_of, query_of, work};
+use super::paging::{limit_of, page};
+use crate::http::access::Peer;
+use crate::http::idempotency::{OTHER_REQUEST, REMEMBERED};
+use crate::http::permits::check_job;
+use crate::http::problem::Problem;
+use crate::http::roots::Roots;
+use crate::http::wire::{Cancelled, Estimate, JobList, JobView, RestartView};
+use crate::node::{Node, Restarted};
+use crate::tokens::{Principal, Scope};
+
+/// How long a request waits for the end of a job at most.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+/// The largest `wait_ms` that is accepted, a day. Requests with more than [`WAIT_MAX`] wait for
+/// that.
+const WAIT_MS_MAX: u64 = 86_400_000;
+
+pub(super) fn routes() -> OpenApiRouter<Served> {
+    OpenApiRouter::new()
+        .routes(routes!(list, submit))
+        .routes(routes!(estimate))
+        .routes(routes!(show))
+        .routes(routes!(attempts))
+        .routes(routes!(cancel))
+        .routes(routes!(restart))
+        .routes(routes!(discard))
+}
+
+/// Parses a job request, and checks that the principal may submit it from `peer`.
+fn request_of(
+    principal: &Principal,
+    peer: Peer,
+    roots: &Roots,
+    body: Body,
+) -> Result<JobRequest, Problem> {
+    let request = requested(principal, json_of(body)?)?;
+    // Over the socket it is the server's own user, who may write anywhere.
+    if peer.address.is_some() {
+        roots.check_output(&request)?;
+    }
+    Ok(request)
+}
+
+/// Parses a job request, and checks that the principal may submit it.
+pub(super) fn requested(principal: &Principal, value: Value) -> Result<JobRequest, Problem> {
+    let request = JobRequest::from_json(value).map_err(JobError::from)?;
+    if request.output.to == OutputPlace::Terminal {
+        let text = "a server has no terminal for the rows: name a file, a folder or a table";
+        return Err(JobError::senseless(text).into());
+    }
+    if principal.scope < Scope::Admin && request.names_files() {
+        let text = "it reads or writes files of the server's machine, which takes a token for \
+                    scope admin; tables do not";
+        return Err(Problem::new(StatusCode::FORBIDDEN, Failure::Invalid, text));
+    }
+    check_job(principal, &request)?;
+    Ok(request)
+}
+
+/// Returns the id of the job that `id` names, if the principal has the permissions that submitting
+/// the job would require.
+fn permitted(
+    node: &Node,
+    principal: &Principal,
+    id: &str,
+) -> Result<Result<String, Problem>, JobError> {
+    let record = node.job(id)?;
+    if principal.role.is_none() {
+        return Ok(Ok(record.id));
+    }
+    let request = record.request()?;
+    Ok(check_job(principal, &request).map(|()| record.id))
+}
+
+/// Starts a job
+///
+/// A job that reads or writes files of the server's machine needs a token with scope `admin`, and
+/// writes files below the folder for outputs only.
+#[utoipa::path(
+    post, path = "/v1/jobs", operation_id = "submit_job", tag = "jobs",
+    request_body(content = JobRequest, example = json!({
+        "application": {"wordcount": {"reduces": 2}},
+        "inputs": [{"table": {"table": "shop.reviews"}}],
+        "output": {"to": {"table": "shop.words"}},
+        "directory": "/",
+        "goal_s": 600.0
+    })),
+    responses((status = 201, description = "The job", body = JobView,
+        headers(("location" = String, description = "The path of the job")))),
+)]
+async fn submit(
+    State(node): At,
+    State(roots): State<Arc<Roots>>,
+    Extension(principal): Extension<Principal>,
+    Extension(peer): Extension<Peer>,
+    submission: Option<Extension<Submission>>,
+    body: Body,
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<JobView>), Problem> {
+    let request = request_of(&principal, peer, &roots, body)?;
+    let view = work(node, move |node| {
+        if let Some(Extension(by)) = &submission {
+            let since_unix_ms = now_unix_ms().saturating_sub(REMEMBERED.as_millis() as u64);
+            if let Some(job) = node.submitted(&by.key, since_unix_ms)? {
+                // The job was submitted before this server was started.
+                return if job.submission.as_ref() == Some(by) {
+                    Ok(view_of(node, job))
+                } else {
+                    Err(JobError::senseless(OTHER_REQUEST))
+                };
+            }
+        }
+        let by = submission.map(|Extension(by)| by);
+        let job = node.submit_as(request, by)?;
+        Ok(JobView::of(&job, node.policy()))
+    });
+    let view = view.await?;
+    let place = format!("/v1/jobs/{}", view.record.id);
+    Ok((StatusCode::CREATED, [(LOCATION, place)], Json(view)))
+}
+
+/// Estimates how long a job would take
+#[utoipa::path(
+    post, path = "/v1/jobs/estimate", operation_id = "estimate_job", tag = "jobs",
+    request_body = JobRequest,
+    responses((status = 200, description = "An estimate, or the reason why there is none",
+        body = Estimate)),
+)]
+async fn estimate(
+    State(node): At,
+    State(roots): State<Arc<Roots>>,
+    Extension(principal): Extension<Principal>,
+    Extension(peer): Extension<Peer>,
+    body: Body,
+) -> Answer<Estimate> {
+    let request = request_of(&principal, peer, &roots, body)?;
+    let estimate = work(node, move |node| {
+        let (expected, inputs) = node.expect(&request)?;
+        Ok(Estimate::new(&expected, inputs))
+    });
+    estimate.await.map(Json)
+}
+
+fn view_of(node: &Node, record: JobRecord) -> JobView {
+    match node.running(&record.id) {
+        Some(job) => JobView::of(&job, node.policy()),
+        None => JobView::remembered(record),
+    }
+}
+
+/// The query of the list of jobs.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct Listed {
+    /// Lists only jobs in this state.
+    #[param(inline)]
+    state: Option<Standing>,
+    /// Lists only jobs of this application.
+    name: Option<String>,
+    /// The length of the page, 100 by default.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+    /// The value of `next` in the page before this one.
+    after: Option<String>,
+}
+
+/// The state of a job in lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum Standing {
+    /// The job runs.
+    Running,
+    /// The job has ended.
+    Ended,
+    /// The job has not ended and does not run: a server stopped before its end.
+    Unfinished,
+}
+
+/// Lists the jobs in the history, the newest first
+#[utoipa::path(
+    get, path = "/v1/jobs", operation_id = "list_jobs", tag = "jobs",
+    params(Listed),
+    responses((status = 200, description = "A page of them", body = JobList)),
+)]
+async fn list(State(node): At, listed: Result<Query<Listed>, QueryRejection>) -> Answer<JobList> {
+    let listed = query_of(listed)?;
+    let limit = limit_of(listed.limit)?;
+    let jobs = work(node, move |node| {
+        let standing = |job: &JobRecord| match (job.state, node.running(&job.id)) {
+            (RecordState::Started, Some(_)) => Standing::Running,
+            (RecordState::Started, None) => Standing::Unfinished,
+            _ => Standing::Ended,
+        };
+        let wanted = |job: &JobRecord| {
+            listed
+                .name
+                .as_ref()
+                .is_none_or(|name| job.application == *name)
+                && listed.state.is_none_or(|state| standing(job) == state)
+        };
+        let found = node.newest_jobs(listed.after.as_deref(), limit + 1, wanted)?;
+        let (found, next) = page(found, limit, |job| job.id.clone());
+        Ok(JobList {
+            jobs: (found.into_iter()).map(|job| view_of(node, job)).collect(),
+            next,
+        })
+    });
+    jobs.await.map(Json)
+}
+
+/// The query of one job.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct Look {
+    /// How long to wait for the end of the job, in milliseconds. A request waits for a minute at
+    /// most.
+    #[serde(default)]
+    #[param(minimum = 0, maximum = 86_400_000)]
+    wait_ms: u64,
+}
+
+/// Shows a job
+#[utoipa::path(
+    get, path = "/v1/jobs/{id}", operation_id = "show_job", tag = "jobs",
+    params(
+        ("id" = String, Path, description = "The id of the job, or `last` for the latest"),
+        Look,
+    ),
+    responses((status = 200, description = "The job", body = JobView)),
+)]
+async fn show(
+    State(node): At,
+    Named(id): Named<String>,
+    look: Result<Query<Look>, QueryRejection>,
+) -> Answer<JobView> {
+    let look = query_of(look)?;
+    if look.wait_ms > WAIT_MS_MAX {
+        let text = format!("wait_ms: {} is not from 0 to {WAIT_MS_MAX}", look.wait_ms);
+        return Err(Problem::invalid(text));
+    }
+    // The record replaces `last` by the id of the job.
+    let record = match node.running(&id) {
+        Some(job) => job.record().clone(),
+        None => work(Arc::clone(&node), move |node| node.job(&id)).await?,
+    };
+    let Some(job) = node.running(&record.id) else {
+        return Ok(Json(JobView::remembered(record)));
+    };
+    let wait = Duration::from_millis(look.wait_ms).min(WAIT_MAX);
+    // The view shows whether the job has ended.
+    let _ = tokio::time::timeout(wait, job.ended()).await;
+    Ok(Json(JobView::of(&job, node.policy())))
+}
+
+/// Cancels a job
+#[utoipa::path(
+    post, path = "/v1/jobs/{id}/cancel", operation_id = "cancel_job", tag = "jobs",
+    params(("id" = String, Path, description = "The id of the job")),
+    responses((status = 200, description = "Whether the job will stop", body = Cancelled)),
+)]
+async fn cancel(
+    State(node): At,
+    Extension(principal): Extension<Principal>,
+    Named(id): Named<String>,
+) -> Answer<Cancelled> {
+    let stopping = work(node, move |node| {
+        let id = match permitted(node, &principal, &id)? {
+            Ok(id) => id,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        node.cancel(&id).map(Ok)
+    });
+    let stopping = stopping.await??;
+    Ok(Json(Cancelled { stopping }))
+}
+
+/// Lists the attempts at the tasks of a job
+#[utoipa::path(
+    get, path = "/v1/jobs/{id}/attempts", operation_id = "list_attempts", tag = "jobs",
+    params(("id" = String, Path, description = "The id of the job, or `last` for the latest")),
+    responses((status = 200, description = "The attempts, ordered by the time of their ends",
+        body = [JobAttempt])),
+)]
+async fn attempts(State(node): At, Named(id): Named<String>) -> Answer<Vec<JobAttempt>> {
+    let attempts = work(node, move |node| {
+        let id = node.job(&id)?.id;
+        node.attempts(&id)
+    });
+    attempts.await.map(Json)
+}
+
+/// Starts an unfinished job again
+#[utoipa::path(
+    post, path = "/v1/jobs/{id}/restart", operation_id = "restart_job", tag = "jobs",
+    params(("id" = String, Path, description = "The id of the job, or `last` for the latest")),
+    responses((status = 200, description = "The result", body = RestartView)),
+)]
+async fn restart(
+    State(node): At,
+    Extension(principal): Extension<Principal>,
+    Named(id): Named<String>,
+) -> Answer<RestartView> {
+    let restarted = work(node, move |node| {
+        let id = match permitted(node, &principal, &id)? {
+            Ok(id) => id,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        Ok(Ok(match node.restart(&id)? {
+            Restarted::Runs(job) => RestartView::Runs(JobView::of(&job, node.policy())),
+            Restarted::HadSucceeded { record, .. } => RestartView::HadSucceeded(*record),
+            Restarted::GivenUp { cause } => RestartView::GivenUp(cause),
+        }))
+    });
+    Ok(Json(restarted.await??))
+}
+
+/// Ends an unfinished job without starting it again
+#[utoipa::path(
+    post, path = "/v1/jobs/{id}/discard", operation_id = "discard_job", tag = "jobs",
+    params(("id" = String, Path, description = "The id of the job, or `last` for the latest")),
+    responses((status = 200, description = "The job in the history", body = JobView)),
+)]
+async fn discard(
+    State(node): At,
+    Extension(principal): Extension<Principal>,
+    Named(id): Named<String>,
+) -> Answer<JobView> {
+    let record = work(node, move |node| {
+        let id = match permitted(node, &principal, &id)? {
+            Ok(id) => id,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        node.discard(&id).map(Ok)
+    });
+    Ok(Json(JobView::remembered(record.await??)))
+}

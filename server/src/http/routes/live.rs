@@ -1,0 +1,125 @@
+//! The load of the last day, the forecast, and what-if questions.
+
+use std::sync::Arc;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Extension, Query, State};
+use ebb_jobs::JobError;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Served;
+use super::answer::{Answer, Body, Json, blocking, json_of};
+use super::jobs::requested;
+use crate::http::problem::Problem;
+use crate::live::{Forecast, LikeJob, Live, Load, Tasks, WhatIf, WhatIfAnswer};
+use crate::tokens::Principal;
+
+/// The default of `seconds`.
+const SECONDS_DEFAULT: u32 = 600;
+/// A day: the load is kept for as long, and forecasts reach as far.
+const SECONDS_MAX: u32 = 86_400;
+
+pub(super) fn routes() -> OpenApiRouter<Served> {
+    OpenApiRouter::new()
+        .routes(routes!(load))
+        .routes(routes!(forecast))
+        .routes(routes!(what_if))
+}
+
+/// The query of the load and of the forecast.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct Span {
+    /// The length of the time span in seconds, 1 to 86,400; 600 by default.
+    #[serde(default)]
+    #[param(minimum = 1, maximum = 86_400)]
+    seconds: Option<u32>,
+}
+
+fn seconds(span: Result<Query<Span>, QueryRejection>) -> Result<u32, Problem> {
+    let Query(span) = span.map_err(|rejected| Problem::invalid(rejected.body_text()))?;
+    match span.seconds.unwrap_or(SECONDS_DEFAULT) {
+        seconds if (1..=SECONDS_MAX).contains(&seconds) => Ok(seconds),
+        seconds => Err(Problem::invalid(format!(
+            "seconds must be 1 to {SECONDS_MAX}, got {seconds}"
+        ))),
+    }
+}
+
+/// Shows the load, latencies and CPU use of jobs
+///
+/// The samples are of one second each if `seconds` is at most 3,600, otherwise of ten.
+#[utoipa::path(
+    get, path = "/v1/load", operation_id = "show_load", tag = "live",
+    params(Span),
+    responses((status = 200, description = "The load of the last `seconds`", body = Load)),
+)]
+async fn load(
+    State(live): State<Arc<Live>>,
+    span: Result<Query<Span>, QueryRejection>,
+) -> Answer<Load> {
+    let seconds = seconds(span)?;
+    blocking(move || live.load(seconds)).await.map(Json)
+}
+
+/// Shows the forecast by which the policy plans
+#[utoipa::path(
+    get, path = "/v1/forecast", operation_id = "show_forecast", tag = "live",
+    params(Span),
+    responses(
+        (status = 200, description = "The forecast of the next `seconds`", body = Forecast),
+        (status = 422, description = "There has been no control cycle yet", body = Problem,
+            content_type = "application/problem+json"),
+    ),
+)]
+async fn forecast(
+    State(live): State<Arc<Live>>,
+    span: Result<Query<Span>, QueryRejection>,
+) -> Answer<Forecast> {
+    let seconds = seconds(span)?;
+    let forecast = blocking(move || live.forecast(seconds)).await?;
+    let nothing = || JobError::senseless("nothing can be said before the first control cycle");
+    Ok(Json(forecast.ok_or_else(nothing)?))
+}
+
+/// A hypothetical job: a job request, a job that it is like, or its tasks.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "describes what `what_if_of` parses")]
+enum WhatIfRequest {
+    Tasks(Tasks),
+    Like(LikeJob),
+    Job(ebb_jobs::request::JobRequest),
+}
+
+/// Predicts the end of a hypothetical job, and the jobs that it would make late
+#[utoipa::path(
+    post, path = "/v1/what-if", operation_id = "what_if", tag = "live",
+    request_body = WhatIfRequest,
+    responses((status = 200, description = "The predicted effect", body = WhatIfAnswer)),
+)]
+async fn what_if(
+    State(live): State<Arc<Live>>,
+    Extension(principal): Extension<Principal>,
+    body: Body,
+) -> Answer<WhatIfAnswer> {
+    let what_if = what_if_of(&principal, json_of(body)?)?;
+    let answer = blocking(move || live.what_if(&what_if)).await?;
+    Ok(Json(answer?))
+}
+
+fn what_if_of(principal: &Principal, value: Value) -> Result<WhatIf, Problem> {
+    let wrong = |error| Problem::senseless(format!("the body is not as it should be: {error}"));
+    Ok(if value.get("like").is_some() {
+        WhatIf::Like(serde_json::from_value(value).map_err(wrong)?)
+    } else if value.get("maps").is_some() {
+        WhatIf::Tasks(serde_json::from_value(value).map_err(wrong)?)
+    } else {
+        WhatIf::Job(Box::new(requested(principal, value)?))
+    })
+}

@@ -1,0 +1,40 @@
+//! The metrics of the node, for Prometheus.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
+use axum::response::IntoResponse;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Served;
+use super::answer::blocking;
+use crate::http::problem::{Problem, broken};
+use crate::metrics::{Format, Metrics};
+
+pub(super) fn routes() -> OpenApiRouter<Served> {
+    OpenApiRouter::new().routes(routes!(scrape))
+}
+
+/// Returns the metrics of the node
+///
+/// The format is Prometheus' text format, or OpenMetrics if the `Accept` header names it.
+#[utoipa::path(
+    get, path = "/metrics", operation_id = "metrics", tag = "metrics",
+    responses((status = 200, description = "The metrics", content(
+        (String = "text/plain"),
+        (String = "application/openmetrics-text"),
+    )))
+)]
+async fn scrape(
+    State(metrics): State<Arc<Metrics>>,
+    headers: HeaderMap,
+) -> Result<impl IntoResponse, Problem> {
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+    let format = Format::accepted(accept.unwrap_or_default());
+    let text = blocking(move || metrics.text(format)).await?;
+    let text = text.map_err(broken)?;
+    Ok(([(CONTENT_TYPE, format.media_type())], text))
+}

@@ -1,0 +1,128 @@
+//! Requests to a node, and its answers: a file per noun.
+//!
+//! | file | routes |
+//! | --- | --- |
+//! | `jobs` | `/v1/jobs` and what is below |
+//! | `profiles`, `policies` | `/v1/profiles`, `/v1/policies` |
+//! | `snapshots` | `/v1/snapshots` and what is below |
+//! | `tables`, `keyspaces` | `/v1/tables` and what is below, `/v1/keyspaces` |
+//! | `backups` | `/v1/backups` |
+//! | `roles` | `/v1/roles` |
+//! | `session` | `/v1/session`: logging in and out |
+//! | `console` | `/` and `/assets/...`: the page |
+//! | `health`, `metrics` | `/health/...`, `/metrics` |
+//! | `live` | `/v1/load`, `/v1/forecast`, `/v1/what-if` |
+//! | `events` | `/v1/events` |
+//! | `openapi` | `/openapi.json`, made of the others |
+//! | `answer`, `paging` | what all of them answer by, and lists |
+
+mod answer;
+mod backups;
+mod console;
+mod events;
+mod health;
+mod jobs;
+mod keyspaces;
+mod live;
+mod metrics;
+mod openapi;
+mod paging;
+mod policies;
+mod profiles;
+mod roles;
+mod session;
+mod snapshots;
+mod tables;
+
+use std::sync::Arc;
+
+pub(super) use self::console::in_one_file;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, FromRef};
+use axum::http::{Method, StatusCode, Uri};
+use ebb_jobs::Failure;
+
+pub(super) use self::answer::LongWork;
+use super::problem::Problem;
+use super::roots::Roots;
+use crate::live::Live;
+use crate::metrics::Metrics;
+use crate::node::Node;
+
+/// How long a request may be, in bytes. A long one names many files.
+pub(super) const REQUEST_BYTES_MAX: usize = 1 << 20;
+
+/// The state of the routes. Each handler extracts the parts that it needs.
+#[derive(Clone)]
+pub(super) struct Served {
+    pub node: Arc<Node>,
+    pub metrics: Arc<Metrics>,
+    pub live: Arc<Live>,
+    pub roots: Arc<Roots>,
+    pub long_work: LongWork,
+}
+
+impl FromRef<Served> for LongWork {
+    fn from_ref(served: &Served) -> Self {
+        served.long_work.clone()
+    }
+}
+
+impl FromRef<Served> for Arc<Node> {
+    fn from_ref(served: &Served) -> Self {
+        Arc::clone(&served.node)
+    }
+}
+
+impl FromRef<Served> for Arc<Metrics> {
+    fn from_ref(served: &Served) -> Self {
+        Arc::clone(&served.metrics)
+    }
+}
+
+impl FromRef<Served> for Arc<Live> {
+    fn from_ref(served: &Served) -> Self {
+        Arc::clone(&served.live)
+    }
+}
+
+impl FromRef<Served> for Arc<Roots> {
+    fn from_ref(served: &Served) -> Self {
+        Arc::clone(&served.roots)
+    }
+}
+
+/// All routes.
+pub(super) fn routes(served: Served) -> Router {
+    let described = openapi::empty()
+        .merge(health::routes())
+        .merge(metrics::routes())
+        .merge(jobs::routes())
+        .merge(profiles::routes())
+        .merge(live::routes())
+        .merge(events::routes())
+        .merge(policies::routes())
+        .merge(backups::routes())
+        .merge(session::routes())
+        .merge(roles::routes())
+        .merge(snapshots::routes())
+        .merge(tables::routes())
+        .merge(keyspaces::routes());
+    openapi::served(described)
+        .merge(console::routes())
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_method)
+        .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
+        .with_state(served)
+}
+
+async fn no_route(uri: Uri) -> Problem {
+    let detail = format!("there is no {}", uri.path());
+    Problem::new(StatusCode::NOT_FOUND, Failure::NotFound, detail)
+}
+
+async fn no_method(method: Method, uri: Uri) -> Problem {
+    let detail = format!("{} does not take {method}", uri.path());
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, Failure::Invalid, detail)
+}

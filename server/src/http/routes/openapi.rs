@@ -1,0 +1,104 @@
+//! The OpenAPI description of the routes, generated from their handlers.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::HeaderValue;
+use axum::http::header::CONTENT_TYPE;
+use axum::routing::get;
+use ebb_scheduler::runtime::TaskMeasures;
+use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn};
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{Content, ObjectBuilder, Ref, RefOr, ResponseBuilder, Type};
+use utoipa::{OpenApi, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+
+use super::Served;
+use crate::http::access::takes_key;
+use crate::http::idempotency::KEY_BYTES_MAX;
+use crate::http::problem::Problem;
+use crate::http::session::COOKIE_NAME;
+
+/// The parts of the description that belong to no route.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "ebb",
+        description = "Jobs, snapshots, tables and numbers of a server of ebb",
+        license(name = "Apache-2.0 OR MIT", identifier = "Apache-2.0 OR MIT"),
+    ),
+    // Utoipa does not find the type in the pairs of a profile.
+    components(schemas(Problem, TaskMeasures)),
+    security(("token" = []), ("session" = [])),
+)]
+struct Head;
+
+/// A description without routes.
+pub(super) fn empty() -> OpenApiRouter<Served> {
+    OpenApiRouter::with_openapi(Head::openapi())
+}
+
+/// The routes that were described, and `/openapi.json` with their description.
+pub(super) fn served(described: OpenApiRouter<Served>) -> Router<Served> {
+    let (router, mut description) = described.split_for_parts();
+    let bearer = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some("as `ebb token create` prints it"))
+        .build();
+    let components = description.components.get_or_insert_default();
+    components.add_security_scheme("token", SecurityScheme::Http(bearer));
+    let cookie = ApiKeyValue::with_description(COOKIE_NAME, "as POST /v1/session sets it");
+    let cookie = SecurityScheme::ApiKey(ApiKey::Cookie(cookie));
+    components.add_security_scheme("session", cookie);
+    for (path, item) in &mut description.paths.paths {
+        let operations = [
+            &mut item.get,
+            &mut item.post,
+            &mut item.put,
+            &mut item.delete,
+        ];
+        operations.into_iter().flatten().for_each(may_fail);
+        let changes = [&mut item.post, &mut item.put, &mut item.delete];
+        if takes_key(path) {
+            changes.into_iter().flatten().for_each(may_come_again);
+        }
+    }
+    let json = description
+        .to_json()
+        .expect("a description has text keys only");
+    let json: Arc<str> = json.into();
+    let described = async move || {
+        let media_type = HeaderValue::from_static("application/json");
+        ([(CONTENT_TYPE, media_type)], String::from(&*json))
+    };
+    router.route("/openapi.json", get(described))
+}
+
+/// Adds the header by which a change may be retried without being made twice.
+fn may_come_again(operation: &mut Operation) {
+    let key = ObjectBuilder::new()
+        .schema_type(Type::String)
+        .min_length(Some(1))
+        .max_length(Some(KEY_BYTES_MAX))
+        .pattern(Some("^[!-~]+$"));
+    let key = ParameterBuilder::new()
+        .name("Idempotency-Key")
+        .parameter_in(ParameterIn::Header)
+        .description(Some(
+            "For a day, the same key with the same request has the same response",
+        ))
+        .schema(Some(key));
+    let parameters = operation.parameters.get_or_insert_default();
+    parameters.push(RefOr::T(key.build()));
+}
+
+/// Adds the form of errors, which is the same for all requests.
+fn may_fail(operation: &mut Operation) {
+    let problem = Content::new(Some(RefOr::Ref(Ref::from_schema_name(Problem::name()))));
+    let refused = ResponseBuilder::new()
+        .description("The reason why the request failed (RFC 9457)")
+        .content("application/problem+json", problem)
+        .build();
+    let responses = &mut operation.responses.responses;
+    responses.insert("default".to_string(), RefOr::T(refused));
+}

@@ -1,0 +1,109 @@
+//! Logging in with a token, for browsers.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::Extension;
+use axum::http::header::SET_COOKIE;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Served;
+use super::answer::{Body, Json, json_of};
+use crate::http::access::{Access, Peer, Refusal};
+use crate::http::problem::Problem;
+use crate::http::session::{cookie, cookie_of, no_cookie};
+use crate::tokens::{Principal, Scope, Token};
+
+pub(super) fn routes() -> OpenApiRouter<Served> {
+    OpenApiRouter::new().routes(routes!(show, begin, end))
+}
+
+/// The body of a login.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Login {
+    /// A token, as `ebb token create` printed it.
+    token: String,
+}
+
+/// The principal of a session or token.
+#[derive(Debug, Serialize, ToSchema)]
+struct SessionView {
+    /// The scope of the token.
+    scope: Scope,
+    /// The name of the token, as its creator chose it.
+    name: String,
+    /// The CQL role that the token belongs to, if it belongs to one.
+    role: Option<String>,
+}
+
+impl From<Principal> for SessionView {
+    fn from(principal: Principal) -> Self {
+        Self {
+            scope: principal.scope,
+            name: principal.name,
+            role: principal.role.map(|role| role.name),
+        }
+    }
+}
+
+type Set = [(HeaderName, HeaderValue); 1];
+
+/// Shows the principal of the request
+#[utoipa::path(
+    get, path = "/v1/session", operation_id = "show_session", tag = "session",
+    responses((status = 200, description = "The principal", body = SessionView)),
+)]
+async fn show(Extension(principal): Extension<Principal>) -> Json<SessionView> {
+    Json(principal.into())
+}
+
+/// Logs in with a token
+///
+/// For pages of this server, the cookie in the response permits what the token permits.
+#[utoipa::path(
+    post, path = "/v1/session", operation_id = "begin_session", tag = "session", security(),
+    request_body = Login,
+    responses((status = 200, description = "The principal", body = SessionView,
+        headers(("set-cookie" = String, description = "The cookie of the session")))),
+)]
+async fn begin(
+    access: Option<Extension<Arc<Access>>>,
+    Extension(peer): Extension<Peer>,
+    body: Body,
+) -> Result<(Set, Json<SessionView>), Refusal> {
+    let login: Login = json_of(body)?;
+    let refused = || {
+        let text = "there is no such token, or it has expired or was revoked";
+        Problem::new(StatusCode::UNAUTHORIZED, ebb_jobs::Failure::Invalid, text)
+    };
+    // Requests over the socket need no session.
+    let Extension(access) = access.ok_or_else(refused)?;
+    let token: Result<Token, ()> = login.token.trim().parse();
+    let token = token.map_err(|()| refused())?;
+    let principal = access.principal(&token, peer).await?;
+    let session = access.sessions.begin(token, Instant::now());
+    let set = [(SET_COOKIE, cookie(&session, peer.is_encrypted))];
+    Ok((set, Json(principal.into())))
+}
+
+/// Logs out
+#[utoipa::path(
+    delete, path = "/v1/session", operation_id = "end_session", tag = "session", security(),
+    responses((status = 204, description = "The session has ended")),
+)]
+async fn end(
+    access: Option<Extension<Arc<Access>>>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+) -> (StatusCode, Set) {
+    if let (Some(Extension(access)), Some(session)) = (access, cookie_of(&headers)) {
+        access.sessions.end(&session);
+    }
+    let set = [(SET_COOKIE, no_cookie(peer.is_encrypted))];
+    (StatusCode::NO_CONTENT, set)
+}

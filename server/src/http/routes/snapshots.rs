@@ -1,0 +1,284 @@
+//! Snapshots: create, list, show, renew and delete them.
+
+use std::cmp::Reverse;
+use std::time::SystemTime;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Extension, Query, State};
+use axum::http::header::LOCATION;
+use axum::http::{HeaderName, StatusCode};
+use ebb_jobs::{Failure, JobError};
+use ebb_storage::{Db, Keyspace, SnapshotOptions};
+use ebb_tables::QuotaReached;
+use serde::Deserialize;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Served;
+use super::answer::{Answer, At, Body, Json, LongWork, Named, json_of, query_of, work};
+use super::paging::{limit_of, page};
+use crate::http::permits::check_snapshot;
+use crate::http::problem::Problem;
+use crate::http::wire::{SnapshotList, SnapshotRenewal, SnapshotRequest, SnapshotView};
+use crate::node::Node;
+use crate::tokens::Principal;
+
+pub(super) fn routes() -> OpenApiRouter<Served> {
+    OpenApiRouter::new()
+        .routes(routes!(list, create))
+        .routes(routes!(show, delete))
+        .routes(routes!(renew))
+}
+
+/// The query of the list of snapshots.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct Listed {
+    /// Lists only snapshots of this keyspace.
+    keyspace: Option<String>,
+    /// The length of the page, 100 by default.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+    /// The value of `next` in the page before this one.
+    after: Option<String>,
+}
+
+/// Lists the snapshots, the newest first
+#[utoipa::path(
+    get, path = "/v1/snapshots", operation_id = "list_snapshots", tag = "snapshots",
+    params(Listed),
+    responses((status = 200, description = "A page of them", body = SnapshotList)),
+)]
+async fn list(
+    State(node): At,
+    listed: Result<Query<Listed>, QueryRejection>,
+) -> Answer<SnapshotList> {
+    let listed = query_of(listed)?;
+    let limit = limit_of(listed.limit)?;
+    let after = match &listed.after {
+        Some(after) => Some(place_of(after)?),
+        None => None,
+    };
+    let all = work(node, move |node| {
+        let mut all = Vec::new();
+        let Some(db) = node.db() else {
+            return Ok(all);
+        };
+        let keyspaces = match listed.keyspace {
+            Some(keyspace) => vec![keyspace],
+            None => db.keyspaces(),
+        };
+        let now = SystemTime::now();
+        for name in keyspaces {
+            let keyspace = db.existing_keyspace(&name)?;
+            let infos = keyspace.snapshots().into_iter();
+            all.extend(infos.map(|info| SnapshotView::of(&name, info, now)));
+        }
+        all.sort_by_cached_key(place);
+        Ok(all)
+    });
+    let all = all.await?.into_iter();
+    let rest = all.filter(|view| after.as_ref().is_none_or(|after| place(view) > *after));
+    let (snapshots, next) = page(rest, limit, |view| {
+        format!("{}/{}/{}", view.sequence, view.keyspace, view.name)
+    });
+    Ok(Json(SnapshotList { snapshots, next }))
+}
+
+/// The position of a snapshot in lists: the newest first, then by keyspace and name.
+type Place = (Reverse<u64>, String, String);
+
+fn place(view: &SnapshotView) -> Place {
+    let (keyspace, name) = (view.keyspace.clone(), view.name.clone());
+    (Reverse(view.sequence), keyspace, name)
+}
+
+fn place_of(cursor: &str) -> Result<Place, Problem> {
+    let mut parts = cursor.splitn(3, '/');
+    let mut part = || parts.next();
+    let place = part().and_then(|sequence| {
+        let sequence = sequence.parse().ok()?;
+        Some((Reverse(sequence), part()?.to_string(), part()?.to_string()))
+    });
+    place.ok_or_else(|| Problem::senseless("after: this is no `next` of a page of snapshots"))
+}
+
+/// The query of one snapshot.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct Look {
+    /// Whether to count the bytes that are kept for this snapshot alone, which reads all of its
+    /// tables.
+    #[serde(default)]
+    exact: bool,
+}
+
+/// Shows a snapshot
+#[utoipa::path(
+    get, path = "/v1/snapshots/{keyspace}/{name}", operation_id = "show_snapshot",
+    tag = "snapshots",
+    params(
+        ("keyspace" = String, Path, description = "The keyspace of the snapshot"),
+        ("name" = String, Path, description = "The name of the snapshot"),
+        Look,
+    ),
+    responses((status = 200, description = "The snapshot", body = SnapshotView)),
+)]
+async fn show(
+    State(node): At,
+    State(long_work): State<LongWork>,
+    Named((keyspace, name)): Named<(String, String)>,
+    look: Result<Query<Look>, QueryRejection>,
+) -> Answer<SnapshotView> {
+    let look = query_of(look)?;
+    let place = look.exact.then(|| long_work.begin()).transpose()?;
+    let view = work(node, move |node| {
+        let _place = place;
+        let keyspace = database(node)?.existing_keyspace(&keyspace)?;
+        let mut view = view(&keyspace, &name)?;
+        if look.exact {
+            view.pinned_exact_bytes = Some(keyspace.snapshot_pinned_bytes(&name)?);
+        }
+        Ok(view)
+    });
+    view.await.map(Json)
+}
+
+/// Creates a snapshot of a keyspace, or of one table
+///
+/// A snapshot costs as much as a small write, and is durable when the response is sent.
+#[utoipa::path(
+    post, path = "/v1/snapshots", operation_id = "create_snapshot", tag = "snapshots",
+    request_body = SnapshotRequest,
+    responses((status = 201, description = "The snapshot", body = SnapshotView,
+        headers(("location" = String, description = "The path of the snapshot")))),
+)]
+async fn create(
+    State(node): At,
+    Extension(principal): Extension<Principal>,
+    body: Body,
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<SnapshotView>), Problem> {
+    let request: SnapshotRequest = json_of(body)?;
+    check_snapshot(&principal, &request.keyspace, request.table.as_deref())?;
+    let created = work(node, move |node| {
+        let catalog;
+        let room = match &principal.role {
+            Some(role) => {
+                catalog = node.catalog()?;
+                match catalog.roles().room_for_snapshot(&role.name) {
+                    Ok(room) => Some(room),
+                    Err(full) => return Ok(Err(of_quota(&full))),
+                }
+            }
+            None => None,
+        };
+        let options = SnapshotOptions {
+            expires_in: request.expires_in().map_err(JobError::senseless)?,
+            table: request.table,
+        };
+        let db = database(node)?;
+        let keyspace = db.existing_keyspace(&request.keyspace)?;
+        keyspace.create_snapshot_with(&request.name, options)?;
+        // The snapshot must survive a power loss after the response.
+        db.sync()?;
+        if let Some(room) = room {
+            room.note(keyspace.name(), &request.name)?;
+        }
+        view(&keyspace, &request.name).map(Ok)
+    });
+    let view = created.await??;
+    let place = format!("/v1/snapshots/{}/{}", view.keyspace, view.name);
+    Ok((StatusCode::CREATED, [(LOCATION, place)], Json(view)))
+}
+
+/// Deletes a snapshot
+///
+/// Merges reclaim its space later.
+#[utoipa::path(
+    delete, path = "/v1/snapshots/{keyspace}/{name}", operation_id = "delete_snapshot",
+    tag = "snapshots",
+    params(
+        ("keyspace" = String, Path, description = "The keyspace of the snapshot"),
+        ("name" = String, Path, description = "The name of the snapshot"),
+    ),
+    responses((status = 204, description = "The snapshot is deleted")),
+)]
+async fn delete(
+    State(node): At,
+    Extension(principal): Extension<Principal>,
+    Named((keyspace, name)): Named<(String, String)>,
+) -> Result<StatusCode, Problem> {
+    let deleted = work(node, move |node| {
+        let keyspace = database(node)?.existing_keyspace(&keyspace)?;
+        if let Err(refused) = check_change(&principal, &keyspace, &name)? {
+            return Ok(Err(refused));
+        }
+        keyspace.delete_snapshot(&name)?;
+        database(node)?.sync()?;
+        Ok(Ok(()))
+    });
+    deleted.await??;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Changes when a snapshot expires
+///
+/// The change is durable when the response is sent.
+#[utoipa::path(
+    post, path = "/v1/snapshots/{keyspace}/{name}/renew", operation_id = "renew_snapshot",
+    tag = "snapshots",
+    params(
+        ("keyspace" = String, Path, description = "The keyspace of the snapshot"),
+        ("name" = String, Path, description = "The name of the snapshot"),
+    ),
+    request_body = SnapshotRenewal,
+    responses((status = 200, description = "The snapshot", body = SnapshotView)),
+)]
+async fn renew(
+    State(node): At,
+    Extension(principal): Extension<Principal>,
+    Named((keyspace, name)): Named<(String, String)>,
+    body: Body,
+) -> Answer<SnapshotView> {
+    let renewal: SnapshotRenewal = json_of(body)?;
+    let renewed = work(node, move |node| {
+        let keyspace = database(node)?.existing_keyspace(&keyspace)?;
+        if let Err(refused) = check_change(&principal, &keyspace, &name)? {
+            return Ok(Err(refused));
+        }
+        let expires_in = renewal.expires_in().map_err(JobError::senseless)?;
+        keyspace.set_snapshot_expiry(&name, expires_in)?;
+        database(node)?.sync()?;
+        view(&keyspace, &name).map(Ok)
+    });
+    Ok(Json(renewed.await??))
+}
+
+/// Checks that the principal may change or delete a snapshot.
+fn check_change(
+    principal: &Principal,
+    keyspace: &Keyspace,
+    name: &str,
+) -> Result<Result<(), Problem>, JobError> {
+    let view = view(keyspace, name)?;
+    let table = view.tables.first().filter(|_| view.single_table);
+    let table = table.map(String::as_str);
+    Ok(check_snapshot(principal, keyspace.name(), table))
+}
+
+fn of_quota(full: &QuotaReached) -> Problem {
+    Problem::new(StatusCode::FORBIDDEN, Failure::Invalid, full.to_string())
+}
+
+fn view(keyspace: &Keyspace, name: &str) -> Result<SnapshotView, JobError> {
+    let info = keyspace.snapshot_info(name)?;
+    Ok(SnapshotView::of(keyspace.name(), info, SystemTime::now()))
+}
+
+fn database(node: &Node) -> Result<&Db, JobError> {
+    let no = || JobError::NoDatabase("a snapshot".to_string());
+    node.db().ok_or_else(no)
+}

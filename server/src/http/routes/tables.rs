@@ -1,0 +1,101 @@
+//! Tables with their run lists.
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use ebb_storage::TableStats;
+use serde::Deserialize;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Served;
+use super::answer::{Answer, At, Json, Named, query_of, work};
+use super::paging::{limit_of, page};
+use crate::http::wire::{BookmarkView, TableList, TableSummary, TableView};
+
+pub(super) fn routes() -> OpenApiRouter<Served> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(show))
+}
+
+/// The query of the list of tables.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct Listed {
+    /// Lists only tables of this keyspace.
+    keyspace: Option<String>,
+    /// The length of the page, 100 by default.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+    /// The value of `next` in the page before this one.
+    after: Option<String>,
+}
+
+/// Lists the tables, ordered by name
+#[utoipa::path(
+    get, path = "/v1/tables", operation_id = "list_tables", tag = "tables",
+    params(Listed),
+    responses((status = 200, description = "A page of them", body = TableList)),
+)]
+async fn list(State(node): At, listed: Result<Query<Listed>, QueryRejection>) -> Answer<TableList> {
+    let Listed {
+        keyspace,
+        limit,
+        after,
+    } = query_of(listed)?;
+    let limit = limit_of(limit)?;
+    // A name has no slash.
+    let place = |table: &TableSummary| format!("{}/{}", table.keyspace, table.table);
+    let all = work(node, |node| {
+        let tables = node.db().map(|db| db.stats().tables).unwrap_or_default();
+        let tables = tables.iter().filter(|table| !table.dropped);
+        Ok(tables.map(TableSummary::of).collect::<Vec<_>>())
+    });
+    let mut all = all.await?;
+    all.retain(|table| keyspace.as_ref().is_none_or(|of| table.keyspace == *of));
+    all.sort_by_cached_key(place);
+    let rest =
+        (all.into_iter()).filter(|table| after.as_ref().is_none_or(|after| place(table) > *after));
+    let (tables, next) = page(rest, limit, place);
+    Ok(Json(TableList { tables, next }))
+}
+
+/// Shows a table with its runs, snapshots and merges
+#[utoipa::path(
+    get, path = "/v1/tables/{keyspace}/{table}", operation_id = "show_table", tag = "tables",
+    params(
+        ("keyspace" = String, Path, description = "The keyspace of the table"),
+        ("table" = String, Path, description = "The name of the table"),
+    ),
+    responses((status = 200, description = "The table", body = TableView)),
+)]
+async fn show(
+    State(node): At,
+    Named((keyspace, table)): Named<(String, String)>,
+) -> Answer<TableView> {
+    let view = work(node, move |node| {
+        let unknown = || ebb_storage::Error::NotFound {
+            what: "table",
+            name: format!("{keyspace}.{table}"),
+        };
+        let db = node.db().ok_or_else(unknown)?;
+        let is_it = |stats: &TableStats| {
+            !stats.dropped && stats.keyspace == keyspace && stats.name == table
+        };
+        let stats = db.stats().tables.into_iter().find(is_it);
+        let stats = stats.ok_or_else(unknown)?;
+        let snapshots = db.existing_keyspace(&keyspace)?.snapshots();
+        let of_it = snapshots
+            .into_iter()
+            .rev()
+            .filter(|info| info.tables.contains(&table));
+        let bookmarks = of_it.map(|info| BookmarkView {
+            snapshot: info.name,
+            sequence: info.seq.0,
+        });
+        Ok(TableView::of(&stats, bookmarks.collect()))
+    });
+    view.await.map(Json)
+}

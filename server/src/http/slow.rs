@@ -1,0 +1,137 @@
+//! Slow requests, and how much of their time they waited for a thread and worked on it. The rest is
+//! the time to receive the body and to serialize the response.
+
+use std::cell::Cell;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::extract::{Extension, Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use tokio::task_local;
+
+use super::access::Peer;
+use crate::tokens::Principal;
+
+/// The longest path in a [`SlowRequest`], in bytes. The query is left out.
+const PATH_BYTES_MAX: usize = 1024;
+
+/// A request that took long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlowRequest {
+    /// The client's address; `None` for the socket.
+    pub address: Option<IpAddr>,
+    /// The id of the token; `None` for the server's own user, and for requests that need no token.
+    pub token: Option<String>,
+    /// The role of the token, if it belongs to one.
+    pub role: Option<String>,
+    /// The name of the token, as its creator chose it.
+    pub name: String,
+    /// The HTTP method.
+    pub method: String,
+    /// The path without the query, at most 1 KiB.
+    pub path: String,
+    /// The status of the response.
+    pub status: u16,
+    /// The time from the headers of the request until the response could be sent.
+    pub total: Duration,
+    /// The time in which the request waited for a thread that may block on the disk.
+    pub queued: Duration,
+    /// The time on that thread.
+    pub worked: Duration,
+}
+
+type Observer = Arc<dyn Fn(&SlowRequest) + Send + Sync>;
+
+/// The threshold from which requests are slow, and the observer of such requests.
+#[derive(Clone)]
+pub struct SlowRequests {
+    at_least: Duration,
+    observer: Observer,
+}
+
+impl fmt::Debug for SlowRequests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (f.debug_struct("SlowRequests"))
+            .field("at_least", &self.at_least)
+            .finish_non_exhaustive()
+    }
+}
+
+impl SlowRequests {
+    /// Passes each request that took `at_least` this long to `observer`, except requests that wait
+    /// for the end of a job. `observer` runs on the thread that serves requests: it must not block,
+    /// and has to limit how much it logs.
+    pub fn new(
+        at_least: Duration,
+        observer: impl Fn(&SlowRequest) + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            at_least,
+            observer: Arc::new(observer),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Spent {
+    queued: Duration,
+    worked: Duration,
+}
+
+task_local! {
+    static SPENT: Cell<Spent>;
+}
+
+/// Adds to the times of the request that the current task serves.
+pub(super) fn note(queued: Duration, worked: Duration) {
+    // Without an observer no request is measured.
+    let _unmeasured = SPENT.try_with(|spent| {
+        let before = spent.get();
+        spent.set(Spent {
+            queued: before.queued + queued,
+            worked: before.worked + worked,
+        });
+    });
+}
+
+/// Measures a request, and passes it to the observer if it was slow.
+pub(super) async fn measure(
+    State(slow): State<SlowRequests>,
+    Extension(peer): Extension<Peer>,
+    Extension(principal): Extension<Principal>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let is_wait = (request.uri().query()).is_some_and(|query| query.contains("wait_ms="));
+    if is_wait {
+        return next.run(request).await;
+    }
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let begun = Instant::now();
+    let answered = async {
+        let response = next.run(request).await;
+        (response, SPENT.with(Cell::get))
+    };
+    let (response, spent) = SPENT.scope(Cell::default(), answered).await;
+    let total = begun.elapsed();
+    if total >= slow.at_least {
+        let path = uri.path();
+        let end = path.floor_char_boundary(PATH_BYTES_MAX);
+        (slow.observer)(&SlowRequest {
+            address: peer.address,
+            token: (!principal.id.is_empty()).then_some(principal.id),
+            role: principal.role.map(|role| role.name),
+            name: principal.name,
+            method: method.to_string(),
+            path: path[..end].to_owned(),
+            status: response.status().as_u16(),
+            total,
+            queued: spent.queued,
+            worked: spent.worked,
+        });
+    }
+    response
+}

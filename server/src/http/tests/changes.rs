@@ -1,0 +1,244 @@
+//! Changes: made once, written down, and only where they may be.
+
+use std::net::TcpStream;
+
+use ebb_test_support::wait::until;
+use serde_json::json;
+
+use super::*;
+
+/// The status, the head and the body of an answer to a request with a key.
+fn send(
+    server: &HttpServer,
+    request: &str,
+    token: &Token,
+    key: &str,
+    body: &Value,
+) -> (u16, String, Value) {
+    let mut stream = TcpStream::connect(server.address().unwrap()).unwrap();
+    let body = body.to_string();
+    let text = format!(
+        "{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nIdempotency-Key: {key}\r\n\
+         Authorization: Bearer {}\r\nContent-Length: {}\r\n\r\n{body}",
+        token.reveal(),
+        body.len()
+    );
+    stream.write_all(text.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let value = serde_json::from_str(body).unwrap_or_default();
+    (status, head.to_string(), value)
+}
+
+fn pi_to(dir: &Path, name: &str) -> Value {
+    let to = OutputPlace::File(dir.join("outputs").join(name));
+    serde_json::to_value(pi(1, to)).unwrap()
+}
+
+#[test]
+fn a_key_has_a_job_submitted_once_also_over_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, server) = serve(dir.path());
+    let [token, other] = [Scope::Admin; 2].map(|scope| token(dir.path(), scope));
+    let submit = |server: &HttpServer, token: &Token, name: &str| {
+        send(
+            server,
+            "POST /v1/jobs",
+            token,
+            "k-1",
+            &pi_to(dir.path(), name),
+        )
+    };
+    let (status, _, first) = submit(&server, &token, "a.tsv");
+    assert_eq!(status, 201, "{first}");
+    let id = first["record"]["id"].as_str().unwrap().to_string();
+    wait_for_end(&client(dir.path()), &id);
+    let (status, head, again) = submit(&server, &token, "a.tsv");
+    assert_eq!((status, &again), (201, &first), "as it was answered");
+    assert!(head.contains("idempotency-replayed: true"), "{head}");
+    assert!(head.contains(&format!("location: /v1/jobs/{id}")), "{head}");
+    assert_eq!(submit(&server, &token, "b.tsv").0, 422, "another request");
+    let (status, _, of_other) = submit(&server, &other, "b.tsv");
+    assert_eq!(status, 201, "the key is somebody else's: {of_other}");
+    wait_for_end(&client(dir.path()), "last");
+    assert_eq!(client(dir.path()).jobs().unwrap().len(), 2);
+
+    node.shutdown(Stop::Park);
+    assert!(server.drain(LONG));
+    drop(node);
+    // Threads of the server drop the last handles of the node.
+    let is_locked = |error: ebb_storage::Error| error.kind() == ebb_storage::ErrorKind::Locked;
+    until("the lock of the database", || {
+        !ebb_storage::Db::open(dir.path(), Options::default()).is_err_and(is_locked)
+    });
+    let (_node, server) = serve(dir.path());
+    let (status, _, again) = submit(&server, &token, "a.tsv");
+    assert_eq!(
+        (status, &again["record"]["id"]),
+        (201, &json!(id)),
+        "{again}"
+    );
+    assert_eq!(submit(&server, &token, "c.tsv").0, 422);
+    assert_eq!(client(dir.path()).jobs().unwrap().len(), 2);
+}
+
+#[test]
+fn what_was_refused_stays_refused_and_a_key_is_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, server) = serve(dir.path());
+    let token = token(dir.path(), Scope::Jobs);
+    let body = json!({"keyspace": "app", "name": "s"});
+    let create = |key: &str| send(&server, "POST /v1/snapshots", &token, key, &body);
+    assert_eq!(create("k").0, 404, "there is no keyspace");
+    node.db().unwrap().keyspace("app").unwrap();
+    assert_eq!(create("k").0, 404, "as it was answered");
+    assert_eq!(create("l").0, 201);
+    assert_eq!(create("l").0, 201, "and not that there is one");
+    assert_eq!(create("m").0, 409);
+    for method in ["PUT", "TRACE"] {
+        let request = format!("{method} /v1/snapshots");
+        assert_eq!(
+            send(&server, &request, &token, "l", &body).0,
+            405,
+            "{method}"
+        );
+    }
+    for key in ["", "a b", &"k".repeat(129)] {
+        assert_eq!(create(key).0, 400, "{key}");
+    }
+}
+
+#[test]
+fn jobs_are_listed_by_pages_the_newest_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_node, server) = serve(dir.path());
+    let token = token(dir.path(), Scope::Read);
+    let own = client(dir.path());
+    let ids: Vec<_> = (0..5)
+        .map(|n| {
+            let to = OutputPlace::File(dir.path().join(format!("{n}.tsv")));
+            let id = own.submit(&pi(1, to)).unwrap().record.id;
+            wait_for_end(&own, &id);
+            id
+        })
+        .collect();
+    let list = |query: &str| -> (Vec<String>, Option<String>) {
+        let (status, answer) = ask(
+            &server,
+            &format!("GET /v1/jobs?{query}"),
+            "localhost",
+            Some(&token),
+            "",
+        );
+        assert_eq!(status, 200, "{answer}");
+        let list: JobList = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+        (
+            list.jobs.into_iter().map(|job| job.record.id).collect(),
+            list.next,
+        )
+    };
+    let newest = |range: std::ops::Range<usize>| -> Vec<String> {
+        ids[range].iter().rev().cloned().collect()
+    };
+    let (page, next) = list("limit=2");
+    assert_eq!((page, next.as_ref()), (newest(3..5), Some(&ids[3])));
+    let (page, next) = list(&format!("limit=3&after={}", next.unwrap()));
+    assert_eq!((page, next), (newest(0..3), None));
+    assert_eq!(list("state=ended").0, newest(0..5));
+    assert_eq!(list("state=running").0, [""; 0]);
+    assert_eq!(list("state=unfinished&name=pi").0, [""; 0]);
+    assert_eq!(list("name=pi&limit=1").0, newest(4..5));
+    assert_eq!(list("name=sort").0, [""; 0]);
+    let all: Vec<_> = own
+        .jobs()
+        .unwrap()
+        .into_iter()
+        .map(|job| job.record.id)
+        .collect();
+    assert_eq!(all, ids, "a command lists all, the oldest first");
+}
+
+#[test]
+fn files_are_written_below_the_roots_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_node, server) = serve(dir.path());
+    let [jobs, admin] = [Scope::Jobs, Scope::Admin].map(|scope| token(dir.path(), scope));
+    let submit = |path: &str, key: &str| {
+        let to = OutputPlace::Folder(dir.path().join(path));
+        let body = serde_json::to_value(pi(1, to)).unwrap();
+        send(&server, "POST /v1/jobs", &admin, key, &body)
+    };
+    for (number, path) in ["elsewhere", "outputs/../elsewhere", "backups/x"]
+        .iter()
+        .enumerate()
+    {
+        let (status, _, problem) = submit(path, &format!("out-{number}"));
+        assert_eq!(status, 403, "{path}: {problem}");
+    }
+    assert_eq!(submit("outputs/x", "in").0, 201);
+    let backup = |token: &Token, name: &str, key: &str| {
+        send(
+            &server,
+            "POST /v1/backups",
+            token,
+            key,
+            &json!({"name": name}),
+        )
+    };
+    assert_eq!(backup(&jobs, "monday", "1").0, 403);
+    for (number, name) in ["", "..", ".hidden", "a/b", "/abs"].iter().enumerate() {
+        assert_eq!(
+            backup(&admin, name, &format!("bad-{number}")).0,
+            422,
+            "{name}"
+        );
+    }
+    let (status, _, made) = backup(&admin, "monday", "2");
+    assert_eq!((status, &made["name"]), (201, &json!("monday")), "{made}");
+    assert_eq!(backup(&admin, "monday", "3").0, 422, "it is there");
+    let (_, answer) = ask(&server, "GET /v1/backups", "localhost", Some(&jobs), "");
+    let list: Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+    assert_eq!(list["backups"].as_array().unwrap().len(), 1, "{list}");
+    assert_eq!(list["backups"][0]["name"], json!("monday"));
+    assert!(list["backups"][0]["bytes"].as_u64().unwrap() > 0);
+    let db = ebb_storage::Db::open(dir.path().join("backups/monday"), Options::default());
+    assert!(db.is_ok(), "{db:?}");
+}
+
+#[test]
+fn changes_are_written_down_with_who_made_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, server) = serve(dir.path());
+    node.db().unwrap().keyspace("app").unwrap();
+    let token = token(dir.path(), Scope::Jobs);
+    let body = json!({"keyspace": "app", "name": "s"});
+    assert_eq!(
+        send(&server, "POST /v1/snapshots", &token, "k", &body).0,
+        201
+    );
+    assert_eq!(
+        ask(&server, "GET /v1/snapshots", "localhost", Some(&token), "").0,
+        200
+    );
+    client(dir.path()).cancel("17").unwrap_err();
+    let text = fs::read_to_string(dir.path().join("audit.log")).unwrap();
+    let lines: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 2, "{text}");
+    assert_eq!(lines[0]["token"], json!(token.id()));
+    assert_eq!(lines[0]["made"], json!("/v1/snapshots/app/s"));
+    assert_eq!(
+        (&lines[0]["status"], &lines[0]["address"]),
+        (&json!(201), &json!("127.0.0.1"))
+    );
+    assert_eq!(
+        (&lines[1]["token"], &lines[1]["status"]),
+        (&Value::Null, &json!(404))
+    );
+    assert_eq!(lines[1]["path"], json!("/v1/jobs/17/cancel"));
+    assert!(!text.contains(&token.reveal()));
+}

@@ -1,0 +1,91 @@
+//! The page.
+
+use super::*;
+
+/// An answer without a token: its status, its head and its body. A tag is one that is known.
+fn look(server: &HttpServer, path: &str, tag: Option<&str>) -> (u16, String, String) {
+    // A line of the head after that of the host.
+    let known = tag.map(|tag| format!("\r\nIf-None-Match: {tag}"));
+    let host = format!("localhost{}", known.unwrap_or_default());
+    let (status, answer) = ask(server, &format!("GET {path}"), &host, None, "");
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (status, head.to_ascii_lowercase(), body.to_string())
+}
+
+#[test]
+fn the_page_comes_without_a_token_and_names_assets_that_are_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_node, server) = serve(dir.path());
+    let (status, head, page) = look(&server, "/", None);
+    assert_eq!(status, 200, "{head}");
+    assert!(head.contains("content-type: text/html"), "{head}");
+    assert!(head.contains("cache-control: no-cache"), "{head}");
+    let named: Vec<&str> = (page.split('"').filter(|part| part.starts_with("/assets/"))).collect();
+    assert_eq!(named.len(), 3, "{page}");
+    for asset in named {
+        let (status, head, body) = look(&server, asset, None);
+        assert_eq!((status, body.is_empty()), (200, false), "{asset}: {head}");
+        let is_hashed = asset.starts_with("/assets/console-");
+        assert_eq!(head.contains("immutable"), is_hashed, "{asset}: {head}");
+    }
+    let (status, _, problem) = look(&server, "/assets/none.js", None);
+    assert_eq!(status, 404, "{problem}");
+    // The page is all that is open.
+    assert_eq!(look(&server, "/v1/jobs", None).0, 401);
+}
+
+#[test]
+fn the_page_lets_in_nothing_but_its_own_and_is_sent_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_node, server) = serve(dir.path());
+    let (_, head, page) = look(&server, "/", None);
+    let policy = head
+        .lines()
+        .find(|line| line.starts_with("content-security-policy:"));
+    let policy = policy.unwrap();
+    assert!(policy.contains("default-src 'none'"), "{policy}");
+    assert!(policy.contains("frame-ancestors 'none'"), "{policy}");
+    assert!(!policy.contains("unsafe"), "{policy}");
+    assert!(
+        !page.contains("<style") && !page.contains("style="),
+        "{page}"
+    );
+    assert!(
+        !page.contains("http://") && !page.contains("https://"),
+        "{page}"
+    );
+    let tag = head
+        .lines()
+        .find_map(|line| line.strip_prefix("etag: "))
+        .unwrap();
+    let (status, _, body) = look(&server, "/", Some(tag));
+    assert_eq!((status, &body[..]), (304, ""));
+    // By a name that is not this server's there is no page either.
+    let (status, _) = ask(&server, "GET /", "evil.example", None, "");
+    assert_eq!(status, 421);
+}
+
+#[test]
+fn the_page_is_frozen_into_one_file_with_what_the_server_answers() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_node, server) = serve(dir.path());
+    let client = client(dir.path());
+    let output = OutputPlace::File(dir.path().join("pi.tsv"));
+    let id = client.submit(&pi(1, output)).unwrap().record.id;
+    wait_for_end(&client, &id);
+    let notes = vec!["it ended </script>".to_string()];
+    let page = FrozenPage { seconds: 60, notes };
+    let page = freeze(&client, page).unwrap();
+    drop(server);
+    let scripts: Vec<&str> = page.split("</script>").collect();
+    assert_eq!(scripts.len(), 3, "what is kept ends no script");
+    assert!(scripts[1].starts_with("\n<script type=\"module\">"));
+    assert!(!scripts[0].contains("/assets/"), "it needs nothing else");
+    let (_, kept) = scripts[0].split_once("id=\"frozen\">").unwrap();
+    let kept: Value = serde_json::from_str(kept).unwrap();
+    assert_eq!(kept["notes"][0], "it ended </script>");
+    assert!(kept["answers"]["/v1/load"]["cores"].is_u64());
+    assert_eq!(kept["answers"]["/v1/jobs"]["jobs"][0]["record"]["id"], id);
+    let attempts = &kept["answers"][&format!("/v1/jobs/{id}/attempts")];
+    assert!(attempts.as_array().is_some_and(|all| !all.is_empty()));
+}

@@ -1,0 +1,206 @@
+//! The load, the forecast, what-if questions and event streams.
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
+
+use serde_json::Map;
+
+use super::*;
+
+fn json(answer: &str) -> Value {
+    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+}
+
+/// Opens a stream of the events after the one with the id `last`; of new ones only for `None`.
+fn stream(server: &HttpServer, token: &Token, last: Option<&str>) -> BufReader<TcpStream> {
+    let mut stream = TcpStream::connect(server.address().unwrap()).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    let last = last.map_or(String::new(), |id| format!("Last-Event-ID: {id}\r\n"));
+    let request = format!(
+        "GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n{last}\r\n",
+        token.reveal()
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    BufReader::new(stream)
+}
+
+/// The samples that a test waits for an event. The server sends one each second.
+const SAMPLES_MAX: usize = 180;
+
+/// The lines of that many samples, with those of HTTP's chunks and of other events.
+const LINES_MAX: usize = 10 * SAMPLES_MAX;
+
+/// Returns the rest of the next line that begins with `begins`; `None` at the end of the stream.
+fn next(stream: &mut BufReader<TcpStream>, begins: &str) -> Option<String> {
+    for _ in 0..LINES_MAX {
+        let mut line = String::new();
+        if stream.read_line(&mut line).unwrap() == 0 {
+            return None;
+        }
+        if let Some(rest) = line.strip_prefix(begins) {
+            return Some(rest.trim_end().to_string());
+        }
+    }
+    panic!("no {begins:?} in {LINES_MAX} lines")
+}
+
+/// The data of the next event of a kind.
+fn event(stream: &mut BufReader<TcpStream>, kind: &str) -> Value {
+    let begins = format!("event: {kind}");
+    next(stream, &begins).unwrap_or_else(|| panic!("no {kind}"));
+    serde_json::from_str(&next(stream, "data: ").unwrap()).unwrap()
+}
+
+#[test]
+fn a_job_is_predicted_and_what_another_would_change() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, server) = serve(dir.path());
+    let token = token(dir.path(), Scope::Admin);
+    let post = |body: &str| ask(&server, "POST /v1/what-if", "localhost", Some(&token), body);
+    let mut events = stream(&server, &token, None);
+    event(&mut events, "sample");
+    let goal = JobRequest {
+        goal_s: Some(3600.0),
+        ..pi(1 << 36, OutputPlace::File(dir.path().join("pi.tsv")))
+    };
+    let job = node.submit(goal).unwrap();
+    let id = job.id();
+    assert_eq!(event(&mut events, "job")["id"], id);
+    let mut samples = (0..SAMPLES_MAX).map(|_| event(&mut events, "sample"));
+    assert!(samples.any(|sample| sample["shares"][id].as_f64() > Some(0.0)));
+    let prediction = until_some("a prediction", || job.prediction());
+    assert!(
+        prediction.low_unix_ms < prediction.finish_unix_ms,
+        "{prediction:?}"
+    );
+    assert!(
+        prediction.finish_unix_ms < prediction.high_unix_ms,
+        "{prediction:?}"
+    );
+    assert!(
+        prediction.method.starts_with("lookahead/"),
+        "{prediction:?}"
+    );
+    assert!(prediction.slack_s.unwrap() < 3600.0, "{prediction:?}");
+    let view = client(dir.path()).job(id, Duration::ZERO).unwrap();
+    assert_eq!(
+        view.prediction.unwrap().goal_unix_ms,
+        prediction.goal_unix_ms
+    );
+
+    let (status, answer) = post(r#"{"maps": 3, "map_s": 0.5, "goal_s": 60}"#);
+    assert_eq!(status, 200, "{answer}");
+    let small = json(&answer);
+    assert_eq!(small["meets_goal"], true, "{small}");
+    assert_eq!(small["victims"], Value::Array(Vec::new()), "{small}");
+    let (status, answer) = post(&format!(r#"{{"like": "{id}"}}"#));
+    assert_eq!((status, &json(&answer)["meets_goal"]), (200, &Value::Null));
+    for wrong in [
+        r#"{"maps": 0, "map_s": 1}"#,
+        r#"{"maps": 1, "map_s": -1}"#,
+        r#"{"maps": 1, "map_s": 1, "goal_s": 0}"#,
+        r#"{"maps": "many"}"#,
+        r#"{"like": 7}"#,
+        "[]",
+    ] {
+        let (status, answer) = post(wrong);
+        assert!((400..500).contains(&status), "{wrong}: {answer}");
+    }
+    assert_eq!(post(r#"{"like": "17"}"#).0, 404);
+    job.cancel();
+    job.wait();
+    // Its state may have changed any number of times before.
+    loop {
+        let change = event(&mut events, "job");
+        assert_eq!(change["id"], id);
+        if change["state"] == "cancelled" {
+            break;
+        }
+    }
+    assert_eq!(job.prediction(), None);
+}
+
+#[test]
+fn the_load_of_the_last_seconds_and_the_forecast_are_served() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, server) = serve(dir.path());
+    let token = token(dir.path(), Scope::Read);
+    let get = |path: &str| {
+        ask(
+            &server,
+            &format!("GET {path}"),
+            "localhost",
+            Some(&token),
+            "",
+        )
+    };
+    let mut events = stream(&server, &token, None);
+    let app = node.db().unwrap().keyspace("app").unwrap();
+    // Before the first control cycle the capacity is 0, and there is no forecast.
+    let mut samples = (0..SAMPLES_MAX).map(|_| event(&mut events, "sample"));
+    let sample = samples.find(|sample| sample["capacity_cores"].as_f64() > Some(0.0));
+    let sample = sample.unwrap();
+    app.create_snapshot("s").unwrap();
+    let created = event(&mut events, "snapshot");
+    assert_eq!(
+        (&created["name"], &created["change"]),
+        (&"s".into(), &"created".into())
+    );
+    app.delete_snapshot("s").unwrap();
+    assert_eq!(event(&mut events, "snapshot")["change"], "deleted");
+    let load = json(&get("/v1/load?seconds=3600").1);
+    let samples = load["samples"].as_array().unwrap();
+    let mut point = sample.clone();
+    let shares = point.as_object_mut().unwrap().remove("shares");
+    assert_eq!(
+        shares,
+        Some(Value::Object(Map::new())),
+        "no job used anything"
+    );
+    assert!(samples.contains(&point), "{point} in {load}");
+    assert_eq!(load["objective"]["ratio"], 1.1);
+    let forecast = json(&get("/v1/forecast?seconds=60").1);
+    assert_eq!(forecast["source"], "last-ten-minutes");
+    assert_eq!(forecast["points"].as_array().unwrap().len(), 121);
+    for wrong in [
+        "/v1/load?seconds=0",
+        "/v1/load?seconds=99999",
+        "/v1/forecast?days=1",
+    ] {
+        assert_eq!(get(wrong).0, 400, "{wrong}");
+    }
+}
+
+#[test]
+fn a_stream_goes_on_where_it_was_and_ends_with_the_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_node, server) = serve(dir.path());
+    let token = token(dir.path(), Scope::Read);
+    let mut first = stream(&server, &token, None);
+    let id = next(&mut first, "id: ").unwrap();
+    let following = next(&mut first, "id: ").unwrap();
+    drop(first);
+    let mut again = stream(&server, &token, Some(&id));
+    assert_eq!(next(&mut again, "id: ").unwrap(), following);
+    let mut unknown = stream(&server, &token, Some("1"));
+    event(&mut unknown, "reset");
+    assert!(server.drain(LONG), "streams do not keep it");
+    assert_eq!(next(&mut unknown, "never"), None);
+}
+
+#[test]
+fn two_hundred_streams_get_events_and_the_server_answers_other_requests() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_node, server) = serve(dir.path());
+    let token = token(dir.path(), Scope::Read);
+    let open = || stream(&server, &token, None);
+    let mut streams: Vec<_> = (0..200).map(|_| open()).collect();
+    let of_each = |stream: &mut BufReader<TcpStream>| {
+        let ids = (0..3).map(|_| next(stream, "id: ").unwrap());
+        ids.last().unwrap()
+    };
+    let last: Vec<String> = streams.iter_mut().map(of_each).collect();
+    assert_eq!(last.len(), 200);
+    let (status, _) = ask(&server, "GET /v1/load", "localhost", Some(&token), "");
+    assert_eq!(status, 200);
+}

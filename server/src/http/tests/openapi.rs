@@ -1,0 +1,64 @@
+//! The OpenAPI description of the routes.
+
+use super::*;
+
+/// The body of an answer, as JSON.
+fn json(answer: &str) -> Value {
+    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+}
+
+/// Collects the targets of all `$ref`s in a description.
+fn references<'v>(value: &'v Value, found: &mut Vec<&'v str>) {
+    match value {
+        Value::Object(members) => {
+            found.extend(members.get("$ref").and_then(Value::as_str));
+            members.values().for_each(|value| references(value, found));
+        }
+        Value::Array(values) => values.iter().for_each(|value| references(value, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_described_route_is_served_and_every_reference_resolves() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_node, server) = serve(dir.path());
+    let token = token(dir.path(), Scope::Admin);
+    let ask = |request: &str| ask(&server, request, "localhost", Some(&token), "");
+    let (status, answer) = ask("GET /openapi.json");
+    assert_eq!(status, 200, "{answer}");
+    let description = json(&answer);
+    let mut all = Vec::new();
+    references(&description, &mut all);
+    assert!(all.len() > 50, "{all:?}");
+    for reference in all {
+        let pointer = reference.strip_prefix('#').unwrap();
+        assert!(description.pointer(pointer).is_some(), "{reference}");
+    }
+    let paths = description["paths"].as_object().unwrap();
+    assert!(paths.contains_key("/v1/events"), "{paths:?}");
+    assert!(paths.contains_key("/v1/jobs/{id}/attempts"), "{paths:?}");
+    for (path, methods) in paths {
+        for (method, operation) in methods.as_object().unwrap() {
+            let what = format!("{} {path}", method.to_uppercase());
+            let named = operation["operationId"].is_string() && operation["summary"].is_string();
+            assert!(named, "{what}: {operation}");
+            // The event stream has no end.
+            if path == "/v1/events" {
+                continue;
+            }
+            let names = ["{id}", "{keyspace}", "{name}", "{table}"];
+            let request =
+                (names.iter()).fold(what.clone(), |path, name| path.replace(name, "none"));
+            let (status, answer) = ask(&request);
+            assert!(status != 405 && status < 500, "{what}: {answer}");
+            assert!(!answer.contains("there is no /"), "{what}: {answer}");
+        }
+    }
+    // The fields that a client sends are in the schema.
+    let sent = serde_json::to_value(pi(1, OutputPlace::Terminal)).unwrap();
+    let described = &description["components"]["schemas"]["JobRequest"]["properties"];
+    for field in sent.as_object().unwrap().keys() {
+        assert!(described.get(field).is_some(), "{field} in {described}");
+    }
+}

@@ -1,0 +1,228 @@
+//! Tokens that belong to roles of CQL.
+
+use ebb_catalog::access::{Permission, PermissionSet, Resource, Role, RoleError, Roles};
+use serde_json::json;
+
+use super::*;
+use crate::tokens::TokenRole;
+
+const ADA: u64 = 0xada;
+
+fn change(node: &Node, change: impl FnOnce(&Roles) -> Result<Roles, RoleError>) {
+    let catalog = node.catalog().unwrap();
+    let changed = (catalog.roles()).change(|roles| change(roles).map(Some));
+    assert!(changed.unwrap().unwrap());
+}
+
+fn grant(node: &Node, permission: Permission, on: &Resource) {
+    let set = PermissionSet::of(&[permission]);
+    change(node, |roles| {
+        let (next, _) = roles.with_permissions("ada", on, set)?;
+        Ok(next)
+    });
+}
+
+/// A token of this scope for the role `ada` with this id.
+fn token_of(data: &Path, id: u64, scope: Scope) -> Token {
+    let token = Token::random();
+    let role = TokenRole {
+        name: "ada".to_string(),
+        id: format!("{id:016x}"),
+    };
+    let record = TokenRecord::new(&token, "test", scope, SystemTime::now(), None);
+    let record = record.of_role(Some(role));
+    TokenFile::of(data).change(|all| all.add(record)).unwrap();
+    token
+}
+
+/// A server with the role `ada`, which may log in and do nothing else.
+fn served(data: &Path) -> (Arc<Node>, HttpServer) {
+    let (node, server) = serve(data);
+    let app = node.db().unwrap().keyspace("app").unwrap();
+    app.table("t", ebb_storage::TableOptions::default())
+        .unwrap();
+    let ada = Role {
+        id: ADA,
+        can_login: true,
+        ..Role::default()
+    };
+    change(&node, |roles| roles.with_new("ada", ada));
+    (node, server)
+}
+
+fn body(answer: &str) -> Value {
+    let body = answer.split_once("\r\n\r\n").unwrap().1;
+    serde_json::from_str(body).unwrap_or_default()
+}
+
+#[test]
+fn a_token_may_do_what_its_role_may() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, server) = served(dir.path());
+    let ada = token_of(dir.path(), ADA, Scope::Jobs);
+    let ask = |request: &str, body: &Value| {
+        ask(&server, request, "localhost", Some(&ada), &body.to_string())
+    };
+    let create = json!({"keyspace": "app", "name": "s"});
+    let delete = "DELETE /v1/snapshots/app/s";
+    let (status, answer) = ask("POST /v1/snapshots", &create);
+    assert_eq!(status, 403, "{answer}");
+    assert!(
+        answer.contains("role ada has no SNAPSHOT permission on <keyspace app>"),
+        "{answer}"
+    );
+    node.db()
+        .unwrap()
+        .keyspace("app")
+        .unwrap()
+        .create_snapshot("s")
+        .unwrap();
+    let renew = "POST /v1/snapshots/app/s/renew";
+    let renewal = json!({"expires_in_s": 3600});
+    assert_eq!(ask(delete, &Value::Null).0, 403);
+    assert_eq!(ask(renew, &renewal).0, 403);
+    grant(&node, Permission::Snapshot, &Resource::keyspace("app"));
+    assert_eq!(ask(renew, &renewal).0, 200);
+    assert_eq!(ask(delete, &Value::Null).0, 204);
+    assert_eq!(ask("POST /v1/snapshots", &create).0, 201);
+
+    let endless = |table: &str| pi(1 << 50, OutputPlace::Table(table.parse().unwrap()));
+    let to_t = serde_json::to_value(endless("app.out")).unwrap();
+    for path in ["/v1/jobs", "/v1/jobs/estimate", "/v1/what-if"] {
+        let (status, answer) = ask(&format!("POST {path}"), &to_t);
+        assert_eq!(status, 403, "{path}: {answer}");
+        assert!(
+            answer.contains("no MODIFY permission on <table app.out>"),
+            "{answer}"
+        );
+    }
+    let other = client(dir.path())
+        .submit(&endless("app.other"))
+        .unwrap()
+        .record
+        .id;
+    for request in [
+        "POST /v1/jobs/ID/cancel",
+        "POST /v1/jobs/ID/restart",
+        "POST /v1/jobs/ID/discard",
+    ] {
+        let (status, answer) = ask(&request.replace("ID", &other), &Value::Null);
+        assert_eq!(status, 403, "{request}: {answer}");
+    }
+    grant(&node, Permission::Modify, &Resource::table("app", "out"));
+    let (status, answer) = ask("POST /v1/jobs", &to_t);
+    assert_eq!(status, 201, "{answer}");
+    let own = body(&answer)["record"]["id"].as_str().unwrap().to_string();
+    assert_eq!(
+        ask(&format!("POST /v1/jobs/{own}/cancel"), &Value::Null).0,
+        200
+    );
+    assert!(client(dir.path()).cancel(&other).unwrap());
+    for id in [own, other] {
+        wait_for_end(&client(dir.path()), &id);
+    }
+    let audit = fs::read_to_string(dir.path().join("audit.log")).unwrap();
+    assert!(
+        audit.lines().any(|line| line.contains("\"role\":\"ada\"")),
+        "{audit}"
+    );
+}
+
+#[test]
+fn scope_admin_is_for_superusers() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, server) = served(dir.path());
+    let ada = token_of(dir.path(), ADA, Scope::Admin);
+    let ask = |request: &str, body: &str| ask(&server, request, "localhost", Some(&ada), body);
+    let who = || body(&ask("GET /v1/session", "").1);
+    assert_eq!(
+        who(),
+        json!({"scope": "jobs", "name": "test", "role": "ada"})
+    );
+    let backup = |name: &str| ask("POST /v1/backups", &json!({"name": name}).to_string()).0;
+    assert_eq!(backup("monday"), 403);
+    change(&node, |roles| {
+        roles.with_changed("ada", |role| role.is_superuser = true)
+    });
+    assert_eq!(who()["scope"], json!("admin"));
+    assert_eq!(backup("monday"), 201);
+}
+
+#[test]
+fn a_token_is_good_while_its_role_may_log_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, server) = served(dir.path());
+    let ada = token_of(dir.path(), ADA, Scope::Read);
+    let status = || ask(&server, "GET /v1/jobs", "localhost", Some(&ada), "").0;
+    assert_eq!(status(), 200);
+    let login = |may| {
+        change(&node, |roles| {
+            roles.with_changed("ada", |role| role.can_login = may)
+        })
+    };
+    login(false);
+    assert_eq!(status(), 401);
+    login(true);
+    assert_eq!(status(), 200);
+    change(&node, |roles| roles.without("ada"));
+    assert_eq!(status(), 401);
+    // A new role of the same name does not inherit the tokens of the old one.
+    let other = Role {
+        id: ADA + 1,
+        can_login: true,
+        is_superuser: true,
+        ..Role::default()
+    };
+    change(&node, |roles| roles.with_new("ada", other));
+    assert_eq!(status(), 401);
+    let listed = client(dir.path()).roles().unwrap();
+    let ada = listed.iter().find(|role| role.name == "ada").unwrap();
+    assert_eq!((&*ada.id, ada.is_superuser), ("0000000000000adb", true));
+}
+
+#[test]
+fn a_role_holds_no_more_snapshots_than_it_may() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, server) = served(dir.path());
+    grant(&node, Permission::Snapshot, &Resource::keyspace("app"));
+    change(&node, |roles| {
+        roles.with_changed("ada", |role| role.snapshots_max = Some(2))
+    });
+    let ada = token_of(dir.path(), ADA, Scope::Jobs);
+    let ask = |request: &str, body: &Value| {
+        ask(&server, request, "localhost", Some(&ada), &body.to_string())
+    };
+    let create = |name: &str| {
+        ask(
+            "POST /v1/snapshots",
+            &json!({"keyspace": "app", "name": name}),
+        )
+    };
+    let held = || {
+        let roles = node.catalog().unwrap().roles().state();
+        roles.roles().get("ada").unwrap().snapshots.len()
+    };
+    assert_eq!(create("a").0, 201);
+    assert_eq!(create("a").0, 409, "one of this name is there");
+    assert_eq!(create("b").0, 201);
+    assert_eq!(held(), 2);
+    let (status, answer) = create("c");
+    assert_eq!(status, 403, "{answer}");
+    let text = "User ada holds 2 snapshots already, as many as it may; drop one of them";
+    assert!(answer.contains(text), "{answer}");
+    let (status, _) = ask("DELETE /v1/snapshots/app/a", &Value::Null);
+    assert_eq!(status, 204);
+    assert_eq!(create("c").0, 201);
+    assert_eq!(create("d").0, 403);
+    // Deleted snapshots do not count.
+    assert_eq!(held(), 2);
+    // The quota does not apply to a principal without a role.
+    client(dir.path())
+        .create_snapshot(&SnapshotRequest {
+            keyspace: "app".to_string(),
+            name: "d".to_string(),
+            table: None,
+            expires_in_s: None,
+        })
+        .unwrap();
+}

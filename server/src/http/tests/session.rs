@@ -1,0 +1,188 @@
+//! Sessions, security headers, and rate limits.
+
+use std::net::TcpStream;
+
+use super::*;
+
+/// The status, and all of the answer, of a request with these headers.
+fn send(server: &HttpServer, request: &str, headers: &[(&str, &str)], body: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(server.address().unwrap()).unwrap();
+    let mut text = format!("{request} HTTP/1.1\r\nHost: localhost:1\r\nConnection: close\r\n");
+    for (name, value) in headers {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    text.push_str(&format!("Content-Length: {}\r\n\r\n{body}", body.len()));
+    stream.write_all(text.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, answer)
+}
+
+/// The value of a header of an answer.
+fn header<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
+    let mut lines = answer.split("\r\n").take_while(|line| !line.is_empty());
+    let found = lines.find_map(|line| line.split_once(": ").filter(|(of, _)| *of == name));
+    found.map(|(_, value)| value)
+}
+
+/// Returns the responses to `count` requests with this token, all sent at once over one connection.
+fn pipelined(server: &HttpServer, token: &Token, count: usize) -> String {
+    let request = format!(
+        "GET /v1/session HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n",
+        token.reveal()
+    );
+    let last = request.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n");
+    let all = request.repeat(count - 1) + &last;
+    let mut stream = TcpStream::connect(server.address().unwrap()).unwrap();
+    let mut reader = stream.try_clone().unwrap();
+    let reading = std::thread::spawn(move || {
+        let mut responses = String::new();
+        reader.read_to_string(&mut responses).unwrap();
+        responses
+    });
+    stream.write_all(all.as_bytes()).unwrap();
+    reading.join().unwrap()
+}
+
+fn log_in(server: &HttpServer, token: &Token, headers: &[(&str, &str)]) -> (u16, String) {
+    let body = serde_json::json!({"token": token.reveal()}).to_string();
+    send(server, "POST /v1/session", headers, &body)
+}
+
+#[test]
+fn a_page_logs_in_and_its_cookie_is_as_good_as_the_token() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_node, server) = serve(dir.path());
+    let token = token(dir.path(), Scope::Jobs);
+    let (status, answer) = log_in(&server, &token, &[("Sec-Fetch-Site", "same-origin")]);
+    assert_eq!(status, 200, "{answer}");
+    assert!(
+        answer.ends_with(r#"{"scope":"jobs","name":"test","role":null}"#),
+        "{answer}"
+    );
+    let set = header(&answer, "set-cookie").unwrap();
+    let (cookie, attributes) = set.split_once("; ").unwrap();
+    assert_eq!(attributes, "HttpOnly; SameSite=Strict; Path=/");
+    assert!(!answer.contains(&token.reveal()), "{answer}");
+    let cookie = ("Cookie", cookie);
+    let status = |request: &str, headers: &[_]| send(&server, request, headers, "").0;
+    assert_eq!(status("GET /v1/session", &[cookie]), 200);
+    assert_eq!(status("GET /v1/jobs", &[cookie]), 200);
+    assert_eq!(
+        status("GET /v1/jobs", &[("Cookie", "ebb_session=ebb_1_2")]),
+        401
+    );
+    for (headers, expected) in [
+        (&[cookie][..], 403),
+        (&[cookie, ("Sec-Fetch-Site", "cross-site")], 403),
+        (
+            &[
+                cookie,
+                ("Sec-Fetch-Site", "same-site"),
+                ("Origin", "http://localhost:1"),
+            ],
+            403,
+        ),
+        (&[cookie, ("Origin", "http://localhost:2")], 403),
+        (&[cookie, ("Origin", "http://localhost:1")], 404),
+        (&[cookie, ("Sec-Fetch-Site", "same-origin")], 404),
+    ] {
+        assert_eq!(
+            status("POST /v1/jobs/1/cancel", headers),
+            expected,
+            "{headers:?}"
+        );
+    }
+    let own = [cookie, ("Sec-Fetch-Site", "same-origin")];
+    let (status, answer) = send(&server, "DELETE /v1/session", &own, "");
+    assert_eq!(status, 204);
+    assert!(header(&answer, "set-cookie").unwrap().contains("Max-Age=0"));
+    assert_eq!(send(&server, "GET /v1/jobs", &[cookie], "").0, 401);
+}
+
+#[test]
+fn a_session_ends_with_its_token_and_is_not_begun_by_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_node, server) = serve(dir.path());
+    let token = token(dir.path(), Scope::Read);
+    for (name, value) in [
+        ("Sec-Fetch-Site", "cross-site"),
+        ("Origin", "http://evil.example"),
+    ] {
+        assert_eq!(log_in(&server, &token, &[(name, value)]).0, 403, "{name}");
+    }
+    assert_eq!(log_in(&server, &Token::random(), &[]).0, 401);
+    for (body, status) in [("", 400), ("{}", 422), (r#"{"token":7}"#, 422)] {
+        let sent = send(&server, "POST /v1/session", &[], body);
+        assert_eq!(sent.0, status, "{body}");
+    }
+    let (_, answer) = log_in(&server, &token, &[]);
+    let set = header(&answer, "set-cookie").unwrap();
+    let cookie = ("Cookie", set.split("; ").next().unwrap());
+    assert_eq!(send(&server, "GET /v1/jobs", &[cookie], "").0, 200);
+    let own = [cookie, ("Sec-Fetch-Site", "same-origin")];
+    assert_eq!(
+        send(&server, "POST /v1/jobs/1/cancel", &own, "").0,
+        403,
+        "it may look only"
+    );
+    let file = TokenFile::of(dir.path());
+    assert!(file.change(|all| all.revoke(&token.id())).unwrap());
+    assert_eq!(send(&server, "GET /v1/jobs", &[cookie], "").0, 401);
+}
+
+#[test]
+fn every_response_has_security_headers() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_node, server) = serve(dir.path());
+    for request in [
+        "GET /health/live",
+        "GET /v1/jobs",
+        "GET /nowhere",
+        "PUT /health/live",
+    ] {
+        let (_, answer) = send(&server, request, &[], "");
+        let policy = header(&answer, "content-security-policy").unwrap();
+        assert!(
+            policy.starts_with("default-src 'none'; script-src 'self';"),
+            "{policy}"
+        );
+        assert_eq!(
+            header(&answer, "x-content-type-options"),
+            Some("nosniff"),
+            "{request}"
+        );
+        assert_eq!(
+            header(&answer, "cache-control"),
+            Some("no-store"),
+            "{request}"
+        );
+    }
+}
+
+#[test]
+fn too_many_bad_tokens_or_requests_are_refused_for_a_while() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_node, server) = serve(dir.path());
+    let token = token(dir.path(), Scope::Read);
+    let count =
+        |responses: &str, status: u16| responses.matches(&format!("HTTP/1.1 {status} ")).count();
+    // Beyond the first ten, one in two seconds is allowed: 100 of them would take three minutes.
+    let responses = pipelined(&server, &Token::random(), 100);
+    let (bad, refused) = (count(&responses, 401), count(&responses, 429));
+    assert_eq!(bad + refused, 100);
+    assert!(bad >= 10 && refused > 0, "{bad} {refused}");
+    let (_, first_refused) = responses.split_once("HTTP/1.1 429 ").unwrap();
+    let wait_s: u64 = (header(first_refused, "retry-after").unwrap())
+        .parse()
+        .unwrap();
+    assert!((1..=2).contains(&wait_s), "{first_refused}");
+    // A good token from the same address is served, up to a rate of its own.
+    let responses = pipelined(&server, &token, 600);
+    let (served, refused) = (count(&responses, 200), count(&responses, 429));
+    assert_eq!(served + refused, 600);
+    assert!(served >= 400 && refused > 0, "{served} {refused}");
+    // Health checks have no limit: they show no token.
+    assert_eq!(send(&server, "GET /health/live", &[], "").0, 200);
+}

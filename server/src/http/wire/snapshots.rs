@@ -1,0 +1,135 @@
+//! Snapshots, as JSON.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use ebb_storage::{SnapshotInfo, SnapshotScope};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A snapshot.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SnapshotView {
+    /// The keyspace of the snapshot.
+    pub keyspace: String,
+    /// The name of the snapshot, unique in the keyspace.
+    pub name: String,
+    /// The sequence number of the last commit that the snapshot contains.
+    pub sequence: u64,
+    /// The tables that the snapshot covers.
+    pub tables: Vec<String>,
+    /// Whether the snapshot was created of one table alone.
+    pub single_table: bool,
+    /// The time of creation, in milliseconds since 1970.
+    pub created_unix_ms: u64,
+    /// The age of the snapshot in seconds.
+    pub age_s: f64,
+    /// The time at which the snapshot expires, in milliseconds since 1970; `null` if it does not.
+    pub expires_unix_ms: Option<u64>,
+    /// The runs on disk that a scan of the snapshot reads.
+    pub runs: u64,
+    /// The files of these runs.
+    pub files: u64,
+    /// The bytes of these files.
+    pub read_bytes: u64,
+    /// An estimate of the bytes that are kept for this snapshot alone, made without reading data.
+    pub pinned_bytes: u64,
+    /// The bytes of keys and values that are kept for this snapshot alone. Only present if the
+    /// request has `exact=true`.
+    pub pinned_exact_bytes: Option<u64>,
+}
+
+/// Snapshots, the newest first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SnapshotList {
+    /// The snapshots of this page.
+    pub snapshots: Vec<SnapshotView>,
+    /// The value of `after` for the next page; `null` on the last one.
+    pub next: Option<String>,
+}
+
+/// A snapshot to be created.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SnapshotRequest {
+    /// The keyspace to create a snapshot of.
+    #[schema(min_length = 1)]
+    pub keyspace: String,
+    /// The name of the snapshot, new in the keyspace: letters, digits, `_` and `-`.
+    #[schema(min_length = 1)]
+    pub name: String,
+    /// The only table that the snapshot covers; `null` for all tables.
+    #[serde(default)]
+    pub table: Option<String>,
+    /// The lifetime of the snapshot in seconds; `null` if it does not expire.
+    #[serde(default)]
+    #[schema(exclusive_minimum = 0)]
+    pub expires_in_s: Option<f64>,
+}
+
+/// A new lifetime for a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SnapshotRenewal {
+    /// The lifetime in seconds from now; `null` if the snapshot no longer expires.
+    // Required: a request without the field must not keep a snapshot for ever.
+    #[serde(deserialize_with = "Option::deserialize")]
+    #[schema(exclusive_minimum = 0, required)]
+    pub expires_in_s: Option<f64>,
+}
+
+impl SnapshotView {
+    /// The view of a snapshot of `keyspace` at the time `now`.
+    pub fn of(keyspace: &str, info: SnapshotInfo, now: SystemTime) -> Self {
+        let age = now.duration_since(info.created).unwrap_or_default();
+        Self {
+            keyspace: keyspace.to_string(),
+            name: info.name,
+            sequence: info.seq.0,
+            tables: info.tables,
+            single_table: matches!(info.scope, SnapshotScope::Table(_)),
+            created_unix_ms: unix_ms(info.created),
+            age_s: age.as_secs_f64(),
+            expires_unix_ms: info.expires.map(unix_ms),
+            runs: info.runs as u64,
+            files: info.files as u64,
+            read_bytes: info.approximate_bytes,
+            pinned_bytes: info.pinned_bytes,
+            pinned_exact_bytes: None,
+        }
+    }
+}
+
+impl SnapshotRequest {
+    /// The lifetime from now; `None` if the snapshot does not expire.
+    ///
+    /// # Errors
+    /// When `expires_in_s` is not a positive duration.
+    pub fn expires_in(&self) -> Result<Option<Duration>, String> {
+        time_to_come(self.expires_in_s)
+    }
+}
+
+impl SnapshotRenewal {
+    /// The lifetime from now; `None` if the snapshot does not expire.
+    ///
+    /// # Errors
+    /// When `expires_in_s` is not a positive duration.
+    pub fn expires_in(self) -> Result<Option<Duration>, String> {
+        time_to_come(self.expires_in_s)
+    }
+}
+
+fn time_to_come(expires_in_s: Option<f64>) -> Result<Option<Duration>, String> {
+    let Some(seconds) = expires_in_s else {
+        return Ok(None);
+    };
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(time) if !time.is_zero() => Ok(Some(time)),
+        _ => Err(format!("expires_in_s: {seconds} is no time to come")),
+    }
+}
+
+fn unix_ms(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,301 @@
+//! The load of the last day: 3,600 samples of one second and 8,640 of ten.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Samples of one second that are kept.
+pub(super) const SECONDS_MAX: usize = 3600;
+/// Seconds that one coarse sample covers.
+pub(super) const COARSE_SECONDS: usize = 10;
+/// Coarse samples that are kept.
+const COARSE_MAX: usize = 8640;
+/// Shares of jobs that are kept in the samples of either length, 5 MB. With more than fifty jobs at
+/// a time they cover less than an hour of seconds.
+const JOB_POINTS_MAX: usize = 200_000;
+/// Changes of the guard's action that are kept. The guard decides ten times a second.
+const GUARD_MAX: usize = 4096;
+
+/// The load, and the cores that it left to jobs, over a second or ten.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct LoadPoint {
+    /// The end of the sample, in milliseconds since 1970.
+    pub at_unix_ms: u64,
+    /// Cores that the load used: all threads of the server except tasks of jobs.
+    pub load_cores: f64,
+    /// Cores that other processes used.
+    pub others_cores: f64,
+    /// Cores that jobs used.
+    pub analytics_cores: f64,
+    /// Cores that jobs could use.
+    pub capacity_cores: f64,
+    /// Requests served per second.
+    pub requests_per_s: f64,
+    /// The median of the latencies in microseconds; 0 without requests.
+    pub p50_us: f64,
+    /// The 99th percentile of the latencies in microseconds; 0 without requests.
+    pub p99_us: f64,
+    /// The 99.9th percentile of the latencies in microseconds; 0 without requests.
+    pub p999_us: f64,
+}
+
+/// A change of the guard's action.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct GuardChange {
+    /// The time of the change, in milliseconds since 1970.
+    pub at_unix_ms: u64,
+    /// The new action: `grow`, `hold`, `shrink`, `stop` or `pause`.
+    pub action: String,
+    /// The part of the cores left by the load that jobs may use from then on, 0 to 1.
+    pub allowed_ratio: f64,
+    /// (objective - latency) / objective; negative if the objective is missed.
+    pub slack_ratio: f64,
+}
+
+/// The CPU use of a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JobShare {
+    /// The id of the job.
+    pub job_id: String,
+    /// The application of the job.
+    pub name: String,
+    /// Pairs of the end of a sample, in milliseconds since 1970, and the cores used in it.
+    #[schema(value_type = Vec<Vec<f64>>)]
+    pub points: Vec<(u64, f64)>,
+}
+
+/// The id and application of a job, shared by all of its points.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct JobName {
+    pub id: String,
+    pub name: String,
+}
+
+/// A sample of the load, with the cores that each job used in it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Moment {
+    pub point: LoadPoint,
+    pub jobs: Vec<(Arc<JobName>, f64)>,
+}
+
+/// A sample as the event `sample` contains it, with the CPU use of all jobs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// The load, and the cores that it left to jobs.
+    #[serde(flatten)]
+    pub point: LoadPoint,
+    /// Cores that each job used, by the id of the job. Jobs that used none are left out.
+    pub shares: BTreeMap<String, f64>,
+}
+
+impl Moment {
+    pub(super) fn sample(&self) -> Sample {
+        let used = self.jobs.iter().filter(|(_, cores)| *cores > 0.0);
+        Sample {
+            point: self.point,
+            shares: used.map(|(job, cores)| (job.id.clone(), *cores)).collect(),
+        }
+    }
+}
+
+/// The latest samples of one length.
+#[derive(Debug, Default)]
+struct Ring {
+    moments: VecDeque<Moment>,
+    job_points: usize,
+}
+
+impl Ring {
+    fn push(&mut self, moment: Moment, moments_max: usize) {
+        self.job_points += moment.jobs.len();
+        self.moments.push_back(moment);
+        while self.moments.len() > moments_max || self.job_points > JOB_POINTS_MAX {
+            let oldest = self.moments.pop_front();
+            self.job_points -= oldest.map_or(0, |moment| moment.jobs.len());
+        }
+    }
+
+    fn since(&self, from_unix_ms: u64) -> impl Iterator<Item = &Moment> {
+        let first = (self.moments).partition_point(|moment| moment.point.at_unix_ms < from_unix_ms);
+        self.moments.range(first..)
+    }
+}
+
+/// The samples and the guard's actions of the last day.
+#[derive(Debug, Default)]
+pub(super) struct Day {
+    seconds: Ring,
+    coarse: Ring,
+    /// The samples of a second since the last coarse one.
+    gathered: Vec<Moment>,
+    guard: VecDeque<GuardChange>,
+}
+
+impl Day {
+    /// Adds a sample of a second. Returns true when the next coarse sample is due.
+    pub(super) fn push(&mut self, second: Moment) -> bool {
+        self.gathered.push(second.clone());
+        self.seconds.push(second, SECONDS_MAX);
+        self.gathered.len() >= COARSE_SECONDS
+    }
+
+    /// Adds the mean of the seconds since the last call as a coarse sample. Quantiles of several
+    /// seconds do not follow from those of each: `quantiles_us` has the p50, p99 and p99.9 of the
+    /// whole time.
+    pub(super) fn push_coarse(&mut self, quantiles_us: [f64; 3]) {
+        let gathered = std::mem::take(&mut self.gathered);
+        let Some(last) = gathered.last() else {
+            return;
+        };
+        let count = gathered.len() as f64;
+        let mean = |of: fn(&LoadPoint) -> f64| {
+            gathered.iter().map(|moment| of(&moment.point)).sum::<f64>() / count
+        };
+        let [p50_us, p99_us, p999_us] = quantiles_us;
+        let point = LoadPoint {
+            at_unix_ms: last.point.at_unix_ms,
+            load_cores: mean(|point| point.load_cores),
+            others_cores: mean(|point| point.others_cores),
+            analytics_cores: mean(|point| point.analytics_cores),
+            capacity_cores: mean(|point| point.capacity_cores),
+            requests_per_s: mean(|point| point.requests_per_s),
+            p50_us,
+            p99_us,
+            p999_us,
+        };
+        let mut jobs: BTreeMap<Arc<JobName>, f64> = BTreeMap::new();
+        for (job, cores) in gathered.iter().flat_map(|moment| &moment.jobs) {
+            *jobs.entry(Arc::clone(job)).or_default() += cores / count;
+        }
+        let jobs = jobs.into_iter().collect();
+        self.coarse.push(Moment { point, jobs }, COARSE_MAX);
+    }
+
+    /// Adds a decision of the guard if its action differs from the last one. Returns whether it
+    /// does.
+    pub(super) fn push_guard(&mut self, change: GuardChange) -> bool {
+        let is_same = |last: &GuardChange| last.action == change.action;
+        if self.guard.back().is_some_and(is_same) {
+            return false;
+        }
+        if self.guard.len() == GUARD_MAX {
+            self.guard.pop_front();
+        }
+        self.guard.push_back(change);
+        true
+    }
+
+    /// The samples, the guard's actions and the CPU use of jobs in the last `seconds` before
+    /// `now_unix_ms`.
+    pub(super) fn since(
+        &self,
+        now_unix_ms: u64,
+        seconds: u32,
+    ) -> (Vec<LoadPoint>, Vec<GuardChange>, Vec<JobShare>) {
+        let from_unix_ms = now_unix_ms.saturating_sub(u64::from(seconds) * 1000);
+        let ring = if seconds as usize <= SECONDS_MAX {
+            &self.seconds
+        } else {
+            &self.coarse
+        };
+        let mut shares: BTreeMap<&Arc<JobName>, Vec<(u64, f64)>> = BTreeMap::new();
+        let mut points = Vec::new();
+        for moment in ring.since(from_unix_ms) {
+            points.push(moment.point);
+            for (job, cores) in &moment.jobs {
+                let series = shares.entry(job).or_default();
+                series.push((moment.point.at_unix_ms, *cores));
+            }
+        }
+        let guard = self.guard.iter();
+        let guard = guard.filter(|change| change.at_unix_ms >= from_unix_ms);
+        let share = |(job, points): (&Arc<JobName>, Vec<(u64, f64)>)| JobShare {
+            job_id: job.id.clone(),
+            name: job.name.clone(),
+            points,
+        };
+        (
+            points,
+            guard.cloned().collect(),
+            shares.into_iter().map(share).collect(),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn second(n: u64, job: &Arc<JobName>) -> Moment {
+        Moment {
+            point: LoadPoint {
+                at_unix_ms: n * 1000,
+                load_cores: n as f64,
+                ..LoadPoint::default()
+            },
+            jobs: vec![(Arc::clone(job), 0.5)],
+        }
+    }
+
+    fn named(id: &str) -> Arc<JobName> {
+        Arc::new(JobName {
+            id: id.to_string(),
+            name: "count".to_string(),
+        })
+    }
+
+    #[test]
+    fn an_hour_is_kept_by_the_second_and_a_day_by_ten() {
+        let (mut day, job) = (Day::default(), named("7"));
+        let seconds = 90_000;
+        for n in 1..=seconds {
+            if day.push(second(n, &job)) {
+                day.push_coarse([1.0, 9.0, 10.0]);
+            }
+        }
+        let now_unix_ms = seconds * 1000;
+        let (points, _, shares) = day.since(now_unix_ms, 60);
+        assert_eq!(points.len(), 61);
+        assert_eq!(points[60].load_cores, seconds as f64);
+        assert_eq!(shares.len(), 1);
+        assert_eq!((shares[0].points.len(), shares[0].points[60].1), (61, 0.5));
+        assert_eq!(day.since(now_unix_ms, 3600).0.len(), SECONDS_MAX);
+        let (coarse, _, shares) = day.since(now_unix_ms, 1_000_000);
+        assert_eq!((coarse.len(), shares[0].points.len()), (8640, 8640));
+        let last = coarse[8639];
+        assert_eq!(last.load_cores, seconds as f64 - 4.5);
+        assert_eq!((last.p50_us, last.p99_us, last.p999_us), (1.0, 9.0, 10.0));
+    }
+
+    #[test]
+    fn many_jobs_shorten_what_is_kept() {
+        let mut day = Day::default();
+        let jobs: Vec<_> = (0..1000).map(|n| named(&n.to_string())).collect();
+        for n in 1..=1000 {
+            day.push(Moment {
+                jobs: jobs.iter().map(|job| (Arc::clone(job), 0.0)).collect(),
+                ..second(n, &jobs[0])
+            });
+        }
+        assert_eq!(day.since(1_000_000, 3600).0.len(), JOB_POINTS_MAX / 1000);
+    }
+
+    #[test]
+    fn only_changes_of_the_guards_action_are_kept() {
+        let mut day = Day::default();
+        let change = |n: u64, action: &str| GuardChange {
+            at_unix_ms: n,
+            action: action.to_string(),
+            allowed_ratio: 1.0,
+            slack_ratio: 0.5,
+        };
+        let changes = [(1, "hold"), (2, "hold"), (3, "shrink"), (4, "hold")];
+        let kept = changes.map(|(n, action)| day.push_guard(change(n, action)));
+        assert_eq!(kept, [true, false, true, true]);
+        let (_, guard, _) = day.since(10, 1);
+        let at: Vec<_> = guard.iter().map(|change| change.at_unix_ms).collect();
+        assert_eq!(at, [1, 3, 4]);
+    }
+}

@@ -1,0 +1,182 @@
+//! The queue of events. Each stream has a position in it.
+//!
+//! An event is serialized once, in the format of `text/event-stream`, and all streams share the
+//! bytes. A stream that is more than [`BEHIND_MAX`] events behind is ended, so that no stream holds
+//! up the others. Its client may reconnect with the id of the last event that it received: the
+//! latest [`KEPT_MAX`] events are kept for that.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use axum::body::Bytes;
+use serde::Serialize;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::{Receiver, Sender, channel};
+
+/// Events that a stream may be behind: four minutes of samples.
+const BEHIND_MAX: usize = 256;
+/// Events that are kept for clients that reconnect.
+const KEPT_MAX: usize = 1024;
+/// Streams at once.
+const STREAMS_MAX: usize = 256;
+/// The first event of a stream whose client missed events that are no longer kept: it has to fetch
+/// the state again.
+const RESET: &[u8] = b"event: reset\ndata: {}\n\n";
+
+/// An event.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    /// The id. Ids ascend, also over a restart of the server.
+    pub id: u64,
+    /// The event in the format of `text/event-stream`.
+    pub text: Bytes,
+}
+
+/// The queue of events of a node.
+#[derive(Debug)]
+pub struct Events(Mutex<Queue>);
+
+#[derive(Debug)]
+struct Queue {
+    kept: VecDeque<Event>,
+    last_id: u64,
+    /// None once it is closed.
+    sender: Option<Sender<Event>>,
+}
+
+/// A stream's place in the queue.
+#[derive(Debug)]
+pub struct Subscription {
+    missed: VecDeque<Bytes>,
+    receiver: Option<Receiver<Event>>,
+}
+
+impl Events {
+    /// A queue whose ids are above `last_id`.
+    pub(super) fn after(last_id: u64) -> Self {
+        Self(Mutex::new(Queue {
+            kept: VecDeque::new(),
+            last_id,
+            sender: Some(channel(BEHIND_MAX).0),
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends an event to all streams.
+    pub(super) fn send(&self, kind: &str, data: &impl Serialize) {
+        let data = serde_json::to_string(data).expect("events have text keys only");
+        let mut queue = self.lock();
+        queue.last_id += 1;
+        let id = queue.last_id;
+        let text = Bytes::from(format!("id: {id}\nevent: {kind}\ndata: {data}\n\n"));
+        let event = Event { id, text };
+        if queue.kept.len() == KEPT_MAX {
+            queue.kept.pop_front();
+        }
+        queue.kept.push_back(event.clone());
+        if let Some(sender) = &queue.sender {
+            // An error means that there are no streams.
+            let _without_streams = sender.send(event);
+        }
+    }
+
+    /// A position at the end of the queue, or behind the event with the id `after`. `None` if there
+    /// are [`STREAMS_MAX`] streams.
+    pub(super) fn subscribe(&self, after: Option<u64>) -> Option<Subscription> {
+        let queue = self.lock();
+        let streams = queue.sender.as_ref().map_or(0, Sender::receiver_count);
+        if streams >= STREAMS_MAX {
+            return None;
+        }
+        let missed = match after {
+            None => VecDeque::new(),
+            Some(after) => {
+                let first = queue
+                    .kept
+                    .front()
+                    .map_or(queue.last_id, |event| event.id - 1);
+                if (first..=queue.last_id).contains(&after) {
+                    let at = queue.kept.partition_point(|event| event.id <= after);
+                    let missed = queue.kept.range(at..);
+                    missed.map(|event| event.text.clone()).collect()
+                } else {
+                    VecDeque::from([Bytes::from_static(RESET)])
+                }
+            }
+        };
+        Some(Subscription {
+            missed,
+            receiver: queue.sender.as_ref().map(Sender::subscribe),
+        })
+    }
+
+    /// Ends each stream after the events that were sent so far.
+    pub(super) fn close(&self) {
+        self.lock().sender = None;
+    }
+}
+
+impl Subscription {
+    /// Returns the next event in the format of `text/event-stream`; `None` at the end, and for a
+    /// stream that is too far behind.
+    pub async fn next(&mut self) -> Option<Bytes> {
+        if let Some(missed) = self.missed.pop_front() {
+            return Some(missed);
+        }
+        match self.receiver.as_mut()?.recv().await {
+            Ok(event) => Some(event.text),
+            Err(RecvError::Lagged(_) | RecvError::Closed) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(of: &str) -> Vec<u8> {
+        of.as_bytes().to_vec()
+    }
+
+    #[tokio::test]
+    async fn a_stream_goes_on_where_it_was() {
+        let events = Events::after(10);
+        let mut from_start = events.subscribe(None).unwrap();
+        events.send("sample", &1);
+        events.send("job", &2);
+        let first = from_start.next().await.unwrap();
+        assert_eq!(first, text("id: 11\nevent: sample\ndata: 1\n\n"));
+        let second = text("id: 12\nevent: job\ndata: 2\n\n");
+        assert_eq!(from_start.next().await.unwrap(), second);
+        for (after, next) in [(11, &second), (10, &first.to_vec())] {
+            assert_eq!(
+                events.subscribe(Some(after)).unwrap().next().await.unwrap(),
+                *next
+            );
+        }
+        for unknown in [9, 13] {
+            let mut stream = events.subscribe(Some(unknown)).unwrap();
+            assert_eq!(stream.next().await.unwrap(), RESET);
+        }
+        let mut latest = events.subscribe(Some(12)).unwrap();
+        events.close();
+        assert_eq!(latest.next().await, None);
+        assert_eq!(events.subscribe(None).unwrap().next().await, None);
+    }
+
+    #[tokio::test]
+    async fn what_is_too_long_ago_is_not_kept_and_a_slow_stream_is_ended() {
+        let events = Events::after(0);
+        let mut slow = events.subscribe(None).unwrap();
+        for n in 0..2 * KEPT_MAX {
+            events.send("sample", &n);
+        }
+        assert_eq!(slow.next().await, None);
+        assert_eq!(events.lock().kept.len(), KEPT_MAX);
+        let mut back = events.subscribe(Some(5)).unwrap();
+        assert_eq!(back.next().await.unwrap(), RESET);
+    }
+}

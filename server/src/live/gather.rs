@@ -1,0 +1,342 @@
+//! The thread that samples the node each second.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use ebb_colocate::{Action, GuardSample, RequestRates, RequestSource};
+use ebb_jobs::history::now_unix_ms;
+use ebb_scheduler::model::JobId;
+use ebb_scheduler::runtime::JobState;
+use serde_json::json;
+
+use super::Shared;
+use super::ahead::Ahead;
+use super::day::{GuardChange, JobName, LoadPoint, Moment};
+use crate::node::{Node, RunningJob, StoreRequests};
+
+/// The time between two samples.
+const EVERY: Duration = Duration::from_secs(1);
+/// The part of one core's time that looking ahead takes at most. With many jobs it is done less
+/// often.
+const LOOK_AHEAD_PART: f64 = 0.01;
+
+/// The sampling thread. Dropping this ends it.
+pub(super) struct Gathering {
+    stop: Arc<(Mutex<bool>, Condvar)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Gathering {
+    pub(super) fn start(shared: Arc<Shared>) -> io::Result<Self> {
+        let stop = Arc::new((Mutex::new(false), Condvar::new()));
+        let stopped = Arc::clone(&stop);
+        let gather = move || {
+            let mut gatherer = Gatherer::new(shared);
+            loop {
+                let (flag, changed) = &*stopped;
+                let is_stopped = flag.lock().unwrap_or_else(PoisonError::into_inner);
+                let waited = changed.wait_timeout_while(is_stopped, EVERY, |stopped| !*stopped);
+                if *waited.unwrap_or_else(PoisonError::into_inner).0 {
+                    return;
+                }
+                gatherer.sample();
+            }
+        };
+        let thread = thread::Builder::new().name("ebb-live".to_owned());
+        Ok(Self {
+            stop,
+            thread: Some(thread.spawn(gather)?),
+        })
+    }
+}
+
+impl Drop for Gathering {
+    fn drop(&mut self) {
+        let (flag, changed) = &*self.stop;
+        *flag.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // A panic in it was printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The rates of requests that the server records; until it has recorded one, those of the store.
+struct Requests {
+    recorded: Option<Box<dyn RequestSource>>,
+    has_recorded: bool,
+    store: Option<StoreRequests>,
+}
+
+impl Requests {
+    fn of(node: &Node) -> Self {
+        let latencies = node.latencies();
+        Self {
+            recorded: latencies.map(|latencies| Box::new(latencies.requests()) as _),
+            has_recorded: false,
+            store: node.db().map(StoreRequests::new),
+        }
+    }
+
+    fn take(&mut self) -> RequestRates {
+        let recorded = self.recorded.as_mut().map(RequestSource::take);
+        let recorded = recorded.unwrap_or_default();
+        self.has_recorded |= recorded.requests_per_s > 0.0;
+        match &mut self.store {
+            Some(store) if !self.has_recorded => store.take(),
+            _ => recorded,
+        }
+    }
+}
+
+struct Gatherer {
+    shared: Arc<Shared>,
+    requests: Requests,
+    /// The same over ten seconds.
+    coarse_requests: Requests,
+    /// The times of the latest control cycle and load sample that were read, in seconds of the
+    /// runtime's time.
+    cycle_s: f64,
+    load_s: f64,
+    /// The time of the latest decision of the guard that was read, in seconds of the guard's time.
+    window_s: f64,
+    /// The time of the last sample, in seconds of the runtime's time.
+    sampled_s: f64,
+    /// The time of the next look ahead, in seconds of the runtime's time.
+    look_ahead_at_s: f64,
+    /// The jobs of the last sample.
+    names: BTreeMap<JobId, Arc<JobName>>,
+    states: BTreeMap<String, JobState>,
+    /// Keyspaces and names; `None` before the first sample.
+    snapshots: Option<BTreeSet<(String, String)>>,
+}
+
+impl Gatherer {
+    fn new(shared: Arc<Shared>) -> Self {
+        let node = &shared.node;
+        let now_s = node.runtime().now_s();
+        Self {
+            requests: Requests::of(node),
+            coarse_requests: Requests::of(node),
+            cycle_s: now_s,
+            load_s: now_s,
+            window_s: 0.0,
+            sampled_s: now_s,
+            look_ahead_at_s: 0.0,
+            names: BTreeMap::new(),
+            states: BTreeMap::new(),
+            snapshots: None,
+            shared,
+        }
+    }
+
+    /// Samples the node. The event `sample` is sent last: a client that has received it has
+    /// received an event for every change that this sample found.
+    fn sample(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        let now_unix_ms = now_unix_ms();
+        let now_s = shared.node.runtime().now_s();
+        let jobs = shared.node.running_jobs();
+        let moment = self.moment(now_unix_ms, &jobs);
+        let length_s = now_s - std::mem::replace(&mut self.sampled_s, now_s);
+        let planned = shared.node.runtime().forecast();
+        let sample = moment.sample();
+        let mut state = shared.lock();
+        if let Some(planned) = planned {
+            let left = moment.point.capacity_cores;
+            (state.forecast_errors).take(now_s, length_s, left, &planned);
+        }
+        if state.day.push(moment) {
+            let RequestRates {
+                p50_us,
+                p99_us,
+                p999_us,
+                ..
+            } = self.coarse_requests.take();
+            state.day.push_coarse([p50_us, p99_us, p999_us]);
+        }
+        drop(state);
+        self.guard(now_unix_ms);
+        self.jobs(&jobs);
+        self.snapshots();
+        self.look_ahead(now_s, !jobs.is_empty());
+        shared.events.send("sample", &sample);
+    }
+
+    /// The load since the last sample.
+    fn moment(&mut self, now_unix_ms: u64, jobs: &[RunningJob]) -> Moment {
+        let shared = Arc::clone(&self.shared);
+        let node = &shared.node;
+        let named = |job: &RunningJob| {
+            let handle = job.handle();
+            let name = JobName {
+                id: job.id().to_string(),
+                name: job.record().application.clone(),
+            };
+            (handle.id(), Arc::new(name))
+        };
+        let mut names: BTreeMap<JobId, Arc<JobName>> = BTreeMap::new();
+        for (id, name) in jobs.iter().map(named) {
+            let known = self.names.get(&id).cloned();
+            names.insert(id, known.unwrap_or(name));
+        }
+        let cycles = node.runtime().cycles_after(self.cycle_s);
+        self.cycle_s = cycles.last().map_or(self.cycle_s, |last| last.t_s);
+        let length_s: f64 = cycles.iter().map(|cycle| cycle.length_s).sum();
+        let mut used: BTreeMap<JobId, f64> = BTreeMap::new();
+        let mut capacity = 0.0;
+        for cycle in &cycles {
+            capacity += f64::from(cycle.capacity_hundredths) / 100.0 * cycle.length_s;
+            for sample in &cycle.jobs {
+                *used.entry(sample.job).or_default() += sample.used_cpu_s;
+            }
+        }
+        let per_s = |sum: f64| if length_s > 0.0 { sum / length_s } else { 0.0 };
+        let requests = self.requests.take();
+        let loads = node.governor().map(|governor| {
+            let loads = governor.history_after(self.load_s);
+            self.load_s = loads.last().map_or(self.load_s, |last| last.t_s);
+            if loads.is_empty() {
+                Vec::from_iter(governor.latest())
+            } else {
+                loads
+            }
+        });
+        let loads = loads.unwrap_or_default();
+        let mean = |of: fn(&ebb_colocate::LoadSample) -> f64| {
+            loads.iter().map(of).sum::<f64>() / loads.len().max(1) as f64
+        };
+        let point = LoadPoint {
+            at_unix_ms: now_unix_ms,
+            load_cores: mean(|load| load.transactional_cores),
+            others_cores: mean(|load| load.others_cores),
+            analytics_cores: per_s(used.values().sum()),
+            capacity_cores: per_s(capacity),
+            requests_per_s: requests.requests_per_s,
+            p50_us: requests.p50_us,
+            p99_us: requests.p99_us,
+            p999_us: requests.p999_us,
+        };
+        let job_of = |id: &JobId| names.get(id).or_else(|| self.names.get(id)).cloned();
+        let shares = used.iter();
+        let shares = shares.filter_map(|(id, cpu_s)| Some((job_of(id)?, per_s(*cpu_s))));
+        let moment = Moment {
+            point,
+            jobs: shares.collect(),
+        };
+        self.names = names;
+        moment
+    }
+
+    fn guard(&mut self, now_unix_ms: u64) {
+        let Some(governor) = self.shared.node.governor() else {
+            return;
+        };
+        let decided = governor.guarded_after(self.window_s);
+        let Some(last) = decided.last() else {
+            return;
+        };
+        let last_s = last.window.t_s;
+        for sample in &decided {
+            // The guard has a clock of its own. The last window ended about now.
+            let ago_ms = ((last_s - sample.window.t_s) * 1e3) as u64;
+            let change = change(sample, now_unix_ms.saturating_sub(ago_ms));
+            if self.shared.lock().day.push_guard(change.clone()) {
+                self.shared.events.send("guard", &change);
+            }
+        }
+        self.window_s = last_s;
+    }
+
+    /// Sends events for changed states of jobs, and enters the ends of jobs into the ledger.
+    fn jobs(&mut self, jobs: &[RunningJob]) {
+        let events = &self.shared.events;
+        let mut states = BTreeMap::new();
+        for job in jobs {
+            let state = job.progress().status.state;
+            if self.states.get(job.id()) != Some(&state) {
+                events.send("job", &json!({"id": job.id(), "state": state}));
+            }
+            states.insert(job.id().to_string(), state);
+        }
+        for ended in self.shared.node.take_ended() {
+            states.remove(&ended.id);
+            events.send("job", &json!({"id": ended.id, "state": ended.state}));
+            let mut state = self.shared.lock();
+            let succeeded = ended.state == "succeeded";
+            (state.ledger).end(&ended.id, ended.finished_s, succeeded);
+        }
+        self.states = states;
+    }
+
+    fn snapshots(&mut self) {
+        let Some(db) = self.shared.node.db() else {
+            return;
+        };
+        let mut now = BTreeSet::new();
+        for name in db.keyspaces() {
+            let keyspace = db.existing_keyspace(&name);
+            let snapshots = keyspace.map(|keyspace| keyspace.snapshot_names());
+            for snapshot in snapshots.unwrap_or_default() {
+                now.insert((name.clone(), snapshot));
+            }
+        }
+        if let Some(before) = &self.snapshots {
+            for (these, those, change) in [(&now, before, "created"), (before, &now, "deleted")] {
+                for (keyspace, name) in these.difference(those) {
+                    let data = json!({"name": name, "keyspace": keyspace, "change": change});
+                    self.shared.events.send("snapshot", &data);
+                }
+            }
+        }
+        self.snapshots = Some(now);
+    }
+
+    fn look_ahead(&mut self, now_s: f64, has_jobs: bool) {
+        if !has_jobs {
+            return;
+        }
+        if now_s < self.look_ahead_at_s {
+            return;
+        }
+        let began = Instant::now();
+        let Some(ahead) = Ahead::of(&self.shared.node) else {
+            return;
+        };
+        let finishes = ahead.situation.finishes(&ahead.expected);
+        let took_s = began.elapsed().as_secs_f64();
+        self.look_ahead_at_s = now_s + took_s / LOOK_AHEAD_PART;
+        let mut state = self.shared.lock();
+        for job in &ahead.jobs {
+            let Some(finish_s) = job.finish_s(&finishes) else {
+                job.running.set_prediction(None);
+                continue;
+            };
+            let id = job.running.id();
+            let started_s = ahead.time_s(job.running.record().started_unix_ms);
+            (state.ledger).note(id, started_s, ahead.situation.now_s, finish_s);
+            let predicted = ahead.prediction(job, finish_s, &state.ledger);
+            job.running.set_prediction(Some(predicted));
+        }
+    }
+}
+
+fn change(sample: &GuardSample, at_unix_ms: u64) -> GuardChange {
+    let action = match sample.action {
+        Action::Grow => "grow",
+        Action::Hold => "hold",
+        Action::Shrink => "shrink",
+        Action::Stop => "stop",
+        Action::Pause => "pause",
+    };
+    GuardChange {
+        at_unix_ms,
+        action: action.to_string(),
+        allowed_ratio: sample.allowed,
+        slack_ratio: sample.slack,
+    }
+}

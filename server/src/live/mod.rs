@@ -1,0 +1,181 @@
+//! The state of a node for observers: the last day, the present, and predictions.
+//!
+//! ```text
+//!   Node ─> gather, once a second ─┬─> Day: load, latencies, guard, shares ─> /v1/load
+//!                                  ├─> ForecastErrors ─> /v1/forecast
+//!                                  ├─> Ledger ─> predictions of jobs, what-if
+//!                                  └─> Events ─> as many streams as there are
+//! ```
+//!
+//! Invariants: one thread samples the node, however many clients watch. All data that is kept has a
+//! bound. A reader holds the lock only while it copies, and requests of the load never take it.
+//! `day`, `events`, `outlook` and `prediction` do not call the node or a clock: they get measurements
+//! with their times.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `day` | the last day: each second of the last hour, each ten seconds of a day |
+//! | `outlook` | the CPU time expected for jobs, and the errors of forecasts |
+//! | `prediction` | the predicted ends of jobs, and the errors of earlier predictions |
+//! | `ahead` | the jobs of a node for a look ahead |
+//! | `what_if` | the effect of a hypothetical job |
+//! | `events` | the queue of events for streams |
+//! | `gather`, `answers` | the thread that samples the node; the responses from its data |
+
+mod ahead;
+mod answers;
+mod day;
+mod events;
+#[expect(clippy::disallowed_methods, reason = "looks at the node each second")]
+mod gather;
+mod outlook;
+mod prediction;
+#[expect(clippy::disallowed_methods, reason = "says how long an answer took")]
+mod what_if;
+
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ebb_jobs::history::now_unix_ms;
+use ebb_scheduler::runtime::Finish;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+pub use self::day::{GuardChange, JobShare, LoadPoint, Sample};
+pub use self::events::{Event, Events, Subscription};
+pub use self::outlook::{Forecast, ForecastErrorView, ForecastPoint};
+pub use self::prediction::PredictionErrorView;
+pub use self::what_if::{LikeJob, Tasks, Victim, WhatIf, WhatIfAnswer};
+
+use self::ahead::Ahead;
+use self::day::Day;
+use self::gather::Gathering;
+use self::outlook::ForecastErrors;
+use self::prediction::Ledger;
+use crate::node::Node;
+
+/// Watches a node until it is [closed](Self::close) or dropped.
+pub struct Live {
+    shared: Arc<Shared>,
+    gathering: Mutex<Option<Gathering>>,
+}
+
+/// The state that the sampling thread writes and requests read.
+struct Shared {
+    node: Arc<Node>,
+    state: Mutex<State>,
+    events: Events,
+}
+
+#[derive(Default)]
+struct State {
+    day: Day,
+    forecast_errors: ForecastErrors,
+    ledger: Ledger,
+}
+
+/// Predicts the ends of the jobs of a node's runtime, without a correction by the errors of earlier
+/// predictions. Empty before the first control cycle, and for a runtime without management.
+#[must_use]
+pub fn look_ahead(node: &Node) -> Vec<Finish> {
+    let ahead = Ahead::of(node);
+    ahead.map_or_else(Vec::new, |ahead| ahead.situation.finishes(&ahead.expected))
+}
+
+/// The load of a node over a time span that ends now.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Load {
+    /// The time of the response, in milliseconds since 1970.
+    pub now_unix_ms: u64,
+    /// Cores of the machine.
+    pub cores: u32,
+    /// The latency objective of the load.
+    pub objective: Option<ObjectiveView>,
+    /// The samples, the oldest first.
+    pub samples: Vec<LoadPoint>,
+    /// The changes of the guard's action, the oldest first.
+    pub guard: Vec<GuardChange>,
+    /// The CPU use of each job.
+    pub shares: Vec<JobShare>,
+}
+
+/// The latency objective of the load: a bound, or a multiple of the latency without analytics.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ObjectiveView {
+    /// The quantile of the latencies: `p50`, `p99` or `p99.9`.
+    pub quantile: String,
+    /// The upper bound in microseconds.
+    pub bound_us: Option<f64>,
+    /// The upper bound as a multiple of the latency without analytics.
+    pub ratio: Option<f64>,
+}
+
+impl Live {
+    /// Starts the sampling thread.
+    ///
+    /// # Errors
+    /// When the system refuses a thread.
+    pub fn start(node: Arc<Node>) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            node,
+            state: Mutex::default(),
+            events: Events::after(now_unix_ms() << 10),
+        });
+        let gathering = Gathering::start(Arc::clone(&shared))?;
+        Ok(Self {
+            shared,
+            gathering: Mutex::new(Some(gathering)),
+        })
+    }
+
+    /// The load of the last `seconds`, each second for an hour, and each ten seconds for more
+    /// than that.
+    pub fn load(&self, seconds: u32) -> Load {
+        answers::load(&self.shared, seconds)
+    }
+
+    /// The forecast of the next `seconds`; `None` before the first control cycle.
+    pub fn forecast(&self, seconds: u32) -> Option<Forecast> {
+        answers::forecast(&self.shared, seconds)
+    }
+
+    /// Predicts the end of a hypothetical job, and the goals that other jobs would miss beside it.
+    ///
+    /// # Errors
+    /// When the job makes no sense, or no profile of such jobs is known.
+    pub fn what_if(&self, job: &WhatIf) -> Result<WhatIfAnswer, ebb_jobs::JobError> {
+        what_if::answer(&self.shared, job)
+    }
+
+    /// Opens a stream of new events. If `after` is the id of an event that is still kept, the
+    /// stream begins with the events since then. `None` if there are too many streams.
+    pub fn subscribe(&self, after: Option<u64>) -> Option<Subscription> {
+        self.shared.events.subscribe(after)
+    }
+
+    /// Ends all streams, and waits for the thread.
+    pub fn close(&self) {
+        self.shared.events.close();
+        let gathering = self.gathering.lock();
+        drop(gathering.unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
+
+impl fmt::Debug for Live {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Live").finish_non_exhaustive()
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

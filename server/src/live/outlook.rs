@@ -1,0 +1,295 @@
+//! The CPU time expected for jobs, and the errors of the forecasts that policies plan by.
+
+use std::collections::VecDeque;
+
+use ebb_scheduler::availability::{Availability, Step};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::prediction::PredictionErrorView;
+
+/// The length of the recent time whose CPU time for jobs is extrapolated, in seconds.
+pub(super) const LATELY_S: f64 = 60.0;
+/// The weight of a forecast against recent measurements: as if it had been right for this many
+/// seconds more.
+const BELIEVED_S: f64 = 10.0;
+/// Without a forecast, the expected CPU time goes from its recent value back to its mean of ten
+/// minutes. This is the time in which the distance shrinks by a factor of e, in seconds.
+const BACK_S: f64 = 300.0;
+/// The length of a window in which a forecast is compared with measurements, in seconds.
+pub(super) const WINDOW_S: f64 = 60.0;
+/// Windows whose errors are kept: a day of them.
+const WINDOWS_MAX: usize = 1440;
+/// Windows that are needed for an interval around a forecast.
+const WINDOWS_MIN: usize = 5;
+/// The part of the past errors that the interval leaves out on either side.
+const TAIL: f64 = 0.05;
+
+/// The forecast by which the policy plans, as the cores that are kept from jobs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Forecast {
+    /// The time of the response, in milliseconds since 1970.
+    pub made_at_unix_ms: u64,
+    /// The source of the forecast: `given` to the server; `last-ten-minutes` if the policy assumes
+    /// that the mean of the last ten minutes stays; `fixed` for a constant capacity.
+    pub source: String,
+    /// The points of the forecast, the nearest first.
+    pub points: Vec<ForecastPoint>,
+    /// The errors of past forecasts.
+    pub error: ForecastErrorView,
+    /// The errors of the predicted ends of jobs.
+    pub predictions: PredictionErrorView,
+}
+
+/// The forecast of one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ForecastPoint {
+    /// The moment, in milliseconds since 1970.
+    pub at_unix_ms: u64,
+    /// Cores that the load, other processes and the guard are expected to keep from jobs: the cores
+    /// of the machine less the reserve, less f(t).
+    pub load_cores: f64,
+    /// The lower end of the interval. By the errors of past windows, the actual value is above it
+    /// in 95 of 100 cases. 0 before five windows have passed.
+    pub low_cores: f64,
+    /// The upper end of the interval. By the errors of past windows, the actual value is below it
+    /// in 95 of 100 cases. All cores before five windows have passed.
+    pub high_cores: f64,
+}
+
+/// The errors of past forecasts of the mean of the next minute.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ForecastErrorView {
+    /// The mean of the absolute errors in cores; 0 without windows.
+    pub mean_abs_cores: f64,
+    /// Windows of a minute that were compared with measurements, of the last day at most.
+    pub windows: usize,
+}
+
+/// Returns the CPU time expected for jobs from `now_s` on, in hundredths of a core.
+///
+/// If a forecast was `given`, the result is the forecast times the ratio of the recent measurements
+/// to its recent values: the share that the guard takes and the error of the forecast are assumed
+/// to stay. Otherwise the result goes from the recent mean to `planned`, the mean of ten minutes.
+///
+/// `lately` has the times and capacities of recent control cycles, in ascending order.
+pub(super) fn expected(
+    given: Option<&Availability>,
+    planned: &Availability,
+    lately: &[(f64, u32)],
+    now_s: f64,
+) -> Availability {
+    let mut left = (0.0, 0.0, 0.0);
+    let ends = lately.iter().skip(1).map(|(t_s, _)| *t_s).chain([now_s]);
+    for (&(from_s, hundredths), to_s) in lately.iter().zip(ends) {
+        let length_s = (to_s - from_s).max(0.0);
+        left.0 += length_s;
+        left.1 += length_s * f64::from(hundredths);
+        left.2 += given.map_or(0.0, |given| given.integral(from_s, to_s));
+    }
+    let (seconds, measured, forecast) = left;
+    let availability = match given {
+        Some(given) => {
+            let believed = BELIEVED_S * given.mean(now_s, now_s + BELIEVED_S);
+            let ratio = if forecast + believed > 0.0 {
+                (measured + believed) / (forecast + believed)
+            } else {
+                1.0
+            };
+            given.clone().scaled(ratio)
+        }
+        None => {
+            let base = planned.at(now_s);
+            let near = if seconds > 0.0 {
+                measured / seconds
+            } else {
+                base
+            };
+            let steps = (0..12).map(|step| {
+                // 0, 10, 20, 40, ... seconds ahead.
+                let ahead_s = if step == 0 {
+                    0.0
+                } else {
+                    10.0 * f64::from(1 << (step - 1))
+                };
+                Step {
+                    from_s: now_s + ahead_s,
+                    hundredths: base + (near - base) * (-ahead_s / BACK_S).exp(),
+                }
+            });
+            Availability::steps(steps.collect())
+        }
+    };
+    availability.unwrap_or_else(|_| planned.clone())
+}
+
+/// The errors of forecasts, by window.
+#[derive(Debug, Default)]
+pub(super) struct ForecastErrors {
+    /// The measured cores for jobs less those of the forecast.
+    errors: VecDeque<f64>,
+    open: Option<Window>,
+}
+
+/// A window that has not ended.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    from_s: f64,
+    forecast_cores: f64,
+    cores_s: f64,
+    seconds: f64,
+}
+
+impl ForecastErrors {
+    /// Adds a measurement: in the `length_s` seconds before `now_s`, jobs could use `cores`.
+    /// `planned` is the forecast from now on, in hundredths of a core.
+    pub(super) fn take(&mut self, now_s: f64, length_s: f64, cores: f64, planned: &Availability) {
+        if let Some(open) = &mut self.open {
+            open.cores_s += cores * length_s;
+            open.seconds += length_s;
+            if now_s - open.from_s < WINDOW_S {
+                return;
+            }
+            if open.seconds > 0.0 {
+                if self.errors.len() == WINDOWS_MAX {
+                    self.errors.pop_front();
+                }
+                let error = open.cores_s / open.seconds - open.forecast_cores;
+                self.errors.push_back(error);
+            }
+        }
+        self.open = Some(Window {
+            from_s: now_s,
+            forecast_cores: planned.mean(now_s, now_s + WINDOW_S) / 100.0,
+            cores_s: 0.0,
+            seconds: 0.0,
+        });
+    }
+
+    pub(super) fn view(&self) -> ForecastErrorView {
+        let sum: f64 = self.errors.iter().map(|error| error.abs()).sum();
+        ForecastErrorView {
+            mean_abs_cores: sum / self.errors.len().max(1) as f64,
+            windows: self.errors.len(),
+        }
+    }
+
+    /// The errors at both ends of the interval; `None` before there are enough windows.
+    fn interval(&self) -> Option<(f64, f64)> {
+        if self.errors.len() < WINDOWS_MIN {
+            return None;
+        }
+        let mut errors: Vec<f64> = self.errors.iter().copied().collect();
+        errors.sort_by(f64::total_cmp);
+        let at = |part: f64| errors[((errors.len() - 1) as f64 * part).round() as usize];
+        Some((at(TAIL), at(1.0 - TAIL)))
+    }
+
+    /// The points of a forecast over `seconds` from `now_s` on. `cores` are those of the
+    /// machine less the reserve.
+    pub(super) fn points(
+        &self,
+        planned: &Availability,
+        (now_s, now_unix_ms): (f64, u64),
+        seconds: u32,
+        cores: f64,
+    ) -> Vec<ForecastPoint> {
+        const POINTS: u32 = 120;
+        let step_s = f64::from(seconds) / f64::from(POINTS);
+        let interval = self.interval();
+        let point = |nth: u32| {
+            let ahead_s = f64::from(nth) * step_s;
+            let load_cores = cores - planned.at(now_s + ahead_s) / 100.0;
+            let within = |cores_: f64| cores_.clamp(0.0, cores);
+            let (low, high) = match interval {
+                // An error is positive if jobs could use more than forecast, so less was kept from
+                // them.
+                Some((least, most)) => (load_cores - most, load_cores - least),
+                None => (0.0, cores),
+            };
+            ForecastPoint {
+                at_unix_ms: now_unix_ms + (ahead_s * 1e3) as u64,
+                load_cores: within(load_cores),
+                low_cores: within(low),
+                high_cores: within(high),
+            }
+        };
+        (0..=POINTS).map(point).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn constant(hundredths: f64) -> Availability {
+        Availability::constant(hundredths).unwrap()
+    }
+
+    #[test]
+    fn a_forecast_that_was_too_high_is_scaled_down() {
+        let given = Availability::steps(vec![
+            Step {
+                from_s: 0.0,
+                hundredths: 100.0,
+            },
+            Step {
+                from_s: 1000.0,
+                hundredths: 180.0,
+            },
+        ]);
+        let given = given.unwrap();
+        // Half of the forecast, for 60 s.
+        let lately: Vec<(f64, u32)> = (0..240).map(|n| (f64::from(n) * 0.25, 50)).collect();
+        let expected = expected(Some(&given), &given, &lately, 60.0);
+        let ratio = (50.0 * 60.0 + 1000.0) / (100.0 * 60.0 + 1000.0);
+        assert!((expected.at(61.0) - 100.0 * ratio).abs() < 1e-6);
+        assert!((expected.at(1001.0) - 180.0 * ratio).abs() < 1e-6);
+        let unknown = super::expected(Some(&given), &given, &[], 60.0);
+        assert_eq!(unknown.at(61.0), 100.0);
+    }
+
+    #[test]
+    fn without_a_forecast_what_is_left_goes_back_to_its_mean() {
+        let lately: Vec<(f64, u32)> = (0..60).map(|n| (f64::from(n), 40)).collect();
+        let expected = expected(None, &constant(140.0), &lately, 60.0);
+        assert_eq!(expected.at(60.0), 40.0);
+        assert!((expected.at(60.0 + 640.0) - 140.0).abs() < 20.0);
+        assert!((expected.at(60.0 + 10_000.0) - 140.0).abs() < 1.0);
+        let unknown = super::expected(None, &constant(140.0), &[], 60.0);
+        assert_eq!(unknown.at(60.0), 140.0);
+    }
+
+    /// A forecast of one core beside which 1.2, 0.8, 1.2, ... are left.
+    #[test]
+    fn the_interval_is_as_wide_as_errors_were() {
+        let (mut errors, planned) = (ForecastErrors::default(), constant(100.0));
+        let points = |errors: &ForecastErrors| errors.points(&planned, (0.0, 5000), 600, 1.9);
+        let mut now_s = 0.0;
+        errors.take(now_s, 1.0, 0.0, &planned);
+        for minute in 0..20 {
+            if minute == 4 {
+                let (all, first) = (points(&errors), points(&errors)[0]);
+                assert_eq!((first.low_cores, first.high_cores), (0.0, 1.9));
+                assert_eq!(all.len(), 121);
+                assert_eq!((all[0].at_unix_ms, all[120].at_unix_ms), (5000, 605_000));
+            }
+            for _ in 0..60 {
+                now_s += 1.0;
+                let cores = if minute % 2 == 0 { 1.2 } else { 0.8 };
+                errors.take(now_s, 1.0, cores, &planned);
+            }
+        }
+        let view = errors.view();
+        assert_eq!(view.windows, 20);
+        assert!((view.mean_abs_cores - 0.2).abs() < 1e-9, "{view:?}");
+        let point = points(&errors)[60];
+        for (found, right) in [
+            (point.load_cores, 0.9),
+            (point.low_cores, 0.7),
+            (point.high_cores, 1.1),
+        ] {
+            assert!((found - right).abs() < 1e-9, "{point:?}");
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Predicts the end of a hypothetical job, and the jobs that it would make late.
+
+use std::time::Instant;
+
+use ebb_jobs::JobError;
+use ebb_jobs::request::JobRequest;
+use ebb_scheduler::model::TaskKind;
+use ebb_scheduler::runtime::{AttemptOutcome, HypotheticalJob};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Shared;
+use super::ahead::Ahead;
+use crate::node::Node;
+
+/// The most tasks of a kind that a hypothetical job may have.
+const TASKS_MAX: u32 = 1_000_000;
+/// The longest task and the latest goal, in seconds: ten years.
+const SECONDS_MAX: f64 = 315_360_000.0;
+
+/// A hypothetical job.
+#[derive(Debug, Clone, PartialEq)]
+pub enum WhatIf {
+    /// A job with this request. The number of its tasks follows from the input, their length from
+    /// the profile of earlier jobs.
+    Job(Box<JobRequest>),
+    /// A job like another one.
+    Like(LikeJob),
+    /// A job with these tasks.
+    Tasks(Tasks),
+}
+
+/// A job like another one that runs or has ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LikeJob {
+    /// The id of the other job.
+    pub like: String,
+    /// The goal in seconds from now.
+    #[serde(default)]
+    pub goal_s: Option<f64>,
+    /// The weight; 1 by default.
+    #[serde(default)]
+    pub weight: Option<f64>,
+}
+
+/// A job given by the number and length of its tasks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Tasks {
+    /// Number of map tasks, 1 to 1,000,000.
+    pub maps: u32,
+    /// CPU time of a map task, in seconds.
+    pub map_s: f64,
+    /// Number of reduce tasks, at most 1,000,000.
+    #[serde(default)]
+    pub reduces: u32,
+    /// CPU time of a reduce task, in seconds; by default that of a map task.
+    #[serde(default)]
+    pub reduce_s: Option<f64>,
+    /// The goal in seconds from now.
+    #[serde(default)]
+    pub goal_s: Option<f64>,
+    /// The weight; 1 by default.
+    #[serde(default)]
+    pub weight: Option<f64>,
+}
+
+/// The predicted effect of a hypothetical job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct WhatIfAnswer {
+    /// The predicted end, in milliseconds since 1970; null if it is not within a week.
+    pub finish_unix_ms: Option<u64>,
+    /// The begin of the interval that contains the end in 9 of 10 cases.
+    pub low_unix_ms: Option<u64>,
+    /// The end of that interval.
+    pub high_unix_ms: Option<u64>,
+    /// Whether the job would meet its goal; null without a goal.
+    pub meets_goal: Option<bool>,
+    /// The jobs that would meet their goals without this job, and would miss them with it.
+    pub victims: Vec<Victim>,
+    /// The time that the prediction took, in milliseconds.
+    pub answered_in_ms: f64,
+}
+
+/// A job that another one would make late.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Victim {
+    /// The id of the job.
+    pub job_id: String,
+    /// The application of the job.
+    pub name: String,
+    /// The goal of the job, in milliseconds since 1970.
+    pub goal_unix_ms: u64,
+    /// The predicted end without the hypothetical job, in milliseconds since 1970.
+    pub finish_without_unix_ms: u64,
+    /// The predicted end beside the hypothetical job; null if it is not within a week.
+    pub finish_with_unix_ms: Option<u64>,
+}
+
+/// See [`Live::what_if`](super::Live::what_if).
+pub(super) fn answer(shared: &Shared, what_if: &WhatIf) -> Result<WhatIfAnswer, JobError> {
+    let began = Instant::now();
+    let node = &shared.node;
+    let unknown = || JobError::senseless("nothing can be said before the first control cycle");
+    let mut ahead = Ahead::of(node).ok_or_else(unknown)?;
+    let job = hypothetical(node, &ahead, what_if)?;
+    let without = ahead.situation.finishes(&ahead.expected);
+    let id = ahead.situation.add(&job);
+    let with = ahead.situation.finishes(&ahead.expected);
+    let own = with.iter().find(|finish| finish.job.id == id);
+    let own_s = own.and_then(|finish| finish.finish_s);
+    let now_s = ahead.situation.now_s;
+    let state = shared.lock();
+    let around = |finish_s: f64| state.ledger.around(now_s, finish_s);
+    let own = own_s.map(around);
+    let mut victims = Vec::new();
+    for job in &ahead.jobs {
+        let id = job.running.id();
+        let goal = job.goal_s.zip(job.goal_unix_ms);
+        let (Some((goal_s, goal_unix_ms)), Some(before)) = (goal, job.finish_s(&without)) else {
+            continue;
+        };
+        let (before_s, after_s) = (
+            around(before).finish_s,
+            (job.finish_s(&with)).map(|finish_s| around(finish_s).finish_s),
+        );
+        if before_s <= goal_s && after_s.is_none_or(|after_s| after_s > goal_s) {
+            victims.push(Victim {
+                job_id: id.to_string(),
+                name: job.running.record().application.clone(),
+                goal_unix_ms,
+                finish_without_unix_ms: ahead.unix_ms(before_s),
+                finish_with_unix_ms: after_s.map(|after_s| ahead.unix_ms(after_s)),
+            });
+        }
+    }
+    drop(state);
+    let meets = |goal_s: f64| own.is_some_and(|own| own.finish_s <= now_s + goal_s);
+    Ok(WhatIfAnswer {
+        finish_unix_ms: own.map(|own| ahead.unix_ms(own.finish_s)),
+        low_unix_ms: own.map(|own| ahead.unix_ms(own.low_s)),
+        high_unix_ms: own.map(|own| ahead.unix_ms(own.high_s)),
+        meets_goal: job.goal_s.map(meets),
+        victims,
+        answered_in_ms: began.elapsed().as_secs_f64() * 1e3,
+    })
+}
+
+/// Resolves a hypothetical job to the number and length of its tasks.
+fn hypothetical(node: &Node, ahead: &Ahead, what_if: &WhatIf) -> Result<HypotheticalJob, JobError> {
+    match what_if {
+        WhatIf::Tasks(tasks) => of_tasks(tasks),
+        WhatIf::Like(like) => {
+            let found = like_job(node, ahead, &like.like)?;
+            Ok(HypotheticalJob {
+                goal_s: checked("goal_s", like.goal_s)?,
+                weight: checked("weight", like.weight)?.unwrap_or(1.0),
+                ..found
+            })
+        }
+        WhatIf::Job(request) => {
+            let sized = node.sized(request)?;
+            Ok(HypotheticalJob {
+                maps: sized.maps,
+                map_cpu_s: sized.map_task_cpu_s,
+                reduces: sized.reduces,
+                reduce_cpu_s: sized.reduce_task_cpu_s,
+                goal_s: checked("goal_s", request.goal_s)?,
+                weight: 1.0,
+                cores: Some(sized.cores),
+                steps: 1,
+            })
+        }
+    }
+}
+
+fn of_tasks(tasks: &Tasks) -> Result<HypotheticalJob, JobError> {
+    if !(1..=TASKS_MAX).contains(&tasks.maps) || tasks.reduces > TASKS_MAX {
+        let text = format!("a job has 1 to {TASKS_MAX} maps, and at most as many reduces");
+        return Err(JobError::senseless(text));
+    }
+    let map_s = checked("map_s", Some(tasks.map_s))?.unwrap_or(1.0);
+    Ok(HypotheticalJob {
+        maps: tasks.maps,
+        map_cpu_s: map_s,
+        reduces: tasks.reduces,
+        reduce_cpu_s: checked("reduce_s", tasks.reduce_s)?.unwrap_or(map_s),
+        goal_s: checked("goal_s", tasks.goal_s)?,
+        weight: checked("weight", tasks.weight)?.unwrap_or(1.0),
+        cores: None,
+        steps: 1,
+    })
+}
+
+fn checked(what: &str, value: Option<f64>) -> Result<Option<f64>, JobError> {
+    match value {
+        Some(value) if !(value > 0.0 && value <= SECONDS_MAX) => Err(JobError::senseless(format!(
+            "{what} must be positive and at most {SECONDS_MAX}, got {value}"
+        ))),
+        value => Ok(value),
+    }
+}
+
+/// A job like one that runs, or like one that has ended, by its attempts in the history.
+fn like_job(node: &Node, ahead: &Ahead, id: &str) -> Result<HypotheticalJob, JobError> {
+    let id = node.job(id)?.id;
+    let running = ahead.jobs.iter().find(|job| job.running.id() == id);
+    if let Some(job) = running
+        && let Some(like) = ahead.situation.like(job.id)
+    {
+        let steps = job.running.progress().steps.max(1);
+        return Ok(HypotheticalJob { steps, ..like });
+    }
+    let attempts = node.attempts(&id)?;
+    let steps = attempts.iter().map(|attempt| attempt.job).max();
+    let steps = steps.unwrap_or(1).max(1);
+    // The tasks of a step, and the mean CPU time of one.
+    let tasks = |kind: TaskKind| {
+        let done = attempts.iter().map(|attempt| &attempt.record);
+        let done = done.filter(|attempt| attempt.outcome == AttemptOutcome::Done);
+        let (mut count, mut cpu_s) = (0_u64, 0.0);
+        for attempt in done.filter(|attempt| attempt.kind == kind) {
+            count += 1;
+            cpu_s += attempt.cpu_s;
+        }
+        let each_s: f64 = cpu_s / count.max(1) as f64;
+        (count.div_ceil(steps) as u32, each_s.max(1e-6))
+    };
+    let ((maps, map_cpu_s), (reduces, reduce_cpu_s)) =
+        (tasks(TaskKind::Map), tasks(TaskKind::Reduce));
+    if maps == 0 {
+        let text = format!("nothing is known of what the tasks of job {id} took");
+        return Err(JobError::senseless(text));
+    }
+    Ok(HypotheticalJob {
+        maps,
+        map_cpu_s,
+        reduces,
+        reduce_cpu_s,
+        goal_s: None,
+        weight: 1.0,
+        cores: None,
+        steps: steps as u32,
+    })
+}
