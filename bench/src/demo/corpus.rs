@@ -42,6 +42,8 @@ pub fn find(asked: Option<&Path>) -> Result<(String, Vec<PathBuf>)> {
     }
     let repository = Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
+        // A crate that was installed lies among others.
+        .filter(|folder| folder.join("Cargo.toml").is_file())
         .map(Path::to_path_buf);
     let cargo = env::var_os("CARGO_HOME").map(PathBuf::from);
     let cargo = cargo.or_else(|| env::home_dir().map(|home| home.join(".cargo")));

@@ -4,23 +4,23 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use ebb_colocate::{
-    ColocatedOptions, GuardSample, Latencies, LoadHistory, LoadMonitor, LoadSample, Objective,
-};
-use ebb_scheduler::availability::Availability;
+use ebb_colocate::{ColocatedOptions, GuardSample, Latencies, LoadHistory, LoadSample, Objective};
+use ebb_jobs::request::JobRequest;
+use ebb_scheduler::availability::{Availability, Step};
+use ebb_scheduler::model::JobId;
 use ebb_scheduler::policy;
 use ebb_scheduler::runtime::{
-    CycleSample, JobHandle, JobReport, JobSpec, Management, Outcome, RuntimeOptions,
+    CycleSample, JobHandle, JobReport, JobSpec, Management, Outcome, RuntimeOptions, RuntimeStatus,
 };
+use ebb_server::live::look_ahead;
 use ebb_server::node::{Node, NodeOptions, Stop};
 
 use super::Policy;
 use super::day::{Day, LoadCost};
-use super::measure::load_options;
+use super::load::{LoadPace, LoadReport, LoadRun};
 use super::plan::EXTRA_HOUR;
 use super::setup::Setup;
 use super::show::Show;
-use crate::ycsb::{Driver, Pace, ReadFrom, Report, RunOptions};
 
 /// Control cycles in a day: each is a tenth of an hour.
 pub(super) const CYCLES_PER_DAY: f64 = 240.0;
@@ -29,6 +29,8 @@ pub(super) const CYCLES_PER_DAY: f64 = 240.0;
 const SLOTS_PER_DAY: f64 = 48.0;
 /// Between two looks at how things stand.
 const REFRESH_EVERY: Duration = Duration::from_millis(100);
+/// Looks ahead in a day, at when its jobs will be done.
+const LOOKS_PER_DAY: f64 = 120.0;
 /// Snapshots created over the day, to see what that does to the load.
 const SNAPSHOTS: u32 = 20;
 /// Jobs that are late go on for half a day, or for a minute where that is
@@ -36,7 +38,7 @@ const SNAPSHOTS: u32 = 20;
 const GRACE_OF_DAY: f64 = 0.5;
 const GRACE_S_MIN: f64 = 60.0;
 
-/// What the day is made of.
+/// A day that is about to run: the load, the jobs and how they are managed.
 pub(super) struct DayRun<'a> {
     pub(super) setup: &'a Setup,
     pub(super) day: Day,
@@ -48,35 +50,103 @@ pub(super) struct DayRun<'a> {
     pub(super) policy: Policy,
     pub(super) objective: Option<Objective>,
     /// Submitted at midnight.
-    pub(super) jobs: Vec<JobSpec>,
+    pub(super) jobs: Vec<DayJob>,
     /// Submitted at [`EXTRA_HOUR`].
-    pub(super) extra: JobSpec,
+    pub(super) extra: DayJob,
+    /// The node of the server, if the demo has one; it was started with the day's policy.
+    pub(super) served: Option<Arc<Node>>,
 }
 
-/// What the day gave.
+/// A job of the day, and the request with which a client of a server would submit it.
+pub(super) struct DayJob {
+    pub(super) spec: JobSpec,
+    pub(super) request: JobRequest,
+}
+
+impl DayJob {
+    /// Submits the job: to the runtime alone or, if `is_served`, to the server's node, which lists
+    /// and records it.
+    fn submit(self, node: &Node, is_served: bool) -> Result<JobHandle> {
+        let Self { spec, request } = self;
+        Ok(if is_served {
+            let goal_s = spec.goal_s;
+            let request = JobRequest { goal_s, ..request };
+            node.submit_changed(request, |_| spec)?.handle()
+        } else {
+            node.runtime().submit(spec)?
+        })
+    }
+}
+
+/// Returns the options of a node for days under one policy.
+///
+/// # Errors
+/// When there is no such policy.
+pub(super) fn node_options(
+    day: Day,
+    cores: u32,
+    reserve_cores: f64,
+    policy: &Policy,
+    objective: Option<Objective>,
+) -> Result<NodeOptions> {
+    let named = |name: &str| policy::by_name(name).ok_or_else(|| anyhow!("no policy {name}"));
+    let (policy, management) = match policy {
+        Policy::Managed(name) => (named(name)?, Management::Managed),
+        // The runtime does not use the policy of unmanaged jobs, so it may be any.
+        Policy::None => (named("fifo")?, Management::Unmanaged),
+    };
+    Ok(NodeOptions {
+        colocated: ColocatedOptions {
+            objective,
+            reserve_cores,
+            runtime: RuntimeOptions {
+                policy,
+                management,
+                cycle_s: day.seconds / CYCLES_PER_DAY,
+                ..RuntimeOptions::new(cores)
+            },
+            ..ColocatedOptions::new(cores)
+        },
+        ..NodeOptions::new(cores)
+    })
+}
+
+/// The results and measurements of a day.
 pub(super) struct DayRecord {
-    pub(super) load: Report,
+    pub(super) load: LoadReport,
     pub(super) jobs: Vec<JobReport>,
     pub(super) snapshot_create_us: Vec<u64>,
     pub(super) cycles: Vec<CycleSample>,
     pub(super) load_history: Vec<LoadSample>,
     pub(super) guarded: Vec<GuardSample>,
     pub(super) scheduling_class: String,
+    /// Predictions of the jobs' ends, in the order in which they were made.
+    pub(super) predictions: Vec<Prediction>,
 }
 
-/// What the load does alone.
+/// The end of a running job as a look ahead predicted it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Prediction {
+    pub(super) job: JobId,
+    /// The time of the prediction, in seconds since the start of the day.
+    pub(super) at_s: f64,
+    /// The predicted end, in seconds since the start of the day. `None` if the job does not end
+    /// within the time looked ahead.
+    pub(super) finish_s: Option<f64>,
+}
+
+/// The measurements of the load without jobs.
 pub(super) struct Alone {
-    pub(super) load: Report,
-    /// Cores that it used on average, the store's threads included.
+    pub(super) load: LoadReport,
+    /// Cores that the load used on average, the store's threads included.
     pub(super) mean_cores: f64,
     /// Cores that other processes, or the host, used meanwhile.
     pub(super) others_cores: f64,
-    /// The cores that it used over time.
+    /// The cores that the load used over time.
     pub(super) history: LoadHistory,
 }
 
-/// Runs the load of so many days without jobs, and measures it in slots of which
-/// a day has [`SLOTS_PER_DAY`].
+/// Runs the load of `days` days without jobs, and measures it in [`SLOTS_PER_DAY`] slots a day.
 pub(super) fn load_alone(
     setup: &Setup,
     day: Day,
@@ -86,7 +156,7 @@ pub(super) fn load_alone(
 ) -> Result<Alone> {
     let length_s = day.seconds * f64::from(days);
     let driver = start_load(setup, day, length_s, load, (cores, None))?;
-    let (mut whole, mut slots) = (LoadMonitor::start()?, LoadMonitor::start()?);
+    let (mut whole, mut slots) = (setup.load.monitor()?, setup.load.monitor()?);
     let slot_s = day.seconds / SLOTS_PER_DAY;
     let mut history = LoadHistory::new(slot_s);
     let (started, mut from_s) = (Instant::now(), 0.0);
@@ -96,7 +166,7 @@ pub(super) fn load_alone(
         let until = Duration::from_secs_f64(f64::from(slot) * slot_s);
         driver.wait_for_end(until.saturating_sub(started.elapsed()));
         let to_s = started.elapsed().as_secs_f64();
-        history.record(from_s, to_s, slots.sample()?.transactional_cores);
+        history.record(from_s, to_s, slots.sample()?.load);
         from_s = to_s;
     }
     let used = whole.sample()?;
@@ -106,8 +176,8 @@ pub(super) fn load_alone(
     }
     Ok(Alone {
         load: driver.join()?,
-        mean_cores: used.transactional_cores,
-        others_cores: used.others_cores.max(0.0),
+        mean_cores: used.load,
+        others_cores: used.others,
         history,
     })
 }
@@ -118,52 +188,37 @@ fn start_load(
     length_s: f64,
     load: &LoadCost,
     (cores, latencies): (u32, Option<Latencies>),
-) -> Result<Driver> {
-    let peak = load.peak_ops_per_s;
-    let rate = Arc::new(move |t_s: f64| peak * day.load_of_peak(t_s));
-    let length = Some(Duration::from_secs_f64(length_s));
-    let options = RunOptions {
-        latencies,
-        ..load_options(cores, Pace::Open(rate), length)
+) -> Result<LoadRun> {
+    let pace = LoadPace::Day {
+        seconds: day.seconds,
+        peak_ops_per_s: load.peak_ops_per_s,
     };
-    Ok(Driver::start(
-        &setup.db,
-        &setup.users,
-        &ReadFrom::Live,
-        options,
-    )?)
+    let length = Some(Duration::from_secs_f64(length_s));
+    setup.load.start(cores, pace, length, latencies)
 }
 
 impl DayRun<'_> {
     /// Runs the day.
     pub(super) fn run(self) -> Result<DayRecord> {
-        let named = |name: &str| policy::by_name(name).ok_or_else(|| anyhow!("no policy {name}"));
-        let (policy, management) = match &self.policy {
-            Policy::Managed(name) => (named(name)?, Management::Managed),
-            // Unmanaged, nobody asks it.
-            Policy::None => (named("fifo")?, Management::Unmanaged),
+        let is_served = self.served.is_some();
+        let node = match &self.served {
+            Some(node) => Arc::clone(node),
+            None => {
+                let (day, policy) = (self.day, &self.policy);
+                let options =
+                    node_options(day, self.cores, self.reserve_cores, policy, self.objective)?;
+                let options = NodeOptions {
+                    spill_dir: Some(self.setup.spill.clone()),
+                    ..options
+                };
+                Arc::new(Node::start(Some(self.setup.db.clone()), options)?)
+            }
         };
-        let node = Node::start(
-            Some(self.setup.db.clone()),
-            NodeOptions {
-                colocated: ColocatedOptions {
-                    objective: self.objective,
-                    reserve_cores: self.reserve_cores,
-                    forecast: Some(self.forecast.clone()),
-                    runtime: RuntimeOptions {
-                        policy,
-                        management,
-                        cycle_s: self.day.seconds / CYCLES_PER_DAY,
-                        ..RuntimeOptions::new(self.cores)
-                    },
-                    ..ColocatedOptions::new(self.cores)
-                },
-                spill_dir: Some(self.setup.spill.clone()),
-                ..NodeOptions::new(self.cores)
-            },
-        )?;
         let runtime = node.runtime();
         let governor = node.governor().context("the node has no governor")?;
+        // The node of a server was started before the day.
+        let midnight_s = if is_served { runtime.now_s() } else { 0.0 };
+        governor.plan_by(Arc::new(begun_at(&self.forecast, midnight_s, self.day)?));
         let driver = start_load(
             self.setup,
             self.day,
@@ -173,25 +228,35 @@ impl DayRun<'_> {
             (self.cores, self.objective.and_then(|_| node.latencies())),
         )?;
         let mut handles = Vec::new();
-        for spec in self.jobs {
-            handles.push(runtime.submit(spec)?);
+        for job in self.jobs {
+            handles.push(job.submit(&node, is_served)?);
         }
         let mut extra = Some(self.extra);
         let mut show = Show::new(self.day, self.cores);
         let mut snapshot_create_us = Vec::new();
-        let timeline = driver.timeline();
+        let (mut predictions, look_every_s) = (Vec::new(), self.day.seconds / LOOKS_PER_DAY);
+        let mut look_s = look_every_s;
         loop {
-            let now_s = runtime.now_s();
+            let now_s = runtime.now_s() - midnight_s;
             if now_s >= self.day.seconds_of(EXTRA_HOUR)
-                && let Some(spec) = extra.take()
+                && let Some(job) = extra.take()
             {
-                handles.push(runtime.submit(spec)?);
+                handles.push(job.submit(&node, is_served)?);
             }
             let due = (now_s / self.day.seconds * f64::from(SNAPSHOTS)) as usize;
             if snapshot_create_us.len() < due.min(SNAPSHOTS as usize) {
                 snapshot_create_us.push(create_snapshot(self.setup, due)?);
             }
-            show.update(&runtime.status(), timeline.latest());
+            if now_s >= look_s {
+                look_s = now_s + look_every_s;
+                predictions.extend(look_ahead(&node).into_iter().map(|finish| Prediction {
+                    job: finish.job.id,
+                    at_s: now_s,
+                    finish_s: finish.finish_s.map(|finish_s| finish_s - midnight_s),
+                }));
+            }
+            let status = since_midnight(runtime.status(), midnight_s);
+            show.update(&status, driver.latest());
             let day_over = now_s >= self.day.seconds;
             let jobs_over = extra.is_none()
                 && handles
@@ -209,27 +274,76 @@ impl DayRun<'_> {
             }
         }
         show.finish();
-        let jobs = handles.iter().map(end).collect();
+        let jobs = handles.iter().map(|handle| {
+            let mut report = end(handle);
+            report.submitted_s -= midnight_s;
+            report.finished_s -= midnight_s;
+            report.goal_s = report.goal_s.map(|goal_s| goal_s - midnight_s);
+            report
+        });
+        let jobs = jobs.collect();
         let record = DayRecord {
             jobs,
             snapshot_create_us,
-            cycles: runtime.cycles(),
-            load_history: governor.history(),
-            guarded: governor.guarded(),
+            cycles: of_the_day(runtime.cycles(), midnight_s, |cycle| &mut cycle.t_s),
+            load_history: of_the_day(governor.history(), midnight_s, |load| &mut load.t_s),
+            guarded: of_the_day(governor.guarded(), midnight_s, |guarded| {
+                &mut guarded.window.t_s
+            }),
             scheduling_class: runtime.scheduling_class().to_string(),
+            predictions,
             load: driver.join()?,
         };
-        node.shutdown(Stop::Cancel);
+        if !is_served {
+            node.shutdown(Stop::Cancel);
+        }
         delete_hourly_snapshots(self.setup)?;
         Ok(record)
     }
+}
+
+/// Returns the forecast f(t) for a day that begins at `midnight_s` instead of at 0.
+fn begun_at(forecast: &Availability, midnight_s: f64, day: Day) -> Result<Availability> {
+    const STEPS: u32 = 240;
+    if midnight_s == 0.0 {
+        return Ok(forecast.clone());
+    }
+    let step_s = day.seconds / f64::from(STEPS);
+    let steps = (0..STEPS).map(|nth| {
+        let from_s = f64::from(nth) * step_s;
+        Step {
+            from_s: midnight_s + from_s,
+            hundredths: forecast.mean(from_s, from_s + step_s),
+        }
+    });
+    Ok(Availability::steps(steps.collect())?)
+}
+
+/// Returns the samples from midnight on, with their times relative to midnight.
+fn of_the_day<T>(all: Vec<T>, midnight_s: f64, time_s: fn(&mut T) -> &mut f64) -> Vec<T> {
+    let since = all.into_iter().filter_map(|mut one| {
+        let t_s = time_s(&mut one);
+        *t_s -= midnight_s;
+        (*t_s >= 0.0).then_some(one)
+    });
+    since.collect()
+}
+
+fn since_midnight(mut status: RuntimeStatus, midnight_s: f64) -> RuntimeStatus {
+    status.now_s -= midnight_s;
+    for job in &mut status.jobs {
+        job.submitted_s -= midnight_s;
+        job.goal_s = job.goal_s.map(|goal_s| goal_s - midnight_s);
+        job.finished_s = job.finished_s.map(|finished_s| finished_s - midnight_s);
+    }
+    status
 }
 
 pub(super) fn grace_s(day: Day) -> f64 {
     (day.seconds * GRACE_OF_DAY).max(GRACE_S_MIN)
 }
 
-/// The last word on a job; one that is still running by now is too late.
+/// Returns the report of a job, after it was cancelled if it still runs.
 fn end(handle: &JobHandle) -> JobReport {
     if handle.status().finished_s.is_none() {
         handle.cancel();
@@ -237,7 +351,7 @@ fn end(handle: &JobHandle) -> JobReport {
     handle.wait()
 }
 
-/// Why a job has no output, if it has none.
+/// Returns why a job has no output; `None` if it has one.
 pub(super) fn failure(report: &JobReport) -> Option<String> {
     match &report.outcome {
         Outcome::Succeeded => None,
@@ -246,10 +360,11 @@ pub(super) fn failure(report: &JobReport) -> Option<String> {
     }
 }
 
-/// What the snapshots are called that are created over the day.
+/// Prefix of the names of the snapshots that are created over the day.
 const HOURLY: &str = "hourly-";
 
-/// Creates a snapshot and takes the time; the one before it goes.
+/// Creates a snapshot, and deletes the one before. Returns how long the creation took, in
+/// microseconds.
 fn create_snapshot(setup: &Setup, number: usize) -> Result<u64> {
     let before = hourly_snapshots(setup);
     let started = Instant::now();
@@ -261,7 +376,7 @@ fn create_snapshot(setup: &Setup, number: usize) -> Result<u64> {
     Ok(elapsed.as_micros() as u64)
 }
 
-/// The next day begins without those of this one.
+/// Deletes the snapshots of this day, so that the next one begins without them.
 fn delete_hourly_snapshots(setup: &Setup) -> Result<()> {
     delete(setup, hourly_snapshots(setup))
 }
@@ -278,4 +393,25 @@ fn delete(setup: &Setup, snapshots: Vec<String>) -> Result<()> {
         setup.keyspace.delete_snapshot(&name)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_that_begins_later_is_the_same_day() {
+        let day = Day { seconds: 24.0 };
+        let steps = [(0.0, 100.0), (12.0, 40.0)];
+        let steps = steps.map(|(from_s, hundredths)| Step { from_s, hundredths });
+        let forecast = Availability::steps(steps.to_vec()).unwrap();
+        let later = begun_at(&forecast, 1000.0, day).unwrap();
+        for hour in [0.5, 11.5, 12.5, 23.5] {
+            let right = forecast.at(hour);
+            assert!((later.at(1000.0 + hour) - right).abs() < 1e-6, "{hour}");
+        }
+        assert_eq!(begun_at(&forecast, 0.0, day).unwrap().at(13.0), 40.0);
+        let shifted = of_the_day(vec![999.0, 1000.5], 1000.0, |t_s| t_s);
+        assert_eq!(shifted, [0.5], "what was before is of no day");
+    }
 }

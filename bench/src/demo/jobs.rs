@@ -2,20 +2,23 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use ebb_jobs::launch::JobDescription;
 use ebb_jobs::records::{RecordFormat, RowSchema};
-use ebb_jobs::request::{ApplicationRequest, GrepRequest, WordcountRequest};
+use ebb_jobs::request::{
+    ApplicationRequest, GrepRequest, InputRequest, JobRequest, OutputPlace, TableInput,
+    WordcountRequest,
+};
 use ebb_jobs::{SnapshotInput, grep, wordcount};
 use ebb_scheduler::runtime::{
     Input, JobProfile, JobSpec, RecordSink, Split, TaskError, TextOutput,
 };
 use ebb_storage::{PinnedTable, SnapshotTable};
 
-use super::setup::Setup;
+use super::setup::{KEYSPACE, Setup, TEXT};
 
 /// What the jobs search for: rare enough that finding it is not writing it.
 const PATTERN: &str = "fn main";
@@ -39,14 +42,37 @@ impl Application {
 
     /// What processes are told that run its tasks.
     pub(super) fn description(self, text: &PinnedTable) -> JobDescription {
-        let application = match self {
+        JobDescription::over_table(self.application(), text)
+    }
+
+    fn application(self) -> ApplicationRequest {
+        match self {
             Self::WordCount => ApplicationRequest::Wordcount(WordcountRequest { reduces: REDUCES }),
             Self::Grep => ApplicationRequest::Grep(GrepRequest {
                 pattern: PATTERN.to_string(),
                 regex: false,
             }),
-        };
-        JobDescription::over_table(application, text)
+        }
+    }
+
+    /// The job as a user would ask for it: over the text at `snapshot`, once.
+    pub(super) fn request(self, snapshot: &str, output: &Path) -> Result<JobRequest> {
+        let table = format!("{KEYSPACE}.{TEXT}").parse();
+        let table = table.map_err(|error: String| anyhow!(error))?;
+        let input = InputRequest::Table(TableInput {
+            snapshot: Some(snapshot.to_string()),
+            ..TableInput::new(table)
+        });
+        let output = std::path::absolute(output)?;
+        let folder = output.parent().map(Path::to_path_buf).unwrap_or_default();
+        let output = OutputPlace::File(output);
+        let application = self.application();
+        Ok(JobRequest::new(
+            application,
+            vec![input],
+            output.into(),
+            folder,
+        ))
     }
 }
 

@@ -4,6 +4,8 @@
 //!   corpus ─► setup ─► measure ─► plan ─► day_run ─► outcome ─► table, JSON, report
 //!             store    costs      sizes   a day      │
 //!                                                     └─► comparison
+//!   load    threads of this process, or a client in another that asks through CQL
+//!   served  the same with a server, so that the day can be watched
 //! ```
 //!
 //! A day of 24 hours is compressed into a minute. An open-loop load peaks at its
@@ -18,6 +20,7 @@ mod day;
 mod day_run;
 mod forecast;
 mod jobs;
+mod load;
 mod measure;
 mod options;
 mod outcome;
@@ -26,14 +29,17 @@ mod plan;
 mod policy;
 mod report;
 mod run;
+mod served;
 mod setup;
 mod show;
 mod simulated;
 
 pub use comparison::Comparison;
 pub use forecast::ForecastFrom;
+pub use load::run_client;
 pub use options::{DemoDay, DemoOptions, Goals};
-pub use outcome::Outcome;
+pub use outcome::{HalfWay, Outcome};
 pub use policy::Policy;
-pub use report::write as write_report;
+pub use report::{write as write_report, write_page};
 pub use run::run;
+pub use served::{Served, serve};

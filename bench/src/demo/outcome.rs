@@ -63,6 +63,8 @@ pub struct JobOutcome {
     /// When it is done in the simulator, against what was left on this day; `None`
     /// when it is not, and without a policy.
     pub simulated_finish_s: Option<f64>,
+    /// The prediction of its end when half of its time had passed.
+    pub half_way: Option<HalfWay>,
     /// Whether it finished by its goal; `None` without one.
     pub met: Option<bool>,
     /// Its tasks.
@@ -75,6 +77,17 @@ pub struct JobOutcome {
     pub failure: Option<String>,
 }
 
+/// The last prediction of a job's end that was made before half of its time had passed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct HalfWay {
+    /// The time of the prediction, in seconds since the start of the day.
+    pub at_s: f64,
+    /// The predicted end, in seconds since the start of the day.
+    pub finish_s: f64,
+    /// The error of the prediction over the time that remained.
+    pub error_ratio: f64,
+}
+
 /// The load's latency without analytics, and beside them.
 #[derive(Debug, Clone, Serialize)]
 pub struct Transactional {
@@ -82,6 +95,9 @@ pub struct Transactional {
     pub alone: Latency,
     /// The day with the jobs, all of it: also the hours after the last job.
     pub with_analytics: Latency,
+    /// Operations beside the jobs that the server rejected for overload. Their latencies are not
+    /// counted.
+    pub refused: u64,
 }
 
 /// Latency from the intended start of each operation, in microseconds.
@@ -148,6 +164,15 @@ impl Outcome {
         (met().count(), met().filter(|met| *met).count())
     }
 
+    /// The error of the predictions that were made half-way, over the time that remained: the mean
+    /// over the jobs. `None` if there is no such prediction.
+    pub fn half_way_error(&self) -> Option<f64> {
+        let errors = self.jobs.iter().filter_map(|job| job.half_way);
+        let errors: Vec<f64> = errors.map(|half_way| half_way.error_ratio).collect();
+        let count = errors.len();
+        (count > 0).then(|| errors.iter().sum::<f64>() / count as f64)
+    }
+
     /// What the guard had to do for the objective.
     pub(super) fn guard_line(&self, objective: Objective) -> String {
         let windows = &self.series.guard;
@@ -164,7 +189,49 @@ impl Outcome {
         )
     }
 
-    /// The table that ends a run in the terminal.
+    /// The time from midnight to the end of the day, or to the end of late jobs, in seconds.
+    pub(super) fn lasted_s(&self) -> f64 {
+        let last = self.series.cycles.last();
+        last.map_or(self.seconds, |cycle| cycle.t_s.max(self.seconds))
+    }
+
+    /// The results as sentences, one a line.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let (goals, met) = self.goals();
+        let latency = |of: Latency| {
+            format!(
+                "p50 {}, p99 {}, p99.9 {}",
+                time(of.p50_us),
+                time(of.p99_us),
+                time(of.p999_us)
+            )
+        };
+        let Transactional {
+            alone,
+            with_analytics,
+            refused,
+        } = &self.transactional;
+        let check = &self.word_count_check;
+        vec![
+            format!(
+                "{met} of {goals} goals met. ebb demo, policy {}: a day in {:.0} s on {} cores.",
+                self.policy, self.seconds, self.cores
+            ),
+            format!(
+                "The load as its client saw it, from when each operation was due: {} beside jobs; \
+                 alone, in a third of the time, {}. {refused} were refused as too many.",
+                latency(*with_analytics),
+                latency(*alone)
+            ),
+            format!(
+                "Word counts of {} jobs over {} words against an independent count: {} differ. \
+                 Text: {}.",
+                check.jobs, check.words, check.differences, self.corpus.description
+            ),
+        ]
+    }
+
+    /// The table for people.
     pub fn table(&self) -> String {
         let day = self.day();
         let hour = |t_s: Option<f64>| {
@@ -234,6 +301,13 @@ impl Outcome {
         }
         if let Some(objective) = self.objective {
             let _ = writeln!(out, "  {}", self.guard_line(objective));
+        }
+        if let Some(error) = self.half_way_error() {
+            let _ = writeln!(
+                out,
+                "  ends as predicted half-way were off by {:.0}% of the time that remained",
+                error * 100.0
+            );
         }
         let check = &self.word_count_check;
         let _ = writeln!(out);

@@ -39,6 +39,21 @@ pub fn write(outcome: &Outcome, folder: &Path) -> Result<PathBuf> {
     write_as(outcome, folder, "")
 }
 
+/// Writes a page that was made elsewhere as the report, and the picture of cores over time
+/// beside it.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn write_page(page: &str, outcome: &Outcome, folder: &Path) -> Result<PathBuf> {
+    let report = folder.join("report.html");
+    let write = |path: &Path, text: &str| {
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    };
+    write(&report, page)?;
+    write(&folder.join("cores.svg"), &picture::cores_alone(outcome))?;
+    Ok(report)
+}
+
 /// The same, with `suffix` in the names of the files.
 pub(super) fn write_as(outcome: &Outcome, folder: &Path, suffix: &str) -> Result<PathBuf> {
     let report = folder.join(format!("report{suffix}.html"));

@@ -5,22 +5,25 @@ use std::sync::Arc;
 use anyhow::Result;
 use ebb_colocate::LoadSample;
 use ebb_scheduler::availability::Availability;
-use ebb_scheduler::runtime::JobSpec;
+use ebb_scheduler::runtime::{JobReport, JobSpec};
+use ebb_server::node::Node;
 use ebb_storage::{PinnedTable, SnapshotTable};
 
 use super::check;
 use super::day::{Day, HOURS, LoadCost};
-use super::day_run::{Alone, CYCLES_PER_DAY, DayRecord, DayRun, failure, grace_s, load_alone};
+use super::day_run::{
+    Alone, CYCLES_PER_DAY, DayJob, DayRecord, DayRun, Prediction, failure, grace_s, load_alone,
+};
 use super::forecast::{ForecastFrom, Trust};
 use super::jobs::{self, Application, Repeated};
+use super::load::LoadReport;
 use super::measure;
 use super::options::{DemoDay, DemoOptions, Goals};
-use super::outcome::{JobOutcome, Latency, LatencySample, Outcome, Series, Transactional};
+use super::outcome::{HalfWay, JobOutcome, Latency, LatencySample, Outcome, Series, Transactional};
 use super::plan::Plan;
 use super::policy::Policy;
 use super::setup::{self, Setup};
 use super::simulated::Replay;
-use crate::ycsb::Report;
 
 /// The load alone runs through the same day this many times as fast.
 const ALONE_FASTER: f64 = 3.0;
@@ -47,7 +50,28 @@ const EXTRA_JOB: (&str, Application) = ("J4", Application::Grep);
 /// # Errors
 /// When the folder cannot be used, no text is found, or the store fails.
 pub fn run(options: &DemoOptions, notify: &dyn Fn(&str)) -> Result<Vec<Outcome>> {
-    let prepared = Prepared::new(options, notify)?;
+    let setup = setup::set_up(&options.data, options.text.as_deref(), notify)?;
+    let prepared = Prepared::new(setup, None, options, notify)?;
+    run_days(&prepared, options, notify)
+}
+
+/// The same of a store that a server has open, whose node is set up as
+/// [`node_options`](super::day_run::node_options) are.
+pub(super) fn run_served(
+    setup: Setup,
+    node: Arc<Node>,
+    options: &DemoOptions,
+    notify: &dyn Fn(&str),
+) -> Result<Vec<Outcome>> {
+    let prepared = Prepared::new(setup, Some(node), options, notify)?;
+    run_days(&prepared, options, notify)
+}
+
+fn run_days(
+    prepared: &Prepared,
+    options: &DemoOptions,
+    notify: &dyn Fn(&str),
+) -> Result<Vec<Outcome>> {
     let is_oracle = |day: &DemoDay| day.forecast == ForecastFrom::Oracle;
     let rehearsed = match options.days.iter().find(|day| is_oracle(day)) {
         Some(day) => prepared.rehearse(day, options, notify)?,
@@ -59,7 +83,7 @@ pub fn run(options: &DemoOptions, notify: &dyn Fn(&str)) -> Result<Vec<Outcome>>
         return Ok(Vec::new());
     };
     let forecast = forecast_of(first, Trust::CAUTIOUS)?;
-    let sized = Sized::new(&prepared, &forecast, options.goals, notify)?;
+    let sized = Sized::new(prepared, &forecast, options.goals, notify)?;
     let run_day = |(number, day): (usize, &DemoDay)| {
         notify(&format!("the day, policy {} ...", day.policy));
         let name = day_name(&options.days[..number], day);
@@ -94,6 +118,8 @@ struct Prepared {
     pass_cpu_s: Vec<f64>,
     /// What processes read, if tasks run in such.
     pin: Option<PinnedTable>,
+    /// The node of a server that has the store open.
+    served: Option<Arc<Node>>,
 }
 
 /// Jobs that fit a forecast.
@@ -142,12 +168,16 @@ impl Sized {
 }
 
 impl Prepared {
-    fn new(options: &DemoOptions, notify: &dyn Fn(&str)) -> Result<Self> {
+    fn new(
+        setup: Setup,
+        served: Option<Arc<Node>>,
+        options: &DemoOptions,
+        notify: &dyn Fn(&str),
+    ) -> Result<Self> {
         let cores = measure::cores();
         let day = Day {
             seconds: options.seconds,
         };
-        let setup = setup::set_up(&options.data, options.text.as_deref(), notify)?;
         setup.keyspace.create_snapshot(SNAPSHOT)?;
         let text = setup
             .keyspace
@@ -179,7 +209,7 @@ impl Prepared {
         let alone = load_alone(&setup, fast_day, days, &load, cores)?;
         let load = load.corrected(alone.mean_cores);
 
-        let reserve_cores = RESERVE * f64::from(cores);
+        let reserve_cores = reserve_cores(cores);
         if alone.others_cores > OTHERS_MUCH * f64::from(cores) {
             notify(&format!(
                 "others use {:.2} of {cores} cores: jobs will be small, and figures say little",
@@ -188,6 +218,7 @@ impl Prepared {
         }
         Ok(Self {
             pin: options.in_processes.then(|| text.pin()).transpose()?,
+            served,
             setup,
             cores,
             day,
@@ -274,12 +305,18 @@ impl Prepared {
     ) -> Result<Outcome> {
         self.setup.settle()?;
         let task_cpu_s = sized.plan.task_cpu_s;
-        let spec = |(name, application): (&str, Application), input| {
-            self.spec((run, name), application, input, task_cpu_s)
+        let job = |(name, application): (&str, Application), input| {
+            let output = jobs::output_file(&self.setup, run, name);
+            anyhow::Ok(DayJob {
+                spec: self.spec((run, name), application, input, task_cpu_s)?,
+                request: application.request(SNAPSHOT, &output)?,
+            })
         };
-        let mut specs = Vec::new();
-        for ((job, input), hour) in JOBS.iter().zip(&sized.inputs).zip(options.goals.hours()) {
-            specs.push(spec(*job, input)?.goal_s(self.day.seconds_of(hour)));
+        let mut with_goals = Vec::new();
+        for ((named, input), hour) in JOBS.iter().zip(&sized.inputs).zip(options.goals.hours()) {
+            let DayJob { spec, request } = job(*named, input)?;
+            let spec = spec.goal_s(self.day.seconds_of(hour));
+            with_goals.push(DayJob { spec, request });
         }
         let record = DayRun {
             setup: &self.setup,
@@ -290,8 +327,9 @@ impl Prepared {
             forecast: forecast.clone(),
             policy: day.policy.clone(),
             objective: options.objective,
-            jobs: specs,
-            extra: spec(EXTRA_JOB, &sized.extra_input)?,
+            jobs: with_goals,
+            extra: job(EXTRA_JOB, &sized.extra_input)?,
+            served: self.served.clone(),
         }
         .run()?;
 
@@ -315,6 +353,7 @@ impl Prepared {
             transactional: Transactional {
                 alone: latency(&self.alone.load),
                 with_analytics: latency(&record.load),
+                refused: record.load.refused,
             },
             word_count_check,
             series: Series {
@@ -326,6 +365,11 @@ impl Prepared {
             },
         })
     }
+}
+
+/// Cores that analytics never get.
+pub(super) fn reserve_cores(cores: u32) -> f64 {
+    RESERVE * f64::from(cores)
 }
 
 /// The text as an input that costs `cpu_s` seconds, in tasks of `task_cpu_s`.
@@ -358,6 +402,10 @@ fn job_outcomes(record: &DayRecord, simulated: Vec<Option<f64>>) -> Vec<JobOutco
                 goal_s: report.goal_s,
                 finished_s: failure.is_none().then_some(report.finished_s),
                 simulated_finish_s,
+                half_way: failure
+                    .is_none()
+                    .then(|| half_way(report, &record.predictions))
+                    .flatten(),
                 met: report.met,
                 tasks: report.tasks,
                 bytes: report.bytes_in,
@@ -368,17 +416,29 @@ fn job_outcomes(record: &DayRecord, simulated: Vec<Option<f64>>) -> Vec<JobOutco
         .collect()
 }
 
-fn latency(report: &Report) -> Latency {
-    let all = &report.latencies_all;
+/// Returns the last prediction of a job's end that was made before half of its time had passed.
+fn half_way(report: &JobReport, predictions: &[Prediction]) -> Option<HalfWay> {
+    let half_s = (report.submitted_s + report.finished_s) / 2.0;
+    let mut of_job = predictions.iter().filter(|it| it.job == report.id);
+    let last = of_job.rfind(|it| it.at_s <= half_s)?;
+    let finish_s = last.finish_s?;
+    Some(HalfWay {
+        at_s: last.at_s,
+        finish_s,
+        error_ratio: (finish_s - report.finished_s).abs() / (report.finished_s - last.at_s),
+    })
+}
+
+fn latency(report: &LoadReport) -> Latency {
     Latency {
-        p50_us: all.p50_us,
-        p99_us: all.p99_us,
-        p999_us: all.p999_us,
-        ops_per_s: report.throughput_ops_per_s,
+        p50_us: report.p50_us,
+        p99_us: report.p99_us,
+        p999_us: report.p999_us,
+        ops_per_s: report.ops_per_s,
     }
 }
 
-fn latency_series(report: &Report) -> Vec<LatencySample> {
+fn latency_series(report: &LoadReport) -> Vec<LatencySample> {
     let samples = report.timeline.iter().filter(|interval| interval.ops > 0);
     samples
         .map(|i| LatencySample {

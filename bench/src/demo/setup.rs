@@ -10,15 +10,19 @@ use ebb_storage::{Db, Keyspace, Options, Table, TableOptions};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::corpus::{self, Corpus, TEXT_BYTES_MAX};
+use super::load::{Load, LoadProcess};
 use crate::ycsb;
 
 /// The records of the transactional table, and the bytes of a value: small
 /// enough that what a request costs is the store's work, not copying.
-const RECORDS: u64 = 100_000;
+pub(super) const RECORDS: u64 = 100_000;
 pub(super) const VALUE_BYTES: usize = 256;
 /// Small memtables: flushes come often and cost little each, so the load of a
 /// short day is as even as that of a long one.
 const MEMTABLE_BYTES: usize = 16 << 20;
+/// The keyspace of the text, and its table.
+pub(super) const KEYSPACE: &str = "demo";
+pub(super) const TEXT: &str = "text";
 /// A folder with this file in it was made by the demo and may be made anew.
 const MARKER: &str = "EBB-DEMO";
 
@@ -30,17 +34,52 @@ impl ebb_text::LoadControl for TextBar<'_> {
     }
 }
 
-/// What the demo runs on.
+/// The store, its tables and the load of a demo.
 #[derive(Debug)]
 pub(super) struct Setup {
     pub(super) db: Db,
     pub(super) keyspace: Keyspace,
     pub(super) text: Table,
-    pub(super) users: Table,
+    pub(super) load: Load,
     pub(super) corpus: Corpus,
     /// Where jobs put files.
     pub(super) output: PathBuf,
     pub(super) spill: PathBuf,
+}
+
+/// Returns the options of the demo's store.
+pub(super) fn store_options() -> Options {
+    Options {
+        memtable_bytes: MEMTABLE_BYTES,
+        ..Options::default()
+    }
+}
+
+/// The folder of the store.
+pub(super) fn store_in(data: &Path) -> PathBuf {
+    data.join("store")
+}
+
+/// The text files that will be loaded.
+pub(super) struct Text {
+    description: String,
+    paths: Vec<PathBuf>,
+    found: ebb_text::Found,
+}
+
+/// Finds text, then makes the demo's folder.
+pub(super) fn begin(data: &Path, asked_text: Option<&Path>) -> Result<Text> {
+    let (description, paths) = corpus::find(asked_text)?;
+    let found = ebb_text::walk(&paths, None)?;
+    if found.files.is_empty() {
+        bail!("no text in {description}; name a folder of text with --text");
+    }
+    clear(data)?;
+    Ok(Text {
+        description,
+        paths,
+        found,
+    })
 }
 
 /// Makes the folder, opens a store in it, and loads both tables.
@@ -49,28 +88,40 @@ pub(super) fn set_up(
     asked_text: Option<&Path>,
     notify: &dyn Fn(&str),
 ) -> Result<Setup> {
-    let (description, paths) = corpus::find(asked_text)?;
-    let found = ebb_text::walk(&paths, None)?;
-    if found.files.is_empty() {
-        bail!("no text in {description}; name a folder of text with --text");
-    }
-    clear(data)?;
-    let options = Options {
-        memtable_bytes: MEMTABLE_BYTES,
-        ..Options::default()
-    };
-    let db = Db::open(data.join("store"), options)?;
-    let keyspace = db.keyspace("demo")?;
-    let text = keyspace.table("text", TableOptions::default())?;
-    let users = keyspace.table("usertable", TableOptions::default())?;
+    let text = begin(data, asked_text)?;
+    let db = Db::open(store_in(data), store_options())?;
+    let users = db.keyspace(KEYSPACE)?;
+    let users = users.table("usertable", TableOptions::default())?;
+    fill(data, db.clone(), text, Load::Embedded { db, users }, notify)
+}
 
+/// Like [`set_up`], for a store that a server has open. `client` loads the records through it.
+pub(super) fn set_up_served(
+    data: &Path,
+    db: Db,
+    text: Text,
+    client: LoadProcess,
+    notify: &dyn Fn(&str),
+) -> Result<Setup> {
+    fill(data, db, text, Load::Process(client), notify)
+}
+
+/// Loads the text into its table, and the records through `users`.
+fn fill(data: &Path, db: Db, text: Text, users: Load, notify: &dyn Fn(&str)) -> Result<Setup> {
+    let Text {
+        description,
+        paths,
+        found,
+    } = text;
+    let keyspace = db.keyspace(KEYSPACE)?;
+    let text = keyspace.table(TEXT, TableOptions::default())?;
     let bar = bar(
         found.bytes().min(TEXT_BYTES_MAX),
         "text   {bar:32} {binary_bytes:>10} {binary_bytes_per_sec}",
     );
     let load = ebb_text::LoadOptions {
         max_bytes: Some(TEXT_BYTES_MAX),
-        // Whatever lies about on the machine.
+        // The machine may have files that are no text.
         skip_bad: true,
         ..Default::default()
     };
@@ -97,14 +148,18 @@ pub(super) fn set_up(
     ));
 
     let bar = self::bar(RECORDS, "records {bar:32} {pos:>7} {per_sec}");
-    let load = ycsb::LoadOptions {
-        value_bytes: VALUE_BYTES,
-        ..Default::default()
-    };
     let started = Instant::now();
-    ycsb::load(&db, &users, 0..RECORDS, &load, |records| {
-        bar.set_position(records)
-    })?;
+    let progress = |records| bar.set_position(records);
+    match &users {
+        Load::Embedded { db, users } => {
+            let load = ycsb::LoadOptions {
+                value_bytes: VALUE_BYTES,
+                ..Default::default()
+            };
+            ycsb::load(db, users, 0..RECORDS, &load, progress)?;
+        }
+        Load::Process(client) => client.load(RECORDS, progress)?,
+    }
     bar.finish_and_clear();
     let seconds = started.elapsed().as_secs_f64();
     notify(&format!(
@@ -114,7 +169,7 @@ pub(super) fn set_up(
         db,
         keyspace,
         text,
-        users,
+        load: users,
         corpus,
         output: data.join("output"),
         spill: data.join("spill"),
@@ -124,7 +179,7 @@ pub(super) fn set_up(
 }
 
 impl Setup {
-    /// What follows is measured: lets what was left to do be done before.
+    /// Flushes and compacts, so that this work is not measured with what follows.
     pub(super) fn settle(&self) -> Result<()> {
         self.db.flush()?;
         Ok(self.db.compact()?)

@@ -2,7 +2,7 @@
 //!
 //! Processes of their own load a database, open it and do nothing, and open an empty
 //! one and do nothing. What the second has more than the third, in memory that is no
-//! file's, is what the entries cost: filters, indexes, what is known of each file.
+//! file's, is what the entries cost: top levels of indexes, what is known of each file.
 //! Block cache and memtable are empty.
 
 use std::ffi::OsString;

@@ -1,33 +1,47 @@
 //! Experiments: each answers one question with a few figures.
 //!
 //! ```text
-//!   snapshot_bill       what does a snapshot cost that nobody reads?
+//!   snapshot_bill       what does an unused snapshot cost?
 //!   snapshot_creation   what does creating one take beside busy writers?
+//!   held_snapshots      what do snapshots cost reads of the live data?
+//!   long_merge          what does a long merge need, and what does a restart in it cost?
+//!   queue               how long does reading the first entry of a queue take?
+//!   prefix_scans        what do prefixes in filters save scans of a few rows?
+//!   compression         what does another compression save, and what does it cost?
 //!   idle_memory         what does an open database keep in memory?
 //!   locality            which policy serves how much where tasks run faster near data?
 //!   colocation          does the load notice that jobs run beside it?
-//!   serving             what does a request through CQL cost, and who notices whom?
+//!   serving             what does a request through CQL cost, and what disturbs it?
 //!   thesis_5_2_4        what does reading a snapshot, or beside one, cost?
 //!   weighted_completion how far from the best is a plan for jobs known in advance?
-//!   part, table         what several of them print and write
+//!   predictions         how far off are the predicted ends of jobs?
+//!   what_if             does another job make those jobs late that were predicted?
+//!   part, table         tables and files of several experiments
 //! ```
 
 mod colocation;
+mod compression;
+mod held_snapshots;
 mod idle_memory;
 mod locality;
+mod long_merge;
 mod part;
+mod predictions;
+mod prefix_scans;
 mod process;
+mod queue;
 mod serving;
 mod snapshot_bill;
 mod snapshot_creation;
 mod table;
 mod thesis_5_2_4;
 mod weighted_completion;
+mod what_if;
 
 use anyhow::Result;
 use clap::Subcommand;
 
-/// Which experiment.
+/// An experiment, with its options.
 #[derive(Debug, Subcommand)]
 pub enum Experiment {
     /// Holds one idle snapshot under many overwrites: its disk and memory, and
@@ -36,6 +50,23 @@ pub enum Experiment {
     /// Creates snapshots beside busy writers, in turns with plain commits, and
     /// compares how long both take
     SnapshotCreation(snapshot_creation::CreationArgs),
+    /// Holds snapshots that were created between overwrites, and compares reads of the live data
+    /// and of the oldest snapshot with those of a database without snapshots
+    HeldSnapshots(held_snapshots::HeldArgs),
+    /// Puts entries at the end of a queue, deletes them at the front, and times reads of the first
+    Queue(queue::QueueArgs),
+    /// Scans a few rows with a common prefix over many runs, with the prefixes in the filters
+    /// and without
+    PrefixScans(prefix_scans::PrefixScansArgs),
+    /// Compresses the oldest run by zstd, or everything, or nothing, against LZ4: bytes, and the
+    /// CPU of writing and reading
+    Compression(compression::CompressionArgs),
+    /// Merges runs of gigabytes, and kills the process half-way: the most that the disk held,
+    /// and what was written twice
+    LongMerge(long_merge::LongMergeArgs),
+    /// The process of long-merge
+    #[command(hide = true)]
+    LongMergeCase(long_merge::LongMergeCaseArgs),
     /// Opens a database and does nothing: the memory of indexes and filters
     IdleMemory(idle_memory::IdleMemoryArgs),
     /// One process of idle-memory
@@ -63,19 +94,31 @@ pub enum Experiment {
     /// Repeats the figures of Ling et al. on weighted completion times, and compares
     /// lp-search with the converged bound
     WeightedCompletion(weighted_completion::WeightedCompletionArgs),
+    /// Runs days of the demo and compares the ends of jobs with those that were predicted when half
+    /// of their time had passed
+    Predictions(predictions::PredictionsArgs),
+    /// Predicts what another job would change, runs it, and compares; also times the prediction
+    /// beside many jobs
+    WhatIf(what_if::WhatIfArgs),
     /// One process of thesis-5.2.4
     #[command(name = "thesis-5.2.4-case", hide = true)]
     Thesis524Case(thesis_5_2_4::CaseArgs),
 }
 
-/// Runs it, prints its table, writes its JSON.
+/// Runs an experiment, prints its table, writes its JSON.
 ///
 /// # Errors
-/// What the store or the disk says; an experiment that was interrupted.
+/// When the store or the disk fails, or the user interrupts the experiment.
 pub fn run(experiment: &Experiment) -> Result<()> {
     match experiment {
         Experiment::SnapshotBill(args) => snapshot_bill::run(args),
         Experiment::SnapshotCreation(args) => snapshot_creation::run(args),
+        Experiment::HeldSnapshots(args) => held_snapshots::run(args),
+        Experiment::Queue(args) => queue::run(args),
+        Experiment::PrefixScans(args) => prefix_scans::run(args),
+        Experiment::Compression(args) => compression::run(args),
+        Experiment::LongMerge(args) => long_merge::run(args),
+        Experiment::LongMergeCase(args) => long_merge::run_case(args),
         Experiment::IdleMemory(args) => idle_memory::run(args),
         Experiment::IdleMemoryCase(args) => idle_memory::run_case(args),
         Experiment::SnapshotBillCase(args) => snapshot_bill::run_case(args),
@@ -84,6 +127,8 @@ pub fn run(experiment: &Experiment) -> Result<()> {
         Experiment::Serving(args) => serving::run(args),
         Experiment::ServingHost(args) => serving::run_host(args),
         Experiment::WeightedCompletion(args) => weighted_completion::run(args),
+        Experiment::Predictions(args) => predictions::run(args),
+        Experiment::WhatIf(args) => what_if::run(args),
         Experiment::Thesis524(args) => thesis_5_2_4::run(args),
         Experiment::Thesis524Case(args) => thesis_5_2_4::run_case(args),
     }

@@ -62,7 +62,7 @@ pub use latencies::Latencies;
 pub use load::{LoadOptions, LoadReport, load};
 pub use options::{LatencyFrom, RunOptions};
 pub use pace::{Pace, RateSchedule};
-pub(crate) use pauses::{HIDDEN_MAX, PF_KTHREAD, Pauses, Sentinels};
+pub(crate) use pauses::{HIDDEN_MAX, PF_KTHREAD, Pauses, Sentinels, enter_real_time_class};
 pub use records::{
     KEY_BYTES, Stamp, VALUE_BYTES_DEFAULT, VALUE_BYTES_MIN, count_records, key, read_stamp,
     write_value,

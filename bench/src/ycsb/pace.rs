@@ -26,6 +26,15 @@ impl Pace {
     pub fn steady(rate_ops_per_s: f64) -> Self {
         Self::Open(Arc::new(move |_| rate_ops_per_s))
     }
+
+    /// The rate of one of so many threads that share it evenly; `None` of a closed loop.
+    pub(super) fn share_of(&self, threads: usize) -> Option<RateSchedule> {
+        let Self::Open(rate) = self else {
+            return None;
+        };
+        let (rate, threads) = (Arc::clone(rate), threads as f64);
+        Some(Arc::new(move |t_s| rate(t_s) / threads))
+    }
 }
 
 impl fmt::Debug for Pace {

@@ -158,7 +158,55 @@ pub(super) fn position(ends: &[Duration], due: Duration) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::ycsb::agenda::{Agenda, Turn};
+    use crate::ycsb::pace::Arrivals;
+
+    /// One thread, on a clock of its own, needs 100 us for each operation of batches of ten, which
+    /// are due every 2 ms.
+    #[test]
+    fn a_batch_takes_as_long_as_its_last_operation() {
+        const END_S: f64 = 0.4;
+        let ends = [100, 300].map(Duration::from_millis);
+        let mut sections = vec![Section::default(); ends.len()];
+        let mut agenda = Agenda::new(Arrivals::new(Arc::new(|_| 5000.0), 10));
+        let mut now_s = 0.0;
+        while now_s < END_S {
+            match agenda.next(now_s, END_S) {
+                Turn::WaitUntil(due_s) => {
+                    agenda.has_waited();
+                    now_s = due_s;
+                }
+                Turn::Take(due) => {
+                    let since_due = |now_s: f64| Duration::from_secs_f64(now_s - due.due_s);
+                    let dispatch = since_due(now_s);
+                    now_s += 1e-4;
+                    let operation = DoneOperation {
+                        due: Duration::from_secs_f64(due.due_s),
+                        latency: since_due(now_s),
+                        dispatch,
+                        completes_batch: due.completes_batch(),
+                    };
+                    record(&mut sections, &ends, &operation);
+                }
+            }
+        }
+        let counts = |section: &Section| (section.latencies.len(), section.batches.len());
+        assert_eq!(
+            [&sections[0], &sections[1]].map(counts),
+            [(500, 50), (1000, 100)]
+        );
+        let near = |nanos: f64, expected: f64| (nanos / expected - 1.0).abs() < 2e-3;
+        for section in &sections {
+            assert_eq!(section.dispatch.len(), section.latencies.len());
+            assert_eq!(section.batches.max(), section.latencies.max());
+            assert!(near(section.batches.mean(), 1e6), "{section:?}");
+            assert!(near(section.latencies.mean(), 5.5e5), "{section:?}");
+            assert!(near(section.dispatch.mean(), 4.5e5), "{section:?}");
+        }
+    }
 
     #[test]
     fn a_section_goes_up_to_its_end() {
@@ -183,7 +231,7 @@ mod tests {
 
     #[test]
     fn what_was_due_in_a_pause_is_in_no_section() {
-        let start = Instant::now() + Duration::from_secs(1);
+        let start = Instant::now() + Duration::from_secs(1); // clock: the origin of made-up times
         let ms = Duration::from_millis;
         let pauses = Pauses::of(vec![(start + ms(90), start + ms(110))]);
         let operation = |due| DoneOperation {

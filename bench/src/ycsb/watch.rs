@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn windows_close_when_dropped_and_when_the_next_opens() {
-        let board = Arc::new(Board::new(Instant::now()));
+        let board = Arc::new(Board::new(Instant::now())); // clock: the start of the run
         let first = board.open("event");
         assert_eq!(board.state(), 1);
         drop(first);
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn writes_are_summed_up_by_window_and_by_kind() {
-        let board = Arc::new(Board::new(Instant::now()));
+        let board = Arc::new(Board::new(Instant::now())); // clock: the start of the run
         for kind in ["event", "quiet", "event"] {
             drop(board.open(kind));
         }

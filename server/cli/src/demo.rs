@@ -1,9 +1,12 @@
 //! `ebb demo`.
 
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use ebb_bench::demo::{self, Comparison, DemoDay, DemoOptions, ForecastFrom, Goals, Policy};
+use ebb_bench::demo::{
+    self, Comparison, DemoDay, DemoOptions, ForecastFrom, Goals, Outcome, Policy,
+};
 use ebb_colocate::Objective;
 use ebb_scheduler::policy;
 
@@ -13,6 +16,7 @@ use super::run::IsolationArg;
 const EXAMPLES: &str = "\
 Examples:
   ebb demo                              a day in a minute, in ./ebb-demo
+  ebb demo --embedded                   without a server: the load in the same process
   ebb demo --seconds 20 --text ~/books  shorter, over your own text
   ebb demo --policy none                unmanaged threads
   ebb demo --compare                    the same day under several policies
@@ -22,8 +26,22 @@ Examples:
   ebb demo --isolate process            tasks in processes of their own
   ebb demo --json-file result.json      the result for a script
 
+It starts a server and prints the address of its console first of all, with a token that
+logs in: open it in a browser and watch the day. The load comes through CQL, from a process
+of its own. The report is the same page, as one file.
+
+With --embedded, --compare, --isolate process or --forecast oracle there is no server: the
+load calls the store in the same process.
+
 The demo uses text that is on the machine, and prints which text, and how much. It does
-not use the network.";
+not use the network beyond this machine.";
+
+/// The command of the load's client.
+const CLIENT_COMMAND: &str = "demo-client";
+
+const CLIENT_EXAMPLES: &str = "\
+Examples:
+  ebb demo-client 127.0.0.1:9042        as `ebb demo` starts it, with requests on stdin";
 
 /// Run a day in a minute: a load that peaks at hour 18, and jobs with goals
 /// beside it, over snapshots of the same store.
@@ -59,11 +77,30 @@ pub(super) struct Args {
     /// shrink before it is missed.
     #[arg(long, value_name = "OBJECTIVE")]
     slo: Option<Objective>,
+    /// Without a server: the load calls the store in the same process.
+    #[arg(long)]
+    embedded: bool,
+    /// Address and port of the server for HTTP. With port 0 the system chooses a free port.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
+    http: SocketAddr,
     /// Where tasks run.
     #[arg(long, value_name = "HOW", default_value = "thread")]
     isolate: IsolationArg,
     #[command(flatten)]
     json: JsonArgs,
+}
+
+/// Run the load of `ebb demo`, as lines on stdin request it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = CLIENT_EXAMPLES)]
+pub(super) struct ClientArgs {
+    /// Address and port of the server for CQL.
+    #[arg(value_name = "ADDR")]
+    address: SocketAddr,
+}
+
+pub(super) fn run_client(args: &ClientArgs) -> Result<()> {
+    demo::run_client(args.address)
 }
 
 /// The length of a day.
@@ -75,6 +112,9 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
+    let in_processes = args.isolate == IsolationArg::Process;
+    let is_oracle = args.forecast == ForecastFrom::Oracle;
+    let is_embedded = args.embedded || args.compare || in_processes || is_oracle;
     let policies = match args.compare {
         true => Policy::compared(),
         false => vec![args.policy],
@@ -91,9 +131,15 @@ pub(super) fn run(args: Args) -> Result<()> {
             .collect(),
         goals: args.goals,
         objective: args.slo,
-        in_processes: args.isolate == IsolationArg::Process,
+        in_processes,
     };
-    let mut outcomes = demo::run(&options, &|line| eprintln!("  {line}"))?;
+    let notify = |line: &str| eprintln!("  {line}");
+    if !is_embedded {
+        let served = demo::serve(&options, args.http, &[CLIENT_COMMAND], &notify)?;
+        let report = demo::write_page(&served.page, &served.outcome, &options.data)?;
+        return tell(&args.json, &served.outcome, &report);
+    }
+    let mut outcomes = demo::run(&options, &notify)?;
     if args.compare {
         let compared = Comparison { runs: outcomes };
         let report = compared.write_report(&options.data)?;
@@ -105,9 +151,13 @@ pub(super) fn run(args: Args) -> Result<()> {
     }
     let outcome = outcomes.remove(0);
     let report = demo::write_report(&outcome, &options.data)?;
-    args.json.write_file(&outcome)?;
+    tell(&args.json, &outcome, &report)
+}
+
+fn tell(json: &JsonArgs, outcome: &Outcome, report: &Path) -> Result<()> {
+    json.write_file(outcome)?;
     let (goals, met) = outcome.goals();
-    args.json.print(&outcome, |printer| {
+    json.print(outcome, |printer| {
         printer.line(format_args!(
             "\n{}\n  {met} of {goals} goals met; report: {}",
             outcome.table(),

@@ -71,6 +71,8 @@ enum Command {
     Serve(Box<serve::Args>),
     Config(config::Args),
     Demo(demo::Args),
+    #[command(hide = true)]
+    DemoClient(demo::ClientArgs),
     Load(load::Args),
     Snapshot(snapshot::Args),
     Get(get::Args),
@@ -104,6 +106,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(*args),
         Command::Config(args) => config::run(args),
         Command::Demo(args) => demo::run(args),
+        Command::DemoClient(args) => demo::run_client(&args),
         Command::Load(args) => load::run(args),
         Command::Snapshot(args) => snapshot::run(args),
         Command::Get(args) => get::run(args),

@@ -45,6 +45,7 @@ fn run(policy: &str, finished_s: Option<f64>) -> Outcome {
             goal_s: Some(6.5),
             finished_s,
             simulated_finish_s: None,
+            half_way: None,
             met: Some(finished_s.is_some_and(|t_s| t_s <= 6.5)),
             tasks: 1,
             bytes: 1,
@@ -54,6 +55,7 @@ fn run(policy: &str, finished_s: Option<f64>) -> Outcome {
         transactional: Transactional {
             alone: latency(400.0),
             with_analytics: latency(420.0),
+            refused: 0,
         },
         word_count_check: WordCountCheck {
             jobs: 1,

@@ -142,9 +142,8 @@ mod tests {
 
     #[test]
     fn what_the_kernel_tells_is_read() {
-        let before = Ticks::now().unwrap();
+        assert!(Ticks::now().unwrap().cores >= 1);
         let disturbance = Observer::start().unwrap().end().unwrap();
         assert!(disturbance.steal >= 0.0 && disturbance.others >= 0.0);
-        assert!(before.cores >= 1 && Ticks::now().unwrap().steal >= before.steal);
     }
 }

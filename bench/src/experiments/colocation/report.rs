@@ -417,3 +417,49 @@ fn step_chart(step: &Step) -> BarChart {
         line: None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::ratios::tests::window;
+    use super::super::trial::tests::trial;
+    use super::*;
+
+    fn near(left: f64, right: f64) -> bool {
+        (left - right).abs() < 1e-9
+    }
+
+    #[test]
+    fn a_row_of_a_load_has_the_ratios_of_its_trial() {
+        let two = |slowest_us, cores| vec![window(slowest_us, cores), window(slowest_us, cores)];
+        let windows = vec![
+            two(1000, 0.0),
+            two(1000, 0.0),
+            two(1100, 0.7),
+            two(3000, 1.4),
+        ];
+        let row = LoadRow::new(0.3, 50, 2, trial(&["managed", "unmanaged"], windows));
+        assert!(near(row.load_achieved, 0.3), "{row:?}");
+        for managed in [
+            row.managed_p99_over_alone_low,
+            row.managed_p99_over_alone,
+            row.managed_p99_over_alone_high,
+            row.managed_p999_over_alone,
+        ] {
+            assert!(near(managed, 1.1), "{row:?}");
+        }
+        assert!(near(row.unmanaged_p99_over_alone, 3.0), "{row:?}");
+        assert!(near(row.alone_again_p99_over_alone, 1.0), "{row:?}");
+        assert!(near(row.noise_p99, 1.0), "{row:?}");
+        let used = (row.idle_cpu_used, row.unmanaged_idle_cpu_used);
+        assert!(near(used.0, 0.5) && near(used.1, 1.0), "{row:?}");
+
+        let table = table(&row.trial);
+        for part in ["alone again", "unmanaged", "1.10 (1.10-1.10)", "1000 ops/s"] {
+            assert!(table.contains(part), "{part} in {table}");
+        }
+        for chart in [latency_chart(&[&row.trial]), cpu_chart(&[&row.trial])] {
+            let svg = chart.to_svg();
+            assert!(svg.contains("unmanaged") && !svg.contains("NaN"), "{svg}");
+        }
+    }
+}

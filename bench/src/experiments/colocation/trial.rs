@@ -235,7 +235,7 @@ fn needed(alone: &[Vec<Window>]) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use std::time::Duration;
 
     use super::*;
@@ -253,7 +253,8 @@ mod tests {
         }
     }
 
-    fn trial(windows: Vec<Vec<Window>>) -> Trial {
+    /// A trial over windows in the order alone, alone again, contenders.
+    pub fn trial(contenders: &[&str], windows: Vec<Vec<Window>>) -> Trial {
         let load = Load {
             pace: Pace::steady(1.0),
             batch: 1,
@@ -266,17 +267,19 @@ mod tests {
             rounds: 2,
             rounds_max: 2,
         };
-        let managed = Contender::new("managed", Beside::Unmanaged);
-        Trial::of("t".to_string(), &load, extent, &[managed], windows)
+        let contender = |name: &&str| Contender::new(*name, Beside::Unmanaged);
+        let contenders: Vec<Contender> = contenders.iter().map(contender).collect();
+        Trial::of("t".to_string(), &load, extent, &contenders, windows)
     }
 
     #[test]
     fn a_spoiled_window_is_left_out_whoever_it_belongs_to() {
-        let trial = trial(vec![
+        let windows = vec![
             vec![window(1000, 0.0), spoiled(50_000)],
             vec![window(1000, 0.0), window(1000, 0.0)],
             vec![spoiled(90_000), window(1200, 0.7)],
-        ]);
+        ];
+        let trial = trial(&["managed"], windows);
         assert_eq!((trial.windows_spoiled, trial.spoiled_count), (2, false));
         assert_eq!(trial.alone_p99_us, 1000.0);
         let managed = &trial.contenders[0].ratios;
@@ -287,11 +290,12 @@ mod tests {
 
     #[test]
     fn where_a_condition_has_only_spoiled_windows_all_count_and_the_trial_says_so() {
-        let trial = trial(vec![
+        let windows = vec![
             vec![window(1000, 0.0)],
             vec![window(1000, 0.0)],
             vec![spoiled(3000)],
-        ]);
+        ];
+        let trial = trial(&["managed"], windows);
         assert!(trial.spoiled_count);
         assert!((trial.contenders[0].ratios.p99.value - 3.0).abs() < 1e-9);
     }

@@ -26,7 +26,8 @@ pub struct ServingArgs {
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
 
-    /// Rounds of windows of the load alone, beside jobs and beside a pager
+    /// Rounds of windows of the load alone, beside jobs and beside a pager; alone and beside
+    /// hostile clients; alone and watched
     #[arg(long, value_name = "N", default_value_t = 15,
           value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub windows: u32,
@@ -60,13 +61,21 @@ pub struct ServingArgs {
           value_parser = clap::value_parser!(u64).range(1..=19_000))]
     pub idle_connections: u64,
 
-    /// Operations per second of part beside [default: half of what a closed loop reaches]
+    /// Operations per second of parts beside, watched and hostile [default: half of what a closed loop reaches]
     #[arg(long, value_name = "OPS", value_parser = clap::value_parser!(u32).range(1..))]
     pub rate: Option<u32>,
 
     /// How part beside chooses records
     #[arg(long, value_name = "NAME", default_value = "uniform")]
     pub distribution: Distribution,
+
+    /// Part hostile: windows beside each kind of attack alone, too
+    #[arg(long)]
+    pub each_attack: bool,
+
+    /// Draws of part hostile [default: random]
+    #[arg(long, value_name = "S")]
+    pub seed: Option<u64>,
 
     /// Writes everything measured to FILE
     #[arg(long = "json-file", value_name = "FILE")]
@@ -90,8 +99,18 @@ pub enum Part {
     #[value(name = "hot-row")]
     #[serde(rename = "hot-row")]
     HotRow,
+    /// The server's CPU for writes with an index, and for rows that are found by it
+    Indexed,
     /// The tail of what is served at three times of what can be served, against that at half
     Overload,
+    /// The server's CPU with TLS and roles, against that without
+    Secured,
+    /// The tail of reads at half of peak while 200 event streams are open, and clients fetch a list
+    /// of 1,000 jobs and the metrics each second
+    Watched,
+    /// The tail at half of peak beside hostile and half-broken clients, and what these make
+    /// the server take of memory
+    Hostile,
 }
 
 impl ServingArgs {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use ebb_cql::client::Client;
 use ebb_cql::protocol::Compression;
 use rand::SeedableRng;
@@ -19,23 +19,15 @@ use serde::{Deserialize, Serialize};
 
 use super::args::ServingArgs;
 use super::server::{Server, loaded};
+use super::steady::{LEAD, SteadyLoad};
 use crate::console::progress_bar;
 use crate::experiments::colocation::bootstrap::{Estimate, ratios};
 use crate::experiments::colocation::counts::{Counts, Pool};
 use crate::experiments::colocation::disturbance::Observer;
-use crate::experiments::colocation::ratios::{mean, median};
-use crate::ycsb::cql::{Operations, Plan, RawClient, enter_idle_class, pages};
-use crate::ycsb::{HIDDEN_MAX, Workload};
+use crate::experiments::colocation::ratios::mean;
+use crate::ycsb::HIDDEN_MAX;
+use crate::ycsb::cql::{Plan, RawClient, enter_idle_class, pages};
 
-/// The load: 95% reads.
-const WORKLOAD: &str = "b";
-/// What a window does before it counts.
-const LEAD: Duration = Duration::from_millis(500);
-/// How often the client looks for what is due and what was answered. Without it client and
-/// server wake up for each request by itself, which costs both as much again as the request.
-const TICK: Duration = Duration::from_micros(100);
-/// Closed loops whose median is the peak: the first one meets cold caches.
-const PEAK_RUNS: usize = 3;
 /// Rows of the pager's pages, unless they reach the server's limit of bytes before.
 const PAGE_ROWS: u32 = 1000;
 const SEED: u64 = 0xebb;
@@ -115,27 +107,13 @@ pub fn measure(args: &ServingArgs, folder: &Path, stop: &AtomicBool) -> Result<B
     let mut server = Server::host(&folder.join("hosted"))?;
     let connections = args.connections as usize;
     let value_bytes = args.value_bytes as usize;
-    let mut client = loaded(&server, connections, args.records, value_bytes)?;
+    let mut client = loaded(&server, None, connections, args.records, value_bytes)?;
     server.process.settle(SETTLE_MAX)?;
-    let workload: Workload = WORKLOAD.parse().map_err(|error| anyhow!("{error}"))?;
-    let closed = Plan {
-        duration: Some(args.window * 2),
-        value_bytes,
-        ..Plan::new(Operations::Run(workload, Some(args.distribution)))
-    };
-    let peaks: Vec<f64> = (0..PEAK_RUNS)
-        .map(|_| Ok(client.run(&closed, |_| ())?.throughput_ops_per_s()))
-        .collect::<Result<_>>()?;
-    let peak_ops_per_s = median(peaks);
-    let rate_ops_per_s = args.rate.map_or(peak_ops_per_s / 2.0, f64::from);
-    let plan = Plan {
-        rate_ops_per_s: Some(rate_ops_per_s),
-        tick: TICK,
-        duration: Some(args.window + LEAD),
-        lead: LEAD,
-        leave_out_pauses: true,
-        ..closed
-    };
+    let SteadyLoad {
+        peak_ops_per_s,
+        rate_ops_per_s,
+        plan,
+    } = SteadyLoad::find(args, &mut client)?;
     let mut rng = ChaCha8Rng::seed_from_u64(SEED);
     let mut windows: [Vec<Window>; 4] = Default::default();
     let bar = progress_bar("serving: beside", u64::from(args.windows));

@@ -6,11 +6,16 @@
 //!            │     connections  what 10,000 that do nothing take
 //!            │     startup      from the start to the first answer
 //!            │     hot_row      writes of one row: plain, with IF, of a counter
+//!            │     indexed      writes with an index, and reads by it
 //!            │     overload     p99 at three times of what can be served, and at half
+//!            │     secured      what TLS and roles cost of the server
+//!            │     watched      p99 of reads with 200 event streams, lists and scrapes
+//!            │     hostile      p99 beside hostile and half-broken clients
 //!            └───► report       the table of bars, and the JSON
 //!
 //!   server   `ebb serve` as a child          host    the same with endless jobs
 //!   redis    Redis as a child                embedded   the store in this process
+//!   certificate   of a server that speaks TLS     steady   the load of beside, watched and hostile
 //! ```
 //!
 //! Client and server share the machine. What is compared takes turns, medians over rounds
@@ -19,17 +24,24 @@
 
 mod args;
 mod beside;
+mod certificate;
 mod connections;
 mod embedded;
 mod host;
+mod hostile;
 mod hot_row;
+mod indexed;
 mod overload;
 mod redis;
 mod report;
 mod run;
+mod secured;
 mod server;
+mod slow_core;
 mod startup;
+mod steady;
 mod throughput;
+mod watched;
 
 pub use args::{HostArgs, ServingArgs};
 pub use host::run_host;

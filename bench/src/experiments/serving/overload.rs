@@ -1,9 +1,8 @@
 //! The tail of what is served when clients ask for three times of what can be served, against
 //! that at half of it.
 //!
-//! The server has one core and the client another: where they share them, the client's own
-//! work at three times the rate takes what the server would need. Windows of both loads take
-//! turns.
+//! The server has a fifth of one core and the client another: one that shares them, or has to
+//! send three times of what a core can serve, waits for itself. Windows of both loads take turns.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,10 +16,11 @@ use serde::Serialize;
 
 use super::args::ServingArgs;
 use super::server::{Server, loaded};
+use super::slow_core::SlowCore;
 use crate::console::progress_bar;
 use crate::experiments::colocation::ratios::median;
-use crate::ycsb::Workload;
 use crate::ycsb::cql::{Operations, Plan, RawClient};
+use crate::ycsb::{Pace, Workload};
 
 /// The load: 95% reads.
 const WORKLOAD: &str = "b";
@@ -30,10 +30,13 @@ const LEAD: Duration = Duration::from_millis(500);
 const TICK: Duration = Duration::from_micros(100);
 /// Requests under way on a connection: more than wait before the server sees an overload.
 const IN_FLIGHT: usize = 1024;
-/// Requests under way on each connection of the closed loop that finds the peak.
-const PEAK_IN_FLIGHT: usize = 4;
+/// Requests under way on each connection of the closed loop that finds the peak: with more of them
+/// they wait so long that some are refused.
+const PEAK_IN_FLIGHT: usize = 1;
 /// Cores of the server and of the client.
 const CORES: [usize; 2] = [0, 1];
+/// The part of its core that the server has.
+const PART_OF_CORE: f64 = 0.2;
 /// The loads, over the peak.
 const LOADS: [f64; 2] = [0.5, 3.0];
 
@@ -110,8 +113,11 @@ pub fn measure(
             own.set(CORES[1]);
             sched_setaffinity(None, &own).context("cannot bind the client to a core")?;
             let (connections, value_bytes) = (args.connections as usize, args.value_bytes as usize);
-            let mut client = loaded(&server, connections, args.records, value_bytes)?;
+            // By one connection: many of them with large values would be an overload, too.
+            drop(loaded(&server, None, 1, args.records, value_bytes)?);
+            let mut client = loaded(&server, None, connections, args.records, value_bytes)?;
             server.process.settle(SETTLE_MAX)?;
+            let _slow = SlowCore::take(CORES[0], PART_OF_CORE)?;
             play(args, &mut client, stop)
         });
         run.join()
@@ -127,6 +133,7 @@ fn play(args: &ServingArgs, client: &mut RawClient, stop: &AtomicBool) -> Result
         duration: Some(args.window * 2),
         value_bytes: args.value_bytes as usize,
         in_flight: PEAK_IN_FLIGHT,
+        takes_refusals: true,
         ..Plan::new(Operations::Run(workload, Some(args.distribution)))
     };
     // The first one meets cold caches.
@@ -138,13 +145,12 @@ fn play(args: &ServingArgs, client: &mut RawClient, stop: &AtomicBool) -> Result
         for (load, windows) in LOADS.iter().zip(&mut windows) {
             ensure!(!stop.load(Ordering::Relaxed), "interrupted");
             let plan = Plan {
-                rate_ops_per_s: Some(peak_ops_per_s * load),
+                pace: Pace::steady(peak_ops_per_s * load),
                 tick: TICK,
                 in_flight: IN_FLIGHT,
                 duration: Some(args.window + LEAD),
                 lead: LEAD,
                 leave_out_pauses: true,
-                takes_refusals: true,
                 ..closed.clone()
             };
             let tally = client.run(&plan, |_| ())?;

@@ -7,10 +7,14 @@ use serde::Serialize;
 use super::args::ServingArgs;
 use super::beside::BesideLoad;
 use super::connections::Connections;
+use super::hostile::HostileClients;
 use super::hot_row::HotRow;
+use super::indexed::Indexed;
 use super::overload::OverloadedLoad;
+use super::secured::Secured;
 use super::startup::Startup;
 use super::throughput::{Kind, Throughput};
+use super::watched::WatchedLoad;
 use crate::experiments::colocation::bootstrap::Estimate;
 use crate::experiments::colocation::ratios::median;
 use crate::ycsb::Distribution;
@@ -38,8 +42,16 @@ pub struct Report {
     pub startup: Option<Startup>,
     /// Writes of one row.
     pub hot_row: Option<HotRow>,
-    /// More than can be served.
+    /// The cost of an index.
+    pub indexed: Option<Indexed>,
+    /// A load beyond the server's capacity.
     pub overload: Option<OverloadedLoad>,
+    /// The cost of TLS and roles.
+    pub secured: Option<Secured>,
+    /// The tail beside event streams, lists and scrapes.
+    pub watched: Option<WatchedLoad>,
+    /// The tail beside hostile clients.
+    pub hostile: Option<HostileClients>,
 }
 
 impl Report {
@@ -56,7 +68,11 @@ impl Report {
             connections: None,
             startup: None,
             hot_row: None,
+            indexed: None,
             overload: None,
+            secured: None,
+            watched: None,
+            hostile: None,
         }
     }
 
@@ -111,8 +127,20 @@ impl Report {
         if let Some(hot_row) = &self.hot_row {
             writeln!(text, "writes of one row: {}", hot_row.lines().join("; "))?;
         }
+        if let Some(indexed) = &self.indexed {
+            writeln!(text, "an index: {}", indexed.lines().join("; "))?;
+        }
         if let Some(overload) = &self.overload {
             writeln!(text, "{}", overload.lines().join("\n"))?;
+        }
+        if let Some(secured) = &self.secured {
+            writeln!(text, "{}", secured.lines().join("\n"))?;
+        }
+        if let Some(watched) = &self.watched {
+            writeln!(text, "{}", watched.lines().join("\n"))?;
+        }
+        if let Some(hostile) = &self.hostile {
+            writeln!(text, "{}", hostile.lines().join("\n"))?;
         }
         Ok(())
     }

@@ -5,7 +5,9 @@ use anyhow::{Context, Result};
 use super::args::{Part, ServingArgs};
 use super::report::Report;
 use super::server::binary;
-use super::{beside, connections, hot_row, overload, startup, throughput};
+use super::{
+    beside, connections, hostile, hot_row, indexed, overload, secured, startup, throughput, watched,
+};
 use crate::console::{stop_on_interrupt, write_json};
 
 /// Runs the experiment, prints its table, writes its JSON.
@@ -34,6 +36,16 @@ pub fn run(args: &ServingArgs) -> Result<()> {
             Part::Overload => {
                 report.overload = Some(overload::measure(args, &binary, folder, &stop)?);
             }
+            Part::Secured => {
+                report.secured = Some(secured::measure(args, &binary, folder, &stop)?);
+            }
+            Part::Watched => {
+                report.watched = Some(watched::measure(args, &binary, folder, &stop)?);
+            }
+            Part::Hostile => {
+                report.hostile = Some(hostile::measure(args, &binary, folder, &stop)?);
+            }
+            Part::Indexed => report.indexed = Some(indexed::measure(args, &binary, folder, &stop)?),
             Part::HotRow => report.hot_row = Some(hot_row::measure(args, &binary, folder, &stop)?),
         }
         // A long run that is interrupted leaves the parts that are done.

@@ -10,16 +10,23 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
+pub(super) use crate::ycsb::cql::Account;
 use crate::ycsb::cql::{Operations, Plan, RawClient, ServerProcess};
 
-/// A server that is killed when this is dropped.
+/// The superuser's role in a server with logins.
+const SUPERUSER: &str = "ebb";
+/// The file in the data directory to which the server writes the superuser's password.
+const PASSWORD_FILE: &str = "superuser-password";
+
+/// A server in a child process. It is killed when this value is dropped.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
-    /// Where it listens.
+    /// The address for CQL.
     pub address: SocketAddr,
-    /// What it uses.
+    /// The child process, for its CPU time and memory.
     pub process: ServerProcess,
+    data: PathBuf,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
@@ -32,10 +39,10 @@ impl Drop for Server {
     }
 }
 
-/// The server's binary: the one that was named, or the one beside this program.
+/// Returns the path of the server's binary: `named`, or `ebb` beside this program.
 ///
 /// # Errors
-/// When there is none.
+/// When there is no such file.
 pub fn binary(named: Option<&Path>) -> Result<PathBuf> {
     let path = match named {
         Some(path) => path.to_path_buf(),
@@ -58,12 +65,20 @@ impl Server {
     /// # Errors
     /// When it does not start.
     pub fn start(binary: &Path, data: &Path) -> Result<Self> {
-        let port = OsStr::new("127.0.0.1:0");
-        let args = ["serve".as_ref(), "--cql".as_ref(), port, "--data".as_ref()];
-        Self::spawn(Command::new(binary).args(args).arg(data), data)
+        Self::start_with(binary, data, &[])
     }
 
-    /// The same, on one core.
+    /// Like [`start`](Self::start), with more arguments.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn start_with(binary: &Path, data: &Path, more: &[String]) -> Result<Self> {
+        let port = OsStr::new("127.0.0.1:0");
+        let args = ["serve".as_ref(), "--cql".as_ref(), port, "--data".as_ref()];
+        Self::spawn(Command::new(binary).args(args).arg(data).args(more), data)
+    }
+
+    /// Like [`start`](Self::start), on one core.
     ///
     /// # Errors
     /// When it does not start, or there is no `taskset`.
@@ -89,9 +104,9 @@ impl Server {
     }
 
     fn spawn(command: &mut Command, data: &Path) -> Result<Self> {
-        let told = data.with_extension("err");
+        let log = data.with_extension("err");
         let mut child = (command.stdin(Stdio::piped()).stdout(Stdio::piped()))
-            .stderr(File::create(&told)?)
+            .stderr(File::create(&log)?)
             .spawn()
             .with_context(|| format!("cannot start {command:?}"))?;
         let input = child.stdin.take();
@@ -101,8 +116,8 @@ impl Server {
         output.read_line(&mut line)?;
         let Some(address) = line.trim().strip_prefix("listening for CQL on ") else {
             drop((child.kill(), child.wait()));
-            let told = fs::read_to_string(&told).unwrap_or_default();
-            bail!("the server did not start: {line}{told}");
+            let log = fs::read_to_string(&log).unwrap_or_default();
+            bail!("the server did not start: {line}{log}");
         };
         Ok(Self {
             address: address
@@ -110,29 +125,52 @@ impl Server {
                 .context("the server says where it listens")?,
             process: ServerProcess::new(child.id())?,
             child,
+            data: data.to_path_buf(),
             input,
             output,
         })
     }
 
-    /// Tells the host something, and waits for its answer.
+    /// Returns the credentials of the superuser of a server with logins.
     ///
     /// # Errors
-    /// When it has ended.
+    /// When the server has written no password.
+    pub fn superuser(&self) -> Result<Account> {
+        let password = fs::read_to_string(self.data.join(PASSWORD_FILE));
+        let password = password.context("the server wrote no password of the superuser")?;
+        Ok(Account {
+            name: SUPERUSER.into(),
+            password: password.trim().into(),
+            tls: None,
+        })
+    }
+
+    /// Sends a command to the host, and returns the line with which it answers.
+    ///
+    /// # Errors
+    /// When the host has ended.
     pub fn ask(&mut self, question: &str) -> Result<String> {
         use std::io::Write;
         let input = self.input.as_mut().context("its input is piped")?;
         writeln!(input, "{question}").context("the host has ended")?;
+        self.line()
+    }
+
+    /// Returns the next line of the server's standard output.
+    ///
+    /// # Errors
+    /// When the server has ended.
+    pub fn line(&mut self) -> Result<String> {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
-        ensure!(!line.is_empty(), "the host has ended");
+        ensure!(!line.is_empty(), "the server has ended");
         Ok(line.trim().to_string())
     }
 
-    /// Ends it as its user would, and waits.
+    /// Ends the server by SIGTERM, and waits for its end.
     ///
     /// # Errors
-    /// When it says that it failed.
+    /// When its exit status is not 0.
     pub fn stop(mut self) -> Result<()> {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, Signal::TERM).context("cannot stop the server")?;
@@ -141,24 +179,25 @@ impl Server {
         Ok(())
     }
 
-    /// Ends it as a crash does.
+    /// Kills the server.
     pub fn kill(self) {
         drop(self);
     }
 }
 
-/// A client whose table holds `records`, which are loaded where they are missing.
+/// Connects a client, and loads records until the table has `records`.
 ///
 /// # Errors
-/// What the server says.
+/// When the server or a connection fails.
 pub fn loaded(
     server: &Server,
+    account: Option<&Account>,
     connections: usize,
     records: u64,
     value_bytes: usize,
 ) -> Result<RawClient> {
     const LOAD_IN_FLIGHT: usize = 8;
-    let mut client = RawClient::connect(server.address, connections, 1)?;
+    let mut client = RawClient::connect(server.address, account, connections, 1)?;
     let present = client.records();
     if present < records {
         let plan = Plan {

@@ -42,6 +42,7 @@ pub fn measure(
     let mut server = Server::start(binary, &data)?;
     drop(loaded(
         &server,
+        None,
         args.connections as usize,
         records,
         value_bytes,
@@ -58,7 +59,13 @@ pub fn measure(
         let (started, took_s) = first_answer(binary, &data, records)?;
         measured.after_stop_s.push(took_s);
         // So that there is a log to be read again.
-        let mut client = loaded(&started, args.connections as usize, records, value_bytes)?;
+        let mut client = loaded(
+            &started,
+            None,
+            args.connections as usize,
+            records,
+            value_bytes,
+        )?;
         let plan = Plan {
             duration: Some(args.window),
             value_bytes,

@@ -103,7 +103,7 @@ pub fn measure(
     let connections = args.connections as usize;
     let embedded = Embedded::load(&folder.join("embedded"), records, value_bytes)?;
     let server = Server::start(binary, &folder.join("served"))?;
-    let mut client = loaded(&server, connections, records, value_bytes)?;
+    let mut client = loaded(&server, None, connections, records, value_bytes)?;
     let redis = Redis::start(&folder.join("redis"))?;
     if let Some(redis) = &redis {
         redis.load(records, value_bytes)?;
@@ -150,7 +150,7 @@ pub fn measure(
 }
 
 /// Operations per second, and the processor time of server and client for each.
-fn run(server: &Server, client: &mut RawClient, plan: &Plan) -> Result<(f64, f64, f64)> {
+pub(super) fn run(server: &Server, client: &mut RawClient, plan: &Plan) -> Result<(f64, f64, f64)> {
     let before = server.process.usage()?;
     let tally = client.run(plan, |_| ())?;
     let used = server.process.usage()?.since(&before);

@@ -12,7 +12,7 @@ use super::cql_outcome::{CqlOutcome, CqlSettings, render};
 use super::run::{BAR_STEPS, Verdict};
 use crate::console::{progress_bar, write_json};
 use crate::ycsb::cql::{Operations, Plan, RawClient, ServerProcess, Sessions, SnapshotRead, Tally};
-use crate::ycsb::{KEY_BYTES, LoadReport, ReadFrom};
+use crate::ycsb::{KEY_BYTES, LoadReport, Pace, ReadFrom};
 
 /// Requests under way on each connection of a load.
 const LOAD_IN_FLIGHT: usize = 8;
@@ -26,7 +26,7 @@ const SETTLE_MAX: Duration = Duration::from_secs(60);
 pub fn run(args: &YcsbArgs, server: &str, stop: Arc<AtomicBool>) -> Result<Verdict> {
     let address = resolve(server)?;
     let connections = args.through.connections as usize;
-    let mut client = RawClient::connect(address, connections, args.threads())?;
+    let mut client = RawClient::connect(address, None, connections, args.threads())?;
     let process = match args.through.server_pid {
         Some(pid) => Some(ServerProcess::new(pid)?),
         None => ServerProcess::listening_on(address),
@@ -129,7 +129,7 @@ fn load(
 
 fn drive(args: &YcsbArgs, client: &mut RawClient, stop: &Arc<AtomicBool>) -> Result<Tally> {
     let plan = Plan {
-        rate_ops_per_s: args.target,
+        pace: args.target.map_or(Pace::Closed, Pace::steady),
         tick: Duration::from_micros(args.through.tick_us),
         in_flight: args.through.in_flight as usize,
         operations_max: args.operations_max(),

@@ -1,7 +1,6 @@
 //! One connection of the built-in client: requests out, answers in, without waiting.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -9,6 +8,7 @@ use bytes::BytesMut;
 use ebb_cql::protocol::{BODY_BYTES_MAX_DEFAULT, Direction, Frame, FrameDecoder};
 
 use super::feed::Step;
+use super::socket::Socket;
 use crate::ycsb::Operation;
 
 /// What is read at once.
@@ -28,7 +28,7 @@ pub(super) struct Pending {
 /// A connection whose STARTUP is done.
 #[derive(Debug)]
 pub(super) struct Connection {
-    pub stream: TcpStream,
+    pub stream: Socket,
     decoder: FrameDecoder,
     received: BytesMut,
     /// To be sent.
@@ -40,7 +40,7 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Over a socket that does not block.
-    pub(super) fn new(stream: TcpStream) -> Self {
+    pub(super) fn new(stream: Socket) -> Self {
         Self {
             stream,
             decoder: FrameDecoder::new(Direction::Response, BODY_BYTES_MAX_DEFAULT),
@@ -70,6 +70,11 @@ impl Connection {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error).context("cannot send"),
             }
+        }
+        match self.stream.send_rest() {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(error) => return Err(error).context("cannot send"),
         }
         self.out.clear();
         self.sent = 0;

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::num::{NonZeroU64, NonZeroUsize};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -27,7 +27,7 @@ use super::run::{Shared, run, thread_cpu};
 use super::statements::{SnapshotRead, Texts};
 use super::tally::{Tally, TimedOperation};
 use crate::ycsb::pace::{Arrival, Arrivals};
-use crate::ycsb::{KEY_BYTES, Operation, key, write_value};
+use crate::ycsb::{KEY_BYTES, Operation, Pace, RateSchedule, key, write_value};
 
 /// How far ahead the moments of an open loop are asked for.
 const HORIZON: Duration = Duration::from_millis(20);
@@ -133,10 +133,10 @@ impl DriverThread {
         };
         let pacer_cpu = std::thread::scope(|scope| {
             let closing = Closing(&due.permits);
-            let pacer = shared.plan.rate_ops_per_s.map(|rate_ops_per_s| {
+            let pacer = shared.plan.pace.share_of(shared.threads).map(|share| {
                 let due = &due;
                 scope.spawn(move || {
-                    due.pace(shared, rate_ops_per_s);
+                    due.pace(shared, share);
                     thread_cpu()
                 })
             });
@@ -172,7 +172,7 @@ struct Run<'a, P> {
 impl<P: Fn(u64)> Run<'_, P> {
     /// Does one operation after the other.
     async fn operate(&self) -> Result<()> {
-        let is_open = self.shared.plan.rate_ops_per_s.is_some();
+        let is_open = matches!(self.shared.plan.pace, Pace::Open(_));
         let mut scratch = Vec::new();
         while !self.shared.is_over_at(Instant::now()) {
             let due = match is_open {
@@ -304,13 +304,12 @@ impl Due {
 
     /// Says what is due when it is, in a thread of its own: the timer of the tasks' runtime
     /// has milliseconds.
-    fn pace(&self, shared: &Shared<'_>, rate_ops_per_s: f64) {
+    fn pace(&self, shared: &Shared<'_>, share: RateSchedule) {
         // The kernel may delay a timer by 50 us to save wake-ups; here that would count
         // as latency. Best effort: without it only precision is lost.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let _closing = Closing(&self.permits);
-        let share = rate_ops_per_s / shared.threads as f64;
-        let mut arrivals = Arrivals::new(Arc::new(move |_| share), 1);
+        let mut arrivals = Arrivals::new(share, 1);
         while !shared.is_over_at(Instant::now()) && !self.permits.is_closed() {
             let mut horizon = shared.start.elapsed() + HORIZON;
             if let Some(duration) = shared.plan.duration {

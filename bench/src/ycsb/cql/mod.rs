@@ -8,10 +8,11 @@
 //!                   worker: one thread, its connections, epoll
 //!                     │
 //!                    raw ──► run ──► tally      counts and latencies
-//!                             │
+//!                             │       intervals  the same as a run goes on
 //!   driver ───────────────────┘
 //!   the same steps through a public driver (feature `scylla`)
 //!
+//!   socket           plain, or through TLS
 //!   server_process   what the server uses            sessions   who yields to whom
 //! ```
 //!
@@ -24,11 +25,13 @@ mod connection;
 mod driver;
 mod feed;
 mod idle_class;
+mod intervals;
 mod plan;
 mod raw;
 mod run;
 mod server_process;
 mod sessions;
+mod socket;
 mod statements;
 mod tally;
 #[cfg(test)]
@@ -37,7 +40,7 @@ mod worker;
 
 pub(crate) use idle_class::enter_idle_class;
 pub(crate) use plan::{Operations, Plan};
-pub(crate) use raw::RawClient;
+pub(crate) use raw::{Account, RawClient};
 pub(crate) use server_process::{ServerProcess, ServerUsage};
 pub(crate) use sessions::Sessions;
 pub(crate) use statements::{SnapshotForm, SnapshotRead, pages};

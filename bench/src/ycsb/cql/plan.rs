@@ -3,51 +3,57 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use crate::ycsb::{Distribution, VALUE_BYTES_DEFAULT, Workload};
+use crate::ycsb::{Distribution, Interval, Pace, VALUE_BYTES_DEFAULT, Workload};
 
 /// One run of a client. It ends with the first of `operations_max`, `duration` and
 /// `stop`, and a load when all is written.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
-    /// Which operations.
+    /// The operations: a load or a workload.
     pub operations: Operations,
-    /// The rate of an open loop, in operations per second; a closed loop without.
-    pub rate_ops_per_s: Option<f64>,
-    /// An open loop looks this often for what is due and what was answered, and sleeps in
-    /// between: fewer wake-ups, of client and server, for latencies that are longer by up
-    /// to twice this. Zero: whenever there is something.
+    /// The pace at which operations begin.
+    pub pace: Pace,
+    /// How often an open loop sends the operations that are due and reads the responses. In between
+    /// it sleeps, which saves wake-ups of client and server and makes latencies longer by up to
+    /// twice this. With zero the client wakes up for each operation and response.
     pub tick: Duration,
-    /// Requests that each connection has under way at most, 1 to 1024.
+    /// The most requests in flight on each connection, 1 to 1024.
     pub in_flight: usize,
-    /// Ends the run after so many operations.
+    /// The run ends after this number of operations.
     pub operations_max: Option<u64>,
-    /// Ends the run after so long.
+    /// The run ends after this time.
     pub duration: Option<Duration>,
     /// Ends the run when it becomes true.
     pub stop: Arc<AtomicBool>,
-    /// What began, or was due, before so long is in no latency.
+    /// The latencies of operations that began, or were due, within this time from the start are not
+    /// counted.
     pub lead: Duration,
-    /// What was due while the machine paused is in no latency, where the system lets
-    /// sentinels stand (CAP_SYS_NICE); of an open loop of some seconds.
+    /// If true, the latencies of operations that were due while the machine paused are not counted.
+    /// For an open loop of some seconds; requires CAP_SYS_NICE, and has no effect without.
     pub leave_out_pauses: bool,
-    /// An open loop counts what the server refuses because it is overloaded; else that is an error.
+    /// If true, an open loop counts operations that the server rejects for overload. Otherwise such
+    /// a response is an error.
     pub takes_refusals: bool,
     /// Length of the values written, in bytes.
     pub value_bytes: usize,
-    /// Chooses the same operations in each thread.
+    /// The length of intervals, and the channel to which each interval is sent when it has ended.
+    /// For a client with one thread.
+    pub intervals: Option<(Duration, Sender<Interval>)>,
+    /// Seed of the operations. Each thread draws the same ones in each run with the same seed.
     pub seed: u64,
-    /// The client's threads run in the kernel's idle class.
+    /// Whether the client's threads run in the kernel's idle class.
     pub idle_class: bool,
 }
 
-/// Which operations.
+/// The operations of a run.
 #[derive(Debug, Clone)]
 pub(crate) enum Operations {
     /// Writes each of these records once.
     Load(Range<u64>),
-    /// Those of a workload, with records as it chooses them, or otherwise.
+    /// The operations of a workload. The distribution of records replaces the workload's own.
     Run(Workload, Option<Distribution>),
 }
 
@@ -56,7 +62,7 @@ impl Plan {
     pub(crate) fn new(operations: Operations) -> Self {
         Self {
             operations,
-            rate_ops_per_s: None,
+            pace: Pace::Closed,
             tick: Duration::ZERO,
             in_flight: 1,
             operations_max: None,
@@ -66,6 +72,7 @@ impl Plan {
             leave_out_pauses: false,
             takes_refusals: false,
             value_bytes: VALUE_BYTES_DEFAULT,
+            intervals: None,
             seed: 0,
             idle_class: false,
         }

@@ -1,11 +1,13 @@
 //! The built-in client: its connections, and runs over them.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
 use ebb_cql::client::Client;
 use ebb_cql::protocol::Compression;
+use rustls::ClientConfig;
 
 use super::connection::Connection;
 #[cfg(feature = "scylla")]
@@ -13,33 +15,51 @@ use super::driver::DriverClient;
 use super::feed::{Records, Step};
 use super::plan::{Operations, Plan};
 use super::run::run;
+use super::socket::Socket;
 use super::statements::{SnapshotRead, Statements, create, create_snapshot};
 use super::tally::Tally;
 use super::worker::Worker;
 use crate::ycsb::{Operation, ReadFrom, count_records};
+
+/// The credentials of a client.
+#[derive(Debug, Clone)]
+pub(crate) struct Account {
+    /// The name of a role.
+    pub name: String,
+    /// The password of that role.
+    pub password: String,
+    /// The configuration of TLS for the connections of the runs. `None` for plain connections.
+    pub tls: Option<Arc<ClientConfig>>,
+}
 
 /// Connections to a server, for one run after the other.
 #[derive(Debug)]
 pub(crate) struct RawClient {
     #[cfg(feature = "scylla")]
     address: SocketAddr,
-    /// For questions beside the runs.
+    /// An unencrypted connection for requests outside of the runs.
     control: Client,
-    /// Each thread's.
+    /// The connections of each thread.
     connections: Vec<Vec<Connection>>,
     snapshot: Option<SnapshotRead>,
     records: Records,
 }
 
 impl RawClient {
-    /// Connects `connections` times, over `threads`, makes the table where it is absent
-    /// and counts its records.
+    /// Opens `connections`, spread over `threads`. Logs in as `account` if the server requires a
+    /// login. Creates the table if there is none, and counts its records.
     ///
     /// # Errors
-    /// What the server or a connection says.
-    pub(crate) fn connect(address: SocketAddr, connections: usize, threads: usize) -> Result<Self> {
+    /// When a connection fails, or the server returns an error.
+    pub(crate) fn connect(
+        address: SocketAddr,
+        account: Option<&Account>,
+        connections: usize,
+        threads: usize,
+    ) -> Result<Self> {
+        let credentials = account.map(|account| (&*account.name, &*account.password));
         let connect = || -> Result<Client> {
-            let client = Client::connect(address, Compression::None);
+            let client = Client::connect_as(address, Compression::None, credentials);
             client.with_context(|| format!("cannot connect to {address}"))
         };
         let mut control = connect()?;
@@ -47,9 +67,18 @@ impl RawClient {
         let threads = threads.clamp(1, connections.max(1));
         let mut of_threads: Vec<Vec<Connection>> = (0..threads).map(|_| Vec::new()).collect();
         for number in 0..connections.max(1) {
-            let stream = connect()?.into_socket();
-            stream.set_nonblocking(true)?;
-            of_threads[number % threads].push(Connection::new(stream));
+            let tls = account.and_then(|account| Some((account, account.tls.as_ref()?)));
+            let socket = match tls {
+                Some((account, tls)) => {
+                    Socket::encrypted(TcpStream::connect(address)?, tls, account)?
+                }
+                None => {
+                    let stream = connect()?.into_socket();
+                    stream.set_nonblocking(true)?;
+                    Socket::Plain(stream)
+                }
+            };
+            of_threads[number % threads].push(Connection::new(socket));
         }
         let mut client = Self {
             #[cfg(feature = "scylla")]
@@ -63,10 +92,11 @@ impl RawClient {
         Ok(client)
     }
 
-    /// Lets reads go there from now on. A snapshot that does not exist is created.
+    /// Makes the reads of later runs read this snapshot, or the live table. Creates the snapshot if
+    /// there is none of this name.
     ///
     /// # Errors
-    /// What the server says.
+    /// When the server returns an error.
     pub(crate) fn read_from(&mut self, snapshot: Option<SnapshotRead>) -> Result<()> {
         if let Some(snapshot) = &snapshot {
             create_snapshot(&mut self.control, &snapshot.name)?;
@@ -75,7 +105,7 @@ impl RawClient {
         self.count()
     }
 
-    /// Where reads go, as the command line says it.
+    /// Returns the source of reads, in the form of the command line.
     pub(crate) fn reads_from(&self) -> ReadFrom {
         match &self.snapshot {
             None => ReadFrom::Live,
@@ -83,7 +113,7 @@ impl RawClient {
         }
     }
 
-    /// Records of the live table.
+    /// Returns the number of records in the live table.
     pub(crate) fn records(&self) -> u64 {
         self.records.inserts.records()
     }
@@ -115,10 +145,10 @@ impl RawClient {
         })
     }
 
-    /// Does what a plan says; `progress` is told the operations done, now and then.
+    /// Runs a plan. Calls `progress` now and then with the number of operations begun so far.
     ///
     /// # Errors
-    /// The first error of the server or of a connection. The client is then of no use.
+    /// The first error of the server or of a connection. The client cannot be used after that.
     pub(crate) fn run(&mut self, plan: &Plan, progress: impl Fn(u64) + Sync) -> Result<Tally> {
         let snapshot = self.snapshot.clone();
         let statements =
@@ -133,7 +163,8 @@ impl RawClient {
         Ok(sum)
     }
 
-    /// A driver that asks what this client asks, over `connections` of its own.
+    /// Connects a driver that runs the same statements as this client, over `connections` of its
+    /// own.
     ///
     /// # Errors
     /// When it cannot connect, or prepare the statements.
@@ -142,7 +173,7 @@ impl RawClient {
         DriverClient::connect(self.address, connections, threads, self.snapshot.as_ref())
     }
 
-    /// Does what a plan says through a driver, over the connections of this one.
+    /// Runs a plan through a driver, over the driver's connections.
     ///
     /// # Errors
     /// The first error of the driver.
@@ -161,11 +192,11 @@ impl RawClient {
     }
 }
 
-/// Of statements with which nothing is written.
+/// The length of values for statements that only read.
 const VALUE_BYTES_NONE: usize = 0;
 
 impl Records {
-    /// Says that an operation is done that wrote.
+    /// Counts an acknowledged insert, so that later operations can choose its record.
     pub(super) fn acknowledge(&self, operation: Operation, step: &Step) {
         if let (Operation::Insert, Step::Write { stamp }) = (operation, step)
             && stamp.version > 0

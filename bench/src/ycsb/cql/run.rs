@@ -140,16 +140,13 @@ pub(super) fn thread_cpu() -> Duration {
 #[cfg(test)]
 mod tests {
     use anyhow::bail;
+    use ebb_test_support::wait::until;
 
     use super::*;
 
     /// Runs a thread that never ends by itself beside one that ends so.
     fn beside_an_endless_one(end: fn() -> Result<Tally>) -> Result<Tally> {
-        let long = Duration::from_secs(300);
-        let plan = Plan {
-            duration: Some(long),
-            ..Plan::new(Operations::Load(0..0))
-        };
+        let plan = Plan::new(Operations::Load(0..0));
         let records = Records::new(0, None, 0);
         let endless = |_: &Shared<'_>| Ok(None);
         let ending = move |_: &Shared<'_>| end().map(Some);
@@ -159,10 +156,9 @@ mod tests {
             if let Some(tally) = part(shared)? {
                 return Ok(tally);
             }
-            while !shared.is_over_at(Instant::now()) {
-                thread::yield_now();
-            }
-            assert!(shared.start.elapsed() < long, "nobody ended it");
+            until("the other thread to end the run", || {
+                shared.is_over_at(shared.start)
+            });
             Ok(Tally::default())
         })
     }

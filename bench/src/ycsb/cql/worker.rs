@@ -5,7 +5,6 @@
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -16,6 +15,7 @@ use rustix::fd::OwnedFd;
 use super::check::check_frame;
 use super::connection::{Connection, Pending, READ_BYTES};
 use super::feed::{Feed, Step};
+use super::intervals::Intervals;
 use super::run::Shared;
 use super::statements::Statements;
 use super::tally::{Tally, TimedOperation};
@@ -51,6 +51,7 @@ pub(super) struct Worker<'a> {
     due: VecDeque<Instant>,
     /// No operation begins any more.
     is_over: bool,
+    intervals: Option<Intervals>,
     tally: Tally,
     scratch: Vec<u8>,
     buffer: Vec<u8>,
@@ -66,7 +67,7 @@ impl<'a> Worker<'a> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC).context("cannot create a poll")?;
         for (position, connection) in connections.iter().enumerate() {
             let data = EventData::new_u64(position as u64);
-            epoll::add(&poll, &connection.stream, data, EventFlags::IN)?;
+            epoll::add(&poll, connection.stream.tcp(), data, EventFlags::IN)?;
         }
         let in_flight = shared.plan.in_flight.max(1);
         let streams = 0..u16::try_from(in_flight).context("too many requests in flight")?;
@@ -75,10 +76,10 @@ impl<'a> Worker<'a> {
                 (0..connections.len()).map(move |connection| Slot { connection, stream })
             })
             .collect();
-        let arrivals = shared.plan.rate_ops_per_s.map(|rate| {
-            let share = rate / shared.threads as f64;
-            Arrivals::new(Arc::new(move |_| share), 1)
-        });
+        let share = shared.plan.pace.share_of(shared.threads);
+        let arrivals = share.map(|share| Arrivals::new(share, 1));
+        let intervals = (shared.plan.intervals.as_ref())
+            .map(|(length, sender)| Intervals::new(*length, sender.clone(), &shared.plan.pace));
         Ok(Self {
             feed: Feed::new(shared, index),
             shared,
@@ -90,6 +91,7 @@ impl<'a> Worker<'a> {
             arrivals,
             due: VecDeque::new(),
             is_over: false,
+            intervals,
             tally: Tally::default(),
             scratch: Vec::new(),
             buffer: vec![0; READ_BYTES],
@@ -109,6 +111,9 @@ impl<'a> Worker<'a> {
         loop {
             let now = Instant::now();
             self.is_over |= self.shared.is_over_at(now);
+            if let Some(intervals) = &mut self.intervals {
+                intervals.look(now.saturating_duration_since(self.shared.start));
+            }
             self.begin_due(now)?;
             if self.is_over {
                 if self.free.len() == self.slots {
@@ -201,7 +206,7 @@ impl<'a> Worker<'a> {
 
     fn watch(&self, position: usize, flags: EventFlags) -> Result<()> {
         let data = EventData::new_u64(position as u64);
-        let stream = &self.connections[position].stream;
+        let stream = self.connections[position].stream.tcp();
         Ok(epoll::modify(&self.poll, stream, data, flags)?)
     }
 
@@ -290,6 +295,9 @@ impl<'a> Worker<'a> {
             self.tally.elapsed = now.saturating_duration_since(self.shared.start);
             if counts {
                 let nanos = now.saturating_duration_since(from).as_nanos() as u64;
+                if let Some(intervals) = &mut self.intervals {
+                    intervals.record(nanos);
+                }
                 let timed = TimedOperation {
                     operation,
                     due: from,

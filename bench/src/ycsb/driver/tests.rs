@@ -1,10 +1,12 @@
 //! Runs against a real store, a few thousand records each.
 
 use ebb_storage::{ErrorKind, Keyspace, TableOptions};
+use ebb_test_support::wait::{HANG, until};
 
 use super::*;
 use crate::ycsb::{
-    Distribution, LatencyFrom, LoadOptions, Operation, Stamp, Workload, key, load, write_value,
+    Distribution, Latencies, LatencyFrom, LoadOptions, Operation, Stamp, Workload, key, load,
+    write_value,
 };
 
 const RECORDS: u64 = 500;
@@ -152,9 +154,47 @@ fn an_open_loop_keeps_its_rate_and_ends_in_time() {
     let report = driver.join().unwrap();
     let due = report.operations + report.operations_unserved;
     assert!((198..=201).contains(&due), "{due}");
-    assert!(timeline.since(0).len() >= 4);
-    assert_eq!(timeline.latest().unwrap().target_ops_per_s, Some(400.0));
-    assert!(report.pacing_cpu_s > 0.0 && report.pacing_cpu_s < report.driver_cpu_s);
+    let intervals = timeline.since(0);
+    let ended: u64 = intervals.iter().map(|interval| interval.ops).sum();
+    assert_eq!(ended, report.operations);
+    for interval in intervals {
+        assert_eq!(interval.target_ops_per_s, Some(400.0));
+    }
+}
+
+#[test]
+fn the_timeline_grows_during_the_run() {
+    let store = loaded();
+    let driver = store.start(RunOptions {
+        interval: Duration::from_millis(5),
+        ..options("b")
+    });
+    let timeline = driver.timeline();
+    until("three intervals to end", || timeline.since(0).len() >= 3);
+    assert!(!driver.wait_for_end(Duration::ZERO));
+}
+
+#[test]
+fn the_wait_for_due_operations_is_a_part_of_the_driver_s_processor_time() {
+    let store = loaded();
+    let driver = store.start(RunOptions {
+        // After the first operation the worker only waits.
+        pace: Pace::steady(1e-6),
+        threads: 1,
+        ..options("b")
+    });
+    // The worker publishes its processor time between two waits.
+    let published_ns = || driver.shared.slots[0].cpu_ns();
+    for _ in 0..5 {
+        let before_ns = published_ns();
+        until("the worker to wait", || published_ns() > before_ns);
+    }
+    driver.stop();
+    let report = driver.join().unwrap();
+    assert!(
+        report.pacing_cpu_s > 0.0 && report.pacing_cpu_s < report.driver_cpu_s,
+        "{report:?}"
+    );
 }
 
 #[test]
@@ -177,12 +217,9 @@ fn sections_hold_what_was_due_in_them_and_batches_end_with_their_last_operation(
     for section in [first, second] {
         assert_eq!(section.dispatch.len(), section.latencies.len());
         assert_eq!(section.batches.len() * 10, section.latencies.len());
-        assert_eq!(section.batches.max(), section.latencies.max());
-        // The extremes may fall into one bucket where a thread came late; means do not.
         assert!(section.batches.min() >= section.latencies.min());
         assert!(section.dispatch.max() <= section.latencies.max());
-        assert!(section.batches.mean() > section.latencies.mean());
-        assert!(section.dispatch.mean() < section.latencies.mean());
+        assert!(section.dispatch.mean() <= section.latencies.mean());
     }
     assert!(store.run("c", 10).sections.is_empty(), "of a closed loop");
 }
@@ -199,7 +236,6 @@ fn an_open_loop_counts_the_wait_that_an_overload_causes() {
         ..options("a")
     });
     let report = report.join().unwrap();
-    assert!(report.latencies_all.p50_us > 10_000.0, "{report:?}");
     assert!(report.operations_unserved > 1_000_000);
     // What nobody came to has waited, on average, for half of the run.
     let waited_ns = report.sections[0].latencies.mean();
@@ -211,23 +247,29 @@ fn latencies_from_the_start_leave_out_the_wait_of_an_overload() {
     let store = loaded();
     let run = |latency_from| {
         // All are due at once: the last waits for all others.
-        let report = store.start(RunOptions {
+        let driver = store.start(RunOptions {
             pace: Pace::steady(1e9),
             operations_max: Some(2_000),
             threads: 1,
             latency_from,
+            section_ends: vec![Duration::from_secs(1)],
             ..options("thesis-d")
         });
-        let report = report.join().unwrap();
-        (report.latencies_all.mean_us, report.elapsed_s)
+        let report = driver.join().unwrap();
+        // Latencies of a section always count from when operations were due.
+        let from_due = Latencies::from(&report.sections[0].latencies);
+        (report, from_due)
     };
-    let (from_due_us, _) = run(LatencyFrom::Due);
-    let (from_start_us, elapsed_s) = run(LatencyFrom::Start);
-    assert!(
-        from_start_us <= elapsed_s * 1e6 / 2_000.0,
-        "{from_start_us}"
-    );
-    assert!(from_due_us > 10.0 * from_start_us, "{from_due_us}");
+    let (report, from_due) = run(LatencyFrom::Due);
+    assert_eq!(report.latencies_all, from_due);
+
+    let (report, from_due) = run(LatencyFrom::Start);
+    let from_start = report.latencies_all;
+    assert_eq!((from_start.count, from_due.count), (2_000, 2_000));
+    // The latencies of one thread add up to no more than its run. A histogram rounds them.
+    let all_s = from_start.mean_us * 2_000.0 / 1e6;
+    assert!(all_s <= report.elapsed_s * 1.01, "{report:?}");
+    assert!(from_due.mean_us > 2.0 * from_start.mean_us, "{report:?}");
 }
 
 #[test]
@@ -236,7 +278,8 @@ fn a_run_ends_by_its_flag_by_its_owner_and_by_being_dropped() {
     let by_flag = options("b");
     let flag = by_flag.stop.clone();
     let driver = store.start(by_flag);
-    assert!(!driver.wait_for_end(Duration::from_millis(30)));
+    until("an operation to begin", || driver.operations() > 0);
+    assert!(!driver.wait_for_end(Duration::ZERO));
     assert_eq!(driver.progress(), 0.0, "it has no end of its own");
     flag.store(true, Ordering::Relaxed);
     assert!(driver.join().unwrap().operations > 0);
@@ -246,10 +289,11 @@ fn a_run_ends_by_its_flag_by_its_owner_and_by_being_dropped() {
         pace: Pace::steady(1e-6),
         ..options("b")
     });
-    assert!(!idle.wait_for_end(Duration::from_millis(30)));
+    until("the only operation to begin", || idle.operations() == 1);
+    assert!(!idle.wait_for_end(Duration::ZERO));
     idle.stop();
-    assert!(idle.wait_for_end(Duration::from_secs(5)));
-    assert!(idle.join().unwrap().operations <= 1);
+    assert!(idle.wait_for_end(HANG));
+    assert_eq!(idle.join().unwrap().operations, 1);
 
     drop(store.start(options("b")));
 }
@@ -257,14 +301,17 @@ fn a_run_ends_by_its_flag_by_its_owner_and_by_being_dropped() {
 #[test]
 fn a_watch_sets_the_writes_of_its_window_apart() {
     let store = loaded();
-    let driver = store.start(RunOptions {
-        duration: Some(Duration::from_millis(200)),
-        ..options("a")
-    });
-    driver.wait_for_end(Duration::from_millis(50));
+    let driver = store.start(options("a"));
+    // Half of the operations write.
+    let more_operations = || {
+        let before = driver.operations();
+        until("operations", || driver.operations() > before + 200);
+    };
+    more_operations();
     let watch = driver.watch("event");
-    driver.wait_for_end(Duration::from_millis(20));
+    more_operations();
     drop(watch);
+    driver.stop();
     let report = driver.join().unwrap();
     let group = &report.watches["event"];
     assert_eq!(group.windows.len(), 1);

@@ -141,27 +141,50 @@ fn a_snapshot_keeps_the_values_of_before_whatever_is_written_later() {
     assert!(after["version_read_max"].as_u64() > Some(0));
 }
 
+/// An open loop of a second with five snapshots, and all of its JSON.
+fn open_loop_with_snapshots(end: [&str; 2]) -> Value {
+    let dir = tempfile::tempdir().unwrap();
+    let args = [
+        ["--workload", "a"],
+        ["--records", "2000"],
+        ["--target", "2000"],
+        ["--snapshots", "5"],
+        end,
+    ];
+    measure(dir.path(), &args.concat())
+}
+
 #[test]
 fn snapshots_during_an_open_loop_are_reported_beside_the_writers() {
-    let dir = tempfile::tempdir().unwrap();
-    let outcome = measure(
-        dir.path(),
-        &[
-            ["--workload", "a"],
-            ["--records", "2000"],
-            ["--duration", "1"],
-            ["--target", "2000"],
-            ["--snapshots", "5"],
-        ]
-        .concat(),
-    );
+    let outcome = open_loop_with_snapshots(["--ops", "2000"]);
+    assert_eq!(outcome["operations"], 2000);
+    assert_eq!(outcome["open_loop"], true);
+    assert_eq!(outcome["timeline"][0]["target_ops_per_s"], 2000.0);
+    let snapshots = &outcome["snapshots"];
+    assert_eq!(snapshots["requested"], 5);
+    // A stall of the machine may leave the last windows out.
+    let taken = snapshots["taken"].as_u64().unwrap();
+    assert!(taken <= 5, "{snapshots:#}");
+    let count = |array: &Value| array.as_array().unwrap().len() as u64;
+    assert_eq!(count(&snapshots["creation_us"]), taken);
+    assert_eq!(count(&snapshots["writes_around"]["windows"]), taken);
+    assert!(count(&snapshots["writes_between"]["windows"]) <= taken);
+    for kind in ["writes_around", "writes_between"] {
+        let windows = snapshots[kind]["windows"].as_array().unwrap();
+        let writes = |of: &Value| of["writes"]["count"].as_u64().unwrap();
+        let in_windows: u64 = windows.iter().map(writes).sum();
+        assert_eq!(writes(&snapshots[kind]), in_windows, "{snapshots:#}");
+    }
+}
+
+#[test]
+#[ignore = "nightly: it measures a rate, and a stall of the machine leaves snapshots out"]
+fn an_open_loop_of_a_second_has_room_for_five_snapshots() {
+    let outcome = open_loop_with_snapshots(["--duration", "1"]);
     let rate = outcome["throughput_ops_per_s"].as_f64().unwrap();
     assert!((1000.0..2100.0).contains(&rate), "{rate}");
-    assert_eq!(outcome["open_loop"], true);
-    assert_eq!(outcome["timeline"][2]["target_ops_per_s"], 2000.0);
     let snapshots = &outcome["snapshots"];
     assert_eq!(snapshots["taken"], 5, "{snapshots:#}");
-    assert_eq!(snapshots["creation_us"].as_array().unwrap().len(), 5);
     assert!(snapshots["creation_max_us"].as_f64() > Some(0.0));
     for kind in ["writes_around", "writes_between"] {
         assert_eq!(snapshots[kind]["windows"].as_array().unwrap().len(), 5);

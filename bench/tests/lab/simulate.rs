@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ebb_bench::sim;
 use ebb_jobs::simulate::{SCENARIO, spec};
-use ebb_scheduler::runtime::{Outcome, Runtime, RuntimeOptions, VecOutput};
+use ebb_scheduler::runtime::{Outcome, Runtime, RuntimeOptions, Throttles, VecOutput};
 use ebb_scheduler::sim::scenario::Scenario;
 
 /// The thesis's in small: a day, two points, two policies.
@@ -33,7 +33,15 @@ fn means_are_those_of_the_study_of_the_same_scenario() {
     let study = sim::run(&scenario, 2, &Quiet).unwrap();
     let output = VecOutput::new();
     let job = spec("simulate", Arc::new(output.clone()), scenario, 5).unwrap();
-    let runtime = Runtime::start(RuntimeOptions::new(2)).unwrap();
+    let runtime = Runtime::start(RuntimeOptions {
+        speculation: false,
+        throttles: Throttles {
+            idle_class: false,
+            ..Throttles::default()
+        },
+        ..RuntimeOptions::new(2)
+    });
+    let runtime = runtime.unwrap();
     assert_eq!(
         runtime.submit(job).unwrap().wait().outcome,
         Outcome::Succeeded

@@ -6,9 +6,12 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// Runs the trial; again for as long as other processes leave jobs no CPU.
+/// The trial is given up after this number of runs in which other processes left jobs no CPU.
+const RUNS_MAX: u32 = 10;
+
+/// Runs the trial; again if other processes leave jobs no CPU.
 fn trial(json: &Path, figures: &Path) -> Output {
-    loop {
+    for _ in 0..RUNS_MAX {
         let output = Command::new(env!("CARGO_BIN_EXE_ebb-bench"))
             .args([
                 "experiments",
@@ -28,6 +31,7 @@ fn trial(json: &Path, figures: &Path) -> Output {
         }
         println!("waiting for an idle moment: {stderr}");
     }
+    panic!("other processes left jobs no CPU in {RUNS_MAX} runs");
 }
 
 /// In each window jobs had task threads of their class, and the figure of their CPU agrees
@@ -56,6 +60,7 @@ fn has_cpu_of_jobs(against: &Value) {
 }
 
 #[test]
+#[ignore = "nightly: it measures, and needs a machine that is otherwise idle"]
 fn a_trial_shows_jobs_beside_the_load_and_the_load_alone() {
     let dir = tempfile::tempdir().unwrap();
     let json = dir.path().join("colocation.json");

@@ -1,0 +1,138 @@
+//! The client's side: follows the orders on its standard input, and sends the load through CQL.
+
+use std::io::{BufRead, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use super::{LoadReport, Message, Order};
+use crate::demo::setup::VALUE_BYTES;
+use crate::ycsb::cql::{Operations, Plan, RawClient};
+use crate::ycsb::{Interval, Latencies, Pace};
+
+/// Connections of the client, over one thread.
+const CONNECTIONS: usize = 32;
+/// Requests under way on each while records are loaded.
+const LOAD_IN_FLIGHT: usize = 8;
+/// How often an open loop sends the operations that are due and reads the responses. If it did so
+/// for each request, the wake-ups of client and server would cost more than the request.
+const TICK: Duration = Duration::from_micros(500);
+/// Length of the intervals that the client reports.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Sends the load to the server at `address`, as ordered on standard input, until the input ends.
+///
+/// # Errors
+/// When a connection fails, the server returns an error, or standard output is closed.
+pub fn run_client(address: SocketAddr) -> Result<()> {
+    let (orders, ordered) = mpsc::channel();
+    thread::spawn(move || read_orders(&orders));
+    let mut client = RawClient::connect(address, None, CONNECTIONS, 1)?;
+    // The channel closes when the input ends.
+    for (order, stop) in ordered {
+        let followed = follow(&mut client, order, stop);
+        send(&match followed {
+            Ok(report) => Message::Ended(report),
+            Err(error) => Message::Failed(format!("{error:#}")),
+        })?;
+    }
+    Ok(())
+}
+
+/// Passes on each order with the flag that ends it early.
+fn read_orders(orders: &mpsc::Sender<(Order, Arc<AtomicBool>)>) {
+    let mut stop = Arc::new(AtomicBool::new(false));
+    for line in std::io::stdin().lock().lines() {
+        let Some(order) = line.ok().and_then(|line| serde_json::from_str(&line).ok()) else {
+            break;
+        };
+        if order == Order::Stop {
+            stop.store(true, Ordering::Relaxed);
+            continue;
+        }
+        stop = Arc::default();
+        if orders.send((order, Arc::clone(&stop))).is_err() {
+            return;
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+}
+
+fn follow(
+    client: &mut RawClient,
+    order: Order,
+    stop: Arc<AtomicBool>,
+) -> Result<Option<LoadReport>> {
+    match order {
+        Order::Load { records } => {
+            let present = client.records();
+            let plan = Plan {
+                in_flight: LOAD_IN_FLIGHT,
+                value_bytes: VALUE_BYTES,
+                stop,
+                ..Plan::new(Operations::Load(present..records.max(present)))
+            };
+            // If the demo no longer reads, it has closed the input too, which ends this process.
+            client.run(&plan, |done| drop(send(&Message::Loaded(done))))?;
+            Ok(None)
+        }
+        Order::Run { pace, seconds } => {
+            let (intervals, reported) = mpsc::channel();
+            let plan = Plan {
+                pace: pace.pace(),
+                tick: TICK,
+                duration: seconds.map(Duration::from_secs_f64),
+                takes_refusals: true,
+                value_bytes: VALUE_BYTES,
+                stop,
+                intervals: Some((INTERVAL, intervals)),
+                ..Plan::new(Operations::Run("a".parse().expect("it is known"), None))
+            };
+            let plan = match plan.pace {
+                Pace::Closed => Plan {
+                    tick: Duration::ZERO,
+                    ..plan
+                },
+                Pace::Open(_) => plan,
+            };
+            let tally = thread::scope(|scope| {
+                scope.spawn(move || {
+                    for interval in reported {
+                        // As above.
+                        let _ = send(&Message::Interval(interval));
+                    }
+                });
+                let tally = client.run(&plan, |_| ());
+                // Closes the channel, so that the thread above ends.
+                drop(plan);
+                tally
+            })?;
+            let wrong = tally.mismatches + tally.not_found;
+            ensure!(wrong == 0, "{wrong} values were wrong or missing");
+            let all = Latencies::from(&tally.all());
+            Ok(Some(LoadReport {
+                ops_per_s: tally.throughput_ops_per_s(),
+                p50_us: all.p50_us,
+                p99_us: all.p99_us,
+                p999_us: all.p999_us,
+                refused: tally.refused,
+                timeline: Vec::<Interval>::new(),
+            }))
+        }
+        Order::Stop => Ok(None),
+    }
+}
+
+fn send(message: &Message) -> Result<()> {
+    let mut line = serde_json::to_string(message)?;
+    line.push('\n');
+    let mut out = std::io::stdout().lock();
+    out.write_all(line.as_bytes())
+        .context("the standard output of the load's client is closed")?;
+    Ok(out.flush()?)
+}

@@ -1,0 +1,166 @@
+//! The error of predicted job ends, over the demo's day and over a day with tight goals.
+//!
+//! The day's load and its jobs are real. The node predicts the ends of running jobs 120 times a
+//! day. Of each job the last prediction before half of its time had passed counts: the error is the
+//! distance from the predicted end to the real one, over the time that remained.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use ebb_scheduler::policy;
+use serde::Serialize;
+
+use super::table::Table;
+use crate::console::write_json;
+use crate::demo::{self, DemoDay, DemoOptions, ForecastFrom, Goals, HalfWay, Outcome, Policy};
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb-bench experiments predictions
+  ebb-bench experiments predictions --policy fair --seconds 120 --json-file predictions.json";
+
+/// A day of the load alone takes this part of a day.
+const ALONE_OF_DAY: f64 = 1.0 / 3.0;
+/// The time that loading and measuring usually takes, in seconds.
+const AROUND_S: f64 = 25.0;
+/// The longest time that loading and measuring takes, in seconds.
+const AROUND_LIMIT_S: f64 = 180.0;
+
+/// The days to run.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct PredictionsArgs {
+    /// Length of a compressed day, in seconds
+    #[arg(long, value_name = "N", default_value_t = 60.0)]
+    pub seconds: f64,
+
+    /// The policy that schedules the jobs
+    #[arg(long, value_name = "NAME", default_value = policy::DEFAULT)]
+    pub policy: Policy,
+
+    /// Load and count the text in DIR, instead of text of this machine
+    #[arg(long, value_name = "DIR")]
+    pub text: Option<PathBuf>,
+
+    /// Writes everything measured to FILE
+    #[arg(long = "json-file", value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// The predictions of one day.
+#[derive(Debug, Serialize)]
+struct PredictedDay {
+    goals: Goals,
+    seconds: f64,
+    policy: String,
+    jobs: Vec<PredictedJob>,
+    /// The mean error over the jobs. `None` if nothing was predicted.
+    mean_error_ratio: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct PredictedJob {
+    name: String,
+    submitted_s: f64,
+    goal_s: Option<f64>,
+    finished_s: Option<f64>,
+    half_way: Option<HalfWay>,
+}
+
+impl PredictedDay {
+    fn of(outcome: &Outcome) -> Self {
+        let jobs = outcome.jobs.iter().map(|job| PredictedJob {
+            name: job.name.clone(),
+            submitted_s: job.submitted_s,
+            goal_s: job.goal_s,
+            finished_s: job.finished_s,
+            half_way: job.half_way,
+        });
+        Self {
+            goals: outcome.goals_are,
+            seconds: outcome.seconds,
+            policy: outcome.policy.clone(),
+            jobs: jobs.collect(),
+            mean_error_ratio: outcome.half_way_error(),
+        }
+    }
+
+    fn table(&self) -> Table {
+        let head = [
+            "job",
+            "finished s",
+            "predicted at s",
+            "predicted s",
+            "error",
+        ];
+        let seconds = |s: Option<f64>| s.map_or("-".to_string(), |s| format!("{s:.1}"));
+        let percent = |part: Option<f64>| {
+            part.map_or("-".to_string(), |part| format!("{:.1}%", part * 100.0))
+        };
+        let row = |job: &PredictedJob| {
+            vec![
+                job.name.clone(),
+                seconds(job.finished_s),
+                seconds(job.half_way.map(|half_way| half_way.at_s)),
+                seconds(job.half_way.map(|half_way| half_way.finish_s)),
+                percent(job.half_way.map(|half_way| half_way.error_ratio)),
+            ]
+        };
+        let goals = match self.goals {
+            Goals::Example => "the demo's day",
+            Goals::Tight => "a tight day",
+        };
+        Table {
+            title: format!(
+                "{goals}, {} s, {}: mean error {}",
+                self.seconds,
+                self.policy,
+                percent(self.mean_error_ratio)
+            ),
+            head: head.map(str::to_string).to_vec(),
+            rows: self.jobs.iter().map(row).collect(),
+        }
+    }
+}
+
+/// Runs the experiment, prints its tables, writes its JSON.
+///
+/// # Errors
+/// When the store, the disk or a day of the demo fails.
+pub fn run(args: &PredictionsArgs) -> Result<()> {
+    let mut days = Vec::new();
+    let minutes = |day_s: f64| 2.0 * (args.seconds * (1.0 + ALONE_OF_DAY) + day_s) / 60.0;
+    eprintln!(
+        "two days: about {:.1} minutes where nothing else runs, {:.0} at most",
+        minutes(AROUND_S),
+        minutes(AROUND_LIMIT_S + args.seconds.max(60.0)).ceil()
+    );
+    for goals in [Goals::Example, Goals::Tight] {
+        let dir = tempfile::Builder::new()
+            .prefix("ebb-predictions-")
+            .tempdir();
+        let dir = dir.context("cannot create a temporary directory")?;
+        let options = DemoOptions {
+            data: dir.path().join("demo"),
+            text: args.text.clone(),
+            seconds: args.seconds,
+            days: vec![DemoDay {
+                policy: args.policy.clone(),
+                forecast: ForecastFrom::Known,
+            }],
+            goals,
+            objective: None,
+            in_processes: false,
+        };
+        for outcome in demo::run(&options, &|text| eprintln!("{text}"))? {
+            let day = PredictedDay::of(&outcome);
+            day.table().print();
+            days.push(day);
+        }
+    }
+    if let Some(path) = &args.json {
+        write_json(path, &days)?;
+    }
+    Ok(())
+}

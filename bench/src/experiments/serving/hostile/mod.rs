@@ -1,0 +1,311 @@
+//! A well-behaved client beside hostile and half-broken ones: its tail latency compared with that
+//! of the same load alone, the server's memory, and whether anything panics.
+//!
+//! ```text
+//!   mod        windows alone and beside attackers in turns; the limits for the server
+//!   window       the measurements of a window
+//!   attacker     one thread of attackers
+//!   attacks        each kind of attack
+//! ```
+//!
+//! Attackers log in as the client does, from addresses of their own. They run in the idle class,
+//! because the server can do nothing about the CPU that they use themselves.
+
+mod attacker;
+mod attacks;
+mod window;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow, ensure};
+use rand::RngExt as _;
+use rand::SeedableRng as _;
+use rand::seq::SliceRandom as _;
+use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
+
+use self::attacker::{Attacker, Target};
+use self::attacks::Attack;
+use self::window::{Beside, Window, Windows, p99_us};
+use super::args::ServingArgs;
+use super::certificate::Certificate;
+use super::server::{Server, loaded};
+use super::steady::SteadyLoad;
+use crate::console::progress_bar;
+use crate::experiments::colocation::counts::Counts;
+use crate::experiments::colocation::disturbance::Observer;
+use crate::ycsb::HIDDEN_MAX;
+use crate::ycsb::cql::{Plan, RawClient};
+
+/// Threads of attackers, each of which attacks about a hundred times a second at most.
+const ATTACKERS: u8 = 8;
+/// The most memory that attacks may add to the server's: 256 MiB of results that wait for their
+/// readers, twice 64 MiB for prepared statements (tables and allocators leave some unused), the
+/// same for memtables that the client's own writes fill, 64 MiB for the block cache, and 100 MiB
+/// for incomplete requests of 800 connections. The rest is for responses under construction and for
+/// memory that the allocator keeps.
+const GROWTH_BYTES_MAX: u64 = 1 << 30;
+
+/// The result of the part.
+#[derive(Debug, Clone, Serialize)]
+pub struct HostileClients {
+    /// Seed of the attacks.
+    pub seed: u64,
+    /// Operations per second of a closed loop.
+    pub peak_ops_per_s: f64,
+    /// Operations per second of the load: half of the peak, unless a rate was given.
+    pub rate_ops_per_s: f64,
+    /// The p99 of the load alone, in microseconds.
+    pub p99_us: f64,
+    /// The load alone compared with itself: noise.
+    pub alone_again: Beside,
+    /// The load beside attackers that perform all kinds of attacks.
+    pub hostile: Beside,
+    /// The load beside each kind of attack alone. Empty unless `--each-attack` is given.
+    pub each: BTreeMap<&'static str, Beside>,
+    /// Number of attacks by name.
+    pub attacks: BTreeMap<&'static str, u64>,
+    /// Total duration of the windows with attackers, in seconds.
+    pub attacked_s: f64,
+    /// The server's resident memory before any attack, in bytes.
+    pub before_bytes: u64,
+    /// The largest resident memory of the server at the end of a window, in bytes.
+    pub most_bytes: u64,
+    /// The server's resident memory after all windows, in bytes.
+    pub after_bytes: u64,
+}
+
+impl HostileClients {
+    /// Returns the lines to print.
+    pub fn lines(&self) -> Vec<String> {
+        let mib = |bytes: u64| bytes >> 20;
+        let attacks: u64 = self.attacks.values().sum();
+        let kinds = self.attacks.iter();
+        let kinds: Vec<String> = kinds
+            .map(|(name, count)| format!("{name} {count}"))
+            .collect();
+        let mut lines = vec![
+            format!(
+                "beside hostile clients (seed {}), open loop at {:.0} ops/s (peak {:.0}): p99 \
+                 alone {:.0} us",
+                self.seed, self.rate_ops_per_s, self.peak_ops_per_s, self.p99_us
+            ),
+            format!("  alone again: {}", self.alone_again),
+            format!("  beside all of them: {}", self.hostile),
+        ];
+        let each = self.each.iter();
+        lines.extend(each.map(|(name, beside)| format!("  beside {name}: {beside}")));
+        lines.push(format!(
+            "  {attacks} attacks in {:.0} s: {}",
+            self.attacked_s,
+            kinds.join(", ")
+        ));
+        lines.push(format!(
+            "  memory: {} MiB before, {} MiB at most, {} MiB in the end; nothing panicked",
+            mib(self.before_bytes),
+            mib(self.most_bytes),
+            mib(self.after_bytes)
+        ));
+        lines
+    }
+}
+
+/// The attackers of a window.
+#[derive(Debug, Clone, Copy)]
+struct Condition {
+    name: &'static str,
+    /// The kinds of attacks. Empty for the load alone.
+    attacks: &'static [Attack],
+}
+
+/// Returns the conditions: the load alone, alone again, beside all kinds of attacks and, if `each`,
+/// beside each kind alone.
+fn conditions(each: bool) -> Vec<Condition> {
+    let condition = |name, attacks| Condition { name, attacks };
+    let mut all = vec![
+        condition("alone", &[]),
+        condition("alone again", &[]),
+        condition("all", Attack::ALL),
+    ];
+    if each {
+        let kinds = Attack::ALL.chunks(1);
+        all.extend(kinds.map(|kind| condition(kind[0].name(), kind)));
+    }
+    all
+}
+
+/// Runs the part with a new server.
+///
+/// # Errors
+/// When the server fails, takes too much memory, panics, returns a wrong value or accepts no client
+/// in the end, or the user interrupts the run.
+pub fn measure(
+    args: &ServingArgs,
+    binary: &Path,
+    folder: &Path,
+    stop: &AtomicBool,
+) -> Result<HostileClients> {
+    const SETTLE_MAX: Duration = Duration::from_secs(30);
+    let seed = args.seed.unwrap_or_else(|| rand::rng().random());
+    eprintln!("serving: hostile: seed {seed}");
+    let data = folder.join("hostile");
+    let certificate = Certificate::make(folder)?;
+    let server = Server::start_with(binary, &data, &certificate.arguments())?;
+    let account = server.superuser()?;
+    let connections = args.connections as usize;
+    let value_bytes = args.value_bytes as usize;
+    let mut client = loaded(
+        &server,
+        Some(&account),
+        connections,
+        args.records,
+        value_bytes,
+    )?;
+    server.process.settle(SETTLE_MAX)?;
+    let SteadyLoad {
+        peak_ops_per_s,
+        rate_ops_per_s,
+        plan,
+    } = SteadyLoad::find(args, &mut client)?;
+    let plan = Plan {
+        takes_refusals: true,
+        ..plan
+    };
+    let target = Target {
+        address: server.address,
+        name: account.name.clone(),
+        password: account.password.clone(),
+        tls: certificate.trust.clone(),
+    };
+    let before_bytes = server.process.memory_bytes()?;
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let conditions = conditions(args.each_attack);
+    let mut windows: Vec<Windows> = conditions.iter().map(|_| Windows::default()).collect();
+    let mut attacks = BTreeMap::new();
+    let (mut attacked, mut most_bytes) = (Duration::ZERO, before_bytes);
+    let bar = progress_bar("serving: hostile", u64::from(args.windows));
+    for _ in 0..args.windows {
+        let mut turns: Vec<usize> = (0..conditions.len()).collect();
+        turns.shuffle(&mut rng);
+        for turn in turns {
+            ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+            let only = conditions[turn].attacks;
+            let observer = Observer::start()?;
+            let used_s = server.process.usage()?.cpu_s();
+            let began = Instant::now();
+            let mut run = || {
+                let tally = client.run(&plan, |_| ())?;
+                let used_s = server.process.usage()?.cpu_s() - used_s;
+                Ok::<_, anyhow::Error>((tally, used_s, server.process.memory_bytes()?))
+            };
+            let (tally, used_s, memory_bytes) = match only {
+                [] => run()?,
+                only => {
+                    let (ran, done) = beside_attackers(&target, only, rng.random(), run)?;
+                    attacked += began.elapsed();
+                    for (name, count) in done {
+                        *attacks.entry(name).or_default() += count;
+                    }
+                    ran
+                }
+            };
+            let disturbance = observer.end()?;
+            most_bytes = most_bytes.max(memory_bytes);
+            let wrong = tally.mismatches + tally.not_found;
+            ensure!(wrong == 0, "{wrong} values were wrong or missing");
+            let is_paused =
+                (tally.paused).is_some_and(|paused| paused > args.window.mul_f64(HIDDEN_MAX));
+            windows[turn].0.push(Window {
+                latencies: Counts::from(&tally.all()),
+                refused: tally.refused,
+                used_s,
+                memory_bytes,
+                is_spoiled: disturbance.spoils() || is_paused,
+            });
+        }
+        check_log(&data)?;
+        let grown = most_bytes.saturating_sub(before_bytes);
+        ensure!(
+            grown <= GROWTH_BYTES_MAX,
+            "attackers made the server take {} MiB more",
+            grown >> 20
+        );
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    // The server still accepts a new client.
+    let last = RawClient::connect(server.address, Some(&account), 1, 1)?;
+    ensure!(last.records() >= args.records, "records are missing");
+    let after_bytes = server.process.memory_bytes()?;
+    drop((client, last));
+    server.stop()?;
+    check_log(&data)?;
+    let enough = windows.iter().all(|windows| windows.whole() >= 2);
+    let [alone, again, hostile, each @ ..] = &windows[..] else {
+        return Err(anyhow!("a condition is missing"));
+    };
+    let both = [alone, again];
+    let names = conditions[3..].iter().map(|condition| condition.name);
+    Ok(HostileClients {
+        seed,
+        peak_ops_per_s,
+        rate_ops_per_s,
+        p99_us: p99_us(&both, enough),
+        alone_again: again.beside(&[alone], enough),
+        hostile: hostile.beside(&both, enough),
+        each: (names.zip(each))
+            .map(|(name, windows)| (name, windows.beside(&both, enough)))
+            .collect(),
+        attacks,
+        attacked_s: attacked.as_secs_f64(),
+        before_bytes,
+        most_bytes,
+        after_bytes,
+    })
+}
+
+/// Calls `run` while attackers attack. Returns also the number of attacks by name.
+fn beside_attackers<T>(
+    target: &Target,
+    only: &[Attack],
+    seed: u64,
+    run: impl FnOnce() -> Result<T>,
+) -> Result<(T, BTreeMap<&'static str, u64>)> {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let is_over = &is_over;
+        let attack = move |number| Attacker::new(target, seed, number).run(only, is_over);
+        let spawn = |number| scope.spawn(move || attack(number));
+        let attackers: Vec<_> = (0..ATTACKERS).map(spawn).collect();
+        let ran = run();
+        is_over.store(true, Ordering::Relaxed);
+        let mut all = BTreeMap::new();
+        for attacker in attackers {
+            let done = attacker
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            for (name, count) in done? {
+                *all.entry(name).or_default() += count;
+            }
+        }
+        Ok((ran?, all))
+    })
+}
+
+/// Checks that the log of the server has no panic.
+fn check_log(data: &Path) -> Result<()> {
+    let log = fs::read_to_string(data.with_extension("err"))?;
+    match log.find("panicked") {
+        None => Ok(()),
+        Some(at) => {
+            let begin = log[..at].rfind('\n').map_or(0, |end| end + 1);
+            let panic: String = log[begin..].chars().take(2000).collect();
+            Err(anyhow!("the server panicked: {panic}"))
+        }
+    }
+}

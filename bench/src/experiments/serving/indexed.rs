@@ -1,0 +1,269 @@
+//! The cost of an index: writes to a table with an index compared with writes to a table without,
+//! and rows found by the index compared with rows found by their keys.
+//!
+//! A write changes the indexed column of its row, so it leaves a stale index entry behind. Reads by
+//! the index meet stale entries too. In turns, all connections send one request each, and then all
+//! responses are read.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail, ensure};
+use bytes::BytesMut;
+use ebb_cql::client::Client;
+use ebb_cql::protocol::{
+    Answer, Compression, QueryParameters, Request, Response, Value, ValuesBuf,
+};
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
+
+use super::args::ServingArgs;
+use super::server::Server;
+use crate::console::progress_bar;
+use crate::experiments::colocation::ratios::median;
+
+/// Rows with the same value of the indexed column, when the table is loaded.
+const ROWS_OF_VALUE: u64 = 10;
+/// Bytes of the column without an index.
+const TEXT_BYTES: usize = 100;
+/// Seed of the rows that are read and written.
+const SEED: u64 = 19;
+
+/// The result of the part: CPU time of the server in microseconds, round by round.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Indexed {
+    /// A write to the table without an index.
+    pub plain_write_us: Vec<f64>,
+    /// A write to the table with an index, which changes the indexed column.
+    pub indexed_write_us: Vec<f64>,
+    /// Ten reads of one row each by its key.
+    pub ten_reads_us: Vec<f64>,
+    /// Ten rows found by the index, which is about the number that one read finds.
+    pub ten_found_us: Vec<f64>,
+}
+
+impl Indexed {
+    /// Returns the lines to print: medians, and their ratios.
+    pub fn lines(&self) -> Vec<String> {
+        let line = |name: &str, values: &[f64], of: &str, than: &[f64]| {
+            let (value, other) = (median(values.to_vec()), median(than.to_vec()));
+            let ratio = value / other;
+            format!("{name} {value:.1} us of CPU, {ratio:.2} of the {other:.1} us of {of}")
+        };
+        vec![
+            line(
+                "a write with an index",
+                &self.indexed_write_us,
+                "one without",
+                &self.plain_write_us,
+            ),
+            line(
+                "ten rows by the index",
+                &self.ten_found_us,
+                "ten reads by key",
+                &self.ten_reads_us,
+            ),
+        ]
+    }
+}
+
+const SCHEMA: [&str; 4] = [
+    "CREATE KEYSPACE ix WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    "CREATE TABLE ix.plain (k int PRIMARY KEY, g int, v text)",
+    "CREATE TABLE ix.indexed (k int PRIMARY KEY, g int, v text)",
+    "CREATE INDEX by_g ON ix.indexed (g)",
+];
+
+/// A prepared statement.
+#[derive(Debug, Clone)]
+struct Statement {
+    id: Vec<u8>,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Write,
+    ReadByKey,
+    ReadByIndex,
+}
+
+/// Runs the part with a new server.
+///
+/// # Errors
+/// When the server fails or returns a wrong row, or the user interrupts the run.
+pub fn measure(
+    args: &ServingArgs,
+    binary: &Path,
+    folder: &Path,
+    stop: &AtomicBool,
+) -> Result<Indexed> {
+    const SETTLE_MAX: Duration = Duration::from_secs(30);
+    let server = Server::start(binary, &folder.join("indexed"))?;
+    let connect = || Client::connect(server.address, Compression::None);
+    let clients: Result<_, _> = (0..args.connections).map(|_| connect()).collect();
+    let mut callers = Callers {
+        clients: clients?,
+        records: args.records,
+        text: "t".repeat(TEXT_BYTES),
+        rng: ChaCha8Rng::seed_from_u64(SEED),
+    };
+    let mut first = connect()?;
+    for text in SCHEMA {
+        let parameters = QueryParameters::default();
+        first.request(&Request::Query { text, parameters })?;
+    }
+    let mut prepare = |kind: Kind, text: &str| -> Result<Statement> {
+        let keyspace = None;
+        match first.request(&Request::Prepare { text, keyspace })? {
+            Response::Prepared(prepared) => Ok(Statement {
+                id: prepared.id.to_vec(),
+                kind,
+            }),
+            other => bail!("{text} is prepared as {other:?}"),
+        }
+    };
+    let write = "INSERT INTO ix.plain (k, g, v) VALUES (?, ?, ?)";
+    let plain = prepare(Kind::Write, write)?;
+    let indexed = prepare(Kind::Write, &write.replace("plain", "indexed"))?;
+    let by_key = "SELECT k, g, v FROM ix.indexed WHERE k = ?";
+    let by_key = prepare(Kind::ReadByKey, by_key)?;
+    let by_index = "SELECT k, g, v FROM ix.indexed WHERE g = ?";
+    let by_index = prepare(Kind::ReadByIndex, by_index)?;
+    for statement in [&plain, &indexed] {
+        callers.load(statement)?;
+    }
+    server.process.settle(SETTLE_MAX)?;
+    let mut found = Indexed::default();
+    let bar = progress_bar("serving: indexed", u64::from(args.rounds));
+    for round in 0..=args.rounds {
+        // In microseconds for each row.
+        let mut run = |statement: &Statement| -> Result<f64> {
+            ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+            let used_s = server.process.usage()?.cpu_s();
+            let rows = callers.run(statement, args.window)?;
+            // The CPU of flushes and merges belongs to the writes that caused them.
+            server.process.settle(SETTLE_MAX)?;
+            Ok((server.process.usage()?.cpu_s() - used_s) * 1e6 / rows as f64)
+        };
+        let measured = [
+            run(&plain)?,
+            run(&indexed)?,
+            run(&by_key)? * 10.0,
+            run(&by_index)? * 10.0,
+        ];
+        // The first round warms up.
+        if round > 0 {
+            let [plain, indexed, reads, by_index] = measured;
+            found.plain_write_us.push(plain);
+            found.indexed_write_us.push(indexed);
+            found.ten_reads_us.push(reads);
+            found.ten_found_us.push(by_index);
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    server.stop()?;
+    Ok(found)
+}
+
+/// The connections, and the source of the rows that they request.
+struct Callers {
+    clients: Vec<Client>,
+    records: u64,
+    text: String,
+    rng: ChaCha8Rng,
+}
+
+impl Callers {
+    /// Writes all rows once, in the order of the indexed column.
+    fn load(&mut self, statement: &Statement) -> Result<()> {
+        let records = self.records;
+        let mut keys = (0..records).map(|key| (key, key / ROWS_OF_VALUE));
+        loop {
+            let drawn: Vec<(u64, u64)> = keys.by_ref().take(self.clients.len()).collect();
+            if drawn.is_empty() {
+                return Ok(());
+            }
+            self.ask(statement, &drawn)?;
+        }
+    }
+
+    /// Executes the statement again and again for `window`, and returns the number of rows read or
+    /// written.
+    fn run(&mut self, statement: &Statement, window: Duration) -> Result<u64> {
+        let begun = Instant::now();
+        let (mut rows, values) = (0, self.records / ROWS_OF_VALUE);
+        while begun.elapsed() < window {
+            let drawn: Vec<(u64, u64)> = (0..self.clients.len())
+                .map(|_| {
+                    let key = self.rng.random_range(0..self.records);
+                    (key, self.rng.random_range(0..values))
+                })
+                .collect();
+            rows += self.ask(statement, &drawn)?;
+        }
+        Ok(rows)
+    }
+
+    /// Sends one request for each of `drawn`, which are keys with values of the indexed column, and
+    /// reads the responses. Returns the number of rows read or written.
+    fn ask(&mut self, statement: &Statement, drawn: &[(u64, u64)]) -> Result<u64> {
+        let mut frame = BytesMut::new();
+        for (client, (key, value)) in self.clients.iter_mut().zip(drawn) {
+            let (key, value) = ((*key as i32).to_be_bytes(), (*value as i32).to_be_bytes());
+            let mut values = ValuesBuf::new();
+            match statement.kind {
+                Kind::Write => {
+                    values.push(Value::Bytes(&key));
+                    values.push(Value::Bytes(&value));
+                    values.push(Value::Bytes(self.text.as_bytes()));
+                }
+                Kind::ReadByKey => {
+                    values.push(Value::Bytes(&key));
+                }
+                Kind::ReadByIndex => {
+                    values.push(Value::Bytes(&value));
+                }
+            }
+            let parameters = QueryParameters {
+                values: values.as_values(),
+                ..QueryParameters::default()
+            };
+            let id = &statement.id;
+            frame.clear();
+            (Request::Execute { id, parameters }).encode(&mut frame, 0, Compression::None);
+            client.send(&frame)?;
+        }
+        let mut rows = 0;
+        for (client, (key, value)) in self.clients.iter_mut().zip(drawn) {
+            let frame = client.receive()?;
+            rows += match (Answer::decode(&frame)?.response, statement.kind) {
+                (Response::Void, Kind::Write) => 1,
+                (Response::Rows(found), Kind::ReadByKey) => {
+                    let key = (*key as i32).to_be_bytes();
+                    let cells: Vec<_> = found.cells().collect();
+                    ensure!(
+                        cells.len() == 3 && cells[0] == Some(&key[..]),
+                        "a row is missing"
+                    );
+                    1
+                }
+                (Response::Rows(found), Kind::ReadByIndex) => {
+                    let value = (*value as i32).to_be_bytes();
+                    let cells: Vec<_> = found.cells().collect();
+                    let is_of_value = |row: &[Option<&[u8]>]| row[1] == Some(&value[..]);
+                    ensure!(
+                        cells.chunks(3).all(is_of_value),
+                        "a row of another value was found"
+                    );
+                    (cells.len() / 3) as u64
+                }
+                (other, kind) => bail!("{kind:?} is answered with {other:?}"),
+            };
+        }
+        Ok(rows)
+    }
+}

@@ -1,0 +1,169 @@
+//! The cost of TLS and roles: the server's CPU time for an operation with both, compared with that
+//! of a server with neither.
+//!
+//! There is one server of each kind. Windows alternate between them, and the other server is idle
+//! meanwhile. The client logs in as a role with granted permissions: a superuser would skip the
+//! permission checks.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Result, anyhow, ensure};
+use ebb_cql::client::Client;
+use ebb_cql::protocol::{Compression, QueryParameters, Request};
+use serde::Serialize;
+
+use super::args::ServingArgs;
+use super::certificate::Certificate;
+use super::server::{Account, Server, loaded};
+use super::throughput;
+use crate::console::progress_bar;
+use crate::experiments::colocation::ratios::median;
+use crate::ycsb::Workload;
+use crate::ycsb::cql::{Operations, Plan};
+
+/// The load: 95% reads.
+const WORKLOAD: &str = "b";
+/// The name of the client's role, which is its password too.
+const ROLE: &str = "load";
+
+/// The result of the part, round by round.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Secured {
+    /// Operations per second of the plain server.
+    pub plain_ops_per_s: Vec<f64>,
+    /// CPU time of the plain server for an operation, in microseconds.
+    pub plain_cpu_us: Vec<f64>,
+    /// CPU time of the plain server for an operation in a second window, after that of the secured
+    /// server.
+    pub again_cpu_us: Vec<f64>,
+    /// Operations per second of the server with TLS and roles.
+    pub secured_ops_per_s: Vec<f64>,
+    /// CPU time of the server with TLS and roles for an operation, in microseconds.
+    pub secured_cpu_us: Vec<f64>,
+}
+
+impl Secured {
+    /// Returns the operations per second of CPU time with TLS and roles, over those without. In
+    /// each round the plain windows before and after are averaged, because a machine's speed
+    /// drifts.
+    pub fn over_plain(&self) -> f64 {
+        let around = self.plain_cpu_us.iter().zip(&self.again_cpu_us);
+        let around: Vec<f64> = around
+            .map(|(before, behind)| (before + behind) / 2.0)
+            .collect();
+        ratio(&around, &self.secured_cpu_us)
+    }
+
+    /// Returns the lines to print.
+    pub fn lines(&self) -> Vec<String> {
+        let of = |values: &[f64]| median(values.to_vec());
+        vec![
+            format!(
+                "TLS and roles: {:.0} ops/s; cpu per op of the server {:.2} us; without {:.0} \
+                 ops/s, {:.2} us",
+                of(&self.secured_ops_per_s),
+                of(&self.secured_cpu_us),
+                of(&self.plain_ops_per_s),
+                of(&self.plain_cpu_us)
+            ),
+            format!(
+                "  ops per cpu second, with / without {:.2}; without against itself {:.2}",
+                self.over_plain(),
+                ratio(&self.plain_cpu_us, &self.again_cpu_us)
+            ),
+        ]
+    }
+}
+
+/// Returns the median of the rounds' ratios.
+fn ratio(above: &[f64], below: &[f64]) -> f64 {
+    median(above.iter().zip(below).map(|(above, below)| above / below))
+}
+
+/// Runs the part with two new servers.
+///
+/// # Errors
+/// When a server fails or returns a wrong value, or the user interrupts the run.
+pub fn measure(
+    args: &ServingArgs,
+    binary: &Path,
+    folder: &Path,
+    stop: &AtomicBool,
+) -> Result<Secured> {
+    const SETTLE_MAX: Duration = Duration::from_secs(30);
+    let (connections, value_bytes) = (args.connections as usize, args.value_bytes as usize);
+    let plain = Server::start(binary, &folder.join("plain"))?;
+    let mut plain_client = loaded(&plain, None, connections, args.records, value_bytes)?;
+    let certificate = Certificate::make(folder)?;
+    let secured = Server::start_with(binary, &folder.join("secured"), &certificate.arguments())?;
+    let superuser = secured.superuser()?;
+    drop(loaded(
+        &secured,
+        Some(&superuser),
+        1,
+        args.records,
+        value_bytes,
+    )?);
+    let account = Account {
+        tls: Some(certificate.trust.clone()),
+        ..role(&secured, &superuser)?
+    };
+    let mut secured_client = loaded(
+        &secured,
+        Some(&account),
+        connections,
+        args.records,
+        value_bytes,
+    )?;
+    plain.process.settle(SETTLE_MAX)?;
+    secured.process.settle(SETTLE_MAX)?;
+    let workload: Workload = WORKLOAD.parse().map_err(|error| anyhow!("{error}"))?;
+    let plan = Plan {
+        duration: Some(args.window),
+        value_bytes,
+        ..Plan::new(Operations::Run(workload, Some(args.distribution)))
+    };
+    let mut measured = Secured::default();
+    let bar = progress_bar("serving: secured", u64::from(args.rounds));
+    for _ in 0..args.rounds {
+        ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+        let (ops_per_s, cpu_us, _) = throughput::run(&plain, &mut plain_client, &plan)?;
+        measured.plain_ops_per_s.push(ops_per_s);
+        measured.plain_cpu_us.push(cpu_us);
+        let (ops_per_s, cpu_us, _) = throughput::run(&secured, &mut secured_client, &plan)?;
+        measured.secured_ops_per_s.push(ops_per_s);
+        measured.secured_cpu_us.push(cpu_us);
+        let (_, cpu_us, _) = throughput::run(&plain, &mut plain_client, &plan)?;
+        measured.again_cpu_us.push(cpu_us);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    drop((plain_client, secured_client));
+    plain.stop()?;
+    secured.stop()?;
+    Ok(measured)
+}
+
+/// Creates a role with the permissions that the load needs.
+fn role(server: &Server, superuser: &Account) -> Result<Account> {
+    let credentials = Some((&*superuser.name, &*superuser.password));
+    let mut client = Client::connect_as(server.address, Compression::None, credentials)?;
+    for text in [
+        format!("CREATE ROLE {ROLE} WITH PASSWORD = '{ROLE}' AND LOGIN = true"),
+        // ALL, because the client also creates the keyspace and the table if they are missing.
+        format!("GRANT ALL ON ALL KEYSPACES TO {ROLE}"),
+    ] {
+        let parameters = QueryParameters::default();
+        client.request(&Request::Query {
+            text: &text,
+            parameters,
+        })?;
+    }
+    Ok(Account {
+        name: ROLE.into(),
+        password: ROLE.into(),
+        tls: None,
+    })
+}

@@ -1,0 +1,62 @@
+//! The load of the parts that measure tail latency: an open loop at half of the peak rate.
+
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+
+use super::args::ServingArgs;
+use crate::experiments::colocation::ratios::median;
+use crate::ycsb::cql::{Operations, Plan, RawClient};
+use crate::ycsb::{Pace, Workload};
+
+/// 95% reads.
+const WORKLOAD: &str = "b";
+/// The time at the beginning of a window that does not count.
+pub(super) const LEAD: Duration = Duration::from_millis(500);
+/// How often the client sends the operations that are due and reads the responses. If it did so for
+/// each request, the wake-ups would double the cost of a request for both client and server.
+const TICK: Duration = Duration::from_micros(100);
+/// The number of closed loops whose median rate is the peak: the first one has cold caches.
+const PEAK_RUNS: usize = 3;
+
+/// A load with a constant rate.
+pub(super) struct SteadyLoad {
+    /// The rate of a closed loop.
+    pub(super) peak_ops_per_s: f64,
+    /// The rate of the load: half of the peak, unless a rate was given.
+    pub(super) rate_ops_per_s: f64,
+    /// One window of the load.
+    pub(super) plan: Plan,
+}
+
+impl SteadyLoad {
+    /// Measures the peak by closed loops.
+    ///
+    /// # Errors
+    /// When the server or a connection fails.
+    pub(super) fn find(args: &ServingArgs, client: &mut RawClient) -> Result<Self> {
+        let workload: Workload = WORKLOAD.parse().map_err(|error| anyhow!("{error}"))?;
+        let closed = Plan {
+            duration: Some(args.window * 2),
+            value_bytes: args.value_bytes as usize,
+            ..Plan::new(Operations::Run(workload, Some(args.distribution)))
+        };
+        let peaks: Vec<f64> = (0..PEAK_RUNS)
+            .map(|_| Ok(client.run(&closed, |_| ())?.throughput_ops_per_s()))
+            .collect::<Result<_>>()?;
+        let peak_ops_per_s = median(peaks);
+        let rate_ops_per_s = args.rate.map_or(peak_ops_per_s / 2.0, f64::from);
+        Ok(Self {
+            peak_ops_per_s,
+            rate_ops_per_s,
+            plan: Plan {
+                pace: Pace::steady(rate_ops_per_s),
+                tick: TICK,
+                duration: Some(args.window + LEAD),
+                lead: LEAD,
+                leave_out_pauses: true,
+                ..closed
+            },
+        })
+    }
+}

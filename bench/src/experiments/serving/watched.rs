@@ -1,0 +1,452 @@
+//! The tail of reads while 200 consoles watch: event streams, a list of 1,000 jobs and a scrape
+//! of the metrics each second.
+//!
+//! Windows with and without consoles take turns in an order that is drawn for each round, and those
+//! without come twice, as in part beside. The consoles' thread runs in the idle class: real
+//! consoles are on other machines, and use no CPU of the server's machine.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, park_timeout};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, Result, bail, ensure};
+use ebb_jobs::history::RecordState;
+use ebb_jobs::pi::Variant;
+use ebb_jobs::request::{ApplicationRequest, JobRequest, OutputPlace, PiRequest};
+use ebb_server::http::{JobView, JobsClient};
+use ebb_server::tokens::{Scope, Token, TokenFile, TokenRecord};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
+
+use super::args::ServingArgs;
+use super::server::{Server, loaded};
+use super::steady::SteadyLoad;
+use crate::console::progress_bar;
+use crate::experiments::colocation::bootstrap::{Estimate, ratios};
+use crate::experiments::colocation::counts::{Counts, Pool};
+use crate::experiments::colocation::disturbance::Observer;
+use crate::ycsb::cql::{Plan, RawClient, enter_idle_class};
+use crate::ycsb::{HIDDEN_MAX, Operation};
+
+/// Event streams that are open at once.
+const STREAMS: usize = 200;
+/// Jobs in the list, which is the number that a server remembers.
+const JOBS: u32 = 1000;
+/// The time between two lists, and between two scrapes.
+const EACH: Duration = Duration::from_secs(1);
+/// The time between two reads of the streams.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long streams are open before a window begins.
+const SETTLE: Duration = Duration::from_millis(300);
+/// The pause after a window: only with the next sample does the server notice that a stream is
+/// closed, and then it accepts others.
+const CLOSED: Duration = Duration::from_millis(1500);
+/// The longest wait for a response or for the end of a job.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
+const SEED: u64 = 0xebb;
+
+/// The result of the part.
+#[derive(Debug, Clone, Serialize)]
+pub struct WatchedLoad {
+    /// Operations per second of a closed loop.
+    pub peak_ops_per_s: f64,
+    /// Operations per second of the load: half of the peak, unless a rate was given.
+    pub rate_ops_per_s: f64,
+    /// The p50 of reads without consoles, in microseconds.
+    pub p50_us: f64,
+    /// The p99 of reads without consoles, in microseconds.
+    pub p99_us: f64,
+    /// The p99 of reads without consoles, over that of other such windows: noise.
+    pub alone_again: Estimate,
+    /// The p99 of reads with consoles over that without.
+    pub watched: Estimate,
+    /// Event streams that were open at once.
+    pub streams: usize,
+    /// Jobs in a list.
+    pub jobs: usize,
+    /// Events of all streams, over all windows.
+    pub events: u64,
+    /// Lists that were fetched, over all windows.
+    pub lists: u64,
+    /// Scrapes of the metrics, over all windows.
+    pub scrapes: u64,
+    /// Length of a list, in bytes.
+    pub list_bytes: usize,
+    /// Length of a scrape, in bytes.
+    pub scrape_bytes: usize,
+    /// Windows of each condition (without, without again, with) that were not spoiled. Spoiled
+    /// windows count too if any condition has fewer than two others.
+    pub windows: [usize; 3],
+    /// Operations that were due and never began, over all windows.
+    pub unserved: u64,
+}
+
+impl WatchedLoad {
+    /// Returns the lines to print.
+    pub fn lines(&self) -> Vec<String> {
+        let shown = |it: &Estimate| format!("{:.3} ({:.3} to {:.3})", it.value, it.low, it.high);
+        vec![
+            format!(
+                "reads of an open loop at {:.0} ops/s (peak {:.0}): p50 {:.0} us, p99 {:.0} us",
+                self.rate_ops_per_s, self.peak_ops_per_s, self.p50_us, self.p99_us
+            ),
+            format!(
+                "  p99 with {} event streams, a list of {} jobs and a scrape each second, over \
+                 without: {}; without again: {}",
+                self.streams,
+                self.jobs,
+                shown(&self.watched),
+                shown(&self.alone_again)
+            ),
+            format!(
+                "  {} events, {} lists of {} bytes, {} scrapes of {} bytes; windows that count \
+                 {:?}; {} operations were due and never began",
+                self.events,
+                self.lists,
+                self.list_bytes,
+                self.scrapes,
+                self.scrape_bytes,
+                self.windows,
+                self.unserved
+            ),
+        ]
+    }
+}
+
+/// A console's access to the server.
+struct Console {
+    address: SocketAddr,
+    token: String,
+}
+
+/// The number of events and responses that the consoles received in a window.
+#[derive(Debug, Clone, Copy, Default)]
+struct Received {
+    events: u64,
+    lists: u64,
+    scrapes: u64,
+}
+
+struct Window {
+    reads: Counts,
+    received: Received,
+    unserved: u64,
+    is_spoiled: bool,
+}
+
+/// Runs the part with a new server.
+///
+/// # Errors
+/// When the server or a job fails, a value is wrong, or the user interrupts the run.
+pub fn measure(
+    args: &ServingArgs,
+    binary: &Path,
+    folder: &Path,
+    stop: &AtomicBool,
+) -> Result<WatchedLoad> {
+    const SETTLE_MAX: Duration = Duration::from_secs(30);
+    let data = folder.join("watched");
+    let http = ["--http", "127.0.0.1:0"].map(str::to_string);
+    let mut server = Server::start_with(binary, &data, &http)?;
+    let console = Console::of(&data, &server.line()?)?;
+    let connections = args.connections as usize;
+    let value_bytes = args.value_bytes as usize;
+    let mut client = loaded(&server, None, connections, args.records, value_bytes)?;
+    run_jobs(&data, folder, stop)?;
+    let list = console.get("/v1/jobs?limit=1000")?;
+    let listed: serde_json::Value = serde_json::from_slice(&list)?;
+    let jobs = listed["jobs"].as_array().map_or(0, Vec::len);
+    ensure!(jobs == JOBS as usize, "{jobs} jobs are listed, not {JOBS}");
+    let scrape_bytes = console.get("/metrics")?.len();
+    server.process.settle(SETTLE_MAX)?;
+    let load = SteadyLoad::find(args, &mut client)?;
+    let mut rng = ChaCha8Rng::seed_from_u64(SEED);
+    let mut windows: [Vec<Window>; 3] = Default::default();
+    let bar = progress_bar("serving: watched", u64::from(args.windows));
+    for _ in 0..args.windows {
+        let mut turns = [0, 1, 2];
+        turns.shuffle(&mut rng);
+        for turn in turns {
+            ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+            let watched_by = (turn == 2).then_some(&console);
+            windows[turn].push(play(&mut client, &load.plan, watched_by)?);
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    server.stop()?;
+    Ok(WatchedLoad {
+        peak_ops_per_s: load.peak_ops_per_s,
+        rate_ops_per_s: load.rate_ops_per_s,
+        jobs,
+        list_bytes: list.len(),
+        scrape_bytes,
+        ..summary(&windows)
+    })
+}
+
+/// Runs jobs until the server remembers as many as it can.
+fn run_jobs(data: &Path, folder: &Path, stop: &AtomicBool) -> Result<()> {
+    /// Jobs at once.
+    const AT_ONCE: u32 = 20;
+    let client = JobsClient::of(data)?.context("the server answers at its socket")?;
+    let bar = progress_bar("serving: jobs to list", u64::from(JOBS));
+    let mut last = None;
+    for number in 1..=JOBS {
+        ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+        let application = ApplicationRequest::Pi(PiRequest {
+            points: 1,
+            seed: u64::from(number),
+            variant: Variant::Plain,
+        });
+        let output = OutputPlace::File(folder.join(format!("pi-{number}.tsv")));
+        let request = JobRequest::new(application, Vec::new(), output.into(), folder);
+        last = Some(client.submit(&request)?.record.id);
+        if let Some(last) = last.as_ref().filter(|_| number % AT_ONCE == 0) {
+            client.job(last, ANSWER_MAX)?;
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let last = last.context("there are jobs")?;
+    client.job(&last, ANSWER_MAX)?;
+    let ended = |job: &JobView| job.record.state != RecordState::Started;
+    let began = Instant::now();
+    while !client.jobs()?.iter().all(ended) {
+        ensure!(began.elapsed() < ANSWER_MAX, "jobs do not end");
+        park_timeout(LOOK);
+    }
+    Ok(())
+}
+
+fn play(client: &mut RawClient, plan: &Plan, watched_by: Option<&Console>) -> Result<Window> {
+    let is_over = AtomicBool::new(false);
+    let (tally, disturbance, received) = thread::scope(|scope| {
+        let streams = watched_by.map(Console::streams).transpose()?;
+        let watcher = watched_by.zip(streams).map(|(console, streams)| {
+            let is_over = &is_over;
+            scope.spawn(move || console.watch(streams, is_over))
+        });
+        park_timeout(SETTLE);
+        let observer = Observer::start()?;
+        let tally = client.run(plan, |_| ());
+        let disturbance = observer.end();
+        is_over.store(true, Ordering::Relaxed);
+        let received = watcher.map(|watcher| {
+            let joined = watcher.join();
+            joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        anyhow::Ok((
+            tally?,
+            disturbance?,
+            received.transpose()?.unwrap_or_default(),
+        ))
+    })?;
+    if watched_by.is_some() {
+        park_timeout(CLOSED);
+    }
+    let wrong = tally.mismatches + tally.not_found;
+    ensure!(wrong == 0, "{wrong} values were wrong or missing");
+    let counted = plan
+        .duration
+        .map(|duration| duration.saturating_sub(plan.lead));
+    let is_paused = (tally.paused.zip(counted))
+        .is_some_and(|(paused, counted)| paused > counted.mul_f64(HIDDEN_MAX));
+    Ok(Window {
+        reads: Counts::from(&tally.nanos[Operation::Read.index()]),
+        received,
+        unserved: tally.unserved,
+        is_spoiled: disturbance.spoils() || is_paused,
+    })
+}
+
+impl Console {
+    /// Creates a token in the database `data`. `line` is the server's output with its HTTP address.
+    fn of(data: &Path, line: &str) -> Result<Self> {
+        let address = line.strip_prefix("listening for HTTP on http://");
+        let address = address.with_context(|| format!("no address for HTTP in {line:?}"))?;
+        let token = Token::random();
+        let name = "experiments serving";
+        let record = TokenRecord::new(&token, name, Scope::Read, SystemTime::now(), None);
+        TokenFile::of(data).change(|tokens| tokens.add(record))?;
+        Ok(Self {
+            address: address.parse()?,
+            token: token.reveal(),
+        })
+    }
+
+    /// Sends a GET request.
+    fn request(&self, path: &str, more: &str) -> Result<TcpStream> {
+        let mut stream = TcpStream::connect(self.address)?;
+        stream.set_read_timeout(Some(ANSWER_MAX))?;
+        let (address, token) = (self.address, &self.token);
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n{more}\r\n"
+        )?;
+        Ok(stream)
+    }
+
+    /// Sends a GET request, and returns the body of the response.
+    fn get(&self, path: &str) -> Result<Vec<u8>> {
+        let mut response = Vec::new();
+        self.request(path, "Connection: close\r\n")?
+            .read_to_end(&mut response)?;
+        let end = response.windows(4).position(|end| end == b"\r\n\r\n");
+        let end = end.context("a response has a head")?;
+        ensure!(
+            response.starts_with(b"HTTP/1.1 200 "),
+            "{path}: {}",
+            String::from_utf8_lossy(&response)
+        );
+        Ok(response.split_off(end + 4))
+    }
+
+    /// Opens the event streams, and reads the heads of the responses.
+    fn streams(&self) -> Result<Vec<TcpStream>> {
+        let open = |_| {
+            let mut stream = self.request("/v1/events", "")?;
+            let mut head = [0; 1024];
+            let read = stream.read(&mut head)?;
+            let head = String::from_utf8_lossy(&head[..read]);
+            ensure!(
+                head.starts_with("HTTP/1.1 200 "),
+                "an event stream is refused: {head}"
+            );
+            stream.set_nonblocking(true)?;
+            Ok(stream)
+        };
+        (0..STREAMS).map(open).collect()
+    }
+
+    /// Reads the streams, lists jobs and scrapes the metrics until `is_over`.
+    fn watch(&self, mut streams: Vec<TcpStream>, is_over: &AtomicBool) -> Result<Received> {
+        enter_idle_class()?;
+        let mut received = Received::default();
+        let mut next = Instant::now();
+        let mut buffer = vec![0; 64 << 10];
+        while !is_over.load(Ordering::Relaxed) {
+            if Instant::now() >= next {
+                next += EACH;
+                self.get("/v1/jobs?limit=1000")?;
+                received.lists += 1;
+                self.get("/metrics")?;
+                received.scrapes += 1;
+            }
+            for stream in &mut streams {
+                received.events += events(stream, &mut buffer)?;
+            }
+            park_timeout(LOOK);
+        }
+        ensure!(
+            received.events >= STREAMS as u64,
+            "{STREAMS} streams received {} events",
+            received.events
+        );
+        Ok(received)
+    }
+}
+
+/// Reads what a stream has received, and returns its number of events. An event whose first bytes
+/// are split between two reads is not counted.
+fn events(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<u64> {
+    const BEGIN: &[u8] = b"event: ";
+    let mut events = 0;
+    loop {
+        match stream.read(buffer) {
+            Ok(0) => bail!("the server ended an event stream"),
+            Ok(read) => {
+                let begins = buffer[..read].windows(BEGIN.len());
+                events += begins.filter(|it| *it == BEGIN).count() as u64;
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(events),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn summary(windows: &[Vec<Window>; 3]) -> WatchedLoad {
+    let whole = |windows: &[Window]| windows.iter().filter(|it| !it.is_spoiled).count();
+    let enough = windows.iter().all(|windows| whole(windows) >= 2);
+    let counting = |which: usize| {
+        let of = windows[which].iter();
+        of.filter(move |window| !enough || !window.is_spoiled)
+            .map(|window| &window.reads)
+    };
+    let pool = |which| Pool::new(&counting(which).collect::<Vec<_>>());
+    let alone = Pool::new(&counting(0).chain(counting(1)).collect::<Vec<_>>());
+    let [p50_us, p99_us] = alone.quantiles_us(0..alone.len(), [0.5, 0.99]);
+    let [alone_again] = ratios(&pool(1), &pool(0), [0.99]);
+    let [watched] = ratios(&pool(2), &alone, [0.99]);
+    let sum = |of: fn(&Window) -> u64| windows.iter().flatten().map(of).sum();
+    WatchedLoad {
+        peak_ops_per_s: 0.0,
+        rate_ops_per_s: 0.0,
+        p50_us,
+        p99_us,
+        alone_again,
+        watched,
+        streams: STREAMS,
+        jobs: 0,
+        events: sum(|window| window.received.events),
+        lists: sum(|window| window.received.lists),
+        scrapes: sum(|window| window.received.scrapes),
+        list_bytes: 0,
+        scrape_bytes: 0,
+        windows: std::array::from_fn(|which| whole(&windows[which])),
+        unserved: sum(|window| window.unserved),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_test_support::wait::{HANG, until};
+
+    use super::*;
+
+    fn window(slowest_us: u64, is_spoiled: bool) -> Window {
+        let quick = std::iter::repeat_n(100_000, 98);
+        Window {
+            reads: quick.chain([slowest_us * 1000; 2]).collect(),
+            received: Received::default(),
+            unserved: 1,
+            is_spoiled,
+        }
+    }
+
+    #[test]
+    fn watched_windows_are_compared_with_all_others_that_count() {
+        let two = |slowest_us| vec![window(slowest_us, false), window(slowest_us, false)];
+        let mut windows = [two(1000), two(1000), two(1100)];
+        windows[0].push(window(9000, true));
+        let summary = summary(&windows);
+        assert_eq!(summary.windows, [2; 3]);
+        assert!((summary.p99_us / 1000.0 - 1.0).abs() < 0.01, "{summary:?}");
+        assert!((summary.alone_again.value - 1.0).abs() < 1e-9);
+        assert!((summary.watched.value - 1.1).abs() < 1e-2);
+        assert_eq!(summary.unserved, 7);
+    }
+
+    #[test]
+    fn events_are_counted_and_the_end_of_a_stream_is_an_error() -> Result<()> {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+        let mut stream = TcpStream::connect(listener.local_addr()?)?;
+        let (mut other, _) = listener.accept()?;
+        other.write_all(b"event: sample\ndata: {}\n\n: ping\n\nevent: job\ndata: {}\n\n")?;
+        stream.set_read_timeout(Some(HANG))?;
+        stream.peek(&mut [0])?;
+        stream.set_nonblocking(true)?;
+        let mut buffer = [0; 1024];
+        assert_eq!(events(&mut stream, &mut buffer)?, 2);
+        drop(other);
+        until("the end of the stream to be an error", || {
+            events(&mut stream, &mut buffer).is_err()
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,97 @@
+//! The jobs of all trials, drawn before the first runs.
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// The number of jobs that run before the prediction.
+const JOBS: std::ops::RangeInclusive<u32> = 3..=6;
+/// How long these jobs run before the prediction, in seconds. This and all CPU times are multiplied
+/// by a scale.
+const BEFORE_S: f64 = 0.5;
+/// CPU time of each job, in seconds.
+const JOB_CPU_S: std::ops::Range<f64> = 0.6..2.0;
+/// The goal of a job, over the time that the machine needs for the job and those before it.
+const GOAL_FACTOR: std::ops::Range<f64> = 1.05..1.8;
+/// CPU time of the other job, in seconds.
+const OTHER_CPU_S: std::ops::Range<f64> = 0.5..3.0;
+/// The goal of the other job, over the time that the machine needs for this job alone.
+const OTHER_GOAL_FACTOR: std::ops::Range<f64> = 1.2..4.0;
+/// The part of the machine that jobs get if nothing else runs.
+const CAPACITY: f64 = 0.95;
+/// A trial is given up after this multiple of the time that its work takes ...
+const LIMIT_FACTOR: f64 = 3.0;
+/// ... and this number of seconds more.
+const LIMIT_MORE_S: f64 = 3.0;
+
+/// CPU time and goal of a job, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct DrawnJob {
+    pub cpu_s: f64,
+    pub goal_s: f64,
+}
+
+/// The jobs of a trial.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Drawn {
+    pub jobs: Vec<DrawnJob>,
+    /// How long the jobs run before the prediction, in seconds.
+    pub before_s: f64,
+    pub other: DrawnJob,
+    /// How long the trial takes on an otherwise idle machine, in seconds.
+    pub takes_s: f64,
+    /// The time after which the trial is given up, in seconds.
+    pub limit_s: f64,
+}
+
+/// Draws trials for a machine with `cores`. All CPU times are multiplied by `scale`.
+pub(super) fn all(seed: u64, trials: u32, scale: u32, cores: u32) -> Vec<Drawn> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let capacity_cores = f64::from(cores) * CAPACITY;
+    (0..trials)
+        .map(|_| drawn(&mut rng, f64::from(scale), capacity_cores))
+        .collect()
+}
+
+fn drawn(rng: &mut ChaCha8Rng, scale: f64, capacity_cores: f64) -> Drawn {
+    let mut work_s = 0.0;
+    let jobs = (0..rng.random_range(JOBS)).map(|_| {
+        let cpu_s = rng.random_range(JOB_CPU_S) * scale;
+        work_s += cpu_s;
+        let goal_s = work_s / capacity_cores * rng.random_range(GOAL_FACTOR);
+        DrawnJob { cpu_s, goal_s }
+    });
+    let jobs = jobs.collect();
+    let cpu_s = rng.random_range(OTHER_CPU_S) * scale;
+    let goal_s = cpu_s / capacity_cores * rng.random_range(OTHER_GOAL_FACTOR);
+    let before_s = BEFORE_S * scale;
+    let takes_s = before_s + (work_s + cpu_s) / capacity_cores;
+    Drawn {
+        jobs,
+        before_s,
+        other: DrawnJob { cpu_s, goal_s },
+        takes_s,
+        limit_s: takes_s * LIMIT_FACTOR + LIMIT_MORE_S,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_draws_the_same_and_goals_can_be_met_without_the_other() {
+        let trials = all(1, 50, 3, 2);
+        assert_eq!(trials, all(1, 50, 3, 2));
+        assert_ne!(trials, all(2, 50, 3, 2));
+        assert_ne!(trials, all(1, 50, 1, 2));
+        for trial in &trials {
+            let mut work_s = 0.0;
+            for job in &trial.jobs {
+                work_s += job.cpu_s;
+                assert!(work_s / 2.0 < job.goal_s);
+            }
+            assert!(trial.takes_s > (work_s + trial.other.cpu_s) / 2.0);
+            assert!(trial.limit_s > trial.takes_s);
+        }
+    }
+}

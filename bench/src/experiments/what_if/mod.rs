@@ -1,0 +1,117 @@
+//! The accuracy of predictions about another job: whether it makes those jobs late that the server
+//! names, and how long a prediction takes.
+//!
+//! ```text
+//!   drawn ── sizes and goals of all trials, from a seed, so that the duration is known beforehand
+//!   trial ── jobs run, the request for a prediction, the other job, the ends of all jobs
+//!   found ── precision, recall, errors, times
+//! ```
+//!
+//! In each trial some jobs with goals run. Then the client requests a prediction of the effect of
+//! another job over HTTP; that job is really submitted, and all jobs run to their ends. A victim is
+//! a job that missed its goal although the last prediction without the other job had it in time.
+//! Predictions assume that other processes go on as they do, so the machine should have nothing
+//! else to do. A trial that takes much longer than its work is given up.
+
+mod drawn;
+mod found;
+mod trial;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+
+use self::drawn::Drawn;
+use self::found::Found;
+use self::trial::{Host, Trial};
+use crate::console::{progress_bar, write_json};
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb-bench experiments what-if
+  ebb-bench experiments what-if --trials 100 --seed 2 --json-file what-if.json
+  ebb-bench experiments what-if --scale 1
+
+It prints beforehand how long it takes, and how long at most. Run nothing else meanwhile: jobs
+get what others leave.";
+
+/// The experiment ends when this number of trials in a row were given up.
+const GIVEN_UP_MAX: u32 = 3;
+/// Without a terminal, a line of progress is printed after this number of trials.
+const LINE_EVERY: usize = 10;
+
+/// The number of trials, and the size of their jobs.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct WhatIfArgs {
+    /// Trials: in each the effect of one job is predicted, and the job is run
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub trials: u32,
+
+    /// How long jobs are: 0.6 to 2 s of CPU time, times this
+    #[arg(long, value_name = "N", default_value_t = 5,
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub scale: u32,
+
+    /// Seed of the sizes and goals
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+
+    /// Writes everything measured to FILE
+    #[arg(long = "json-file", value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// Runs the experiment, prints its results, writes its JSON.
+///
+/// # Errors
+/// When the server does not start, or jobs fail or do not end in time.
+pub fn run(args: &WhatIfArgs) -> Result<()> {
+    let dir = tempfile::Builder::new().prefix("ebb-what-if-").tempdir();
+    let dir = dir.context("cannot create a temporary directory")?;
+    let mut host = Host::start(dir.path())?;
+    let all = drawn::all(args.seed, args.trials, args.scale, host.cores());
+    let sum_s = |of: fn(&Drawn) -> f64| all.iter().map(of).sum::<f64>() + trial::AROUND_S;
+    eprintln!(
+        "{} trials: about {:.1} minutes where nothing else runs, {:.0} at most",
+        all.len(),
+        sum_s(|trial| trial.takes_s) / 60.0,
+        (sum_s(|trial| trial.limit_s) + trial::AROUND_LIMIT_S) / 60.0
+    );
+    host.warm_up()?;
+    let bar = progress_bar("trials", all.len() as u64);
+    let mut trials: Vec<Trial> = Vec::new();
+    let (mut given_up, mut in_a_row) = (0, 0);
+    for (nth, drawn) in (1..).zip(&all) {
+        match host.trial(drawn)? {
+            Some(trial) => {
+                trials.push(trial);
+                in_a_row = 0;
+            }
+            None => {
+                given_up += 1;
+                in_a_row += 1;
+                ensure!(
+                    in_a_row < GIVEN_UP_MAX,
+                    "jobs do not end: others use {:.2} of {} cores; run nothing else meanwhile",
+                    host.others_cores(),
+                    host.cores()
+                );
+            }
+        }
+        bar.inc(1);
+        if bar.is_hidden() && nth % LINE_EVERY == 0 {
+            eprintln!("{nth} of {} trials", all.len());
+        }
+    }
+    bar.finish_and_clear();
+    let answers = host.answers()?;
+    let found = Found::of(trials, given_up, answers);
+    found.print();
+    host.stop();
+    if let Some(path) = &args.json {
+        write_json(path, &found)?;
+    }
+    Ok(())
+}

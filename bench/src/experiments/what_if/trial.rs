@@ -1,0 +1,330 @@
+//! Trials, one after the other, against a server in this process.
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{self, park_timeout};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use ebb_jobs::history::now_unix_ms;
+use ebb_jobs::pi::Variant;
+use ebb_jobs::request::{ApplicationRequest, JobRequest, OutputPlace, PiRequest};
+use ebb_scheduler::runtime::Finish;
+use ebb_server::http::{HttpOptions, HttpServer, JobsClient};
+use ebb_server::live::look_ahead;
+use ebb_server::metrics::Metrics;
+use ebb_server::node::{JobEnd, Node, NodeOptions, RunningJob, Stop};
+use ebb_server::tokens::{Scope, Token, TokenFile, TokenRecord};
+use ebb_storage::Options;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::drawn::{Drawn, DrawnJob};
+
+/// CPU time of a task, in seconds.
+const TASK_CPU_S: f64 = 0.05;
+/// How long many jobs run before the first prediction is timed.
+const BEFORE_ANSWERS: Duration = Duration::from_millis(500);
+/// The number of jobs that run while predictions are timed.
+pub(super) const MANY_JOBS: u32 = 100;
+/// The number of predictions that are timed.
+const QUESTIONS: usize = 50;
+/// The usual time of warming up and of timing predictions, in seconds.
+pub(super) const AROUND_S: f64 = 15.0;
+/// The most by which that time may be longer, in seconds.
+pub(super) const AROUND_LIMIT_S: f64 = 90.0;
+/// CPU time of a job that warms up, in seconds.
+const WARM_UP_CPU_S: f64 = 2.0;
+/// The time after which a job that warms up is given up.
+const WARM_UP_MAX: Duration = Duration::from_secs(30);
+/// The longest time that a cancelled job may take to stop.
+const STOP_MAX: Duration = Duration::from_secs(30);
+
+/// A server like `ebb serve --http`, with a client of it.
+pub(super) struct Host {
+    node: Arc<Node>,
+    server: HttpServer,
+    client: JobsClient,
+    folder: PathBuf,
+    points_per_cpu_s: f64,
+    started: u32,
+}
+
+/// A prediction and the real ends of the jobs.
+#[derive(Debug, Serialize)]
+pub(super) struct Trial {
+    /// Number of jobs that were predicted to be in time without the other job.
+    pub in_time: usize,
+    /// Ids of the predicted victims.
+    pub said: Vec<String>,
+    /// Ids of the real victims.
+    pub real: Vec<String>,
+    /// The predicted end of the other job, in seconds from the prediction.
+    pub said_finish_s: f64,
+    /// The end of the other job, in seconds from the prediction.
+    pub finish_s: f64,
+    /// Mean number of cores that were left for jobs, from the prediction to the last end.
+    pub left_cores: f64,
+    /// All jobs of the trial. The other job is the last.
+    pub jobs: Vec<TrialJob>,
+}
+
+/// A job of a trial. Times are in seconds from the prediction.
+#[derive(Debug, Serialize)]
+pub(super) struct TrialJob {
+    pub id: String,
+    pub goal_s: Option<f64>,
+    /// The predicted end before the other job was submitted.
+    pub said_alone_s: Option<f64>,
+    /// The predicted end after the other job was submitted.
+    pub said_beside_s: Option<f64>,
+    pub finish_s: f64,
+}
+
+/// The time that a prediction took.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(super) struct Answer {
+    /// From a new connection to the complete response, in milliseconds.
+    pub over_http_ms: f64,
+    /// The time that the server reports in the response, in milliseconds.
+    pub in_server_ms: f64,
+}
+
+impl Host {
+    /// Starts a server in an empty folder.
+    pub fn start(folder: &Path) -> Result<Self> {
+        let data = folder.join("data");
+        let db = Options {
+            create_if_missing: true,
+            ..Options::default()
+        };
+        let node = Arc::new(Node::open(&data, db, NodeOptions::default())?);
+        let token = Token::random();
+        let name = "experiments what-if";
+        let record = TokenRecord::new(&token, name, Scope::Jobs, SystemTime::now(), None);
+        TokenFile::of(&data).change(|tokens| tokens.add(record))?;
+        let options = HttpOptions {
+            address: Some((Ipv4Addr::LOCALHOST, 0).into()),
+            ..HttpOptions::default()
+        };
+        let metrics = Metrics::of(Arc::clone(&node));
+        let server = HttpServer::start(&data, Arc::clone(&node), metrics, options)?;
+        let address = server.address().context("it listens at a port")?;
+        Ok(Self {
+            client: JobsClient::at(&format!("http://{address}"), Some(token.reveal()), None)?,
+            server,
+            node,
+            folder: folder.to_path_buf(),
+            points_per_cpu_s: 1e8,
+            started: 0,
+        })
+    }
+
+    pub fn cores(&self) -> u32 {
+        self.node.runtime().cores()
+    }
+
+    /// Returns the cores that other processes used when the governor looked last.
+    pub fn others_cores(&self) -> f64 {
+        let latest = self.node.governor().and_then(|governor| governor.latest());
+        latest.map_or(0.0, |latest| latest.others_cores)
+    }
+
+    /// Measures how many points a second of CPU computes here. The server keeps a profile of these
+    /// jobs, on which its predictions are based.
+    pub fn warm_up(&mut self) -> Result<()> {
+        for _ in 0..2 {
+            let job = DrawnJob {
+                cpu_s: WARM_UP_CPU_S,
+                goal_s: WARM_UP_MAX.as_secs_f64(),
+            };
+            let running = self.start_all(&[job])?;
+            let Some(ends) = wait(&running, WARM_UP_MAX)? else {
+                return Err(anyhow!(
+                    "{WARM_UP_CPU_S} s of CPU took more than {WARM_UP_MAX:?}: others use {:.2} of \
+                     {} cores",
+                    self.others_cores(),
+                    self.cores()
+                ));
+            };
+            let cpu_s: f64 = ends.iter().map(|end| end.report.cpu_s).sum();
+            ensure!(cpu_s > 0.0, "a job used no CPU");
+            self.points_per_cpu_s *= WARM_UP_CPU_S / cpu_s;
+        }
+        Ok(())
+    }
+
+    /// Runs a trial. Returns `None` if it took too long and was given up.
+    pub fn trial(&mut self, drawn: &Drawn) -> Result<Option<Trial>> {
+        let began = Instant::now();
+        let limit = Duration::from_secs_f64(drawn.limit_s);
+        let mut running = self.start_all(&drawn.jobs)?;
+        park_timeout(Duration::from_secs_f64(drawn.before_s));
+        // The jobs that are in time without the other job.
+        let alone = look_ahead(&self.node);
+        let in_time: Vec<bool> = running
+            .iter()
+            .map(|job| of_job(&alone, job).and_then(Finish::met) == Some(true))
+            .collect();
+        let asked_s = self.node.runtime().now_s();
+        let answer = self.client.what_if(&question(drawn.other))?;
+        let asked_unix_ms = now_unix_ms();
+        running.extend(self.start_all(&[drawn.other])?);
+        let beside = look_ahead(&self.node);
+        let Some(ends) = wait(&running, limit.saturating_sub(began.elapsed()))? else {
+            return Ok(None);
+        };
+        let other = ends.last().context("it was started")?;
+        let late = (running.iter().zip(&ends).zip(&in_time))
+            .filter(|((_, end), in_time)| **in_time && end.report.met == Some(false));
+        let from_asked = |time_s: f64| time_s - asked_s;
+        let said = |finishes: &[Finish], job: &RunningJob| {
+            of_job(finishes, job).and_then(|finish| finish.finish_s.map(from_asked))
+        };
+        let jobs = running.iter().zip(&ends).map(|(job, end)| TrialJob {
+            id: job.id().to_string(),
+            goal_s: end.report.goal_s.map(from_asked),
+            said_alone_s: said(&alone, job),
+            said_beside_s: said(&beside, job),
+            finish_s: from_asked(end.report.finished_s),
+        });
+        let jobs = jobs.collect();
+        let said_finish_ms = answer
+            .finish_unix_ms
+            .context("the job has no predicted end")?;
+        Ok(Some(Trial {
+            in_time: in_time.iter().filter(|in_time| **in_time).count(),
+            real: late.map(|((job, _), _)| job.id().to_string()).collect(),
+            said: answer.victims.into_iter().map(|job| job.job_id).collect(),
+            said_finish_s: said_finish_ms.saturating_sub(asked_unix_ms) as f64 / 1e3,
+            finish_s: from_asked(other.report.finished_s),
+            left_cores: self.left_cores_after(asked_s),
+            jobs,
+        }))
+    }
+
+    /// Returns the mean number of cores that were left for jobs since `time_s`.
+    fn left_cores_after(&self, time_s: f64) -> f64 {
+        let cycles = self
+            .node
+            .governor()
+            .map(|governor| governor.history_after(time_s));
+        let left: Vec<f64> = cycles
+            .into_iter()
+            .flatten()
+            .map(|cycle| f64::from(cycle.capacity_hundredths) / 100.0)
+            .collect();
+        left.iter().sum::<f64>() / left.len().max(1) as f64
+    }
+
+    /// Times predictions while many jobs run.
+    pub fn answers(&mut self) -> Result<Vec<Answer>> {
+        let job = |nth: u32| DrawnJob {
+            cpu_s: 1.0,
+            goal_s: f64::from(nth),
+        };
+        let running = self.start_all(&(1..=MANY_JOBS).map(job).collect::<Vec<_>>())?;
+        park_timeout(BEFORE_ANSWERS);
+        let asked = question(DrawnJob {
+            cpu_s: 5.0,
+            goal_s: 10.0,
+        });
+        let answers = (0..QUESTIONS).map(|_| {
+            let began = Instant::now();
+            let answer = self.client.what_if(&asked)?;
+            Ok(Answer {
+                over_http_ms: began.elapsed().as_secs_f64() * 1e3,
+                in_server_ms: answer.answered_in_ms,
+            })
+        });
+        let answers = answers.collect();
+        stop(&running)?;
+        answers
+    }
+
+    pub fn stop(self) {
+        self.node.shutdown(Stop::Cancel);
+        self.server.drain(STOP_MAX);
+    }
+
+    /// Submits jobs at about the same time, and returns them in their order.
+    fn start_all(&mut self, jobs: &[DrawnJob]) -> Result<Vec<RunningJob>> {
+        let requests: Vec<JobRequest> = jobs.iter().map(|job| self.request(*job)).collect();
+        let node = &self.node;
+        thread::scope(|scope| {
+            let start = |request| scope.spawn(|| Ok(node.submit(request)?));
+            let started: Vec<_> = requests.into_iter().map(start).collect();
+            let joined = started.into_iter().map(|started| {
+                let joined = started.join();
+                joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            });
+            joined.collect()
+        })
+    }
+
+    fn request(&mut self, job: DrawnJob) -> JobRequest {
+        self.started += 1;
+        let application = ApplicationRequest::Pi(PiRequest {
+            points: (job.cpu_s * self.points_per_cpu_s) as u64,
+            seed: u64::from(self.started),
+            variant: Variant::Plain,
+        });
+        let output = OutputPlace::File(self.folder.join(format!("{}.tsv", self.started)));
+        JobRequest {
+            goal_s: Some(job.goal_s),
+            splits: Some(tasks(job.cpu_s)),
+            ..JobRequest::new(application, Vec::new(), output.into(), &self.folder)
+        }
+    }
+}
+
+fn of_job<'a>(finishes: &'a [Finish], job: &RunningJob) -> Option<&'a Finish> {
+    let id = job.progress().status.id;
+    finishes.iter().find(|finish| finish.job.id == id)
+}
+
+fn tasks(cpu_s: f64) -> u32 {
+    (cpu_s / TASK_CPU_S).ceil().max(1.0) as u32
+}
+
+/// Returns the body of a request to predict the effect of `job`.
+fn question(job: DrawnJob) -> Value {
+    let maps = tasks(job.cpu_s);
+    json!({
+        "maps": maps,
+        "map_s": job.cpu_s / f64::from(maps),
+        "reduces": 1,
+        "reduce_s": 1e-3,
+        "goal_s": job.goal_s,
+    })
+}
+
+type Ends = Vec<Arc<JobEnd>>;
+
+/// Waits for the ends of jobs, and returns them in the order of the jobs. If not all jobs end in
+/// time, stops the jobs and returns `None`.
+fn wait(jobs: &[RunningJob], time: Duration) -> Result<Option<Ends>> {
+    let until = Instant::now() + time;
+    let left = || until.saturating_duration_since(Instant::now());
+    let ends: Option<Ends> = jobs.iter().map(|job| job.wait_timeout(left())).collect();
+    if ends.is_none() {
+        stop(jobs)?;
+    }
+    Ok(ends)
+}
+
+fn stop(jobs: &[RunningJob]) -> Result<()> {
+    for job in jobs {
+        job.cancel();
+    }
+    for job in jobs {
+        let end = job.wait_timeout(STOP_MAX);
+        ensure!(
+            end.is_some(),
+            "job {} does not stop within {STOP_MAX:?}",
+            job.id()
+        );
+    }
+    Ok(())
+}

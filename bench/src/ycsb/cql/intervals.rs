@@ -1,0 +1,104 @@
+//! Reports of the intervals of a run, which are sent while the run goes on.
+
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use super::run::thread_cpu;
+use crate::ycsb::latencies::histogram;
+use crate::ycsb::{Interval, Pace};
+
+/// The precision of histograms, in decimal digits: that of the timeline of the embedded store.
+const DIGITS: u8 = 2;
+
+/// The current interval of one thread.
+#[derive(Debug)]
+pub(super) struct Intervals {
+    length: Duration,
+    sender: Sender<Interval>,
+    pace: Pace,
+    began: Duration,
+    nanos: Histogram<u64>,
+    cpu: Duration,
+}
+
+impl Intervals {
+    /// Starts the first interval. Each is at least of this length, and is sent to `sender`.
+    pub(super) fn new(length: Duration, sender: Sender<Interval>, pace: &Pace) -> Self {
+        Self {
+            length,
+            sender,
+            pace: pace.clone(),
+            began: Duration::ZERO,
+            nanos: histogram(DIGITS),
+            cpu: thread_cpu(),
+        }
+    }
+
+    pub(super) fn record(&mut self, nanos: u64) {
+        self.nanos.saturating_record(nanos);
+    }
+
+    /// Ends the interval if it is long enough. `now` is the time since the beginning of the run.
+    pub(super) fn look(&mut self, now: Duration) {
+        let Some(length) = now.checked_sub(self.began) else {
+            return;
+        };
+        if length < self.length {
+            return;
+        }
+        let (now_s, length_s) = (now.as_secs_f64(), length.as_secs_f64());
+        let percentile_us = |quantile| {
+            if self.nanos.is_empty() {
+                0.0
+            } else {
+                self.nanos.value_at_quantile(quantile) as f64 / 1e3
+            }
+        };
+        let cpu = thread_cpu();
+        let interval = Interval {
+            t_s: now_s,
+            length_s,
+            ops: self.nanos.len(),
+            target_ops_per_s: match &self.pace {
+                Pace::Closed => None,
+                Pace::Open(rate) => Some(rate(now_s - length_s / 2.0)),
+            },
+            p50_us: percentile_us(0.5),
+            p99_us: percentile_us(0.99),
+            p999_us: percentile_us(0.999),
+            max_us: self.nanos.max() as f64 / 1e3,
+            cpu_s: cpu.saturating_sub(self.cpu).as_secs_f64(),
+        };
+        // The receiver may be gone: the run goes on without it.
+        let _ = self.sender.send(interval);
+        self.nanos.reset();
+        (self.began, self.cpu) = (now, cpu);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_hold_what_ended_in_them() {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let length = Duration::from_millis(100);
+        let mut intervals = Intervals::new(length, sender, &Pace::steady(20.0));
+        intervals.record(1_000);
+        intervals.record(9_000);
+        intervals.look(Duration::from_millis(60));
+        intervals.look(Duration::from_millis(110));
+        intervals.look(Duration::from_millis(200));
+        intervals.look(Duration::from_millis(210));
+        let all: Vec<Interval> = receiver.try_iter().collect();
+        assert_eq!(all.len(), 2);
+        assert_eq!((all[0].ops, all[1].ops), (2, 0));
+        assert_eq!(all[0].target_ops_per_s, Some(20.0));
+        assert!((all[0].length_s - 0.11).abs() < 1e-9);
+        assert!((all[0].max_us - 9.0).abs() < 0.1, "{all:?}");
+        assert_eq!(all[1].p99_us, 0.0);
+    }
+}
