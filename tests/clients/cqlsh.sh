@@ -5,7 +5,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export HOME=$work
 cql() {
-    cqlsh --no-color "$CQL_HOST" "$CQL_PORT" "$@" >"$work/out" 2>"$work/err" ||
+    cqlsh --no-color --connect-timeout=60 --request-timeout=60 "$CQL_HOST" "$CQL_PORT" "$@" \
+        >"$work/out" 2>"$work/err" ||
         { cat "$work/out" "$work/err" >&2; return 1; }
     # It says so on stdout.
     sed '/^WARNING: cqlsh was built against/d' "$work/out"

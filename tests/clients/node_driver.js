@@ -9,6 +9,8 @@ async function main() {
   const client = new Client({
     contactPoints: [`${process.env.CQL_HOST}:${process.env.CQL_PORT}`],
     localDataCenter: "datacenter1",
+    // These limits only end a hang.
+    socketOptions: { connectTimeout: 60_000, readTimeout: 60_000 },
   });
   await client.connect();
   await client.execute("DROP KEYSPACE IF EXISTS node");

@@ -7,14 +7,18 @@ import os
 import uuid
 
 from cassandra import InvalidRequest
-from cassandra.cluster import Cluster
 from cassandra.concurrent import execute_concurrent_with_args
 from cassandra.query import BatchStatement, BatchType, SimpleStatement
 from cassandra.util import Date, Duration, OrderedMapSerializedKey, SortedSet, Time
 
+from patient import patient_cluster
+
 ROWS = 100_000
 
-cluster = Cluster([os.environ["CQL_HOST"]], port=int(os.environ["CQL_PORT"]), protocol_version=4)
+cluster = patient_cluster(
+    f"{os.environ['CQL_HOST']}:{os.environ['CQL_PORT']}",
+    protocol_version=int(os.environ["CQL_PROTOCOL"]),
+)
 session = cluster.connect()
 
 # Metadata.

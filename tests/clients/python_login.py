@@ -14,8 +14,10 @@ from pathlib import Path
 
 from cassandra import AuthenticationFailed, InvalidRequest, Unauthorized
 from cassandra.auth import PlainTextAuthProvider
-from cassandra.cluster import Cluster, NoHostAvailable
+from cassandra.cluster import NoHostAvailable
 from cassandra.query import BatchStatement, SimpleStatement
+
+from patient import LIMIT_S, patient_cluster
 
 
 def refused(kind, statement, *values):
@@ -28,7 +30,8 @@ def refused(kind, statement, *values):
 
 with tempfile.TemporaryDirectory() as directory:
     server = subprocess.Popen(
-        [os.environ["EBB"], "serve", "--data", directory, "--cql", "127.0.0.1:0", "--auth"],
+        [os.environ["EBB"], "serve", "--data", directory, "--cql", "127.0.0.1:0", "--auth"]
+        + ["--overload-wait", "0s"],
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -42,8 +45,8 @@ with tempfile.TemporaryDirectory() as directory:
 
         def cluster(name, password):
             credentials = PlainTextAuthProvider(username=name, password=password)
-            return Cluster(
-                [host], port=int(port), protocol_version=4, auth_provider=credentials
+            return patient_cluster(
+                f"{host}:{port}", protocol_version=5, auth_provider=credentials
             )
 
         def fails_to_connect(name, password):
@@ -122,6 +125,7 @@ with tempfile.TemporaryDirectory() as directory:
             def shell(name, password, statement):
                 return subprocess.run(
                     [cqlsh, "--no-color", "-u", name, "-p", password, host, port]
+                    + [f"--connect-timeout={LIMIT_S}", f"--request-timeout={LIMIT_S}"]
                     + ["-e", statement],
                     capture_output=True,
                     text=True,

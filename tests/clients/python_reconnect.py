@@ -6,48 +6,41 @@ it had begun to read, and everything that was acknowledged is there.
 """
 
 import os
-import subprocess
-import sys
 import tempfile
-import time
 
-from cassandra import DriverException
-from cassandra.cluster import Cluster, NoHostAvailable
 from cassandra.query import SimpleStatement
+
+import killed
+from killed import FAILURES, free_address
+from patient import patient_cluster
 
 KILLS = int(os.environ.get("EBB_KILLS", "3"))
 WRITES = 300
-GIVE_UP_S = 60
 
 
 def start(directory, address):
-    server = subprocess.Popen(
-        [os.environ["EBB"], "serve", "--data", directory, "--cql", address, "--durability", "sync"],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    line = server.stdout.readline()
-    assert line.startswith("listening for CQL on "), line
-    return server, line.split()[-1]
+    return killed.start(directory, address, "--durability", "sync")
 
 
 def until_it_works(what):
-    """What is tried until the driver is connected again. Counts what failed before."""
-    begun, failures = time.monotonic(), 0
-    while True:
+    """What `what` returns, once the driver has reconnected, and how often it failed before."""
+    failures = 0
+
+    def counted():
+        nonlocal failures
         try:
-            return what(), failures
-        except (DriverException, NoHostAvailable, OSError) as error:
+            return what()
+        except FAILURES:
             failures += 1
-            if time.monotonic() - begun > GIVE_UP_S:
-                sys.exit(f"the driver did not reconnect: {error}")
-            time.sleep(0.05)
+            raise
+
+    return killed.until_it_works(counted), failures
 
 
 with tempfile.TemporaryDirectory() as directory:
-    server, address = start(directory, "127.0.0.1:0")
-    host, port = address.rsplit(":", 1)
-    cluster = Cluster([host], port=int(port), protocol_version=4)
+    address = free_address()
+    server = start(directory, address)
+    cluster = patient_cluster(address, protocol_version=4)
     try:
         session = cluster.connect()
         session.execute(
@@ -65,11 +58,11 @@ with tempfile.TemporaryDirectory() as directory:
             in_flight = [session.execute_async(insert, [-1 - n, "in flight"]) for n in range(20)]
             server.kill()
             server.wait()
-            server, _ = start(directory, address)
+            server = start(directory, address)
             for future in in_flight:
                 try:
                     future.result()
-                except (DriverException, NoHostAvailable, OSError):
+                except FAILURES:
                     failures += 1
             # What was read begins again from the page that it had.
             read = list(page.current_rows)

@@ -1,20 +1,25 @@
 """Python's cassandra-driver over TLS: certificates on both sides, and new ones without a restart.
 
 The certificates come from `openssl`. A session that goes on keeps its connections while the
-server takes new files; whoever comes afterwards has to trust the new ones.
+server takes new files: first its own certificate, then the authority of its clients. Whoever comes
+afterwards has to trust the one and be signed by the other. A second server takes clients without a
+certificate, too, and none that shows a wrong one.
 """
 
 import os
+import shutil
 import ssl
 import subprocess
 import sys
 import tempfile
 import time
 
-from cassandra.cluster import Cluster, NoHostAvailable
+from cassandra.cluster import NoHostAvailable
+
+from patient import patient_cluster
 
 ROWS = 3000
-GIVE_UP_S = 30
+GIVE_UP_S = 180
 
 
 def openssl(directory, *args):
@@ -57,14 +62,12 @@ def context(directory, trusts, shows=None):
 
 
 def connect(address, ssl_context):
-    host, port = address.rsplit(":", 1)
-    cluster = Cluster(
-        [host],
-        port=int(port),
-        protocol_version=4,
+    host = address.rsplit(":", 1)[0]
+    cluster = patient_cluster(
+        address,
+        protocol_version=5,
         ssl_context=ssl_context,
         ssl_options={"server_hostname": host} if ssl_context else None,
-        connect_timeout=10,
     )
     return cluster, cluster.connect()
 
@@ -78,24 +81,50 @@ def refused(address, ssl_context):
     sys.exit("a client was let in that may not come")
 
 
+def start(directory, *more):
+    """A server of its own directory and with these arguments, and its address."""
+    path = lambda name: os.path.join(directory, name)
+    server = subprocess.Popen(
+        [os.environ["EBB"], "serve", "--data", path("data"), "--cql", "127.0.0.1:0"]
+        + ["--tls-cert", path("server.pem"), "--tls-key", path("server.key")]
+        + ["--overload-wait", "0s", *more],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    line = server.stdout.readline()
+    assert line.startswith("listening for CQL on "), line
+    return server, line.split()[-1]
+
+
+def until_let_in(address, ssl_context):
+    """Connects when the server has read its new files."""
+    begun = time.monotonic()
+    while True:
+        try:
+            return connect(address, ssl_context)[0]
+        except NoHostAvailable as error:
+            if time.monotonic() - begun > GIVE_UP_S:
+                sys.exit(f"the new files are not in use: {error}")
+            time.sleep(0.1)
+
+
+def stop(server):
+    server.terminate()
+    code = server.wait()
+    assert code == 0, code
+
+
 with tempfile.TemporaryDirectory() as directory:
     for name in ["old", "new", "stranger"]:
         authority(directory, name)
     sign(directory, "server", "old")
     sign(directory, "client", "old")
     sign(directory, "unknown", "stranger")
-    path = lambda name: os.path.join(directory, name)
-    server = subprocess.Popen(
-        [os.environ["EBB"], "serve", "--data", path("data"), "--cql", "127.0.0.1:0"]
-        + ["--tls-cert", path("server.pem"), "--tls-key", path("server.key")]
-        + ["--tls-client-ca", path("old.pem")],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    sign(directory, "later", "new")
+    clients = os.path.join(directory, "clients.pem")
+    shutil.copy(os.path.join(directory, "old.pem"), clients)
+    server, address = start(directory, "--tls-client-ca", clients)
     try:
-        line = server.stdout.readline()
-        assert line.startswith("listening for CQL on "), line
-        address = line.split()[-1]
         cluster, session = connect(address, context(directory, "old", "client"))
         session.execute(
             "CREATE KEYSPACE tls WITH replication = "
@@ -118,20 +147,26 @@ with tempfile.TemporaryDirectory() as directory:
         refused(address, context(directory, "stranger", "client"))
 
         sign(directory, "server", "new")
-        begun = time.monotonic()
-        while True:
-            try:
-                later, _ = connect(address, context(directory, "new", "client"))
-                break
-            except NoHostAvailable as error:
-                if time.monotonic() - begun > GIVE_UP_S:
-                    sys.exit(f"the new certificate is not in use: {error}")
+        until_let_in(address, context(directory, "new", "client")).shutdown()
         refused(address, context(directory, "old", "client"))
+        refused(address, context(directory, "new", "later"))
+
+        shutil.copy(os.path.join(directory, "new.pem"), clients)
+        until_let_in(address, context(directory, "new", "later")).shutdown()
+        refused(address, context(directory, "new", "client"))
         assert len(list(session.execute(select))) == ROWS
-        later.shutdown()
         cluster.shutdown()
     finally:
-        server.terminate()
-        code = server.wait()
-assert code == 0, code
-print(f"{ROWS} rows over TLS, four clients refused, a new certificate without a restart")
+        stop(server)
+
+    server, address = start(directory, "--tls-client-ca", clients, "--tls-client-optional")
+    try:
+        for shows in [None, "later"]:
+            cluster, session = connect(address, context(directory, "new", shows))
+            assert len(list(session.execute("SELECT n FROM tls.t WHERE k = 0"))) == ROWS
+            cluster.shutdown()
+        refused(address, context(directory, "new", "unknown"))
+        refused(address, None)
+    finally:
+        stop(server)
+print(f"{ROWS} rows over TLS, clients refused, new certificates and authorities without a restart")

@@ -1,0 +1,13 @@
+"""Makes the superuser that the suites log in as, by the one that the server made."""
+
+import sys
+from pathlib import Path
+
+from cassandra.auth import PlainTextAuthProvider
+from cassandra.cluster import Cluster
+
+credentials = PlainTextAuthProvider("ebb", Path(sys.argv[1]).read_text().strip())
+with Cluster(["127.0.0.1"], protocol_version=5, auth_provider=credentials) as cluster:
+    cluster.connect().execute(
+        "CREATE ROLE cassandra WITH PASSWORD = 'cassandra' AND SUPERUSER = true AND LOGIN = true"
+    )

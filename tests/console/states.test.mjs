@@ -1,0 +1,127 @@
+// States that a real server rarely has, over a made-up one: how they look, and that they are told.
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { after, before, test } from "node:test";
+import { SIZES, assertAccessible, launch, logIn, picture, visit } from "./browser.mjs";
+
+const TOKEN = "ebb_made-up";
+let browser;
+const servers = [];
+
+/** A made-up server; its address. */
+async function serve(...args) {
+  return start("0", ...args);
+}
+
+async function start(port, ...args) {
+  const server = spawn(process.execPath, ["server/console/mock/server.mjs", port, ...args], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  servers.push(server);
+  const [line] = await new Promise((resolve) => server.stdout.once("data", (data) => resolve(String(data).split("\n"))));
+  return line;
+}
+
+before(async () => {
+  browser = await launch();
+});
+
+after(async () => {
+  await browser.close();
+  servers.forEach((server) => server.kill());
+});
+
+for (const size of Object.keys(SIZES)) {
+  for (const theme of ["light", "dark"]) {
+    test(`the page on a ${size} screen, ${theme}`, async () => {
+      const { page, context, broken } = await visit(browser, await serve(), { size, theme });
+      await logIn(page, TOKEN);
+      await page.locator(".run-list svg").first().waitFor();
+      await page.locator(".goal.late").waitFor();
+      await assertAccessible(page, `${size}, ${theme}`);
+      const { scroll, width } = await page.evaluate(() => ({
+        scroll: document.documentElement.scrollWidth,
+        width: window.innerWidth,
+      }));
+      assert.ok(scroll <= width, `it is ${scroll} wide on ${width}`);
+      await picture(page, `${size}-${theme}-top`);
+      await picture(page, `${size}-${theme}`, true);
+      assert.deepEqual(broken, []);
+      await context.close();
+    });
+  }
+}
+
+test("a server that falls silent is told as such, with the age of what is shown", async () => {
+  const { page, context } = await visit(browser, await serve("--silent-after", "4"));
+  await logIn(page, TOKEN);
+  await page.getByText("live", { exact: true }).waitFor();
+  const stale = page.locator(".state.stale", { hasText: "no data since" });
+  await stale.waitFor();
+  assert.match(await stale.textContent(), /no data since \d+ s, connecting again/);
+  await picture(page, "stale");
+  await assertAccessible(page, "stale");
+  await context.close();
+});
+
+test("when a server comes back, the page is live again by itself", async () => {
+  const url = await serve();
+  const { page, context } = await visit(browser, url);
+  await logIn(page, TOKEN);
+  await page.getByText("live", { exact: true }).waitFor();
+  const server = servers.at(-1);
+  server.kill();
+  await page.locator(".state.stale", { hasText: "no data since" }).waitFor();
+  await start(new URL(url).port);
+  await page.getByText("live", { exact: true }).waitFor();
+  assert.equal(await page.locator(".state.stale").count(), 0);
+  assert.equal(await page.locator(".problem").count(), 0);
+  await context.close();
+});
+
+test("the keyboard moves through the pictures, and each place is told in words", async () => {
+  const { page, context } = await visit(browser, await serve());
+  await logIn(page, TOKEN);
+  const slider = page.getByRole("slider");
+  await slider.focus();
+  const atEnd = await slider.getAttribute("aria-valuetext");
+  await page.keyboard.press("ArrowLeft");
+  await page.keyboard.press("ArrowLeft");
+  assert.equal(await slider.getAttribute("aria-valuenow"), "-10");
+  const before = await slider.getAttribute("aria-valuetext");
+  assert.match(before, /load \d\.\d\d, jobs \d\.\d\d, free \d\.\d\d of 2 cores.*p99/);
+  assert.notEqual(before, atEnd);
+  await page.keyboard.press("Escape");
+  assert.equal(await slider.getAttribute("aria-valuenow"), "0");
+  await context.close();
+});
+
+test("single keys can be turned off", async () => {
+  const { page, context } = await visit(browser, await serve());
+  await logIn(page, TOKEN);
+  await page.locator("body").press("?");
+  await assertAccessible(page, "help");
+  await page.getByLabel("Single keys are shortcuts").uncheck();
+  await page.keyboard.press("Escape");
+  await page.locator("body").press("n");
+  assert.equal(await page.locator("dialog").count(), 0);
+  await context.close();
+});
+
+test("a what-if names its victims, and is drawn until it is dismissed", async () => {
+  const { page, context } = await visit(browser, await serve());
+  await logIn(page, TOKEN);
+  await page.locator("body").press("n");
+  await page.locator("dialog").getByLabel("Table").first().fill("shop.orders");
+  await page.locator("input[name=output]").fill("shop.counts");
+  await page.getByRole("button", { name: "What if?" }).click();
+  await page.getByText("One goal would be broken").waitFor();
+  await picture(page, "submit");
+  await assertAccessible(page, "submit");
+  await page.keyboard.press("Escape");
+  await page.locator(".lane-name", { hasText: "what if: wordcount" }).waitFor();
+  await page.getByRole("button", { name: "Dismiss" }).click();
+  assert.equal(await page.locator(".lane-name", { hasText: "what if" }).count(), 0);
+  await context.close();
+});

@@ -1,0 +1,42 @@
+"""A full disk: a small file system is filled; with the ballast gone the server writes again.
+
+Runs in a mount namespace of its own, see `run`."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import rehearsal
+
+with tempfile.TemporaryDirectory() as work:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512m", "tmpfs", work], check=True)
+    directory = pathlib.Path(work) / "data"
+    look, prepare, free = rehearsal.commands("A full disk")
+    rehearsal.run(prepare, directory)
+    server = rehearsal.Server(directory)
+    server.make_table()
+    written = 0
+    try:
+        while written < 10_000:
+            server.write([written], 200_000)
+            written += 1
+        sys.exit("the disk did not become full")
+    except rehearsal.REFUSED as error:
+        print(f"as expected after {written} rows: {error}")
+        assert "disk is full" in str(error), error
+    assert server.count() >= written
+    rehearsal.run(look, directory)
+    rehearsal.run(free, directory)
+
+    def writes_again():
+        try:
+            server.write([written], 200_000)
+            return True
+        except rehearsal.REFUSED:
+            return False
+
+    rehearsal.until(writes_again)
+    assert server.count() == written + 1
+    server.stop()
+    subprocess.run(["umount", work], check=True)
