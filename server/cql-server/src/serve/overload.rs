@@ -58,12 +58,17 @@ pub(super) struct Overload {
     in_time: AtomicU32,
     late: AtomicU32,
     rejected: AtomicU32,
-    /// Requests rejected since the start, without those of the current interval.
-    rejected_before: AtomicU64,
+    /// Requests rejected since the start.
+    rejected_in_all: AtomicU64,
     /// How long a ready connection waited for its turn, the last few times, in microseconds.
     turns_us: [AtomicU64; TURNS],
     turns: AtomicU32,
-    /// Requests came since the probe looked last.
+    /// Requests were received, served or rejected since the probe looked last.
+    ///
+    /// This flag and `is_probed` are stored by one side and then loaded by the other: a request sets
+    /// this one and notifies the probe if that sleeps; the probe clears the other one, sleeps, and
+    /// looks whether a request came in between. Both sides need `SeqCst`: a weaker order lets each
+    /// load run before the store, and overload control would sleep for ever.
     is_busy: AtomicBool,
     is_probed: AtomicBool,
     wake: Notify,
@@ -82,7 +87,7 @@ impl Overload {
             in_time: AtomicU32::new(0),
             late: AtomicU32::new(0),
             rejected: AtomicU32::new(0),
-            rejected_before: AtomicU64::new(0),
+            rejected_in_all: AtomicU64::new(0),
             turns_us: Default::default(),
             turns: AtomicU32::new(0),
             is_busy: AtomicBool::new(false),
@@ -117,14 +122,21 @@ impl Overload {
     /// Notes that bytes were read, and returns how long a ready connection waits for its turn at
     /// most.
     pub(super) fn turn(&self) -> Duration {
-        if !self.is_busy.load(Ordering::Relaxed) {
-            self.is_busy.store(true, Ordering::Relaxed);
-            if !self.is_probed.load(Ordering::Relaxed) {
-                self.wake.notify_one();
-            }
-        }
+        self.note_busy();
         let turns = self.turns_us.iter().map(|us| us.load(Ordering::Relaxed));
         Duration::from_micros(turns.max().unwrap_or(0))
+    }
+
+    /// Keeps the probe awake. Reads alone would not: a connection with many requests in its buffer is
+    /// served for long without a read.
+    fn note_busy(&self) {
+        if self.is_busy.load(Ordering::Relaxed) {
+            return;
+        }
+        self.is_busy.store(true, Ordering::SeqCst);
+        if !self.is_probed.load(Ordering::SeqCst) {
+            self.wake.notify_one();
+        }
     }
 
     fn note_turn(&self, turn: Duration) {
@@ -145,11 +157,14 @@ impl Overload {
         let is_late = self.limit.is_some_and(|limit| waited > limit);
         let counter = if is_late { &self.late } else { &self.in_time };
         counter.fetch_add(requests, Ordering::Relaxed);
+        self.note_busy();
     }
 
     /// Counts rejected requests.
     pub(super) fn rejected(&self, requests: u32) {
         self.rejected.fetch_add(requests, Ordering::Relaxed);
+        (self.rejected_in_all).fetch_add(requests.into(), Ordering::Relaxed);
+        self.note_busy();
     }
 
     /// Returns whether a wait is above the limit.
@@ -160,13 +175,12 @@ impl Overload {
     /// Counts a request that the commit lane rejected. It is no count of the rule's:
     /// that queue grows when the disk is slow, and not in an overload.
     pub(super) fn rejected_by_commit_lane(&self) {
-        self.rejected_before.fetch_add(1, Ordering::Relaxed);
+        self.rejected_in_all.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns the number of requests rejected since the start.
     pub(super) fn rejected_in_all(&self) -> u64 {
-        let now = u64::from(self.rejected.load(Ordering::Relaxed));
-        self.rejected_before.load(Ordering::Relaxed) + now
+        self.rejected_in_all.load(Ordering::Relaxed)
     }
 
     fn end_interval(&self) {
@@ -176,7 +190,6 @@ impl Overload {
             late: take(&self.late),
             rejected: take(&self.rejected),
         };
-        (self.rejected_before).fetch_add(interval.rejected.into(), Ordering::Relaxed);
         let rejects = self.rule().end(interval);
         self.is_rejecting.store(rejects, Ordering::Relaxed);
     }
@@ -222,6 +235,53 @@ fn tick(overload: &Weak<Overload>) {
     }
 }
 
+/// The state of the probe while requests come. The model of the tests takes the same steps.
+#[derive(Debug)]
+struct Probe {
+    interval_began: Instant,
+    busy_at: Instant,
+}
+
+impl Probe {
+    fn begin(now: Instant) -> Self {
+        Self {
+            interval_began: now,
+            busy_at: now,
+        }
+    }
+
+    /// Notes a turn, and ends an interval that is over. Returns whether requests still come.
+    fn step(&mut self, overload: &Overload, turn_began: Instant, now: Instant) -> bool {
+        overload.note_turn(now.saturating_duration_since(turn_began));
+        if overload.is_busy.swap(false, Ordering::SeqCst) {
+            self.busy_at = now;
+        }
+        if now.saturating_duration_since(self.interval_began) >= INTERVAL {
+            overload.end_interval();
+            self.interval_began = now;
+        }
+        now.saturating_duration_since(self.busy_at) < PROBE_FOR
+    }
+}
+
+/// Marks that the probe is awake while this lives: also when the runtime drops the probe, so that
+/// the ticker parks.
+struct Awake<'a>(&'a Overload);
+
+impl<'a> Awake<'a> {
+    fn new(overload: &'a Overload) -> Self {
+        overload.is_probed.store(true, Ordering::SeqCst);
+        overload.wake_ticker();
+        Self(overload)
+    }
+}
+
+impl Drop for Awake<'_> {
+    fn drop(&mut self) {
+        self.0.is_probed.store(false, Ordering::SeqCst);
+    }
+}
+
 /// Measures turns and ends intervals until the server stops. It sleeps while there are no requests.
 pub(super) async fn probe(overload: Arc<Overload>, mut stop: watch::Receiver<bool>) {
     if overload.limit.is_none() {
@@ -232,27 +292,19 @@ pub(super) async fn probe(overload: Arc<Overload>, mut stop: watch::Receiver<boo
             () = overload.wake.notified() => {}
             _ = stop.wait_for(|stops| *stops) => return,
         }
-        overload.is_probed.store(true, Ordering::SeqCst);
-        overload.wake_ticker();
-        let (mut interval_began, mut busy_at) = (overload.now(), overload.now());
-        while overload.now().saturating_duration_since(busy_at) < PROBE_FOR {
-            let begun = overload.now();
+        let awake = Awake::new(&overload);
+        let mut probe = Probe::begin(overload.now());
+        loop {
+            let turn_began = overload.now();
             // Behind all connections that are ready, as one whose bytes come now.
             yield_now().await;
-            let now = overload.now();
-            overload.note_turn(now.saturating_duration_since(begun));
-            if overload.is_busy.swap(false, Ordering::Relaxed) {
-                busy_at = now;
-            }
-            if now.saturating_duration_since(interval_began) >= INTERVAL {
-                overload.end_interval();
-                interval_began = now;
+            if !probe.step(&overload, turn_began, overload.now()) {
+                break;
             }
             sleep(PROBE_EVERY).await;
         }
         overload.calm();
-        overload.is_probed.store(false, Ordering::SeqCst);
-        // A request that came in between sent its notification to no waiter.
+        drop(awake);
         if overload.is_busy.load(Ordering::SeqCst) {
             overload.wake.notify_one();
         }

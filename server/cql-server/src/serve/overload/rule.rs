@@ -38,6 +38,15 @@ pub(super) struct Rule {
 }
 
 impl Rule {
+    /// A rule for which one late interval always suffices.
+    #[cfg(test)]
+    pub(super) fn always_alert() -> Self {
+        Self {
+            alert_for: u32::MAX,
+            ..Self::default()
+        }
+    }
+
     /// Ends an interval. Returns whether requests are rejected in the next one.
     pub(super) fn end(&mut self, interval: Interval) -> bool {
         if self.rejects {

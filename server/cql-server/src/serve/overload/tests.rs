@@ -8,8 +8,9 @@ use super::super::arrivals::Arrivals;
 use super::*;
 
 const LIMIT: Duration = Duration::from_millis(20);
-/// The time that the thread takes to serve a request, and to reject one.
+/// The time that the thread takes to serve a request, in tests that do not vary it.
 const SERVE: Duration = Duration::from_micros(50);
+/// The time that the thread takes to reject a request.
 const REJECT: Duration = Duration::from_nanos(700);
 const REQUEST_BYTES: usize = 100;
 /// As of a real connection.
@@ -58,8 +59,8 @@ impl Client {
 
 /// Clients that send `load` times what the thread can serve, all together, in no order that the
 /// turns of the connections have.
-fn open(overload: &Overload, load: f64, connections: u32) -> Vec<Client> {
-    let period = SERVE.div_f64(load) * connections;
+fn open(overload: &Overload, serve: Duration, load: f64, connections: u32) -> Vec<Client> {
+    let period = serve.div_f64(load) * connections;
     (0..connections)
         .map(|nth| {
             let next = period.mul_f64(f64::from(nth.wrapping_mul(2654435761) >> 8) / 2f64.powi(24));
@@ -84,6 +85,7 @@ fn rejected(clients: &[Client]) -> usize {
 fn run(
     overload: &Overload,
     clients: &mut [Client],
+    serve: Duration,
     (lead, span): (Duration, Duration),
     pauses: &[(Duration, Duration)],
 ) {
@@ -91,14 +93,14 @@ fn run(
     let measured = |now: Duration| overload.clock.at(epoch + now);
     let mut now = Duration::ZERO;
     let (mut ticked, mut round_began) = (now, measured(now));
-    let mut interval_began = measured(now);
+    let mut probe: Option<Probe> = None;
     let mut pauses = pauses.iter().peekable();
     let mut place = 0;
     while now < span {
         if let Some((_, length)) = pauses.next_if(|(at, _)| *at <= now) {
             now += *length;
         }
-        if now - ticked >= TICK_EVERY {
+        if probe.is_some() && now - ticked >= TICK_EVERY {
             overload.clock.tick(epoch + now);
             ticked = now;
         }
@@ -111,8 +113,18 @@ fn run(
             }
         }
         if place == 0 {
-            let turn = measured(now).saturating_duration_since(round_began);
-            overload.note_turn(turn);
+            let measured_now = measured(now);
+            if let Some(steps) = &mut probe {
+                let goes_on = steps.step(overload, round_began, measured_now);
+                if !goes_on {
+                    overload.calm();
+                    probe = None;
+                }
+            } else if overload.is_busy.load(Ordering::SeqCst) {
+                overload.clock.tick(epoch + now);
+                ticked = now;
+                probe = Some(Probe::begin(measured(now)));
+            }
             round_began = measured(now);
             if clients.iter().all(Client::is_idle) {
                 let next = clients.iter().filter_map(|client| match client.source {
@@ -122,17 +134,19 @@ fn run(
                 now = next.min().expect("somebody sends");
             }
         }
-        if measured(now).saturating_duration_since(interval_began) >= INTERVAL {
-            overload.end_interval();
-            interval_began = measured(now);
-        }
-        serve_one(overload, &mut clients[place], &mut now, lead);
+        serve_one(overload, &mut clients[place], serve, &mut now, lead);
         place = (place + 1) % clients.len();
     }
 }
 
 /// One turn of a connection.
-fn serve_one(overload: &Overload, client: &mut Client, now: &mut Duration, lead: Duration) {
+fn serve_one(
+    overload: &Overload,
+    client: &mut Client,
+    serve: Duration,
+    now: &mut Duration,
+    lead: Duration,
+) {
     let epoch = overload.clock.epoch();
     let measured = |now: Duration| overload.clock.at(epoch + now);
     let free = SOCKET.saturating_sub(client.socket.len());
@@ -146,7 +160,7 @@ fn serve_one(overload: &Overload, client: &mut Client, now: &mut Duration, lead:
         (client.arrivals).read(measured(*now), bytes, left, overload.turn());
     }
     let burst_began = *now;
-    let (mut served, mut first_waited) = (0, None);
+    let (mut served, mut rejected, mut first_waited) = (0, 0, None);
     for _ in 0..BURST_FRAMES {
         if *now - burst_began > BURST_TIME {
             break;
@@ -160,13 +174,13 @@ fn serve_one(overload: &Overload, client: &mut Client, now: &mut Duration, lead:
             None => client.arrivals.waited(measured(*now), unserved),
         };
         if overload.target().is_some_and(|target| waited > target) {
-            overload.rejected(1);
+            rejected += 1;
             *now += REJECT;
             client.rejected += usize::from(sent_at >= lead);
         } else {
             first_waited.get_or_insert(waited);
             served += 1;
-            *now += SERVE;
+            *now += serve;
             if sent_at >= lead {
                 let latency = *now - sent_at;
                 client.latencies_us.push(latency.as_micros() as u64);
@@ -179,6 +193,9 @@ fn serve_one(overload: &Overload, client: &mut Client, now: &mut Duration, lead:
     if let Some(waited) = first_waited {
         overload.served(served, waited);
     }
+    if rejected > 0 {
+        overload.rejected(rejected);
+    }
 }
 
 const SPAN: Duration = Duration::from_secs(4);
@@ -187,31 +204,28 @@ const LEAD: Duration = Duration::from_secs(1);
 
 #[test]
 fn at_three_times_the_capacity_the_served_requests_are_served_soon() {
-    for connections in [1, 4, 64] {
-        let overload = Overload::new(LIMIT);
-        let mut clients = open(&overload, 3.0, connections);
-        run(&overload, &mut clients, (LEAD, SPAN), &[]);
-        let p99_us = p99(&clients).as_micros();
-        let half = Overload::new(LIMIT);
-        let mut at_half_load = open(&half, 0.5, connections);
-        run(&half, &mut at_half_load, (LEAD, SPAN), &[]);
-        println!(
-            "{connections} connections: p99 {p99_us} us, at half load {:?}",
-            p99(&at_half_load)
-        );
-        assert!(p99_us < 2500, "{connections} connections: {p99_us} us");
-        // Rejecting costs little of the capacity.
-        let served: usize = clients.iter().map(|one| one.latencies_us.len()).sum();
-        let part = served as f64 / (SPAN - LEAD).div_duration_f64(SERVE);
-        assert!(
-            part > 0.85,
-            "{connections} connections: {part} of the capacity"
-        );
-        // Without overload control the queue grows.
-        let off = Overload::new(Duration::ZERO);
-        let mut clients = open(&off, 3.0, connections);
-        run(&off, &mut clients, (LEAD, SPAN), &[]);
-        assert!(p99(&clients) > Duration::from_secs(1));
+    for serve_us in [15, 50, 200] {
+        for connections in [1, 4, 16, 64] {
+            let serve = Duration::from_micros(serve_us);
+            let at = |load: f64, limit: Duration| {
+                let overload = Overload::new(limit);
+                let mut clients = open(&overload, serve, load, connections);
+                run(&overload, &mut clients, serve, (LEAD, SPAN), &[]);
+                clients
+            };
+            let case = format!("{connections} connections, {serve_us} us");
+            let clients = at(3.0, LIMIT);
+            let (p99, half) = (p99(&clients), p99(&at(0.5, LIMIT)));
+            println!("{case}: p99 {p99:?}, at half load {half:?}");
+            assert!(p99 < Duration::from_millis(10), "{case}: {p99:?}");
+            assert!(rejected(&clients) > 0, "{case}");
+            // Rejecting costs little of the capacity.
+            let served: usize = clients.iter().map(|one| one.latencies_us.len()).sum();
+            let part = served as f64 / (SPAN - LEAD).div_duration_f64(serve);
+            assert!(part > 0.8, "{case}: {part} of the capacity");
+            // Without overload control the queue grows.
+            assert!(self::p99(&at(3.0, Duration::ZERO)) > Duration::from_secs(1));
+        }
     }
 }
 
@@ -220,25 +234,24 @@ fn no_request_is_rejected_that_can_be_served() {
     for connections in [1, 4, 64] {
         for load in [0.3, 0.5, 0.9] {
             let overload = Overload::new(LIMIT);
-            let mut clients = open(&overload, load, connections);
-            run(&overload, &mut clients, (Duration::ZERO, SPAN), &[]);
+            let mut clients = open(&overload, SERVE, load, connections);
+            run(&overload, &mut clients, SERVE, (Duration::ZERO, SPAN), &[]);
             assert_eq!(rejected(&clients), 0, "{connections} connections, {load}");
         }
     }
 }
 
 #[test]
-fn rejecting_begins_after_three_late_intervals_and_ends_with_the_overload() {
-    let overload = Overload::new(LIMIT);
-    let mut clients = open(&overload, 3.0, 16);
-    run(&overload, &mut clients, (Duration::ZERO, INTERVAL * 2), &[]);
-    assert!(overload.target().is_none(), "a burst is no overload");
-    let overload = Overload::new(LIMIT);
-    let mut clients = open(&overload, 3.0, 16);
-    run(&overload, &mut clients, (Duration::ZERO, INTERVAL * 6), &[]);
-    assert_eq!(overload.target(), Some(LIMIT / LIMIT_OVER_TARGET));
-    overload.calm();
-    assert!(overload.target().is_none());
+fn rejecting_begins_after_three_late_intervals_and_ends_without_requests() {
+    for (intervals, target) in [(2, None), (6, Some(LIMIT / LIMIT_OVER_TARGET))] {
+        let overload = Overload::new(LIMIT);
+        let mut clients = open(&overload, SERVE, 3.0, 16);
+        let span = (Duration::ZERO, INTERVAL * intervals);
+        run(&overload, &mut clients, SERVE, span, &[]);
+        assert_eq!(overload.target(), target, "after {intervals} intervals");
+        overload.calm();
+        assert_eq!(overload.target(), None);
+    }
 }
 
 #[test]
@@ -257,42 +270,53 @@ fn clients_that_wait_for_their_answers_are_served_while_they_wait_less_than_the_
     assert!(overload.target().is_some());
 }
 
-#[test]
-fn a_hundred_pauses_of_the_machine_reject_nothing() {
-    // 256 requests under way, from 16 clients, and pauses of 0.1 to 2 s, often close together.
-    let overload = Overload::new(LIMIT);
-    let mut clients: Vec<Client> = (0..16)
-        .map(|_| Client::new(Source::Closed, &overload))
-        .collect();
-    for client in &mut clients {
-        client.socket.extend([Duration::ZERO; 16]);
-    }
+/// Returns pauses of 0.1 to 2 s, often close together, and the time of the end of the last one.
+fn pauses(count: u32) -> (Vec<(Duration, Duration)>, Duration) {
     let mut random = 1_u32;
     let mut draw = |from_ms: u32, to_ms: u32| {
         random = random.wrapping_mul(1664525).wrapping_add(1013904223);
         Duration::from_millis((from_ms + (random >> 8) % (to_ms - from_ms)).into())
     };
     let mut at = Duration::ZERO;
-    let pauses: Vec<_> = (0..100)
-        .map(|_| {
-            at += draw(5, 300);
-            let length = draw(100, 2000);
-            let pause = (at, length);
-            at += length;
-            pause
-        })
+    let pauses = (0..count).map(|_| {
+        at += draw(5, 300);
+        let pause = (at, draw(100, 2000));
+        at += pause.1;
+        pause
+    });
+    (pauses.collect(), at)
+}
+
+#[test]
+fn a_hundred_pauses_of_the_machine_reject_nothing() {
+    // 256 requests under way, from 16 clients. One late interval suffices all the time, as after an
+    // overload: only the clock distinguishes a pause from one.
+    let overload = Overload::new(LIMIT);
+    *overload.rule() = Rule::always_alert();
+    let mut clients: Vec<Client> = (0..16)
+        .map(|_| Client::new(Source::Closed, &overload))
         .collect();
-    run(&overload, &mut clients, (Duration::ZERO, at), &pauses);
+    for client in &mut clients {
+        client.socket.extend([Duration::ZERO; 16]);
+    }
+    let (pauses, span) = pauses(100);
+    run(
+        &overload,
+        &mut clients,
+        SERVE,
+        (Duration::ZERO, span),
+        &pauses,
+    );
     assert_eq!(rejected(&clients), 0);
 }
 
 #[test]
 fn a_polite_connection_beside_three_that_flood_is_served() {
     let overload = Overload::new(LIMIT);
-    let mut clients = open(&overload, 4.0, 3);
+    let mut clients = open(&overload, SERVE, 4.0, 3);
     let (period, next) = (Duration::from_millis(2), Duration::ZERO);
     clients.push(Client::new(Source::Open { period, next }, &overload));
-    run(&overload, &mut clients, (LEAD, SPAN), &[]);
+    run(&overload, &mut clients, SERVE, (LEAD, SPAN), &[]);
     let (polite, flood) = clients.split_last().unwrap();
     assert!(rejected(flood) > 1000, "it is an overload");
     assert_eq!(polite.rejected, 0);
