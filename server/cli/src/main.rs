@@ -50,6 +50,7 @@ mod time;
 mod token;
 mod top;
 mod truncate;
+mod unpaced;
 mod verify;
 mod what_if;
 

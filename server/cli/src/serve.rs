@@ -42,6 +42,7 @@ use self::supervisor::Supervised;
 use super::interrupt::StopSignal;
 use super::lock_holder::holder;
 use super::print::say;
+use super::unpaced;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -141,7 +142,7 @@ fn open(settings: &Settings) -> Result<Node> {
         wal_bytes_max: settings.wal_bytes_max.as_u64(),
         ..Options::default()
     };
-    let mut options = NodeOptions::default();
+    let mut options = unpaced::for_tests(NodeOptions::default());
     options.colocated.objective = settings.slo.0;
     Node::open(&settings.data, db, options).map_err(|error| {
         let is_locked = |error: &Error| {
@@ -178,6 +179,7 @@ fn listen(
         login_timeout: *settings.login_timeout,
         login_failures_max: settings.login_failures_max,
         slow: Some(slow.of_cql()),
+        idle_class: !unpaced::is_set(),
         ..ServeOptions::default()
     };
     let address = settings.advertise.unwrap_or(settings.cql);
@@ -193,19 +195,21 @@ fn listen(
             settings.cql
         );
     }
-    let mut executor = Executor::new(
-        catalog,
-        LocalNode {
-            address,
-            cluster_name: settings.cluster_name.clone(),
-        },
-        Limits::default(),
-    )
-    .showing(options.activity.clone())
-    .listing_jobs(Arc::new(jobs))
-    .telling(|failure| error!("{failure}"))
-    .guarded_by(settings.guardrails.clone())
-    .waiting_for_sync(settings.durability == Durability::Sync);
+    let local = LocalNode {
+        address,
+        cluster_name: settings.cluster_name.clone(),
+    };
+    let executor = if unpaced::is_set() {
+        Executor::at_normal_priority(catalog, local, Limits::default())
+    } else {
+        Executor::new(catalog, local, Limits::default())
+    };
+    let mut executor = executor
+        .showing(options.activity.clone())
+        .listing_jobs(Arc::new(jobs))
+        .telling(|failure| error!("{failure}"))
+        .guarded_by(settings.guardrails.clone())
+        .waiting_for_sync(settings.durability == Durability::Sync);
     if asks {
         executor = executor.asking_for_login();
     }

@@ -115,6 +115,9 @@ pub enum ColocateError {
 ///
 /// // Once, when the service starts.
 /// let options = ColocatedOptions::keeping("p99=5ms".parse()?);
+/// # let mut options = options;
+/// # options.least_hundredths = 100;
+/// # options.runtime.throttles.idle_class = false;
 /// let colocated = Arc::new(Colocated::new(options)?);
 ///
 /// // In each request, on any thread.
@@ -218,7 +221,11 @@ impl Colocated {
     ///
     /// ```
     /// # use ebb_colocate::{Colocated, ColocatedOptions, runtime::LeaseOptions};
-    /// let colocated = Colocated::new(ColocatedOptions::default())?;
+    /// let options = ColocatedOptions::default();
+    /// # let mut options = options;
+    /// # options.least_hundredths = 100;
+    /// # options.runtime.throttles.idle_class = false;
+    /// let colocated = Colocated::new(options)?;
     /// let lease = colocated.lease("report", LeaseOptions::default())?;
     /// let thread = lease.enter()?; // waits for a share
     /// for row in ["ebb", "and", "flow"] {

@@ -118,12 +118,13 @@ impl LoadMonitor {
         let idle_s = self.machine.idle_s()?;
         let elapsed = std::mem::replace(&mut self.measured, Instant::now()).elapsed();
         let length_s = elapsed.as_secs_f64().max(1e-9);
-        let process_cores =
-            (process_s - std::mem::replace(&mut self.process_s, process_s)) / length_s;
-        let tasks_cores = (tasks_s - std::mem::replace(&mut self.tasks_s, tasks_s)) / length_s;
+        let used = CpuUse {
+            idle_s: idle_s - std::mem::replace(&mut self.idle_s, idle_s),
+            process_s: process_s - std::mem::replace(&mut self.process_s, process_s),
+            tasks_s: tasks_s - std::mem::replace(&mut self.tasks_s, tasks_s),
+        };
         let now = leased_use();
         let leased = now - std::mem::replace(&mut self.leased, now);
-        let idle_cores = (idle_s - std::mem::replace(&mut self.idle_s, idle_s)) / length_s;
         let seconds = |ns: u64| ns as f64 / 1e9;
         let [load, analytics] = charge_leases(threads, leased);
         Ok(MeasuredLoad {
@@ -131,10 +132,28 @@ impl LoadMonitor {
             transactional_cores: seconds(load.cpu_ns) / length_s,
             transactional_waiting: seconds(load.waited_ns) / length_s,
             transactional_disk_bytes_per_s: load.disk_bytes as f64 / length_s,
-            analytics_cores: seconds(analytics.cpu_ns) / length_s + tasks_cores,
-            others_cores: self.machine.cores() - idle_cores - process_cores - tasks_cores,
+            analytics_cores: (seconds(analytics.cpu_ns) + used.tasks_s) / length_s,
+            others_cores: used.others_cores(self.machine.cores(), length_s),
             requests: (self.requests.as_mut()).map(|source| source.take()),
         })
+    }
+}
+
+/// The CPU time of the machine's cores between two samples, as far as it is known, in seconds.
+#[derive(Debug, Clone, Copy)]
+struct CpuUse {
+    idle_s: f64,
+    /// Used by the threads of this process.
+    process_s: f64,
+    /// Used by the processes that run tasks for this one.
+    tasks_s: f64,
+}
+
+impl CpuUse {
+    /// Returns the cores that other processes and the host used: of `cores` for `length_s` seconds,
+    /// what is left.
+    fn others_cores(self, cores: f64, length_s: f64) -> f64 {
+        cores - (self.idle_s + self.process_s + self.tasks_s) / length_s
     }
 }
 
@@ -235,6 +254,22 @@ mod tests {
             used(0, 0),
             "a thread that ended is missing from the load"
         );
+    }
+
+    #[test]
+    fn what_task_processes_use_does_not_count_for_others() {
+        let used = CpuUse {
+            idle_s: 1.0,
+            process_s: 1.5,
+            tasks_s: 3.0,
+        };
+        // Four cores for two seconds.
+        assert_eq!(used.others_cores(4.0, 2.0), 1.25);
+        let without_others = CpuUse {
+            idle_s: 3.5,
+            ..used
+        };
+        assert_eq!(without_others.others_cores(4.0, 2.0), 0.0);
     }
 
     #[test]

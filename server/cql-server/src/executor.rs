@@ -73,10 +73,29 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// Over a catalog, for clients that reach the node as `node` says.
+    /// Creates an executor over a catalog, for clients that reach the node at the address in `node`. It
+    /// builds indexes in the kernel's idle class, beneath requests.
     pub fn new(catalog: Arc<Catalog>, node: LocalNode, limits: Limits) -> Self {
+        let builds = IndexBuilds::new(&catalog, true);
+        Self::with_builds(builds, catalog, node, limits)
+    }
+
+    /// Creates an executor like [`new`](Self::new), but one that builds indexes in the normal
+    /// scheduling class. It is for tests that wait for indexes: on busy cores, a thread of the idle
+    /// class makes hardly any progress.
+    pub fn at_normal_priority(catalog: Arc<Catalog>, node: LocalNode, limits: Limits) -> Self {
+        let builds = IndexBuilds::new(&catalog, false);
+        Self::with_builds(builds, catalog, node, limits)
+    }
+
+    fn with_builds(
+        builds: IndexBuilds,
+        catalog: Arc<Catalog>,
+        node: LocalNode,
+        limits: Limits,
+    ) -> Self {
         Self {
-            builds: IndexBuilds::new(&catalog),
+            builds,
             catalog,
             system: Arc::default(),
             node: Arc::new(node),

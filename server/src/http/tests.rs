@@ -1,6 +1,6 @@
 use std::fs;
 use std::io::{Read, Write};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -277,6 +277,13 @@ fn a_directory_with_a_path_that_is_no_address_is_served_all_the_same() {
     );
 }
 
+/// Connects over TCP. A read that takes longer than [`LONG`] is an error.
+fn connect(server: &HttpServer) -> TcpStream {
+    let stream = TcpStream::connect(server.address().unwrap()).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    stream
+}
+
 /// The status and the body of a request over TCP.
 fn ask(
     server: &HttpServer,
@@ -285,7 +292,7 @@ fn ask(
     token: Option<&Token>,
     body: &str,
 ) -> (u16, String) {
-    let mut stream = std::net::TcpStream::connect(server.address().unwrap()).unwrap();
+    let mut stream = connect(server);
     let token = token.map(|token| format!("Authorization: Bearer {}\r\n", token.reveal()));
     let (token, length) = (token.unwrap_or_default(), body.len());
     let text = format!(

@@ -73,6 +73,7 @@ fn follow(
             let present = client.records();
             let plan = Plan {
                 in_flight: LOAD_IN_FLIGHT,
+                takes_refusals: true,
                 value_bytes: VALUE_BYTES,
                 stop,
                 ..Plan::new(Operations::Load(present..records.max(present)))

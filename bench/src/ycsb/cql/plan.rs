@@ -34,8 +34,8 @@ pub(crate) struct Plan {
     /// If true, the latencies of operations that were due while the machine paused are not counted.
     /// For an open loop of some seconds; requires CAP_SYS_NICE, and has no effect without.
     pub leave_out_pauses: bool,
-    /// If true, an open loop counts operations that the server rejects for overload. Otherwise such
-    /// a response is an error.
+    /// If true, operations that the server rejects for overload are counted, and a load sends them
+    /// again. Otherwise such a response is an error.
     pub takes_refusals: bool,
     /// Length of the values written, in bytes.
     pub value_bytes: usize,

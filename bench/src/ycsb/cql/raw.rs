@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
 use ebb_cql::client::Client;
-use ebb_cql::protocol::Compression;
+use ebb_cql::protocol::{Answer, Compression, ErrorKind, Response};
 use rustls::ClientConfig;
 
 use super::connection::Connection;
@@ -136,11 +136,14 @@ impl RawClient {
         count_records(|number| {
             out.clear();
             statements.encode(&Step::Read { number }, 0, &mut scratch, &mut out);
-            self.control.send(&out)?;
-            let answer = ebb_cql::protocol::Answer::decode(&self.control.receive()?)?;
-            match answer.response {
-                ebb_cql::protocol::Response::Rows(rows) => Ok(!rows.is_empty()),
-                other => Err(anyhow!("the server answered with {other:?}")),
+            loop {
+                self.control.send(&out)?;
+                match Answer::decode(&self.control.receive()?)?.response {
+                    Response::Rows(rows) => return Ok(!rows.is_empty()),
+                    // The server may still be overloaded by the run before.
+                    Response::Error(error) if error.kind == ErrorKind::Overloaded => {}
+                    other => return Err(anyhow!("the server answered with {other:?}")),
+                }
             }
         })
     }

@@ -16,6 +16,7 @@ use super::check::check_frame;
 use super::connection::{Connection, Pending, READ_BYTES};
 use super::feed::{Feed, Step};
 use super::intervals::Intervals;
+use super::plan::Operations;
 use super::run::Shared;
 use super::statements::Statements;
 use super::tally::{Tally, TimedOperation};
@@ -282,7 +283,13 @@ impl<'a> Worker<'a> {
             let takes_refusals = self.shared.plan.takes_refusals;
             if !check_frame(&step, &frame, records, takes_refusals, &mut self.tally)? {
                 self.tally.refused += u64::from(counts);
-                self.free.push_back(slot);
+                // A load ends when all its records are written, unless the run is stopped.
+                let is_load = matches!(self.shared.plan.operations, Operations::Load(_));
+                if is_load && !self.shared.is_over_at(now) {
+                    self.request(slot, pending);
+                } else {
+                    self.free.push_back(slot);
+                }
                 continue;
             }
             if let (Operation::ReadModifyWrite, Step::Read { number }) = (operation, step) {

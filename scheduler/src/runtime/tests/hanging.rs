@@ -44,6 +44,13 @@ struct Fixture {
     output: VecOutput,
 }
 
+/// A failed assertion must not leave attempts hanging: the runtime waits for them when it is dropped.
+impl Drop for Fixture {
+    fn drop(&mut self) {
+        self.door.open();
+    }
+}
+
 /// Attempts may hang for `stall_s` seconds.
 fn fixture(management: Management, stall_s: f64) -> Fixture {
     fixture_with(RuntimeOptions {

@@ -12,6 +12,7 @@ use crate::error::CliError;
 use crate::interrupt;
 use crate::run::{Report, tell_done, watch};
 use crate::runner::{Followed, Runner, StartedAgain};
+use crate::unpaced;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,7 +51,8 @@ pub(super) fn run(args: Args) -> Result<()> {
                 maintenance: Maintenance::Background,
                 ..Options::default()
             };
-            let node = Node::open(&attached.location.data, db, NodeOptions::command())?;
+            let options = unpaced::for_tests(NodeOptions::command());
+            let node = Node::open(&attached.location.data, db, options)?;
             Runner::Own(Box::new(node))
         }
     };

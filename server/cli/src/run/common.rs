@@ -16,6 +16,7 @@ use super::{memory, target};
 use crate::database::Location;
 use crate::error::CliError;
 use crate::runner::Runner;
+use crate::unpaced;
 
 /// Format of a file of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -212,7 +213,7 @@ impl Common {
         if self.priority == Some(Priority::Normal) {
             options = options.at_normal_priority();
         }
-        Ok(options)
+        Ok(unpaced::for_tests(options))
     }
 
     /// The request of a job that computes this, for such a runner.

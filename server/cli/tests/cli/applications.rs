@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::place::{Place, output};
+use crate::place::{Done, Place, UNPACED, output};
 
 /// A CSV file of trips: city, fare, and a text with commas.
 struct Trips {
@@ -308,6 +308,15 @@ fn rows_with_equal_keys_are_refused_for_a_table() {
         "group,rows,rows_count,rows_sum,rows_min,rows_max,rows_avg"
     );
     assert!(lines[1].starts_with("all,12,12,"), "{rows}");
+}
+
+/// The jobs of all other tests run outside the idle class.
+#[test]
+fn a_job_succeeds_in_the_default_scheduling_class() {
+    let place = Place::new();
+    let mut command = place.command("run pi --points 1 --output pi.tsv");
+    Done::of(command.env_remove(UNPACED)).ok();
+    assert!(place.read("pi.tsv").contains("pi\t"));
 }
 
 #[test]

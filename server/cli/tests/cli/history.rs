@@ -1,17 +1,19 @@
 //! `ebb jobs`: what became of jobs, and those that a process left unfinished.
 
 use std::collections::BTreeMap;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use ebb_jobs::history::{History, OwnSnapshot, RecordState};
 use ebb_jobs::request::OutputPlace;
 use ebb_storage::{Db, Options};
 use ebb_test_support::wait::until;
+use procfs::process::Process;
+use rustix::process::Signal;
 use serde_json::Value;
 use walkdir::WalkDir;
 
 use crate::corpus::count_words;
-use crate::place::{Place, Running};
+use crate::place::{Place, Running, UNPACED};
 use crate::signals;
 
 fn states(place: &Place) -> Vec<(String, String)> {
@@ -262,12 +264,8 @@ fn a_discarded_job_is_cancelled_and_its_snapshot_goes() {
     assert!(said.contains("no job named \"17\""), "{said}");
 }
 
-/// Starts a job, and sends its process a signal when its first tasks run.
-fn signal_in_the_middle(
-    place: &Place,
-    mut command: std::process::Command,
-    signal: &str,
-) -> (Option<i32>, String) {
+/// Starts a job that does not end by itself, and waits until its first tasks run.
+fn start_endless(place: &Place, mut command: Command) -> Running {
     let mut child = Running::start(command.stdout(Stdio::null()).stderr(Stdio::piped()));
     let spill = || WalkDir::new(place.path("ebb-data/spill")).into_iter();
     let is_at_work = || {
@@ -275,7 +273,13 @@ fn signal_in_the_middle(
         folders.any(|entry| entry.file_name().to_string_lossy().starts_with("ebb-job-"))
     };
     until("the first tasks", || is_at_work() || child.has_ended());
-    let mut kill = std::process::Command::new("kill");
+    child
+}
+
+/// Starts a job that does not end by itself, and sends its process a signal when its first tasks run.
+fn signal_in_the_middle(place: &Place, command: Command, signal: &str) -> (Option<i32>, String) {
+    let child = start_endless(place, command);
+    let mut kill = Command::new("kill");
     let kill = kill.arg(signal).arg(child.id().to_string()).status();
     assert!(kill.unwrap().success());
     let done = child.output();
@@ -305,14 +309,24 @@ fn sigterm_and_sighup_cancel_a_job_as_ctrl_c_does() {
 fn a_signal_that_is_ignored_stays_ignored() {
     let place = Place::with_corpus();
     let ebb = env!("CARGO_BIN_EXE_ebb");
-    let line = format!(
-        "trap '' HUP; exec {ebb} run pi --points 200000000 --priority normal --output app.pi"
-    );
-    let mut shell = std::process::Command::new("sh");
-    shell.args(["-c", &line]).current_dir(place.dir.path());
-    let (code, said) = signal_in_the_middle(&place, shell, "-HUP");
-    assert_eq!(code, Some(0), "{said}");
-    assert_eq!(states(&place).pop().unwrap(), state("pi", "succeeded"));
+    let line = format!("trap '' HUP; exec {ebb} run pi --points 100000000000000 --output app.pi");
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", &line])
+        .current_dir(place.dir.path())
+        .env_remove("EBB_DATA")
+        .env(UNPACED, "1");
+    let mut child = start_endless(&place, shell);
+    // The first bit is SIGHUP's. A process that listens for a signal does not ignore it.
+    let status = Process::new(child.id() as i32).unwrap().status().unwrap();
+    assert_eq!(status.sigign & 1, 1, "{:#x}", status.sigign);
+    child.signal(Signal::HUP);
+    assert!(!child.has_ended());
+    child.signal(Signal::TERM);
+    let done = child.output();
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(6), "{said}");
+    assert_eq!(states(&place).pop().unwrap(), state("pi", "cancelled"));
 }
 
 #[test]

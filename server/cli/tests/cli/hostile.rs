@@ -264,9 +264,15 @@ fn a_second_signal_stops_at_once_what_a_first_one_lets_end() {
     deaf.socket().peek(&mut [0]).unwrap();
     server.signal(Signal::TERM);
     server.error_line_with("a second signal ends it at once");
-    assert!(!server.has_ended(), "it waits for its client");
-    server.signal(Signal::TERM);
-    assert_eq!(server.wait(), Some(128 + 15));
+    // The server waits for its client for half a minute. It has ended if the machine paused for longer.
+    let code = if server.has_ended() {
+        server.error_line_with("some requests did not end in time");
+        0
+    } else {
+        server.signal(Signal::TERM);
+        128 + 15
+    };
+    assert_eq!(server.wait(), Some(code));
     // The log has all acknowledged writes.
     let server = Server::start(&place, "");
     let mut client = server.client();

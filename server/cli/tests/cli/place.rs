@@ -10,8 +10,11 @@ use ebb_test_support::wait::{HANG, until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// The time after which a command hangs. It is longer than [`HANG`] because the tasks of a job run
-/// in the idle class: beside a build they make hardly any progress.
+/// The environment variable with which jobs do not depend on other processes.
+pub const UNPACED: &str = "EBB_TEST_UNPACED";
+
+/// The time after which a command hangs. It is longer than [`HANG`] because the job of one test runs
+/// in the idle class: beside a build it makes hardly any progress.
 const COMMAND_HANG: Duration = Duration::from_secs(3 * HANG.as_secs());
 
 /// A working directory of its own; the database is in `ebb-data`.
@@ -173,12 +176,14 @@ impl Place {
             .collect()
     }
 
+    /// Returns the command `ebb` with the words of `line`. Its jobs do not depend on other processes.
     pub fn command(&self, line: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ebb"));
         command
             .args(line.split_whitespace())
             .current_dir(self.dir.path())
-            .env_remove("EBB_DATA");
+            .env_remove("EBB_DATA")
+            .env(UNPACED, "1");
         command
     }
 

@@ -60,19 +60,22 @@ impl Server {
             ..Limits::default()
         };
         Self {
-            executor: Executor::new(catalog, local_node(), limits),
+            executor: Executor::at_normal_priority(catalog, local_node(), limits),
             clock,
             keyspace,
             user: User::anyone(),
         }
     }
 
-    /// With the keyspace `ks` in use, and what some statements make.
+    /// Creates a server with the keyspace `ks` in use, and runs `statements`. In tests it returns once
+    /// the indexes are built.
     pub(crate) fn with(statements: &[&str]) -> Self {
         let mut server = Self::new();
         server.run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
         server.run("USE ks");
         statements.iter().for_each(|text| server.run(text));
+        #[cfg(test)]
+        server.wait_until_all_built();
         server
     }
 
@@ -196,6 +199,17 @@ impl Server {
     pub(crate) fn refused(&mut self, text: &str) -> String {
         let refusal = self.refusal(text);
         refusal.unwrap_or_else(|| panic!("{text} is not refused"))
+    }
+
+    /// Waits until no index of any table is being built: CREATE INDEX may return before.
+    #[cfg(test)]
+    #[track_caller]
+    pub(crate) fn wait_until_all_built(&self) {
+        ebb_test_support::wait::until("all indexes to be built", || {
+            let state = self.executor.catalog().state();
+            let mut tables = state.schema().keyspaces().flat_map(|of| of.tables());
+            !tables.any(|table| table.indexes().iter().any(|index| index.is_building))
+        });
     }
 
     /// Waits until the indexes of a table are built: CREATE INDEX may return before.

@@ -14,6 +14,8 @@
 //!
 //! The scan runs beneath requests, as reads of whole tables do. Its commits do not: a thread
 //! that is not scheduled must not lead a group of commits. They take a part of the time only.
+//! In tests the scan runs in the normal class: on busy cores, a thread of the idle class makes
+//! hardly any progress.
 
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -59,6 +61,8 @@ pub struct IndexBuilds {
 #[derive(Debug)]
 struct Shared {
     catalog: Arc<Catalog>,
+    /// Whether scans run in the idle class and yield.
+    idle_class: bool,
     stop: AtomicBool,
     state: Mutex<State>,
     failures: Arc<BuildFailures>,
@@ -118,11 +122,13 @@ impl Drop for IndexBuilds {
 }
 
 impl IndexBuilds {
-    /// For a catalog. Goes on with what an earlier run did not finish.
-    pub fn new(catalog: &Arc<Catalog>) -> Self {
+    /// Starts the builds that an earlier run over the catalog did not finish. If `idle_class` is
+    /// false, builds run in the normal scheduling class, and yield to no other thread.
+    pub fn new(catalog: &Arc<Catalog>, idle_class: bool) -> Self {
         let builds = Self {
             shared: Arc::new(Shared {
                 catalog: Arc::clone(catalog),
+                idle_class,
                 stop: AtomicBool::new(false),
                 state: Mutex::new(State::Idle),
                 failures: Arc::default(),
@@ -293,7 +299,10 @@ fn scan(
     building: &[u32],
     sender: &SyncSender<Vec<Vec<u8>>>,
 ) -> Result<bool> {
-    lower_current_thread();
+    if shared.idle_class {
+        lower_current_thread();
+    }
+    // It never yields in the normal class.
     let yielding = Yielding::of_current_thread(YIELD_EVERY);
     let mut entries = Vec::with_capacity(ENTRIES_PER_COMMIT);
     let mut from = PARTITIONS_START.to_vec();

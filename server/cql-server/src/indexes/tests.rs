@@ -104,6 +104,7 @@ fn columns_of_every_kind_are_indexed() {
     for on in ["b", "d", "s", "v"] {
         server.run(&format!("CREATE INDEX ON t ({on})"));
     }
+    server.wait_until_all_built();
     for (a, b, c, d, s, v) in [(1, 1, 1, 1, 5, 1), (1, 2, 1, 2, 6, 2), (2, 1, 3, 2, 5, 2)] {
         server.run(&format!(
             "INSERT INTO t (a, b, c, d, s, v) VALUES ({a}, {b}, {c}, {d}, {s}, {v})"
@@ -145,6 +146,7 @@ fn collections_are_indexed_by_values_keys_entries_and_as_a_whole() {
     for on in ["l", "values(s)", "m", "keys(m)", "entries(m)", "full(f)"] {
         server.run(&format!("CREATE INDEX ON t ({on})"));
     }
+    server.wait_until_all_built();
     server.run(
         "INSERT INTO t (k, l, s, m, f) VALUES (1, [1, 2, 2], {'a', 'b'}, {'x': 1, 'y': 2}, [3])",
     );

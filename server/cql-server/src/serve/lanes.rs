@@ -2,7 +2,8 @@
 //!
 //! What reads ranges of a table may read all of it, page after page, for hours. It runs in
 //! the kernel's idle class: on what requests leave, and what it reads in a page's time. Whoever
-//! walks over the rows yields now and then, as tasks of jobs do.
+//! walks over the rows yields now and then, as tasks of jobs do. If
+//! [`ServeOptions::idle_class`] is off, it runs in the normal class, and does not yield.
 //!
 //! Passwords are verified on threads below those that serve, too, but not in that class: on a
 //! busy machine some can still log in.
@@ -65,6 +66,13 @@ impl Lanes {
     /// When the system refuses a thread.
     pub(super) fn new(options: &ServeOptions) -> io::Result<Self> {
         let results = options.lane_result_bytes_max.div_ceil(PAGE_BYTES);
+        let lower_for_ranges: fn() = if options.idle_class {
+            || {
+                lower_current_thread();
+            }
+        } else {
+            || {}
+        };
         Ok(Self {
             scans: Semaphore::new(options.scans_max.max(1)),
             schema: Semaphore::new(1),
@@ -72,9 +80,7 @@ impl Lanes {
             logins: LowThreads::start("cql-login", options.logins_max.max(1), || {
                 nice_current_thread(LOGIN_NICE)
             })?,
-            ranges: LowThreads::start("cql-range", options.scans_max.max(1), || {
-                lower_current_thread();
-            })?,
+            ranges: LowThreads::start("cql-range", options.scans_max.max(1), lower_for_ranges)?,
         })
     }
 
@@ -132,7 +138,7 @@ struct LowThreads {
 }
 
 impl LowThreads {
-    /// Starts threads. Each calls `lower` first, which lowers its priority.
+    /// Starts threads. Each calls `lower` first, to lower its priority.
     fn start(name: &str, threads: usize, lower: fn()) -> io::Result<Self> {
         let (works, waiting) = channel::<Work>();
         let waiting = Arc::new(Mutex::new(waiting));
@@ -203,6 +209,18 @@ mod tests {
         }
         let ran = lanes.run(Lane::Range, &share, || 7).await;
         assert_eq!(ran.unwrap().value, 7);
+    }
+
+    #[tokio::test]
+    async fn ranges_run_in_the_normal_class_if_the_idle_class_is_off() {
+        let options = ServeOptions {
+            idle_class: false,
+            ..ServeOptions::default()
+        };
+        let lanes = Lanes::new(&options).unwrap();
+        let share = Share::default();
+        let class = lanes.run(Lane::Range, &share, current_class).await;
+        assert_eq!(class.unwrap().value, SchedulingClass::Normal);
     }
 
     #[tokio::test]

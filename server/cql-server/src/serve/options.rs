@@ -19,6 +19,9 @@ pub struct ServeOptions {
     pub threads: usize,
     /// Scans that run at once, over all connections.
     pub scans_max: usize,
+    /// Whether reads of ranges run in the kernel's idle class, beneath requests. Tests turn it off: on
+    /// busy cores, a thread of that class makes hardly any progress.
+    pub idle_class: bool,
     /// Connections at once; more are refused.
     pub connections_max: usize,
     /// Connections at once from one address; `None` for as many as there are.
@@ -71,6 +74,7 @@ impl Default for ServeOptions {
             address: (Ipv4Addr::LOCALHOST, 9042).into(),
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             scans_max: 2,
+            idle_class: true,
             connections_max: 20_000,
             connections_per_address_max: None,
             body_bytes_max: BODY_BYTES_MAX_DEFAULT,

@@ -10,6 +10,7 @@ mod writes;
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Condvar, Mutex};
 use std::time::Duration;
@@ -367,9 +368,11 @@ impl<T: Read + Write> Client<T> {
 }
 
 /// The options of tests that are not about overload and time limits: the server never refuses a
-/// request because it is overloaded, and closes no connection because the machine is slow.
+/// request because it is overloaded, closes no connection because the machine is slow, and reads ranges
+/// in the normal scheduling class.
 fn options() -> ServeOptions {
     ServeOptions {
+        idle_class: false,
         overload_wait: Duration::ZERO,
         startup_timeout: HANG,
         login_timeout: HANG,
@@ -388,11 +391,46 @@ fn until_connections(server: &CqlServer, most: u64) {
     });
 }
 
-fn server(options: ServeOptions) -> (Arc<Fake>, CqlServer) {
+/// A server over a [`Fake`] whose gates are opened when this is dropped. The drop of a [`CqlServer`]
+/// waits for its threads, and one that waits at a gate would hang a test that failed before it opened
+/// the gate.
+struct Served {
+    // Fields are dropped in order: this one before the server.
+    _gates: OpenedOnDrop,
+    server: CqlServer,
+}
+
+impl Served {
+    /// Drains the server, as [`CqlServer::drain`] does, and opens the gates afterwards.
+    fn drain(self, patience: Duration) -> bool {
+        let Self { _gates, server } = self;
+        server.drain(patience)
+    }
+}
+
+impl Deref for Served {
+    type Target = CqlServer;
+
+    fn deref(&self) -> &CqlServer {
+        &self.server
+    }
+}
+
+/// Opens the gates of a service when it is dropped.
+struct OpenedOnDrop(Arc<Fake>);
+
+impl Drop for OpenedOnDrop {
+    fn drop(&mut self) {
+        self.0.gate.open();
+        self.0.sync_gate.open();
+    }
+}
+
+fn server(options: ServeOptions) -> (Arc<Fake>, Served) {
     serving(Fake::default(), options)
 }
 
-fn serving(fake: Fake, options: ServeOptions) -> (Arc<Fake>, CqlServer) {
+fn serving(fake: Fake, options: ServeOptions) -> (Arc<Fake>, Served) {
     let fake = Arc::new(fake);
     let options = ServeOptions {
         address: ([127, 0, 0, 1], 0).into(),
@@ -400,7 +438,8 @@ fn serving(fake: Fake, options: ServeOptions) -> (Arc<Fake>, CqlServer) {
         ..options
     };
     let server = CqlServer::start(fake.clone(), None, options).unwrap();
-    (fake, server)
+    let _gates = OpenedOnDrop(fake.clone());
+    (fake, Served { _gates, server })
 }
 
 #[test]

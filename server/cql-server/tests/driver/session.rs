@@ -39,7 +39,7 @@ pub(crate) fn with_server<F: Future<Output = ()>>(test: impl FnOnce(SocketAddr) 
 }
 
 /// Starts a server over a disk in memory. It rejects nothing for overload, its limits on time only end
-/// a hang, and its pages end at their number of rows.
+/// a hang, its pages end at their number of rows, and no request waits for an idle core.
 fn start() -> CqlServer {
     let grace_periods = GracePeriods::default();
     let options = Options {
@@ -59,10 +59,11 @@ fn start() -> CqlServer {
         page_time: Duration::MAX,
         ..Limits::default()
     };
-    let executor = Arc::new(Executor::new(catalog, node, limits));
+    let executor = Arc::new(Executor::at_normal_priority(catalog, node, limits));
     let options = ServeOptions {
         address: "127.0.0.1:0".parse().expect("an address"),
         threads: 2,
+        idle_class: false,
         startup_timeout: HANG,
         request_timeout: HANG,
         write_timeout: HANG,

@@ -44,12 +44,14 @@ impl Server {
             address: "127.0.0.1:9042".parse().expect("an address"),
             cluster_name: CLUSTER_NAME.to_owned(),
         };
-        let executor = Executor::new(catalog, node, Limits::default()).waiting_for_sync(waits);
+        let executor =
+            Executor::at_normal_priority(catalog, node, Limits::default()).waiting_for_sync(waits);
         let executor = Arc::new(executor);
         let options = ServeOptions {
             address: "127.0.0.1:0".parse().expect("an address"),
             threads: 4,
-            // No request fails because the machine is slow.
+            // No request fails because the machine is slow, and none waits for an idle core.
+            idle_class: false,
             overload_wait: Duration::ZERO,
             startup_timeout: HANG,
             request_timeout: HANG,

@@ -112,7 +112,11 @@ impl Server {
             page_time: Duration::MAX,
             ..Limits::default()
         };
-        self.executor = Some(Executor::new(Arc::new(catalog), node, limits));
+        self.executor = Some(Executor::at_normal_priority(
+            Arc::new(catalog),
+            node,
+            limits,
+        ));
     }
 
     fn executor(&self) -> &Executor {

@@ -1,7 +1,5 @@
 //! Changes: made once, written down, and only where they may be.
 
-use std::net::TcpStream;
-
 use ebb_test_support::wait::until;
 use serde_json::json;
 
@@ -15,7 +13,7 @@ fn send(
     key: &str,
     body: &Value,
 ) -> (u16, String, Value) {
-    let mut stream = TcpStream::connect(server.address().unwrap()).unwrap();
+    let mut stream = connect(server);
     let body = body.to_string();
     let text = format!(
         "{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nIdempotency-Key: {key}\r\n\

@@ -1,7 +1,6 @@
 //! The load, the forecast, what-if questions and event streams.
 
 use std::io::{BufRead, BufReader};
-use std::net::TcpStream;
 
 use serde_json::Map;
 
@@ -13,8 +12,7 @@ fn json(answer: &str) -> Value {
 
 /// Opens a stream of the events after the one with the id `last`; of new ones only for `None`.
 fn stream(server: &HttpServer, token: &Token, last: Option<&str>) -> BufReader<TcpStream> {
-    let mut stream = TcpStream::connect(server.address().unwrap()).unwrap();
-    stream.set_read_timeout(Some(LONG)).unwrap();
+    let mut stream = connect(server);
     let last = last.map_or(String::new(), |id| format!("Last-Event-ID: {id}\r\n"));
     let request = format!(
         "GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n{last}\r\n",

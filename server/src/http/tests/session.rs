@@ -1,12 +1,10 @@
 //! Sessions, security headers, and rate limits.
 
-use std::net::TcpStream;
-
 use super::*;
 
 /// The status, and all of the answer, of a request with these headers.
 fn send(server: &HttpServer, request: &str, headers: &[(&str, &str)], body: &str) -> (u16, String) {
-    let mut stream = TcpStream::connect(server.address().unwrap()).unwrap();
+    let mut stream = connect(server);
     let mut text = format!("{request} HTTP/1.1\r\nHost: localhost:1\r\nConnection: close\r\n");
     for (name, value) in headers {
         text.push_str(&format!("{name}: {value}\r\n"));
@@ -34,7 +32,7 @@ fn pipelined(server: &HttpServer, token: &Token, count: usize) -> String {
     );
     let last = request.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n");
     let all = request.repeat(count - 1) + &last;
-    let mut stream = TcpStream::connect(server.address().unwrap()).unwrap();
+    let mut stream = connect(server);
     let mut reader = stream.try_clone().unwrap();
     let reading = std::thread::spawn(move || {
         let mut responses = String::new();

@@ -1,7 +1,5 @@
 //! The port where clients speak TLS.
 
-use std::net::TcpStream;
-
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustls::pki_types::{PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, StreamOwned};
@@ -40,8 +38,7 @@ fn over_tls_a_request_is_answered_and_a_cookie_goes_no_other_way() {
     );
     let name = ServerName::try_from("localhost").unwrap();
     let connection = ClientConnection::new(client, name).unwrap();
-    let plain = || TcpStream::connect(server.address().unwrap()).unwrap();
-    let mut stream = StreamOwned::new(connection, plain());
+    let mut stream = StreamOwned::new(connection, connect(&server));
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     // The server may close the connection without a TLS close notification.
@@ -64,7 +61,7 @@ fn over_tls_a_request_is_answered_and_a_cookie_goes_no_other_way() {
     fs::write(&file, other.cert.pem()).unwrap();
     assert!(matches!(ask(), Err(ClientError::Gone { .. })));
 
-    let mut plain = plain();
+    let mut plain = connect(&server);
     plain.write_all(request.as_bytes()).unwrap();
     let mut answer = Vec::new();
     let _ = plain.read_to_end(&mut answer);

@@ -143,7 +143,7 @@ fn an_index_that_is_built_beside_writers_and_readers_misses_no_row() {
             scope.spawn(move || {
                 let mut at = writer;
                 while !stop.load(Ordering::Relaxed) {
-                    // The build has only the time that other threads leave.
+                    // Leaves time to the build and to the reader.
                     pause();
                     at = (at * 7 + 3 + writer) % (KEYS * 3 * VALUES);
                     let (k, c, v) = (at % KEYS, at / KEYS % 3, at % VALUES);

@@ -18,7 +18,7 @@ fn with_root(options: ServeOptions) -> (Arc<Executor>, CqlServer) {
         &ManualClock::at_ms(BEGIN_MS),
         |options, _| options,
     );
-    let executor = Executor::new(catalog, local_node(), Limits::default())
+    let executor = Executor::at_normal_priority(catalog, local_node(), Limits::default())
         .showing(options.activity.clone())
         .asking_for_login();
     let executor = Arc::new(executor);
@@ -189,7 +189,7 @@ fn bad_credentials_return_cassandras_error_and_may_be_corrected() {
 
 #[test]
 fn after_wrong_passwords_an_address_may_not_try_more() {
-    // The fewest that are possible: then a new token takes the longest time, 30 seconds.
+    // The fewest that are possible: then a new token takes the longest time, half an hour.
     let (_, server) = server(ServeOptions {
         login_failures_max: 2,
         logins_max: 1,

@@ -120,7 +120,7 @@ pub(super) fn refusal(server: &CqlServer, config: ClientConfig) -> String {
     told.unwrap_err().to_string()
 }
 
-fn serving_with(tls: &Arc<Tls>) -> CqlServer {
+fn serving_with(tls: &Arc<Tls>) -> Served {
     server(ServeOptions {
         tls: Some(tls.clone()),
         ..options()

@@ -1,0 +1,26 @@
+//! An environment variable with which jobs, scans and index builds do not depend on other processes.
+
+use ebb_server::node::NodeOptions;
+
+/// The variable. The tests of the command line set it, to any value.
+const VARIABLE: &str = "EBB_TEST_UNPACED";
+
+/// Returns whether `EBB_TEST_UNPACED` is set: nothing is to run in the idle class, and jobs get all
+/// cores.
+///
+/// Without the variable, jobs in `ebb serve` get no CPU while other processes take all of it, and the
+/// idle class hardly gets any. Tests that wait for the result of a job, a scan or an index would then
+/// depend on what else runs on the machine.
+pub(crate) fn is_set() -> bool {
+    std::env::var_os(VARIABLE).is_some()
+}
+
+/// Returns `options`, with all cores for jobs and without the idle class if [`is_set`].
+pub(crate) fn for_tests(mut options: NodeOptions) -> NodeOptions {
+    if is_set() {
+        let cores = options.runtime().cores;
+        options.colocated.least_hundredths = cores.saturating_mul(100);
+        options.runtime_mut().throttles.idle_class = false;
+    }
+    options
+}
