@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::process::Command;
 
@@ -98,7 +99,7 @@ pub fn fill_the_disk(dir: &Path, seed: u64) -> Result<()> {
     for round in 0..ROUNDS {
         let ballast = dir.join("ballast");
         let ballast_bytes = rng.random_range(1 << 20..2 << 20);
-        fs::write(&ballast, vec![1; ballast_bytes]).context("the ballast")?;
+        write_ballast(&ballast, ballast_bytes)?;
         open.fill(&mut rng, &mut content)?;
         open.check(&content).context("with the disk full")?;
         fs::remove_file(&ballast)?;
@@ -113,6 +114,15 @@ pub fn fill_the_disk(dir: &Path, seed: u64) -> Result<()> {
         content.clear();
     }
     Ok(())
+}
+
+/// Fills a part of the disk. The space of merged files comes back once no thread holds them.
+fn write_ballast(path: &Path, bytes: usize) -> Result<()> {
+    let ballast = vec![1_u8; bytes];
+    wait::until_some("room for the ballast", || match fs::write(path, &ballast) {
+        Err(e) if e.kind() == io::ErrorKind::StorageFull => None,
+        outcome => Some(outcome.context("the ballast")),
+    })
 }
 
 /// The database on the disk.

@@ -87,6 +87,15 @@ mod tests {
     /// Each of these would wait for years.
     const MUCH: u64 = 1 << 40;
 
+    /// Stops the pacer when it is dropped, by a panic too, so that no merge waits on.
+    struct StopOnDrop<'a>(&'a Pacer);
+
+    impl Drop for StopOnDrop<'_> {
+        fn drop(&mut self) {
+            self.0.stop();
+        }
+    }
+
     #[test]
     fn without_a_rate_and_under_pressure_nobody_waits() {
         assert_eq!(Pacer::new(None).pace(MUCH, || false), Duration::ZERO);
@@ -100,6 +109,7 @@ mod tests {
     fn whoever_waits_goes_on_when_a_writer_waits_for_it() {
         let pacer = Pacer::new(Some(1));
         thread::scope(|scope| {
+            let _end = StopOnDrop(&pacer);
             let merge = scope.spawn(|| pacer.pace(MUCH, || false));
             until("the merge to go on", || {
                 pacer.hurry();
@@ -107,6 +117,7 @@ mod tests {
             });
         });
         // Pressed after it looked, and before it waits.
+        let pacer = Pacer::new(Some(1));
         let hurry = || {
             pacer.hurry();
             false

@@ -267,6 +267,7 @@ mod tests {
         );
         backlog.cost.store(STALLED, Ordering::SeqCst);
         thread::scope(|scope| {
+            let _end = AdmitOnDrop(&stall, &backlog);
             let writer = scope.spawn(|| stall.admit(&backlog).unwrap());
             until("the writer to ask", || {
                 backlog.asked.load(Ordering::SeqCst) == 1
@@ -290,6 +291,7 @@ mod tests {
     fn whoever_waits_on_asks_again_when_work_has_ended() {
         let (stall, backlog) = (WriteStall::new(1), Shared::new(STALLED));
         thread::scope(|scope| {
+            let _end = AdmitOnDrop(&stall, &backlog);
             let writer = scope.spawn(|| stall.admit(&backlog).unwrap());
             for asked in 1..10 {
                 until("the writer to ask again", || {
@@ -326,6 +328,7 @@ mod tests {
         }
         let (stall, backlog) = (WriteStall::new(1), Shared::new(STALLED));
         thread::scope(|scope| {
+            let _end = AdmitOnDrop(&stall, &backlog);
             let writer = scope.spawn(|| stall.admit(&Fails(&backlog)).map(drop));
             until("the writer to ask", || {
                 backlog.asked.load(Ordering::SeqCst) == 1

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
+use std::time::Duration;
 
 use crate::common::hooked_disk::{Call, Door, HookedDisk, is_sstable};
 use crate::common::*;
@@ -12,7 +13,7 @@ use ebb_storage::simulation::{FaultOp, MemDisk};
 use ebb_storage::{
     CompactionOptions, CompactionPicker, Compression, Db, Durability, Error, Keyspace, Maintenance,
     MergeOperator, MergeOperators, Options, Pick, Reason, RunShape, SsTableOptions, Stats, Table,
-    TableOptions, TableShape, TieredPicker,
+    TableOptions, TableShape, TieredPicker, WriteBatch,
 };
 
 fn open(options: Options) -> (Db, Keyspace, Table) {
@@ -96,6 +97,54 @@ fn an_idle_database_gives_the_space_of_a_deleted_snapshot_back() {
         assert_eq!(db.stats().tables[0].versions, 400);
         drop(view);
         until("the space of the view to come back", has_shrunk);
+    });
+}
+
+/// Writes rows in one commit: a database may become idle between two commits, never within one.
+fn write_rows(db: &Db, table: &Table, keys: u32, value: u8) {
+    let mut batch = WriteBatch::new();
+    for i in 0..keys {
+        batch.put(table, format!("{i:03}").as_bytes(), &[value; 100]);
+    }
+    db.write(batch).unwrap();
+}
+
+#[test]
+fn an_idle_database_flushes_its_memtable_trims_its_log_and_merges_its_garbage() {
+    must_end(|| {
+        let options = |maintenance, idle_after| Options {
+            idle_after,
+            compaction: CompactionOptions::default(),
+            ..options(&MemDisk::new(), maintenance)
+        };
+        // Too little garbage for a merge in a busy database.
+        let (db, _keyspace, table) = open(options(Maintenance::Manual, None));
+        for (keys, value) in [(200, 1), (80, 2)] {
+            write_rows(&db, &table, keys, value);
+            db.flush().unwrap();
+        }
+        db.compact().unwrap();
+        assert_eq!(db.stats().tables[0].versions, 280);
+
+        let idle_after = Some(Duration::from_millis(1));
+        let (db, _keyspace, table) = open(options(Maintenance::Background, idle_after));
+        write_rows(&db, &table, 200, 1);
+        db.flush().unwrap();
+        write_rows(&db, &table, 80, 2);
+        let is_flushed = || db.stats().tables[0].memtable_bytes == 0;
+        until("the memtable to be flushed", is_flushed);
+        // The open segment stays, without a record.
+        let is_trimmed = || {
+            let stats = db.stats();
+            stats.wal_segments == 1 && stats.wal_bytes < 100
+        };
+        until("the log to be trimmed", is_trimmed);
+        let is_merged = || db.stats().tables[0].versions == 200;
+        until("the garbage to be merged", is_merged);
+        for (key, value) in [("000", 2_u8), ("079", 2), ("080", 1), ("199", 1)] {
+            let found = table.get(key.as_bytes()).unwrap().unwrap();
+            assert_eq!(found, [value; 100][..], "{key}");
+        }
     });
 }
 

@@ -2,7 +2,7 @@
 //! dropped ones still say.
 //! Power lost meanwhile stands in the crate `ebb-tests`.
 
-use crate::common::{DIR, content, files, files_in_use, for_seeds, manual, rng};
+use crate::common::{DIR, content, files, files_in_use, for_seeds, manual, must_end, rng};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Db, Error, Keyspace, Maintenance, Options, Table, TableOptions, WriteBatch};
 use rand::RngExt;
@@ -189,55 +189,57 @@ fn a_dropped_keyspace_leaves_nothing() {
 fn tables_are_dropped_under_threads_that_write_flush_and_compact() {
     let test = "tables_are_dropped_under_threads_that_write_flush_and_compact";
     for_seeds(test, 3, |seed| {
-        let mem = MemDisk::new();
-        let options = || Options {
-            maintenance: Maintenance::Background,
-            memtable_bytes: 4 << 10,
-            wal_bytes_max: 64 << 10,
-            ..manual(&mem)
-        };
-        let db = Db::open(DIR, options()).unwrap();
-        let keyspace = db.keyspace("app").unwrap();
-        std::thread::scope(|scope| {
-            for writer in 0..2 {
-                let keyspace = keyspace.clone();
-                scope.spawn(move || {
-                    for i in 0..3000u32 {
-                        let t = table(&keyspace, "t");
-                        let key = [writer, (i % 200) as u8];
-                        match t.put(&key, &i.to_be_bytes().repeat(20)) {
-                            Ok(()) => {}
-                            Err(e) => assert_dropped(Err(e)),
+        must_end(move || {
+            let mem = MemDisk::new();
+            let options = || Options {
+                maintenance: Maintenance::Background,
+                memtable_bytes: 4 << 10,
+                wal_bytes_max: 64 << 10,
+                ..manual(&mem)
+            };
+            let db = Db::open(DIR, options()).unwrap();
+            let keyspace = db.keyspace("app").unwrap();
+            std::thread::scope(|scope| {
+                for writer in 0..2 {
+                    let keyspace = keyspace.clone();
+                    scope.spawn(move || {
+                        for i in 0..3000u32 {
+                            let t = table(&keyspace, "t");
+                            let key = [writer, (i % 200) as u8];
+                            match t.put(&key, &i.to_be_bytes().repeat(20)) {
+                                Ok(()) => {}
+                                Err(e) => assert_dropped(Err(e)),
+                            }
+                        }
+                    });
+                }
+                let mut rng = rng(seed);
+                for i in 0..60 {
+                    let name = format!("s{i}");
+                    if rng.random_bool(0.5) {
+                        keyspace.create_snapshot(&name).unwrap();
+                    }
+                    let _ = keyspace.drop_table("t");
+                    for info in keyspace.snapshots() {
+                        let snapshot = keyspace.snapshot(&info.name).unwrap();
+                        for name in &info.tables {
+                            let t = snapshot.table(name).unwrap();
+                            content(t.range::<&[u8], _>(..)).unwrap();
+                        }
+                        if rng.random_bool(0.3) {
+                            keyspace.delete_snapshot(&info.name).unwrap();
                         }
                     }
-                });
-            }
-            let mut rng = rng(seed);
-            for i in 0..60 {
-                let name = format!("s{i}");
-                if rng.random_bool(0.5) {
-                    keyspace.create_snapshot(&name).unwrap();
                 }
-                let _ = keyspace.drop_table("t");
-                for info in keyspace.snapshots() {
-                    let snapshot = keyspace.snapshot(&info.name).unwrap();
-                    for name in &info.tables {
-                        let t = snapshot.table(name).unwrap();
-                        content(t.range::<&[u8], _>(..)).unwrap();
-                    }
-                    if rng.random_bool(0.3) {
-                        keyspace.delete_snapshot(&info.name).unwrap();
-                    }
-                }
+            });
+            assert_eq!(db.stats().read_only_cause, None);
+            for info in keyspace.snapshots() {
+                keyspace.delete_snapshot(&info.name).unwrap();
             }
+            let _ = keyspace.drop_table("t");
+            drop((db, keyspace));
+            let _db = Db::open(DIR, options()).unwrap();
+            assert_eq!(files(&mem, ".sst").len(), 0);
         });
-        assert_eq!(db.stats().read_only_cause, None);
-        for info in keyspace.snapshots() {
-            keyspace.delete_snapshot(&info.name).unwrap();
-        }
-        let _ = keyspace.drop_table("t");
-        drop((db, keyspace));
-        let _db = Db::open(DIR, options()).unwrap();
-        assert_eq!(files(&mem, ".sst").len(), 0);
     });
 }

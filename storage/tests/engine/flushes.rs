@@ -57,52 +57,54 @@ fn flushes_beside_each_other_lose_nothing() {
     const TABLES: usize = 12;
     const ROUNDS: u32 = 150;
     for seed in 0..4 {
-        let mem = MemDisk::new();
-        let options = Options {
-            maintenance: Maintenance::Background,
-            durability: Durability::Os,
-            flush_threads: 3,
-            memtable_bytes: 2 << 10,
-            ..manual(&mem)
-        };
-        let db = Db::open(DIR, options.clone()).unwrap();
-        let app = db.keyspace("app").unwrap();
-        let tables: Vec<_> = (0..TABLES)
-            .map(|i| app.table(&format!("t{i}"), Default::default()).unwrap())
-            .collect();
-        let key = |i: u32| (i % 40).to_be_bytes();
-        thread::scope(|scope| {
-            for of_thread in tables.chunks(TABLES / 3) {
-                scope.spawn(move || {
-                    for i in 0..ROUNDS {
-                        for (n, table) in of_thread.iter().enumerate() {
-                            match i % 29 {
-                                28 => table.delete(&key(i - 1)).unwrap(),
-                                _ => table.put(&key(i), &[n as u8; 100]).unwrap(),
+        must_end(move || {
+            let mem = MemDisk::new();
+            let options = Options {
+                maintenance: Maintenance::Background,
+                durability: Durability::Os,
+                flush_threads: 3,
+                memtable_bytes: 2 << 10,
+                ..manual(&mem)
+            };
+            let db = Db::open(DIR, options.clone()).unwrap();
+            let app = db.keyspace("app").unwrap();
+            let tables: Vec<_> = (0..TABLES)
+                .map(|i| app.table(&format!("t{i}"), Default::default()).unwrap())
+                .collect();
+            let key = |i: u32| (i % 40).to_be_bytes();
+            thread::scope(|scope| {
+                for of_thread in tables.chunks(TABLES / 3) {
+                    scope.spawn(move || {
+                        for i in 0..ROUNDS {
+                            for (n, table) in of_thread.iter().enumerate() {
+                                match i % 29 {
+                                    28 => table.delete(&key(i - 1)).unwrap(),
+                                    _ => table.put(&key(i), &[n as u8; 100]).unwrap(),
+                                }
                             }
                         }
-                    }
-                });
+                    });
+                }
+            });
+            let before: Vec<_> = tables
+                .iter()
+                .map(|t| content(t.range::<&[u8], _>(..)).unwrap())
+                .collect();
+            db.flush().unwrap();
+            assert!(db.stats().tables.iter().all(|t| t.frozen_memtables == 0));
+            let names: Vec<_> = tables
+                .iter()
+                .map(|table| table.name().to_string())
+                .collect();
+            lose_power(&mem, (tables, app, db), seed);
+            let db = Db::open(DIR, options).unwrap();
+            let app = db.existing_keyspace("app").unwrap();
+            for (name, before) in names.iter().zip(before) {
+                let table = app.existing_table(name).unwrap();
+                assert_eq!(content(table.range::<&[u8], _>(..)).unwrap(), before);
             }
+            db.verify().unwrap();
         });
-        let before: Vec<_> = tables
-            .iter()
-            .map(|t| content(t.range::<&[u8], _>(..)).unwrap())
-            .collect();
-        db.flush().unwrap();
-        assert!(db.stats().tables.iter().all(|t| t.frozen_memtables == 0));
-        let names: Vec<_> = tables
-            .iter()
-            .map(|table| table.name().to_string())
-            .collect();
-        lose_power(&mem, (tables, app, db), seed);
-        let db = Db::open(DIR, options).unwrap();
-        let app = db.existing_keyspace("app").unwrap();
-        for (name, before) in names.iter().zip(before) {
-            let table = app.existing_table(name).unwrap();
-            assert_eq!(content(table.range::<&[u8], _>(..)).unwrap(), before);
-        }
-        db.verify().unwrap();
     }
 }
 

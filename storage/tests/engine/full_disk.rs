@@ -74,67 +74,69 @@ fn fill(mem: &MemDisk) -> (usize, Result<u64, Error>) {
 fn background_threads_try_again_by_themselves_and_nobody_waits_for_space() {
     let test = "background_threads_try_again_by_themselves_and_nobody_waits_for_space";
     for_seeds(test, 4, |seed| {
-        let mem = MemDisk::new();
-        let options = Options {
-            durability: [Durability::Os, Durability::Sync][seed as usize % 2],
-            maintenance: Maintenance::Background,
-            frozen_memtables_max: 1,
-            memtable_bytes: 4 << 10,
-            wal_segment_bytes: 2 << 10,
-            wal_bytes_max: 16 << 10,
-            ..manual(&mem)
-        };
-        let db = Db::open(DIR, options.clone()).unwrap();
-        let keyspace = db.keyspace("app").unwrap();
-        let table = keyspace.table("users", TableOptions::default()).unwrap();
-        let mut expected = Content::new();
-        let put = |i: u64, expected: &mut Content| {
-            let key = format!("key{i:05}").into_bytes();
-            let outcome = table.put(&key, &i.to_le_bytes().repeat(12));
-            if outcome.is_ok() {
-                expected.insert(key, i.to_le_bytes().repeat(12));
-            }
-            outcome
-        };
-        let mut i = 0;
-        for round in 0..3 {
-            let room = mem.used_bytes() + 10_000;
-            mem.set_capacity_bytes(Some(room));
-            let refused = loop {
-                i += 1;
-                if let Err(e) = put(i, &mut expected) {
-                    break e;
-                }
+        must_end(move || {
+            let mem = MemDisk::new();
+            let options = Options {
+                durability: [Durability::Os, Durability::Sync][seed as usize % 2],
+                maintenance: Maintenance::Background,
+                frozen_memtables_max: 1,
+                memtable_bytes: 4 << 10,
+                wal_segment_bytes: 2 << 10,
+                wal_bytes_max: 16 << 10,
+                ..manual(&mem)
             };
-            assert!(
-                matches!(refused, Error::DiskFull { .. }),
-                "{round}: {refused}"
-            );
+            let db = Db::open(DIR, options.clone()).unwrap();
+            let keyspace = db.keyspace("app").unwrap();
+            let table = keyspace.table("users", TableOptions::default()).unwrap();
+            let mut expected = Content::new();
+            let put = |i: u64, expected: &mut Content| {
+                let key = format!("key{i:05}").into_bytes();
+                let outcome = table.put(&key, &i.to_le_bytes().repeat(12));
+                if outcome.is_ok() {
+                    expected.insert(key, i.to_le_bytes().repeat(12));
+                }
+                outcome
+            };
+            let mut i = 0;
+            for round in 0..3 {
+                let room = mem.used_bytes() + 10_000;
+                mem.set_capacity_bytes(Some(room));
+                let refused = loop {
+                    i += 1;
+                    if let Err(e) = put(i, &mut expected) {
+                        break e;
+                    }
+                };
+                assert!(
+                    matches!(refused, Error::DiskFull { .. }),
+                    "{round}: {refused}"
+                );
+                let found = content(table.range::<&[u8], _>(..)).unwrap();
+                assert!(found == expected, "{} of {}", found.len(), expected.len());
+                mem.set_capacity_bytes(None);
+                until("a write to be taken", || {
+                    i += 1;
+                    match put(i, &mut expected) {
+                        Ok(()) => true,
+                        Err(Error::DiskFull { .. }) => false,
+                        Err(e) => panic!("{round}: {e}"),
+                    }
+                });
+                // Only time makes the threads repeat the flush that failed.
+                until("the flush to succeed", || {
+                    db.stats().maintenance_failure.is_none()
+                });
+            }
+            db.flush().unwrap();
+            assert_eq!(db.stats().read_only_cause, None);
+            db.sync().unwrap();
+            lose_power(&mem, (db, keyspace, table), seed);
+            let db = Db::open(DIR, options).unwrap();
+            let keyspace = db.existing_keyspace("app").unwrap();
+            let table = keyspace.existing_table("users").unwrap();
             let found = content(table.range::<&[u8], _>(..)).unwrap();
             assert!(found == expected, "{} of {}", found.len(), expected.len());
-            mem.set_capacity_bytes(None);
-            until("a write to be taken", || {
-                i += 1;
-                match put(i, &mut expected) {
-                    Ok(()) => true,
-                    Err(Error::DiskFull { .. }) => false,
-                    Err(e) => panic!("{round}: {e}"),
-                }
-            });
-            // Only time makes the threads repeat the flush that failed.
-            until("the flush to succeed", || {
-                db.stats().maintenance_failure.is_none()
-            });
-        }
-        db.flush().unwrap();
-        assert_eq!(db.stats().read_only_cause, None);
-        db.sync().unwrap();
-        lose_power(&mem, (db, keyspace, table), seed);
-        let db = Db::open(DIR, options).unwrap();
-        let keyspace = db.existing_keyspace("app").unwrap();
-        let table = keyspace.existing_table("users").unwrap();
-        let found = content(table.range::<&[u8], _>(..)).unwrap();
-        assert!(found == expected, "{} of {}", found.len(), expected.len());
+        });
     });
 }
 

@@ -9,17 +9,12 @@
 //! that it belongs to the other is for the numbers to check.
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 use adya::history::{Interner, Mop, Op, OpType, ReadValue, Scalar};
 use adya::{Opts, Valid, Workload};
+use ebb_test_support::wait;
 
 use super::history::{Content, Element, History, Key, LISTS, Outcome, Step, Transaction};
-
-/// The limit on naming a cycle of one component. Whether there is a cycle is found without a limit; a
-/// cycle takes milliseconds to name, and the tests of known histories need its name on a slow machine
-/// too.
-const NAMING_MAX: Duration = Duration::from_secs(10);
 
 /// More than there are.
 const PROCESSES: i64 = 1 << 20;
@@ -28,7 +23,9 @@ const PROCESSES: i64 = 1 << 20;
 pub fn check(history: &History) -> Vec<String> {
     let options = Opts {
         models: vec!["strong-snapshot-isolation".into()],
-        timeout: NAMING_MAX,
+        // The search for a cycle's name takes milliseconds, and more on a slow machine. Whether a
+        // cycle exists is found without this limit.
+        timeout: wait::HANG,
         ..Opts::default()
     };
     let report = adya::check(&translate(history), Workload::ListAppend, &options);

@@ -22,7 +22,8 @@ use std::path::PathBuf;
 /// of regressions has one list for all crates.
 ///
 /// # Panics
-/// When `check` does, after it has printed how to replay the seed.
+/// When `check` does, after it has printed how to replay the seed. When a line of
+/// `tests/support/regressions.txt` has no seed: the test would pass without it.
 pub fn for_seeds(test: &str, count: u64, mut check: impl FnMut(u64)) {
     let plan = Plan::of(
         test,
@@ -30,11 +31,11 @@ pub fn for_seeds(test: &str, count: u64, mut check: impl FnMut(u64)) {
         &std::fs::read_to_string(regressions_path()).unwrap_or_default(),
         &Environment::read(),
     );
-    for seed in plan.seeds {
+    for (seed, is_known) in plan.seeds {
         let _replay = Replay {
             test,
             seed,
-            is_new: plan.explores,
+            is_new: plan.explores && !is_known,
         };
         check(seed);
     }
@@ -74,31 +75,51 @@ impl Environment {
 /// The seeds of one run of a test.
 #[derive(Debug, PartialEq)]
 struct Plan {
-    seeds: Vec<u64>,
-    /// Whether a seed that fails is a new regression.
+    /// Each seed with whether it is a known regression.
+    seeds: Vec<(u64, bool)>,
+    /// Whether a seed that fails is a new regression, unless it is known.
     explores: bool,
 }
 
 impl Plan {
     fn of(test: &str, count: u64, regressions: &str, environment: &Environment) -> Self {
-        let known = regressions.lines().filter_map(|line| {
-            let (name, seed) = line.split_once(' ')?;
-            (name == test).then(|| seed.trim().parse().ok())?
-        });
-        let from = |first: u64, count: u64| (0..count).map(move |nth| first.wrapping_add(nth));
-        match (environment.seed, environment.drawn) {
-            (Some(first), _) => Self {
-                seeds: from(first, environment.seeds.unwrap_or(1)).collect(),
-                explores: false,
-            },
-            (None, drawn) => Self {
-                seeds: known
-                    .chain(from(drawn.unwrap_or(1), environment.seeds.unwrap_or(count)))
-                    .collect(),
-                explores: drawn.is_some(),
-            },
+        let known = known_seeds(test, regressions);
+        let replays = environment.seed.is_some();
+        let first = environment.seed.or(environment.drawn).unwrap_or(1);
+        let count = environment.seeds.unwrap_or(if replays { 1 } else { count });
+        let mut seeds = Vec::new();
+        if !replays {
+            seeds.extend(known.iter().map(|&seed| (seed, true)));
+        }
+        let more = (0..count).map(|nth| first.wrapping_add(nth));
+        seeds.extend(more.map(|seed| (seed, known.contains(&seed))));
+        Self {
+            seeds,
+            explores: !replays && environment.drawn.is_some(),
         }
     }
+}
+
+/// Returns the seeds of `test` in the text of the file of regressions. Empty lines and lines that
+/// begin with `#` do not count.
+///
+/// # Panics
+/// If another line is not of the form `TEST SEED`.
+fn known_seeds(test: &str, regressions: &str) -> Vec<u64> {
+    let lines = regressions.lines().map(str::trim);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let mut seeds = Vec::new();
+    for line in lines {
+        let parts = line.split_once(' ');
+        let parsed = parts.and_then(|(name, seed)| Some((name, seed.trim().parse::<u64>().ok()?)));
+        let Some((name, seed)) = parsed else {
+            panic!("regressions.txt: `{line}` is not of the form TEST SEED");
+        };
+        if name == test {
+            seeds.push(seed);
+        }
+    }
+    seeds
 }
 
 /// Prints how to replay a seed if the test panics while this value lives, and notes a seed that was
@@ -119,7 +140,9 @@ impl Drop for Replay<'_> {
         if is_new {
             let path = regressions_path();
             let file = OpenOptions::new().append(true).create(true).open(&path);
-            match file.and_then(|mut file| writeln!(file, "{test} {seed}")) {
+            // One write: several tests may add a line at once.
+            let line = format!("{test} {seed}\n");
+            match file.and_then(|mut file| file.write_all(line.as_bytes())) {
                 Ok(()) => eprintln!("added to {}", path.display()),
                 Err(error) => eprintln!("cannot write {}: {error}", path.display()),
             }
@@ -135,10 +158,11 @@ fn regressions_path() -> PathBuf {
 mod tests {
     use super::*;
 
-    const REGRESSIONS: &str = "# test seed\nmerge_sorts 77\nother 5\nmerge_sorts 12\n";
+    const REGRESSIONS: &str = "# test seed\nmerge_sorts 77\n\nother 5\nmerge_sorts 12\n";
 
     fn seeds(environment: Environment) -> Vec<u64> {
-        Plan::of("merge_sorts", 3, REGRESSIONS, &environment).seeds
+        let plan = Plan::of("merge_sorts", 3, REGRESSIONS, &environment);
+        plan.seeds.into_iter().map(|(seed, _)| seed).collect()
     }
 
     #[test]
@@ -183,5 +207,22 @@ mod tests {
         };
         let explores = |environment| Plan::of("merge_sorts", 3, "", &environment).explores;
         assert!(explores(explore) && !explores(replay) && !explores(none));
+    }
+
+    #[test]
+    fn a_known_regression_is_no_new_one() {
+        let explore = Environment {
+            drawn: Some(11),
+            ..Environment::default()
+        };
+        let plan = Plan::of("merge_sorts", 3, REGRESSIONS, &explore);
+        let expected = [(77, true), (12, true), (11, false), (12, true), (13, false)];
+        assert_eq!(plan.seeds, expected);
+    }
+
+    #[test]
+    #[should_panic(expected = "`merge_sorts 1x` is not of the form TEST SEED")]
+    fn a_line_without_a_seed_is_an_error() {
+        known_seeds("other", "merge_sorts 12\nmerge_sorts 1x\n");
     }
 }

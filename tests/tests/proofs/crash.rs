@@ -47,7 +47,6 @@ fn crash_everywhere(test: &str, kinds: &[Kind], durabilities: &[Durability], cou
             kinds.contains(&kind(seed)) && durabilities.contains(&durability(seed))
         });
         let report = run(seed, &Budget::UNLIMITED);
-        assert!(report.counted(Counter::CrashPoints) > 20);
         if let Some(first) = report.failures.first() {
             panic!(
                 "{} failures, the first with soak --replay {}: {}",
@@ -56,5 +55,8 @@ fn crash_everywhere(test: &str, kinds: &[Kind], durabilities: &[Durability], cou
                 first.detail
             );
         }
+        // The number of I/O calls depends on the scheduler if background threads make some of them.
+        let few = if kind(seed) == Kind::Threads { 0 } else { 20 };
+        assert!(report.counted(Counter::CrashPoints) > few);
     });
 }

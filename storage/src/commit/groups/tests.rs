@@ -1,7 +1,7 @@
 use std::sync::mpsc::channel;
 use std::thread::{self, ScopedJoinHandle};
 
-use ebb_test_support::wait::until;
+use ebb_test_support::wait::{HANG, until};
 
 use super::*;
 use crate::error::Error;
@@ -35,8 +35,9 @@ fn commit(groups: &Groups<u32>, synced: &Synced, member: u32) -> Result<()> {
 #[test]
 fn who_comes_while_the_disk_is_busy_shares_the_next_sync() {
     let (groups, synced) = (Groups::new(), Synced::default());
-    let (free, busy) = channel();
     thread::scope(|scope| {
+        // A panic in here drops `free`, which ends the wait of the first thread.
+        let (free, busy) = channel();
         let (groups, synced) = (&groups, &synced);
         let seat = groups.join(0);
         let first = scope.spawn(move || {
@@ -64,8 +65,9 @@ fn who_comes_while_the_disk_is_busy_shares_the_next_sync() {
 #[test]
 fn a_group_finishes_beside_the_sync_of_the_next() {
     let (groups, synced) = (Groups::new(), Synced::default());
-    let (free, busy) = channel();
     thread::scope(|scope| {
+        // A panic in here drops `free`, which ends the wait of the first thread.
+        let (free, busy) = channel();
         let groups = &groups;
         let seat = groups.join(0);
         let first = scope.spawn(move || {
@@ -136,8 +138,8 @@ fn a_leader_that_panics_takes_its_group_along_and_no_other() {
 #[test]
 fn a_group_waits_for_those_who_were_woken_a_moment_ago() {
     let (groups, synced) = (Groups::new(), Synced::default());
-    let hour = Duration::from_secs(3600);
-    groups.state.lock().unwrap().delay.synced(1, 2, hour);
+    // A group waits for half of a sync: longer than the test waits for a member.
+    groups.state.lock().unwrap().delay.synced(1, 2, 4 * HANG);
     thread::scope(|scope| {
         let (groups, synced) = (&groups, &synced);
         let mut threads = Vec::new();

@@ -8,8 +8,7 @@ use crate::error::Error;
 const PIECE_BYTES_MAX: usize = 256 << 10;
 
 /// A table of 1 MiB that LZ4 makes little of, in some 250 blocks.
-fn table() -> (TestDisk, Oracle) {
-    let mut rng = ChaCha8Rng::seed_from_u64(1);
+fn table(rng: &mut ChaCha8Rng) -> (TestDisk, Oracle) {
     let mut oracle = Oracle::new();
     for i in 0..1000 {
         let value = (0..1000).map(|_| rng.random()).collect();
@@ -34,141 +33,157 @@ fn bytes(reads: &[(u64, usize)]) -> usize {
 
 #[test]
 fn a_scan_reads_the_file_once_in_few_large_pieces() {
-    let (disk, oracle) = table();
-    let table = open(&disk, 0).unwrap();
-    let data_bytes = bytes(&blocks(&table));
-    for scan in [scan, scan_back] {
-        disk.take_reads();
-        assert_eq!(scan(&table).unwrap(), oracle_rows(&oracle));
-        let reads = disk.take_reads();
-        assert!(reads.len() <= 11, "{reads:?}");
-        assert!(reads.iter().all(|(_, bytes)| *bytes <= PIECE_BYTES_MAX));
-        // A piece ends within a block, whose beginning is read again.
-        let again = bytes(&reads) - data_bytes;
-        assert!(again <= reads.len() * 8192, "{again} bytes more");
-    }
+    with_rng("a_scan_reads_the_file_once_in_few_large_pieces", |rng| {
+        let (disk, oracle) = table(rng);
+        let table = open(&disk, 0).unwrap();
+        let data_bytes = bytes(&blocks(&table));
+        for scan in [scan, scan_back] {
+            disk.take_reads();
+            assert_eq!(scan(&table).unwrap(), oracle_rows(&oracle));
+            let reads = disk.take_reads();
+            assert!(reads.len() <= 11, "{reads:?}");
+            assert!(reads.iter().all(|(_, bytes)| *bytes <= PIECE_BYTES_MAX));
+            // A piece ends within a block, whose beginning is read again.
+            let again = bytes(&reads) - data_bytes;
+            assert!(again <= reads.len() * 8192, "{again} bytes more");
+        }
+    });
 }
 
 /// `scan` goes past the block cache, `scan_back` by it.
 #[test]
 fn what_goes_past_the_block_cache_is_read_once() {
-    let mut rng = ChaCha8Rng::seed_from_u64(2);
-    let large: Vec<u8> = (0..300_000).map(|_| rng.random()).collect();
-    let (disk, mut oracle) = table();
-    oracle.insert((b"large".to_vec(), Reverse(1)), (Kind::Put, large));
-    write(&disk, &oracle, SsTableOptions::default());
-    let table = open(&disk, 0).unwrap();
-    disk.take_reads();
-    assert_eq!(disk.take_reads_once(), 0);
-    assert_eq!(scan(&table).unwrap(), oracle_rows(&oracle));
-    assert_eq!(disk.take_reads_once(), disk.take_reads().len());
-    assert_eq!(scan_back(&table).unwrap(), oracle_rows(&oracle));
-    assert_eq!(disk.take_reads_once(), 0);
+    with_rng("what_goes_past_the_block_cache_is_read_once", |rng| {
+        let large: Vec<u8> = (0..300_000).map(|_| rng.random()).collect();
+        let (disk, mut oracle) = table(rng);
+        oracle.insert((b"large".to_vec(), Reverse(1)), (Kind::Put, large));
+        write(&disk, &oracle, SsTableOptions::default());
+        let table = open(&disk, 0).unwrap();
+        disk.take_reads();
+        assert_eq!(disk.take_reads_once(), 0);
+        assert_eq!(scan(&table).unwrap(), oracle_rows(&oracle));
+        assert_eq!(disk.take_reads_once(), disk.take_reads().len());
+        assert_eq!(scan_back(&table).unwrap(), oracle_rows(&oracle));
+        assert_eq!(disk.take_reads_once(), 0);
+    });
 }
 
 #[test]
 fn seeks_here_and_there_read_one_block_each() {
-    let (disk, _) = table();
-    let table = open(&disk, 0).unwrap();
-    let blocks = blocks(&table);
-    let mut cursor = table.cursor(false);
-    // The first also reads the partition.
-    cursor.seek(b"key 0900", SeqNo::MAX).unwrap();
-    disk.take_reads();
-    for i in [7, 800, 300, 500, 100] {
-        let key = format!("key {i:04}");
-        cursor.seek(key.as_bytes(), SeqNo::MAX).unwrap();
-        assert_eq!(cursor.key(), key.as_bytes());
-        let read = disk.take_reads();
-        assert!(read.len() == 1 && blocks.contains(&read[0]), "{read:?}");
-    }
+    with_rng("seeks_here_and_there_read_one_block_each", |rng| {
+        let (disk, _) = table(rng);
+        let table = open(&disk, 0).unwrap();
+        let blocks = blocks(&table);
+        let mut cursor = table.cursor(false);
+        // The first also reads the partition.
+        cursor.seek(b"key 0900", SeqNo::MAX).unwrap();
+        disk.take_reads();
+        for i in [7, 800, 300, 500, 100] {
+            let key = format!("key {i:04}");
+            cursor.seek(key.as_bytes(), SeqNo::MAX).unwrap();
+            assert_eq!(cursor.key(), key.as_bytes());
+            let read = disk.take_reads();
+            assert!(read.len() == 1 && blocks.contains(&read[0]), "{read:?}");
+        }
+    });
 }
 
 #[test]
 fn a_short_scan_reads_hardly_more_than_it_needs() {
-    let (disk, _) = table();
-    let table = open(&disk, 0).unwrap();
-    for steps in [0, 1, 5, 20, 50, 100] {
-        let mut cursor = table.cursor(true);
-        disk.take_reads();
-        cursor.seek(b"key 0300", SeqNo::MAX).unwrap();
-        for _ in 0..steps {
-            cursor.next().unwrap();
+    with_rng("a_short_scan_reads_hardly_more_than_it_needs", |rng| {
+        let (disk, _) = table(rng);
+        let table = open(&disk, 0).unwrap();
+        for steps in [0, 1, 5, 20, 50, 100] {
+            let mut cursor = table.cursor(true);
+            disk.take_reads();
+            cursor.seek(b"key 0300", SeqNo::MAX).unwrap();
+            for _ in 0..steps {
+                cursor.next().unwrap();
+            }
+            let needed = 5000 + steps * 1040;
+            let read = bytes(&disk.take_reads());
+            assert!(read <= 2 * needed + 8192, "{read} bytes for {needed}");
         }
-        let needed = 5000 + steps * 1040;
-        let read = bytes(&disk.take_reads());
-        assert!(read <= 2 * needed + 8192, "{read} bytes for {needed}");
-    }
+    });
 }
 
 #[test]
 fn a_long_scan_leaves_the_cache_to_others() {
-    let (disk, oracle) = table();
-    let cache = Arc::new(BlockCache::new(64 << 20));
-    let open = || SsTable::open(&disk, Path::new(FILE), FILE_NUMBER, Arc::clone(&cache)).unwrap();
-    let table = open();
-    assert_eq!(scan(&table).unwrap(), oracle_rows(&oracle));
-    assert_eq!((cache.used_bytes(), cache.misses()), (0, 0));
-    assert_eq!(scan_back(&table).unwrap(), oracle_rows(&oracle));
-    assert_eq!(cache.misses(), 64);
-    assert!((64 * 4000..64 * 5000).contains(&cache.used_bytes()));
+    with_rng("a_long_scan_leaves_the_cache_to_others", |rng| {
+        let (disk, oracle) = table(rng);
+        let cache = Arc::new(BlockCache::new(64 << 20));
+        let open =
+            || SsTable::open(&disk, Path::new(FILE), FILE_NUMBER, Arc::clone(&cache)).unwrap();
+        let table = open();
+        assert_eq!(scan(&table).unwrap(), oracle_rows(&oracle));
+        assert_eq!((cache.used_bytes(), cache.misses()), (0, 0));
+        assert_eq!(scan_back(&table).unwrap(), oracle_rows(&oracle));
+        assert_eq!(cache.misses(), 64);
+        assert!((64 * 4000..64 * 5000).contains(&cache.used_bytes()));
+    });
 }
 
 #[test]
 fn a_scan_of_what_the_cache_has_reads_no_file() {
-    let (disk, oracle) = table();
-    let table = open(&disk, 64 << 20).unwrap();
-    for (key, _) in oracle.keys() {
-        get(&table, key, 1).unwrap();
-    }
-    disk.take_reads();
-    assert_eq!(scan_back(&table).unwrap(), oracle_rows(&oracle));
-    assert_eq!(disk.take_reads(), []);
+    with_rng("a_scan_of_what_the_cache_has_reads_no_file", |rng| {
+        let (disk, oracle) = table(rng);
+        let table = open(&disk, 64 << 20).unwrap();
+        for (key, _) in oracle.keys() {
+            get(&table, key, 1).unwrap();
+        }
+        disk.take_reads();
+        assert_eq!(scan_back(&table).unwrap(), oracle_rows(&oracle));
+        assert_eq!(disk.take_reads(), []);
+    });
 }
 
 /// What cannot be read ahead is no error until it is asked for, and then the one of
 /// the block that was.
 #[test]
 fn all_before_a_cut_is_read() {
-    let (disk, oracle) = table();
-    let table = open(&disk, 0).unwrap();
-    let (cut, _) = blocks(&table)[100];
-    let mut cursor = table.cursor(false);
-    cursor.seek_to_first().unwrap();
-    disk.write(FILE, disk.read(FILE)[..cut as usize + 10].to_vec());
-    let mut rows = Vec::new();
-    let error = loop {
-        rows.extend(row(&cursor));
-        if let Err(error) = cursor.next() {
-            break error;
-        }
-    };
-    assert!(
-        matches!(error, Error::Corruption { offset, .. } if offset == cut),
-        "{error}"
-    );
-    assert!(rows.len() >= 300 && oracle_rows(&oracle).starts_with(&rows));
-    assert!(!cursor.valid());
+    with_rng("all_before_a_cut_is_read", |rng| {
+        let (disk, oracle) = table(rng);
+        let table = open(&disk, 0).unwrap();
+        let (cut, _) = blocks(&table)[100];
+        let mut cursor = table.cursor(false);
+        cursor.seek_to_first().unwrap();
+        disk.write(FILE, disk.read(FILE)[..cut as usize + 10].to_vec());
+        let mut rows = Vec::new();
+        let error = loop {
+            rows.extend(row(&cursor));
+            if let Err(error) = cursor.next() {
+                break error;
+            }
+        };
+        assert!(
+            matches!(error, Error::Corruption { offset, .. } if offset == cut),
+            "{error}"
+        );
+        assert!(rows.len() >= 300 && oracle_rows(&oracle).starts_with(&rows));
+        assert!(!cursor.valid());
+    });
 }
 
 /// The memory of a block is used again only when nobody has a value of it.
 #[test]
 fn values_that_are_kept_stay_what_they_are() {
-    let (disk, oracle) = table();
-    let table = open(&disk, 0).unwrap();
-    let mut cursor = table.cursor(false);
-    cursor.seek_to_first().unwrap();
-    let mut kept = Vec::new();
-    let mut i = 0;
-    while cursor.valid() {
-        if i % 7 == 0 {
-            kept.push((cursor.key().to_vec(), cursor.value()));
+    with_rng("values_that_are_kept_stay_what_they_are", |rng| {
+        let (disk, oracle) = table(rng);
+        let table = open(&disk, 0).unwrap();
+        let mut cursor = table.cursor(false);
+        cursor.seek_to_first().unwrap();
+        let mut kept = Vec::new();
+        let mut i = 0;
+        while cursor.valid() {
+            if i % 7 == 0 {
+                kept.push((cursor.key().to_vec(), cursor.value()));
+            }
+            i += 1;
+            cursor.next().unwrap();
         }
-        i += 1;
-        cursor.next().unwrap();
-    }
-    assert_eq!(kept.len(), 143);
-    for (key, value) in kept {
-        assert_eq!(value, oracle[&(key, Reverse(1))].1);
-    }
+        assert_eq!(kept.len(), 143);
+        for (key, value) in kept {
+            assert_eq!(value, oracle[&(key, Reverse(1))].1);
+        }
+    });
 }

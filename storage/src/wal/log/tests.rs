@@ -166,6 +166,17 @@ fn a_sync_counts_once_for_all_it_serves_and_so_does_the_close_of_a_segment() {
     assert_eq!(wal.syncs(), 3);
 }
 
+/// Ends the pretended sync when it is dropped, by a panic too, so that no writer waits on.
+struct EndSyncOnDrop<'a>(&'a Wal);
+
+impl Drop for EndSyncOnDrop<'_> {
+    fn drop(&mut self) {
+        let progress = self.0.progress.lock();
+        progress.unwrap_or_else(|e| e.into_inner()).syncing = false;
+        self.0.progressed.notify_all();
+    }
+}
+
 /// A writer waited for the sync of a full segment to close it. The sync failed,
 /// and the writer synced the segment again: the system says yes to that, with the
 /// lost pages taken for clean. Whoever still waited for the first sync was told
@@ -178,6 +189,7 @@ fn a_segment_whose_sync_failed_is_not_closed() {
     wal.write_to(full).unwrap();
     wal.progress.lock().unwrap().syncing = true;
     std::thread::scope(|scope| {
+        let _end = EndSyncOnDrop(&wal);
         let writer = scope.spawn(|| wal.write_to(wal.push(SeqNo(2), 1, b"behind")));
         until("the writer to begin", || {
             wal.progress.lock().unwrap().writing
