@@ -1,6 +1,6 @@
 //! A lease's threads are the service's own, but what they do under it is no load.
 
-#![allow(clippy::disallowed_methods, reason = "tests look at files themselves")]
+#![expect(clippy::disallowed_methods, reason = "tests write files themselves")]
 
 use ebb_colocate::runtime::{LeaseOptions, Runtime, RuntimeOptions, Throttles, leased_use};
 use ebb_colocate::{Colocated, ColocatedOptions, LoadMonitor};

@@ -68,11 +68,11 @@ fn fill(mem: &MemDisk) -> (usize, Result<u64, Error>) {
     (acknowledged, outcome)
 }
 
-/// The first failed flush stopped all writes for ever, and a writer that waited
-/// for a flush would have waited for space as long.
+/// Once, the first failed flush stopped all writes for ever. A writer that waits for a flush must not
+/// wait for space.
 #[test]
-fn background_threads_try_again_by_themselves_and_nobody_waits_for_space() {
-    let test = "background_threads_try_again_by_themselves_and_nobody_waits_for_space";
+fn background_threads_try_again_by_themselves_and_no_writer_waits_for_space() {
+    let test = "background_threads_try_again_by_themselves_and_no_writer_waits_for_space";
     for_seeds(test, 4, |seed| {
         must_end(move || {
             let mem = MemDisk::new();
