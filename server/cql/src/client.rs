@@ -154,10 +154,13 @@ impl Client {
             let read = self.stream.read(&mut self.received[start..]);
             let read_bytes = *read.as_ref().unwrap_or(&0);
             self.received.truncate(start + read_bytes);
-            if read? == 0 {
-                return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+            match read {
+                Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+                Ok(_) => after_read(),
+                // A read with a time-out ends so if the process is stopped and goes on.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
             }
-            after_read();
         }
     }
 

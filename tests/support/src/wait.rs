@@ -1,5 +1,6 @@
-//! Waiting for an event by polling.
+//! Waiting for an event: by polling, or in a call that the system may interrupt.
 
+use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -37,6 +38,21 @@ pub fn until_some<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// Makes `call`, and makes it again while the system interrupts it. A read of a socket with a
+/// time-out ends with `Interrupted` when the process was stopped and goes on, without any signal
+/// handler (signal(7)); `read_exact` and `write_all` of the standard library repeat it by themselves.
+///
+/// # Errors
+/// Those of `call`, but for `Interrupted`.
+pub fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,5 +65,13 @@ mod tests {
             (looks == 3).then_some("there")
         });
         assert_eq!((value, looks), ("there", 3));
+    }
+
+    #[test]
+    fn an_interrupted_call_is_made_again_and_another_error_is_returned() {
+        let mut kinds = [io::ErrorKind::TimedOut, io::ErrorKind::Interrupted].to_vec();
+        let result: io::Result<()> = uninterrupted(|| Err(kinds.pop().unwrap().into()));
+        assert_eq!(result.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert!(kinds.is_empty());
     }
 }

@@ -365,6 +365,7 @@ fn events(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<u64> {
                 events += begins.filter(|it| *it == BEGIN).count() as u64;
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(events),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -405,7 +406,7 @@ fn summary(windows: &[Vec<Window>; 3]) -> WatchedLoad {
 
 #[cfg(test)]
 mod tests {
-    use ebb_test_support::wait::{HANG, until};
+    use ebb_test_support::wait::{HANG, uninterrupted, until};
 
     use super::*;
 
@@ -439,7 +440,7 @@ mod tests {
         let (mut other, _) = listener.accept()?;
         other.write_all(b"event: sample\ndata: {}\n\n: ping\n\nevent: job\ndata: {}\n\n")?;
         stream.set_read_timeout(Some(HANG))?;
-        stream.peek(&mut [0])?;
+        uninterrupted(|| stream.peek(&mut [0]))?;
         stream.set_nonblocking(true)?;
         let mut buffer = [0; 1024];
         assert_eq!(events(&mut stream, &mut buffer)?, 2);

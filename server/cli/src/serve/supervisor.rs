@@ -87,10 +87,18 @@ fn ask(cql: SocketAddr, timeout: Duration) -> io::Result<()> {
     let mut stream = TcpStream::connect_timeout(&cql, timeout)?;
     stream.set_read_timeout(Some(timeout))?;
     stream.set_write_timeout(Some(timeout))?;
-    let answered = (stream.write_all(&OPTIONS)).and_then(|()| stream.read(&mut [0; 16]));
+    let answered = (stream.write_all(&OPTIONS)).and_then(|()| stream.read_exact(&mut [0; 1]));
     match answered {
-        Err(error) if error.kind() != io::ErrorKind::ConnectionReset => Err(error),
-        _ => Ok(()),
+        // The server closed the connection because it has too many.
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof
+            ) =>
+        {
+            Ok(())
+        }
+        answered => answered,
     }
 }
 

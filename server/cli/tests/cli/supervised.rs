@@ -3,7 +3,7 @@
 use std::os::unix::net::UnixDatagram;
 use std::process::Stdio;
 
-use ebb_test_support::wait::{HANG, until_some};
+use ebb_test_support::wait::{HANG, uninterrupted, until_some};
 use rustix::process::Signal;
 
 use crate::place::{Place, Running};
@@ -23,7 +23,7 @@ fn systemd_hears_that_it_is_ready_that_it_answers_and_that_it_stops() {
     let mut server = Running::start(&mut command);
     let next = || {
         let mut message = [0; 256];
-        let length = heard.recv(&mut message).unwrap();
+        let length = uninterrupted(|| heard.recv(&mut message)).unwrap();
         String::from_utf8(message[..length].to_vec()).unwrap()
     };
 

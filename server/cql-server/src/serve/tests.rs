@@ -348,7 +348,7 @@ impl<T: Read + Write> Client<T> {
                 Some(_) => &mut self.sealed,
             };
             let mut some = [0; 4096];
-            match self.stream.read(&mut some)? {
+            match wait::uninterrupted(|| self.stream.read(&mut some))? {
                 0 => return Ok(None),
                 read => received.extend_from_slice(&some[..read]),
             }

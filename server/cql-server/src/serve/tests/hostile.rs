@@ -259,7 +259,7 @@ fn halves_of_large_requests_take_bounded_memory_and_delay_no_small_request() {
     wait::until("a half to be refused", || {
         let is_answered = |client: &Client| {
             client.stream.set_nonblocking(true).unwrap();
-            let peeked = client.stream.peek(&mut [0]);
+            let peeked = wait::uninterrupted(|| client.stream.peek(&mut [0]));
             client.stream.set_nonblocking(false).unwrap();
             !matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
         };
