@@ -305,7 +305,7 @@ const KILLERS: &[(Mutation, &str)] = &[
     ),
     (
         StandByName,
-        "merging_in_parts::a_repair_between_two_parts_brings_nothing_back_with_and_without_a_manifest",
+        "merging_in_parts::a_restored_input_does_not_shadow_the_merge_that_replaced_a_part_of_it",
     ),
     (
         PurgeUnderLaterHeads,

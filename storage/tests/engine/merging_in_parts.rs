@@ -358,6 +358,42 @@ fn a_repair_between_two_parts_brings_nothing_back_with_and_without_a_manifest() 
     });
 }
 
+/// A file that is restored from a backup gets a higher number than the output of a merge that
+/// has replaced a part of it. Without the manifest, only the number that the file was written under
+/// shows that the output is newer; otherwise an operand would be applied a second time.
+#[test]
+fn a_restored_input_does_not_shadow_the_merge_that_replaced_a_part_of_it() {
+    let mem = MemDisk::new();
+    let filling = Filling::new(&mem);
+    let options = || Options {
+        disk: Arc::new(filling.disk.clone()),
+        ..options(&mem, 1 << 10)
+    };
+    let (db, keyspace, table) = open(options());
+    let pause = db.pause_merges();
+    // A part ends at the end of a file. Files of operands hold more keys, so that one of them is merged
+    // in part and stays.
+    for i in 0..200 {
+        table.put(&key(i), &[1; 100]).unwrap();
+    }
+    db.flush().unwrap();
+    for i in 0..200 {
+        table.merge(&key(i), &[2; 20]).unwrap();
+    }
+    db.flush().unwrap();
+    let now = all_of(table.range::<&[u8], _>(..));
+    copied_backup(&mem, &db);
+    drop((table, keyspace, pause));
+    // The disk is full after a part of the merge.
+    filling.allow(2);
+    assert!(matches!(db.compact(), Err(Error::DiskFull { .. })));
+    filling.allow(usize::MAX);
+    drop(db);
+    restore_all(&mem, options());
+    let (_, found) = repaired(&mem, &options(), true);
+    assert!(found == now);
+}
+
 /// A file stood for what is between its first key and its last: a deletion that was dropped
 /// between two files, with the value that it deleted, was not known of, and the value was still in
 /// a file that is merged in part.
