@@ -8,6 +8,7 @@
 //!   ycsb          the transactional load; `ebb-bench ycsb` measures the process around it
 //!   experiments   one question each, with processes of their own
 //!   chart         pictures of results: the one place that draws
+//!   number        numbers as people read them, "-" where there is none
 //!   console  resources    bars and files; what a process uses
 //! ```
 //!
@@ -21,6 +22,7 @@ mod console;
 pub mod demo;
 mod experiments;
 pub mod msjo;
+pub mod number;
 pub mod queueing;
 mod resources;
 pub mod sim;

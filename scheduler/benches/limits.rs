@@ -64,7 +64,7 @@ fn week(name: &str, availability: Availability, load: f64, policy: &dyn Policy) 
         map_input_bytes: 0,
         variety: Variety::default(),
     };
-    let jobs = workload.draw(1, 1, 100);
+    let jobs = workload.draw(1, 1, 100).expect("the week of the thesis");
     let mut config = SimConfig::one_slot_nodes(100, availability);
     config.recording = Recording::default();
     let mut metrics = Metrics::default();
@@ -75,9 +75,9 @@ fn week(name: &str, availability: Availability, load: f64, policy: &dyn Policy) 
         "week {name:<22} {:<18} {ms:>9.1} ms  {} jobs, {:.1}% missed, utilisation {:.2}, ended on day {:.1}",
         policy.name(),
         metrics.jobs,
-        100.0 * metrics.missed_fraction,
-        metrics.utilisation,
-        metrics.makespan_s / DAY_S,
+        100.0 * metrics.missed_fraction.unwrap_or_default(),
+        metrics.utilisation.unwrap_or_default(),
+        metrics.makespan_s.unwrap_or_default() / DAY_S,
     );
 }
 

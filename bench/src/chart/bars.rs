@@ -13,6 +13,7 @@ use std::fmt::Write as _;
 use super::picture::{LEFT, Picture, RIGHT, WIDTH, escape, text};
 use super::plane::Plane;
 use super::scale::{label, round_step};
+use crate::number::fixed;
 
 /// Groups of bars, one bar of a group for each series.
 #[derive(Debug, Clone, PartialEq)]
@@ -193,7 +194,7 @@ impl BarChart {
         let points = self.groups.iter().enumerate();
         let points =
             points.filter_map(|(position, group)| Some((position as f64 + 0.5, group.line?)));
-        let points: Vec<_> = points.collect();
+        let points: Vec<_> = points.filter(|(_, value)| value.is_finite()).collect();
         if points.is_empty() {
             return;
         }
@@ -232,7 +233,10 @@ impl Group {
     fn draw(&self, svg: &mut String, plane: &Plane, left: f64) {
         let place = FILLED / self.bars.len().max(1) as f64;
         for (position, bar) in self.bars.iter().enumerate() {
-            let Some(bar) = bar else { continue };
+            // A ratio over nothing is no bar.
+            let Some(bar) = bar.filter(|bar| bar.value.is_finite()) else {
+                continue;
+            };
             let from = left + (1.0 - FILLED) / 2.0 + place * position as f64;
             let (x, end) = (plane.at_x(from), plane.at_x(from + place * BAR_FILLED));
             let (top, colour) = (plane.at_y(bar.value), COLOURS[position % COLOURS.len()]);
@@ -251,7 +255,7 @@ impl Group {
                 );
             }
             if bar.value > plane.y.values.1 {
-                let label = format!("{:.1}", bar.value);
+                let label = fixed(bar.value, 1);
                 text(svg, (middle, top - 4.0), MIDDLE, &label);
             }
         }
@@ -345,6 +349,21 @@ mod tests {
         assert!(svg.contains("Reads &amp; &quot;writes&quot;"), "{svg}");
         assert!(!svg.contains(r#"<line class="error""#), "no spread: {svg}");
         assert!(!svg.contains("<circle"), "no line: {svg}");
+    }
+
+    #[test]
+    fn a_bar_or_a_point_that_is_no_number_is_left_out() {
+        let mut lined = chart(&[1.0, f64::NAN, f64::INFINITY]);
+        lined.line = Some(Line::Through("ops/s".into()));
+        lined
+            .groups
+            .iter_mut()
+            .for_each(|group| group.label.clear());
+        let svg = lined.to_svg();
+        // One in the legend, and one that is there.
+        assert_eq!(svg.matches(COLOURS[0]).count(), 2, "{svg}");
+        assert_eq!(svg.matches("<circle").count(), 2, "{svg}");
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     }
 
     #[test]

@@ -114,7 +114,7 @@ impl Plane {
         let mut path = String::new();
         let mut pen = 'M';
         for (x, y) in points {
-            if y.is_nan() {
+            if x.is_nan() || y.is_nan() {
                 pen = 'M';
                 continue;
             }

@@ -1,5 +1,7 @@
 //! From values to pixels, and round values between two ends.
 
+use crate::number::fixed;
+
 /// An axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
@@ -12,7 +14,8 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// Where a value is drawn, in pixels.
+    /// Returns the place of a value, in pixels. NaN is drawn at the first end, and so is every
+    /// value on an axis without length.
     pub fn at(&self, value: f64) -> f64 {
         let scaled = |value: f64| match self.is_log {
             true => value.max(1e-9).log10(),
@@ -20,6 +23,7 @@ impl Scale {
         };
         let (low, high) = (scaled(self.values.0), scaled(self.values.1));
         let part = ((scaled(value) - low) / (high - low)).clamp(0.0, 1.0);
+        let part = if part.is_nan() { 0.0 } else { part };
         self.pixels.0 + part * (self.pixels.1 - self.pixels.0)
     }
 }
@@ -27,6 +31,11 @@ impl Scale {
 /// The distance of about `count` round values over a length: 1, 2 or 5 times a power of
 /// ten.
 pub(super) fn round_step(length: f64, count: f64) -> f64 {
+    // Also of NaN.
+    let is_length = length.is_finite() && length > 0.0;
+    if !is_length {
+        return 1.0;
+    }
     let rough = length / count.max(1.0);
     let power = 10f64.powf(rough.log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);
@@ -34,22 +43,26 @@ pub(super) fn round_step(length: f64, count: f64) -> f64 {
     step.unwrap_or(10.0 * power)
 }
 
-/// About `count` round values between the ends, both included if they are round.
+/// About `count` round values between the ends, both included if they are round; no values if an
+/// end is not finite.
 pub fn ticks((low, high): (f64, f64), count: usize) -> Vec<f64> {
+    if !(low.is_finite() && high.is_finite()) {
+        return Vec::new();
+    }
     let step = round_step(high - low, count as f64);
     let first = (low / step - 1e-9).ceil() as i64;
     let last = (high / step + 1e-9).floor() as i64;
     (first..=last).map(|tick| tick as f64 * step).collect()
 }
 
-/// Two decimals at most, none that say nothing.
+/// Formats a number with two decimals at most, without zeros at their end; NaN and infinities
+/// as "-".
 pub fn short(value: f64) -> String {
-    let text = format!("{value:.2}");
-    let text = text.trim_end_matches('0').trim_end_matches('.');
-    match text {
-        "-0" => "0".into(),
-        text => text.into(),
+    let text = fixed(value, 2);
+    if text.contains('.') {
+        return text.trim_end_matches('0').trim_end_matches('.').into();
     }
+    text
 }
 
 /// With as many decimals as steps of `step` need.
@@ -74,6 +87,7 @@ mod tests {
         assert_eq!(short(0.25), "0.25");
         assert_eq!(short(20.0), "20");
         assert_eq!(short(-0.0), "0");
+        assert_eq!(short(f64::NAN), "-");
         for (value, step, text) in [
             (5000.0, 5000.0, "5000"),
             (0.2, 0.2, "0.2"),
@@ -97,5 +111,25 @@ mod tests {
             ..scale
         };
         assert_eq!(scale.at(500.5), 125.0);
+    }
+
+    #[test]
+    fn an_axis_without_length_and_values_that_are_none_have_finite_places() {
+        let scale = |values| Scale {
+            values,
+            pixels: (200.0, 50.0),
+            is_log: false,
+        };
+        for (values, value) in [
+            ((3.0, 3.0), 3.0),
+            ((0.0, f64::INFINITY), 1.0),
+            ((0.0, f64::NAN), 1.0),
+            ((0.0, 1.0), f64::NAN),
+        ] {
+            assert!(scale(values).at(value).is_finite(), "{values:?} {value}");
+        }
+        assert_eq!(ticks((3.0, 3.0), 5), [3.0]);
+        assert!(ticks((0.0, f64::INFINITY), 5).is_empty());
+        assert!(ticks((f64::NAN, 1.0), 5).is_empty());
     }
 }

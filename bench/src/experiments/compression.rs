@@ -19,6 +19,7 @@ use serde::Serialize;
 use super::colocation::ratios::median;
 use super::table::Table;
 use crate::console::{progress_bar, write_json};
+use crate::number::fixed;
 use crate::resources::thread_cpu_s;
 
 const EXAMPLES: &str = "\
@@ -244,7 +245,7 @@ impl Outcome {
         let row = |name: &str, digits: usize, of: &dyn Fn(&Side) -> f64| {
             let cells = self.forms.iter().map(|side| {
                 let (value, beside) = (of(side), of(lz4));
-                format!("{value:.digits$} ({:.2})", value / beside)
+                format!("{} ({})", fixed(value, digits), fixed(value / beside, 2))
             });
             std::iter::once(name.to_string()).chain(cells).collect()
         };

@@ -20,6 +20,7 @@ use serde::Serialize;
 use super::colocation::ratios::median;
 use super::table::Table;
 use crate::console::{progress_bar, stop_on_interrupt, write_json};
+use crate::number::fixed;
 use crate::ycsb::{Stamp, key, read_stamp, write_value};
 
 /// Length of a value, in bytes.
@@ -233,7 +234,7 @@ fn table(args: &HeldArgs, measured: &[Measured]) -> Table {
             case.runs.to_string(),
             format!("{:.2}", case.p50_us),
             format!("{:.2}", case.p99_us),
-            format!("{:.2}", case.p50_ratio),
+            fixed(case.p50_ratio, 2),
         ]
     };
     Table {

@@ -20,6 +20,7 @@ use serde::Serialize;
 use super::colocation::ratios::median;
 use super::table::Table;
 use crate::console::{progress_bar, write_json};
+use crate::number::fixed;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -215,7 +216,7 @@ impl Outcome {
     fn table(&self) -> Table {
         let row = |name: &str, of: &dyn Fn(&Side) -> f64| {
             let (without, with) = (of(&self.without), of(&self.with));
-            let cells = [without, with, with / without].map(|value| format!("{value:.2}"));
+            let cells = [without, with, with / without].map(|value| fixed(value, 2));
             std::iter::once(name.to_string()).chain(cells).collect()
         };
         let mut rows = vec![

@@ -53,8 +53,8 @@ pub struct MsjoRow {
     pub objective: &'static str,
     /// The weighted sum of completion times, in seconds.
     pub value: f64,
-    /// That over the best bound.
-    pub over_bound: f64,
+    /// The ratio of that sum to the best bound; `None` where the bound is 0, as without weights.
+    pub over_bound: Option<f64>,
     /// The mean completion time of jobs after their release, in seconds, all alike.
     pub job_mean_s: f64,
     /// When the last task ends, in seconds.
@@ -178,7 +178,7 @@ fn row(study: &Study, algorithm: Algorithm, coge: &Bound, best: f64) -> Result<M
         algorithm: algorithm.name,
         objective: name(algorithm.objective),
         value,
-        over_bound: value / best,
+        over_bound: (best > 0.0).then_some(value / best),
         job_mean_s: flow_s.sum::<f64>() / instance.jobs.len() as f64,
         makespan_s: ends_s.fold(0.0, f64::max),
         cpu_s,
@@ -215,8 +215,8 @@ mod tests {
             let bounds = result.bounds.iter();
             let of = bounds.filter(|bound| bound.objective == row.objective);
             let best = of.map(|bound| bound.value).fold(0.0, f64::max);
-            assert_eq!(row.over_bound, row.value / best);
-            assert!(row.over_bound >= 1.0 - 1e-6, "{row:?}");
+            assert_eq!(row.over_bound, Some(row.value / best));
+            assert!(row.value / best >= 1.0 - 1e-6, "{row:?}");
             assert!(row.makespan_s > row.job_mean_s, "{row:?}");
         }
     }

@@ -11,6 +11,7 @@ use super::analysis::Analysis;
 use super::picture::{bars, running_tasks, satisfaction, shares};
 use super::result::{PointResult, PolicyResult, StudyResult};
 use crate::chart::escape;
+use crate::number::{fixed, percent};
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;color:#1d2733;max-width:1000px;\
     margin:2rem auto;padding:0 1rem}h1{margin-bottom:0}.sub{color:#5b6775}svg{width:100%;height:auto}\
@@ -92,41 +93,42 @@ fn head(title: &str) -> String {
 /// One number of each policy at each point.
 fn swept(result: &StudyResult) -> Vec<(&'static str, String)> {
     let mut drawn = Vec::new();
-    let bound = |point: &PointResult| Some(100.0 * point.bound.as_ref()?.missed_fraction.mean);
-    let mut draw = |name, title: &str, unit: &str, of: fn(&PolicyResult) -> Interval| {
+    let bound = |point: &PointResult| Some(100.0 * point.bound.as_ref()?.missed_fraction?.mean);
+    let mut draw = |name, title: &str, unit: &str, of: fn(&PolicyResult) -> Option<Interval>| {
         let level = |point: &PointResult| bound(point).filter(|_| name == "missed");
         drawn.push((name, bars(title, unit, &result.points, of, level)));
     };
     let policies = || result.points.iter().flat_map(|point| &point.policies);
     if result.points.iter().any(has_goals) {
         draw("missed", "Goals missed", "%", |policy| {
-            policy.missed_fraction.scaled(100.0)
+            percent_of(policy.missed_fraction)
         });
         draw(
             "beyond",
             "Time beyond the goal, of jobs that missed it",
             "h",
-            |policy| policy.beyond_s.scaled(1.0 / 3600.0),
+            |policy| hours(policy.beyond_s),
         );
         draw(
             "distance",
             "Time left until the goal, of jobs that met it",
             "h",
-            |policy| policy.distance_s.scaled(1.0 / 3600.0),
+            |policy| hours(policy.distance_s),
         );
         draw(
             "tardiness",
             "Tardiness, mean over all jobs",
             "h",
-            |policy| policy.tardiness_s.scaled(1.0 / 3600.0),
+            |policy| hours(policy.tardiness_s),
         );
     }
-    if policies().any(|policy| policy.locality.mean < 1.0) {
+    let is_remote = |locality: Interval| locality.mean < 1.0;
+    if policies().any(|policy| policy.locality.is_some_and(is_remote)) {
         draw(
             "locality",
             "Maps that ran where their input lies",
             "%",
-            |policy| policy.locality.scaled(100.0),
+            |policy| percent_of(policy.locality),
         );
     }
     if result.points.len() > 1 {
@@ -135,6 +137,14 @@ fn swept(result: &StudyResult) -> Vec<(&'static str, String)> {
         });
     }
     drawn
+}
+
+fn percent_of(part: Option<Interval>) -> Option<Interval> {
+    part.map(|part| part.scaled(100.0))
+}
+
+fn hours(seconds: Option<Interval>) -> Option<Interval> {
+    seconds.map(|seconds| seconds.scaled(1.0 / 3600.0))
 }
 
 /// What was recorded of one policy at one point.
@@ -164,29 +174,180 @@ fn table(point: &PointResult) -> String {
         "<table><tr><th>policy<th>goals missed<th>± (95%)<th>beyond, h<th>distance, h\
          <th>tardiness, h<th>p99, h<th>utilisation<th>local maps<th>last end, h</tr>",
     );
+    let mean = |of: Option<Interval>| of.map(|of| of.mean);
+    let half_width = |part: Option<Interval>| part.map(|part| 100.0 * part.half_width_95);
     for policy in &point.policies {
-        let _ = write!(
-            html,
-            "<tr><td>{}<td>{:.1}%<td>{:.1}<td>{:.2}<td>{:.2}<td>{:.2}<td>{:.1}<td>{:.1}%<td>{:.1}%<td>{:.1}</tr>",
+        let cells = [
             escape(&policy.policy),
-            100.0 * policy.missed_fraction.mean,
-            100.0 * policy.missed_fraction.half_width_95,
-            policy.beyond_s.mean / 3600.0,
-            policy.distance_s.mean / 3600.0,
-            policy.tardiness_s.mean / 3600.0,
-            policy.tardiness_p99_s.mean / 3600.0,
-            100.0 * policy.utilisation.mean,
-            100.0 * policy.locality.mean,
-            policy.makespan_s.mean / 3600.0,
-        );
+            percent(mean(policy.missed_fraction), 1),
+            fixed(half_width(policy.missed_fraction), 1),
+            fixed(mean(hours(policy.beyond_s)), 2),
+            fixed(mean(hours(policy.distance_s)), 2),
+            fixed(mean(hours(policy.tardiness_s)), 2),
+            fixed(mean(hours(policy.tardiness_p99_s)), 1),
+            percent(mean(policy.utilisation), 1),
+            percent(mean(policy.locality), 1),
+            fixed(mean(hours(policy.makespan_s)), 1),
+        ];
+        let _ = write!(html, "<tr><td>{}</tr>", cells.join("<td>"));
     }
     if let Some(bound) = &point.bound {
         let _ = write!(
             html,
-            "<tr><td>(bound)<td>{:.1}%<td>{:.1}</tr>",
-            100.0 * bound.missed_fraction.mean,
-            100.0 * bound.missed_fraction.half_width_95,
+            "<tr><td>(bound)<td>{}<td>{}</tr>",
+            percent(mean(bound.missed_fraction), 1),
+            fixed(half_width(bound.missed_fraction), 1),
         );
     }
     html + "</table>"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::study::{Progress, run};
+    use ebb_scheduler::sim::scenario::Scenario;
+
+    struct Silent;
+
+    impl Progress for Silent {
+        fn run_done(&self) {}
+    }
+
+    /// A job that ends, one that takes longer than the run, and one that waits for that one.
+    const NEVER: &str = r#"
+policies = ["fifo", "reverse-adaptive", "pandas"]
+replicas = 2
+offline_bound = true
+[run]
+horizon_s = 3000
+shares_every_s = 0
+tasks = true
+[[nodes]]
+count = 2
+[availability]
+kind = "constant"
+fraction = 1.0
+[applications.short]
+map_s = 100
+[applications.long]
+map_s = 9000
+[[job]]
+name = "short"
+application = "short"
+maps = 2
+goal_s = 600
+[[job]]
+name = "long"
+application = "long"
+maps = 1
+goal_s = 9000
+[[job]]
+name = "next"
+application = "short"
+after = "long"
+maps = 1
+goal_s = 10
+[sweep]
+"availability.fraction" = [0.0, 1.0]
+"#;
+
+    fn study(text: &str) -> StudyResult {
+        let scenario = Scenario::parse("x.toml", text).unwrap();
+        run(&scenario, 2, &Silent).unwrap()
+    }
+
+    /// Everything that a person or a script gets of a study: the page, its pictures, the JSON.
+    fn shown(result: &StudyResult) -> Vec<(String, String)> {
+        let folder = tempfile::tempdir().unwrap();
+        write(result, folder.path()).unwrap();
+        let files = std::fs::read_dir(folder.path()).unwrap().map(|file| {
+            let path = file.unwrap().path();
+            let text = std::fs::read_to_string(&path).unwrap();
+            (path.display().to_string(), text)
+        });
+        let json = serde_json::to_string(result).unwrap();
+        files.chain([("JSON".to_string(), json)]).collect()
+    }
+
+    #[test]
+    fn jobs_that_never_end_have_missed_their_goals_and_have_no_end() {
+        let result = study(NEVER);
+        let [nothing, all] = &result.points[..] else {
+            panic!("two points");
+        };
+        for policy in &nothing.policies {
+            assert_eq!(policy.missed_fraction.unwrap().mean, 1.0);
+            assert_eq!((policy.makespan_s, policy.utilisation), (None, None));
+            assert!(policy.jobs.iter().all(|job| job.took_s.is_none()));
+            assert!(policy.jobs.iter().all(|job| job.met_fraction == Some(0.0)));
+        }
+        for policy in &all.policies {
+            let took = |at: usize| policy.jobs[at].took_s.map(|took| took.mean);
+            assert!(took(0).is_some_and(|took_s| took_s >= 100.0));
+            assert_eq!((took(1), took(2)), (None, None));
+            assert!(!policy.jobs[2].record.was_submitted);
+            assert!((policy.missed_fraction.unwrap().mean - 2.0 / 3.0).abs() < 1e-9);
+        }
+        let row = table(nothing);
+        assert!(
+            row.contains("<td>fifo<td>100.0%<td>0.0<td>0.33<td>-<td>"),
+            "{row}"
+        );
+        let json = serde_json::to_value(&result).unwrap();
+        let fifo = &json["points"][0]["policies"][0];
+        assert!(fifo["makespan_s"].is_null() && fifo["jobs"][0]["took_s"].is_null());
+    }
+
+    #[test]
+    fn without_goals_nothing_is_missed_and_nothing_met() {
+        let text = NEVER.lines().filter(|line| !line.starts_with("goal_s"));
+        let result = study(&text.collect::<Vec<_>>().join("\n"));
+        for point in &result.points {
+            assert!(point.bound.as_ref().unwrap().missed_fraction.is_none());
+            for policy in &point.policies {
+                let goals = [policy.missed_fraction, policy.beyond_s, policy.tardiness_s];
+                assert_eq!((goals, policy.above_bound), ([None; 3], None));
+                assert!(policy.jobs.iter().all(|job| job.met_fraction.is_none()));
+            }
+        }
+        let row = table(&result.points[0]);
+        assert!(row.contains("<td>fifo<td>-<td>-<td>-<td>-<td>-"), "{row}");
+    }
+
+    /// Nothing is generated in most replicas, and one sample is taken at 0.
+    const NOTHING: &str = r#"
+policies = ["fifo"]
+offline_bound = true
+[run]
+horizon_s = 3000
+shares_every_s = 9000
+tasks = true
+[[nodes]]
+count = 2
+[applications.a]
+map_s = 100
+[workload]
+application = "a"
+span_s = 3000
+jobs = 0.001
+maps_mean = 1
+goal_factor = [1.5, 2.0]
+[[job]]
+application = "a"
+maps = 1
+"#;
+
+    #[test]
+    fn no_page_picture_or_json_of_a_study_has_nan_or_inf() {
+        let no_jobs = NOTHING.split("[[job]]").next().unwrap();
+        for text in [NEVER, NOTHING, no_jobs] {
+            for (name, text) in shown(&study(text)) {
+                // "+inf" and "inf%", but not a word that holds it.
+                let mut words = text.split(|char: char| !char.is_ascii_alphabetic());
+                let wrong = words.find(|word| ["NaN", "inf", "Infinity"].contains(word));
+                assert_eq!(wrong, None, "{name}: {text}");
+            }
+        }
+    }
 }

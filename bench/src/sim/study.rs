@@ -4,12 +4,12 @@ use anyhow::{Result, anyhow};
 use ebb_scheduler::planning::{OfflineBound, offline_bound};
 use ebb_scheduler::policy;
 use ebb_scheduler::sim::scenario::Scenario;
-use ebb_scheduler::sim::{JobRecord, Metrics, SimConfig, SimError, SimReport, simulate};
+use ebb_scheduler::sim::{JobRecord, Metrics, SimError, simulate};
 use indicatif::ProgressBar;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::parallel::in_parallel;
-use super::result::{BoundResult, PointResult, PolicyResult, StudyResult};
+use super::result::{BoundResult, FirstReplica, PointResult, PolicyResult, StudyResult};
 
 /// Told as runs end.
 pub trait Progress: Sync {
@@ -39,7 +39,7 @@ enum Done {
         /// Of the jobs that the scenario lists.
         listed: Vec<JobRecord>,
         /// Of the first replica.
-        whole: Option<Box<(SimReport, SimConfig)>>,
+        first: Option<Box<FirstReplica>>,
     },
 }
 
@@ -66,7 +66,7 @@ pub fn run(scenario: &Scenario, threads: usize, progress: &dyn Progress) -> Resu
     let before_s = cpu_s();
     let one = |run: &Run| -> Result<Done, SimError> {
         let point = &scenario.points[run.point];
-        let (config, jobs) = point.draw(scenario.seed.wrapping_add(run.replica.into()));
+        let (config, jobs) = point.draw(scenario.seed.wrapping_add(run.replica.into()))?;
         let Some(policy) = run.policy else {
             let bound = offline_bound(&config, &jobs);
             progress.run_done();
@@ -76,12 +76,17 @@ pub fn run(scenario: &Scenario, threads: usize, progress: &dyn Progress) -> Resu
         let metrics = Metrics::of(&report);
         let listed = (report.jobs.iter()).filter(|record| point.is_listed(record.job.id));
         let listed = listed.copied().collect();
-        let whole = (run.replica == 0).then(|| Box::new((report, config)));
+        let first = (run.replica == 0).then(|| FirstReplica {
+            tasks: report.tasks,
+            shares: report.shares,
+            pools: config.nodes.iter().map(|node| node.pool).collect(),
+            availability: config.availability,
+        });
         progress.run_done();
         Ok(Done::Simulated {
             metrics,
             listed,
-            whole,
+            first: first.map(Box::new),
         })
     };
     let mut done = in_parallel(&runs, threads, one)?.into_iter();
@@ -97,18 +102,18 @@ pub fn run(scenario: &Scenario, threads: usize, progress: &dyn Progress) -> Resu
                 let Done::Simulated {
                     metrics,
                     listed: jobs,
-                    whole,
+                    first: of_first,
                 } = done
                 else {
                     unreachable!("bounds come behind all policies");
                 };
                 replicas.push(metrics);
                 listed.push(jobs);
-                first = first.or(whole);
+                first = first.or(of_first);
             }
-            let (first, config) = *first.expect("every run has ended");
+            let first = first.expect("every run has ended");
             let all = (replicas, &listed[..]);
-            let of_policy = PolicyResult::new(policy, point, all, first, &config);
+            let of_policy = PolicyResult::new(policy, point, all, *first);
             result.policies.push(of_policy);
         }
         if scenario.offline_bound {

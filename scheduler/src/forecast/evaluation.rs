@@ -27,8 +27,9 @@ pub struct Evaluation {
     pub wape: f64,
     /// The least WAPE of naive day and naive week, known in hindsight.
     pub naive_wape: f64,
-    /// `wape / naive_wape`; 1 where both are 0.
-    pub ratio: f64,
+    /// `wape` over `naive_wape`; `None` where the naive method never missed, as on a constant
+    /// series.
+    pub ratio: Option<f64>,
     /// WAPE of each method that had a forecast at every origin, least first.
     pub methods: Vec<MethodScore>,
     /// How often the load lay in the intervals.
@@ -46,6 +47,8 @@ pub struct MethodScore {
     pub method: Method,
     /// Its WAPE.
     pub wape: f64,
+    /// `wape` over the least WAPE of the naive methods; `None` where that is 0.
+    pub over_naive: Option<f64>,
     /// At how many of the origins it was one of those that were combined.
     pub chosen: usize,
 }
@@ -62,6 +65,15 @@ pub struct Coverage {
     pub above: f64,
     /// Mean width over mean load.
     pub width: f64,
+}
+
+/// The WAPE below which a method never misses: what is left is the rounding of its sums.
+const EXACT_WAPE: f64 = 1e-9;
+
+/// The error of a method over that of another one; `None` if the other one never misses.
+fn over(wape: f64, other_wape: f64) -> Option<f64> {
+    let ratio = wape / other_wape;
+    (other_wape > EXACT_WAPE && ratio.is_finite()).then_some(ratio)
 }
 
 /// One slot of a forecast and what came.
@@ -212,6 +224,7 @@ impl Tally {
                 name: method.to_string(),
                 method,
                 wape: wape(loss),
+                over_naive: None,
                 chosen,
             });
         }
@@ -219,6 +232,9 @@ impl Tally {
             .iter()
             .filter(|score| matches!(score.method, Method::Naive(_)));
         let naive_wape = naive.map(|score| score.wape).fold(f64::INFINITY, f64::min);
+        for score in &mut methods {
+            score.over_naive = over(score.wape, naive_wape);
+        }
         methods.sort_by(|a, b| a.wape.total_cmp(&b.wape));
         let part = |count: usize| count as f64 / self.scored as f64;
         let coverage = LEVELS.iter().zip(self.covered);
@@ -235,11 +251,7 @@ impl Tally {
             start_s,
             wape: wape(self.loss),
             naive_wape,
-            ratio: if self.loss > 0.0 || naive_wape > 0.0 {
-                wape(self.loss) / naive_wape
-            } else {
-                1.0
-            },
+            ratio: over(wape(self.loss), naive_wape),
             methods,
             coverage: coverage.collect(),
             slots: self.slots,

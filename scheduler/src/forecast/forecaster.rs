@@ -13,6 +13,9 @@ use thiserror::Error;
 /// Slots of a horizon beyond which a forecast is refused: a year of minutes.
 const HORIZON_MAX: f64 = 600_000.0;
 
+/// Past days beyond which a forecast is refused: ten years.
+const BACKTEST_DAYS_MAX: usize = 3_660;
+
 /// How to forecast.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
@@ -21,7 +24,7 @@ pub struct Options {
     pub day_s: f64,
     /// How far to forecast, in seconds; rounded up to a step.
     pub horizon_s: f64,
-    /// How many past days the methods are tried on; at least 1.
+    /// How many past days the methods are tried on; 1 to 3,660.
     pub backtest_days: usize,
     /// How many methods are combined at most; at least 1.
     pub combined_max: usize,
@@ -252,6 +255,13 @@ fn grid(series: &Series, options: &Options) -> Result<Grid, ForecastError> {
                 expected: "give at least 1",
             });
         }
+    }
+    if options.backtest_days > BACKTEST_DAYS_MAX {
+        return Err(ForecastError::Option {
+            what: "the number of past days",
+            value: options.backtest_days as f64,
+            expected: "give at most 3660",
+        });
     }
     Ok(Grid {
         day: day as usize,

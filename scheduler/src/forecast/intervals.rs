@@ -13,6 +13,10 @@ const AROUND_DAYS: f64 = 1.0 / 16.0;
 /// relative to it: a load near zero does not make them infinite.
 const FLOOR: f64 = 0.1;
 
+/// Relative errors count as this at most: of values that differ by more than that, a quotient may
+/// be infinite.
+const ERROR_MAX: f64 = 1e100;
+
 /// Past forecasts against what came.
 pub(super) struct Errors {
     /// Per past day and slot of the horizon; NaN where nothing was measured.
@@ -36,7 +40,8 @@ impl Errors {
             let slots = forecast.iter().enumerate();
             let errors = slots.map(|(ahead, forecast)| {
                 let value = series.value(origin + ahead).unwrap_or(f64::NAN);
-                (value - forecast) / (forecast + floor)
+                // Not `min`: NaN stays what it is.
+                ((value - forecast) / (forecast + floor)).clamp(-ERROR_MAX, ERROR_MAX)
             });
             errors.collect()
         });

@@ -6,12 +6,15 @@ use thiserror::Error;
 /// timestamp must not ask for all memory.
 const SLOTS_MAX: f64 = 1e7;
 
+/// The largest value. Sums, squares and quantiles of values up to it are finite.
+const VALUE_MAX: f64 = 1e100;
+
 /// One measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// When, in seconds from any fixed instant.
     pub t_s: f64,
-    /// How much; not negative.
+    /// How much; not negative, and at most 1e100.
     pub value: f64,
 }
 
@@ -63,6 +66,14 @@ pub enum SeriesError {
         /// The value.
         value: f64,
     },
+    /// A load beyond what can be counted with.
+    #[error("value {index} is {value:e}: the largest that can be counted with is {VALUE_MAX:e}")]
+    TooLarge {
+        /// Position, from 0.
+        index: usize,
+        /// The value.
+        value: f64,
+    },
     /// Two values at one time.
     #[error("value {index} has the same time as the one before it, {t_s} s")]
     Duplicate {
@@ -102,6 +113,7 @@ impl SeriesError {
         match *self {
             Self::NotFinite { index, .. }
             | Self::Negative { index, .. }
+            | Self::TooLarge { index, .. }
             | Self::Duplicate { index, .. }
             | Self::Unordered { index, .. } => Some(index),
             Self::TooFew(_) | Self::Grid { .. } | Self::TooLong { .. } => None,
@@ -237,6 +249,9 @@ fn check(index: usize, Point { t_s, value }: Point) -> Result<(), SeriesError> {
     }
     if value < 0.0 {
         return Err(SeriesError::Negative { index, value });
+    }
+    if value > VALUE_MAX {
+        return Err(SeriesError::TooLarge { index, value });
     }
     Ok(())
 }

@@ -91,7 +91,8 @@ fn a_load_without_a_cycle_is_not_forecast_with_one() {
         ..Options::default()
     };
     let evaluation = evaluate(&series, short, 30, |_| {}).unwrap();
-    assert!(evaluation.ratio < 0.5, "{}", evaluation.ratio);
+    let ratio = evaluation.ratio.unwrap();
+    assert!(ratio < 0.5, "{ratio}");
 }
 
 #[test]
@@ -107,7 +108,7 @@ fn noise_is_averaged_out_and_the_intervals_hold_what_they_promise() {
     for seed in 1..=3 {
         let values = noisy(&weeks(20 * 7), 0.2, seed);
         let evaluation = evaluate(&series(values), Options::default(), 60, |_| {}).unwrap();
-        ratios.push(evaluation.ratio);
+        ratios.push(evaluation.ratio.unwrap());
         for coverage in &evaluation.coverage {
             // 1,440 slots: three standard errors are 4, 3 and 2 points; the rest
             // is for quantiles that are themselves estimates.
@@ -258,9 +259,46 @@ fn days_without_a_load_cannot_be_judged() {
     assert_eq!(error, ForecastError::NoLoad { scored: 0 });
     values[17 * 24..].fill(Some(0.0));
     assert_eq!(still(values), ForecastError::NoLoad { scored: 72 });
+}
+
+/// Case 13 of the issue: NaN and inf in the table of such a series. On the second series only
+/// the naive week never misses.
+#[test]
+fn ratios_to_naive_methods_that_never_miss_are_none() {
     let steady = series([1.0; 20 * 24]);
-    let evaluation = evaluate(&steady, Options::default(), 3, |_| {}).unwrap();
-    assert_eq!((evaluation.wape, evaluation.ratio), (0.0, 1.0));
+    let weekly = series(weeks(20));
+    for series in [steady, weekly] {
+        let evaluation = evaluate(&series, Options::default(), 3, |_| {}).unwrap();
+        assert!(evaluation.naive_wape < 1e-12, "{}", evaluation.naive_wape);
+        assert_eq!(evaluation.ratio, None);
+        let over = evaluation.methods.iter().map(|score| score.over_naive);
+        assert!(over.clone().count() > 10 && over.flatten().count() == 0);
+        let shown = format!("{evaluation:?}");
+        assert!(!shown.contains("NaN") && !shown.contains("inf"), "{shown}");
+    }
+    let noisy = series(noisy(&weeks(20), 0.3, 1));
+    let evaluation = evaluate(&noisy, Options::default(), 3, |_| {}).unwrap();
+    for score in &evaluation.methods {
+        let expected = score.wape / evaluation.naive_wape;
+        assert_eq!(score.over_naive, Some(expected), "{}", score.name);
+    }
+}
+
+/// From nearly nothing to nearly all that can be counted with, and back.
+#[test]
+fn values_of_all_sizes_have_finite_forecasts() {
+    let sizes = [1e-300, 1e100, 0.0, 1e-300, 1.0];
+    let values = (0..21 * 24).map(|hour| sizes[hour / 7 % 5]);
+    let series = series(values);
+    let evaluation = evaluate(&series, Options::default(), 3, |_| {}).unwrap();
+    let shown = format!("{evaluation:?}");
+    assert!(!shown.contains("NaN") && !shown.contains("inf"), "{shown}");
+    let error = Series::new(0.0, 1.0, vec![Some(1.0), Some(1e101)]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "value 1 is 1e101: the largest that can be counted with is 1e100"
+    );
+    assert_eq!(error.index(), Some(1));
 }
 
 #[test]
@@ -377,6 +415,13 @@ fn too_short_a_series_and_senseless_options_are_told() {
             ..good
         })
         .contains("past days")
+    );
+    assert!(
+        refused(Options {
+            backtest_days: usize::MAX,
+            ..good
+        })
+        .contains("at most 3660")
     );
     assert!(
         refused(Options {

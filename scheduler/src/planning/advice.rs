@@ -354,7 +354,7 @@ mod tests {
             let mut config = SimConfig::one_slot_nodes(10, f);
             config.recording = crate::sim::Recording::default();
             config.seed = seed;
-            let jobs = workload.draw(seed, 1, 10);
+            let jobs = workload.draw(seed, 1, 10).unwrap();
             let past = observe(&config, jobs, &ForecastEdf).unwrap();
             past.into_iter().map(|(_, past)| past).collect::<Vec<_>>()
         };

@@ -75,19 +75,23 @@ impl Capacity {
         model.check()?;
         let classes = classes(model);
         let mut rates: BTreeMap<Pattern, f64> = BTreeMap::new();
+        let too_many = |patterns: f64| {
+            (patterns * classes.len() as f64 > VARIABLES_MAX as f64).then(|| {
+                let why = format!(
+                    "{} kinds of nodes and {patterns:.0} or more of tasks are too many to plan: use \
+                     fewer racks or streams, or fewer replicas",
+                    classes.len()
+                );
+                bad("streams", why)
+            })
+        };
         for stream in &model.streams {
+            // Before they are made: there may be more than anybody can wait for.
+            too_many(patterns_min(stream, &classes)).map_or(Ok(()), Err)?;
             for (pattern, share) in patterns(stream, &classes) {
                 *rates.entry(pattern).or_default() += share * stream.tasks_per_slot;
             }
-            if rates.len() * classes.len() > VARIABLES_MAX {
-                let why = format!(
-                    "{} kinds of nodes and {} of tasks are too many to plan: use fewer racks \
-                     or streams, or fewer replicas",
-                    classes.len(),
-                    rates.len()
-                );
-                return Err(bad("streams", why));
-            }
+            too_many(rates.len() as f64).map_or(Ok(()), Err)?;
         }
         let mut lp = LinearProgramme::default();
         let scale = lp.variable(-1.0);
@@ -183,10 +187,21 @@ fn classes(model: &Model) -> Vec<NodeClass> {
         .collect()
 }
 
+/// In how many ways a stream's replicas may at least fall into classes: all into different ones.
+fn patterns_min(stream: &Stream, classes: &[NodeClass]) -> f64 {
+    let within = classes.iter().filter(|class| is_within(stream, class));
+    let within = within.count() as u32;
+    choose(within, stream.replicas.min(within))
+}
+
+fn is_within(stream: &Stream, class: &NodeClass) -> bool {
+    (stream.from..stream.until).contains(&class.first)
+}
+
 /// How a stream's replicas may fall into classes, with the share of each way.
 fn patterns(stream: &Stream, classes: &[NodeClass]) -> Vec<(Pattern, f64)> {
     let within: Vec<(usize, u32)> = (classes.iter().enumerate())
-        .filter(|(_, class)| (stream.from..stream.until).contains(&class.first))
+        .filter(|(_, class)| is_within(stream, class))
         .map(|(at, class)| (at, class.nodes))
         .collect();
     let mut found = Vec::new();
@@ -323,6 +338,23 @@ mod tests {
         near(together, apart);
         let alone = capacity(racks, &[(1.0, 0, 2, 1)]);
         near(alone, 2.0 * 0.8 + 2.0 * 0.5 + 4.0 * 0.2);
+    }
+
+    /// 100,000 racks of one node: 1.7 10^14 ways to place three replicas.
+    #[test]
+    fn a_cluster_with_too_many_kinds_of_nodes_is_refused_before_they_are_counted() {
+        let model = Model {
+            cluster: Cluster::racks(100_000, 1, [0.8, 0.5, 0.2]),
+            sizes: JobSizes::single(),
+            streams: vec![Stream {
+                tasks_per_slot: 1.0,
+                from: 0,
+                until: 100_000,
+                replicas: 3,
+            }],
+        };
+        let error = Capacity::of(&model).unwrap_err().to_string();
+        assert!(error.contains("too many to plan"), "{error}");
     }
 
     #[test]

@@ -41,17 +41,24 @@ pub enum ModelError {
     /// Something in it makes no sense.
     #[error("{what}: {why}")]
     Bad {
-        /// What.
-        what: &'static str,
+        /// The field, as a path such as `streams[0].until`.
+        what: String,
         /// Why not, and what would be right.
         why: String,
     },
 }
 
-pub(super) fn bad(what: &'static str, why: impl Into<String>) -> ModelError {
-    let why = why.into();
+pub(super) fn bad(what: impl Into<String>, why: impl Into<String>) -> ModelError {
+    let (what, why) = (what.into(), why.into());
     ModelError::Bad { what, why }
 }
+
+/// Nodes beyond which a cluster is refused.
+const NODES_MAX: u32 = 100_000;
+
+/// The least chance per slot that a task ends: the simulation has a list for each slot that the
+/// longest task may take.
+const RATE_MIN: f64 = 1e-4;
 
 impl Cluster {
     /// Two levels of locality.
@@ -79,11 +86,15 @@ impl Cluster {
     }
 
     /// # Errors
-    /// No nodes; rates that are not in (0, 1] or do not fall with the distance; racks
+    /// No nodes or too many; rates that are nearly 0, above 1 or rise with the distance; racks
     /// without a rate or a rate without racks; nodes that fill no whole number of racks.
     pub fn check(&self) -> Result<(), ModelError> {
         if self.nodes == 0 {
             return Err(bad("cluster.nodes", "a cluster needs at least one node"));
+        }
+        if self.nodes > NODES_MAX {
+            let why = format!("is {}; at most {NODES_MAX}", self.nodes);
+            return Err(bad("cluster.nodes", why));
         }
         match (self.rack_nodes, self.rack) {
             (None, None) => {}
@@ -100,15 +111,22 @@ impl Cluster {
                 return Err(bad("cluster.rack", why));
             }
         }
-        let rates: Vec<f64> = [Some(self.local), self.rack, Some(self.remote)]
-            .into_iter()
-            .flatten()
-            .collect();
-        let falling = rates.windows(2).all(|pair| pair[0] >= pair[1]);
-        if !falling || !rates.iter().all(|rate| *rate > 0.0 && *rate <= 1.0) {
-            let why =
-                format!("chances must lie in (0, 1] and not rise with the distance: {rates:?}");
-            return Err(bad("cluster.local, rack, remote", why));
+        let rates = [
+            ("cluster.local", Some(self.local)),
+            ("cluster.rack", self.rack),
+            ("cluster.remote", Some(self.remote)),
+        ];
+        let mut nearer = 1.0;
+        for (field, rate) in rates {
+            let Some(rate) = rate else { continue };
+            if !(RATE_MIN..=nearer).contains(&rate) {
+                let why = format!(
+                    "is {rate}: chances must lie between {RATE_MIN} and 1, and not rise with the \
+                     distance"
+                );
+                return Err(bad(field, why));
+            }
+            nearer = rate;
         }
         Ok(())
     }

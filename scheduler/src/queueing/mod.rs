@@ -74,4 +74,4 @@ pub use discipline::{Discipline, QUEUEING_POLICIES, QueueingPolicy, queueing_pol
 pub use engine::{EndOfSlot, Run, simulate, simulate_observed};
 pub use measured::{Measured, STABLE_GROWTH_MAX};
 pub use task::{REPLICAS_MAX, Task};
-pub use traffic::{JobSizes, Model, SizeBin, Stream};
+pub use traffic::{JobSizes, LOAD_MAX, Model, SizeBin, Stream};

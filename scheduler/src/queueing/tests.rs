@@ -296,14 +296,10 @@ fn backlog_is_load_times_delay() {
         // A task counts at the ends of slots: of those from its arrival on, not of the
         // slot in which it ends.
         let per_slot = measured.finished as f64 / measured.slots as f64;
-        let expected = per_slot * (measured.task_delay - 1.0);
-        let off = (measured.backlog - expected).abs() / expected;
-        assert!(
-            off < 0.02,
-            "{}: {} or {expected}",
-            policy.name,
-            measured.backlog
-        );
+        let expected = per_slot * (measured.task_delay.unwrap() - 1.0);
+        let backlog = measured.backlog.unwrap();
+        let off = (backlog - expected).abs() / expected;
+        assert!(off < 0.02, "{}: {backlog} or {expected}", policy.name);
     }
 }
 
@@ -326,7 +322,7 @@ fn a_single_node_queues_as_the_formula_says() {
         let mut discipline = policy.build(&model).unwrap();
         let measured = simulate(&model, discipline.as_mut(), Run::new(400_000, 5)).unwrap();
         assert!(
-            (measured.backlog - 0.4).abs() < 0.02,
+            (measured.backlog.unwrap() - 0.4).abs() < 0.02,
             "{}: {measured:?}",
             policy.name
         );
@@ -351,6 +347,22 @@ fn models_that_make_no_sense_are_refused_with_what_is_wrong() {
     assert!(broken(|m| m.streams[0].replicas = 4).contains("4 replicas"));
     assert!(broken(|m| m.streams[0].tasks_per_slot = 0.0).contains("positive"));
     assert!(broken(|m| m.sizes.0[0].share = 0.9).contains("sum to"));
+    for (error, field) in [
+        (broken(|m| m.streams[1].until = 13), "streams[1].until: "),
+        (
+            broken(|m| m.streams[0].tasks_per_slot = f64::NAN),
+            "streams[0].tasks_per_slot: ",
+        ),
+        (broken(|m| m.streams[0].tasks_per_slot = 1e9), "streams: "),
+        (
+            broken(|m| m.cluster.nodes = 4_000_000_000),
+            "cluster.nodes: ",
+        ),
+        (broken(|m| m.cluster.remote = 1e-300), "cluster.remote: "),
+        (broken(|m| m.cluster.local = f64::NAN), "cluster.local: "),
+    ] {
+        assert!(error.starts_with(field), "{error}");
+    }
 }
 
 /// Nodes 0 and 1 with data of their own, 0.7 and 0.1 tasks a slot. The plan at capacity:
@@ -421,6 +433,6 @@ fn a_run_that_ends_at_its_largest_backlog_is_not_stable() {
         ..Run::new(500, 1)
     };
     let measured = simulate(&model, policy.as_mut(), run).unwrap();
-    assert_eq!((measured.slots, measured.growth), (0, 0.0));
+    assert_eq!((measured.slots, measured.growth), (0, None));
     assert!(measured.overflowed && !measured.is_stable());
 }

@@ -147,30 +147,37 @@ impl Model {
 
     /// # Errors
     /// What [`Cluster::check`] says; streams without nodes, with more replicas than nodes
-    /// or three, or with a rate that is not positive; sizes whose shares do not sum to 1.
+    /// or three, or with a rate that is not positive; more tasks than [`LOAD_MAX`]; sizes whose
+    /// shares do not sum to 1.
     pub fn check(&self) -> Result<(), ModelError> {
         self.cluster.check()?;
         if self.streams.is_empty() {
             return Err(bad("streams", "there must be at least one"));
         }
-        for stream in &self.streams {
+        for (at, stream) in self.streams.iter().enumerate() {
+            let field = |name: &str| format!("streams[{at}].{name}");
             let nodes = stream.until.saturating_sub(stream.from);
             if nodes == 0 || stream.until > self.cluster.nodes {
                 let why = format!(
                     "from {} until {} names no nodes of a cluster of {}",
                     stream.from, stream.until, self.cluster.nodes
                 );
-                return Err(bad("streams", why));
+                return Err(bad(field("until"), why));
             }
             if !(1..=nodes.min(REPLICAS_MAX as u32)).contains(&stream.replicas) {
                 let why = format!("{} replicas: 1 to 3 on {nodes} nodes", stream.replicas);
-                return Err(bad("streams", why));
+                return Err(bad(field("replicas"), why));
             }
             let rate = stream.tasks_per_slot;
             if !(rate.is_finite() && rate > 0.0) {
-                let why = format!("tasks_per_slot must be positive and finite, got {rate}");
-                return Err(bad("streams", why));
+                let why = format!("must be positive and finite, got {rate}");
+                return Err(bad(field("tasks_per_slot"), why));
             }
+        }
+        let load = self.load();
+        if load > LOAD_MAX {
+            let why = format!("{load} tasks arrive in a slot; at most {LOAD_MAX}");
+            return Err(bad("streams", why));
         }
         let bins = &self.sizes.0;
         let sane = |bin: &SizeBin| bin.share >= 0.0 && bin.min >= 1 && bin.min <= bin.max;
@@ -188,6 +195,10 @@ impl Model {
 
 /// The most tasks of a job.
 const SIZE_MAX: u32 = 10_000_000;
+
+/// The most tasks that arrive in a slot, on average: all of them are routed before the backlog is
+/// looked at.
+pub const LOAD_MAX: f64 = 1_000_000.0;
 
 /// Draws the jobs of one slot after the other: Poisson, each job of one stream.
 #[derive(Debug)]

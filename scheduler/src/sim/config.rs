@@ -1,11 +1,12 @@
 //! The cluster to simulate, and what goes wrong in it.
 
+use super::bounds::TASKS_MAX;
 use super::job::SimJob;
 use crate::availability::Availability;
 use crate::model::{JobId, NodeId, Pool, Resources, TypedSlots};
 use crate::policy::{Preemption, ReduceStart};
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -160,6 +161,19 @@ pub enum SimError {
         /// What it waits for.
         after: JobId,
     },
+    /// More tasks, jobs or copies of splits than a run may have.
+    #[error(
+        "a run of {count} {what}, and perhaps more; at most {max}: list fewer or smaller jobs, or \
+         generate fewer or smaller ones"
+    )]
+    TooLarge {
+        /// The things that were counted, in the plural.
+        what: &'static str,
+        /// The number that was counted before the rest was given up.
+        count: u64,
+        /// The most that there may be.
+        max: u64,
+    },
     /// A job that makes no sense.
     #[error("{job}: {what}")]
     BadJob {
@@ -196,6 +210,8 @@ pub(super) fn check(config: &SimConfig, jobs: &[SimJob]) -> Result<(), SimError>
         return Err(SimError::DuplicateJob(pair[0]));
     }
     check_order(jobs)?;
+    let tasks: u64 = jobs.iter().map(SimJob::tasks).sum();
+    at_most("tasks", tasks, TASKS_MAX)?;
     jobs.iter().try_for_each(|job| {
         job.check(config.nodes.len())
             .map_err(|what| SimError::BadJob {
@@ -205,24 +221,32 @@ pub(super) fn check(config: &SimConfig, jobs: &[SimJob]) -> Result<(), SimError>
     })
 }
 
+/// Fails if there are more than `max`.
+pub(super) fn at_most(what: &'static str, count: u64, max: u64) -> Result<(), SimError> {
+    if count > max {
+        return Err(SimError::TooLarge { what, count, max });
+    }
+    Ok(())
+}
+
 /// Every job that comes after another must be submitted in the end.
 fn check_order(jobs: &[SimJob]) -> Result<(), SimError> {
     let waits: HashMap<JobId, Option<JobId>> =
         (jobs.iter().map(|job| (job.job.id, job.after))).collect();
+    // Jobs whose chain begins somewhere: each is walked over once.
+    let mut settled: HashSet<JobId> = HashSet::new();
     for job in jobs {
-        let (Some(after), id) = (job.after, job.job.id) else {
-            continue;
-        };
-        let never = SimError::NeverSubmitted { job: id, after };
-        let mut next = Some(after);
-        let mut steps = 0;
-        while let Some(before) = next {
-            steps += 1;
-            if before == id || steps > jobs.len() {
-                return Err(never);
+        let mut walked: HashSet<JobId> = HashSet::new();
+        let mut at = job.job.id;
+        while !settled.contains(&at)
+            && let Some(after) = waits[&at]
+        {
+            if !waits.contains_key(&after) || !walked.insert(at) {
+                return Err(SimError::NeverSubmitted { job: at, after });
             }
-            next = *waits.get(&before).ok_or_else(|| never.clone())?;
+            at = after;
         }
+        settled.extend(walked);
     }
     Ok(())
 }

@@ -456,7 +456,8 @@ impl<'a> Engine<'a> {
             .map(|job| {
                 let demand = |phase| job.profile.demand(phase).cpu_hundredths;
                 let cpu = job.running.iter().map(|task| demand(task.phase));
-                (job.job.id, cpu.sum())
+                // Typed slots let more run on a node than it has CPU for.
+                (job.job.id, cpu.fold(0, u32::saturating_add))
             })
             .collect();
         held.sort_unstable();

@@ -120,6 +120,12 @@ impl SimJob {
         }
     }
 
+    /// Maps and reduces.
+    #[must_use]
+    pub const fn tasks(&self) -> u64 {
+        self.maps as u64 + self.reduces as u64
+    }
+
     /// What is wrong with it, if anything, in a cluster of `nodes` nodes.
     pub(super) fn check(&self, nodes: usize) -> Result<(), &'static str> {
         let at_least_one = |factor: f64| factor.is_finite() && factor >= 1.0;

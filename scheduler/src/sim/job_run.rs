@@ -41,6 +41,7 @@ pub(super) struct Started {
 /// What has been counted of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Tally {
+    pub was_submitted: bool,
     pub started_s: Option<f64>,
     pub maps_done_s: Option<f64>,
     pub finished_s: Option<f64>,
@@ -97,6 +98,7 @@ impl JobRun {
     /// Draws the tasks, and gives what the policy sees of them.
     pub fn submit(&mut self, seed: u64) -> JobView {
         self.draw(seed);
+        self.tally.was_submitted = true;
         let spec = &self.spec;
         let mut view = JobView::new(spec.job, spec.maps, spec.reduces, spec.profile);
         view.accelerated = spec.speedup.is_some();

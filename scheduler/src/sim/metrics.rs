@@ -4,17 +4,18 @@ use super::report::{JobRecord, SimReport};
 use serde::Serialize;
 
 /// Numbers over the jobs that were submitted or finished within the window, as
-/// the thesis counts (section 5.3.5.1).
+/// the thesis counts (section 5.3.5.1). `None` is a mean or a part of nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Metrics {
     /// Such jobs.
     pub jobs: u32,
     /// Of those, jobs with a goal.
     pub with_goal: u32,
-    /// Of those, jobs that missed it.
+    /// The number of these that missed their goal. A job that had not ended when the run did has
+    /// missed it.
     pub missed: u32,
-    /// `missed` of `with_goal`, 0 to 1; 0 without goals.
-    pub missed_fraction: f64,
+    /// `missed` of `with_goal`, 0 to 1; `None` without goals.
+    pub missed_fraction: Option<f64>,
     /// Jobs with a goal that were submitted within the window and missed it: not
     /// those from before it, of which a policy that lets them wait sees more. What
     /// [`offline_bound`](crate::planning::offline_bound) bounds.
@@ -22,26 +23,27 @@ pub struct Metrics {
     /// Jobs not finished when the run ended.
     pub unfinished: u32,
     /// Mean time beyond the goal of the jobs that missed it, in seconds; an
-    /// unfinished one counts as if it had finished when the run ended.
-    pub beyond_s: f64,
+    /// unfinished one counts as if it had finished when the run ended. `None` if no job that was
+    /// submitted missed its goal.
+    pub beyond_s: Option<f64>,
     /// Mean time that was left until the goal for the jobs that met it, in
-    /// seconds.
-    pub distance_s: f64,
+    /// seconds; `None` if none did.
+    pub distance_s: Option<f64>,
     /// Mean tardiness of the jobs with a goal that were submitted within the window, met
     /// or not, in seconds: max(0, end - goal); an unfinished one counts as if it had
-    /// finished when the run ended.
-    pub tardiness_s: f64,
+    /// finished when the run ended. `None` without such jobs.
+    pub tardiness_s: Option<f64>,
     /// What 99% of those jobs' tardiness does not exceed, in seconds (nearest rank).
-    pub tardiness_p99_s: f64,
+    pub tardiness_p99_s: Option<f64>,
     /// CPU that tasks held of what f(t) left within the window. Tasks that drain
-    /// where f(t) fell can bring it above 1.
-    pub utilisation: f64,
-    /// Attempts of maps that ran where their input lay, 0 to 1.
-    pub locality: f64,
+    /// where f(t) fell can bring it above 1. `None` if nothing was left.
+    pub utilisation: Option<f64>,
+    /// Attempts of maps that ran where their input lay, 0 to 1; `None` if none ran.
+    pub locality: Option<f64>,
     /// What remote maps read over the network, in bytes.
     pub remote_bytes: u64,
-    /// End of the last job, in seconds.
-    pub makespan_s: f64,
+    /// End of the last job that ended, in seconds; `None` if none did.
+    pub makespan_s: Option<f64>,
 }
 
 impl Metrics {
@@ -54,53 +56,65 @@ impl Metrics {
             .filter(|job| within(job.job.submitted_s) || job.finished_s.is_some_and(within))
             .collect();
         let end_s = |job: &JobRecord| job.finished_s.unwrap_or(report.end_s);
-        // How long after its goal a job finished; negative before it.
-        let late_s = |met: bool| -> Vec<f64> {
-            (counted.iter().filter(|job| job.met == Some(met)))
-                .filter_map(|job| Some(end_s(job) - job.job.goal_s?))
-                .collect()
-        };
-        let (beyond, distance) = (late_s(false), late_s(true));
+        // How long after its goal a job finished; negative before it. Unknown of a job that was
+        // never submitted: its goal may count from an end that never came.
+        let late_s = |job: &JobRecord| Some(end_s(job) - job.job.goal_s?);
+        let late_s = |job: &JobRecord| late_s(job).filter(|_| job.was_submitted);
+        let with = |met: bool| counted.iter().filter(move |job| job.met == Some(met));
+        let beyond: Vec<f64> = with(false)
+            .filter_map(|job| Some(late_s(job)?.max(0.0)))
+            .collect();
+        let distance: Vec<f64> = with(true)
+            .filter_map(|job| Some(0.0 - late_s(job)?))
+            .collect();
         let mut tardiness: Vec<f64> = (counted.iter())
             .filter(|job| within(job.job.submitted_s))
-            .filter_map(|job| Some((end_s(job) - job.job.goal_s?).max(0.0)))
+            .filter_map(|job| Some(late_s(job)?.max(0.0)))
             .collect();
         tardiness.sort_by(f64::total_cmp);
-        let with_goal = beyond.len() + distance.len();
-        let maps = |of: fn(&JobRecord) -> u32| counted.iter().map(|job| of(job)).sum::<u32>();
+        let missed = with(false).count();
+        let with_goal = missed + with(true).count();
+        let maps = |of: fn(&JobRecord) -> u32| -> u64 {
+            counted.iter().map(|job| u64::from(of(job))).sum()
+        };
         let (local, remote) = (maps(|job| job.local_maps), maps(|job| job.remote_maps));
         Self {
             jobs: counted.len() as u32,
             with_goal: with_goal as u32,
-            missed: beyond.len() as u32,
-            missed_fraction: ratio(beyond.len() as f64, with_goal as f64),
-            missed_of_submitted: (counted.iter())
-                .filter(|job| job.met == Some(false) && within(job.job.submitted_s))
+            missed: missed as u32,
+            missed_fraction: ratio(missed as f64, with_goal as f64),
+            missed_of_submitted: with(false)
+                .filter(|job| within(job.job.submitted_s))
                 .count() as u32,
             unfinished: counted
                 .iter()
                 .filter(|job| job.finished_s.is_none())
                 .count() as u32,
-            beyond_s: ratio(beyond.iter().sum(), beyond.len() as f64).max(0.0),
-            distance_s: -ratio(distance.iter().sum(), distance.len() as f64),
-            tardiness_s: ratio(tardiness.iter().sum(), tardiness.len() as f64),
+            beyond_s: mean(&beyond),
+            distance_s: mean(&distance),
+            tardiness_s: mean(&tardiness),
             tardiness_p99_s: p99(&tardiness),
             utilisation: ratio(report.work_in_window, report.available_in_window),
-            locality: ratio(f64::from(local), f64::from(local + remote)),
-            remote_bytes: counted.iter().map(|job| job.remote_bytes).sum(),
-            makespan_s: (report.jobs.iter().filter_map(|job| job.finished_s)).fold(0.0, f64::max),
+            locality: ratio(local as f64, (local + remote) as f64),
+            remote_bytes: (counted.iter())
+                .fold(0, |bytes, job| job.remote_bytes.saturating_add(bytes)),
+            makespan_s: (report.jobs.iter().filter_map(|job| job.finished_s)).reduce(f64::max),
         }
     }
 }
 
-/// The least of `sorted` that 99% do not exceed; 0 of none.
-fn p99(sorted: &[f64]) -> f64 {
+/// The least of `sorted` that 99% do not exceed; `None` of none.
+fn p99(sorted: &[f64]) -> Option<f64> {
     let rank = (0.99 * sorted.len() as f64).ceil() as usize;
-    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
+    sorted.get(rank.saturating_sub(1)).copied()
 }
 
-fn ratio(part: f64, whole: f64) -> f64 {
-    if whole > 0.0 { part / whole } else { 0.0 }
+fn ratio(part: f64, whole: f64) -> Option<f64> {
+    (whole > 0.0).then_some(part / whole)
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    ratio(values.iter().sum(), values.len() as f64)
 }
 
 /// A mean over replicas and how sure it is.
@@ -126,11 +140,18 @@ impl Interval {
         }
     }
 
-    /// Of independent values.
+    /// Summarises the replicas that have a value; `None` if none has one.
+    #[must_use]
+    pub fn of_known(values: impl IntoIterator<Item = Option<f64>>) -> Option<Self> {
+        let values: Vec<f64> = values.into_iter().flatten().collect();
+        (!values.is_empty()).then(|| Self::of(&values))
+    }
+
+    /// Summarises independent values; 0 without any.
     #[must_use]
     pub fn of(values: &[f64]) -> Self {
         let n = values.len() as f64;
-        let mean = ratio(values.iter().sum(), n);
+        let mean = mean(values).unwrap_or(0.0);
         if values.len() < 2 {
             return Self {
                 mean,
@@ -171,6 +192,7 @@ mod tests {
         let job = Job::new(JobId(1), submitted_s, goal_s);
         JobRecord {
             job,
+            was_submitted: true,
             maps: 4,
             reduces: 0,
             started_s: None,
@@ -211,22 +233,68 @@ mod tests {
         let metrics = Metrics::of(&report);
         assert_eq!((metrics.jobs, metrics.with_goal, metrics.missed), (4, 3, 2));
         assert_eq!(metrics.unfinished, 1);
-        assert_eq!(metrics.beyond_s, (20.0 + 350.0) / 2.0);
-        assert_eq!(metrics.distance_s, 10.0);
-        assert_eq!(metrics.tardiness_s, 350.0 / 2.0);
-        assert_eq!(metrics.tardiness_p99_s, 350.0);
-        assert_eq!(metrics.utilisation, 0.75);
-        assert_eq!(metrics.locality, 0.75);
+        assert_eq!(metrics.missed_fraction, Some(2.0 / 3.0));
+        assert_eq!(metrics.beyond_s, Some((20.0 + 350.0) / 2.0));
+        assert_eq!(metrics.distance_s, Some(10.0));
+        assert_eq!(metrics.tardiness_s, Some(350.0 / 2.0));
+        assert_eq!(metrics.tardiness_p99_s, Some(350.0));
+        assert_eq!(metrics.utilisation, Some(0.75));
+        assert_eq!(metrics.locality, Some(0.75));
         assert_eq!(metrics.remote_bytes, 4 * 64);
-        assert_eq!(metrics.makespan_s, 260.0);
+        assert_eq!(metrics.makespan_s, Some(260.0));
+    }
+
+    fn report(jobs: Vec<JobRecord>) -> SimReport {
+        SimReport {
+            jobs,
+            tasks: Vec::new(),
+            shares: Vec::new(),
+            end_s: 500.0,
+            window_s: (0.0, 500.0),
+            work_in_window: 0.0,
+            available_in_window: 0.0,
+        }
+    }
+
+    /// One without a goal, one with a goal at 450, one with a goal behind the end of the run.
+    #[test]
+    fn jobs_that_never_end_have_no_end_and_have_missed_their_goals() {
+        let never = |goal_s| JobRecord {
+            local_maps: 0,
+            remote_maps: 0,
+            ..record(0.0, goal_s, None)
+        };
+        let none = Metrics::of(&report(vec![never(None)]));
+        assert_eq!((none.jobs, none.unfinished, none.missed), (1, 1, 0));
+        assert_eq!((none.missed_fraction, none.makespan_s), (None, None));
+        assert_eq!((none.beyond_s, none.distance_s), (None, None));
+        assert_eq!((none.utilisation, none.locality), (None, None));
+        assert_eq!((none.tardiness_s, none.tardiness_p99_s), (None, None));
+
+        let late = Metrics::of(&report(vec![never(Some(450.0)), never(Some(800.0))]));
+        assert_eq!(late.missed_fraction, Some(1.0));
+        assert_eq!(late.beyond_s, Some(25.0), "50 s and none yet");
+        assert_eq!((late.distance_s, late.makespan_s), (None, None));
+    }
+
+    /// Its goal of 10 s counts from an end that never came.
+    #[test]
+    fn a_job_that_was_never_submitted_has_missed_its_goal_by_no_known_time() {
+        let never = JobRecord {
+            was_submitted: false,
+            ..record(0.0, Some(10.0), None)
+        };
+        let metrics = Metrics::of(&report(vec![never]));
+        assert_eq!((metrics.missed, metrics.missed_fraction), (1, Some(1.0)));
+        assert_eq!((metrics.beyond_s, metrics.tardiness_s), (None, None));
     }
 
     #[test]
     fn the_99th_of_a_hundred_is_the_99th_percentile() {
         let up_to = |n: u32| -> Vec<f64> { (1..=n).map(f64::from).collect() };
-        assert_eq!(p99(&up_to(100)), 99.0);
-        assert_eq!(p99(&up_to(101)), 100.0);
-        assert_eq!(p99(&[]), 0.0);
+        assert_eq!(p99(&up_to(100)), Some(99.0));
+        assert_eq!(p99(&up_to(101)), Some(100.0));
+        assert_eq!(p99(&[]), None);
     }
 
     /// 1, 2, 3, 4: mean 2.5, variance 5/3, t = 3.182.
@@ -237,6 +305,9 @@ mod tests {
         let half = 3.182 * (5.0_f64 / 3.0).sqrt() / 2.0;
         assert!((interval.half_width_95 - half).abs() < 1e-12);
         assert_eq!(Interval::of(&[7.0]).half_width_95, 0.0);
+        let known = Interval::of_known([None, Some(7.0), None]).map(|known| known.mean);
+        assert_eq!(known, Some(7.0));
+        assert_eq!(Interval::of_known([None, None]), None);
         assert!((student_t_975(60) - 2.0003).abs() < 1e-3);
     }
 }

@@ -12,6 +12,7 @@
 //! preempted. What f(t) leaves bounds what is started; a task that runs on a node
 //! whose capacity goes drains.
 
+pub mod bounds;
 mod config;
 mod engine;
 mod events;

@@ -10,6 +10,10 @@ use serde::Serialize;
 pub struct JobRecord {
     /// Id, submission, goal and weight.
     pub job: Job,
+    /// False for a job that was never submitted: the run ended before its submission, or before
+    /// the job that it comes after, and then its submission and goal count from an end that never
+    /// came.
+    pub was_submitted: bool,
     /// Its map tasks.
     pub maps: u32,
     /// Its reduce tasks.
@@ -42,6 +46,7 @@ impl JobRecord {
     pub(super) fn of(spec: &SimJob, tally: &Tally) -> Self {
         Self {
             job: spec.job,
+            was_submitted: tally.was_submitted,
             maps: spec.maps,
             reduces: spec.reduces,
             started_s: tally.started_s,
@@ -50,7 +55,7 @@ impl JobRecord {
             met: spec.job.met(tally.finished_s),
             local_maps: tally.local_maps,
             remote_maps: tally.remote_maps,
-            remote_bytes: spec.map_input_bytes * u64::from(tally.remote_maps),
+            remote_bytes: (spec.map_input_bytes).saturating_mul(tally.remote_maps.into()),
             accelerated_maps: tally.accelerated_maps,
             lost_attempts: tally.lost_attempts,
             slot_s: tally.slot_s,

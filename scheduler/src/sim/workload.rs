@@ -1,6 +1,8 @@
 //! The workload generator of section 5.3.5.1 (table 5.6): clients that submit
 //! jobs at random.
 
+use super::bounds::{COPIES_MAX, JOBS_MAX, TASKS_MAX};
+use super::config::{SimError, at_most};
 use super::job::{SimJob, Stragglers, TaskLength, log_normal};
 use crate::model::{Job, JobId, NodeId, Profile, Splits};
 use rand::seq::index::sample;
@@ -97,22 +99,36 @@ impl Workload {
 
     /// Draws the jobs, ordered by submission, with ids from `first_id` on. Their
     /// input lies on `nodes` nodes. The same seed draws the same jobs.
-    #[must_use]
-    pub fn draw(&self, seed: u64, first_id: u64, nodes: u32) -> Vec<SimJob> {
+    ///
+    /// # Errors
+    /// When it draws more jobs or tasks than a run may have: sizes and bursts have no largest
+    /// value, so what is drawn may be far above the mean.
+    pub fn draw(&self, seed: u64, first_id: u64, nodes: u32) -> Result<Vec<SimJob>, SimError> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         // Apart from the streams of task lengths, which are numbered by job.
         rng.set_stream(u64::MAX);
         let mut jobs = Vec::new();
         let mut submitted_s = 0.0;
         let burst = self.variety.burst_jobs_mean;
+        let (mut tasks, mut copies) = (0, 0);
+        let replicas = u64::from(self.replicas.min(nodes));
         loop {
             submitted_s += -(1.0 - rng.random::<f64>()).ln() / self.rate_per_s * burst;
             if submitted_s >= self.span_s {
-                return jobs;
+                return Ok(jobs);
             }
             loop {
                 let id = JobId(first_id + jobs.len() as u64);
-                jobs.push(self.draw_job(id, submitted_s, nodes, &mut rng));
+                let mut job = self.draw_job(id, submitted_s, &mut rng);
+                tasks += job.tasks();
+                copies += u64::from(job.maps) * replicas;
+                at_most("jobs", 1 + jobs.len() as u64, JOBS_MAX)?;
+                at_most("tasks", tasks, TASKS_MAX)?;
+                at_most("copies of splits", copies, COPIES_MAX)?;
+                if self.replicas > 0 {
+                    job.splits = Some(place_splits(job.maps, self.replicas, nodes, &mut rng));
+                }
+                jobs.push(job);
                 // Nothing is drawn where nothing varies: the same seed draws the same jobs.
                 if burst <= 1.0 || rng.random::<f64>() < 1.0 / burst {
                     break;
@@ -157,7 +173,8 @@ impl Workload {
         low * (high / low).powf(rng.random::<f64>())
     }
 
-    fn draw_job(&self, id: JobId, submitted_s: f64, nodes: u32, rng: &mut ChaCha8Rng) -> SimJob {
+    /// Draws a job; where its input lies is drawn after that.
+    fn draw_job(&self, id: JobId, submitted_s: f64, rng: &mut ChaCha8Rng) -> SimJob {
         let maps = self.draw_maps(rng);
         let map_s = self.draw_map_s(rng);
         let reduces = (f64::from(maps) * self.reduces_per_map).ceil() as u32;
@@ -175,7 +192,6 @@ impl Workload {
             reduces,
             reduce_length: length(self.profile.reduce.task_s),
             remote_factor: self.remote_factor,
-            splits: (self.replicas > 0).then(|| place_splits(maps, self.replicas, nodes, rng)),
             stragglers: self.stragglers,
             map_input_bytes: self.map_input_bytes,
             ..SimJob::of_maps(
@@ -223,7 +239,8 @@ mod tests {
 
     #[test]
     fn the_jobs_are_as_many_and_as_large_as_asked_for() {
-        let jobs = thesis().draw(3, 1, 100);
+        let draw = |seed| thesis().draw(seed, 1, 100).unwrap();
+        let jobs = draw(3);
         let n = jobs.len() as f64;
         assert!(
             (2350.0..2650.0).contains(&n),
@@ -233,14 +250,14 @@ mod tests {
         // of three draws; three times that is next to certain.
         let maps = jobs.iter().map(|job| f64::from(job.maps)).sum::<f64>() / n;
         assert!((50.0..74.0).contains(&maps), "{maps}");
-        assert_eq!(jobs, thesis().draw(3, 1, 100));
-        assert_ne!(jobs, thesis().draw(4, 1, 100));
+        assert_eq!(jobs, draw(3));
+        assert_ne!(jobs, draw(4));
     }
 
     #[test]
     fn goals_and_replicas_keep_their_bounds() {
         let workload = thesis();
-        for job in workload.draw(9, 1, 100) {
+        for job in workload.draw(9, 1, 100).unwrap() {
             let isolated_s = workload.isolated_s(job.maps, job.reduces);
             let factor = (job.job.goal_s.unwrap() - job.job.submitted_s) / isolated_s;
             assert!((1.5 - 1e-6..4.0 + 1e-6).contains(&factor));
@@ -261,7 +278,7 @@ mod tests {
         workload.variety.other_map_s = vec![(0.5, 3600.0)];
         workload.variety.estimate_factor = (2.0, 5.0);
         assert_eq!(workload.variety.mean_map_s(387.0), (387.0 + 3600.0) / 2.0);
-        let jobs = workload.draw(9, 1, 100);
+        let jobs = workload.draw(9, 1, 100).unwrap();
         for job in &jobs {
             let TaskLength::Fixed(map_s) = job.map_length else {
                 panic!("no deviation was asked for");
@@ -282,7 +299,8 @@ mod tests {
         let mut workload = thesis();
         workload.variety.burst_jobs_mean = 10.0;
         workload.variety.maps_pareto = Some(2.5);
-        let weeks: Vec<Vec<SimJob>> = (0..8).map(|seed| workload.draw(seed, 1, 100)).collect();
+        let week = |seed| workload.draw(seed, 1, 100).unwrap();
+        let weeks: Vec<Vec<SimJob>> = (0..8).map(week).collect();
         let jobs = weeks.iter().flatten();
         let n = jobs.clone().count() as f64;
         // 8 weeks of 250 bursts of 10 +- 9.5: off by 2% or so.
@@ -292,6 +310,30 @@ mod tests {
         let mut at_once: Vec<f64> = weeks[0].iter().map(|job| job.job.submitted_s).collect();
         at_once.dedup();
         assert!(at_once.len() < weeks[0].len() / 5);
+    }
+
+    /// Jobs of a billion maps; then a burst of a million million jobs.
+    #[test]
+    fn a_draw_beyond_the_bounds_of_a_run_is_an_error() {
+        let mut workload = thesis();
+        workload.maps_mean = 1e9;
+        workload.replicas = 0;
+        let error = workload.draw(1, 1, 100).unwrap_err().to_string();
+        assert!(
+            error.contains("tasks, and perhaps more; at most 10000000"),
+            "{error}"
+        );
+        workload = thesis();
+        workload.variety.burst_jobs_mean = 1e12;
+        workload.rate_per_s = 1e12;
+        workload.maps_mean = 1.0;
+        workload.maps_log_sd = 0.0;
+        workload.replicas = 0;
+        let error = workload.draw(1, 1, 100).unwrap_err().to_string();
+        assert!(
+            error.contains("100001 jobs, and perhaps more; at most 100000"),
+            "{error}"
+        );
     }
 
     #[test]

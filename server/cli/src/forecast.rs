@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use ebb_bench::number::{fixed, percent};
 use ebb_scheduler::forecast::{Evaluation, Forecast, Forecaster, Options, Series, evaluate};
 use ebb_text::read_whole;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -30,7 +31,9 @@ Examples:
 
 Lines of the trace are TIME,VALUE; a time is a number of seconds or
 YYYY-MM-DD HH:MM:SS. Values are at even steps; lines without a value and missing
-lines are gaps. The forecast after the last line is in the JSON, as `next`.";
+lines are gaps. The forecast after the last line is in the JSON, as `next`.
+\"-\", in JSON null: the best naive method never missed, so that nothing can be told
+relative to it.";
 
 /// Forecast a measured load, and evaluate forecasts of its last days.
 #[derive(Debug, clap::Args)]
@@ -132,35 +135,36 @@ const COVERAGE_HEAD: [&str; 4] = ["interval", "load inside", "above", "mean widt
 
 /// What was chosen, the naive methods, and the best others in hindsight.
 fn rows(evaluation: &Evaluation) -> Vec<Vec<String>> {
-    let row = |name: &str, wape: f64, days: String| {
-        let ratio = wape / evaluation.naive_wape;
-        vec![
-            name.into(),
-            format!("{wape:.4}"),
-            format!("{ratio:.3}"),
-            days,
-        ]
+    let row = |name: &str, wape: f64, over_naive: Option<f64>, days: String| {
+        vec![name.into(), fixed(wape, 4), fixed(over_naive, 3), days]
     };
     let naive = |name: &str| name.starts_with("naive");
     let scores = evaluation.methods.iter();
     let (naives, others): (Vec<_>, Vec<_>) = scores.partition(|score| naive(&score.name));
     let days = |chosen: usize| counted(chosen as u64, "day");
-    let mut rows = vec![row("chosen", evaluation.wape, String::new())];
+    let chosen = row("chosen", evaluation.wape, evaluation.ratio, String::new());
+    let mut rows = vec![chosen];
     let shown = naives
         .into_iter()
         .chain(others.into_iter().take(METHODS_SHOWN));
-    rows.extend(shown.map(|score| row(&score.name, score.wape, days(score.chosen))));
+    rows.extend(shown.map(|score| {
+        row(
+            &score.name,
+            score.wape,
+            score.over_naive,
+            days(score.chosen),
+        )
+    }));
     rows
 }
 
 fn coverage_rows(evaluation: &Evaluation) -> Vec<Vec<String>> {
-    let percent = |part: f64| format!("{:.1}%", part * 100.0);
     let rows = evaluation.coverage.iter().map(|coverage| {
         vec![
-            format!("{:.0}%", coverage.nominal * 100.0),
-            percent(coverage.measured),
-            percent(coverage.above),
-            percent(coverage.width),
+            percent(coverage.nominal, 0),
+            percent(coverage.measured, 1),
+            percent(coverage.above, 1),
+            percent(coverage.width, 1),
         ]
     });
     rows.collect()

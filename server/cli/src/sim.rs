@@ -8,11 +8,15 @@ mod print;
 mod queueing;
 mod run;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Subcommand;
+use clap::builder::RangedI64ValueParser;
 use ebb_scheduler::policy::{self, Policy};
+use ebb_scheduler::sim::bounds::{KEPT_MAX, REPLICAS_MAX};
+use ebb_scheduler::sim::scenario::Point;
 
 use super::error::CliError;
 
@@ -54,6 +58,25 @@ pub(super) fn run(args: Args) -> Result<()> {
         Command::Capacity(args) => queueing::run_capacity(args),
         Command::Msjo(args) => msjo::run(args),
     }
+}
+
+/// Parses a number of replicas, from `least` up to the bound of a scenario.
+fn replicas_range(least: i64) -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(least..=i64::from(REPLICAS_MAX))
+}
+
+/// Fails if `count` draws of a point, the value of `option`, do not fit into memory together.
+fn check_draws(path: &Path, option: &str, count: u32, point: &Point) -> Result<(), CliError> {
+    let each = point.draw_size();
+    let all = each.saturating_mul(count.into());
+    if all <= KEPT_MAX {
+        return Ok(());
+    }
+    let path = path.display();
+    Err(CliError::Usage(format!(
+        "{path}: {option} {count}: each has {each} nodes and jobs, together {all}; at most \
+         {KEPT_MAX}: ask for fewer"
+    )))
 }
 
 /// The policy of this name.

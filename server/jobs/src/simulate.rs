@@ -60,7 +60,8 @@ pub fn read_scenario(path: &Path) -> Result<Scenario> {
 /// its policies, in at most `tasks` map tasks. Its rows: the policy, with the swept
 /// values before it if there are any, and as a CSV record the number of replicas
 /// and the means of goals, of the part of them that was missed, of the part of the
-/// capacity that was used, and of the end of the last job.
+/// capacity that was used, and of the end of the last job. Each mean is over the replicas that have
+/// such a number; the field is empty where none has, as without goals.
 ///
 /// One simulation is one step: the job is paced and cancelled between them.
 ///
@@ -175,7 +176,7 @@ impl Mapper for SimulateMapper {
         let name = &self.scenario.policies[run.policy as usize];
         let policy = policy::by_name(name).expect("checked at submission");
         let seed = self.scenario.seed.wrapping_add(run.replica.into());
-        let (config, jobs) = point.draw(seed);
+        let (config, jobs) = point.draw(seed).map_err(TaskError::failed)?;
         let report = simulate(&config, jobs, policy.as_ref()).map_err(TaskError::failed)?;
         let metrics = Metrics::of(&report);
         let set = point
@@ -184,30 +185,36 @@ impl Mapper for SimulateMapper {
             .map(|(name, value)| format!("{name}={value} "));
         let key = format!("{}{name}", set.collect::<String>());
         let fields = [
-            f64::from(metrics.with_goal),
+            Some(f64::from(metrics.with_goal)),
             metrics.missed_fraction,
             metrics.utilisation,
             metrics.makespan_s,
         ];
-        emit.emit(
-            key.as_bytes(),
-            &record(fields.map(|field| field.to_string())),
-        )
+        emit.emit(key.as_bytes(), &record(fields.map(field)))
     }
+}
+
+/// A number as a field; an empty one for none.
+fn field(number: Option<f64>) -> String {
+    number.map_or_else(String::new, |number| number.to_string())
 }
 
 fn tell_means(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
     let mut parser = CsvFields::default();
-    let (mut replicas, mut sums) = (0_u32, [0.0; 4]);
+    // Per field, how many replicas have a number, and the sum.
+    let (mut replicas, mut sums) = (0_u32, [(0_u32, 0.0); 4]);
     while let Some(value) = values.next_value()? {
         parser.parse(value).map_err(TaskError::failed)?;
-        for (sum, field) in sums.iter_mut().zip(parser.iter()) {
-            let metric = number_of(Some(field), key, "metric")?;
-            *sum += metric.unwrap_or_default().to_f64();
+        for ((count, sum), field) in sums.iter_mut().zip(parser.iter()) {
+            if let Some(metric) = number_of(Some(field), key, "metric")? {
+                *count += 1;
+                *sum += metric.to_f64();
+            }
         }
         replicas += 1;
     }
-    let means = sums.map(|sum| (sum / f64::from(replicas)).to_string());
+    let mean = |(count, sum): (u32, f64)| (count > 0).then_some(sum / f64::from(count));
+    let means = sums.map(|sum| field(mean(sum)));
     let fields = [replicas.to_string()].into_iter().chain(means);
     emit.emit(key, &record(fields))
 }

@@ -17,6 +17,7 @@ use super::step::Step;
 use super::trial::{Against, Trial};
 use super::waits::Waits;
 use crate::chart::{Bar, BarChart, Group};
+use crate::number::{fixed, percent};
 
 /// All of it; parts that did not run are empty.
 #[derive(Debug, Serialize)]
@@ -272,24 +273,24 @@ fn table(trial: &Trial) -> String {
 }
 
 fn row(out: &mut String, name: &str, ratios: &Ratios) {
-    let hits = ratios.cache_hits;
-    let hits = hits.map_or("-".to_string(), |hits| format!("{hits:.3}"));
-    let paused = ratios.paused;
-    let paused = paused.map_or("-".to_string(), |paused| format!("{:.1}%", paused * 100.0));
-    let megabytes =
-        |bytes: Option<f64>| bytes.map_or("-".to_string(), |bytes| format!("{:.1}", bytes / 1e6));
-    let interval = |it: Estimate| format!("{:.2} ({:.2}-{:.2})", it.value, it.low, it.high);
+    let hits = fixed(ratios.cache_hits, 3);
+    let paused = percent(ratios.paused, 1);
+    let megabytes = |bytes: Option<f64>| fixed(bytes.map(|bytes| bytes / 1e6), 1);
+    let interval = |it: Estimate| {
+        let [value, low, high] = [it.value, it.low, it.high].map(|ratio| fixed(ratio, 2));
+        format!("{value} ({low}-{high})")
+    };
     let _ = writeln!(
         out,
-        "  {name:<26} {:>4} {:>5.2} {:>18} {:>18} {:>18} {:>18} {:>18} {:>9.2} {:>9} {:>9} {paused:>6} {hits:>10}",
+        "  {name:<26} {:>4} {:>5} {:>18} {:>18} {:>18} {:>18} {:>18} {:>9} {:>9} {:>9} {paused:>6} {hits:>10}",
         ratios.windows,
-        ratios.p50.value,
+        fixed(ratios.p50.value, 2),
         interval(ratios.p99),
         interval(ratios.p999),
         interval(ratios.batch_p99),
         interval(ratios.dispatch_p99),
         ratios.lead_p99.map_or("-".to_string(), interval),
-        ratios.idle_cpu_used,
+        fixed(ratios.idle_cpu_used, 2),
         megabytes(ratios.jobs_bytes_per_s),
         megabytes(ratios.jobs_bytes_per_cpu_s),
     );
@@ -312,14 +313,14 @@ fn step_table(step: &Step) -> String {
     for window in &step.windows {
         let _ = writeln!(
             out,
-            "  {:>5} ms {:>12.0} {:>6.2} ({:.2}-{:.2}) {:>10.2} {:>12.2}",
+            "  {:>5} ms {:>12} {:>6} ({}-{}) {:>10} {:>12}",
             window.after_ms,
-            window.alone_p99_us,
-            window.managed_p99_over_alone,
-            window.managed_p99_over_alone_low,
-            window.managed_p99_over_alone_high,
-            window.unmanaged_p99_over_alone,
-            window.alone_again_p99_over_alone
+            fixed(window.alone_p99_us, 0),
+            fixed(window.managed_p99_over_alone, 2),
+            fixed(window.managed_p99_over_alone_low, 2),
+            fixed(window.managed_p99_over_alone_high, 2),
+            fixed(window.unmanaged_p99_over_alone, 2),
+            fixed(window.alone_again_p99_over_alone, 2)
         );
     }
     let back = |window: Option<usize>| match window {

@@ -10,6 +10,7 @@ use ebb_scheduler::queueing::{Cluster, JobSizes, Model, QUEUEING_POLICIES, Strea
 
 use super::super::table::Table;
 use super::{Part, Setting};
+use crate::number::fixed;
 use crate::queueing::{Case, QueueingRow, run_cases};
 use crate::sim::{Curves, Line};
 
@@ -52,8 +53,9 @@ pub fn run(setting: &Setting) -> Result<Part> {
 }
 
 /// Distance from the boundary times backlog; the theorem has its limit.
-fn scaled(row: &QueueingRow) -> f64 {
-    (BOUNDARY - row.tasks_per_slot) * row.measured.backlog
+fn scaled(row: &QueueingRow) -> Option<f64> {
+    let distance = BOUNDARY - row.tasks_per_slot;
+    row.measured.backlog.map(|backlog| distance * backlog)
 }
 
 fn limit(distance: f64) -> f64 {
@@ -65,7 +67,7 @@ fn table(policies: &[&str], rows: &[QueueingRow]) -> Table {
     let of = |name: &str| {
         let of = rows.iter().filter(|row| row.policy == name);
         let cell = |row: &QueueingRow| match row.stable {
-            true => format!("{:.2}", scaled(row)),
+            true => fixed(scaled(row), 2),
             false => "grows".into(),
         };
         std::iter::once(name.to_string())
@@ -91,7 +93,7 @@ fn picture(policies: &[&str], rows: &[QueueingRow]) -> String {
         points: (rows
             .iter()
             .filter(|row| row.policy == *policy && row.stable))
-        .map(|row| (row.tasks_per_slot, scaled(row)))
+        .filter_map(|row| Some((row.tasks_per_slot, scaled(row)?)))
         .collect(),
     };
     let curves = Curves {

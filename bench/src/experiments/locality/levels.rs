@@ -8,6 +8,7 @@ use ebb_scheduler::queueing::{Capacity, Cluster, JobSizes, Model, QUEUEING_POLIC
 
 use super::super::table::Table;
 use super::{Part, Setting};
+use crate::number::{NONE, fixed, percent};
 use crate::queueing::{Case, QueueingRow, run_cases};
 use crate::sim::{Curves, Line};
 
@@ -114,7 +115,7 @@ const BAR: f64 = 1.03;
 /// Of one policy, by load; `None` where the backlog grows.
 fn delays_of(rows: &[QueueingRow], policy: &str) -> Vec<Option<f64>> {
     let of = rows.iter().filter(|row| row.policy == policy);
-    of.map(|row| row.stable.then_some(row.measured.task_delay))
+    of.map(|row| row.measured.task_delay.filter(|_| row.stable))
         .collect()
 }
 
@@ -139,8 +140,11 @@ fn head(first: &str) -> Vec<String> {
 
 fn delays(name: &str, capacity: f64, rows: &[QueueingRow]) -> Table {
     let cell = |row: &QueueingRow| match row.stable {
-        true => format!("{:.2}", row.measured.task_delay),
-        false => format!("+{:.1}%", 100.0 * row.measured.growth),
+        true => fixed(row.measured.task_delay, 2),
+        false => match row.measured.growth {
+            Some(growth) => format!("+{}", percent(growth, 1)),
+            None => NONE.into(),
+        },
     };
     let of = |policy: &str| {
         let of = rows.iter().filter(|row| row.policy == policy);

@@ -5,6 +5,7 @@ use ebb_scheduler::queueing::{Measured, Model, Run, queueing_policy, simulate_ob
 
 use super::super::table::Table;
 use super::{Part, Setting};
+use crate::number::{fixed, percent};
 use crate::queueing::{Case, QueueingRow, run_cases, stability_limit};
 use crate::sim::{Curves, Line, Progress, in_parallel};
 
@@ -60,8 +61,9 @@ pub fn run(setting: &Setting, only: Option<&str>, from: f64) -> Result<Part> {
 }
 
 fn figures(rows: &[QueueingRow], series: &Series) -> Vec<(String, String)> {
-    let over_load =
-        |title, unit, y_max, of: fn(&QueueingRow) -> f64| figure(rows, title, unit, y_max, of);
+    let over_load = |title, unit, y_max, of: fn(&QueueingRow) -> Option<f64>| {
+        figure(rows, title, unit, y_max, of)
+    };
     let jobs = over_load("Figure 3b: concurrent jobs", "jobs", 1000.0, |row| {
         row.measured.jobs
     });
@@ -95,10 +97,10 @@ fn loads(rows: &[QueueingRow]) -> Table {
         vec![
             row.policy.clone(),
             format!("{:.0}", row.tasks_per_slot),
-            format!("{:.1}", m.jobs),
-            format!("{:.2}", m.job_delay),
-            format!("{:.2}", m.task_delay),
-            format!("{:.1}%", 100.0 * m.local as f64 / m.finished.max(1) as f64),
+            fixed(m.jobs, 1),
+            fixed(m.job_delay, 2),
+            fixed(m.task_delay, 2),
+            percent(m.local as f64 / m.finished as f64, 1),
             growth(m),
             format!("{:.1}", row.cpu_s),
         ]
@@ -113,7 +115,7 @@ fn loads(rows: &[QueueingRow]) -> Table {
 fn growth(measured: &Measured) -> String {
     match measured.overflowed {
         true => "overflow".into(),
-        false => format!("{:.3}%", 100.0 * measured.growth),
+        false => percent(measured.growth, 3),
     }
 }
 
@@ -184,13 +186,13 @@ fn figure(
     title: &str,
     unit: &str,
     y_max: f64,
-    of: impl Fn(&QueueingRow) -> f64,
+    of: impl Fn(&QueueingRow) -> Option<f64>,
 ) -> String {
     let line = |policy: &str| Line {
         name: policy.into(),
         points: (rows.iter().filter(|row| row.policy == policy))
-            .take_while(|row| of(row) <= y_max && !row.measured.overflowed)
-            .map(|row| (row.tasks_per_slot, of(row)))
+            .take_while(|row| !row.measured.overflowed)
+            .map_while(|row| Some((row.tasks_per_slot, of(row).filter(|y| *y <= y_max)?)))
             .collect(),
     };
     let curves = Curves {

@@ -36,7 +36,9 @@ pub fn run(threads: usize) -> Result<Part> {
         Ok::<_, anyhow::Error>(Numbers {
             x: f64::from(JOBS),
             seed,
-            numbers: result.rows.iter().map(|row| row.over_bound).collect(),
+            numbers: (result.rows.iter())
+                .map(|row| row.over_bound.expect("random jobs have weights"))
+                .collect(),
         })
     })?;
     bar.finish_and_clear();

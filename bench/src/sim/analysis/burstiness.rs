@@ -15,7 +15,8 @@ fn level(level: u32) -> Arc<Availability> {
          [applications.a]\nmap_s = 1\n[[job]]\napplication = \"a\"\nmaps = 1\n"
     );
     let scenario = Scenario::parse("burstiness", &text).expect("a constant");
-    scenario.points[0].draw(0).0.availability
+    let (config, _) = scenario.points[0].draw(0).expect("one job");
+    config.availability
 }
 
 /// Figure 5.22.

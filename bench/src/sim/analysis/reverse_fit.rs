@@ -17,7 +17,7 @@ pub fn reverse_fit() -> Analysis {
     let text = include_str!("../../../scenarios/motivation.toml");
     let scenario = Scenario::parse("motivation", text).expect("a scenario that comes with ebb");
     let point = scenario.points.last().expect("at least one");
-    let (config, jobs) = point.draw(scenario.seed);
+    let (config, jobs) = point.draw(scenario.seed).expect("three jobs");
     let all: Vec<FitJob> = (jobs.iter())
         .map(|job| FitJob {
             goal_s: job.job.goal_s.expect("all three have goals"),

@@ -7,8 +7,8 @@ use ebb_scheduler::sim::Interval;
 use crate::chart::{Bar, BarChart, Group, Line, stack};
 use crate::sim::result::{PointResult, PolicyResult};
 
-/// One number of each policy at each point, in the order of the points, and what
-/// `level` says of a point as a dashed level.
+/// One number of each policy at each point, in the order of the points, and the `level` of each
+/// point as a dashed line. The place of a policy without such a number is empty.
 ///
 /// Points that differ in the last field of the sweep, which is the load where
 /// that is swept, are groups of one chart; the others are charts below each
@@ -18,7 +18,7 @@ pub fn bars(
     title: &str,
     unit: &str,
     points: &[PointResult],
-    of: impl Fn(&PolicyResult) -> Interval,
+    of: impl Fn(&PolicyResult) -> Option<Interval>,
     level: impl Fn(&PointResult) -> Option<f64>,
 ) -> String {
     let fields = points.first().map(|point| point.set.keys());
@@ -37,7 +37,7 @@ pub fn bars(
             bars: point
                 .policies
                 .iter()
-                .map(|policy| Some(bar(of(policy))))
+                .map(|policy| of(policy).map(bar))
                 .collect(),
             line: level(point),
         };

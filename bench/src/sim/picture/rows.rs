@@ -132,8 +132,12 @@ pub fn satisfaction(title: &str, result: &PolicyResult) -> String {
 impl Row {
     fn of(job: &JobResult, traces: Vec<Trace>) -> Self {
         let record = &job.record.job;
-        let mut marks = vec![(record.submitted_s, "S")];
-        marks.extend(record.goal_s.map(|goal_s| (goal_s, "D")));
+        // Those of a job that was never submitted may count from an end that never came.
+        let mut marks = Vec::new();
+        if job.record.was_submitted {
+            marks.push((record.submitted_s, "S"));
+            marks.extend(record.goal_s.map(|goal_s| (goal_s, "D")));
+        }
         Self {
             label: job.name.clone(),
             y: (0.0, 1.0),
@@ -148,11 +152,18 @@ fn ends_after(job: &JobResult, t_s: f64) -> bool {
     job.record.finished_s.is_none_or(|end_s| t_s <= end_s)
 }
 
-/// The end of the picture: of the last job, or a goal not far behind it.
+/// The end of the picture: of the last job, or a goal not far behind it; the last that was recorded
+/// where a job never ended.
 fn end_s(result: &PolicyResult) -> f64 {
-    let last_s = (result.jobs.iter())
-        .filter_map(|job| job.record.finished_s)
-        .fold(1.0, f64::max);
+    let ends_s = result.jobs.iter().filter_map(|job| job.record.finished_s);
+    let some_never_ended = result
+        .jobs
+        .iter()
+        .any(|job| job.record.finished_s.is_none());
+    let recorded_s = (result.tasks.iter().map(|task| task.finished_s))
+        .chain(result.shares.iter().map(|sample| sample.t_s))
+        .filter(|_| some_never_ended);
+    let last_s = ends_s.chain(recorded_s).fold(1.0, f64::max);
     let goals = result.jobs.iter().filter_map(|job| job.record.job.goal_s);
     1.02 * goals
         .filter(|goal_s| *goal_s <= 1.5 * last_s)

@@ -18,10 +18,14 @@ pub fn shares(title: &str, result: &PolicyResult) -> String {
     let samples = &result.shares;
     let end_s = samples.last().map_or(1.0, |sample| sample.t_s);
     let goals = result.jobs.iter().filter_map(|job| job.record.job.goal_s);
-    let x_max_s = goals.fold(end_s, f64::max) * 1.02;
+    let x_max_s = goals.fold(end_s, f64::max).max(1.0) * 1.02;
     let most = |sample: &ebb_scheduler::sim::ShareSample| {
-        let held: u32 = sample.held_hundredths.iter().map(|(_, held)| held).sum();
-        f64::from(held.max(sample.available_hundredths)) / 100.0
+        let held = sample
+            .held_hundredths
+            .iter()
+            .map(|(_, held)| f64::from(*held));
+        let held: f64 = held.sum();
+        held.max(f64::from(sample.available_hundredths)) / 100.0
     };
     let y_max = samples.iter().map(most).fold(1.0, f64::max).ceil();
     let mut picture = Picture::new(title, HEIGHT);

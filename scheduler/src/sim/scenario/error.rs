@@ -41,16 +41,6 @@ impl ScenarioError {
         self.field.as_deref()
     }
 
-    /// Of what is wrong with a field of a scenario that TOML could read.
-    pub(super) fn of_field(file: &str, field: &str, what: String) -> Self {
-        Self {
-            file: file.into(),
-            line: None,
-            field: Some(field.into()),
-            what,
-        }
-    }
-
     /// Of what the TOML parser or serde found.
     pub(super) fn of_toml(file: &str, text: &str, error: &toml::de::Error) -> Self {
         let span = error.span();
@@ -79,6 +69,16 @@ impl Complaint {
         }
     }
 
+    /// An error without a line, about something that does not stand in the file as it is here.
+    pub fn without_line(self, file: &str) -> ScenarioError {
+        ScenarioError {
+            file: file.into(),
+            line: None,
+            field: Some(self.field),
+            what: self.what,
+        }
+    }
+
     /// Finds the line: that of the field, or of the table it is missing from.
     pub fn locate(self, file: &str, text: &str) -> ScenarioError {
         let line = DeTable::parse(text).ok().and_then(|root| {
@@ -98,33 +98,46 @@ fn line_of(text: &str, at: usize) -> usize {
     1 + text[..at.min(text.len())].matches('\n').count()
 }
 
-/// Where a field's value begins, or that of the innermost part of its path that
-/// is there.
+/// Returns the offset at which a field begins, or the innermost part of its path that is there.
 fn start_of(root: &DeTable<'_>, field: &str) -> Option<usize> {
-    let mut table = root;
+    let (mut table, mut path) = (root, field);
     let mut start = None;
-    for part in field.split('.') {
-        let (name, index) = match part.split_once('[') {
-            Some((name, index)) => (name, index.trim_end_matches(']').parse().ok()),
-            None => (part, None),
-        };
-        let Some((key, value)) = table.iter().find(|(key, _)| key.get_ref() == name) else {
-            break;
+    loop {
+        // A name may hold dots and brackets itself: the longest one that the path begins with.
+        let candidates = (table.iter())
+            .filter_map(|(key, value)| Some((key, value, behind_name(path, key.get_ref())?)));
+        let Some((key, mut value, mut rest)) = candidates.min_by_key(|(_, _, behind)| behind.len())
+        else {
+            return start;
         };
         start = Some(key.span().start);
-        let mut value: &Spanned<DeValue<'_>> = value;
-        if let (Some(index), DeValue::Array(items)) = (index, value.get_ref()) {
-            let index: usize = index;
-            let Some(item) = items.get(index) else { break };
-            value = item;
-            start = Some(value.span().start);
+        while let Some((index, behind)) = index_of(rest) {
+            let DeValue::Array(items) = value.get_ref() else {
+                return start;
+            };
+            let Some(item) = items.get(index) else {
+                return start;
+            };
+            (value, rest) = (item, behind);
+            start = Some(item.span().start);
         }
-        match value.get_ref() {
-            DeValue::Table(inner) => table = inner,
-            _ => break,
+        match (rest.strip_prefix('.'), value.get_ref()) {
+            (Some(behind), DeValue::Table(inner)) => (table, path) = (inner, behind),
+            _ => return start,
         }
     }
-    start
+}
+
+/// Returns the rest of a path that begins with `name`: nothing, `.field` or `[index]`.
+fn behind_name<'p>(path: &'p str, name: &str) -> Option<&'p str> {
+    let behind = path.strip_prefix(name)?;
+    (behind.is_empty() || behind.starts_with(['.', '['])).then_some(behind)
+}
+
+/// An index that a path begins with, and what follows it.
+fn index_of(path: &str) -> Option<(usize, &str)> {
+    let (index, behind) = path.strip_prefix('[')?.split_once(']')?;
+    Some((index.parse().ok()?, behind))
 }
 
 /// The path of the field whose key or value is at `at`.
@@ -156,4 +169,29 @@ fn field_at(text: &str, at: usize) -> Option<String> {
         }
     }
     within(DeTable::parse(text).ok()?.get_ref(), at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_complaint_finds_its_line_where_names_hold_dots_too() {
+        let text = "[run]\ncycle_s = 1\n[applications.\"a.b\"]\nmap_s = 1\n[sweep]\n\"job[0].maps\" = [1]\n[[job]]\nmaps = [[1], [2]]\n";
+        for (field, line) in [
+            ("run.cycle_s", 2),
+            ("run.horizon_s", 1),
+            ("applications.a.b.map_s", 4),
+            ("applications.a.b.map.cpu_hundredths", 3),
+            ("sweep.job[0].maps", 6),
+            ("job[0].maps[1][0]", 8),
+            ("job[0].name", 7),
+            ("job[9].name", 7),
+        ] {
+            let error = Complaint::new(field, "no").locate("x.toml", text);
+            assert_eq!(error.line(), Some(line), "{field}");
+        }
+        let nowhere = Complaint::new("nodes", "no").locate("x.toml", text);
+        assert_eq!(nowhere.to_string(), "x.toml, nodes: no");
+    }
 }

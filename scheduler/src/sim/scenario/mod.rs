@@ -23,32 +23,58 @@
 //! "job[0].maps" = [2000, 4000]
 //! ```
 //!
-//! Whatever is wrong with a file is an error that names file, line and field.
+//! Whatever is wrong with a file is an error that names file, line and field. So is a task that no
+//! node could ever hold, and a size beyond the [bounds](super::bounds).
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `schema` | what may be written |
+//! | `sweep` | the points, and what is written at each |
+//! | `build` | from what is written to what can be run |
+//! | `nodes`, `supply`, `trace` | the nodes, and what f(t) leaves of them |
+//! | `applications`, `listed`, `generated` | tasks, and the jobs that have them |
+//! | `numbers`, `fits`, `size` | bounds of numbers, of tasks on nodes, and of everything together |
+//! | `error` | a field and what is wrong with it; its line |
+//! | `msjo`, `queueing` | the files of two other models |
 
+mod applications;
 mod build;
 mod error;
+mod fits;
+mod generated;
+mod listed;
 mod msjo;
+mod nodes;
+mod numbers;
 mod queueing;
 mod schema;
+mod size;
+mod supply;
+mod sweep;
 #[cfg(test)]
 mod tests;
 mod trace;
 
-use super::{SimConfig, SimJob};
+use super::{SimConfig, SimError, SimJob};
 use crate::model::JobId;
+use crate::policy::by_name;
 use build::Plan;
 use error::Complaint;
 pub use error::ScenarioError;
+use fits::PolicyMeasure;
 pub use msjo::MsjoScenario;
-pub use queueing::QueueingScenario;
+use numbers::Checked;
+pub use queueing::{QUEUEING_SLOTS_MAX, QueueingScenario};
 use schema::File;
-use serde::Deserialize;
-use toml::{Table, Value};
+use std::collections::HashSet;
+use toml::Table;
 use trace::Traces;
 
 /// A scenario, read and checked.
 #[derive(Clone, Debug)]
 pub struct Scenario {
+    /// The name of the file in errors.
+    file: String,
     /// What it is about; the file's name where it does not say.
     pub title: String,
     /// Names of the policies to run it under; all of them where it names none.
@@ -73,9 +99,17 @@ pub struct Point {
 
 impl Point {
     /// Draws the jobs of one replica. The same seed draws the same.
-    #[must_use]
-    pub fn draw(&self, seed: u64) -> (SimConfig, Vec<SimJob>) {
+    ///
+    /// # Errors
+    /// When it draws more than a run may have; see [`Workload::draw`](super::Workload::draw).
+    pub fn draw(&self, seed: u64) -> Result<(SimConfig, Vec<SimJob>), SimError> {
         self.plan.draw(seed)
+    }
+
+    /// Nodes and jobs of one draw, about.
+    #[must_use]
+    pub const fn draw_size(&self) -> u64 {
+        self.plan.size.of_draw()
     }
 
     /// Whether this is one of the file's own jobs rather than a generated one.
@@ -127,104 +161,92 @@ impl Scenario {
         // As a whole first: this knows the lines.
         let written: File = toml::from_str(text).map_err(of_toml)?;
         let table: Table = toml::from_str(text).map_err(of_toml)?;
-        let points = points(&written, &table, &Traces(read))
-            .map_err(|complaint| complaint.locate(file, text))?;
-        let all = || {
-            let names = crate::policy::descriptors();
-            names.iter().map(|policy| policy.name.to_string()).collect()
-        };
-        Ok(Self {
+        Self::checked(file, written, &table, &Traces::new(read))
+            .map_err(|complaint| complaint.locate(file, text))
+    }
+
+    fn checked(file: &str, written: File, table: &Table, traces: &Traces<'_>) -> Checked<Self> {
+        let mut policies = written.policies.clone();
+        if policies.is_empty() {
+            let all = crate::policy::descriptors().into_iter();
+            policies.extend(all.map(|policy| policy.name.to_string()));
+        }
+        let points = sweep::points(&written, table, traces, &measures(&policies)?)?;
+        let scenario = Self {
+            file: file.to_string(),
             title: written.title.unwrap_or_else(|| file.to_string()),
-            policies: match written.policies {
-                none if none.is_empty() => all(),
-                some => some,
-            },
+            policies,
             replicas: written.replicas,
             seed: written.seed,
             offline_bound: written.offline_bound,
             points,
-        })
-    }
-}
-
-/// As with the numbers of nodes and jobs: a slip of the pen.
-const POINTS_MAX: usize = 10_000;
-
-fn points(written: &File, table: &Table, traces: &Traces<'_>) -> Result<Vec<Point>, Complaint> {
-    let mut sets: Vec<Vec<(&str, usize, &Value)>> = vec![Vec::new()];
-    for (path, values) in &written.sweep {
-        let varied = sets.iter().flat_map(|set| {
-            (values.iter().enumerate()).map(move |(index, value)| {
-                let mut set = set.clone();
-                set.push((path, index, value));
-                set
-            })
-        });
-        sets = varied.collect();
-        if sets.is_empty() || sets.len() > POINTS_MAX {
-            let what = format!("{} combinations; from 1 to {POINTS_MAX}", sets.len());
-            return Err(Complaint::new("sweep", what));
-        }
-    }
-    sets.iter()
-        .map(|set| {
-            let mut table = table.clone();
-            for &(path, _, value) in set {
-                if !replace(&mut table, path, value) {
-                    let what = format!("the file has no field {path} to vary");
-                    return Err(Complaint::new("sweep", what));
-                }
-            }
-            let point = if set.is_empty() {
-                build::plan(written, traces)
-            } else {
-                let file = File::deserialize(table)
-                    .map_err(|error| Complaint::new("sweep", error.message().to_string()))?;
-                build::plan(&file, traces)
-            };
-            let swept: Vec<String> = (set.iter())
-                .map(|(path, _, value)| format!("{path} = {value}"))
-                .collect();
-            let plan = point.map_err(|complaint| Complaint {
-                what: match swept.is_empty() {
-                    true => complaint.what,
-                    false => format!("{} (with {})", complaint.what, swept.join(", ")),
-                },
-                ..complaint
-            })?;
-            let set = (set.iter()).map(|&(path, _, value)| (path.to_string(), value.to_string()));
-            Ok(Point {
-                set: set.collect(),
-                plan,
-            })
-        })
-        .collect()
-}
-
-/// Puts `value` at a path such as `nodes[0].count`; false when nothing is there.
-fn replace(table: &mut Table, path: &str, value: &Value) -> bool {
-    let Some((first, rest)) = path.split_once('.') else {
-        return match place(table, path) {
-            Some(field) => {
-                *field = value.clone();
-                true
-            }
-            None => false,
         };
-    };
-    match place(table, first) {
-        Some(Value::Table(inner)) => replace(inner, rest, value),
-        _ => false,
+        scenario.check_size()?;
+        Ok(scenario)
+    }
+
+    /// Takes these policies in place of the file's.
+    ///
+    /// # Errors
+    /// When there is none of that name or one is named twice, when a task could never run under
+    /// one, or when all runs together would be too many.
+    pub fn set_policies(&mut self, policies: Vec<String>) -> Result<(), ScenarioError> {
+        self.policies = policies;
+        let checked = self.check_policies(&self.policies);
+        let checked = checked.and_then(|()| self.check_size());
+        checked.map_err(|complaint| complaint.without_line(&self.file))
+    }
+
+    /// Takes this number of replicas in place of the file's.
+    ///
+    /// # Errors
+    /// When it is 0, or all runs together would be too many.
+    pub fn set_replicas(&mut self, replicas: u32) -> Result<(), ScenarioError> {
+        self.replicas = replicas;
+        let checked = self.check_size();
+        checked.map_err(|complaint| complaint.without_line(&self.file))
+    }
+
+    /// Checks that a policy, which may not be one of the scenario's, can run it.
+    ///
+    /// # Errors
+    /// When there is none of that name, or a task could never run under it.
+    pub fn check_policy(&self, name: &str) -> Result<(), ScenarioError> {
+        let checked = self.check_policies(&[name.to_string()]);
+        checked.map_err(|complaint| complaint.without_line(&self.file))
+    }
+
+    fn check_policies(&self, policies: &[String]) -> Checked<()> {
+        let policies = measures(policies)?;
+        let mut points = self.points.iter();
+        points.try_for_each(|point| point.plan.check_fit(&policies))
+    }
+
+    fn check_size(&self) -> Checked<()> {
+        let runs = self.policies.len() + usize::from(self.offline_bound);
+        let sizes = self.points.iter().map(|point| point.plan.size);
+        size::check_all(sizes, runs, self.replicas)
     }
 }
 
-/// The value of `name` or `name[index]`.
-fn place<'a>(table: &'a mut Table, part: &str) -> Option<&'a mut Value> {
-    match part.split_once('[') {
-        None => table.get_mut(part),
-        Some((name, index)) => {
-            let index: usize = index.strip_suffix(']')?.parse().ok()?;
-            table.get_mut(name)?.as_array_mut()?.get_mut(index)
+/// Returns each policy with its measure of the room of a node. Fails unless all names are known
+/// and different.
+fn measures(policies: &[String]) -> Checked<Vec<PolicyMeasure>> {
+    let mut seen = HashSet::new();
+    let each = policies.iter().enumerate().map(|(index, name)| {
+        let complaint = |what: String| Complaint::new(format!("policies[{index}]"), what);
+        let Some(policy) = by_name(name) else {
+            let all = crate::policy::descriptors().into_iter();
+            let names: Vec<&str> = all.map(|policy| policy.name).collect();
+            let names = names.join(", ");
+            return Err(complaint(format!(
+                "there is no policy {name:?}; there are {names}"
+            )));
+        };
+        if !seen.insert(name) {
+            return Err(complaint(format!("{name:?} is named twice")));
         }
-    }
+        Ok((name.clone(), policy.measure()))
+    });
+    each.collect()
 }

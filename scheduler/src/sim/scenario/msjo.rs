@@ -13,10 +13,19 @@
 //! reduce_weights = [1.0]
 //! ```
 
-use super::error::ScenarioError;
+use super::error::{Complaint, ScenarioError};
+use super::numbers::{Checked, count, not_negative, seconds, task_seconds};
 use crate::model::{Job, JobId};
 use crate::msjo::{Instance, JobSpec, TaskSpec};
+use crate::sim::bounds::FACTOR_MAX;
 use serde::Deserialize;
+
+/// Machines of a file: each is in the linear programmes.
+const MACHINES_MAX: u64 = 10_000;
+/// Jobs of a file.
+const JOBS_MAX: usize = 1_000;
+/// Tasks of a file, of all jobs together.
+const TASKS_MAX: usize = 100_000;
 
 /// What to schedule.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,23 +73,34 @@ impl MsjoScenario {
     pub fn parse(file: &str, text: &str) -> Result<Self, ScenarioError> {
         let read: File =
             toml::from_str(text).map_err(|error| ScenarioError::of_toml(file, text, &error))?;
-        let jobs: Result<Vec<JobSpec>, ScenarioError> = ((0..).zip(read.jobs))
-            .map(|(at, job)| {
-                job.spec(at).map_err(|(field, what)| {
-                    ScenarioError::of_field(file, &format!("jobs[{at}].{field}"), what)
-                })
-            })
-            .collect();
-        let jobs = jobs?;
-        if jobs.is_empty() {
-            return Err(ScenarioError::of_field(
-                file,
+        Self::checked(file, read).map_err(|complaint| complaint.locate(file, text))
+    }
+
+    fn checked(file: &str, read: File) -> Checked<Self> {
+        count("machines", read.machines, MACHINES_MAX)?;
+        if read.jobs.is_empty() {
+            return Err(Complaint::new(
                 "jobs",
-                "there are none".into(),
+                "there are none: give at least one [[jobs]]",
             ));
         }
+        if read.jobs.len() > JOBS_MAX {
+            let what = format!("{} jobs; at most {JOBS_MAX}", read.jobs.len());
+            return Err(Complaint::new("jobs", what));
+        }
+        let mut tasks = 0;
+        let mut jobs = Vec::with_capacity(read.jobs.len());
+        for (at, job) in read.jobs.into_iter().enumerate() {
+            tasks += job.maps_s.len() + job.reduces_s.len();
+            if tasks > TASKS_MAX {
+                let what = format!("{tasks} tasks with the jobs above; at most {TASKS_MAX}");
+                return Err(Complaint::new(format!("jobs[{at}]"), what));
+            }
+            jobs.push(job.spec(at)?);
+        }
+        // Every number has been checked with its field.
         let instance = Instance::new(read.machines, jobs)
-            .map_err(|error| ScenarioError::of_field(file, "jobs", error.to_string()))?;
+            .map_err(|error| Complaint::new("jobs", error.to_string()))?;
         Ok(Self {
             title: read.title.unwrap_or_else(|| file.into()),
             instance,
@@ -89,20 +109,33 @@ impl MsjoScenario {
 }
 
 impl FileJob {
-    fn spec(self, at: u64) -> Result<JobSpec, (&'static str, String)> {
+    fn spec(self, at: usize) -> Checked<JobSpec> {
+        let field = |name: &str| format!("jobs[{at}].{name}");
+        not_negative(&field("weight"), self.weight, FACTOR_MAX)?;
+        seconds(&field("released_s"), self.released_s)?;
         let Self {
             maps_s, reduces_s, ..
         } = self;
-        let delays_s = same_length("delays_s", self.delays_s, 0.0, maps_s.len())?;
-        let map_weights = same_length("map_weights", self.map_weights, 1.0, maps_s.len())?;
-        let reduce_weights =
-            same_length("reduce_weights", self.reduce_weights, 1.0, reduces_s.len())?;
+        if maps_s.is_empty() && reduces_s.is_empty() {
+            let what = "needs at least one task: give maps_s or reduces_s";
+            return Err(Complaint::new(format!("jobs[{at}]"), what));
+        }
+        each(&field("maps_s"), &maps_s, task_seconds)?;
+        each(&field("reduces_s"), &reduces_s, task_seconds)?;
+        let delays_s = self.delays_s;
+        let delays_s = same_length(&field("delays_s"), delays_s, 0.0, maps_s.len(), seconds)?;
+        let weight = |field: &str, value: f64| not_negative(field, value, FACTOR_MAX);
+        let weights = |name: &str, given: Option<Vec<f64>>, tasks: usize| {
+            same_length(&field(name), given, 1.0, tasks, weight)
+        };
+        let map_weights = weights("map_weights", self.map_weights, maps_s.len())?;
+        let reduce_weights = weights("reduce_weights", self.reduce_weights, reduces_s.len())?;
         let maps = maps_s.iter().zip(delays_s).zip(map_weights);
         let reduces = reduces_s.iter().zip(reduce_weights);
         Ok(JobSpec {
             job: Job {
                 weight: self.weight,
-                ..Job::new(JobId(at), self.released_s, None)
+                ..Job::new(JobId(at as u64), self.released_s, None)
             },
             maps: maps
                 .map(|((&length_s, delay_s), weight)| TaskSpec {
@@ -121,19 +154,27 @@ impl FileJob {
     }
 }
 
+/// Checks each number of a list.
+fn each(field: &str, numbers: &[f64], check: impl Fn(&str, f64) -> Checked<()>) -> Checked<()> {
+    let mut all = numbers.iter().enumerate();
+    all.try_for_each(|(at, number)| check(&format!("{field}[{at}]"), *number))
+}
+
 /// What was given, if it is one for each of `tasks`; `default` for all if nothing was.
 fn same_length(
-    field: &'static str,
+    field: &str,
     given: Option<Vec<f64>>,
     default: f64,
     tasks: usize,
-) -> Result<Vec<f64>, (&'static str, String)> {
+    check: impl Fn(&str, f64) -> Checked<()>,
+) -> Checked<Vec<f64>> {
     let numbers = given.unwrap_or_else(|| vec![default; tasks]);
-    if numbers.len() == tasks {
-        return Ok(numbers);
+    if numbers.len() != tasks {
+        let what = format!("{} numbers for {tasks} tasks", numbers.len());
+        return Err(Complaint::new(field, what));
     }
-    let what = format!("{} numbers for {tasks} tasks", numbers.len());
-    Err((field, what))
+    each(field, &numbers, check)?;
+    Ok(numbers)
 }
 
 #[cfg(test)]
@@ -179,14 +220,53 @@ mod tests {
                 .unwrap_err()
                 .to_string()
         };
-        assert_eq!(
-            broken("[1.0, 2.0]", "[1.0]"),
-            "x.toml, jobs[0].delays_s: 1 numbers for 2 tasks"
-        );
-        assert!(broken("[7.0]", "[]").contains("job-1 needs at least one task"));
-        assert!(broken("[7.0]", "[-7.0]").contains("job-1/map-0: the length must be positive"));
-        assert!(broken("machines = 3", "machines = 0").contains("at least one machine"));
-        assert!(broken("weight = 2.0", "wait = 2.0").contains("wait"));
+        for (good, bad, said) in [
+            (
+                "[1.0, 2.0]",
+                "[1.0]",
+                "line 7, jobs[0].delays_s: 1 numbers for 2 tasks",
+            ),
+            (
+                "[1.0, 2.0]",
+                "[1.0, nan]",
+                "line 7, jobs[0].delays_s[1]: must be finite",
+            ),
+            ("[7.0]", "[]", "line 10, jobs[1]: needs at least one task"),
+            (
+                "[7.0]",
+                "[-7.0]",
+                "line 11, jobs[1].maps_s[0]: must be positive and finite, got -7",
+            ),
+            ("[7.0]", "[1e300]", "line 11, jobs[1].maps_s[0]: is 1"),
+            (
+                "[4.0]",
+                "[-4.0]",
+                "line 9, jobs[0].reduce_weights[0]: must be finite and not negative",
+            ),
+            (
+                "machines = 3",
+                "machines = 0",
+                "line 2, machines: must be at least 1",
+            ),
+            (
+                "machines = 3",
+                "machines = 4000000000",
+                "line 2, machines: is 4000000000; at most 10000",
+            ),
+            (
+                "weight = 2.0",
+                "weight = inf",
+                "line 4, jobs[0].weight: must be finite",
+            ),
+            (
+                "weight = 2.0",
+                "wait = 2.0",
+                "line 4, jobs[0].wait: unknown field",
+            ),
+        ] {
+            let error = broken(good, bad);
+            assert!(error.starts_with(&format!("x.toml, {said}")), "{error}");
+        }
         assert!(MsjoScenario::parse("x.toml", "machines = 1\njobs = []").is_err());
     }
 }

@@ -19,11 +19,13 @@
 //! replicas = 3
 //! ```
 
-use super::error::ScenarioError;
+use super::error::{Complaint, ScenarioError};
+use super::numbers::{Checked, positive};
 use crate::queueing::{
-    Cluster, JobSizes, Model, ModelError, QUEUEING_POLICIES, Run, Stream, queueing_policy,
+    Cluster, JobSizes, LOAD_MAX, Model, ModelError, QUEUEING_POLICIES, Run, Stream, queueing_policy,
 };
 use serde::Deserialize;
+use std::collections::HashSet;
 
 /// What to simulate.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,6 +59,13 @@ struct File {
 /// Slots that are measured, unless a scenario says otherwise: Wang's.
 const SLOTS: u64 = 250_000;
 
+/// The most slots that are measured, and the most before them: an hour and more of a thousand
+/// nodes.
+pub const QUEUEING_SLOTS_MAX: u64 = 100_000_000;
+
+/// Runs beyond which a file is refused: loads times policies.
+const RUNS_MAX: usize = 10_000;
+
 impl QueueingScenario {
     /// Wang's cluster near the loads where naive fair sharing and JSQ-MaxWeight turn
     /// unstable.
@@ -80,43 +89,74 @@ impl QueueingScenario {
     pub fn parse(file: &str, text: &str) -> Result<Self, ScenarioError> {
         let read: File =
             toml::from_str(text).map_err(|error| ScenarioError::of_toml(file, text, &error))?;
+        Self::checked(file, read).map_err(|complaint| complaint.locate(file, text))
+    }
+
+    fn checked(file: &str, read: File) -> Checked<Self> {
         let model = Model {
             cluster: read.cluster,
             sizes: read.sizes.unwrap_or_else(JobSizes::single),
             streams: read.streams,
         };
-        let refuse = |field: &str, what: String| ScenarioError::of_field(file, field, what);
         model
             .check()
-            .map_err(|ModelError::Bad { what, why }| refuse(what, why))?;
+            .map_err(|ModelError::Bad { what, why }| Complaint::new(what, why))?;
         let loads = read.loads.unwrap_or_else(|| vec![model.load()]);
-        if !loads.iter().all(|load| load.is_finite() && *load > 0.0) {
-            let what = format!("loads must be positive tasks per slot, got {loads:?}");
-            return Err(refuse("loads", what));
+        for (at, load) in loads.iter().enumerate() {
+            positive(&format!("loads[{at}]"), *load, LOAD_MAX)?;
         }
         let all = || {
-            QUEUEING_POLICIES
-                .iter()
-                .map(|policy| policy.name.to_string())
+            let all = QUEUEING_POLICIES.iter();
+            all.map(|policy| policy.name.to_string())
         };
         let policies = read.policies.unwrap_or_else(|| all().collect());
-        if let Some(name) = policies.iter().find(|name| queueing_policy(name).is_none()) {
-            let known = all().collect::<Vec<_>>().join(", ");
-            return Err(refuse("policies", format!("there is no {name:?}: {known}")));
+        let mut seen = HashSet::new();
+        for (at, name) in policies.iter().enumerate() {
+            let complaint = |what: String| Complaint::new(format!("policies[{at}]"), what);
+            if queueing_policy(name).is_none() {
+                let known = all().collect::<Vec<_>>().join(", ");
+                return Err(complaint(format!(
+                    "there is no {name:?}; there are {known}"
+                )));
+            }
+            if !seen.insert(name) {
+                return Err(complaint(format!("{name:?} is named twice")));
+            }
+        }
+        for (field, count) in [("loads", loads.len()), ("policies", policies.len())] {
+            if count == 0 {
+                let what = "there are none: give one, or leave this out";
+                return Err(Complaint::new(field, what));
+            }
+        }
+        let runs = loads.len() * policies.len();
+        if runs > RUNS_MAX {
+            let what = format!(
+                "{runs} runs with {} policies; at most {RUNS_MAX}",
+                policies.len()
+            );
+            return Err(Complaint::new("loads", what));
         }
         let standard = Run::new(read.slots.unwrap_or(SLOTS), read.seed.unwrap_or(1));
-        if standard.slots < 2 {
-            return Err(refuse("slots", "at least 2".into()));
+        let run = Run {
+            warmup_slots: read.warmup_slots.unwrap_or(standard.warmup_slots),
+            ..standard
+        };
+        for (field, slots, least) in [
+            ("slots", run.slots, 2),
+            ("warmup_slots", run.warmup_slots, 0),
+        ] {
+            if !(least..=QUEUEING_SLOTS_MAX).contains(&slots) {
+                let what = format!("is {slots}; at least {least}, at most {QUEUEING_SLOTS_MAX}");
+                return Err(Complaint::new(field, what));
+            }
         }
         Ok(Self {
             title: read.title.unwrap_or_else(|| file.into()),
             policies,
             loads,
             model,
-            run: Run {
-                warmup_slots: read.warmup_slots.unwrap_or(standard.warmup_slots),
-                ..standard
-            },
+            run,
         })
     }
 }
@@ -165,10 +205,69 @@ mod tests {
                 .unwrap_err()
                 .to_string()
         };
-        assert!(broken("until = 3", "until = 9").starts_with("x.toml, streams: from 0 until 9"));
-        assert!(broken("1.5]", "-1]").contains("loads must be positive"));
-        assert!(broken("slots = 1000", "policies = [\"lottery\"]").contains("no \"lottery\""));
-        assert!(broken("slots = 1000", "slotz = 1").contains("slotz"));
-        assert!(broken("slots = 1000", "slots = 1").contains("at least 2"));
+        for (good, bad, said) in [
+            (
+                "until = 3",
+                "until = 9",
+                "line 15, streams[0].until: from 0 until 9",
+            ),
+            (
+                "replicas = 2",
+                "replicas = 9",
+                "line 16, streams[0].replicas: 9 replicas",
+            ),
+            (
+                "1.5]",
+                "-1]",
+                "line 2, loads[1]: must be positive and finite, got -1",
+            ),
+            ("1.5]", "1e300]", "line 2, loads[1]: is 1"),
+            ("[1.0, 1.5]", "[]", "line 2, loads: there are none"),
+            (
+                "slots = 1000",
+                "policies = [\"lottery\"]",
+                "line 3, policies[0]: there is no \"lottery\"",
+            ),
+            (
+                "slots = 1000",
+                "policies = [\"pandas\", \"pandas\"]",
+                "line 3, policies[1]: \"pandas\" is named twice",
+            ),
+            ("slots = 1000", "slotz = 1", "line 3, slotz: unknown field"),
+            (
+                "slots = 1000",
+                "slots = 1",
+                "line 3, slots: is 1; at least 2",
+            ),
+            (
+                "slots = 1000",
+                "slots = 9000000000000000000",
+                "line 3, slots: is 9000000000000000000",
+            ),
+            (
+                "slots = 1000",
+                "warmup_slots = 900000000",
+                "line 3, warmup_slots: is 900000000",
+            ),
+            (
+                "nodes = 4",
+                "nodes = 4000000000",
+                "line 6, cluster.nodes: is 4000000000; at most 100000",
+            ),
+            (
+                "remote = 0.2",
+                "remote = 1e-300",
+                "line 10, cluster.remote: is 0",
+            ),
+            ("rack = 0.5", "rack = nan", "line 9, cluster.rack: is NaN"),
+            (
+                "tasks_per_slot = 1.0",
+                "tasks_per_slot = inf",
+                "line 13, streams[0].tasks_per_slot: must be",
+            ),
+        ] {
+            let error = broken(good, bad);
+            assert!(error.starts_with(&format!("x.toml, {said}")), "{error}");
+        }
     }
 }

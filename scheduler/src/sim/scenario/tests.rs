@@ -1,7 +1,9 @@
 //! What a scenario file comes to, and what is said of a wrong one.
 
+mod malformed;
+mod random;
+
 use super::*;
-use crate::policy::by_name;
 use crate::sim::{Metrics, simulate};
 
 const DAY: &str = r#"
@@ -50,7 +52,7 @@ fn a_file_says_what_to_run() {
     };
     assert_eq!(point.job_name(JobId(1)), Some("J1"));
     assert_eq!(point.job_name(JobId(2)), None);
-    let (config, jobs) = point.draw(7);
+    let (config, jobs) = point.draw(7).unwrap();
     assert_eq!(config.nodes.len(), 100);
     assert_eq!(config.cycle_s, 60.0);
     assert!((config.availability.at(6.0 * 3600.0) - 9500.0).abs() < 1e-6);
@@ -68,7 +70,7 @@ fn a_sweep_is_every_combination() {
     let scenario = parse(&text).unwrap();
     let drawn: Vec<(u32, usize)> = (scenario.points.iter())
         .map(|point| {
-            let (config, jobs) = point.draw(0);
+            let (config, jobs) = point.draw(0).unwrap();
             (jobs[0].maps, config.nodes.len())
         })
         .collect();
@@ -104,12 +106,12 @@ fn errors_name_file_line_and_field() {
         (
             "level = 3",
             "level = 4",
-            "day.toml, line 13, availability: level 4: from 0 to 3",
+            "day.toml, line 15, availability.level: there is no level 4; they are 0 to 3",
         ),
         (
             "kind = \"burstiness\"\nlevel = 3",
             "kind = \"constant\"\nfraction = 1.2",
-            "day.toml, line 13, availability: the fraction is 1.2: more than all of the nodes, which is 1",
+            "day.toml, line 15, availability.fraction: is 1.2: more than all of the nodes, which is 1",
         ),
         (
             "level = 3",
@@ -205,7 +207,7 @@ goal_factor = [1.5, 4.0]
 application = "a"
 "#;
     let scenario = parse(text).unwrap();
-    let (_, jobs) = scenario.points[0].draw(1);
+    let (_, jobs) = scenario.points[0].draw(1).unwrap();
     // 100 * 604800 / (62 * 387) = 2521 jobs on average.
     assert!((2370..2670).contains(&jobs.len()), "{}", jobs.len());
     let all = crate::policy::descriptors().len();
@@ -231,7 +233,7 @@ fn traced(load: &'static str) -> Result<Scenario, ScenarioError> {
 #[test]
 fn a_trace_is_what_is_left_beside_the_load() {
     let scenario = traced(LOAD).unwrap();
-    let (config, _) = scenario.points[0].draw(0);
+    let (config, _) = scenario.points[0].draw(0).unwrap();
     let left: Vec<f64> = (0..5)
         .map(|hour| config.availability.at(f64::from(hour) * 3600.0))
         .collect();
@@ -251,7 +253,7 @@ fn a_trace_may_begin_later_and_be_clipped() {
         })
     };
     let scenario = with("clip = true\nfrom_s = 900").unwrap();
-    let (config, _) = scenario.points[0].draw(0);
+    let (config, _) = scenario.points[0].draw(0).unwrap();
     let left = [0.0, 2699.0, 2700.0, 6300.0].map(|t_s| config.availability.at(t_s));
     assert_eq!(left, [7500.0, 7500.0, 5000.0, 0.0]);
     let error = with("clip = true\nfrom_s = 7201").unwrap_err().to_string();
@@ -302,7 +304,7 @@ fn a_job_that_comes_after_another_counts_from_its_end() {
         "name = \"J2\"\nafter = \"J1\"\ngoal_s = 9000\napplication = \"scan\"\nsubmitted_s";
     let text = DAY.replace("application = \"scan\"\nsubmitted_s", follower);
     let scenario = parse(&text).unwrap();
-    let (config, jobs) = scenario.points[0].draw(0);
+    let (config, jobs) = scenario.points[0].draw(0).unwrap();
     let policy = by_name("fifo").unwrap();
     let report = simulate(&config, jobs, policy.as_ref()).unwrap();
     let (first, second) = (&report.jobs[0], &report.jobs[1]);

@@ -3,9 +3,16 @@
 use super::schema::Measured;
 use crate::availability::{Availability, Step};
 use crate::forecast::Series;
+use crate::sim::bounds::{KEPT_MAX, STEPS_MAX};
+use std::cell::Cell;
 
-/// How the text of a file that a scenario names is got; the error says why not.
-pub(super) struct Traces<'a>(pub &'a dyn Fn(&str) -> Result<String, String>);
+/// The files that a scenario names.
+pub(super) struct Traces<'a> {
+    /// Returns the text of a file, or why it cannot be read.
+    text_of: &'a dyn Fn(&str) -> Result<String, String>,
+    /// Steps of all series that were read so far, with those that were read twice.
+    steps: Cell<u64>,
+}
 
 /// What is left of the nodes, in parts of their CPU, from time 0 on.
 pub(super) struct Trace {
@@ -22,17 +29,40 @@ pub(super) enum Whole {
     Most(f64),
 }
 
-impl Traces<'_> {
-    /// The series in `file`, whose first value holds from time 0 on.
+impl<'a> Traces<'a> {
+    pub fn new(text_of: &'a dyn Fn(&str) -> Result<String, String>) -> Self {
+        Self {
+            text_of,
+            steps: Cell::new(0),
+        }
+    }
+
+    /// Steps of all series that were read so far.
+    pub fn steps(&self) -> u64 {
+        self.steps.get()
+    }
+
+    /// The series in `file`, whose first value holds from time 0 on. The value of `whole` is
+    /// positive and finite.
     pub fn read(&self, file: &str, measures: Measured, whole: Whole) -> Result<Trace, String> {
         let (Whole::Limit(most) | Whole::Most(most)) = whole;
         let clips = matches!(whole, Whole::Most(_));
-        let whole = most;
-        if !(whole.is_finite() && whole > 0.0) {
-            return Err(format!("whole must be positive and finite, got {whole}"));
-        }
-        let text = (self.0)(file)?;
+        let text = (self.text_of)(file)?;
         let series = Series::parse_csv(&text).map_err(|error| format!("{file}, {error}"))?;
+        if series.len() > STEPS_MAX {
+            return Err(format!(
+                "{file}: {} values, with gaps; at most {STEPS_MAX}: take longer steps",
+                series.len()
+            ));
+        }
+        self.steps.set(self.steps.get() + series.len() as u64);
+        if self.steps.get() > KEPT_MAX {
+            return Err(format!(
+                "{file}: the series of all nodes and points have {} values; at most {KEPT_MAX}: \
+                 take longer steps, or sweep over fewer values",
+                self.steps.get()
+            ));
+        }
         let mut steps = Vec::with_capacity(series.len());
         for slot in 0..series.len() {
             let t_s = series.time_s(slot);
@@ -42,15 +72,15 @@ impl Traces<'_> {
                     "{file}: nothing was measured at {t_s} s, with values {step_s} s apart: fill gaps first"
                 ));
             };
-            let value = if clips { value.min(whole) } else { value };
-            if value > whole {
+            let value = if clips { value.min(most) } else { value };
+            if value > most {
                 return Err(format!(
-                    "{file}: {value} at {t_s} s is more than all of the nodes, {whole}"
+                    "{file}: {value} at {t_s} s is more than all of the nodes, {most}"
                 ));
             }
             let part = match measures {
-                Measured::Load => 1.0 - value / whole,
-                Measured::Availability => value / whole,
+                Measured::Load => 1.0 - value / most,
+                Measured::Availability => value / most,
             };
             steps.push((t_s - series.time_s(0), part));
         }

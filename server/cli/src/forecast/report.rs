@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use ebb_bench::chart::escape;
+use ebb_bench::number::fixed;
 use ebb_scheduler::forecast::Evaluation;
 
 use super::picture::STYLE;
@@ -10,18 +11,20 @@ use super::{COVERAGE_HEAD, coverage_rows};
 
 pub(super) fn html(trace: &str, evaluation: &Evaluation, svg: &str) -> String {
     let trace = escape(trace);
-    let Evaluation {
-        origins,
-        wape,
-        ratio,
-        naive_wape,
-        ..
-    } = evaluation;
+    let origins = evaluation.origins;
+    let [wape, naive_wape] = [evaluation.wape, evaluation.naive_wape].map(|wape| fixed(wape, 4));
+    let than_naive = match evaluation.ratio {
+        Some(ratio) => format!(
+            "{} of the best naive method's {naive_wape}",
+            fixed(ratio, 3)
+        ),
+        None => format!("beside {naive_wape} of the best naive method"),
+    };
     let methods = evaluation.methods.iter().map(|score| {
         vec![
             score.name.clone(),
-            format!("{:.4}", score.wape),
-            format!("{:.3}", score.wape / naive_wape),
+            fixed(score.wape, 4),
+            fixed(score.over_naive, 3),
             score.chosen.to_string(),
         ]
     });
@@ -32,8 +35,8 @@ pub(super) fn html(trace: &str, evaluation: &Evaluation, svg: &str) -> String {
          table{{border-collapse:collapse}}td,th{{padding:.2rem .8rem;text-align:right}}\
          td:first-child,th:first-child{{text-align:left}}{STYLE}</style>\
          <h1>Forecast of {trace}</h1>\
-         <p>The last {origins} days, each forecast from what was before it. WAPE {wape:.4}, \
-         {ratio:.3} of the best naive method's {naive_wape:.4}.</p>{svg}"
+         <p>The last {origins} days, each forecast from what was before it. WAPE {wape}, \
+         {than_naive}.</p>{svg}"
     );
     let _ = write!(
         page,

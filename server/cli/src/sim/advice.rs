@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use ebb_bench::number::{fixed, percent};
 use ebb_bench::sim::{PointResult, in_parallel};
 use ebb_jobs::simulate::read_scenario;
 use ebb_scheduler::planning::{Past, ReliabilityBin, observe, predict_each_half, reliability};
@@ -13,7 +14,7 @@ use ebb_scheduler::sim::scenario::Point;
 use indicatif::ProgressBar;
 use serde::Serialize;
 
-use super::policy_named;
+use super::{check_draws, policy_named, replicas_range};
 use crate::error::CliError;
 use crate::print::{Printer, counted, table};
 use crate::progress;
@@ -36,7 +37,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME", default_value = policy::DEFAULT)]
     policy: String,
     /// How many times to draw it, at least 2. Default: as the scenario says.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
+    #[arg(long, value_name = "N", value_parser = replicas_range(2))]
     replicas: Option<u32>,
     /// Print one JSON object.
     #[arg(long)]
@@ -66,6 +67,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     let scenario = read_scenario(path)?;
     let replicas = args.replicas.unwrap_or(scenario.replicas);
     let policy = policy_named(&args.policy)?;
+    scenario.check_policy(&args.policy)?;
     if replicas < 2 {
         let message = format!(
             "{}: at least two replicas, each to predict the other: --replicas 10",
@@ -76,7 +78,9 @@ pub(super) fn run(args: Args) -> Result<()> {
     let bar = progress::run_bar(scenario.points.len() as u64 * u64::from(replicas));
     let mut points = Vec::new();
     for point in &scenario.points {
-        let past = all_past(point, policy.as_ref(), scenario.seed, replicas, &bar)?;
+        check_draws(path, "--replicas", replicas, point)?;
+        let past = all_past(point, policy.as_ref(), scenario.seed, replicas, &bar);
+        let past = past.with_context(|| path.display().to_string())?;
         points.push(PointReliability {
             set: point.set.iter().cloned().collect(),
             bins: reliability(&predict_each_half(&past)),
@@ -120,7 +124,7 @@ fn all_past(
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let replicas: Vec<u32> = (0..replicas).collect();
     let all = in_parallel(&replicas, threads, |&replica| {
-        let (config, jobs) = point.draw(seed.wrapping_add(replica.into()));
+        let (config, jobs) = point.draw(seed.wrapping_add(replica.into()))?;
         let past = observe(&config, jobs, policy)?;
         bar.inc(1);
         Ok::<_, SimError>(past.into_iter().map(|(_, past)| past).collect())
@@ -140,15 +144,14 @@ fn lines(result: &Reliability) -> Vec<String> {
         if !point.set.is_empty() {
             lines.push(PointResult::words(&point.set));
         }
-        let percent = |part: f64| format!("{:.1}%", 100.0 * part);
         let rows: Vec<Vec<String>> = (point.bins.iter())
             .map(|bin| {
                 vec![
                     format!("{:.0} to {:.0}%", 100.0 * bin.from, 100.0 * bin.until),
                     bin.jobs.to_string(),
-                    percent(bin.predicted),
-                    percent(bin.met),
-                    format!("{:.1}", 100.0 * bin.met_half_width_95),
+                    percent(bin.predicted, 1),
+                    percent(bin.met, 1),
+                    fixed(100.0 * bin.met_half_width_95, 1),
                 ]
             })
             .collect();

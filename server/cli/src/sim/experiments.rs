@@ -7,6 +7,7 @@ use ebb_bench::sim::{self, Analysis, EXPERIMENTS, Experiment, Source};
 use ebb_scheduler::sim::scenario::Scenario;
 
 use super::print::{print, simulate, write_json};
+use super::replicas_range;
 use crate::error::CliError;
 use crate::print::{Printer, table};
 
@@ -24,7 +25,7 @@ pub(super) struct Args {
     /// Name of the experiment, or all; without it, list them.
     name: Option<String>,
     /// How many times to draw it. Default: as its scenario says.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = replicas_range(1))]
     replicas: Option<u32>,
     /// Print the scenario instead of running it; formulas have none.
     #[arg(long)]
@@ -62,7 +63,9 @@ pub(super) fn run(args: Args) -> Result<()> {
         }
         let mut scenario =
             Scenario::parse(experiment.name, text).context("a scenario that comes with ebb")?;
-        scenario.replicas = args.replicas.unwrap_or(scenario.replicas);
+        if let Some(replicas) = args.replicas {
+            scenario.set_replicas(replicas)?;
+        }
         let result = simulate(&scenario)?;
         let mut printer = Printer::new();
         print(&mut printer, &result)?;

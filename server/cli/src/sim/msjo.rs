@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use ebb_bench::msjo::{self, MsjoResult, MsjoRow, Study};
+use ebb_bench::number::fixed;
 use ebb_scheduler::msjo::{ALGORITHMS, Algorithm, EPS, Objective, RandomJobs, Search};
 use ebb_scheduler::sim::scenario::MsjoScenario;
 use ebb_text::read_whole;
@@ -144,13 +145,13 @@ fn print(printer: &mut Printer, result: &MsjoResult) -> Result<()> {
     ))?;
     for bound in &result.bounds {
         printer.line(format_args!(
-            "bound for {}, eps {}: {:.0} (relaxation at most {:.0}), {} programmes, {:.1} s CPU",
+            "bound for {}, eps {}: {} (relaxation at most {}), {} programmes, {} s CPU",
             bound.objective,
             bound.eps,
-            bound.value,
-            bound.no_violation_value,
+            fixed(bound.value, 0),
+            fixed(bound.no_violation_value, 0),
             bound.programmes,
-            bound.cpu_s
+            fixed(bound.cpu_s, 1)
         ))?;
     }
     let head = [
@@ -166,11 +167,11 @@ fn print(printer: &mut Printer, result: &MsjoResult) -> Result<()> {
         vec![
             row.algorithm.to_string(),
             row.objective.to_string(),
-            format!("{:.0}", row.value),
-            format!("{:.3}", row.over_bound),
-            format!("{:.1}", row.job_mean_s),
-            format!("{:.1}", row.makespan_s),
-            format!("{:.2}", row.cpu_s),
+            fixed(row.value, 0),
+            fixed(row.over_bound, 3),
+            fixed(row.job_mean_s, 1),
+            fixed(row.makespan_s, 1),
+            fixed(row.cpu_s, 2),
         ]
     };
     let rows: Vec<_> = result.rows.iter().map(row).collect();

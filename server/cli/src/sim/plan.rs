@@ -3,7 +3,8 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use ebb_bench::number::{fixed, percent};
 use ebb_jobs::simulate::read_scenario;
 use ebb_scheduler::model::JobId;
 use ebb_scheduler::planning::{Change, Outlook, Saving, plan};
@@ -11,7 +12,7 @@ use ebb_scheduler::policy;
 use ebb_scheduler::sim::scenario::Point;
 use serde::Serialize;
 
-use super::policy_named;
+use super::{check_draws, policy_named};
 use crate::error::CliError;
 use crate::print::{Printer, counted, table};
 use crate::progress;
@@ -78,9 +79,12 @@ pub(super) fn run(args: Args) -> Result<()> {
         return Err(usage(what.to_string()).into());
     };
     let policy = policy_named(&args.policy)?;
-    let futures: Vec<_> = (0..u64::from(args.futures))
+    scenario.check_policy(&args.policy)?;
+    check_draws(path, "--futures", args.futures, point)?;
+    let futures = (0..u64::from(args.futures))
         .map(|future| point.draw(scenario.seed.wrapping_add(future)))
-        .collect();
+        .collect::<Result<Vec<_>, _>>()
+        .with_context(|| path.display().to_string())?;
     let listed: Vec<JobId> = (futures[0].1.iter())
         .map(|job| job.job.id)
         .filter(|&id| point.is_listed(id))
@@ -136,17 +140,16 @@ fn lines(planned: &Planned, point: &Point) -> Vec<String> {
         "met",
         "",
     ];
-    let seconds = |t_s: Option<f64>| t_s.map_or("-".to_string(), |t_s| format!("{t_s:.0}"));
+    let seconds = |t_s: Option<f64>| fixed(t_s, 0);
     let rows: Vec<Vec<String>> = (planned.jobs.iter())
         .map(|PlannedJob { name, outlook }| {
-            let met = outlook.met_probability;
             vec![
                 name.clone(),
                 seconds(Some(outlook.job.submitted_s)),
                 seconds(outlook.job.goal_s),
                 seconds(outlook.finish_s),
                 seconds(outlook.safe_finish_s),
-                met.map_or("-".to_string(), |met| format!("{:.0}%", 100.0 * met)),
+                percent(outlook.met_probability, 0),
                 (if outlook.at_risk { "at risk" } else { "" }).to_string(),
             ]
         })

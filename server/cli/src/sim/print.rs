@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use ebb_bench::number::{NONE, fixed, percent};
 use ebb_bench::sim::{self, PointResult, PolicyResult, StudyResult};
+use ebb_scheduler::sim::Interval;
 use ebb_scheduler::sim::scenario::Scenario;
 
 use crate::print::{Printer, counted, table};
@@ -30,8 +32,9 @@ pub(super) fn write_json(result: &StudyResult, path: &Path) -> Result<()> {
 pub(super) fn print(printer: &mut Printer, result: &StudyResult) -> Result<()> {
     let replicas = counted(result.replicas.into(), "replica");
     printer.line(format_args!(
-        "{} ({replicas}, {:.1} s of CPU)",
-        result.title, result.cpu_s
+        "{} ({replicas}, {} s of CPU)",
+        result.title,
+        fixed(result.cpu_s, 1)
     ))?;
     for point in &result.points {
         printer.line("")?;
@@ -63,32 +66,40 @@ fn metrics(point: &PointResult) -> Vec<String> {
         "local",
         "last end h",
     ];
+    let mean = |of: Option<Interval>| of.map(|of| of.mean);
+    let hours = |of: Option<Interval>| mean(of).map(|seconds| seconds / 3600.0);
+    let missed = |of: Option<Interval>| {
+        let half_width = of.map(|of| 100.0 * of.half_width_95);
+        [percent(mean(of), 1), fixed(half_width, 1)]
+    };
+    let jobs = |jobs: u32, replicas: usize| fixed(f64::from(jobs) / replicas as f64, 0);
     let row = |policy: &PolicyResult| {
-        let jobs = policy.replicas.iter().map(|replica| replica.jobs);
-        let jobs = f64::from(jobs.sum::<u32>()) / policy.replicas.len() as f64;
-        vec![
+        let replicas = policy.replicas.iter().map(|replica| replica.jobs);
+        let mut row = vec![
             policy.policy.clone(),
-            format!("{jobs:.0}"),
-            format!("{:.1}%", 100.0 * policy.missed_fraction.mean),
-            format!("{:.1}", 100.0 * policy.missed_fraction.half_width_95),
+            jobs(replicas.sum(), policy.replicas.len()),
+        ];
+        row.extend(missed(policy.missed_fraction));
+        row.extend([
             above_bound(policy),
-            format!("{:.2}", policy.beyond_s.mean / 3600.0),
-            format!("{:.2}", policy.distance_s.mean / 3600.0),
-            format!("{:.2}", policy.tardiness_s.mean / 3600.0),
-            format!("{:.1}", policy.tardiness_p99_s.mean / 3600.0),
-            format!("{:.1}%", 100.0 * policy.utilisation.mean),
-            format!("{:.1}%", 100.0 * policy.locality.mean),
-            format!("{:.1}", policy.makespan_s.mean / 3600.0),
-        ]
+            fixed(hours(policy.beyond_s), 2),
+            fixed(hours(policy.distance_s), 2),
+            fixed(hours(policy.tardiness_s), 2),
+            fixed(hours(policy.tardiness_p99_s), 1),
+            percent(mean(policy.utilisation), 1),
+            percent(mean(policy.locality), 1),
+            fixed(hours(policy.makespan_s), 1),
+        ]);
+        row
     };
     let bound = point.bound.iter().map(|bound| {
-        let missed = bound.missed_fraction;
-        let jobs = bound.replicas.iter().map(|replica| replica.jobs);
-        let jobs = f64::from(jobs.sum::<u32>()) / bound.replicas.len() as f64;
-        let mut row = vec!["(bound)".to_string(), format!("{jobs:.0}")];
-        row.push(format!("{:.1}%", 100.0 * missed.mean));
-        row.push(format!("{:.1}", 100.0 * missed.half_width_95));
-        row.resize(head.len(), "-".to_string());
+        let replicas = bound.replicas.iter().map(|replica| replica.jobs);
+        let mut row = vec![
+            "(bound)".to_string(),
+            jobs(replicas.sum(), bound.replicas.len()),
+        ];
+        row.extend(missed(bound.missed_fraction));
+        row.resize(head.len(), NONE.to_string());
         row
     });
     let rows: Vec<_> = point.policies.iter().map(row).chain(bound).collect();
@@ -97,9 +108,9 @@ fn metrics(point: &PointResult) -> Vec<String> {
 
 /// In points, with the half width of its confidence interval.
 fn above_bound(policy: &PolicyResult) -> String {
-    policy.above_bound.map_or("-".to_string(), |above| {
+    policy.above_bound.map_or(NONE.to_string(), |above| {
         let (mean, half) = (100.0 * above.mean, 100.0 * above.half_width_95);
-        format!("{mean:.1} +- {half:.1}")
+        format!("{} +- {}", fixed(mean, 1), fixed(half, 1))
     })
 }
 
@@ -114,29 +125,95 @@ fn jobs(point: &PointResult) -> Vec<String> {
         "+-",
         "met",
     ];
-    let seconds = |t_s: Option<f64>| t_s.map_or("-".to_string(), |t_s| format!("{t_s:.0}"));
     let rows: Vec<Vec<String>> = (point.policies.iter())
         .flat_map(|policy| policy.jobs.iter().map(move |job| (policy, job)))
         .map(|(policy, job)| {
             let record = &job.record;
-            let met = match record.met {
-                None => "-".to_string(),
-                Some(_) => format!("{:.0}%", 100.0 * job.met_fraction),
-            };
+            // Those of a job that was never submitted may count from an end that never came.
+            let submitted_s = Some(record.job.submitted_s).filter(|_| record.was_submitted);
+            let goal_s = record.job.goal_s.filter(|_| record.was_submitted);
             vec![
                 policy.policy.clone(),
                 job.name.clone(),
-                seconds(Some(record.job.submitted_s)),
-                seconds(record.job.goal_s),
-                seconds(record.finished_s),
-                format!("{:.0}", job.took_s.mean),
-                format!("{:.0}", job.took_s.half_width_95),
-                met,
+                fixed(submitted_s, 0),
+                fixed(goal_s, 0),
+                fixed(record.finished_s, 0),
+                fixed(job.took_s.map(|took| took.mean), 0),
+                fixed(job.took_s.map(|took| took.half_width_95), 0),
+                percent(job.met_fraction, 0),
             ]
         })
         .collect();
     match rows.is_empty() {
         true => Vec::new(),
         false => table(&head, &head[2..], &rows),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nothing is left on the first point; on the second, one job outlasts the run.
+    const NEVER: &str = r#"
+policies = ["fifo"]
+offline_bound = true
+[run]
+horizon_s = 3600
+[[nodes]]
+count = 2
+[availability]
+kind = "constant"
+fraction = 1.0
+[applications.short]
+map_s = 60
+[applications.long]
+map_s = 9000
+[[job]]
+name = "short"
+application = "short"
+maps = 2
+[[job]]
+name = "long"
+application = "long"
+maps = 1
+goal_s = 1800
+[[job]]
+name = "next"
+application = "short"
+maps = 1
+after = "long"
+submitted_s = 5
+[sweep]
+"availability.fraction" = [0.0, 1.0]
+"#;
+
+    #[test]
+    fn what_never_ended_and_what_there_is_not_is_a_dash() {
+        let scenario = Scenario::parse("x.toml", NEVER).unwrap();
+        let result = simulate(&scenario).unwrap();
+        let words = |line: &String| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let lines = |point: usize| -> Vec<String> {
+            let point = &result.points[point];
+            let all = metrics(point).into_iter().chain(jobs(point));
+            all.map(|line| words(&line)).collect()
+        };
+        assert_eq!(
+            lines(0)[1..],
+            [
+                "fifo 3 100.0% 0.0 0.0 +- 0.0 0.50 - 0.50 0.5 - - -",
+                "(bound) 1 100.0% 0.0 - - - - - - - -",
+                "policy job submitted s goal s finished s took s +- met",
+                "fifo short 0 - - - - -",
+                "fifo long 0 1800 - - - 0%",
+                "fifo next - - - - - -",
+            ]
+        );
+        let all = lines(1);
+        assert_eq!(all[4], "fifo short 0 - 60 60 0 -");
+        assert_eq!(all[5], "fifo long 0 1800 - - - 0%");
+        assert_eq!(all[6], "fifo next - - - - - -");
+        let shown = [lines(0), all].concat().join("\n");
+        assert!(!shown.contains("NaN") && !shown.contains("inf"), "{shown}");
     }
 }

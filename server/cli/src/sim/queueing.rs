@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
+use ebb_bench::number::{fixed, percent};
 use ebb_bench::queueing::{self, QueueingResult, QueueingRow};
-use ebb_scheduler::queueing::{Capacity, Locality, QUEUEING_POLICIES, queueing_policy};
-use ebb_scheduler::sim::scenario::QueueingScenario;
+use ebb_scheduler::queueing::{Capacity, LOAD_MAX, Locality, QUEUEING_POLICIES, queueing_policy};
+use ebb_scheduler::sim::scenario::{QUEUEING_SLOTS_MAX, QueueingScenario};
 use ebb_text::read_whole;
 use serde::Serialize;
 
@@ -51,7 +52,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = load)]
     load: Vec<f64>,
     /// Slots that are measured, after a fifth as many. Default: as the scenario says.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=QUEUEING_SLOTS_MAX))]
     slots: Option<u64>,
     /// Seed of all runs. Default: as the scenario says.
     #[arg(long, value_name = "SEED")]
@@ -62,8 +63,10 @@ pub(super) struct Args {
 
 fn load(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(load) if load.is_finite() && load > 0.0 => Ok(load),
-        _ => Err("a positive number of tasks per slot".to_string()),
+        Ok(load) if load > 0.0 && load <= LOAD_MAX => Ok(load),
+        _ => Err(format!(
+            "a positive number of tasks per slot, at most {LOAD_MAX}"
+        )),
     }
 }
 
@@ -130,27 +133,26 @@ fn print(printer: &mut Printer, result: &QueueingResult) -> Result<()> {
         "stable",
         "CPU s",
     ];
-    let percent = |part: f64| format!("{:.1}%", 100.0 * part);
     let row = |row: &QueueingRow| {
         let m = &row.measured;
-        let of_finished = |tasks: u64| percent(tasks as f64 / m.finished.max(1) as f64);
-        let of_capacity = result.capacity.map(|at| percent(row.tasks_per_slot / at));
+        let of_finished = |tasks: u64| percent(tasks as f64 / m.finished as f64, 1);
+        let of_capacity = result.capacity.map(|at| row.tasks_per_slot / at);
         vec![
             row.policy.clone(),
             row.tasks_per_slot.to_string(),
-            of_capacity.unwrap_or_else(|| "-".to_string()),
-            format!("{:.2}", m.task_delay),
-            format!("{:.2}", m.job_delay),
-            format!("{:.1}", m.backlog),
-            format!("{:.1}", m.jobs),
+            percent(of_capacity, 1),
+            fixed(m.task_delay, 2),
+            fixed(m.job_delay, 2),
+            fixed(m.backlog, 1),
+            fixed(m.jobs, 1),
             of_finished(m.local),
             of_finished(m.rack_local),
             match m.overflowed {
                 true => "overflow".to_string(),
-                false => format!("{:.3}%", 100.0 * m.growth),
+                false => percent(m.growth, 3),
             },
             if row.stable { "yes" } else { "no" }.to_string(),
-            format!("{:.1}", row.cpu_s),
+            fixed(row.cpu_s, 1),
         ]
     };
     let rows: Vec<_> = result.rows.iter().map(row).collect();
@@ -203,18 +205,18 @@ pub(super) fn run_capacity(args: CapacityArgs) -> Result<()> {
 fn print_capacity(printer: &mut Printer, result: &CapacityResult) -> Result<()> {
     let capacity = &result.capacity;
     printer.line(format_args!(
-        "{}: at most {:.3} tasks per slot, {:.3} times its load of {:.3}",
-        result.title, capacity.tasks_per_slot, capacity.scale, result.load
+        "{}: at most {} tasks per slot, {} times its load of {}",
+        result.title,
+        fixed(capacity.tasks_per_slot, 3),
+        fixed(capacity.scale, 3),
+        fixed(result.load, 3)
     ))?;
     let head = ["nodes", "rack", "local", "rack-local", "remote"];
     let row = |(at, class): (usize, &ebb_scheduler::queueing::NodeClass)| {
         let of = |locality: Locality| {
             let of = (capacity.activities.iter())
                 .filter(|activity| activity.class == at && activity.locality == locality);
-            format!(
-                "{:.3}",
-                of.map(|activity| activity.tasks_per_slot).sum::<f64>()
-            )
+            fixed(of.map(|activity| activity.tasks_per_slot).sum::<f64>(), 3)
         };
         let last = class.first + class.nodes - 1;
         vec![

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use ebb_bench::sim;
 use ebb_jobs::simulate::read_scenario;
 
-use super::policy_named;
 use super::print::{print, simulate};
+use super::{policy_named, replicas_range};
 use crate::error::CliError;
 use crate::print::JsonArgs;
 
@@ -30,7 +30,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "P,...", value_delimiter = ',')]
     policy: Vec<String>,
     /// How many times to draw it. Default: as the scenario says.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = replicas_range(1))]
     replicas: Option<u32>,
     /// Seed of the first replica. Default: as the scenario says.
     #[arg(long, value_name = "SEED")]
@@ -56,12 +56,14 @@ fn quantile(text: &str) -> Result<f64, String> {
 pub(super) fn run(args: Args) -> Result<()> {
     let mut scenario = read_scenario(&args.scenario)?;
     if !args.policy.is_empty() {
-        scenario.policies = args.policy;
+        for name in &args.policy {
+            policy_named(name)?;
+        }
+        scenario.set_policies(args.policy)?;
     }
-    for name in &scenario.policies {
-        policy_named(name)?;
+    if let Some(replicas) = args.replicas {
+        scenario.set_replicas(replicas)?;
     }
-    scenario.replicas = args.replicas.unwrap_or(scenario.replicas);
     scenario.seed = args.seed.unwrap_or(scenario.seed);
     if let Some(quantile) = args.quantile {
         for point in &mut scenario.points {
@@ -76,7 +78,8 @@ pub(super) fn run(args: Args) -> Result<()> {
         }
     }
 
-    let result = simulate(&scenario)?;
+    let named = || args.scenario.display().to_string();
+    let result = simulate(&scenario).with_context(named)?;
     if let Some(folder) = &args.report {
         let report = sim::write_report(&result, folder)?;
         eprintln!("report: {}", report.display());

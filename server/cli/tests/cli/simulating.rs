@@ -112,7 +112,8 @@ fn queues_have_a_capacity_and_policies_near_it() {
 
     place.write("bad.toml", RACKS.replace("until = 1", "until = 5"));
     let said = place.ebb("sim queueing bad.toml").fails(2);
-    assert!(said.contains("bad.toml, streams: from 0 until 5"), "{said}");
+    let place_of = "bad.toml, line 13, streams[0].until: from 0 until 5";
+    assert!(said.contains(place_of), "{said}");
     place.write("day.toml", DAY);
     place
         .ebb("sim run day.toml --policy pandas,late-binding")
@@ -154,7 +155,7 @@ fn jobs_known_in_advance_are_scheduled_beside_a_bound() {
     place.write("bad.toml", figure_1.replace("machines = 3", "machines = 0"));
     let said = place.ebb("sim msjo bad.toml").fails(2);
     assert!(
-        said.contains("bad.toml, jobs: there must be at least one machine"),
+        said.contains("bad.toml, line 2, machines: must be at least 1"),
         "{said}"
     );
     let said = place.ebb("sim msjo --algorithm fifo").fails(2);
@@ -208,6 +209,121 @@ fn a_wrong_scenario_is_exit_code_2_and_named_with_its_line() {
     assert_eq!(place.ebb("sim run day.toml --replicas 0").code, 2);
     place.ebb("sim run none.toml").fails(1);
     place.ebb("sim experiments none").fails(2);
+}
+
+/// Case 11 of the issue.
+const NEVER_FITS: &str = r#"title = "a task that no node can hold"
+policies = ["fifo", "reverse-adaptive", "forecast-edf"]
+seed = 1
+
+[run]
+cycle_s = 30
+measure_from_s = 0
+measure_until_s = 86400
+horizon_s = 86400
+
+[[nodes]]
+count = 2
+cpu_hundredths = 200
+
+[applications.scan]
+map_s = 60
+map = { cpu_hundredths = 300 }
+
+[[job]]
+name = "a"
+application = "scan"
+submitted_s = 0
+maps = 10
+"#;
+
+/// It ended with exit code 0, "missed 0.0%" and "took s 0"; the same with a thousand million maps
+/// of a job that fits was aborted while it allocated 8 GB.
+#[test]
+fn what_can_never_run_and_what_is_too_large_is_refused_with_file_line_and_field() {
+    let place = Place::new();
+    place.write("never-fits.toml", NEVER_FITS);
+    for command in ["run", "plan", "advice --replicas 2"] {
+        let (command, options) = command.split_once(' ').unwrap_or((command, ""));
+        let line = format!("sim {command} never-fits.toml {options}");
+        let said = place.ebb(&line).fails(2);
+        let place_of = "never-fits.toml, line 17, applications.scan.map.cpu_hundredths: ";
+        assert!(said.contains(place_of), "{said}");
+    }
+    let fits = NEVER_FITS.replace("= 300", "= 200");
+    place.write("many.toml", fits.replace("maps = 10", "maps = 1000000000"));
+    let said = place.ebb("sim run many.toml").fails(2);
+    let place_of = "many.toml, line 23, job[0].maps: is 1000000000; at most 10000000";
+    assert!(said.contains(place_of), "{said}");
+
+    // What a command gives in place of the file's is bounded as well.
+    place.write("fits.toml", &fits);
+    place.ebb("sim run fits.toml").ok();
+    place
+        .ebb("sim run fits.toml --replicas 4000000000")
+        .refused();
+    place
+        .ebb("sim experiments motivation --replicas 4000000000")
+        .refused();
+    place
+        .ebb("sim queueing --slots 9000000000000000000")
+        .refused();
+    let said = place.ebb("sim run fits.toml --policy fifo,fifo").fails(2);
+    assert!(said.contains("\"fifo\" is named twice"), "{said}");
+    let slots = fits.replace("count = 2\n", "count = 2\nmap_slots = 2\n");
+    let slots = slots.replace("= 200 }", "= 300 }");
+    let slots = slots.replace(
+        "[\"fifo\", \"reverse-adaptive\", \"forecast-edf\"]",
+        "[\"fifo\"]",
+    );
+    place.write("slots.toml", slots);
+    place.ebb("sim run slots.toml").ok();
+    let said = place.ebb("sim run slots.toml --policy ras").fails(2);
+    assert!(
+        said.contains("under ras, a map of scan needs 300"),
+        "{said}"
+    );
+    place.ebb("sim plan slots.toml").fails(2);
+    place.ebb("sim plan slots.toml --policy fifo").ok();
+}
+
+/// The job takes longer than the run.
+#[test]
+fn what_never_ended_has_a_dash_in_text_and_null_in_json() {
+    let place = Place::new();
+    let never = NEVER_FITS.replace("= 300", "= 200");
+    let never = never.replace("map_s = 60", "map_s = 90000");
+    place.write("never.toml", &never);
+    let line = "sim run never.toml --policy fifo --report out";
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = words(&place.ebb(line).ok());
+    // Without a goal none was missed, and nothing was met.
+    assert!(
+        text.contains("fifo 1 - - - - - - - 100.0% 100.0% -"),
+        "{text}"
+    );
+    assert!(text.contains("fifo a 0 - - - - -"), "{text}");
+    let page = place.read("out/report.html");
+    assert!(page.contains("<tr><td>fifo<td>-<td>-<td>-"), "{page}");
+    let json = place.ebb("sim run never.toml --policy fifo --json").json();
+    let policy = &json["points"][0]["policies"][0];
+    for field in ["missed_fraction", "beyond_s", "distance_s", "makespan_s"] {
+        assert!(policy[field].is_null(), "{field}: {policy}");
+    }
+    let job = &policy["jobs"][0];
+    for field in ["took_s", "finished_s", "met_fraction", "met"] {
+        assert!(job[field].is_null(), "{field}: {job}");
+    }
+
+    place.write(
+        "goal.toml",
+        never.replace("maps = 10", "maps = 10\ngoal_s = 90000"),
+    );
+    let text = words(&place.ebb("sim run goal.toml --policy fifo").ok());
+    assert!(text.contains("fifo 1 100.0% 0.0 - 0.00 - "), "{text}");
+    assert!(text.contains("fifo a 0 90000 - - - 0%"), "{text}");
+    let plan = words(&place.ebb("sim plan goal.toml --policy fifo").ok());
+    assert!(plan.contains("a 0 90000 - - 0% at risk"), "{plan}");
 }
 
 #[test]

@@ -139,7 +139,9 @@ pub(super) fn make(request: &JobRequest, materials: &Materials<'_>) -> Result<Wo
                 None => Scenario::parse("the thesis's", simulate::SCENARIO).map_err(|e| no(&e))?,
                 Some(scenario) => scenario,
             };
-            scenario.replicas = options.replicas.unwrap_or(scenario.replicas);
+            if let Some(replicas) = options.replicas {
+                scenario.set_replicas(replicas).map_err(|e| no(&e))?;
+            }
             let output = output.of(Arc::new(simulate::rows()))?;
             simulate::spec(name, output, scenario, *splits).map_err(|e| no(&e))?
         }

@@ -1,0 +1,112 @@
+//! The applications: the demand and the length of tasks.
+
+use super::error::Complaint;
+use super::numbers::{
+    Checked, at_most, count, factor, factor_of_at_least_one, log_sd, task_seconds,
+};
+use super::schema::{self, File};
+use crate::model::{PhaseProfile, Profile, Resources};
+use crate::sim::bounds::{INPUT_BYTES_MAX, NODE_HUNDREDTHS_MAX};
+use crate::sim::{Stragglers, TaskLength};
+use std::collections::BTreeMap;
+
+/// An application, checked.
+pub(super) struct Tasks<'a> {
+    pub written: &'a schema::Application,
+    pub profile: Profile,
+    pub stragglers: Option<Stragglers>,
+    /// Replicas of each split.
+    pub replicas: u32,
+}
+
+impl Tasks<'_> {
+    /// How long tasks really take that are this long on average.
+    pub fn length(&self, mean_s: f64) -> TaskLength {
+        let log_sd = self.written.task_log_sd;
+        if log_sd > 0.0 {
+            TaskLength::LogNormal { mean_s, log_sd }
+        } else {
+            TaskLength::Fixed(mean_s)
+        }
+    }
+}
+
+/// All applications by name, those that no job uses too.
+pub(super) struct Applications<'a>(BTreeMap<&'a str, Tasks<'a>>);
+
+impl<'a> Applications<'a> {
+    pub fn new(file: &'a File) -> Checked<Self> {
+        let named = |(name, written): (&'a String, &'a schema::Application)| {
+            tasks(file, name, written).map(|tasks| (name.as_str(), tasks))
+        };
+        let all: Checked<BTreeMap<_, _>> = file.applications.iter().map(named).collect();
+        all.map(Self)
+    }
+
+    /// Returns the application of this name; `user` is the table of the file that names it.
+    pub fn find(&self, user: &str, name: &str) -> Checked<&Tasks<'a>> {
+        self.0.get(name).ok_or_else(|| {
+            let what = format!("there is no [applications.{name}]");
+            Complaint::new(format!("{user}.application"), what)
+        })
+    }
+
+    /// Returns the application of this name, if there is one.
+    pub fn get(&self, name: &str) -> Option<&Tasks<'a>> {
+        self.0.get(name)
+    }
+}
+
+fn tasks<'a>(file: &File, name: &str, written: &'a schema::Application) -> Checked<Tasks<'a>> {
+    let field = |field: &str| format!("applications.{name}.{field}");
+    task_seconds(&field("map_s"), written.map_s)?;
+    let reduce_s = written.reduce_s.unwrap_or(written.map_s);
+    task_seconds(&field("reduce_s"), reduce_s)?;
+    log_sd(&field("task_log_sd"), written.task_log_sd)?;
+    let estimated_s = written.estimated_map_s.unwrap_or(written.map_s);
+    task_seconds(&field("estimated_map_s"), estimated_s)?;
+    factor_of_at_least_one(&field("remote_factor"), written.remote_factor)?;
+    if let Some(speedup) = written.speedup {
+        factor(&field("speedup"), speedup)?;
+    }
+    if !(0.0..=1.0).contains(&written.straggler_fraction) {
+        let what = format!(
+            "must lie between 0 and 1, got {}",
+            written.straggler_fraction
+        );
+        return Err(Complaint::new(field("straggler_fraction"), what));
+    }
+    factor_of_at_least_one(&field("straggler_factor"), written.straggler_factor)?;
+    at_most(
+        &field("map_input_bytes"),
+        written.map_input_bytes,
+        INPUT_BYTES_MAX,
+    )?;
+    for (phase, demand) in [("map", written.map), ("reduce", written.reduce)] {
+        if let Some(demand) = demand {
+            let field = field(&format!("{phase}.cpu_hundredths"));
+            count(&field, demand.cpu_hundredths, NODE_HUNDREDTHS_MAX.into())?;
+        }
+    }
+    let phase = |demand: Option<schema::Demand>, cpu_hundredths: u32, task_s: f64| PhaseProfile {
+        demand: demand.map_or(Resources::cpu(cpu_hundredths), |demand| Resources {
+            cpu_hundredths: demand.cpu_hundredths,
+            io_bytes_per_s: demand.io_bytes_per_s,
+            memory_bytes: demand.memory_bytes,
+        }),
+        task_s,
+    };
+    Ok(Tasks {
+        written,
+        replicas: written.replicas.unwrap_or(file.run.replicas),
+        profile: Profile {
+            map: phase(written.map, 100, estimated_s),
+            shuffle: phase(written.shuffle, 0, 0.0),
+            reduce: phase(written.reduce, 100, reduce_s),
+        },
+        stragglers: (written.straggler_fraction > 0.0).then_some(Stragglers {
+            fraction: written.straggler_fraction,
+            factor: written.straggler_factor,
+        }),
+    })
+}

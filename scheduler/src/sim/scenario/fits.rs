@@ -1,0 +1,158 @@
+//! Whether every task of a scenario can run on some node, under each policy.
+//!
+//! A task fits by what it needs; or, where a node has typed slots and the policy counts those, by
+//! the slots that the node has for its kind. What f(t) leaves plays no part: it may be nothing for
+//! a while, or for ever, and a run shows what comes of that.
+
+use super::applications::Applications;
+use super::error::Complaint;
+use super::nodes::Kind;
+use super::numbers::Checked;
+use super::schema::File;
+use crate::model::{Resources, TaskKind, TypedSlots};
+use crate::policy::Measure;
+use crate::sim::SimNode;
+
+/// The tasks of one kind that some job of a scenario has.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Need {
+    application: String,
+    kind: TaskKind,
+    demand: Resources,
+}
+
+/// A policy by name, and what it counts as the room of a node.
+pub(super) type PolicyMeasure = (String, Measure);
+
+/// Returns the needs of listed and generated jobs, without those of unknown applications.
+pub(super) fn needs(file: &File, applications: &Applications<'_>) -> Vec<Need> {
+    let listed = (file.jobs.iter()).map(|job| (&job.application, job.reduces > 0));
+    let generated = (file.workload.iter())
+        .map(|workload| (&workload.application, workload.reduces_per_map > 0.0));
+    let mut needs: Vec<Need> = Vec::new();
+    for (name, has_reduces) in listed.chain(generated) {
+        let Some(tasks) = applications.get(name) else {
+            continue;
+        };
+        let kinds = [
+            (TaskKind::Map, tasks.profile.map.demand, true),
+            (TaskKind::Reduce, tasks.profile.reduce.demand, has_reduces),
+        ];
+        for (kind, demand, _) in kinds.into_iter().filter(|&(.., is_there)| is_there) {
+            let need = Need {
+                application: name.clone(),
+                kind,
+                demand,
+            };
+            if !needs.contains(&need) {
+                needs.push(need);
+            }
+        }
+    }
+    needs
+}
+
+/// Fails with the first task that no node can ever hold under one of the policies.
+pub(super) fn check(policies: &[PolicyMeasure], needs: &[Need], kinds: &[Kind]) -> Checked<()> {
+    let nodes: Vec<SimNode> = kinds.iter().map(|(_, node)| *node).collect();
+    for (policy, measure) in policies {
+        // Slots that the policy counts in place of resources.
+        let slots = |node: &SimNode| node.slots.filter(|_| *measure == Measure::Slots);
+        for need in needs {
+            let holds = |node: &SimNode| match slots(node) {
+                Some(slots) => need.slots(slots) > 0,
+                None => node.capacity.fits(&need.demand),
+            };
+            if nodes.iter().any(holds) {
+                continue;
+            }
+            let by_resources: Vec<Resources> = (nodes.iter())
+                .filter(|node| slots(node).is_none())
+                .map(|node| node.capacity)
+                .collect();
+            // Then all policies count resources.
+            let is_alike = nodes.iter().all(|node| node.slots.is_none());
+            let mut complaint = if by_resources.is_empty() {
+                need.without_slots()
+            } else {
+                need.too_large(&by_resources)
+            };
+            if !is_alike {
+                complaint.what = format!("under {policy}, {}", complaint.what);
+            }
+            return Err(complaint);
+        }
+    }
+    Ok(())
+}
+
+impl Need {
+    const fn word(&self) -> &'static str {
+        match self.kind {
+            TaskKind::Map => "map",
+            TaskKind::Reduce => "reduce",
+        }
+    }
+
+    const fn slots(&self, of: TypedSlots) -> u32 {
+        match self.kind {
+            TaskKind::Map => of.maps,
+            TaskKind::Reduce => of.reduces,
+        }
+    }
+
+    /// Nodes have typed slots, none of them for this kind.
+    fn without_slots(&self) -> Complaint {
+        let (word, application) = (self.word(), &self.application);
+        let what = format!(
+            "a {word} of {application} needs a slot for {word}s, and no node has one: give some \
+             nodes {word}_slots, or leave this policy out"
+        );
+        Complaint::new(format!("nodes[0].{word}_slots"), what)
+    }
+
+    /// No node with one of these capacities, at least one, has room.
+    fn too_large(&self, capacities: &[Resources]) -> Complaint {
+        let (word, application) = (self.word(), &self.application);
+        let table = format!("applications.{application}.{word}");
+        let most = (capacities.iter()).fold(Resources::default(), |most, one| most.max(one));
+        let demand = &self.demand;
+        let short = [
+            (
+                "cpu_hundredths",
+                "hundredths of a core",
+                u64::from(demand.cpu_hundredths),
+                u64::from(most.cpu_hundredths),
+            ),
+            (
+                "io_bytes_per_s",
+                "bytes of I/O a second",
+                demand.io_bytes_per_s,
+                most.io_bytes_per_s,
+            ),
+            (
+                "memory_bytes",
+                "bytes of memory",
+                demand.memory_bytes,
+                most.memory_bytes,
+            ),
+        ];
+        let mut short = short.into_iter();
+        match short.find(|(_, _, needed, most)| needed > most) {
+            Some((field, unit, needed, most)) => {
+                let what = format!(
+                    "a {word} of {application} needs {needed} {unit}, and no node has more than \
+                     {most}: it could never run; ask for less, or give nodes more"
+                );
+                Complaint::new(format!("{table}.{field}"), what)
+            }
+            None => {
+                let what = format!(
+                    "no node has all that a {word} of {application} needs at once: it could never \
+                     run; ask for less, or give one kind of nodes more"
+                );
+                Complaint::new(table, what)
+            }
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! How much a scenario takes: of one run, and of all of them until the last has ended.
+
+use super::error::Complaint;
+use super::listed::Listed;
+use super::numbers::Checked;
+use crate::sim::bounds::{
+    COPIES_MAX, CYCLES_MAX, JOBS_MAX, KEPT_MAX, REPLICAS_MAX, RUNS_MAX, SAMPLES_MAX, TASKS_MAX,
+};
+use crate::sim::{Recording, SimConfig, Workload};
+
+/// The size of a point.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Size {
+    /// Nodes, and steps of the series of their availability.
+    fixed: u64,
+    /// Listed jobs.
+    listed: u64,
+    /// Jobs of a run, with those that are generated on average.
+    jobs: u64,
+    /// Tasks of which each is recorded.
+    recorded: u64,
+    /// Samples of who holds what, if some job is unfinished until the horizon.
+    samples: u64,
+}
+
+impl Size {
+    /// Fails if a run is larger than it may be; generated jobs count with their mean.
+    pub fn of_run(
+        config: &SimConfig,
+        steps: u64,
+        listed: &[Listed],
+        workload: Option<&Workload>,
+    ) -> Checked<Self> {
+        let cycles = config.horizon_s / config.cycle_s;
+        if cycles > CYCLES_MAX {
+            let what = format!(
+                "makes {cycles:.0} control cycles until run.horizon_s; at most {CYCLES_MAX}: take \
+                 longer cycles, or simulate for a shorter time"
+            );
+            return Err(Complaint::new("run.cycle_s", what));
+        }
+        let Recording {
+            tasks: records_tasks,
+            shares_every_s,
+        } = config.recording;
+        let samples = shares_every_s.map_or(0.0, |every_s| {
+            (config.horizon_s / every_s.max(config.cycle_s)).ceil()
+        });
+        if samples > SAMPLES_MAX {
+            let what = format!(
+                "makes {samples:.0} samples until run.horizon_s; at most {SAMPLES_MAX}: take \
+                 fewer, or simulate for a shorter time"
+            );
+            return Err(Complaint::new("run.shares_every_s", what));
+        }
+        let nodes = config.nodes.len() as u64;
+        let (mut tasks, mut copies) = (0, 0);
+        for (index, (job, replicas)) in listed.iter().enumerate() {
+            let field = |name: &str| format!("job[{index}].{name}");
+            tasks += job.tasks();
+            if tasks > TASKS_MAX {
+                let larger = if job.reduces > job.maps {
+                    "reduces"
+                } else {
+                    "maps"
+                };
+                let what = format!("{tasks} tasks with the jobs above; at most {TASKS_MAX}");
+                return Err(Complaint::new(field(larger), what));
+            }
+            copies += u64::from(job.maps) * nodes.min((*replicas).into());
+            if copies > COPIES_MAX {
+                let what = format!(
+                    "the splits of the jobs up to this one have {copies} copies; at most \
+                     {COPIES_MAX}: ask for fewer maps, or fewer replicas"
+                );
+                return Err(Complaint::new(field("maps"), what));
+            }
+        }
+        let jobs = listed.len() as u64;
+        if jobs > JOBS_MAX {
+            let what = format!("{jobs} jobs are listed; at most {JOBS_MAX}");
+            return Err(Complaint::new("job", what));
+        }
+        let mut size = Self {
+            fixed: nodes + steps,
+            listed: jobs,
+            jobs,
+            recorded: 0,
+            samples: samples as u64,
+        };
+        if let Some(workload) = workload {
+            // Sums of numbers that are bounded each: far below what 64 bits hold.
+            let generated = workload.rate_per_s * workload.span_s;
+            let maps = generated * workload.maps_mean;
+            size.jobs += generated.ceil() as u64;
+            tasks += (maps * (1.0 + workload.reduces_per_map)).ceil() as u64;
+            copies += (maps * nodes.min(workload.replicas.into()) as f64).ceil() as u64;
+            for (what, amount, most) in [
+                ("jobs", size.jobs, JOBS_MAX),
+                ("tasks", tasks, TASKS_MAX),
+                ("copies of splits", copies, COPIES_MAX),
+            ] {
+                if amount > most {
+                    let what = format!(
+                        "makes about {amount} {what} with the listed jobs; at most {most}: \
+                         generate fewer or smaller jobs"
+                    );
+                    return Err(Complaint::new("workload.maps_mean", what));
+                }
+            }
+        }
+        if records_tasks {
+            size.recorded = tasks;
+        }
+        Ok(size)
+    }
+
+    /// Nodes and jobs of one draw, about.
+    pub const fn of_draw(&self) -> u64 {
+        self.fixed + self.jobs
+    }
+
+    /// Returns the number of things that a point keeps until all runs have ended.
+    pub const fn kept(&self) -> u64 {
+        self.fixed + self.listed
+    }
+}
+
+/// Fails if there are too many runs, or if too much is kept of them.
+pub(super) fn check_all(
+    points: impl Iterator<Item = Size> + Clone,
+    policies: usize,
+    replicas: u32,
+) -> Checked<()> {
+    if replicas == 0 {
+        return Err(Complaint::new("replicas", "must be at least 1"));
+    }
+    if replicas > REPLICAS_MAX {
+        let what = format!("is {replicas}; at most {REPLICAS_MAX}");
+        return Err(Complaint::new("replicas", what));
+    }
+    let (policies, replicas) = (policies as u64, u64::from(replicas));
+    let count = points.clone().count() as u64;
+    let runs = count * policies * replicas;
+    if runs > RUNS_MAX {
+        let what = format!(
+            "{count} points, {policies} policies and {replicas} replicas are {runs} runs; at \
+             most {RUNS_MAX}: ask for fewer of either"
+        );
+        return Err(Complaint::new("replicas", what));
+    }
+    let sum = |of: &dyn Fn(Size) -> u64| points.clone().map(of).fold(0, u64::saturating_add);
+    let parts = [
+        ("nodes", sum(&|size| size.kept())),
+        ("replicas", sum(&|size| size.listed * policies * replicas)),
+        ("run.tasks", sum(&|size| size.recorded * policies)),
+        ("run.shares_every_s", sum(&|size| size.samples * policies)),
+    ];
+    let all = parts.iter().map(|(_, amount)| amount).sum::<u64>();
+    if all <= KEPT_MAX {
+        return Ok(());
+    }
+    let largest = parts.into_iter().max_by_key(|(_, amount)| *amount);
+    let (field, amount) = largest.unwrap_or(("replicas", all));
+    let what = format!(
+        "{all} nodes, jobs, steps, tasks and samples are kept until all runs have ended, {amount} \
+         of them for this; at most {KEPT_MAX}: ask for less of it, or for fewer points or policies"
+    );
+    Err(Complaint::new(field, what))
+}

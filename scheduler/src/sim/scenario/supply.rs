@@ -1,0 +1,131 @@
+//! The availability of a scenario: the part of the nodes that f(t) leaves.
+
+use super::error::Complaint;
+use super::nodes::Kind;
+use super::numbers::{Checked, between, not_negative, positive};
+use super::schema::{self, File};
+use super::trace::{Traces, Whole};
+use crate::availability::{Availability, DAY_S, SineDay};
+use crate::sim::bounds::{DAY_SECONDS_MIN, SECONDS_MAX};
+use std::sync::Arc;
+
+/// Returns the true availability of all nodes together.
+pub(super) fn availability(
+    file: &File,
+    kinds: &[Kind],
+    traces: &Traces<'_>,
+) -> Checked<Arc<Availability>> {
+    let whole = schema::Availability::Constant { fraction: 1.0 };
+    let mut parts = Vec::new();
+    for (index, (group, kind)) in file.nodes.iter().zip(kinds).enumerate() {
+        let (field, of) = match (&group.availability, &file.availability) {
+            (Some(own), _) => (format!("nodes[{index}].availability"), own),
+            (None, Some(all)) => ("availability".into(), all),
+            (None, None) => ("availability".into(), &whole),
+        };
+        parts.push(part(&field, of, hundredths(kind), traces)?);
+    }
+    Ok(Arc::new(match parts.pop() {
+        Some(only) if parts.is_empty() => only,
+        last => {
+            parts.extend(last);
+            Availability::sum(parts)
+        }
+    }))
+}
+
+/// Returns the forecast that policies see, if the file has one that differs from the truth.
+pub(super) fn forecast(
+    file: &File,
+    kinds: &[Kind],
+    traces: &Traces<'_>,
+) -> Checked<Option<Arc<Availability>>> {
+    let all: f64 = kinds.iter().map(hundredths).sum();
+    (file.forecast.as_ref())
+        .map(|forecast| part("forecast", forecast, all, traces).map(Arc::new))
+        .transpose()
+}
+
+/// CPU of all nodes of a kind.
+fn hundredths((count, node): &Kind) -> f64 {
+    f64::from(*count) * f64::from(node.capacity.cpu_hundredths)
+}
+
+/// Returns the availability of nodes with `cpu_hundredths` in all.
+fn part(
+    table: &str,
+    kind: &schema::Availability,
+    cpu_hundredths: f64,
+    traces: &Traces<'_>,
+) -> Checked<Availability> {
+    let field = |name: &str| format!("{table}.{name}");
+    let sine = |mean: f64, amplitude: f64, peak_at_s: f64, day_s: f64| {
+        Availability::sine_day(SineDay {
+            mean_hundredths: mean * cpu_hundredths,
+            amplitude_hundredths: amplitude * cpu_hundredths,
+            peak_at_s,
+            day_s,
+        })
+    };
+    let built = match *kind {
+        schema::Availability::Trace {
+            ref file,
+            measures,
+            whole,
+            from_s,
+            clip,
+        } => {
+            positive(&field("whole"), whole, f64::MAX)?;
+            not_negative(&field("from_s"), from_s, f64::MAX)?;
+            let whole = if clip {
+                Whole::Most(whole)
+            } else {
+                Whole::Limit(whole)
+            };
+            let trace = traces.read(file, measures, whole);
+            let built = trace.and_then(|trace| trace.from(from_s)?.availability(cpu_hundredths));
+            return built.map_err(|what| Complaint::new(table, what));
+        }
+        schema::Availability::Constant { fraction } => {
+            fraction_of_nodes(&field("fraction"), fraction)?;
+            Availability::constant(fraction * cpu_hundredths)
+        }
+        schema::Availability::SineDay {
+            mean,
+            amplitude,
+            peak_at_s,
+            day_s,
+        } => {
+            fraction_of_nodes(&field("mean"), mean)?;
+            fraction_of_nodes(&field("amplitude"), amplitude)?;
+            if mean + amplitude > 1.0 {
+                let most = mean + amplitude;
+                let what =
+                    format!("mean + amplitude is {most}: more than all of the nodes, which is 1");
+                return Err(Complaint::new(field("amplitude"), what));
+            }
+            not_negative(&field("peak_at_s"), peak_at_s.abs(), SECONDS_MAX)?;
+            let day_s = day_s.unwrap_or(DAY_S);
+            between(&field("day_s"), day_s, DAY_SECONDS_MIN, SECONDS_MAX)?;
+            sine(mean, amplitude, peak_at_s, day_s)
+        }
+        schema::Availability::Burstiness { level } => {
+            if level > 3 {
+                let what = format!("there is no level {level}; they are 0 to 3");
+                return Err(Complaint::new(field("level"), what));
+            }
+            sine(0.575, 0.125 * f64::from(level), 0.75 * DAY_S, DAY_S)
+        }
+    };
+    built.map_err(|error| Complaint::new(table, error.to_string()))
+}
+
+/// A part of all nodes, 0 to 1.
+fn fraction_of_nodes(field: &str, fraction: f64) -> Checked<()> {
+    not_negative(field, fraction, f64::MAX)?;
+    if fraction > 1.0 {
+        let what = format!("is {fraction}: more than all of the nodes, which is 1");
+        return Err(Complaint::new(field, what));
+    }
+    Ok(())
+}
