@@ -15,6 +15,9 @@ pub(super) enum CliError {
     /// A role that is not there.
     #[error("there is no role {0}; LIST ROLES shows those there are")]
     NoRole(String),
+    /// An input that is neither a file nor a table.
+    #[error("{0}")]
+    NoSource(String),
     /// A key without a value.
     #[error("no key {key:?} in {place}")]
     NoKey {

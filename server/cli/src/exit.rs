@@ -12,6 +12,7 @@ use ebb_server::http::ClientError;
 use ebb_text::LoadError;
 
 use super::error::CliError;
+use super::open_files;
 
 const FAILED: u8 = 1;
 const USAGE: u8 = 2;
@@ -53,7 +54,8 @@ fn is_closed_pipe(error: &Error) -> bool {
     })
 }
 
-/// The chain of causes, without those whose words the message has already.
+/// The chain of causes, without those whose words the message has already, and what to do if no more
+/// files can be opened.
 fn message(error: &Error) -> String {
     let mut message = error.to_string();
     for cause in error.chain().skip(1) {
@@ -62,6 +64,10 @@ fn message(error: &Error) -> String {
             message.push_str(": ");
             message.push_str(&cause);
         }
+    }
+    if let Some(advice) = open_files::advice(&message) {
+        message.push_str("; ");
+        message.push_str(advice);
     }
     message
 }
@@ -75,7 +81,10 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
         return Some(match error {
             CliError::Usage(_) | CliError::InvalidRecord { .. } => USAGE,
             CliError::Damaged(_) => CORRUPT,
-            CliError::NoKey { .. } | CliError::NoRole(_) | CliError::NoToken(_) => NOT_FOUND,
+            CliError::NoKey { .. }
+            | CliError::NoRole(_)
+            | CliError::NoSource(_)
+            | CliError::NoToken(_) => NOT_FOUND,
             CliError::JobFailed { .. } => JOB_FAILED,
             CliError::GoalMissed { .. } => GOAL_MISSED,
         });
@@ -173,6 +182,35 @@ mod tests {
             told,
             "cannot run: preparing the output: writing x: the disk is full"
         );
+    }
+
+    #[test]
+    fn an_error_of_too_many_open_files_names_the_limit_to_raise() {
+        let refused = |code| {
+            let source = io::Error::from_raw_os_error(code);
+            message(&Error::new(source).context("cannot open rows.csv"))
+        };
+        let told = refused(24);
+        assert!(told.contains("ulimit -n"), "{told}");
+        let told = refused(23);
+        assert!(told.contains("fs.file-max"), "{told}");
+        assert!(!refused(2).contains(';'), "another error has no advice");
+        // The error of a job is only text.
+        let failed = CliError::JobFailed {
+            name: "grep".into(),
+            what: format!("failed: {}", io::Error::from_raw_os_error(24)),
+            output: "x.tsv".into(),
+        };
+        let told = message(&Error::new(failed));
+        assert!(told.contains("ulimit -n"), "{told}");
+        // The message of the store has the advice already.
+        let stored = ebb_storage::Error::Io {
+            action: "open",
+            path: "d".into(),
+            source: io::Error::from_raw_os_error(24).into(),
+        };
+        let told = message(&storage(stored));
+        assert_eq!(told.matches("ulimit -n").count(), 1, "{told}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use anyhow::{Result, bail};
 use clap::builder::RangedU64ValueParser;
 use ebb_storage::{Db, ErrorKind, SortedWriterOptions, TableOptions};
 use ebb_tables::database_options;
+use ebb_text::csv::CsvDialect;
 use ebb_text::{Duplicates, LoadOptions, LoadReport, SkipReason, Skipped, Sorted, TextFormat};
 use indicatif::{DecimalBytes, HumanFloatCount};
 
@@ -36,8 +37,9 @@ and every line of JSON becomes a row. Its key is that column. Its value is the w
 record. Keys are sorted as bytes: 10 is before 9.
 
 A load is one commit: an invalid line, a file that is not text, Ctrl-C and a full disk
-leave the table as it was. A loaded row replaces the row with the same key. Below a directory, hidden files and directories called target are
-left out. Files packed by gzip are unpacked.";
+leave the table as it was. A loaded row replaces the row with the same key. Below a
+directory, hidden files and directories called target are left out. Files packed by gzip
+are unpacked. Lines end with LF, CRLF or CR. A byte order mark at the start is dropped.";
 
 /// Load files into a table: lines of text, CSV or JSON lines, all rows or none.
 #[derive(Debug, clap::Args)]
@@ -63,6 +65,11 @@ pub(super) struct Args {
     /// The CSV files have no header: columns have numbers only. Implies --format csv.
     #[arg(long)]
     no_header: bool,
+    /// Read malformed quotes in CSV as text; otherwise such a file ends the load. These are a
+    /// quote inside a field that does not begin with one, text behind a closing quote, and a
+    /// quote that is not closed, which takes the rest of the file. Implies --format csv.
+    #[arg(long)]
+    lenient_quotes: bool,
     /// What to do about rows of the input that have the same key.
     #[arg(long, value_name = "WHICH", default_value = "refuse")]
     duplicates: DuplicatesArg,
@@ -122,12 +129,12 @@ impl From<DuplicatesArg> for Duplicates {
     }
 }
 
-/// A byte between fields.
-fn delimiter(text: &str) -> Result<u8, String> {
+/// Parses the byte between two fields.
+pub(super) fn delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         b"tab" | b"\\t" => Ok(b'\t'),
         b"\"" | b"\n" | b"\r" => Err("a quote or a line's end has a meaning of its own".into()),
-        &[byte] if byte.is_ascii() => Ok(byte),
+        &[byte] if CsvDialect::is_delimiter(byte) => Ok(byte),
         _ => Err("expected one ASCII character, or tab".into()),
     }
 }
@@ -135,11 +142,14 @@ fn delimiter(text: &str) -> Result<u8, String> {
 impl Args {
     fn options(&self) -> Result<LoadOptions, CliError> {
         let usage = |text: &str| Err(CliError::Usage(text.to_string()));
-        let is_csv = self.delimiter.is_some() || self.no_header;
+        let is_csv = self.delimiter.is_some() || self.no_header || self.lenient_quotes;
         let format = self.format.map(TextFormat::from);
         let format = format.or(is_csv.then_some(TextFormat::Csv));
         if is_csv && format != Some(TextFormat::Csv) {
-            return usage("--delimiter and --no-header are for --format csv");
+            return usage(
+                "--delimiter, --no-header and --lenient-quotes are for --format csv: leave them \
+                 out, or say --format csv",
+            );
         }
         if self.key.is_some() && format == Some(TextFormat::Text) {
             return usage(
@@ -150,6 +160,7 @@ impl Args {
         Ok(LoadOptions {
             format,
             delimiter: self.delimiter,
+            lenient_quotes: self.lenient_quotes,
             header: !self.no_header,
             key: self.key.clone(),
             duplicates: self.duplicates.into(),
@@ -171,7 +182,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     }
     if found.files.is_empty() {
         tell_skipped(&found.skipped);
-        bail!("found no files to load");
+        bail!("found no files to load: name a file, or a folder that has some");
     }
     tell_records_as_lines(&args);
     let cancelled = interrupt::cancelled()?;
@@ -258,7 +269,8 @@ fn print(args: &Args, report: &LoadReport) -> Result<()> {
 
 /// Says that CSV or JSON is about to be loaded as lines, if it was asked for by name.
 fn tell_records_as_lines(args: &Args) {
-    if args.key.is_some() || args.format.is_some() || args.delimiter.is_some() || args.no_header {
+    let is_csv = args.delimiter.is_some() || args.no_header || args.lenient_quotes;
+    if args.key.is_some() || args.format.is_some() || is_csv {
         return;
     }
     let is_records = |path: &&PathBuf| path.is_file() && TextFormat::of_name(path).is_some();
@@ -279,7 +291,7 @@ fn reasons(skipped: &[Skipped]) -> String {
     let reason = |skipped: &Skipped| {
         let path = skipped.path.display();
         match &skipped.reason {
-            SkipReason::NotText => format!("{path} is not UTF-8 text"),
+            SkipReason::NotText(why) => format!("{path} is not UTF-8 text: {why}"),
             SkipReason::Bad(why) => format!("{path}: {why}"),
             SkipReason::Unreadable(why) => format!("cannot read {path}: {why}"),
         }

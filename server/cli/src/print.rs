@@ -1,9 +1,10 @@
 //! Writing results to stdout.
 
 use std::io::{self, BufWriter, StdoutLock, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use indicatif::HumanCount;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -74,7 +75,23 @@ pub(super) struct JsonArgs {
     pub(super) json: bool,
     /// Also write that object into a file.
     #[arg(long, value_name = "FILE")]
+    #[arg(value_parser = PathBufValueParser::new().try_map(writable_file))]
     json_file: Option<PathBuf>,
+}
+
+/// Checks a file that is written at the end of hours of work: that its folder is there.
+fn writable_file(path: PathBuf) -> Result<PathBuf, String> {
+    if path.is_dir() {
+        return Err("it is a folder; name a file in it".to_string());
+    }
+    let parent = path.parent().unwrap_or(Path::new(""));
+    if parent == Path::new("") || parent.is_dir() {
+        return Ok(path);
+    }
+    let parent = parent.display();
+    Err(format!(
+        "no such folder: {parent}; make it first (mkdir -p {parent})"
+    ))
 }
 
 impl JsonArgs {

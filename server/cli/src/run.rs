@@ -1,7 +1,7 @@
 //! `ebb run`: a built-in application over a snapshot, files or drawn records.
 //!
 //! ```text
-//!   arguments ─> applications, input, common ─> JobRequest
+//!   arguments ─> applications, input, common ─> JobRequest ─> its files are there
 //!                                                  v
 //!     exit code <─ report <─ watch <─ Runner::submit, in execute
 //! ```
@@ -19,6 +19,7 @@ mod target;
 mod watch;
 
 use anyhow::Result;
+use ebb_jobs::launch::check_files;
 
 use self::applications::JobArgs;
 pub(super) use self::common::IsolationArg;
@@ -56,8 +57,18 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> Result<()> {
     let common = args.job.common().clone();
-    let runner = common.runner(args.job.reads_table())?;
-    let request = args.job.into_request(&runner)?;
+    let (reads_table, right) = (args.job.reads_table(), args.job.right().cloned());
+    // Before a database is opened: for a file that is not there it is of no use.
+    let mut request = args.job.into_request()?;
+    check_files(&request)?;
+    if let Some(right) = &right {
+        right.check_database(common.data())?;
+    }
+    let runner = common.runner(reads_table)?;
+    if let Some(right) = &right {
+        right.check_keyspace(|name| runner.is_keyspace(name))?;
+    }
+    common.choose_output(&mut request, &runner)?;
     if common.dry_run {
         let estimate = runner.estimate(&request)?;
         return advice::print(&request, &estimate, common.json);

@@ -3,8 +3,10 @@
 use std::error::Error;
 use std::io;
 
+use ebb_catalog::schema::SchemaError;
 use ebb_scheduler::runtime::{SubmitError, TaskError};
 use ebb_storage::ErrorKind;
+use ebb_tables::CatalogError;
 use ebb_tables::lookup::Unknown;
 use serde::{Deserialize, Serialize};
 
@@ -65,6 +67,12 @@ impl Failure {
         // What an input or output met is inside, but not in the chain.
         if let Some(TaskError::Failed(inner) | TaskError::Invalid(inner)) = cause.downcast_ref() {
             return Self::of_cause(&**inner);
+        }
+        if let Some(
+            CatalogError::Corrupt { .. } | CatalogError::Schema(SchemaError::Unreadable(_)),
+        ) = cause.downcast_ref()
+        {
+            return Some(Self::Corrupt);
         }
         let error: &ebb_storage::Error = cause.downcast_ref()?;
         Some(match error.kind() {

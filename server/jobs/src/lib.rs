@@ -72,8 +72,7 @@ pub use chain::{Chain, Work};
 pub use error::JobError;
 pub use failure::Failure;
 pub use inputs::{
-    CqlInput, CqlText, FileKind, FilesInput, Generator, LINE_BYTES_MAX, SPLIT_BYTES_MIN, Side,
-    SnapshotInput, Union,
+    CqlInput, CqlText, FileKind, FilesInput, Generator, SPLIT_BYTES_MIN, Side, SnapshotInput, Union,
 };
 pub use outputs::{
     CqlOutput, FilesOutput, FilesTarget, LimitedOutput, Relay, RowFormat, RowWriter, ScratchDir,

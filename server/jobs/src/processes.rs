@@ -13,9 +13,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
 use ebb_scheduler::runtime::{JobSpec, TaskProcesses, TaskServer};
+use ebb_text::LINE_BYTES_MAX;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
-use super::LINE_BYTES_MAX;
 
 /// The first argument of a process that runs tasks.
 const ARGUMENT: &str = "run-tasks-of-parent";

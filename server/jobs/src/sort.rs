@@ -253,7 +253,7 @@ mod tests {
         let line = |n: u32| match n {
             0..15_000 => format!("{n:08} of those that come first"),
             _ => format!(
-                "9{:09} and a longer line, to {} than others",
+                "9{:09} and a longer line to {} than others",
                 n * n,
                 "be larger"
             ),
@@ -293,13 +293,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lines");
         std::fs::write(&path, skewed_lines().join("\n")).unwrap();
-        for kind in [
-            FileKind::Text,
-            FileKind::Csv {
-                header: false,
-                multiline: false,
-            },
-        ] {
+        for kind in [FileKind::Text, FileKind::csv(false)] {
             let input = FilesInput::open(std::slice::from_ref(&path), kind, 2).unwrap();
             assert_even(Arc::new(input));
         }

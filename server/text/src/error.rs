@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::reader::{ForeignContent, RecordError};
 use super::walk::{SkipReason, Skipped};
 
 /// Nothing was loaded, for this reason.
@@ -95,14 +96,12 @@ impl Problem {
         Self { line, what }
     }
 
-    /// What a reader said. Some readers below say so that bytes are bad.
+    /// A file that cannot be read, unless the load is to end.
     pub(super) fn io(line: u64, error: io::Error) -> Self {
-        let what = match error.kind() {
-            _ if error.get_ref().is_some_and(|e| e.is::<CancelledRead>()) => What::Cancelled,
-            io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
-                What::Bad(error.to_string())
-            }
-            _ => What::Io(error),
+        let what = if error.get_ref().is_some_and(|e| e.is::<CancelledRead>()) {
+            What::Cancelled
+        } else {
+            What::Io(error)
         };
         Self { line, what }
     }
@@ -118,6 +117,21 @@ impl Problem {
             What::Io(source) => LoadError::Read { path, line, source },
             What::Cancelled => LoadError::Cancelled,
         }
+    }
+}
+
+impl From<RecordError> for Problem {
+    fn from(error: RecordError) -> Self {
+        match error {
+            RecordError::Io { line, source } => Self::io(line, source),
+            RecordError::Malformed { line, problem } => Self::bad(line, problem),
+        }
+    }
+}
+
+impl From<ForeignContent> for Problem {
+    fn from(foreign: ForeignContent) -> Self {
+        Self::bad(1, format!("it {foreign}"))
     }
 }
 

@@ -3,16 +3,13 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// What a gzip file begins with; no UTF-8 text does.
-pub(super) const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
-
 /// What a file is taken for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextFormat {
     /// Lines of UTF-8. A row's value is the line.
     Text,
     /// CSV records (RFC 4180), also over several lines. A row's value is the record,
-    /// with commas between its fields.
+    /// with commas between its fields, and quotes where they are needed.
     Csv,
     /// A JSON object per line. A row's value is the line.
     JsonLines,
@@ -28,8 +25,10 @@ impl TextFormat {
         }
     }
 
-    pub(super) fn is_tsv(path: &Path) -> bool {
-        extension(path).is_some_and(|end| end.eq_ignore_ascii_case("tsv"))
+    /// The byte between the fields of a CSV file of this name: a tab in `.tsv`, else a comma.
+    pub fn delimiter_of_name(path: &Path) -> u8 {
+        let is_tsv = extension(path).is_some_and(|end| end.eq_ignore_ascii_case("tsv"));
+        if is_tsv { b'\t' } else { b',' }
     }
 }
 
@@ -59,7 +58,7 @@ mod tests {
         ] {
             assert_eq!(TextFormat::of_name(Path::new(name)), format, "{name}");
         }
-        assert!(TextFormat::is_tsv(Path::new("a.tsv.gz")));
-        assert!(!TextFormat::is_tsv(Path::new("a.csv")));
+        let delimiter = |name: &str| TextFormat::delimiter_of_name(Path::new(name));
+        assert_eq!(["a.tsv.gz", "a.csv", "a"].map(delimiter), *b"\t,,");
     }
 }

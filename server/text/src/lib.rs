@@ -4,10 +4,13 @@
 //! ```text
 //!   walk(paths) ─> Found { files, skipped } ─> sort(..) ─> Sorted ─> ingest(table)
 //!                                                │          rows in files of the
-//!                              source ─> rows ───┤          store's form, in a scratch
+//!                   source ─> reader ─> rows ────┤          store's form, in a scratch
 //!                                                │          folder
 //!                                             sorter (by key, where they are not in order)
 //! ```
+//!
+//! The [reader] of records is also that of jobs over files, which is why both accept the same
+//! files, and refuse the same ones with the same words.
 //!
 //! What always holds:
 //!
@@ -27,6 +30,7 @@
     )
 )]
 
+pub mod csv;
 mod error;
 mod format;
 #[expect(clippy::disallowed_methods, reason = "tells how long a load took")]
@@ -34,6 +38,7 @@ mod load;
 mod merge;
 mod options;
 mod plan;
+pub mod reader;
 mod rows;
 mod sorter;
 #[expect(
@@ -41,6 +46,11 @@ mod sorter;
     reason = "the door to files that users name"
 )]
 mod source;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the door to files that users name"
+)]
+mod user_file;
 #[expect(
     clippy::disallowed_methods,
     reason = "the door to files that users name"
@@ -56,6 +66,7 @@ pub use error::LoadError;
 pub use format::TextFormat;
 pub use load::{LoadControl, LoadPhase, LoadProgress, LoadReport, Sorted, load, sort};
 pub use options::{Duplicates, LoadOptions};
-pub use rows::LINE_BYTES_MAX;
+pub use reader::LINE_BYTES_MAX;
+pub use user_file::{FileError, check_exists, check_readable};
 pub use walk::{Found, SkipReason, Skipped, TextFile, walk};
 pub use whole::read_whole;

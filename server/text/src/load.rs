@@ -16,7 +16,7 @@ use super::error::{LoadError, Problem};
 use super::merge::{MergeError, merge};
 use super::options::LoadOptions;
 use super::plan::{Task, parts, sort_by_line_keys, tasks};
-use super::rows::{Row, Rows, rows};
+use super::rows::{Columns, Row, Rows, rows};
 use super::sorter::{Origin, Run, Sorter};
 use super::source::{self, ReadWatch};
 use super::walk::{Found, Skipped, TextFile};
@@ -206,8 +206,8 @@ struct Work<'a> {
     bytes_read: AtomicU64,
     replaced: AtomicU64,
     skipped: Mutex<Vec<Skipped>>,
-    /// The columns of the files, and the first one with a header.
-    columns: Mutex<Option<(PathBuf, Vec<String>)>>,
+    /// The columns of the files, and the first file that has them.
+    columns: Mutex<Option<(PathBuf, Columns)>>,
 }
 
 impl<'a> Work<'a> {
@@ -236,7 +236,7 @@ impl<'a> Work<'a> {
             rows: self.rows.into_inner() - replaced,
             replaced,
             bytes: self.bytes.into_inner(),
-            columns: columns.map(|(_, columns)| columns),
+            columns: columns.and_then(|(_, columns)| columns.names),
             seconds: 0.0,
         }
     }
@@ -439,39 +439,43 @@ impl<'a> Work<'a> {
             bytes: bytes_read,
             is_cancelled: &|| self.is_ending(),
         };
-        let at_line = |line| move |error| Problem::io(line, error).of(&file.path);
-        let reader = source::open(file, &watch).map_err(at_line(1))?;
-        let mut rows =
-            rows(file, format, self.options, reader).map_err(|problem| problem.of(&file.path))?;
-        self.check_columns(file, &*rows)?;
+        let of_file = |problem: Problem| problem.of(&file.path);
+        let text = source::open(file, &watch).map_err(of_file)?;
+        let mut rows = rows(file, format, self.options, text).map_err(of_file)?;
+        let mut are_columns_checked = self.check_columns(file, &rows)?;
         let (mut row, mut bytes) = (Row::default(), 0);
-        while bytes < task.budget
-            && rows
-                .read(&mut row)
-                .map_err(|problem| problem.of(&file.path))?
-        {
+        while bytes < task.budget && rows.read(&mut row).map_err(of_file)? {
+            if !are_columns_checked {
+                are_columns_checked = self.check_columns(file, &rows)?;
+            }
             bytes += row.text_bytes;
             take(&row)?;
         }
         Ok(())
     }
 
-    /// Rows of one table have the same columns.
-    fn check_columns(&self, file: &TextFile, rows: &dyn Rows) -> Result<(), LoadError> {
+    /// Checks that a file has the columns of the other files: rows of one table have the same.
+    /// Returns whether the columns are known yet.
+    fn check_columns(&self, file: &TextFile, rows: &Rows<'_>) -> Result<bool, LoadError> {
         let Some(columns) = rows.columns() else {
-            return Ok(());
+            return Ok(false);
         };
         let first = self.columns.lock();
         let mut first = first.unwrap_or_else(PoisonError::into_inner);
-        let (path, first) = first.get_or_insert_with(|| (file.path.clone(), columns.to_vec()));
-        if first == columns {
-            return Ok(());
+        let (path, first) = first.get_or_insert_with(|| (file.path.clone(), columns.clone()));
+        if (&first.names, first.count) == (&columns.names, columns.count) {
+            return Ok(true);
         }
+        let described = |columns: &Columns| match &columns.names {
+            Some(names) => format!("columns are {}", names.join(", ")),
+            None => format!("records have {} fields", columns.count),
+        };
         let problem = format!(
-            "its columns are {}, and those of {} are {}; load them into tables of their own",
-            columns.join(", "),
+            "line {}: its {}, and in {} {}; load them into tables of their own",
+            columns.line,
+            described(columns),
             path.display(),
-            first.join(", ")
+            described(first)
         );
         let path = file.path.clone();
         Err(LoadError::File { path, problem })

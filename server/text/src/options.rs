@@ -6,6 +6,7 @@ use std::thread;
 use ebb_scheduler::runtime::Lease;
 use ebb_storage::SortedWriterOptions;
 
+use super::csv::CsvDialect;
 use super::format::TextFormat;
 
 /// What becomes of several rows with the same key.
@@ -27,6 +28,8 @@ pub struct LoadOptions {
     /// The byte between the fields of a CSV record. `None`: a tab in files called
     /// `.tsv`, else a comma.
     pub delimiter: Option<u8>,
+    /// Malformed quotes in CSV are read as text; otherwise they end the load.
+    pub lenient_quotes: bool,
     /// The first record of a CSV file names its columns, and is no row.
     pub header: bool,
     /// The column that is the key. `None`: the name of the file and the number of the
@@ -60,6 +63,7 @@ impl Default for LoadOptions {
         Self {
             format: None,
             delimiter: None,
+            lenient_quotes: false,
             header: true,
             key: None,
             duplicates: Duplicates::default(),
@@ -92,13 +96,12 @@ impl LoadOptions {
         }
     }
 
-    /// What is between the fields of a CSV file.
-    pub(super) fn delimiter_of(&self, path: &Path) -> u8 {
-        let by_name = if TextFormat::is_tsv(path) {
-            b'\t'
-        } else {
-            b','
-        };
-        self.delimiter.unwrap_or(by_name)
+    /// The rules by which a CSV file is written.
+    pub(super) fn dialect_of(&self, path: &Path) -> CsvDialect {
+        let by_name = || TextFormat::delimiter_of_name(path);
+        CsvDialect {
+            delimiter: self.delimiter.unwrap_or_else(by_name),
+            lenient_quotes: self.lenient_quotes,
+        }
     }
 }

@@ -1,20 +1,16 @@
 //! The bytes of a file, a pipe or standard input, unpacked where they are gzip.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, Cursor, Read};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use flate2::bufread::MultiGzDecoder;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::error::CancelledRead;
-use super::format::GZIP_MAGIC;
+use super::error::{CancelledRead, Problem};
+use super::reader::{Content, START_BYTES, gunzip};
 use super::walk::TextFile;
-
-/// What is read at a time.
-const READ_BYTES: usize = 128 << 10;
 
 /// Between two looks at whether the load is cancelled, while a pipe has nothing to say.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -27,29 +23,42 @@ pub(super) struct ReadWatch<'a> {
     pub(super) is_cancelled: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// Opens a file for reading once from its start.
+/// Opens a file for reading once from its start. Returns its text, unpacked.
 ///
 /// # Errors
-/// When it cannot be opened, or its first bytes cannot be read.
+/// When it cannot be opened, its first bytes cannot be read, or they are those of a format that is
+/// not read.
 pub(super) fn open<'a>(
     file: &TextFile,
     watch: &'a ReadWatch<'a>,
-) -> io::Result<Box<dyn BufRead + 'a>> {
-    let from: Box<dyn Read> = match (file.is_stdin(), file.is_stream) {
-        // Not locked, not buffered: nobody else reads it.
-        (true, _) => Box::new(Patient::new(
-            io::stdin().as_fd().try_clone_to_owned()?,
-            watch,
-        )),
+) -> Result<Box<dyn Read + 'a>, Problem> {
+    let failed = |error| Problem::io(1, error);
+    let mut watched = Watched {
+        from: opened(file, watch).map_err(failed)?,
+        watch,
+    };
+    // A pipe may give less at a time.
+    let mut start = Vec::with_capacity(START_BYTES);
+    let mut first = watched.by_ref().take(START_BYTES as u64);
+    first.read_to_end(&mut start).map_err(failed)?;
+    let content = Content::of_start(&start)?;
+    let text = Cursor::new(start).chain(watched);
+    Ok(match content {
+        Content::Plain => Box::new(text),
+        Content::Gzip => Box::new(gunzip(text)),
+    })
+}
+
+fn opened<'a>(file: &TextFile, watch: &'a ReadWatch<'a>) -> io::Result<Box<dyn Read + 'a>> {
+    Ok(match (file.is_stdin(), file.is_stream) {
+        // Not locked, not buffered: nothing else reads it.
+        (true, _) => {
+            let stdin = io::stdin().as_fd().try_clone_to_owned()?;
+            Box::new(Patient::new(stdin, watch))
+        }
         (false, true) => Box::new(Patient::new(File::open(&file.path)?.into(), watch)),
         (false, false) => Box::new(File::open(&file.path)?),
-    };
-    let mut reader = BufReader::with_capacity(READ_BYTES, Watched { from, watch });
-    if reader.fill_buf()?.starts_with(&GZIP_MAGIC) {
-        let unpacked = MultiGzDecoder::new(reader);
-        return Ok(Box::new(BufReader::with_capacity(READ_BYTES, unpacked)));
-    }
-    Ok(Box::new(reader))
+    })
 }
 
 /// Counts what is read, and fails once the load is cancelled.
@@ -112,7 +121,7 @@ mod tests {
         packed.finish().unwrap()
     }
 
-    fn read(content: &[u8]) -> io::Result<Vec<u8>> {
+    fn read(content: &[u8]) -> Result<Vec<u8>, Problem> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         std::fs::write(&path, content).unwrap();
@@ -122,7 +131,8 @@ mod tests {
             is_cancelled: &|| false,
         };
         let mut all = Vec::new();
-        open(&file, &watch)?.read_to_end(&mut all)?;
+        let text = open(&file, &watch)?.read_to_end(&mut all);
+        text.map_err(|error| Problem::io(1, error))?;
         assert_eq!(bytes.into_inner(), content.len() as u64);
         Ok(all)
     }
@@ -135,6 +145,11 @@ mod tests {
         assert_eq!(read(&packed).unwrap(), b"one\ntwo\n");
         assert!(read(&packed[..packed.len() - 3]).is_err());
         assert!(read(&[&packed[..], b"rubbish"].concat()).is_err());
+        let foreign = read(b"\x28\xb5\x2f\xfd and so on").unwrap_err();
+        assert!(
+            format!("{foreign:?}").contains("format zstd"),
+            "{foreign:?}"
+        );
     }
 
     #[test]

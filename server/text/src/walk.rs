@@ -3,19 +3,14 @@
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
 use serde::Serialize;
 use walkdir::{DirEntry, WalkDir};
 
-use super::format::GZIP_MAGIC;
-
-/// Bytes at the start of a file that tell text from binary. What looks like text
-/// here and is not further on is found when it is read.
-const SNIFF_BYTES: u64 = 8 << 10;
+use super::reader::sniff;
+use super::user_file::FileError;
 
 /// The path that stands for standard input.
 const STDIN: &str = "-";
@@ -75,8 +70,8 @@ fn is_stdin(path: &Path) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SkipReason {
-    /// It begins with bytes that are not UTF-8, or NUL.
-    NotText,
+    /// It begins with bytes that are no text in UTF-8. A sentence about them.
+    NotText(String),
     /// It cannot be loaded whole: what is wrong with it, and in which line.
     Bad(String),
     /// The system's answer to the attempt to read it.
@@ -113,13 +108,13 @@ impl Found {
 /// standard input.
 ///
 /// Below a directory, names that start with a dot, directories called `target` and the
-/// directory `leave_out` are left out, and symbolic links are not followed; a path that
-/// was asked for by name always counts.
+/// directory `leave_out` are left out, and symbolic links are not followed. A file that is one of
+/// `paths` always counts, and is taken for text until it is read.
 ///
 /// # Errors
 /// When one of `paths` does not exist. What cannot be read below them is
 /// reported in [`Found::skipped`].
-pub fn walk<P: AsRef<Path>>(paths: &[P], leave_out: Option<&Path>) -> Result<Found> {
+pub fn walk<P: AsRef<Path>>(paths: &[P], leave_out: Option<&Path>) -> Result<Found, FileError> {
     let leave_out = leave_out.and_then(|path| path.canonicalize().ok());
     let mut found = Found::default();
     for path in paths.iter().map(AsRef::as_ref) {
@@ -127,11 +122,21 @@ pub fn walk<P: AsRef<Path>>(paths: &[P], leave_out: Option<&Path>) -> Result<Fou
             found.files.push(TextFile::stream(path));
             continue;
         }
-        let metadata = path
-            .metadata()
-            .with_context(|| format!("cannot load {}", path.display()))?;
+        let metadata = path.metadata();
+        let metadata = metadata.map_err(|source| FileError::of(path, source))?;
         if !metadata.is_file() && !metadata.is_dir() {
             found.files.push(TextFile::stream(path));
+            continue;
+        }
+        if metadata.is_file() {
+            let path = path.to_path_buf();
+            match File::open(&path) {
+                Ok(_) => found.files.push(TextFile::new(path, metadata.len())),
+                Err(error) => found.skipped.push(Skipped {
+                    path,
+                    reason: SkipReason::Unreadable(error.to_string()),
+                }),
+            }
             continue;
         }
         let entries = WalkDir::new(path).sort_by_file_name().into_iter();
@@ -157,19 +162,21 @@ pub fn walk<P: AsRef<Path>>(paths: &[P], leave_out: Option<&Path>) -> Result<Fou
 impl Found {
     fn add(&mut self, entry: &DirEntry) {
         let path = entry.path();
-        let sniffed = path
-            .metadata()
-            .and_then(|metadata| match metadata.is_file() {
-                true => looks_like_text(path).map(|text| Some((text, metadata.len()))),
-                false => Ok(None),
-            });
+        let sniffed = path.metadata().and_then(|metadata| {
+            if metadata.is_file() {
+                let content = sniff(&File::open(path)?)?;
+                Ok(Some(content.map(|_| metadata.len())))
+            } else {
+                Ok(None)
+            }
+        });
         let reason = match sniffed {
             Ok(None) => return,
-            Ok(Some((true, bytes))) => {
+            Ok(Some(Ok(bytes))) => {
                 let path = path.to_path_buf();
                 return self.files.push(TextFile::new(path, bytes));
             }
-            Ok(Some((false, _))) => SkipReason::NotText,
+            Ok(Some(Err(not_text))) => SkipReason::NotText(not_text.to_string()),
             Err(error) => SkipReason::Unreadable(error.to_string()),
         };
         self.skipped.push(Skipped {
@@ -192,21 +199,9 @@ fn is_wanted(entry: &DirEntry, leave_out: Option<&Path>) -> bool {
     entry.depth() == 0 || !(hidden || built || link || left_out())
 }
 
-fn looks_like_text(path: &Path) -> io::Result<bool> {
-    let mut start = Vec::new();
-    File::open(path)?
-        .take(SNIFF_BYTES)
-        .read_to_end(&mut start)?;
-    // A character cut off at the end of the sample is no error.
-    let utf8 = match std::str::from_utf8(&start) {
-        Ok(_) => true,
-        Err(error) => error.error_len().is_none(),
-    };
-    Ok(start.starts_with(&GZIP_MAGIC) || utf8 && !start.contains(&0))
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::reader::SNIFF_BYTES;
     use super::*;
 
     fn names(found: &Found, root: &Path) -> Vec<String> {
@@ -233,7 +228,7 @@ mod tests {
             ("a/target/built", b"t"),
             ("a/.git/config", b"g"),
             ("b/zero", b"text\0binary"),
-            ("b/latin1", b"caf\xe9\n"),
+            ("b/latin1", b"tea\ncaf\xe9\n"),
             ("empty", b""),
         ] {
             std::fs::write(root.join(name), content).unwrap();
@@ -245,14 +240,32 @@ mod tests {
             ["a/y", "b/deep/er/x.txt", "b/z", "empty"]
         );
         assert_eq!(found.bytes(), 5);
-        let skipped: Vec<_> = found.skipped.iter().map(|s| (&s.path, &s.reason)).collect();
-        assert_eq!(
-            skipped,
-            [
-                (&root.join("b/latin1"), &SkipReason::NotText),
-                (&root.join("b/zero"), &SkipReason::NotText)
-            ]
-        );
+        let skipped = |at: usize| match &found.skipped[at].reason {
+            SkipReason::NotText(why) => (found.skipped[at].path.clone(), &why[..]),
+            other => panic!("{other:?}"),
+        };
+        let (latin1, why) = skipped(0);
+        assert_eq!(latin1, root.join("b/latin1"));
+        assert!(why.starts_with("line 2: byte 4 is not UTF-8"), "{why}");
+        let (zero, why) = skipped(1);
+        assert_eq!(zero, root.join("b/zero"));
+        assert!(why.starts_with("line 1: it has a NUL byte"), "{why}");
+        assert_eq!(found.skipped.len(), 2);
+    }
+
+    #[test]
+    fn a_file_that_is_named_is_taken_for_text_until_it_is_read() {
+        // The reader names the line of the first byte that is no text, and the encoding.
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("utf16.csv");
+        std::fs::write(&path, b"\xff\xfei\0d\0").unwrap();
+        assert_eq!(walk(&[&path], None).unwrap().files.len(), 1);
+        let found = walk(&[dir.path()], None).unwrap();
+        assert!(found.files.is_empty());
+        let SkipReason::NotText(why) = &found.skipped[0].reason else {
+            panic!("{found:?}");
+        };
+        assert!(why.starts_with("it is UTF-16: convert it"), "{why}");
     }
 
     #[test]
@@ -294,15 +307,15 @@ mod tests {
         std::fs::write(&hidden, "x").unwrap();
         assert_eq!(walk(&[&hidden], None).unwrap().files.len(), 1);
         let missing = dir.path().join("missing");
-        let error = format!("{:#}", walk(&[&hidden, &missing], None).unwrap_err());
-        assert!(error.contains("missing"), "{error}");
+        let error = walk(&[&hidden, &missing], None).unwrap_err().to_string();
+        assert_eq!(error, format!("no such file: {}", missing.display()));
     }
 
     #[test]
     fn a_character_cut_by_the_sample_is_still_text() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("umlauts");
-        std::fs::write(&path, format!("x{}", "ä".repeat(SNIFF_BYTES as usize))).unwrap();
-        assert_eq!(walk(&[&path], None).unwrap().files.len(), 1);
+        std::fs::write(&path, format!("x{}", "ä".repeat(SNIFF_BYTES))).unwrap();
+        assert_eq!(walk(&[dir.path()], None).unwrap().files.len(), 1);
     }
 }

@@ -4,29 +4,42 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-/// None is longer, in bytes: a trace of a year of seconds fits.
+use super::reader::{Content, line_ends_in, mark_bytes, problem_of};
+use super::user_file::FileError;
+
+/// The longest file, in bytes: a trace of a year of seconds fits.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// All of a text file.
+/// Returns all of a text file, without its byte order mark.
 ///
 /// # Errors
-/// When it cannot be read, is no text, or is longer than a GiB (a device may have
-/// no end); it names the file.
+/// When it is not there, cannot be read, is no text in UTF-8, or is longer than a GiB (a device may
+/// have no end); the error names the file.
 pub fn read_whole(path: &Path) -> Result<String> {
-    read_up_to(path, BYTES_MAX).with_context(|| format!("cannot read {}", path.display()))
+    let read = read_up_to(path, BYTES_MAX);
+    Ok(read.map_err(|source| FileError::of(path, source))?)
 }
 
 fn read_up_to(path: &Path, bytes_max: u64) -> io::Result<String> {
-    let mut text = String::new();
+    let invalid = |problem: String| io::Error::new(io::ErrorKind::InvalidData, problem);
+    let mut text = Vec::new();
     let mut file = File::open(path)?.take(bytes_max + 1);
-    file.read_to_string(&mut text)?;
+    file.read_to_end(&mut text)?;
     if text.len() as u64 > bytes_max {
         let message = format!("it is longer than {bytes_max} bytes");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
-    Ok(text)
+    if let Err(foreign) = Content::of_start(&text) {
+        return Err(invalid(format!("it {foreign}")));
+    }
+    if let Some((at, problem)) = problem_of(&text) {
+        let line = 1 + line_ends_in(&text[..at]);
+        return Err(invalid(format!("line {line}: {problem}")));
+    }
+    text.drain(..mark_bytes(&text));
+    String::from_utf8(text).map_err(|error| invalid(error.to_string()))
 }
 
 #[cfg(test)]
@@ -41,5 +54,28 @@ mod tests {
         assert_eq!(read_up_to(&path, 8).unwrap(), "12345678");
         let error = read_up_to(&path, 7).unwrap_err().to_string();
         assert!(error.contains("longer than 7 bytes"), "{error}");
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_dropped_and_what_is_no_text_is_named_with_its_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("trace.csv");
+        let read = |content: &[u8]| {
+            std::fs::write(&path, content).unwrap();
+            read_whole(&path)
+        };
+        // The first line of a trace was taken for a header because of it.
+        assert_eq!(read(b"\xef\xbb\xbf0,1\n").unwrap(), "0,1\n");
+        for (content, why) in [
+            (&b"\xff\xfe0\0"[..], "trace.csv: it is UTF-16: convert it"),
+            (b"0,1\n\xe9\n", "trace.csv: line 2: byte 1 is not UTF-8"),
+        ] {
+            let error = read(content).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+        let error = read_whole(&dir.path().join("nope"))
+            .unwrap_err()
+            .to_string();
+        assert!(error.starts_with("no such file: "), "{error}");
     }
 }

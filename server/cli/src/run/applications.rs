@@ -109,7 +109,7 @@ pub(super) struct Combine {
 const GREP_EXAMPLES: &str = "\
 Examples:
   ebb run grep --table app.lines --snapshot monday --output found.tsv --pattern TODO
-  ebb run grep --text /var/log --regex --pattern '^error' --output -
+  ebb run grep --text server.log --regex --pattern '^error' --output -
 
 Rows of the result: each row whose value matches, unchanged: with its columns, or with
 the place and the line of text.";
@@ -162,9 +162,9 @@ Examples:
 Rows of the result: for every pair of rows with the same key, the key (with the name of
 the left column), the other columns of the left row, and those of the right row. If both
 have a column NAME, the right one is called right_NAME. --with takes FILE.csv with a
-header, FILE.jsonl, KEYSPACE.TABLE, or any other file as lines of text. For each key, up to
-64 MiB of left rows are held in memory, so the left side should be the one with fewer rows
-per key.";
+header, FILE.jsonl, KEYSPACE.TABLE, or any other file as lines of text. Files may be packed
+by gzip. For each key, up to 64 MiB of left rows are held in memory, so the left side
+should be the one with fewer rows per key.";
 
 /// Join rows of two inputs that have the same key.
 #[derive(Debug, clap::Args)]
@@ -364,7 +364,7 @@ const WORDCOUNT_EXAMPLES: &str = "\
 Examples:
   ebb run wordcount --table app.lines --snapshot monday --output counts.tsv
   ebb run wordcount --table app.lines --snapshot monday --output app.counts --goal 30s
-  ebb run wordcount --text docs --output -
+  ebb run wordcount --text notes.md --output -
 
 A word is a maximal run of bytes that are ASCII letters, ASCII digits or above
 0x7f; ASCII letters count as lower case. Rows of the result: the word, the count.";

@@ -1,12 +1,14 @@
 //! The options that all jobs have.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use ebb_jobs::RowFormat;
-use ebb_jobs::request::{ApplicationRequest, InputRequest, Isolation, JobRequest, OutputRequest};
+use ebb_jobs::request::{
+    ApplicationRequest, InputRequest, Isolation, JobRequest, OutputPlace, OutputRequest,
+};
 use ebb_scheduler::policy;
 use ebb_server::http::JobsClient;
 use ebb_server::node::{Node, NodeOptions};
@@ -143,12 +145,21 @@ impl From<IsolationArg> for Isolation {
 }
 
 impl Common {
+    /// The directory of the database.
+    pub(super) fn data(&self) -> &Path {
+        &self.location.data
+    }
+
+    /// Whether the output may be a table: there is a database, and the name could be one.
+    fn may_write_table(&self) -> bool {
+        target::may_be_table(&self.output) && self.location.data.exists()
+    }
+
     /// Who runs the job. Where it needs the database, for a table to read or where the
     /// output may be one, that is the server that holds it, if one does.
     pub(super) fn runner(&self, reads_table: bool) -> Result<Runner> {
         let data = &self.location.data;
-        let may_write = target::may_be_table(&self.output) && data.exists();
-        let needs_database = reads_table || may_write;
+        let needs_database = reads_table || self.may_write_table();
         if (needs_database || self.detach)
             && let Some(server) = JobsClient::of(data)?
         {
@@ -216,15 +227,19 @@ impl Common {
         Ok(unpaced::for_tests(options))
     }
 
-    /// The request of a job that computes this, for such a runner.
+    /// The request of a job that computes this. Where the output may be a table, the terminal
+    /// stands for it until [`Self::choose_output`]: which it is, only a database shows.
     pub(super) fn request(
-        self,
+        &self,
         application: ApplicationRequest,
         inputs: Vec<InputRequest>,
-        runner: &Runner,
     ) -> Result<JobRequest> {
         let output = OutputRequest {
-            to: target::choose(&self.output, |name| runner.is_keyspace(name))?,
+            to: if self.may_write_table() {
+                OutputPlace::Terminal
+            } else {
+                target::choose(&self.output, |_| Ok(false))?
+            },
             format: self.format.map(RowFormat::from),
             limit: self.limit,
         };
@@ -236,5 +251,11 @@ impl Common {
             isolation: self.isolate.into(),
             ..JobRequest::new(application, inputs, output, here)
         })
+    }
+
+    /// Sets the output of a request, for such a runner.
+    pub(super) fn choose_output(&self, request: &mut JobRequest, runner: &Runner) -> Result<()> {
+        request.output.to = target::choose(&self.output, |name| runner.is_keyspace(name))?;
+        Ok(())
     }
 }

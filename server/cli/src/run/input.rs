@@ -9,6 +9,7 @@ use ebb_jobs::request::{
 };
 
 use crate::error::CliError;
+use crate::load::delimiter;
 use crate::names::TableName;
 
 /// The options of a job with an input.
@@ -37,8 +38,16 @@ pub(super) struct InputArgs {
     /// The CSV files have no header.
     #[arg(long)]
     no_header: bool,
-    /// Fields of the CSV files may span lines. Each file is then read by one task.
+    /// Separator of CSV fields: one character, or tab [default: a comma; a tab in files
+    /// called .tsv].
+    #[arg(long, value_name = "CHAR", value_parser = delimiter)]
+    delimiter: Option<u8>,
+    /// Read malformed quotes in the CSV files as text; otherwise they fail the job. Each file is
+    /// then read by one task. See `ebb load --help` for what they are.
     #[arg(long)]
+    lenient_quotes: bool,
+    /// Fields in quotes may always span lines. Scripts may still have this option.
+    #[arg(long, hide = true)]
     multiline: bool,
     /// Seed of the generated records.
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -146,11 +155,13 @@ impl InputArgs {
                 Some(_) => self.values,
                 None => ValueArg::Text,
             },
+            lenient_quotes: self.lenient_quotes && !place.csv.is_empty(),
             multiline: self.multiline && !place.csv.is_empty(),
             place,
             range: None,
             prefix: None,
             no_header: false,
+            delimiter: None,
             names: Vec::new(),
             columns: Vec::new(),
             seed: self.seed,
@@ -191,6 +202,8 @@ impl InputArgs {
                 header: !self.no_header,
                 multiline: self.multiline,
                 names,
+                delimiter: self.delimiter.map(char::from),
+                lenient_quotes: self.lenient_quotes,
             }),
             Place { json_lines, .. } if !json_lines.is_empty() => {
                 InputRequest::JsonLines(JsonLinesInput { paths: json_lines })
@@ -211,14 +224,19 @@ impl InputArgs {
         ];
         let of_csv = [
             ("--no-header", self.no_header),
+            ("--delimiter", self.delimiter.is_some()),
+            ("--lenient-quotes", self.lenient_quotes),
             ("--multiline", self.multiline),
         ];
         let said = |of: &[(&'static str, bool)]| of.iter().find(|(_, said)| *said).map(|of| of.0);
         if let (Some(option), None) = (said(&of_table), &self.place.table) {
-            return Err(CliError::Usage(format!("{option} is for a --table")));
+            let text = format!("{option} is for a --table: leave it out, or name a --table");
+            return Err(CliError::Usage(text));
         }
         if let (Some(option), true) = (said(&of_csv), self.place.csv.is_empty()) {
-            return Err(CliError::Usage(format!("{option} is for --csv files")));
+            let text =
+                format!("{option} is for --csv files: leave it out, or name them with --csv");
+            return Err(CliError::Usage(text));
         }
         let has_unnamed = match &self.place.table {
             Some(_) => self.values == ValueArg::Csv,

@@ -2,19 +2,19 @@
 //! before what is built in.
 
 use std::fmt;
-use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use bytesize::ByteSize;
 use clap::builder::Resettable;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches};
 use ebb_colocate::Objective;
 use ebb_cql_server::guardrails::Guardrails;
+use ebb_text::read_whole;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -438,7 +438,7 @@ impl Settings {
     /// When it cannot be read, is no TOML, or has a setting that is unknown or wrong.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let name = path.display();
-        let text = fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+        let text = read_whole(path)?;
         Self::parse(&text).map_err(|problem| CliError::Usage(format!("{name}: {problem}")).into())
     }
 

@@ -33,7 +33,10 @@ fn processes_put_out_what_threads_put_out() {
     assert_eq!(counts.lines().count(), words.len());
     for (run, output) in [
         (format!("index {table} --reduces 2"), "i.jsonl"),
-        ("sort --text corpus --reduces 3".to_string(), "s.txt"),
+        (
+            "sort --text corpus/d0 corpus/d1 corpus/d2 --reduces 3".to_string(),
+            "s.txt",
+        ),
         (
             format!("grep {table} --prefix corpus/d1 --pattern (run)"),
             "g.csv",

@@ -149,18 +149,22 @@ fn a_row_that_is_none_ends_the_load_with_its_line() {
 }
 
 #[test]
-fn a_line_of_20_mb_is_called_too_long_and_a_file_that_is_no_text_ends_the_load() {
+fn a_line_beyond_all_measure_is_too_long_and_a_file_that_is_no_text_ends_the_load() {
     // A long line was called "not UTF-8 text", and its file skipped with exit code 0.
     let place = Place::new();
-    place.write("in/long.txt", format!("a\n{}\n", "x".repeat(20_000_000)));
+    place.write(
+        "in/long.txt",
+        format!("a\n{}\n", "x".repeat((64 << 20) + 1)),
+    );
     let said = place.load_refused("in");
     assert!(
-        said.contains("in/long.txt: line 2: it is longer than 16 MiB"),
+        said.contains("in/long.txt: line 2: it is longer than 64 MiB"),
         "{said}"
     );
     place.write("in/picture.png", b"\x89PNG\0");
     let said = place.load_refused("in");
-    assert!(said.contains("in/picture.png is not UTF-8 text"), "{said}");
+    let why = "in/picture.png is not UTF-8 text: line 1: it has a NUL byte";
+    assert!(said.contains(why), "{said}");
     assert!(said.contains("--skip-bad"), "{said}");
     place.write("in/good.txt", "g\n");
     let done = place.ebb(&format!("{LOAD} in --skip-bad"));

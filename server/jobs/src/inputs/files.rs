@@ -1,51 +1,85 @@
 //! Files of text, CSV or JSON lines as the input of a job.
 
-mod content;
 #[expect(
     clippy::disallowed_methods,
     reason = "the door to files that users name"
 )]
 mod data_file;
-mod record_error;
 mod records;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
+use ebb_text::TextFormat;
+use ebb_text::csv::{CsvDialect, CsvFields, problem_of_names};
+use ebb_text::reader::{Content, RecordError, RecordKind};
 use serde::{Deserialize, Serialize};
 
-use self::content::Content;
 use self::data_file::{DataFile, find};
-use self::record_error::RecordError;
-use self::records::Records;
+use self::records::FileRecords;
 use super::SPLIT_BYTES_MIN;
 use super::sample::places;
-use crate::records::{CsvFields, InvalidInput, RecordFormat, ValueFormat, double_name};
+use crate::records::{InvalidInput, RecordFormat, ValueFormat};
 
 /// Digits of an offset in a key, at least, so that keys are in the order of the
 /// file up to a terabyte.
 const OFFSET_DIGITS: usize = 12;
 
-/// What is read of a file at a time at a place where some records are looked at.
+/// Bytes that are read at a time at a place where some records are looked at.
 const PLACE_BYTES: usize = 8 << 10;
+
+/// Bytes that are read at a time of a part that is read as a whole.
+const READ_BYTES: usize = 256 << 10;
 
 /// What a record of a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FileKind {
     /// A line.
     Text,
-    /// A CSV record.
+    /// A CSV record, also over several lines.
     Csv {
         /// The first line of each file names the columns.
         header: bool,
-        /// Fields in quotes may go over several lines. Whether a newline ends a
-        /// record is then known only from the start of the file, so a file is one
-        /// split.
-        multiline: bool,
+        /// The byte between two fields; `None`: a tab in files called `.tsv`, else a comma.
+        delimiter: Option<u8>,
+        /// Malformed quotes are read as text. A file is one split then: only from its start is
+        /// known where a record begins.
+        lenient_quotes: bool,
     },
-    /// A line that is not empty.
+    /// A JSON object in a line. Blank lines are none.
     JsonLines,
+}
+
+impl FileKind {
+    /// CSV with quotes by the rules, and with commas, or tabs in files called `.tsv`.
+    pub const fn csv(header: bool) -> Self {
+        Self::Csv {
+            header,
+            delimiter: None,
+            lenient_quotes: false,
+        }
+    }
+
+    /// The kind of records that a file of this name has.
+    fn of_file(self, path: &Path) -> RecordKind {
+        match self {
+            Self::Text => RecordKind::Text,
+            Self::JsonLines => RecordKind::JsonLines,
+            Self::Csv {
+                delimiter,
+                lenient_quotes,
+                ..
+            } => RecordKind::Csv(CsvDialect {
+                delimiter: delimiter.unwrap_or_else(|| TextFormat::delimiter_of_name(path)),
+                lenient_quotes,
+            }),
+        }
+    }
+
+    fn has_header(self) -> bool {
+        matches!(self, Self::Csv { header: true, .. })
+    }
 }
 
 /// The records of some files: the value is the record without its line end, the
@@ -57,8 +91,8 @@ pub enum FileKind {
 /// records. A file that is compressed by gzip, by its first bytes, is read as its text, in
 /// one part. A file that changes while the job runs is an error.
 ///
-/// Where a row cannot be read as what it is said to be, the error names the file and the
-/// line.
+/// The reader is that of `ebb_text`, which loads use, too. The error of a record that is malformed
+/// names the file and the line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FilesInput {
     files: Vec<DataFile>,
@@ -144,16 +178,15 @@ impl FilesInput {
         };
         let mut first: Option<(&DataFile, Vec<String>)> = None;
         for file in self.files.iter().filter(|file| file.bytes > 0) {
-            let Some(names) = self.first_record(file)? else {
+            let Some((line, names)) = self.first_record(file)? else {
                 continue;
             };
             if !header {
                 let numbers = (1..=names.len()).map(|number| number.to_string());
                 return Ok(Some(numbers.collect()));
             }
-            if let Some(name) = double_name(&names) {
-                let problem = format!("two columns are called {name:?}");
-                return Err(file.invalid(0, &problem));
+            if let Some(problem) = problem_of_names(&names) {
+                return Err(file.invalid(line, &problem));
             }
             match &first {
                 Some((other, columns)) if *columns != names => {
@@ -172,40 +205,86 @@ impl FilesInput {
         Ok(first.map(|(_, columns)| columns))
     }
 
-    /// The fields of the first record of a file; `None` without records.
-    fn first_record(&self, file: &DataFile) -> Result<Option<Vec<String>>, TaskError> {
-        let mut record = Vec::new();
-        let mut records =
-            Records::open(file, 0..file.bytes, self.kind).map_err(|e| file.failed(e))?;
-        let found = records.next(&mut record).map_err(|e| file.failed(e))?;
-        let Some(offset) = found else {
+    /// The line and the fields of the first record of a file; `None` without records.
+    fn first_record(&self, file: &DataFile) -> Result<Option<(u64, Vec<String>)>, TaskError> {
+        let whole = 0..file.bytes;
+        let mut records = self.records(file, whole.clone(), PLACE_BYTES)?;
+        let found = records.read();
+        let found = found.map_err(|e| self.failed(file, &whole, e))?;
+        let Some(found) = found else {
             return Ok(None);
         };
         let mut fields = CsvFields::default();
-        let parsed = fields.parse(&record);
-        parsed.map_err(|problem| file.invalid(offset, &problem.to_string()))?;
+        let parsed = fields.parse(found.text);
+        parsed.map_err(|problem| file.invalid(found.line, &problem.to_string()))?;
         let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
-        Ok(Some(fields.iter().map(text).collect()))
+        Ok(Some((found.line, fields.iter().map(text).collect())))
+    }
+
+    /// The records of a part of a file.
+    fn records(
+        &self,
+        file: &DataFile,
+        part: Range<u64>,
+        read_bytes: usize,
+    ) -> Result<FileRecords, TaskError> {
+        let kind = self.kind.of_file(&file.path);
+        let records = file.records(part, kind).map_err(|e| file.failed(e))?;
+        let fields = self.columns.as_ref().map(Vec::len);
+        let records = records.reading(read_bytes).with_fields(fields);
+        Ok(FileRecords::new(records, kind))
+    }
+
+    /// The error of a part of a file. Of a file that is malformed it is the first problem of the
+    /// file: a part counts lines from its begin, and a quote that is open at its end may have been
+    /// opened, or be closed, anywhere. So the file is read from its start, which only an error
+    /// costs.
+    fn failed(&self, file: &DataFile, part: &Range<u64>, error: RecordError) -> TaskError {
+        match error {
+            RecordError::Io { source, .. } => file.failed(source),
+            RecordError::Malformed { line, problem } if *part == (0..file.bytes) => {
+                file.invalid(line, &problem)
+            }
+            RecordError::Malformed { .. } => self.first_problem(file),
+        }
+    }
+
+    fn first_problem(&self, file: &DataFile) -> TaskError {
+        let whole = 0..file.bytes;
+        let mut records = match self.records(file, whole.clone(), READ_BYTES) {
+            Ok(records) => records,
+            Err(error) => return error,
+        };
+        loop {
+            match records.read() {
+                Ok(Some(_)) => {}
+                Ok(None) => return file.changed(),
+                Err(error) => return self.failed(file, &whole, error),
+            }
+        }
     }
 
     /// Whether parts of a file can be read by themselves.
     fn is_splittable(&self, file: &DataFile) -> bool {
-        let is_multiline = matches!(
+        let is_lenient = matches!(
             self.kind,
             FileKind::Csv {
-                multiline: true,
+                lenient_quotes: true,
                 ..
             }
         );
-        !is_multiline && file.content == Content::Plain
+        !is_lenient && file.content == Content::Plain
     }
 
     /// Parts of files that together are about as large as each other.
     fn cut(&self) -> Result<Vec<Vec<Part>>, TaskError> {
         let total_bytes: u64 = self.files.iter().map(|file| file.bytes).sum();
-        let split_bytes = total_bytes
-            .div_ceil(self.splits as u64)
-            .max(SPLIT_BYTES_MIN);
+        let split_bytes = total_bytes.div_ceil(self.splits as u64);
+        self.cut_by(split_bytes.max(SPLIT_BYTES_MIN))
+    }
+
+    /// Parts of files that together have about `split_bytes` each.
+    fn cut_by(&self, split_bytes: u64) -> Result<Vec<Vec<Part>>, TaskError> {
         let mut splits = Vec::new();
         let mut parts = Vec::new();
         let mut room_bytes = split_bytes;
@@ -213,9 +292,12 @@ impl FilesInput {
             let mut from = 0;
             while from < file.bytes {
                 let left = file.bytes - from;
-                let to = match left <= room_bytes || !self.is_splittable(file) {
-                    true => file.bytes,
-                    false => file.border(from + room_bytes).map_err(|e| file.failed(e))?,
+                let to = if left <= room_bytes || !self.is_splittable(file) {
+                    file.bytes
+                } else {
+                    let kind = self.kind.of_file(&file.path);
+                    let border = file.border(from, from + room_bytes, kind);
+                    border.map_err(|e| file.failed(e))?
                 };
                 parts.push(Part {
                     file: index,
@@ -243,42 +325,23 @@ impl FilesInput {
         Ok(file)
     }
 
-    fn has_header(&self) -> bool {
-        matches!(self.kind, FileKind::Csv { header: true, .. })
-    }
-
     fn read_part(&self, part: &Part, record: RecordSink<'_>) -> Result<(), TaskError> {
         let file = self.file(part)?;
-        let opened = Records::open(file, part.bytes.clone(), self.kind);
-        let mut records = opened.map_err(|e| file.failed(e))?;
+        let failed = |error| self.failed(file, &part.bytes, error);
+        let mut records = self.records(file, part.bytes.clone(), READ_BYTES)?;
         let mut key = file.name.clone();
-        let mut value = Vec::new();
-        if self.has_header() && part.bytes.start == 0 {
-            records.next(&mut value).map_err(|e| file.failed(e))?;
+        if self.kind.has_header() && part.bytes.start == 0 {
+            records.read().map_err(failed)?;
         }
-        // The common case, without a copy of the line.
-        if matches!(self.kind, FileKind::Text | FileKind::JsonLines) {
-            let skips_empty = self.kind == FileKind::JsonLines;
-            while let Some(line) = records.lines.next().map_err(|e| file.failed(e))? {
-                if skips_empty && line.text.trim_ascii().is_empty() {
-                    continue;
-                }
-                set_offset(&mut key, file.name.len(), line.offset);
-                record(&key, line.text).map_err(|e| file.placed(line.offset, e))?;
-            }
-            return Ok(());
-        }
-        while let Some(offset) = records.next(&mut value).map_err(|e| file.failed(e))? {
-            set_offset(&mut key, file.name.len(), offset);
-            record(&key, &value).map_err(|e| file.placed(offset, e))?;
+        while let Some(found) = records.read().map_err(failed)? {
+            set_offset(&mut key, file.name.len(), found.offset);
+            record(&key, found.text).map_err(|e| file.placed(found.offset, e))?;
         }
         Ok(())
     }
-}
 
-impl FilesInput {
-    /// The first records that begin in `place` of a part; of a file that is compressed
-    /// the first ones of all.
+    /// The first records that begin in `place` of a part; of a file that can be read only from its
+    /// start the first ones of all.
     fn sample_place(
         &self,
         part: &Part,
@@ -287,27 +350,30 @@ impl FilesInput {
         record: RecordSink<'_>,
     ) -> Result<(), TaskError> {
         let file = self.file(part)?;
-        let failed = |error: RecordError| file.failed(error);
-        let is_compressed = file.content == Content::Gzip;
-        let begins = match place.start == part.bytes.start {
-            true => place.start,
-            false => file.border(place.start).map_err(|e| failed(e.into()))?,
+        let start = part.bytes.start;
+        let begins = if place.start == start {
+            start
+        } else {
+            let kind = self.kind.of_file(&file.path);
+            let border = file.border(start, place.start, kind);
+            border.map_err(|e| file.failed(e))?
         };
         if begins >= place.end {
             return Ok(());
         }
-        let found = Records::open_for(file, begins..part.bytes.end, self.kind, PLACE_BYTES);
-        let mut found = found.map_err(|e| failed(e.into()))?;
+        let rest = begins..part.bytes.end;
+        let failed = |error| self.failed(file, &rest, error);
+        let mut reader = self.records(file, rest.clone(), PLACE_BYTES)?;
         let mut key = file.name.clone();
-        let mut value = Vec::new();
-        if self.has_header() && begins == 0 {
-            found.next(&mut value).map_err(failed)?;
+        if self.kind.has_header() && begins == 0 {
+            reader.read().map_err(failed)?;
         }
         for _ in 0..records {
-            match found.next_of(self.kind, &mut value).map_err(failed)? {
-                Some(offset) if offset < place.end || is_compressed => {
-                    set_offset(&mut key, file.name.len(), offset);
-                    record(&key, &value).map_err(|e| file.placed(offset, e))?;
+            match reader.read().map_err(failed)? {
+                // Places in a compressed file are those in its text, which is longer.
+                Some(found) if found.offset < place.end || file.content == Content::Gzip => {
+                    set_offset(&mut key, file.name.len(), found.offset);
+                    record(&key, found.text).map_err(|e| file.placed(found.offset, e))?;
                 }
                 _ => break,
             }

@@ -15,8 +15,7 @@
 //! | --- | --- |
 //! | `snapshot` | a table, or a range of its keys, as it was at a snapshot |
 //! | `cql` | the rows of such a table that CQL made, as text |
-//! | `files` | files of text, CSV or JSON lines |
-//! | `lines` | the lines of a part of a file |
+//! | `files` | files of text, CSV or JSON lines, by the reader of `ebb_text` |
 //! | `generator` | records from a seed |
 //! | `sample` | how many records of a split are looked at beforehand |
 //! | `union` | two inputs as one, each record marked with its side |
@@ -24,11 +23,6 @@
 mod cql;
 mod files;
 mod generator;
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the door to files that users name"
-)]
-mod lines;
 mod sample;
 mod snapshot;
 mod union;
@@ -36,7 +30,6 @@ mod union;
 pub use cql::{CqlInput, CqlText};
 pub use files::{FileKind, FilesInput};
 pub use generator::Generator;
-pub use lines::LINE_BYTES_MAX;
 pub use snapshot::SnapshotInput;
 pub use union::{Side, Union};
 

@@ -127,7 +127,8 @@ impl Files<'_> {
     fn open_csv(&self, csv: &CsvInput) -> Result<OpenInput, JobError> {
         let kind = FileKind::Csv {
             header: csv.header,
-            multiline: csv.multiline,
+            delimiter: csv.delimiter_byte(),
+            lenient_quotes: csv.lenient_quotes,
         };
         let input = self.open(&csv.paths, kind)?;
         OpenInput::of_files(input, &csv.names, &csv.paths)

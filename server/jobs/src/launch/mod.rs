@@ -20,6 +20,7 @@ mod serve;
 mod site;
 mod snapshot;
 
+use ebb_scheduler::runtime::TaskError;
 use ebb_storage::PinnedTable;
 
 use self::application::{Materials, make};
@@ -34,6 +35,19 @@ use super::chain::Work;
 use super::error::JobError;
 use super::history::{CommitRecord, OwnSnapshot};
 use super::request::{Isolation, JobRequest};
+
+/// Checks that the files which `request` reads are there, and that its output can be made: before
+/// a database, a file or a snapshot is opened or made for it.
+///
+/// # Errors
+/// When a file is not there, or the output cannot be made where it is to be.
+pub fn check_files(request: &JobRequest) -> Result<(), JobError> {
+    let paths = request.paths();
+    paths
+        .check_read(ebb_text::check_exists)
+        .map_err(TaskError::failed)?;
+    output::check(request, &paths)
+}
 
 /// A job that can be submitted. What it has open stays open until this is dropped; the
 /// snapshots that were made for it go then too, unless they are [kept](Self::keep).
@@ -59,11 +73,15 @@ impl Launched {
     /// When the request makes no sense, or what it names is not there or refuses.
     pub fn open(request: &JobRequest, own: &[OwnSnapshot], site: &Site) -> Result<Self, JobError> {
         request.check()?;
+        check_files(request)?;
         let cores = request
             .cores
             .map_or(site.cores, |most| most.min(site.cores));
         let splits = request.splits.unwrap_or(4 * cores);
         let paths = request.paths();
+        // Of all inputs, before a snapshot is made of the first one.
+        let readable = paths.check_read(ebb_text::check_readable);
+        readable.map_err(TaskError::failed)?;
         let inputs = input::open(request, &paths, own, site, splits)?;
         let scenario = input::scenario(&paths)?;
         let commits = CommitRecord::default();

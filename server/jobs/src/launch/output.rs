@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ebb_scheduler::runtime::{Output, VecOutput};
 use ebb_tables::lookup;
 use ebb_tables::names::TableName;
-use ebb_tables::{Catalog, is_cql_keyspace, is_cql_table};
+use ebb_tables::{Catalog, CatalogError, is_cql_keyspace, is_cql_table};
 
 use super::site::Site;
 use crate::error::JobError;
@@ -86,6 +86,14 @@ impl OpenOutput<'_> {
     }
 }
 
+/// Checks that the file or folder of the output can be made, where it is one.
+pub(super) fn check(request: &JobRequest, paths: &Paths) -> Result<(), JobError> {
+    match files_target(request, paths) {
+        Some(files) => Ok(files.check()?),
+        None => Ok(()),
+    }
+}
+
 /// Whether the output of `request` is there: a file or folder of the name, or rows in the
 /// table; in one of CQL those that were put there at `written_us`.
 ///
@@ -136,7 +144,14 @@ impl Place {
         if is_cql_keyspace(db, &name.keyspace)? {
             let found = keyspace.existing_table(&name.table);
             if found.as_ref().map_or(true, is_cql_table) {
-                return Ok(Self::Cql(site.catalog.of(db)?, name.clone()));
+                let catalog = site.catalog.of(db)?;
+                let state = catalog.state();
+                let table = Some(name.table.as_str());
+                // Now, and not when the job has computed its rows.
+                if let Some(unreadable) = state.schema().unreadable(&name.keyspace, table) {
+                    return Err(CatalogError::from(unreadable).into());
+                }
+                return Ok(Self::Cql(catalog, name.clone()));
             }
         }
         Ok(Self::Plain(TableOutput::new(

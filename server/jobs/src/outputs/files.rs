@@ -47,6 +47,48 @@ impl FilesTarget {
             },
         }
     }
+
+    /// Checks that the file or folder can be made, without making anything: that there is nothing of
+    /// its name, and that the folder around it is there.
+    ///
+    /// # Errors
+    /// When it cannot be made; the error names the path, and what to do.
+    pub fn check(&self) -> Result<(), TaskError> {
+        let (Self::File(target) | Self::Folder(target)) = self else {
+            return Ok(());
+        };
+        let name = target.display();
+        let exists = self.exists();
+        if exists.map_err(TaskError::io(format!("looking for {name}")))? {
+            let advice = match self {
+                Self::File(_) if target.is_dir() => {
+                    format!("and is a folder; write {name}/FILE for a file in it")
+                }
+                _ => "already; remove it or choose another name".to_string(),
+            };
+            return Err(TaskError::failed(format!("{name} exists {advice}")));
+        }
+        let parent = parent_of(target);
+        let around = parent.display();
+        match fs::metadata(parent) {
+            Ok(metadata) if metadata.is_dir() => Ok(()),
+            Ok(_) => Err(TaskError::failed(format!(
+                "{around} is not a directory; choose another place for {name}"
+            ))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(TaskError::failed(
+                format!("no such folder: {around}; make it first (mkdir -p {around})"),
+            )),
+            Err(error) => Err(TaskError::io(format!("looking for {around}"))(error)),
+        }
+    }
+}
+
+/// The folder that `target` is in.
+fn parent_of(target: &Path) -> &Path {
+    match target.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    }
 }
 
 /// Files that appear when the job has succeeded. A target that exists is refused,
@@ -87,10 +129,7 @@ impl FilesOutput {
     /// created when absent; a file or folder beside its target.
     pub fn new(target: FilesTarget, rows: RowWriter, directory: impl Into<PathBuf>) -> Self {
         let parent = match &target {
-            FilesTarget::File(path) | FilesTarget::Folder(path) => match path.parent() {
-                Some(parent) if parent != Path::new("") => parent.to_path_buf(),
-                _ => PathBuf::from("."),
-            },
+            FilesTarget::File(path) | FilesTarget::Folder(path) => parent_of(path).to_path_buf(),
             FilesTarget::Terminal => directory.into(),
         };
         Self {
@@ -216,22 +255,10 @@ fn print(parts: BTreeMap<u32, Part>) -> io::Result<()> {
 
 impl Output for FilesOutput {
     fn check(&self) -> Result<(), TaskError> {
-        let (FilesTarget::File(target) | FilesTarget::Folder(target)) = &self.target else {
+        if self.target == FilesTarget::Terminal {
             return Ok(());
-        };
-        let name = target.display();
-        let exists = self.target.exists();
-        if exists.map_err(TaskError::io(format!("looking for {name}")))? {
-            return Err(TaskError::failed(format!(
-                "{name} exists; remove it or choose another name"
-            )));
         }
-        if !self.parent.is_dir() {
-            return Err(TaskError::failed(format!(
-                "{} is not a directory",
-                self.parent.display()
-            )));
-        }
+        self.target.check()?;
         // An error of a place that cannot be written to comes now, and not after the maps.
         self.scratch().map(drop)
     }
@@ -402,6 +429,7 @@ mod tests {
             write(&output, 0, 1, &[("a", "1")]);
             fs::write(place.dir.path().join("out"), "mine").unwrap();
             assert!(output.check().unwrap_err().to_string().contains("exists"));
+            assert!(output.target.check().is_err());
             assert!(output.commit().is_err());
             output.abort();
             assert_eq!(place.files(), [file("out", "mine")]);

@@ -234,7 +234,7 @@ mod tests {
     fn json_has_a_member_per_column_and_numbers_without_quotes() {
         let columns = [Column::text("k"), Column::number("n"), Column::text("s")];
         let rows: [(&[u8], &[u8]); 4] = [
-            (b"42", b"17,a\"b"),
+            (b"42", b"17,\"a\"\"b\""),
             (b"x", b",\"\n\""),
             (b"y", b"inf,1"),
             (b"\xff", b"-1.5e3,"),

@@ -18,13 +18,12 @@
 //! | `fields` | the fields of a row, in one buffer |
 //! | `column` | the name of a column, and what it holds |
 //! | `problem` | what is wrong with a row, or with what is said of it |
-//! | `csv` | fields of a CSV record, and back |
+//! | `csv` | fields of a CSV record, and back: that of `ebb_text` |
 //! | `json` | some members of a JSON object |
 //! | `number` | exact numbers, and keys in their order |
 
 mod column;
 mod columns;
-pub mod csv;
 mod fields;
 mod format;
 mod json;
@@ -34,7 +33,8 @@ mod schema;
 
 pub use column::{Column, ColumnKind, double_name, set_apart};
 pub use columns::{Columns, check, number as number_of, shown};
-pub use csv::{CsvFields, CsvProblem, CsvRecordEnd};
+pub use ebb_text::csv;
+pub use ebb_text::csv::{CsvFields, CsvProblem};
 pub use fields::Fields;
 pub use format::{KEY, RecordFormat, VALUE, ValueFormat};
 pub use number::Number;

@@ -49,9 +49,18 @@ impl InputRequest {
             Self::Csv(files) => &files.paths,
             Self::JsonLines(files) => &files.paths,
         };
-        match paths.is_empty() {
-            true => Err(RequestError::Senseless("no file to read is named".into())),
-            false => Ok(()),
+        if paths.is_empty() {
+            return Err(RequestError::Senseless("no file to read is named".into()));
+        }
+        match self {
+            Self::Csv(csv) if csv.delimiter.is_some() && csv.delimiter_byte().is_none() => {
+                Err(RequestError::Senseless(format!(
+                    "delimiter is {:?}; it may be an ASCII character other than a quote or a line \
+                     end",
+                    csv.delimiter.unwrap_or_default()
+                )))
+            }
+            _ => Ok(()),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use ebb_tables::names::TableName;
+use ebb_text::csv::CsvDialect;
 use serde::{Deserialize, Serialize};
 
 /// Where records come from. Relative paths start from the request's directory.
@@ -115,12 +116,41 @@ pub struct CsvInput {
     pub paths: Vec<PathBuf>,
     /// Whether the first line of each names the columns.
     pub header: bool,
-    /// Whether fields may go over several lines; a file is one split then.
+    /// Has no effect: fields in quotes may always go over several lines. Requests that were made
+    /// when they might not have it.
     #[serde(default)]
     pub multiline: bool,
     /// Names of the columns where there is no header; none: their numbers, from 1.
     #[serde(default)]
     pub names: Vec<String>,
+    /// The character between two fields, ASCII; `None`, which is not written: a tab in files called
+    /// `.tsv`, else a comma.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub delimiter: Option<char>,
+    /// Whether malformed quotes are read as text; a file is one split then. Not written if not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lenient_quotes: bool,
+}
+
+impl CsvInput {
+    /// CSV files with a header, commas and quotes by the rules.
+    pub fn new(paths: Vec<PathBuf>) -> Self {
+        Self {
+            paths,
+            header: true,
+            multiline: false,
+            names: Vec::new(),
+            delimiter: None,
+            lenient_quotes: false,
+        }
+    }
+
+    /// The byte between two fields, if one is chosen that can be.
+    pub fn delimiter_byte(&self) -> Option<u8> {
+        let byte = u8::try_from(self.delimiter?).ok()?;
+        CsvDialect::is_delimiter(byte).then_some(byte)
+    }
 }
 
 /// Files of JSON objects as an input.

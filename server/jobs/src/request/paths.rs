@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use ebb_text::FileError;
+
 use super::{ApplicationRequest, InputRequest, JobRequest, OutputPlace};
 
 /// The files of a request, as they are found from here: looked up once, before any of them
@@ -14,6 +16,20 @@ pub(crate) struct Paths {
     pub(crate) scenario: Option<PathBuf>,
     /// The file or folder of the output, where it is one.
     pub(crate) output: Option<PathBuf>,
+}
+
+impl Paths {
+    /// Checks each file and folder that is read.
+    ///
+    /// # Errors
+    /// The first one of `check`.
+    pub(crate) fn check_read(
+        &self,
+        check: impl FnMut(&Path) -> Result<(), FileError>,
+    ) -> Result<(), FileError> {
+        let read = self.inputs.iter().flatten().chain(&self.scenario);
+        read.map(PathBuf::as_path).try_for_each(check)
+    }
 }
 
 impl JobRequest {

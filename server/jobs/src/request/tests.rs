@@ -104,6 +104,26 @@ fn a_request_of_every_application_reads_as_it_was_written() {
     assert_eq!(names.next(), None);
 }
 
+/// Jobs that are kept have this form, and those of earlier builds must start again.
+#[test]
+fn the_form_of_csv_files_has_only_what_was_chosen() {
+    let kept = json!({"csv": {"paths": ["a.csv"], "header": true, "multiline": true, "names": []}});
+    let read: InputRequest = serde_json::from_value(kept.clone()).unwrap();
+    assert_eq!(json!(read), kept);
+    let chosen = InputRequest::Csv(CsvInput {
+        delimiter: Some(';'),
+        lenient_quotes: true,
+        ..CsvInput::new(vec!["a.csv".into()])
+    });
+    let form = json!(chosen);
+    assert_eq!(form["csv"]["delimiter"], ";");
+    assert_eq!(form["csv"]["lenient_quotes"], true);
+    assert_eq!(
+        serde_json::from_value::<InputRequest>(form).unwrap(),
+        chosen
+    );
+}
+
 /// The form is that of jobs that are kept: a change of it is a new version.
 #[test]
 fn the_form_of_version_1_is_this() {
@@ -185,6 +205,14 @@ fn what_makes_no_sense_is_told() {
     refused(&|request| request.cores = Some(5000), "1 to 1024");
     let text = |_: &JobRequest| InputRequest::Text(TextInput { paths: Vec::new() });
     refused(&|request| request.inputs[0] = text(request), "no file");
+    for delimiter in ['"', '\n', '\u{e4}', '\0'] {
+        let csv = InputRequest::Csv(CsvInput {
+            delimiter: Some(delimiter),
+            ..CsvInput::new(vec!["a.csv".into()])
+        });
+        let change = |request: &mut JobRequest| request.inputs[0] = csv.clone();
+        refused(&change, "it may be an ASCII character other than");
+    }
 }
 
 #[test]

@@ -193,7 +193,7 @@ fn files_of_other_columns_or_of_no_known_format_are_refused() {
     fixture.write("b.csv", "id,w\n2,b\n");
     let said = fixture.refused(&by("id"));
     assert!(
-        said.contains("columns are id, w") && said.contains("are id, v"),
+        said.contains("b.csv: line 1: its columns are id, w") && said.contains("are id, v"),
         "{said}"
     );
     fixture.write("b.csv", "id,v\n2,b\n");
@@ -208,6 +208,67 @@ fn files_of_other_columns_or_of_no_known_format_are_refused() {
         ..by("id")
     };
     assert_eq!(fixture.load(&options).0.rows, 3);
+}
+
+#[test]
+fn files_without_a_header_have_records_of_the_same_width() {
+    // Jobs refused such files, loads did not.
+    let fixture = Fixture::new();
+    fixture.write("a.csv", "1,a\n");
+    fixture.write("b.csv", "2,b,c\n");
+    let options = LoadOptions {
+        header: false,
+        ..by("1")
+    };
+    let said = fixture.refused(&options);
+    assert!(said.contains("records have 3 fields"), "{said}");
+    assert!(said.contains("records have 2 fields"), "{said}");
+    fixture.write("b.csv", "2,b\n");
+    assert_eq!(fixture.load(&options).0.rows, 2);
+}
+
+#[test]
+fn a_malformed_file_loads_nothing_whatever_is_wrong_with_it() {
+    let fixture = Fixture::new();
+    fixture.write("a.csv", "id,v\n1,a\n2,b\n");
+    let late = |end: &str| format!("id,v\n{}{end}", "x,y\n".repeat(50_000));
+    for (content, told) in [
+        (
+            late("3,\"c\n4,d\n").into_bytes(),
+            "line 50002: a quote is still open",
+        ),
+        (
+            late("3,c\"\n").into_bytes(),
+            "line 50002: a quote stands inside",
+        ),
+        (late("3,\"c\"d\n").into_bytes(), "line 50002: text follows"),
+        (late("3\n").into_bytes(), "line 50002: it has 1 fields"),
+        (
+            [late("3,").as_bytes(), b"\xe9\n"].concat(),
+            "line 50002: byte 3 is not UTF-8",
+        ),
+        (b"\xff\xfei\0d\0\n\0".to_vec(), "it is UTF-16: convert it"),
+    ] {
+        fixture.write("b.csv", content);
+        let options = LoadOptions {
+            duplicates: Duplicates::Last,
+            ..by("id")
+        };
+        let named = [
+            fixture.dir.path().join("in/a.csv"),
+            fixture.dir.path().join("in/b.csv"),
+        ];
+        let found = walk(&named, None).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let error = sort(&found, &options, dir.path(), &())
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("in/b.csv") && error.contains(told),
+            "{error}"
+        );
+        assert_eq!(dir.path().read_dir().unwrap().count(), 0);
+    }
 }
 
 #[test]

@@ -1,27 +1,24 @@
 //! A file as rows, one after the other, each with the line that it begins in.
 //!
 //! ```text
-//!   source::open ─> Lines ─> text: the line
-//!        │            └────> json: the line, and a member of the object in it
-//!        └─────────────────> csv: a record, and a field of it
+//!   source::open ─> Records ─┬─> text: the line
+//!                            ├─> json: the line, and a member of the object in it
+//!                            └─> csv: the record, and a field of it
 //! ```
 
-mod csv;
-mod json;
-mod lines;
+mod header;
+mod member;
 
-use std::io::BufRead;
+use std::io::Read;
 
-use self::csv::CsvRows;
-use self::json::JsonRows;
-use self::lines::LineRows;
+pub(super) use self::header::Columns;
+use self::header::{header, place};
+use super::csv::{CsvFields, push_record};
 use super::error::Problem;
 use super::format::TextFormat;
 use super::options::LoadOptions;
+use super::reader::{Record, RecordKind, Records};
 use super::walk::TextFile;
-
-/// The longest line, or CSV record, in bytes: 16 MiB.
-pub const LINE_BYTES_MAX: u64 = 16 << 20;
 
 /// Digits of a line number: always as many, so that keys are in the order of the
 /// lines and a line keeps its key however long the file grows.
@@ -43,18 +40,25 @@ pub(super) struct Row {
 }
 
 /// Reads the rows of a file in their order.
-pub(super) trait Rows {
-    /// Puts the next row in the place of the last one; false at the end. After a problem
-    /// it is not asked again.
-    fn read(&mut self, row: &mut Row) -> Result<bool, Problem>;
-
-    /// The names of the columns, where a header says them.
-    fn columns(&self) -> Option<&[String]> {
-        None
-    }
+pub(super) struct Rows<'a> {
+    records: Records<'a>,
+    key: Key,
+    /// Splits the records of a CSV file.
+    fields: Option<CsvFields>,
+    columns: Option<Columns>,
 }
 
-/// The rows of `file`, whose bytes come from `reader`.
+/// The rule that gives a row its key.
+enum Key {
+    /// These bytes, and the number of its line.
+    Line(Vec<u8>),
+    /// The field at this place.
+    Field { at: usize, column: String },
+    /// The member of this name.
+    Member(String),
+}
+
+/// The rows of `file`, whose bytes come from `source`.
 ///
 /// # Errors
 /// When its header is wrong, or lacks the key column.
@@ -62,29 +66,95 @@ pub(super) fn rows<'a>(
     file: &TextFile,
     format: TextFormat,
     options: &LoadOptions,
-    reader: Box<dyn BufRead + 'a>,
-) -> Result<Box<dyn Rows + 'a>, Problem> {
-    let key = match &options.key {
-        Some(column) => Key::Column(column.clone()),
-        None => Key::Line(file.key_prefix()),
+    source: impl Read + 'a,
+) -> Result<Rows<'a>, Problem> {
+    let kind = match format {
+        TextFormat::Text => RecordKind::Text,
+        TextFormat::JsonLines => RecordKind::JsonLines,
+        TextFormat::Csv => RecordKind::Csv(options.dialect_of(&file.path)),
     };
-    Ok(match format {
-        TextFormat::Text => Box::new(LineRows::new(reader, key)),
-        TextFormat::JsonLines => Box::new(JsonRows::new(reader, key)),
-        TextFormat::Csv => {
-            let delimiter = options.delimiter_of(&file.path);
-            Box::new(CsvRows::new(reader, key, delimiter, options.header)?)
+    let mut records = Records::new(source, kind);
+    let mut fields = match kind {
+        RecordKind::Csv(dialect) => Some(CsvFields::new(dialect)),
+        RecordKind::Text | RecordKind::JsonLines => None,
+    };
+    let columns = match &mut fields {
+        Some(fields) if options.header => header(&mut records, fields)?,
+        _ => None,
+    };
+    let key = match (&options.key, kind) {
+        (None, _) => Key::Line(file.key_prefix()),
+        (Some(member), RecordKind::JsonLines) => Key::Member(member.clone()),
+        (Some(column), RecordKind::Csv(_)) => Key::Field {
+            at: place(column, options.header, columns.as_ref())?,
+            column: column.clone(),
+        },
+        (Some(column), RecordKind::Text) => {
+            let what = format!("there is no column {column:?} in a line of text");
+            return Err(Problem::bad(1, what));
         }
+    };
+    Ok(Rows {
+        records,
+        key,
+        fields,
+        columns,
     })
 }
 
-/// What the key of a row is.
-#[derive(Debug)]
-enum Key {
-    /// These bytes, and the number of its line.
-    Line(Vec<u8>),
-    /// What it has in this column.
-    Column(String),
+impl Rows<'_> {
+    /// Puts the next row in the place of the last one; false at the end. After a problem
+    /// no further row is read.
+    pub(super) fn read(&mut self, row: &mut Row) -> Result<bool, Problem> {
+        let Some(record) = self.records.read()? else {
+            return Ok(false);
+        };
+        row.value.clear();
+        (row.line, row.text_bytes) = (record.line, record.bytes);
+        match &mut self.fields {
+            None => row.value.extend_from_slice(record.text),
+            Some(fields) => {
+                split(&record, fields)?;
+                self.columns.get_or_insert_with(|| Columns {
+                    line: record.line,
+                    names: None,
+                    count: fields.len(),
+                });
+                push_record(&mut row.value, fields);
+            }
+        }
+        match (&self.key, &self.fields) {
+            (Key::Line(prefix), _) => write_line_key(&mut row.key, prefix, record.line)?,
+            (Key::Member(name), _) => {
+                row.key = member::text_at(record.text, name)
+                    .map_err(|problem| Problem::bad(record.line, problem))?;
+                check_key(&row.key, name, record.line)?;
+            }
+            (Key::Field { at, column }, fields) => {
+                let field = fields.as_ref().and_then(|fields| fields.get(*at));
+                let field = field.ok_or_else(|| {
+                    let what = format!("there is no column {column:?} in it, which is the key");
+                    Problem::bad(record.line, what)
+                })?;
+                check_key(field, column, record.line)?;
+                row.key.clear();
+                row.key.extend_from_slice(field);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The columns of a CSV file; `None` of other files, and until they are known: of a file
+    /// without a header from the first row on.
+    pub(super) fn columns(&self) -> Option<&Columns> {
+        self.columns.as_ref()
+    }
+}
+
+/// Splits a record, which is well formed.
+fn split(record: &Record<'_>, fields: &mut CsvFields) -> Result<(), Problem> {
+    let parsed = fields.parse(record.text);
+    parsed.map_err(|problem| Problem::bad(record.line, problem.to_string()))
 }
 
 /// Writes the key of a line: `docs/wal.md:000000000012`.
@@ -116,25 +186,6 @@ fn check_key(key: &[u8], column: &str, line: u64) -> Result<(), Problem> {
         return Err(Problem::bad(line, what));
     }
     Ok(())
-}
-
-/// Checks that bytes are UTF-8 without NUL.
-fn check_text(bytes: &[u8], line: u64) -> Result<(), Problem> {
-    if memchr::memchr(0, bytes).is_some() {
-        let what = "it has a NUL byte: this is a binary file, or text in UTF-16";
-        return Err(Problem::bad(line, what));
-    }
-    match std::str::from_utf8(bytes) {
-        Ok(_) => Ok(()),
-        Err(error) => {
-            let at = error.valid_up_to() + 1;
-            let what = format!(
-                "byte {at} is not UTF-8: this is a binary file, or text in another encoding, \
-                 to be converted first (iconv -f LATIN1 -t UTF-8)"
-            );
-            Err(Problem::bad(line, what))
-        }
-    }
 }
 
 #[cfg(test)]

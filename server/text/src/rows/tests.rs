@@ -18,7 +18,7 @@ fn read_as(
         What::Bad(what) => (problem.line, what),
         other => panic!("{other:?}"),
     };
-    let mut rows = rows(&file, format, options, Box::new(content)).map_err(said)?;
+    let mut rows = rows(&file, format, options, content).map_err(said)?;
     let (mut row, mut all, mut bytes) = (Row::default(), Vec::new(), 0);
     while rows.read(&mut row).map_err(said)? {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
@@ -82,18 +82,6 @@ fn bytes_that_are_no_text_are_told_with_their_line() {
 }
 
 #[test]
-fn a_line_that_is_too_long_is_called_too_long() {
-    // It was called "not UTF-8".
-    let longest = "x".repeat(LINE_BYTES_MAX as usize);
-    assert_eq!(text(format!("{longest}\r\ny").as_bytes()).unwrap().len(), 2);
-    let (line, what) = text(format!("a\n{longest}x\n").as_bytes()).unwrap_err();
-    assert!(line == 2 && what.contains("longer than 16 MiB"), "{what}");
-    // Even where the cut lies within a character.
-    let (_, what) = text(format!("{longest}\u{20ac}\u{20ac}").as_bytes()).unwrap_err();
-    assert!(what.contains("longer than 16 MiB"), "{what}");
-}
-
-#[test]
 fn csv_records_are_rows_whose_key_is_a_column_or_their_line() {
     let content = "id,name\n7,\"a,\"\"b\"\"\"\n\n8,\"x\ny\"\n9,\n";
     let keyed = csv(Some("id"), content).unwrap();
@@ -139,11 +127,51 @@ fn what_is_wrong_in_csv_is_told_with_its_line() {
         let (at, what) = csv(Some(key), content).unwrap_err();
         assert!(at == line && what.contains(told), "{at}: {what}");
     }
-    let (_, what) = csv(Some("a"), &format!("a\n\"{}", "x\n".repeat(9 << 20))).unwrap_err();
-    assert!(what.contains("quote left open"), "{what}");
+    let (at, what) = csv(Some("a"), "a\n1\n\"x\ny\n").unwrap_err();
+    assert!(
+        at == 3 && what.contains("a quote is still open"),
+        "{at}: {what}"
+    );
     let long = "k".repeat(ebb_storage::MAX_KEY_BYTES + 1);
     let (at, what) = csv(Some("a"), &format!("a\n1\n{long}\n")).unwrap_err();
     assert!(at == 3 && what.contains("262145 bytes"), "{at}: {what}");
+}
+
+#[test]
+fn malformed_quotes_are_text_only_on_request_and_well_formed_in_the_table() {
+    let content = b"id,v\n1,5\" disk\n2,\"x\"y\n";
+    let lenient = LoadOptions {
+        lenient_quotes: true,
+        ..options(Some("id"))
+    };
+    let rows = read_as(TextFormat::Csv, &lenient, content).unwrap();
+    assert_eq!(rows, pairs(&[("1", "1,\"5\"\" disk\""), ("2", "2,xy")]));
+    let strict = options(Some("id"));
+    let (line, what) = read_as(TextFormat::Csv, &strict, content).unwrap_err();
+    assert!(line == 2 && what.contains("inside field 2"), "{what}");
+}
+
+#[test]
+fn a_csv_file_without_records_has_no_rows_and_a_column_may_have_no_name() {
+    for content in ["", "\n\r\n", "\u{feff}", "id,v\n"] {
+        assert_eq!(csv(Some("id"), content).unwrap(), [], "{content:?}");
+    }
+    let (line, what) = csv(Some("id"), "\n\nv\n").unwrap_err();
+    assert!(line == 3 && what.contains("there are: v"), "{what}");
+    // As programs write the numbers of rows.
+    let rows = csv(Some("1"), ",v\n0,a\n").unwrap();
+    assert_eq!(rows, pairs(&[("0", "0,a")]));
+    let (_, what) = csv(Some("1"), ",v,\n0,a,b\n").unwrap_err();
+    assert!(what.contains("two columns have no name"), "{what}");
+    let no_header = LoadOptions {
+        header: false,
+        ..options(Some("3"))
+    };
+    let (line, what) = read_as(TextFormat::Csv, &no_header, b"a,b\n").unwrap_err();
+    assert!(
+        line == 1 && what.contains("there is no column \"3\""),
+        "{what}"
+    );
 }
 
 #[test]

@@ -8,7 +8,6 @@ use ebb_jobs::request::{
 };
 
 use super::*;
-use crate::runner::Runner;
 
 /// An application with its arguments.
 #[derive(Debug, clap::Subcommand)]
@@ -50,17 +49,22 @@ impl JobArgs {
         self.parts().0
     }
 
-    /// Whether a table is read.
-    pub(in crate::run) fn reads_table(&self) -> bool {
-        let with = match self {
-            Self::Join(args) => args.with.is_table(),
-            _ => false,
-        };
-        with || self.parts().1.is_some_and(InputArgs::is_table)
+    /// The right side of a join.
+    pub(in crate::run) fn right(&self) -> Option<&SourceText> {
+        match self {
+            Self::Join(args) => Some(&args.with),
+            _ => None,
+        }
     }
 
-    /// The request that these arguments are, for such a runner.
-    pub(in crate::run) fn into_request(self, runner: &Runner) -> Result<JobRequest> {
+    /// Whether a table is read.
+    pub(in crate::run) fn reads_table(&self) -> bool {
+        let is_right_table = self.right().is_some_and(SourceText::is_table);
+        is_right_table || self.parts().1.is_some_and(InputArgs::is_table)
+    }
+
+    /// The request that these arguments are. Its output is as [`Common::request`] has it.
+    pub(in crate::run) fn into_request(self) -> Result<JobRequest> {
         let common = self.common().clone();
         let (application, inputs) = match self {
             Self::Aggregate(args) => {
@@ -155,7 +159,7 @@ impl JobArgs {
                 (application, one(args.input.with(args.columns))?)
             }
         };
-        common.request(application, inputs, runner)
+        common.request(application, inputs)
     }
 }
 

@@ -1,21 +1,23 @@
 //! Files as they were when the job was submitted.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use ebb_scheduler::runtime::TaskError;
-use memchr::{memchr, memchr_iter};
+use ebb_text::check_exists;
+use ebb_text::reader::{
+    Content, NotText, RecordKind, Records, count_line_ends, gunzip, record_border, sniff,
+};
 use serde::{Deserialize, Serialize};
 use walkdir::WalkDir;
 
-use super::content::{Content, content_of};
-use super::record_error::RecordError;
-use crate::inputs::lines::gunzip;
 use crate::records::{InvalidInput, InvalidRow};
+
+const CHANGED: &str = "it has changed since the job was submitted";
 
 /// A file as it was when it was found.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -30,7 +32,7 @@ pub(super) struct DataFile {
 }
 
 impl DataFile {
-    fn new(path: PathBuf, name: &Path) -> io::Result<Result<Self, &'static str>> {
+    fn new(path: PathBuf, name: &Path) -> io::Result<Result<Self, NotText>> {
         let metadata = fs::metadata(&path)?;
         // A pipe or a device: it has no length, and no part of it can be read again.
         if !metadata.is_file() {
@@ -38,10 +40,11 @@ impl DataFile {
                 "it is neither a file nor a directory; write what it gives into a file first",
             ));
         }
-        // Missing permission is an error now, and not in a task.
-        let content = match content_of(&mut File::open(&path)?)? {
+        // Missing permission is an error now, and so is what is no text, as far as its start
+        // shows that: not in a task, after hours of work on the other files.
+        let content = match sniff(&File::open(&path)?)? {
             Ok(content) => content,
-            Err(unread) => return Ok(Err(unread)),
+            Err(not_text) => return Ok(Err(not_text)),
         };
         let name = name.strip_prefix(".").unwrap_or(name);
         let mut name = name.as_os_str().as_bytes().to_vec();
@@ -61,80 +64,76 @@ impl DataFile {
         if now.len() == self.bytes && now.modified()? == self.modified {
             return Ok(());
         }
-        Err(io::Error::other(
-            "it has changed since the job was submitted",
-        ))
+        Err(io::Error::other(CHANGED))
     }
 
-    /// Where the first line begins at or behind `at`; the end of the file when
-    /// there is none.
-    pub(super) fn border(&self, at: u64) -> io::Result<u64> {
-        let file = File::open(&self.path)?;
-        let mut block = vec![0; 16 << 10];
-        // With the byte before: a line may begin right there.
-        let mut from = at.saturating_sub(1);
-        while from < self.bytes {
-            let read = file.read_at(&mut block, from)?;
-            if let Some(newline) = memchr(b'\n', &block[..read]) {
-                return Ok(from + newline as u64 + 1);
+    /// The records of a part of it, whose borders are borders of records.
+    pub(super) fn records(
+        &self,
+        part: Range<u64>,
+        kind: RecordKind,
+    ) -> io::Result<Records<'static>> {
+        let mut file = File::open(&self.path)?;
+        Ok(match self.content {
+            Content::Plain => {
+                file.seek(SeekFrom::Start(part.start))?;
+                Records::of_part(file, part, kind)
             }
-            if read == 0 {
-                break;
-            }
-            from += read as u64;
-        }
-        Ok(self.bytes)
+            Content::Gzip => Records::new(gunzip(file), kind),
+        })
     }
 
-    pub(super) fn failed(&self, error: impl Into<RecordError>) -> TaskError {
-        match error.into() {
-            RecordError::Io(source) => {
-                TaskError::io(format!("reading {}", self.path.display()))(source)
-            }
-            RecordError::Invalid { offset, problem } => self.invalid(offset, &problem),
-        }
+    /// Returns the place of the first record that begins at or behind `at`; the end of the file when
+    /// there is none. `known` is a border before that.
+    pub(super) fn border(&self, known: u64, at: u64, kind: RecordKind) -> io::Result<u64> {
+        record_border(&File::open(&self.path)?, self.bytes, known, at, kind)
     }
 
-    /// What begins at byte `offset` of the text has a problem; says so by its line.
-    pub(super) fn invalid(&self, offset: u64, problem: &str) -> TaskError {
+    pub(super) fn failed(&self, source: io::Error) -> TaskError {
+        TaskError::io(format!("reading {}", self.path.display()))(source)
+    }
+
+    pub(super) fn changed(&self) -> TaskError {
+        self.failed(io::Error::other(CHANGED))
+    }
+
+    /// The error of a line that has a problem.
+    pub(super) fn invalid(&self, line: u64, problem: &str) -> TaskError {
         let path = self.path.display();
-        let place = match self.line_at(offset) {
-            Ok(line) => format!("line {line}"),
-            Err(_) => format!("byte {offset}"),
-        };
-        TaskError::invalid(InvalidInput(format!("{path}, {place}: {problem}")))
+        TaskError::invalid(InvalidInput(format!("{path}, line {line}: {problem}")))
     }
 
     /// The error of a task at the record that begins at byte `offset`. It names an invalid
     /// row by its line instead of its key.
     pub(super) fn placed(&self, offset: u64, error: TaskError) -> TaskError {
-        match InvalidRow::of(&error) {
-            Some(row) => self.invalid(offset, &row.problem),
-            None => error,
+        let Some(row) = InvalidRow::of(&error) else {
+            return error;
+        };
+        match self.line_at(offset) {
+            Ok(line) => self.invalid(line, &row.problem),
+            Err(source) => self.failed(source),
         }
     }
 
     /// The number of the line that begins at byte `offset`, from 1. Reads all before it:
     /// lines are counted only for an error.
     fn line_at(&self, offset: u64) -> io::Result<u64> {
-        let mut text: Box<dyn Read> = match self.content {
-            Content::Plain => Box::new(File::open(&self.path)?.take(offset)),
-            Content::Gzip => Box::new(gunzip(&self.path)?.take(offset)),
+        let file = File::open(&self.path)?;
+        let line_ends = match self.content {
+            Content::Plain => count_line_ends(file.take(offset)),
+            Content::Gzip => count_line_ends(gunzip(file).take(offset)),
         };
-        let mut buffer = vec![0; 64 << 10];
-        let mut lines = 1;
-        loop {
-            match text.read(&mut buffer)? {
-                0 => return Ok(lines),
-                read => lines += memchr_iter(b'\n', &buffer[..read]).count() as u64,
-            }
-        }
+        Ok(line_ends? + 1)
     }
 }
 
 /// Adds the files in `root`, a file or a directory, in the order of their names. Their
 /// keys call it `called`.
+///
+/// # Errors
+/// When `root` is not there, or a file in it cannot be read or is of a format that is not read.
 pub(super) fn find(root: &Path, called: &Path, files: &mut Vec<DataFile>) -> Result<(), TaskError> {
+    check_exists(root).map_err(TaskError::failed)?;
     let is_data = |entry: &walkdir::DirEntry| {
         let name = entry.file_name().as_bytes();
         entry.depth() == 0 || !(name.starts_with(b".") || name.starts_with(b"_"))
@@ -157,12 +156,12 @@ pub(super) fn find(root: &Path, called: &Path, files: &mut Vec<DataFile>) -> Res
         };
         let file = DataFile::new(path.clone(), &name);
         let file = file.map_err(TaskError::io(format!("reading {}", path.display())))?;
-        files.push(file.map_err(|unread| {
-            TaskError::invalid(InvalidInput(format!(
-                "{} is a file in the format {unread}, which is not read: make text, CSV or JSON \
-                 lines of it, plain or compressed by gzip",
-                path.display()
-            )))
+        files.push(file.map_err(|not_text| {
+            let path = path.display();
+            TaskError::invalid(InvalidInput(match not_text {
+                NotText::Foreign(foreign) => format!("{path} {foreign}"),
+                NotText::Bytes { .. } => format!("{path}, {not_text}"),
+            }))
         })?);
     }
     Ok(())

@@ -1,118 +1,67 @@
-//! The records of a part of a file, one after the other.
+//! The records of a part of a file, as applications get them.
 
-use std::io;
-use std::ops::Range;
+use ebb_text::csv::{CsvDialect, CsvFields, push_record};
+use ebb_text::reader::{RecordError, RecordKind, Records};
 
-use memchr::memchr;
-
-use super::FileKind;
-use super::content::Content;
-use super::data_file::DataFile;
-use super::record_error::RecordError;
-use crate::inputs::lines::{LINE_BYTES_MAX, Lines, READ_BYTES};
-use crate::records::CsvRecordEnd;
-
-fn open_quote(offset: u64) -> RecordError {
-    RecordError::Invalid {
-        offset,
-        problem: "a quote is still open at the end of the line; if fields go over several \
-                  lines, say --multiline"
-            .to_string(),
-    }
+/// The records of a part of a file. A CSV record is written as ebb writes it: with commas, and with
+/// quotes by the rules, whatever its file has.
+pub(super) struct FileRecords {
+    records: Records<'static>,
+    rewriting: Option<Rewriting>,
 }
 
-/// The records of a part of a file.
-pub(super) struct Records {
-    pub(super) lines: Lines,
-    multiline: bool,
-    end: CsvRecordEnd,
+/// A record of a file.
+#[derive(Debug)]
+pub(super) struct FileRecord<'a> {
+    /// The place of its first byte in the text of the file.
+    pub(super) offset: u64,
+    /// The line in which it begins, counted from the begin of the part.
+    pub(super) line: u64,
+    pub(super) text: &'a [u8],
 }
 
-impl Records {
-    /// Those that begin in `part`, whose ends are ends of records.
-    pub(super) fn open(file: &DataFile, part: Range<u64>, kind: FileKind) -> io::Result<Self> {
-        Self::open_for(file, part, kind, READ_BYTES)
+/// The parts of a record that is written anew.
+struct Rewriting {
+    fields: CsvFields,
+    record: Vec<u8>,
+}
+
+impl FileRecords {
+    /// Those of `records`, which are of this kind.
+    pub(super) fn new(records: Records<'static>, kind: RecordKind) -> Self {
+        let rewriting = match kind {
+            RecordKind::Csv(dialect) if dialect != CsvDialect::default() => Some(Rewriting {
+                fields: CsvFields::new(dialect),
+                record: Vec::new(),
+            }),
+            RecordKind::Text | RecordKind::Csv(_) | RecordKind::JsonLines => None,
+        };
+        Self { records, rewriting }
     }
 
-    /// The same, of which `read_bytes` are read at a time.
-    pub(super) fn open_for(
-        file: &DataFile,
-        part: Range<u64>,
-        kind: FileKind,
-        read_bytes: usize,
-    ) -> io::Result<Self> {
-        Ok(Self {
-            lines: match file.content {
-                Content::Plain => Lines::open(&file.path, part, read_bytes)?,
-                Content::Gzip => Lines::open_gzip(&file.path, read_bytes)?,
-            },
-            multiline: matches!(
-                kind,
-                FileKind::Csv {
-                    multiline: true,
-                    ..
-                }
-            ),
-            end: CsvRecordEnd::default(),
-        })
-    }
-
-    /// Puts the next record of any kind into `record` and tells where it begins;
-    /// `None` after the last.
-    pub(super) fn next_of(
-        &mut self,
-        kind: FileKind,
-        record: &mut Vec<u8>,
-    ) -> Result<Option<u64>, RecordError> {
-        if matches!(kind, FileKind::Csv { .. }) {
-            return self.next(record);
-        }
-        while let Some(line) = self.lines.next()? {
-            if kind == FileKind::JsonLines && line.text.trim_ascii().is_empty() {
-                continue;
+    /// Returns the next record; `None` after the last one.
+    pub(super) fn read(&mut self) -> Result<Option<FileRecord<'_>>, RecordError> {
+        let Some(record) = self.records.read()? else {
+            return Ok(None);
+        };
+        let text = match &mut self.rewriting {
+            None => record.text,
+            Some(Rewriting { fields, record: to }) => {
+                fields
+                    .parse(record.text)
+                    .map_err(|problem| RecordError::Malformed {
+                        line: record.line,
+                        problem: problem.to_string(),
+                    })?;
+                to.clear();
+                push_record(to, fields);
+                to
             }
-            record.clear();
-            record.extend_from_slice(line.text);
-            return Ok(Some(line.offset));
-        }
-        Ok(None)
-    }
-
-    /// Puts the next CSV record into `record` and tells where it begins; `None`
-    /// after the last. Empty lines are none.
-    pub(super) fn next(&mut self, record: &mut Vec<u8>) -> Result<Option<u64>, RecordError> {
-        record.clear();
-        let mut begins = None;
-        while let Some(line) = self.lines.next()? {
-            if begins.is_some() {
-                record.push(b'\n');
-            } else if line.text.is_empty() {
-                continue;
-            }
-            let goes_on = begins.is_some();
-            let offset = *begins.get_or_insert(line.offset);
-            record.extend_from_slice(line.text);
-            // A line without a quote in it leaves it at that.
-            let is_whole = match memchr(b'"', line.text) {
-                None => !goes_on,
-                Some(_) => self.end.is_after(line.text, goes_on),
-            };
-            if is_whole {
-                return Ok(Some(offset));
-            }
-            if !self.multiline {
-                return Err(open_quote(offset));
-            }
-            if record.len() > LINE_BYTES_MAX {
-                let problem = format!(
-                    "the record is longer than {LINE_BYTES_MAX} bytes: a quote may be missing"
-                );
-                return Err(RecordError::Invalid { offset, problem });
-            }
-        }
-        match begins {
-            Some(offset) => Err(open_quote(offset)),
-            None => Ok(None),
-        }
+        };
+        Ok(Some(FileRecord {
+            offset: record.offset,
+            line: record.line,
+            text,
+        }))
     }
 }

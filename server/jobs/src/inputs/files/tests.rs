@@ -7,10 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use super::*;
 use crate::records::{InvalidRow, RowSchema};
 
-const CSV: FileKind = FileKind::Csv {
-    header: true,
-    multiline: false,
-};
+const CSV: FileKind = FileKind::csv(true);
 
 struct Place {
     dir: tempfile::TempDir,
@@ -63,7 +60,7 @@ fn every_line_of_every_file_comes_once_whatever_the_splits() {
             for line in 0..rng.random_range(0..4000) {
                 let line = format!("{file} {line} {}", "x".repeat(rng.random_range(0..400)));
                 content += &line;
-                content += ["\n", "\r\n"][rng.random_range(0..2)];
+                content += ["\n", "\r\n", "\r"][rng.random_range(0..3)];
                 expected.push(line);
             }
             place.write(&format!("data/{file}.txt"), content);
@@ -136,44 +133,186 @@ fn the_first_line_of_each_csv_file_names_the_columns() {
 }
 
 #[test]
-fn records_over_several_lines_need_multiline_and_come_whole_then() {
+fn records_over_several_lines_come_whole_and_as_they_are_written() {
     let place = Place::new();
-    let content = "n,text\n1,\"two\nlines\"\n2,\"say \"\"no\"\"\n\nmore\"\n3,5\" disk\n4,\"\"\n";
+    let content =
+        "n,text\n1,\"two\r\nlines\"\r\n2,\"say \"\"no\"\"\n\nmore\"\n3,\"5\"\" disk\"\n4,\"\"\n";
     let path = [place.write("a.csv", content)];
+    let input = FilesInput::open(&path, CSV, 4).unwrap();
+    let expected = [
+        "1,\"two\r\nlines\"",
+        "2,\"say \"\"no\"\"\n\nmore\"",
+        "3,\"5\"\" disk\"",
+        "4,\"\"",
+    ];
+    assert_eq!(values(place.read(&input).unwrap()), expected);
+    let unclosed = [place.write("b.csv", "n\n1\n\"1\n2\n")];
+    let input = FilesInput::open(&unclosed, CSV, 4).unwrap();
+    let error = place.read(&input).unwrap_err().to_string();
+    assert!(
+        error.contains("b.csv, line 3: a quote is still open"),
+        "{error}"
+    );
+}
+
+/// The records with their places, read in parts of about `bytes`; or the error of the first part
+/// that has one.
+fn by_parts(input: &FilesInput, bytes: u64) -> Result<Vec<(String, String)>, String> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let mut all = Vec::new();
+    let splits = input.cut_by(bytes).map_err(|error| error.to_string())?;
+    for part in splits.iter().flatten() {
+        let read = input.read_part(part, &mut |key, value| {
+            all.push((text(key), text(value)));
+            Ok(())
+        });
+        read.map_err(|error| error.to_string())?;
+    }
+    Ok(all)
+}
+
+/// A file of two columns with quotes, line ends of all kinds in and between records, and now and
+/// then a malformed place.
+fn drawn_csv(rng: &mut ChaCha8Rng) -> Vec<u8> {
+    let mut text = b"a,b\n".to_vec();
+    for _ in 0..rng.random_range(0..14) {
+        let field: String = (0..rng.random_range(0..8))
+            .map(|_| ["\"\"", ",", "\n", "\r", "\r\n", "x"][rng.random_range(0..6)])
+            .collect();
+        let end = ["\n", "\r\n", "\r", "\n\n"][rng.random_range(0..4)];
+        let record = match rng.random_range(0..60) {
+            0 => format!("x\"{end}"),
+            1 => format!("1,\"x\"y{end}"),
+            2 => format!("1,\"x{end}"),
+            3 => format!("1{end}"),
+            4..20 => format!("1,x{end}"),
+            _ => format!("1,\"{field}\"{end}"),
+        };
+        text.extend_from_slice(record.as_bytes());
+    }
+    text
+}
+
+#[test]
+fn every_size_of_the_splits_has_the_records_or_the_error_of_the_whole_file() {
+    let test = "every_size_of_the_splits_has_the_records_or_the_error_of_the_whole_file";
+    for_seeds(test, 1, |seed| {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let place = Place::new();
+        let (mut accepted, mut refused) = (0, 0);
+        for _ in 0..60 {
+            let text = drawn_csv(&mut rng);
+            let path = [place.write("a.csv", &text)];
+            let input = FilesInput::open(&path, CSV, 1).unwrap();
+            let whole = by_parts(&input, u64::MAX);
+            for bytes in 1..text.len() as u64 {
+                let parts = by_parts(&input, bytes);
+                assert_eq!(parts, whole, "{} by {bytes}", text.escape_ascii());
+            }
+            if whole.is_ok() {
+                accepted += 1;
+            } else {
+                refused += 1;
+            }
+        }
+        assert!(accepted > 5 && refused > 5, "{accepted} and {refused}");
+    });
+}
+
+#[test]
+fn files_with_cr_line_ends_have_their_records() {
+    // There were no rows, and no error.
+    let place = Place::new();
+    let csv = [place.write("a.csv", "a,b\r1,2\r3,4\r")];
+    let input = FilesInput::open(&csv, CSV, 4).unwrap();
+    assert_eq!(values(place.read(&input).unwrap()), ["1,2", "3,4"]);
+    let lines = [place.write("a.jsonl", "{\"a\":1}\r\r{\"a\":2}\r")];
+    let input = FilesInput::open(&lines, FileKind::JsonLines, 4).unwrap();
+    let read = values(place.read(&input).unwrap());
+    assert_eq!(read, ["{\"a\":1}", "{\"a\":2}"]);
+    let large: String = (0..40_000).map(|n| format!("{n}\r")).collect();
+    let text = [place.write("a.txt", large)];
+    let input = FilesInput::open(&text, FileKind::Text, 4).unwrap();
+    let read = place.read(&input).unwrap();
+    assert!(read.len() > 1);
+    let expected: Vec<String> = (0..40_000).map(|n| n.to_string()).collect();
+    assert_eq!(values(read), expected);
+}
+
+#[test]
+fn the_byte_order_mark_of_each_file_is_dropped_also_of_a_compressed_one() {
+    let place = Place::new();
+    let path = [
+        place.write("a.csv", "\u{feff}id,v\n1,a\n"),
+        place.write("b.csv.gz", gzip("\u{feff}id,v\n2,b\n")),
+        place.write("c.csv", "id,v\n3,c\n"),
+    ];
+    let input = FilesInput::open(&path, CSV, 1).unwrap();
+    assert_eq!(values(place.read(&input).unwrap()), ["1,a", "2,b", "3,c"]);
+    let columns = input.format(&[]).unwrap().columns();
+    assert_eq!(columns[0].name, "id");
+    let text = [place.write("a.txt", "\u{feff}word\n")];
+    let input = FilesInput::open(&text, FileKind::Text, 1).unwrap();
+    assert_eq!(values(place.read(&input).unwrap()), ["word"]);
+}
+
+#[test]
+fn other_delimiters_and_malformed_quotes_are_rewritten_by_the_rules() {
+    let place = Place::new();
+    let tabs = [place.write("a.tsv", "id\tv\n1\ta,b\n2\t\"c\td\"\n")];
+    let input = FilesInput::open(&tabs, CSV, 1).unwrap();
+    let records = ["1,\"a,b\"", "2,c\td"];
+    assert_eq!(values(place.read(&input).unwrap()), records);
+    let content = "id,v\n1,5\" disk\n2,\"a\"b\n3,\"open\n4\n";
+    let path = [place.write("a.csv", content)];
+    let lenient = FileKind::Csv {
+        header: true,
+        delimiter: None,
+        lenient_quotes: true,
+    };
+    let input = FilesInput::open(&path, lenient, 4).unwrap();
+    let records = ["1,\"5\"\" disk\"", "2,ab", "3,\"open\n4\n\""];
+    assert_eq!(values(place.read(&input).unwrap()), records);
+    let splits = by_parts(&input, 1).unwrap();
+    assert_eq!(splits.len(), 3);
     let input = FilesInput::open(&path, CSV, 4).unwrap();
     let error = place.read(&input).unwrap_err().to_string();
     assert!(
-        error.contains("line 2: a quote is still open") && error.contains("--multiline"),
+        error.contains("a.csv, line 2: a quote stands inside"),
         "{error}"
     );
-    let kind = FileKind::Csv {
-        header: true,
-        multiline: true,
-    };
-    let input = FilesInput::open(&path, kind, 4).unwrap();
-    assert_eq!(
-        values(place.read(&input).unwrap()),
-        [
-            "1,\"two\nlines\"",
-            "2,\"say \"\"no\"\"\n\nmore\"",
-            "3,5\" disk",
-            "4,\"\""
-        ]
+}
+
+#[test]
+fn bytes_that_are_no_text_are_refused_when_they_are_at_the_start_else_when_they_are_read() {
+    let place = Place::new();
+    let late = [&b"word\n".repeat(5000)[..], b"caf\xe9\n"].concat();
+    let late = [place.write("late.txt", late)];
+    let input = FilesInput::open(&late, FileKind::Text, 1).unwrap();
+    let error = place.read(&input).unwrap_err();
+    assert!(matches!(error, TaskError::Invalid(_)), "{error:?}");
+    let error = error.to_string();
+    assert!(
+        error.contains("late.txt, line 5001: byte 4 is not UTF-8"),
+        "{error}"
     );
-    let unclosed = [place.write("b.csv", "n\n\"1\n2\n")];
-    let input = FilesInput::open(&unclosed, kind, 4).unwrap();
-    let error = place.read(&input).unwrap_err().to_string();
-    assert!(error.contains("b.csv, line 2:"), "{error}");
+    for (content, why) in [
+        (&b"caf\xe9\n"[..], "a.txt, line 1: byte 4 is not UTF-8"),
+        (b"a\n\0", "a.txt, line 2: it has a NUL byte"),
+        (b"\xff\xfea\0", "a.txt is UTF-16: convert it"),
+    ] {
+        let path = [place.write("a.txt", content)];
+        let error = FilesInput::open(&path, FileKind::Text, 1).unwrap_err();
+        assert!(matches!(error, TaskError::Invalid(_)), "{error:?}");
+        assert!(error.to_string().contains(why), "{error}");
+    }
 }
 
 /// Each line was looked at again for every line after it: 20,000 lines took 49 s.
 #[test]
 fn a_quote_that_is_missing_is_found_in_one_pass_over_very_many_lines() {
     let place = Place::new();
-    let kind = FileKind::Csv {
-        header: false,
-        multiline: true,
-    };
+    let kind = UNNAMED;
     let lines = "she said \"\"no\"\", and so on\n".repeat(200_000);
     place.write("open.csv", format!("\"{lines}"));
     let open = FilesInput::open(&[place.dir.path().join("open.csv")], kind, 1);
@@ -198,16 +337,14 @@ fn a_file_that_changes_or_is_not_there_is_an_error() {
         "{error}"
     );
     fs::remove_file(&path).unwrap();
-    let error = FilesInput::open(&[path], FileKind::Text, 1);
-    assert!(error.unwrap_err().to_string().contains("a.txt"));
+    let error = FilesInput::open(std::slice::from_ref(&path), FileKind::Text, 1);
+    let error = error.unwrap_err().to_string();
+    assert_eq!(error, format!("no such file: {}", path.display()));
     let nothing = FilesInput::open(&[place.dir.path().into()], FileKind::Text, 1);
     assert!(nothing.unwrap_err().to_string().contains("no files"));
 }
 
-const UNNAMED: FileKind = FileKind::Csv {
-    header: false,
-    multiline: false,
-};
+const UNNAMED: FileKind = FileKind::csv(false);
 
 #[test]
 fn columns_without_a_header_have_the_names_given_or_numbers() {
@@ -300,7 +437,7 @@ fn files_compressed_by_gzip_are_read_as_their_text_in_one_part() {
     let input = FilesInput::open(&cut, CSV, 1).unwrap();
     let error = place.read(&input).unwrap_err().to_string();
     assert!(
-        error.contains("reading") && error.contains("cut.csv.gz"),
+        error.contains("cut.csv.gz, line ") && error.contains("cut off"),
         "{error}"
     );
     let bad = format!("{}\nbad\n", "x\n".repeat(5));

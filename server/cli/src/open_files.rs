@@ -1,0 +1,31 @@
+//! The limit of files that the process may have open: raised at the start, and named where it does not
+//! suffice.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Raises the limit as far as the system allows. Each table and each connection is an open file. If
+/// that fails, there are fewer.
+pub(super) fn raise_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    let _fewer = setrlimit(Resource::Nofile, raised);
+}
+
+/// Returns what to do about an error with this message, if the error is that no more files can be
+/// opened, and its message has no advice yet.
+pub(super) fn advice(message: &str) -> Option<&'static str> {
+    // The numbers of the errors EMFILE and ENFILE, as the standard library shows them. The error of
+    // a job or of a server has no more than its message.
+    if message.contains("ulimit -n") || message.contains("fs.file-max") {
+        None
+    } else if message.contains("(os error 24)") {
+        Some("raise the limit of open files, with `ulimit -n` or LimitNOFILE= of a systemd unit")
+    } else if message.contains("(os error 23)") {
+        Some("the machine can open no more files: end other processes, or raise fs.file-max")
+    } else {
+        None
+    }
+}

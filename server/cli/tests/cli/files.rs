@@ -1,0 +1,466 @@
+//! Files as other programs write them: loads and jobs read them alike, or refuse them alike.
+
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use crate::place::Place;
+
+fn gzip(text: &[u8]) -> Vec<u8> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(text).unwrap();
+    packed.finish().unwrap()
+}
+
+impl Place {
+    /// The values that a load of a file puts into a table of its own, in the order of the lines; or
+    /// the error of a load that loads nothing.
+    #[track_caller]
+    fn loaded(&self, format: &str, name: &str, options: &str) -> Result<String, String> {
+        let had_data = self.path("ebb-data").exists();
+        let table = format!("files.{}", name.replace('.', "_"));
+        let done = self.ebb(&format!(
+            "load --table {table} --format {format} {options} {name}"
+        ));
+        if done.code != 0 {
+            let said = done.fails(2);
+            assert!(said.contains("nothing was loaded"), "{said}");
+            assert_eq!(self.path("ebb-data").exists(), had_data);
+            return Err(said);
+        }
+        let rows = self.ebb(&format!("scan {table}")).ok();
+        let value = |row: &str| row.split_once('\t').unwrap().1.to_string() + "\n";
+        Ok(rows.lines().map(value).collect())
+    }
+
+    /// The rows that a job selects of a file; or its error.
+    #[track_caller]
+    fn selected(&self, option: &str, name: &str, options: &str) -> Result<String, String> {
+        let run = format!("run select {option} {name} {options} --output ./selected.txt");
+        let done = self.ebb(&run);
+        if done.code != 0 {
+            let said = done.fails(2);
+            assert!(!self.path("selected.txt").exists());
+            return Err(said);
+        }
+        let rows = self.read("selected.txt");
+        std::fs::remove_file(self.path("selected.txt")).unwrap();
+        // Lines of text have their place before them.
+        let value = |row: &str| {
+            row.split_once('\t')
+                .map_or(row, |(_, value)| value)
+                .to_string()
+        };
+        Ok(rows.lines().map(|row| value(row) + "\n").collect())
+    }
+}
+
+/// A file in a format, as `load` and `run` call it, and the rows that both read, or the line and a
+/// part of the error that both return.
+type Case<'a> = (&'a str, &'a [u8], Result<&'a str, (u64, &'a str)>);
+
+#[track_caller]
+fn agree(place: &Place, format: &str, option: &str, end: &str, cases: &[Case<'_>]) {
+    for (nth, (content, bytes, expected)) in cases.iter().enumerate() {
+        let name = format!("{nth}.{end}");
+        place.write(&name, bytes);
+        let found = [
+            place.loaded(format, &name, ""),
+            place.selected(option, &name, ""),
+        ];
+        for found in found {
+            match (found, expected) {
+                (Ok(rows), Ok(expected)) => assert_eq!(rows, *expected, "{content}"),
+                (Err(said), Err((line, why))) => {
+                    let is_named = said.contains(&name) && said.contains(why);
+                    let is_placed = *line == 0 || said.contains(&format!(" line {line}: "));
+                    assert!(is_named && is_placed, "{content}: {said}");
+                }
+                (found, _) => panic!("{content}: {found:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn loads_and_jobs_agree_on_csv() {
+    let long = [b"id,v\n".as_slice(), &b"1,x\n".repeat(30_000), b"2,\"y\n"].concat();
+    let bytes = gzip(b"\xef\xbb\xbfid,v\n1,a\n");
+    let cut = &bytes[..bytes.len() - 4];
+    agree(
+        &Place::new(),
+        "csv",
+        "--csv",
+        "csv",
+        &[
+            ("CR line ends", b"id,v\r1,a\r2,b\r", Ok("1,a\n2,b\n")),
+            (
+                "mixed line ends",
+                b"id,v\r\n1,a\r2,b\n3,c",
+                Ok("1,a\n2,b\n3,c\n"),
+            ),
+            (
+                "blank lines",
+                b"\n\r\nid,v\n\n1,a\n\r\r2,b\n\n",
+                Ok("1,a\n2,b\n"),
+            ),
+            ("a byte order mark", b"\xef\xbb\xbfid,v\n1,a\n", Ok("1,a\n")),
+            ("a packed file with a byte order mark", &bytes, Ok("1,a\n")),
+            (
+                "two packed members",
+                &[gzip(b"id,v\n1,"), gzip(b"a\n")].concat(),
+                Ok("1,a\n"),
+            ),
+            ("an empty file", b"", Ok("")),
+            ("a header alone", b"id,v", Ok("")),
+            (
+                "empty fields",
+                b"id,v\n1,\n2,\"x,y\"\n",
+                Ok("1,\n2,\"x,y\"\n"),
+            ),
+            ("a column without a name", b"id,\n1,a\n", Ok("1,a\n")),
+            (
+                "an open quote",
+                b"id,v\n1,\"a\n2,b\n",
+                Err((2, "a quote is still open")),
+            ),
+            (
+                "an open quote far on",
+                &long,
+                Err((30_002, "a quote is still open")),
+            ),
+            (
+                "a quote in a field",
+                b"id,v\n1,5\" disk\n",
+                Err((2, "inside field 2")),
+            ),
+            (
+                "text after a quote",
+                b"id,v\n1,\"a\"b\n",
+                Err((2, "closing quote of field 2")),
+            ),
+            (
+                "a blank after a quote",
+                b"id,v\n1,\"a\" \n",
+                Err((2, "closing quote of field 2")),
+            ),
+            (
+                "too few fields",
+                b"id,v\n1,a\n2\n",
+                Err((3, "it has 1 fields")),
+            ),
+            (
+                "too many fields",
+                b"id,v\n1,a,b\n",
+                Err((2, "it has 3 fields")),
+            ),
+            (
+                "two columns of a name",
+                b"id,id\n1,a\n",
+                Err((1, "two columns are called")),
+            ),
+            (
+                "two columns without a name",
+                b"id,,\n1,a,b\n",
+                Err((1, "two columns have no name")),
+            ),
+            (
+                "Latin 1",
+                b"id,v\n1,caf\xe9\n",
+                Err((2, "byte 6 is not UTF-8")),
+            ),
+            ("NUL", b"id,v\n1,\0\n", Err((2, "NUL"))),
+            (
+                "UTF-16",
+                b"\xff\xfei\0d\0\n\0",
+                Err((0, "is UTF-16: convert it")),
+            ),
+            (
+                "UTF-16, big end first",
+                b"\xfe\xff\0i\0d\0\n",
+                Err((0, "is UTF-16: convert it")),
+            ),
+            (
+                "UTF-32",
+                b"\xff\xfe\0\0i\0\0\0",
+                Err((0, "is UTF-32: convert it")),
+            ),
+            ("gzip that is cut off", cut, Err((0, "cut off"))),
+            (
+                "a zip file",
+                b"PK\x03\x04 and so on",
+                Err((0, "is a file in the format zip")),
+            ),
+        ],
+    );
+}
+
+#[test]
+fn loads_and_jobs_agree_on_json_lines() {
+    let deep = format!("{{\"a\":{}{}}}\n", "[".repeat(127), "]".repeat(127));
+    agree(
+        &Place::new(),
+        "json-lines",
+        "--json-lines",
+        "jsonl",
+        &[
+            (
+                "CR line ends",
+                b"{\"a\":1}\r{\"a\":2}\r",
+                Ok("{\"a\":1}\n{\"a\":2}\n"),
+            ),
+            (
+                "CRLF line ends",
+                b"{\"a\":1}\r\n{\"a\":2}\r\n",
+                Ok("{\"a\":1}\n{\"a\":2}\n"),
+            ),
+            ("blank lines", b"\n  \n{\"a\":1}\n\n", Ok("{\"a\":1}\n")),
+            (
+                "a byte order mark",
+                b"\xef\xbb\xbf{\"a\":1}\n",
+                Ok("{\"a\":1}\n"),
+            ),
+            (
+                "double members",
+                b"{\"a\":1,\"a\":2}\n",
+                Ok("{\"a\":1,\"a\":2}\n"),
+            ),
+            ("an empty file", b"", Ok("")),
+            ("a list", b"{}\n[1]\n", Err((2, "it is no JSON object"))),
+            (
+                "an object over two lines",
+                b"{\n\"a\":1}\n",
+                Err((1, "it is no JSON object")),
+            ),
+            (
+                "a comma too many",
+                b"{\"a\":1,}\n",
+                Err((1, "it is no JSON object")),
+            ),
+            (
+                "half of a character",
+                b"{\"a\":\"\\ud800\"}\n",
+                Err((1, "half of a character")),
+            ),
+            ("deep nesting", deep.as_bytes(), Err((1, "levels deep"))),
+            (
+                "Latin 1",
+                b"{\"a\":\"\xe9\"}\n",
+                Err((1, "byte 7 is not UTF-8")),
+            ),
+            (
+                "UTF-16",
+                b"\xff\xfe{\0}\0\n\0",
+                Err((0, "is UTF-16: convert it")),
+            ),
+        ],
+    );
+}
+
+#[test]
+fn loads_and_jobs_agree_on_text() {
+    agree(
+        &Place::new(),
+        "text",
+        "--text",
+        "txt",
+        &[
+            ("mixed line ends", b"a\rb\r\nc\nd", Ok("a\nb\nc\nd\n")),
+            ("blank lines", b"a\n\n\r\nb\n", Ok("a\n\n\nb\n")),
+            (
+                "a byte order mark",
+                b"\xef\xbb\xbfword word\n",
+                Ok("word word\n"),
+            ),
+            (
+                "Latin 1",
+                b"tea\ncaf\xe9\n",
+                Err((2, "byte 4 is not UTF-8")),
+            ),
+            ("NUL", b"a\0\n", Err((1, "NUL"))),
+            (
+                "UTF-16",
+                b"\xff\xfea\0\n\0",
+                Err((0, "is UTF-16: convert it")),
+            ),
+        ],
+    );
+}
+
+#[test]
+fn an_open_quote_loads_nothing() {
+    // `ebb load` printed "loaded 1 row": two rows were swallowed into a value.
+    let place = Place::new();
+    place.write("open.csv", "city,pop\nA,\"1\nB,2\nC,3\n");
+    let said = place.ebb("load --table x.q --key city open.csv").fails(2);
+    assert!(
+        said.contains("open.csv: line 2: a quote is still open"),
+        "{said}"
+    );
+    assert!(said.contains("nothing was loaded"), "{said}");
+    assert!(!place.path("ebb-data").exists());
+    let run = place.ebb("run select --csv open.csv --output -").fails(2);
+    assert!(
+        run.contains("open.csv, line 2: a quote is still open"),
+        "{run}"
+    );
+    // On request it is text.
+    let lenient = "--lenient-quotes open.csv";
+    place
+        .ebb(&format!("load --table x.q --key city {lenient}"))
+        .ok();
+    assert_eq!(place.ebb("get x.q A").ok(), "A,\"1\nB,2\nC,3\n\"\n");
+    let run = "run select --output - --csv open.csv --lenient-quotes";
+    assert_eq!(place.ebb(run).ok(), "A,\"1\nB,2\nC,3\n\"\n");
+}
+
+#[test]
+fn files_with_cr_line_ends_have_their_rows() {
+    // `ebb run` read no rows, with exit code 0; `ebb load` read both.
+    let place = Place::new();
+    place.write("cr.csv", "a,b\r1,2\r3,4\r");
+    assert_eq!(
+        place.ebb("run select --csv cr.csv --output -").ok(),
+        "1,2\n3,4\n"
+    );
+    let said = place.ebb("load --table x.q --key a cr.csv").ok();
+    assert!(said.starts_with("loaded 2 rows"), "{said}");
+    // Also in parts, and with fields over several lines.
+    let rows: String = (0..40_000).map(|n| format!("{n},\"x\r{n}\"\r")).collect();
+    place.write("large.csv", format!("id,v\r{rows}"));
+    for splits in [1, 7] {
+        let run = format!("run aggregate --csv large.csv --of id --splits {splits} --output -");
+        assert_eq!(
+            place.ebb(&run).ok(),
+            "all\t40000,40000,799980000,0,39999,19999.5\n"
+        );
+    }
+}
+
+#[test]
+fn a_byte_order_mark_is_no_part_of_a_word() {
+    // The first word was counted as another one, with the mark glued to it.
+    let place = Place::new();
+    place.write("bom.txt", b"\xef\xbb\xbfword word\n");
+    let counts = place.ebb("run wordcount --text bom.txt --output -").ok();
+    assert_eq!(counts, "word\t2\n");
+    place.write("bom.jsonl", b"\xef\xbb\xbf{\"a\":1}\n");
+    let sum = "run aggregate --json-lines bom.jsonl --of a --output -";
+    assert_eq!(place.ebb(sum).ok(), "all\t1,1,1,1,1,1\n");
+}
+
+#[test]
+fn an_input_that_is_not_there_is_no_such_file_before_anything_is_opened() {
+    // A join with a file that was not there spoke of a database.
+    let place = Place::new();
+    place.write("left.csv", "id,v\n1,a\n");
+    let join = "run join --csv left.csv --on id --output out.csv --with";
+    for missing in ["nope.csv", "nope.jsonl", "nope.txt", "nope", "no/nope.csv"] {
+        let said = place.ebb(&format!("{join} {missing}")).fails(1);
+        assert_eq!(said, format!("ebb: no such file: {missing}\n"));
+    }
+    let said = place.ebb(&format!("{join} nope.json")).fails(3);
+    assert!(
+        said.contains("no such file: nope.json; nor is there a database"),
+        "{said}"
+    );
+    for run in [
+        "run select --csv nope.csv --output x.csv",
+        "run wordcount --text left.csv nope.csv --output x.csv",
+        "run join --json-lines nope.csv --with app.t --output x.csv",
+        "run simulate --scenario nope.csv --output x.csv",
+        "sim run nope.csv",
+        "sim queueing nope.csv",
+        "sim msjo nope.csv",
+        "forecast nope.csv",
+        "serve --config nope.csv",
+        "config check nope.csv",
+        "load --table app.t nope.csv",
+    ] {
+        let said = place.ebb(run).fails(1);
+        assert_eq!(said, "ebb: no such file: nope.csv\n", "{run}");
+    }
+    assert!(!place.path("ebb-data").exists());
+    // Beside a database, too.
+    place.ebb("load --table app.t left.csv").ok();
+    let said = place.ebb(&format!("{join} nope.csv")).fails(1);
+    assert_eq!(said, "ebb: no such file: nope.csv\n");
+    let said = place.ebb(&format!("{join} nope.json")).fails(3);
+    assert!(said.contains("nor is there a keyspace nope"), "{said}");
+}
+
+#[test]
+fn an_output_that_cannot_be_made_is_refused_before_a_database_is_opened() {
+    let place = Place::new();
+    place.write("there.tsv", "");
+    for (output, why) in [
+        ("no/such/x.tsv", "no such folder: no/such; make it first"),
+        ("there.tsv/x.tsv", "there.tsv is not a directory"),
+        ("./there.tsv", "there.tsv exists already"),
+        ("no/such/", "no such folder: no; make it first"),
+    ] {
+        // The database is not there either.
+        let said = place
+            .ebb(&format!("run wordcount --table app.t --output {output}"))
+            .fails(1);
+        assert!(said.contains(why), "{output}: {said}");
+    }
+}
+
+#[test]
+fn a_file_for_json_is_refused_before_the_work_that_fills_it() {
+    let place = Place::new();
+    for (file, why) in [
+        ("no/such/x.json", "no such folder: no/such"),
+        (".", "it is a folder"),
+    ] {
+        let said = place.ebb(&format!("sim run --json-file {file} nope.toml"));
+        let said = said.refused();
+        assert!(said.contains("--json-file") && said.contains(why), "{said}");
+    }
+}
+
+#[test]
+fn tabs_and_other_delimiters_are_read_by_loads_and_jobs() {
+    let place = Place::new();
+    place.write("a.tsv", "id\tv\n1\ta,b\n");
+    place.write("a.txt", "id;v\n1;a,b\n");
+    for (file, options) in [("a.tsv", ""), ("a.txt", "--delimiter ;")] {
+        let found = place.loaded("csv", file, options).unwrap();
+        assert_eq!(found, "1,\"a,b\"\n");
+        assert_eq!(place.selected("--csv", file, options).unwrap(), found);
+    }
+    let run = "run select --text a.txt --output -";
+    for option in ["--delimiter ;", "--lenient-quotes", "--multiline"] {
+        let said = place.ebb(&format!("{run} {option}")).refused();
+        assert!(said.contains("is for --csv files: leave it out"), "{said}");
+    }
+    place
+        .ebb("run select --csv a.txt --delimiter ab --output -")
+        .refused();
+}
+
+#[test]
+fn parts_of_a_file_with_quoted_line_ends_have_the_rows_of_the_whole() {
+    // They were an error, unless one task read the whole file.
+    let place = Place::new();
+    let rows: String = (0..60_000)
+        .map(|n| format!("{n},\"two\nlines, \"\"{n}\"\"\"\n"))
+        .collect();
+    place.write("a.csv", format!("id,v\n{rows}"));
+    for splits in [1, 2, 5, 16] {
+        let run = format!("run select --csv a.csv --splits {splits} --output ./{splits}.csv");
+        place.ebb(&run).ok();
+        assert!(place.read(&format!("{splits}.csv")) == format!("id,v\n{rows}"));
+    }
+    place.write("bad.csv", format!("id,v\n{rows}7,\"open\n8,b\n"));
+    for splits in [1, 5] {
+        let run = format!("run select --csv bad.csv --splits {splits} --output ./bad-out.csv");
+        let said = place.ebb(&run).fails(2);
+        assert!(
+            said.contains("bad.csv, line 120002: a quote is still open"),
+            "{said}"
+        );
+    }
+}

@@ -1,0 +1,246 @@
+//! Finds where a record ends. It gets the bytes piece by piece and keeps none of them.
+
+use memchr::{memchr, memchr_iter, memchr3};
+
+use super::{CsvDialect, CsvProblem};
+
+/// A record that is malformed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Malformed {
+    /// The byte of the record that is wrong, from 0. Of a quote that is not closed, the quote.
+    pub(crate) at: usize,
+    pub(crate) problem: CsvProblem,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// In a field without quotes, or before a field.
+    Unquoted,
+    /// Behind the quote that opens a field.
+    Quoted,
+    /// Behind a quote that closes the field, unless another quote follows.
+    Closed,
+}
+
+/// The state of a search for the end of one record. The state in which each byte is read:
+///
+/// ```text
+///   a,"b ""c"" d",eL        L: the line end
+///   UUUQQQCQQCQQQCUU        U: unquoted, Q: quoted, C: closed
+/// ```
+#[derive(Debug, Clone)]
+pub(crate) struct Machine {
+    dialect: CsvDialect,
+    state: State,
+    /// The byte before was a delimiter, or there was none.
+    is_field_start: bool,
+    /// The bytes of the record so far.
+    bytes: usize,
+    /// The delimiters so far, those in quotes left out.
+    delimiters: usize,
+    /// The place of the last quote that opened a field.
+    opened_at: Option<usize>,
+}
+
+impl Machine {
+    /// The search before the first byte of a record.
+    pub(crate) fn new(dialect: CsvDialect) -> Self {
+        Self {
+            dialect,
+            state: State::Unquoted,
+            is_field_start: true,
+            bytes: 0,
+            delimiters: 0,
+            opened_at: None,
+        }
+    }
+
+    /// The search in the middle of a field in quotes, of a record whose begin is unknown.
+    pub(crate) fn inside_quotes(dialect: CsvDialect) -> Self {
+        Self {
+            state: State::Quoted,
+            is_field_start: false,
+            ..Self::new(dialect)
+        }
+    }
+
+    /// Searches the bytes that follow in the record. Returns the place among `bytes` of the line
+    /// end that ends it; `None` if all of them belong to it.
+    ///
+    /// # Errors
+    /// When the record is malformed. The search is over then.
+    pub(crate) fn scan(&mut self, bytes: &[u8]) -> Result<Option<usize>, Malformed> {
+        let CsvDialect {
+            delimiter,
+            lenient_quotes,
+        } = self.dialect;
+        let mut at = 0;
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            match self.state {
+                State::Unquoted => {
+                    let found = memchr3(b'"', b'\n', b'\r', rest);
+                    let searched = &rest[..found.unwrap_or(rest.len())];
+                    self.delimiters += memchr_iter(delimiter, searched).count();
+                    if let Some(&last) = searched.last() {
+                        self.is_field_start = last == delimiter;
+                    }
+                    at += searched.len();
+                    match bytes.get(at) {
+                        None => {}
+                        Some(b'"') if self.is_field_start => {
+                            self.state = State::Quoted;
+                            self.is_field_start = false;
+                            self.opened_at = Some(self.bytes + at);
+                            at += 1;
+                        }
+                        Some(b'"') if lenient_quotes => at += 1,
+                        Some(b'"') => {
+                            let problem = CsvProblem::QuoteInField(self.fields());
+                            return Err(self.malformed(at, problem));
+                        }
+                        Some(_) => {
+                            self.bytes += at;
+                            return Ok(Some(at));
+                        }
+                    }
+                }
+                State::Quoted => match memchr(b'"', rest) {
+                    Some(found) => {
+                        self.state = State::Closed;
+                        at += found + 1;
+                    }
+                    None => at = bytes.len(),
+                },
+                State::Closed => match rest[0] {
+                    b'"' => {
+                        self.state = State::Quoted;
+                        at += 1;
+                    }
+                    byte if byte == delimiter || matches!(byte, b'\n' | b'\r') => {
+                        self.state = State::Unquoted;
+                    }
+                    _ if lenient_quotes => self.state = State::Unquoted,
+                    _ => {
+                        let problem = CsvProblem::TextAfterQuote(self.fields());
+                        return Err(self.malformed(at, problem));
+                    }
+                },
+            }
+        }
+        self.bytes += bytes.len();
+        Ok(None)
+    }
+
+    /// Ends the record where the file ends.
+    ///
+    /// # Errors
+    /// When a quote is open.
+    pub(crate) fn finish(&self) -> Result<(), Malformed> {
+        if self.dialect.lenient_quotes {
+            return Ok(());
+        }
+        match self.open_quote() {
+            None => Ok(()),
+            Some(at) => Err(Malformed {
+                at,
+                problem: CsvProblem::OpenQuote,
+            }),
+        }
+    }
+
+    /// The place of the quote that is open, from the begin of the record.
+    pub(crate) fn open_quote(&self) -> Option<usize> {
+        let is_open = self.state == State::Quoted;
+        is_open.then(|| self.opened_at.unwrap_or_default())
+    }
+
+    /// The bytes that were searched, up to the line end that was found.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The number of fields that have begun.
+    pub(crate) fn fields(&self) -> usize {
+        self.delimiters + 1
+    }
+
+    /// Whether a field is in quotes.
+    pub(crate) fn has_quotes(&self) -> bool {
+        self.opened_at.is_some()
+    }
+
+    fn malformed(&self, at: usize, problem: CsvProblem) -> Malformed {
+        Malformed {
+            at: self.bytes + at,
+            problem,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LENIENT: CsvDialect = CsvDialect {
+        delimiter: b',',
+        lenient_quotes: true,
+    };
+
+    /// Searches `text` in pieces of `piece` bytes. Returns the bytes of the record and its fields.
+    fn ended(
+        dialect: CsvDialect,
+        text: &str,
+        piece: usize,
+    ) -> Result<Option<(usize, usize)>, Malformed> {
+        let mut machine = Machine::new(dialect);
+        for piece in text.as_bytes().chunks(piece) {
+            if machine.scan(piece)?.is_some() {
+                return Ok(Some((machine.bytes(), machine.fields())));
+            }
+        }
+        machine.finish()?;
+        Ok(None)
+    }
+
+    #[test]
+    fn a_record_ends_at_the_first_line_end_outside_of_quotes_however_the_bytes_come() {
+        for (text, expected) in [
+            ("a,b\nc", Some((3, 2))),
+            ("a,b\r\nc", Some((3, 2))),
+            ("\rb", Some((0, 1))),
+            ("\"a\nb\",\"\"\"\n\"\r", Some((11, 2))),
+            ("\"\"\n", Some((2, 1))),
+            (",\n", Some((1, 2))),
+            ("a,b", None),
+            ("a,\"b\"", None),
+            ("", None),
+        ] {
+            for piece in 1..=text.len().max(1) {
+                let found = ended(CsvDialect::default(), text, piece);
+                assert_eq!(found, Ok(expected), "{text:?} in pieces of {piece}");
+            }
+        }
+    }
+
+    #[test]
+    fn malformed_quotes_are_errors_at_their_byte_and_text_in_a_lenient_dialect() {
+        let quote = CsvProblem::QuoteInField;
+        let text = CsvProblem::TextAfterQuote;
+        for (record, at, problem, lenient) in [
+            ("a,5\" disk\n", 3, quote(2), Some((9, 2))),
+            ("a\"\"b\n", 1, quote(1), Some((4, 1))),
+            (" \"a\"\n", 1, quote(1), Some((4, 1))),
+            ("\"a\"b,c\n", 3, text(1), Some((6, 2))),
+            ("x,\"a\" ,c\n", 5, text(2), Some((8, 3))),
+            ("a,\"b\nc,d\n", 2, CsvProblem::OpenQuote, None),
+            ("\"", 0, CsvProblem::OpenQuote, None),
+        ] {
+            for piece in 1..=record.len() {
+                let found = ended(CsvDialect::default(), record, piece);
+                assert_eq!(found, Err(Malformed { at, problem }), "{record:?}");
+                assert_eq!(ended(LENIENT, record, piece), Ok(lenient), "{record:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! CSV as RFC 4180 describes it: where a record ends, its fields, and how fields are written.
+//!
+//! ```text
+//!   bytes ─> Machine: where the record ends, or what is malformed
+//!   a record ─> CsvFields ─> fields ─> push_field, push_record ─> a record
+//! ```
+//!
+//! A record that this module accepts is never repaired: a quote inside a field without quotes, text
+//! behind a closing quote and a quote that is not closed are errors, unless the
+//! [dialect](CsvDialect) is lenient. The crate `csv` accepts all three without a notice, so ebb
+//! has a reader of its own. Tests compare it with that crate on records that are well formed.
+
+mod fields;
+mod machine;
+mod names;
+mod write;
+
+pub use fields::CsvFields;
+pub(crate) use machine::{Machine, Malformed};
+pub use names::problem_of_names;
+pub use write::{push_field, push_fields, push_record, record};
+
+/// The rules by which the records of a CSV file are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CsvDialect {
+    /// The byte between two fields: ASCII, and neither a quote nor a line end.
+    pub delimiter: u8,
+    /// Malformed quotes are read as text instead of being refused: a quote inside a field that
+    /// does not begin with one, and whatever follows a closing quote, belong to the field. A quote
+    /// that is not closed takes the rest of the file.
+    pub lenient_quotes: bool,
+}
+
+impl Default for CsvDialect {
+    /// Commas, and quotes by the rules: the records that ebb writes.
+    fn default() -> Self {
+        Self {
+            delimiter: b',',
+            lenient_quotes: false,
+        }
+    }
+}
+
+impl CsvDialect {
+    /// Returns whether `delimiter` can separate fields.
+    pub fn is_delimiter(delimiter: u8) -> bool {
+        delimiter.is_ascii() && !matches!(delimiter, b'"' | b'\n' | b'\r' | 0)
+    }
+}
+
+/// The reason why bytes are not one CSV record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CsvProblem {
+    /// A field in quotes does not end.
+    #[error("a quote is still open at the end of the CSV record")]
+    OpenQuote,
+    /// A quote in the middle of this field, from 1, which does not begin with one.
+    #[error("a quote stands inside field {0}, which does not begin with a quote")]
+    QuoteInField(usize),
+    /// Other bytes than a delimiter or a line end behind the closing quote of this field, from 1.
+    #[error("text follows the closing quote of field {0}")]
+    TextAfterQuote(usize),
+    /// A line end outside of quotes.
+    #[error("there is more than one CSV record")]
+    Several,
+}

@@ -1,0 +1,93 @@
+//! Records of fields, with commas and with quotes where they are needed.
+
+use super::CsvFields;
+
+/// Adds a field to a record, in quotes where it needs them, and a comma before it
+/// unless the record is empty. A record of one empty field is written as `""`, so
+/// that its line is not empty.
+pub fn push_field(record: &mut Vec<u8>, field: &[u8]) {
+    if record.is_empty() && field.is_empty() {
+        record.extend_from_slice(b"\"\"");
+        return;
+    }
+    if !record.is_empty() {
+        record.push(b',');
+    }
+    push_escaped(record, field);
+}
+
+/// Adds fields as key or value of a row has them: one as it is, several as a CSV
+/// record. Missing ones are empty.
+pub fn push_fields<'f>(to: &mut Vec<u8>, fields: impl ExactSizeIterator<Item = Option<&'f [u8]>>) {
+    let is_record = fields.len() > 1;
+    for field in fields {
+        let field = field.unwrap_or_default();
+        if is_record {
+            push_field(to, field);
+        } else {
+            to.extend_from_slice(field);
+        }
+    }
+}
+
+/// Adds the record of `fields` to `to`. One empty field is `""`; an empty first field of several
+/// is nothing, as other programs write it.
+pub fn push_record(to: &mut Vec<u8>, fields: &CsvFields) {
+    if let (1, Some(b"")) = (fields.len(), fields.get(0)) {
+        to.extend_from_slice(b"\"\"");
+        return;
+    }
+    for (at, field) in fields.iter().enumerate() {
+        if at > 0 {
+            to.push(b',');
+        }
+        push_escaped(to, field);
+    }
+}
+
+/// Returns the record of these fields.
+pub fn record<F: AsRef<[u8]>>(fields: impl IntoIterator<Item = F>) -> Vec<u8> {
+    let mut record = Vec::new();
+    for field in fields {
+        push_field(&mut record, field.as_ref());
+    }
+    record
+}
+
+fn push_escaped(record: &mut Vec<u8>, field: &[u8]) {
+    let needs_quotes = |byte: &u8| matches!(byte, b',' | b'"' | b'\n' | b'\r');
+    if !field.iter().any(needs_quotes) {
+        record.extend_from_slice(field);
+        return;
+    }
+    record.push(b'"');
+    for &byte in field {
+        if byte == b'"' {
+            record.push(b'"');
+        }
+        record.push(byte);
+    }
+    record.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_in_quotes_only_where_they_need_them() {
+        assert_eq!(record(["a b", "c,d", "\""]), b"a b,\"c,d\",\"\"\"\"");
+        assert_eq!(record([""]), b"\"\"");
+        assert_eq!(record(["", "x"]), b"\"\",x");
+        let rewritten = |record: &[u8]| {
+            let mut fields = CsvFields::default();
+            fields.parse(record).unwrap();
+            let mut again = Vec::new();
+            push_record(&mut again, &fields);
+            String::from_utf8(again).unwrap()
+        };
+        assert_eq!(rewritten(b"\"\",\"x\",\"y,z\""), ",x,\"y,z\"");
+        assert_eq!(rewritten(b""), "\"\"");
+        assert_eq!(rewritten(b","), ",");
+    }
+}

@@ -1,0 +1,53 @@
+//! A member of the object in a JSON line.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use serde_json::value::RawValue;
+
+/// Returns what `line`, an object, has at `path`: names of members of members with dots between
+/// them, or the name of one member. The text of a string, other JSON as it is written, so that no
+/// digit of a number is lost.
+///
+/// # Errors
+/// When there is nothing, or null. The error is a sentence.
+pub(super) fn text_at(line: &[u8], path: &str) -> Result<Vec<u8>, String> {
+    let found = serde_json::from_slice::<Object<'_>>(line).and_then(|object| object.text_at(path));
+    match found {
+        Ok(Some(text)) => Ok(text),
+        Ok(None) => Err(format!("it has no member {path:?}, which is the key")),
+        Err(error) => Err(format!("it is no JSON object: {error}")),
+    }
+}
+
+/// The members of an object, as they are written.
+#[derive(serde::Deserialize)]
+#[serde(transparent)]
+struct Object<'a>(#[serde(borrow)] HashMap<Cow<'a, str>, &'a RawValue>);
+
+impl Object<'_> {
+    fn text_at(&self, path: &str) -> serde_json::Result<Option<Vec<u8>>> {
+        if let Some(value) = self.0.get(path) {
+            return text_of(value);
+        }
+        let Some((first, rest)) = path.split_once('.') else {
+            return Ok(None);
+        };
+        match self.0.get(first) {
+            Some(value) if value.get().starts_with('{') => {
+                serde_json::from_str::<Object<'_>>(value.get())?.text_at(rest)
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+fn text_of(value: &RawValue) -> serde_json::Result<Option<Vec<u8>>> {
+    match value.get() {
+        "null" => Ok(None),
+        text if text.starts_with('"') => {
+            Ok(Some(serde_json::from_str::<String>(text)?.into_bytes()))
+        }
+        other => Ok(Some(other.as_bytes().to_vec())),
+    }
+}

@@ -1,0 +1,96 @@
+//! Files that users name: whether they are there.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The reason why a file that a user names cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// There is no file or folder of this name.
+    #[error("no such file: {}", path.display())]
+    Missing {
+        /// The name.
+        path: PathBuf,
+    },
+    /// The system refuses.
+    #[error("cannot read {}: {source}", path.display())]
+    Unreadable {
+        /// The name.
+        path: PathBuf,
+        /// The answer of the system.
+        source: io::Error,
+    },
+}
+
+impl FileError {
+    /// The error of the system at the file `path`.
+    pub fn of(path: &Path, source: io::Error) -> Self {
+        let path = path.to_path_buf();
+        match source.kind() {
+            // A part of the path is a file.
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Self::Missing { path },
+            _ => Self::Unreadable { path, source },
+        }
+    }
+}
+
+/// Checks that there is a file or a folder called `path`.
+///
+/// # Errors
+/// [`FileError::Missing`]. Other refusals of the system are left to the reader.
+pub fn check_exists(path: &Path) -> Result<(), FileError> {
+    match path
+        .metadata()
+        .map_err(|source| FileError::of(path, source))
+    {
+        Err(missing @ FileError::Missing { .. }) => Err(missing),
+        Ok(_) | Err(FileError::Unreadable { .. }) => Ok(()),
+    }
+}
+
+/// Checks that `path` is a folder, or a file that can be opened for reading.
+///
+/// # Errors
+/// When it is not there, or the system refuses.
+pub fn check_readable(path: &Path) -> Result<(), FileError> {
+    let metadata = path.metadata();
+    let opened = metadata.and_then(|metadata| {
+        if metadata.is_file() {
+            File::open(path).map(drop)
+        } else {
+            Ok(())
+        }
+    });
+    opened.map_err(|source| FileError::of(path, source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_not_there_is_called_missing_whatever_the_system_calls_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "x").unwrap();
+        for path in [&file, &dir.path().to_path_buf()] {
+            check_exists(path).unwrap();
+            check_readable(path).unwrap();
+        }
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("nowhere", &link).unwrap();
+        for path in [dir.path().join("nope"), file.join("below"), link] {
+            for checked in [check_exists(&path), check_readable(&path)] {
+                let error = checked.unwrap_err().to_string();
+                assert_eq!(error, format!("no such file: {}", path.display()));
+            }
+        }
+        let refused = io::Error::from(io::ErrorKind::PermissionDenied);
+        let error = FileError::of(&file, refused).to_string();
+        assert!(
+            error.starts_with("cannot read ") && error.contains("permission"),
+            "{error}"
+        );
+    }
+}
