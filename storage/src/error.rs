@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::file_system::is_out_of_descriptors;
+use crate::file_system::{descriptor_advice, is_out_of_descriptors};
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -41,7 +41,7 @@ pub enum ErrorKind {
 #[non_exhaustive]
 pub enum Error {
     /// A call to the operating system failed.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}{}", path.display(), descriptor_advice(source))]
     Io {
         /// What was being done, as a verb: "open", "write", "sync".
         action: &'static str,

@@ -33,6 +33,7 @@ mod key_range;
 mod load;
 mod lock_holder;
 mod names;
+mod open_files;
 mod policies;
 mod print;
 mod progress;
@@ -103,6 +104,8 @@ fn main() -> ExitCode {
     if let Some(ended) = ebb_jobs::launch::serve_tasks_if_asked() {
         return ended;
     }
+    // Before anything is opened: a database takes its share of the limit.
+    open_files::raise_limit();
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::run(*args),
         Command::Config(args) => config::run(args),

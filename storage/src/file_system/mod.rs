@@ -61,11 +61,28 @@ pub trait ReadFile: Send + Sync + Debug {
     }
 }
 
+// The same numbers on all systems that have these errors.
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
+
 /// Whether a call failed because the process, or the machine, has no file descriptor left: a
 /// state that passes.
 pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
-    // ENFILE and EMFILE, which are the same numbers on all systems that have them.
-    matches!(error.raw_os_error(), Some(23 | 24))
+    matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
+}
+
+/// Returns what a user can do if there is no file descriptor left, to be appended to the message of the
+/// error; nothing for other errors.
+pub(crate) fn descriptor_advice(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(EMFILE) => {
+            "; raise the limit of open files, with `ulimit -n` or LimitNOFILE= of a systemd unit"
+        }
+        Some(ENFILE) => {
+            "; the machine can open no more files: end other processes, or raise fs.file-max"
+        }
+        _ => "",
+    }
 }
 
 /// A file being appended to, by one thread at a time.

@@ -167,6 +167,7 @@ fn an_opening_without_files_fails_and_the_next_one_does_not() {
         };
         let error = Db::open(DIR, options()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+        assert!(error.to_string().contains("ulimit -n"), "{error}");
         disk.set_max(60);
         let (_db, _keyspace, table) = open(options());
         table.put(b"k", b"v").unwrap();
