@@ -1,16 +1,15 @@
 //! One request, as whoever executes it sees it, and what came of it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use ebb_cql::protocol::{
-    BatchKind, Columns, Consistency, ErrorKind, ErrorResponse, QueryParameters, SchemaChange,
-    Values, Version, WriteType,
+    BatchKind, Columns, Consistency, ErrorResponse, QueryParameters, SchemaChange, Values, Version,
+    WriteType,
 };
 
 use super::access::{Login, User};
+pub use super::interrupt::{Interrupt, TimeOut};
 use super::write::write_type_of;
 
 /// Where a statement may run.
@@ -21,11 +20,10 @@ pub enum Lane {
     /// As `Inline`, but where it would wait for the disk: then behind other writes, on
     /// one thread, which commits together what waits. Batches of writes run here.
     Write,
-    /// Behind other scans, on few threads: it may read any number of rows of some
-    /// partitions.
+    /// Behind other scans of its user, on a few threads: it may read any number of rows of some
+    /// partitions. A statement moves here if it takes long on a thread on which others wait.
     Scan,
-    /// Behind others of its kind, on few threads of the kernel's idle class: it may read
-    /// the whole table.
+    /// Like `Scan`, on threads of the kernel's idle class: it may read the whole table.
     Range,
     /// One at a time: it changes the schema.
     Schema,
@@ -164,6 +162,14 @@ pub fn batch_write_type<S: Statement>(
     }
 }
 
+/// The error of a statement with this consistency whose time is over.
+pub fn time_out_of(statement: &impl Statement, consistency: Consistency) -> TimeOut {
+    match statement.lane() {
+        Lane::Write => TimeOut::Write(consistency, statement.write_type()),
+        _ => TimeOut::Read(consistency),
+    }
+}
+
 /// What a statement is executed with.
 #[derive(Debug, Clone)]
 pub struct Call<'a> {
@@ -195,86 +201,4 @@ pub struct Outcome {
     /// which the client decodes rows. Nothing was executed, and there is no body: the client has
     /// to prepare the statement again.
     pub is_outdated: bool,
-}
-
-/// Why a request is given up, asked every so many rows.
-#[derive(Debug, Clone)]
-pub struct Interrupt {
-    deadline: Instant,
-    is_cancelled: Arc<AtomicBool>,
-}
-
-impl Interrupt {
-    /// Given up `timeout` after `now`, or once `is_cancelled` is set.
-    pub fn new(now: Instant, timeout: Duration, is_cancelled: Arc<AtomicBool>) -> Self {
-        Self {
-            deadline: now + timeout,
-            is_cancelled,
-        }
-    }
-
-    /// Nobody waits any more.
-    pub fn is_cancelled(&self) -> bool {
-        self.is_cancelled.load(Ordering::Relaxed)
-    }
-
-    /// Nobody waits any more, or has waited long enough at `now`.
-    pub fn is_over(&self, now: Instant) -> bool {
-        now >= self.deadline || self.is_cancelled()
-    }
-
-    /// For a read that goes on at `now`.
-    ///
-    /// # Errors
-    /// Cassandra's timeout of reads, when it should not go on.
-    pub fn check_read(&self, now: Instant, consistency: Consistency) -> Result<(), ErrorResponse> {
-        self.check(now, || ErrorKind::ReadTimeout {
-            consistency,
-            received: 0,
-            block_for: 1,
-            data_present: false,
-        })
-    }
-
-    /// For a write that has not happened at `now`, and will not.
-    ///
-    /// # Errors
-    /// Cassandra's timeout of writes, when it should not happen any more.
-    pub fn check_write(
-        &self,
-        now: Instant,
-        consistency: Consistency,
-        write_type: WriteType,
-    ) -> Result<(), ErrorResponse> {
-        let checked = self.check(now, || ErrorKind::WriteTimeout {
-            consistency,
-            received: 0,
-            block_for: 1,
-            write_type,
-        });
-        checked.map_err(|error| match write_type {
-            WriteType::Cas => ErrorResponse {
-                message: "CAS operation timed out: received 0 of 1 required responses after 0 \
-                          contention retries"
-                    .into(),
-                ..error
-            },
-            _ => error,
-        })
-    }
-
-    /// When the request is given up.
-    pub fn deadline(&self) -> Instant {
-        self.deadline
-    }
-
-    fn check(&self, now: Instant, kind: impl FnOnce() -> ErrorKind) -> Result<(), ErrorResponse> {
-        if !self.is_over(now) {
-            return Ok(());
-        }
-        Err(ErrorResponse {
-            kind: kind(),
-            message: "Operation timed out - received only 0 responses.".into(),
-        })
-    }
 }

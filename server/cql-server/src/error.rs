@@ -17,6 +17,13 @@ pub fn invalid<T>(message: impl Into<String>) -> Result<T> {
     Err(ErrorResponse::invalid(message))
 }
 
+/// A result that takes more memory than a statement may.
+pub fn result_too_large(bytes_max: usize) -> ErrorResponse {
+    ErrorResponse::invalid(format!(
+        "The result has more than {bytes_max} bytes; ask for fewer rows or columns, or for pages"
+    ))
+}
+
 /// A text that is no statement.
 pub fn of_parse(error: &ParseError) -> ErrorResponse {
     match error.kind() {
@@ -58,6 +65,8 @@ pub fn of_schema(error: SchemaError) -> ErrorResponse {
             ErrorResponse::already_exists(&keyspace, &table)
         }
         SchemaError::Record(message) => ErrorResponse::server(message),
+        // An answer to this statement, and not a failure of the node: the rest is served.
+        SchemaError::Unreadable(_) => ErrorResponse::invalid(error.to_string()),
     }
 }
 

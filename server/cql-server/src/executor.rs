@@ -12,6 +12,8 @@ mod features;
 #[cfg(any(test, feature = "fuzzing"))]
 #[cfg_attr(not(test), allow(dead_code, reason = "tests need more of it"))]
 pub(crate) mod harness;
+#[cfg(test)]
+mod limits;
 mod select;
 #[cfg(test)]
 mod tests;
@@ -19,6 +21,7 @@ mod tests;
 use std::hash::Hasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::BytesMut;
@@ -37,12 +40,15 @@ use super::access::{
     self, AccessContext, Login, NeedsContext, User, is_access_statement, needs, trace_need,
 };
 use super::activity::Activity;
-use super::call::{Call, Lane, Outcome, Service, batch_write_type, takes_turns};
+use super::call::{
+    Call, Lane, Outcome, Service, TimeOut, batch_write_type, takes_turns, time_out_of,
+};
 use super::context::{SchemaContext, in_keyspace};
 use super::describe;
 use super::error::{Result, invalid, of_parse};
 use super::guardrails::Guardrails;
 use super::indexes::IndexBuilds;
+use super::interrupt;
 use super::prepared::{Meaning, Prepared};
 use super::read::Limits;
 use super::schema_statements::{self, is_schema_statement};
@@ -52,6 +58,9 @@ use super::targets::{self, Target};
 use super::write::{
     NOT_A_WRITE, WriteContext, WriteStatement, Written, check_consistency, execute_batch,
 };
+
+/// The time for computing what a statement takes turns at, on a thread that serves connections.
+const TURNS_TIME_MAX: Duration = Duration::from_millis(5);
 
 /// Executes statements over one catalog.
 #[derive(Debug)]
@@ -298,6 +307,116 @@ impl Executor {
     }
 }
 
+impl Executor {
+    /// Executes a statement under the limit of this thread.
+    fn execute_in_time(
+        &self,
+        statement: &Prepared,
+        call: &Call<'_>,
+        out: &mut BytesMut,
+    ) -> Result<Outcome> {
+        let keyspace = statement.keyspace.as_deref();
+        if !matches!(statement.parsed.statement, Statement::Select(_)) {
+            self.check(statement, call.user)?;
+        }
+        match &statement.parsed.statement {
+            Statement::Select(select) => self.select(statement, select, call, out),
+            Statement::Describe(describe) => {
+                let facts = self.facts(&self.catalog.state());
+                let listing = describe::describe(&facts, keyspace, describe)?;
+                listing.write(out);
+                Ok(Outcome::default())
+            }
+            Statement::Write(_) | Statement::Batch(_) => {
+                let (level, serial) = levels(call);
+                check_consistency(statement.write_type, level, serial)?;
+                // Held until it is written: see `Catalog::earlier_states`.
+                let state = self.catalog.state();
+                let meaning = self.write_meaning(&state, statement)?;
+                let writing = self.writing(call)?;
+                let warnings = writing.check_levels(level, serial)?;
+                let written = meaning.as_write()?.execute(
+                    writing,
+                    call.parameters.values,
+                    call.parameters.timestamp_us,
+                )?;
+                drop(state);
+                Ok(answer(written, warnings, call.version, out))
+            }
+            other if is_schema_statement(other) => {
+                let guardrails = self.guardrails(call)?;
+                let warnings = guardrails.check_schema(other, &self.catalog.state(), keyspace)?;
+                let context = self.schema_context(keyspace);
+                let mut done = schema_statements::execute(&context, other, out)?;
+                done.warnings.extend(warnings);
+                if matches!(other, Statement::CreateIndex(_)) {
+                    self.builds.start_and_wait_briefly();
+                }
+                self.own(other, keyspace, &done, call.user)?;
+                Ok(done)
+            }
+            other if is_snapshot_statement(other) => {
+                let context = self.access_context(keyspace, call.user);
+                let Statement::CreateSnapshot(create) = other else {
+                    return snapshots::execute(&context.schema, other, out);
+                };
+                let room = access::room_for_snapshot(&context)?;
+                let done = snapshots::execute(&context.schema, other, out)?;
+                if let Some(room) = room.filter(|_| !done.changes.is_empty()) {
+                    access::note_snapshot(&context, room, create)?;
+                }
+                Ok(done)
+            }
+            other if is_access_statement(other) => {
+                let context = self.access_context(keyspace, call.user);
+                access::execute(&context, other, out)
+            }
+            other => invalid(format!("{other} is not supported")),
+        }
+    }
+
+    /// Executes statements that write as one under the limit of this thread.
+    fn batch_in_time(
+        &self,
+        kind: BatchKind,
+        statements: &[(Arc<Prepared>, Values<'_>)],
+        call: &Call<'_>,
+        out: &mut BytesMut,
+    ) -> Result<Outcome> {
+        let (level, serial) = levels(call);
+        check_consistency(batch_write_type(kind, statements), level, serial)?;
+        // Held until all is written, as of one statement.
+        let state = self.catalog.state();
+        let mut meanings = Vec::with_capacity(statements.len());
+        for (prepared, _) in statements {
+            self.check(prepared, call.user)?;
+            meanings.push(self.write_meaning(&state, prepared)?);
+        }
+        let with_values = meanings.iter().zip(statements);
+        let with_values =
+            with_values.map(|(meaning, (_, values))| Ok((meaning.as_write()?, *values)));
+        let with_values = with_values.collect::<Result<Vec<_>>>()?;
+        let timestamp_us = call.parameters.timestamp_us;
+        let writing = self.writing(call)?;
+        let warnings = writing.check_levels(level, serial)?;
+        let written = execute_batch(writing, kind, &with_values, timestamp_us)?;
+        drop(state);
+        Ok(answer(written, warnings, call.version, out))
+    }
+
+    fn turns_of(&self, statements: &[(Arc<Prepared>, Values<'_>)]) -> Result<Vec<u64>> {
+        let state = self.catalog.state();
+        let mut turns = Vec::new();
+        for (prepared, values) in statements {
+            if takes_turns(prepared.write_type) {
+                let meaning = self.write_meaning(&state, prepared)?;
+                turns.extend(meaning.as_write()?.turns(&self.catalog, *values)?);
+            }
+        }
+        Ok(turns)
+    }
+}
+
 impl Service for Executor {
     type Statement = Prepared;
 
@@ -373,64 +492,10 @@ impl Service for Executor {
         call: &Call<'_>,
         out: &mut BytesMut,
     ) -> Result<Outcome> {
-        let keyspace = statement.keyspace.as_deref();
-        if !matches!(statement.parsed.statement, Statement::Select(_)) {
-            self.check(statement, call.user)?;
-        }
-        match &statement.parsed.statement {
-            Statement::Select(select) => self.select(statement, select, call, out),
-            Statement::Describe(describe) => {
-                let facts = self.facts(&self.catalog.state());
-                let listing = describe::describe(&facts, keyspace, describe)?;
-                listing.write(out);
-                Ok(Outcome::default())
-            }
-            Statement::Write(_) | Statement::Batch(_) => {
-                let (level, serial) = levels(call);
-                check_consistency(statement.write_type, level, serial)?;
-                // Held until it is written: see `Catalog::earlier_states`.
-                let state = self.catalog.state();
-                let meaning = self.write_meaning(&state, statement)?;
-                let writing = self.writing(call)?;
-                let warnings = writing.check_levels(level, serial)?;
-                let written = meaning.as_write()?.execute(
-                    writing,
-                    call.parameters.values,
-                    call.parameters.timestamp_us,
-                )?;
-                drop(state);
-                Ok(answer(written, warnings, call.version, out))
-            }
-            other if is_schema_statement(other) => {
-                let guardrails = self.guardrails(call)?;
-                let warnings = guardrails.check_schema(other, &self.catalog.state(), keyspace)?;
-                let context = self.schema_context(keyspace);
-                let mut done = schema_statements::execute(&context, other, out)?;
-                done.warnings.extend(warnings);
-                if matches!(other, Statement::CreateIndex(_)) {
-                    self.builds.start_and_wait_briefly();
-                }
-                self.own(other, keyspace, &done, call.user)?;
-                Ok(done)
-            }
-            other if is_snapshot_statement(other) => {
-                let context = self.access_context(keyspace, call.user);
-                let Statement::CreateSnapshot(create) = other else {
-                    return snapshots::execute(&context.schema, other, out);
-                };
-                let room = access::room_for_snapshot(&context)?;
-                let done = snapshots::execute(&context.schema, other, out)?;
-                if let Some(room) = room.filter(|_| !done.changes.is_empty()) {
-                    access::note_snapshot(&context, room, create)?;
-                }
-                Ok(done)
-            }
-            other if is_access_statement(other) => {
-                let context = self.access_context(keyspace, call.user);
-                access::execute(&context, other, out)
-            }
-            other => invalid(format!("{other} is not supported")),
-        }
+        let time_out = time_out_of(statement, call.parameters.consistency);
+        interrupt::scope(call.interrupt, time_out, || {
+            self.execute_in_time(statement, call, out)
+        })
     }
 
     fn batch(
@@ -440,37 +505,18 @@ impl Service for Executor {
         call: &Call<'_>,
         out: &mut BytesMut,
     ) -> Result<Outcome> {
-        let (level, serial) = levels(call);
-        check_consistency(batch_write_type(kind, statements), level, serial)?;
-        // Held until all is written, as of one statement.
-        let state = self.catalog.state();
-        let mut meanings = Vec::with_capacity(statements.len());
-        for (prepared, _) in statements {
-            self.check(prepared, call.user)?;
-            meanings.push(self.write_meaning(&state, prepared)?);
-        }
-        let with_values = meanings.iter().zip(statements);
-        let with_values =
-            with_values.map(|(meaning, (_, values))| Ok((meaning.as_write()?, *values)));
-        let with_values = with_values.collect::<Result<Vec<_>>>()?;
-        let timestamp_us = call.parameters.timestamp_us;
-        let writing = self.writing(call)?;
-        let warnings = writing.check_levels(level, serial)?;
-        let written = execute_batch(writing, kind, &with_values, timestamp_us)?;
-        drop(state);
-        Ok(answer(written, warnings, call.version, out))
+        let write_type = batch_write_type(kind, statements);
+        let time_out = TimeOut::Write(call.parameters.consistency, write_type);
+        interrupt::scope(call.interrupt, time_out, || {
+            self.batch_in_time(kind, statements, call, out)
+        })
     }
 
     fn turns(&self, statements: &[(Arc<Prepared>, Values<'_>)]) -> Result<Vec<u64>> {
-        let state = self.catalog.state();
-        let mut turns = Vec::new();
-        for (prepared, values) in statements {
-            if takes_turns(prepared.write_type) {
-                let meaning = self.write_meaning(&state, prepared)?;
-                turns.extend(meaning.as_write()?.turns(&self.catalog, *values)?);
-            }
-        }
-        Ok(turns)
+        // Keys that take long to compute have no turns: the store notices the conflicts of their
+        // writes.
+        let turns = interrupt::at_most(TURNS_TIME_MAX, || self.turns_of(statements));
+        turns.unwrap_or_else(|| Ok(Vec::new()))
     }
 
     fn on_change(&self, tell: Box<dyn Fn(SchemaChange) + Send + Sync>) {

@@ -10,6 +10,7 @@
 //!     ├ write   INSERT, UPDATE, DELETE, BATCH: one batch of the store
 //!     ├ indexes   builds indexes, and removes what is stale in them
 //!     ├ functions   what is computed of values
+//!     ├ interrupt   when a statement is given up
 //!     ├ schema_statements, snapshots, describe   those about the schema and snapshots
 //!     ├ access   who asks, and whether they may; statements about roles
 //!     └ targets   what the name of a table means: a table, one at a snapshot, one of `system`
@@ -44,6 +45,11 @@ pub mod guardrails;
     reason = "builds leave most of the time to others"
 )]
 pub mod indexes;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "statements look whether their time is over"
+)]
+pub mod interrupt;
 mod listing;
 pub mod paging;
 pub mod prepared;

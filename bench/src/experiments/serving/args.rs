@@ -27,7 +27,7 @@ pub struct ServingArgs {
     pub rounds: u32,
 
     /// Rounds of windows of the load alone, beside jobs and beside a pager; alone and beside
-    /// hostile clients; alone and watched
+    /// hostile clients; alone and watched; alone and beside statements that never end
     #[arg(long, value_name = "N", default_value_t = 15,
           value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub windows: u32,
@@ -61,7 +61,8 @@ pub struct ServingArgs {
           value_parser = clap::value_parser!(u64).range(1..=19_000))]
     pub idle_connections: u64,
 
-    /// Operations per second of parts beside, watched and hostile [default: half of what a closed loop reaches]
+    /// Operations per second of parts beside, watched, hostile and endless [default: half of what a
+    /// closed loop reaches]
     #[arg(long, value_name = "OPS", value_parser = clap::value_parser!(u32).range(1..))]
     pub rate: Option<u32>,
 
@@ -111,6 +112,9 @@ pub enum Part {
     /// The tail at half of peak beside hostile and half-broken clients, and what these make
     /// the server take of memory
     Hostile,
+    /// The tail of reads at half of peak beside twenty statements of two users that never end, and
+    /// what these leave of the scans of a third user
+    Endless,
 }
 
 impl ServingArgs {

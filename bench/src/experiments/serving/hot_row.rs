@@ -19,6 +19,7 @@ use super::args::ServingArgs;
 use super::server::Server;
 use crate::console::progress_bar;
 use crate::experiments::colocation::ratios::median;
+use crate::number::fixed;
 
 /// What the part came to, a number for each round: writes per second that were done.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -43,7 +44,8 @@ impl HotRow {
         let plain = of(&self.plain_per_s);
         let line = |name: &str, values: &[f64]| {
             let value = of(values);
-            format!("{name} {value:.0}/s, {:.2} of plain", value / plain)
+            let part = fixed(value / plain, 2);
+            format!("{name} {value:.0}/s, {part} of plain")
         };
         vec![
             format!("plain {plain:.0}/s"),

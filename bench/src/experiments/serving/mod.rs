@@ -11,11 +11,13 @@
 //!            │     secured      what TLS and roles cost of the server
 //!            │     watched      p99 of reads with 200 event streams, lists and scrapes
 //!            │     hostile      p99 beside hostile and half-broken clients
+//!            │     endless      p99 beside statements that never end, and the scans of another user
 //!            └───► report       the table of bars, and the JSON
 //!
 //!   server   `ebb serve` as a child          host    the same with endless jobs
 //!   redis    Redis as a child                embedded   the store in this process
-//!   certificate   of a server that speaks TLS     steady   the load of beside, watched and hostile
+//!   certificate   of a server that speaks TLS     steady   the load of the parts about the tail
+//!   window   windows of one condition, compared with others
 //! ```
 //!
 //! Client and server share the machine. What is compared takes turns, medians over rounds
@@ -27,6 +29,7 @@ mod beside;
 mod certificate;
 mod connections;
 mod embedded;
+mod endless;
 mod host;
 mod hostile;
 mod hot_row;
@@ -42,6 +45,7 @@ mod startup;
 mod steady;
 mod throughput;
 mod watched;
+mod window;
 
 pub use args::{HostArgs, ServingArgs};
 pub use host::run_host;

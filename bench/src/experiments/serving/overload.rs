@@ -2,8 +2,10 @@
 //! that at half of it.
 //!
 //! The server has a fifth of one core and the client another: one that shares them, or has to
-//! send three times of what a core can serve, waits for itself. Windows of both loads take turns.
+//! send three times of what a core can serve, waits for itself. Windows of both loads take turns. Beside
+//! each, one connection that asks for little shows what a flood costs the other clients.
 
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -19,7 +21,7 @@ use super::server::{Server, loaded};
 use super::slow_core::SlowCore;
 use crate::console::progress_bar;
 use crate::experiments::colocation::ratios::median;
-use crate::ycsb::cql::{Operations, Plan, RawClient};
+use crate::ycsb::cql::{Operations, Plan, RawClient, Tally};
 use crate::ycsb::{Pace, Workload};
 
 /// The load: 95% reads.
@@ -40,6 +42,18 @@ const PART_OF_CORE: f64 = 0.2;
 /// The loads, over the peak.
 const LOADS: [f64; 2] = [0.5, 3.0];
 
+/// The connections that flood beside one that does not.
+const FLOODS: usize = 3;
+/// The load of the one that does not, over the peak.
+const POLITE_LOAD: f64 = 0.1;
+
+/// The clients of one server.
+struct Clients {
+    all: RawClient,
+    flood: RawClient,
+    polite: RawClient,
+}
+
 /// What the part came to.
 #[derive(Debug, Clone, Serialize)]
 pub struct OverloadedLoad {
@@ -49,6 +63,10 @@ pub struct OverloadedLoad {
     pub half: Vec<Window>,
     /// At three times.
     pub three_times: Vec<Window>,
+    /// One connection at a tenth of the peak, beside three others at half of it.
+    pub polite_beside_half: Vec<Window>,
+    /// The same connection beside three others at three times the peak.
+    pub polite_beside_three_times: Vec<Window>,
 }
 
 /// What a load came to.
@@ -68,6 +86,27 @@ pub struct Window {
     pub unserved: u64,
 }
 
+impl Window {
+    /// The figures of one window of this length.
+    ///
+    /// # Errors
+    /// When the server returned wrong values.
+    fn new(tally: &Tally, length: Duration) -> Result<Self> {
+        let wrong = tally.mismatches + tally.not_found;
+        ensure!(wrong == 0, "{wrong} values were wrong or missing");
+        let all: Histogram<u64> = tally.all();
+        let us = |quantile| all.value_at_quantile(quantile) as f64 / 1e3;
+        Ok(Self {
+            p50_us: us(0.5),
+            p99_us: us(0.99),
+            p999_us: us(0.999),
+            served_per_s: tally.operations as f64 / tally.elapsed.as_secs_f64(),
+            refused_per_s: tally.refused as f64 / length.as_secs_f64(),
+            unserved: tally.unserved,
+        })
+    }
+}
+
 impl OverloadedLoad {
     /// Medians over windows, and their ratio.
     pub fn lines(&self) -> Vec<String> {
@@ -82,12 +121,26 @@ impl OverloadedLoad {
                 of(windows, |it| it.refused_per_s),
             )
         };
-        let ratio = of(&self.three_times, |it| it.p99_us) / of(&self.half, |it| it.p99_us);
+        let ratio = |loaded: &[Window], before: &[Window]| {
+            of(loaded, |it| it.p99_us) / of(before, |it| it.p99_us)
+        };
         vec![
             format!("overload: peak {:.0} ops/s", self.peak_ops_per_s),
             line("  at half of it", &self.half),
             line("  at three times", &self.three_times),
-            format!("  p99 at three times / at half: {ratio:.2}"),
+            format!(
+                "  p99 at three times / at half: {:.2}",
+                ratio(&self.three_times, &self.half)
+            ),
+            line("  one beside three at half", &self.polite_beside_half),
+            line(
+                "  one beside three that flood",
+                &self.polite_beside_three_times,
+            ),
+            format!(
+                "  p99 beside three that flood / at half: {:.2}",
+                ratio(&self.polite_beside_three_times, &self.polite_beside_half)
+            ),
         ]
     }
 }
@@ -115,19 +168,24 @@ pub fn measure(
             let (connections, value_bytes) = (args.connections as usize, args.value_bytes as usize);
             // By one connection: many of them with large values would be an overload, too.
             drop(loaded(&server, None, 1, args.records, value_bytes)?);
-            let mut client = loaded(&server, None, connections, args.records, value_bytes)?;
+            let connect =
+                |connections| loaded(&server, None, connections, args.records, value_bytes);
+            let mut clients = Clients {
+                all: connect(connections)?,
+                flood: connect(FLOODS)?,
+                polite: connect(1)?,
+            };
             server.process.settle(SETTLE_MAX)?;
             let _slow = SlowCore::take(CORES[0], PART_OF_CORE)?;
-            play(args, &mut client, stop)
+            play(args, &mut clients, stop)
         });
-        run.join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        run.join().unwrap_or_else(|panic| resume_unwind(panic))
     })?;
     server.stop()?;
     Ok(found)
 }
 
-fn play(args: &ServingArgs, client: &mut RawClient, stop: &AtomicBool) -> Result<OverloadedLoad> {
+fn play(args: &ServingArgs, clients: &mut Clients, stop: &AtomicBool) -> Result<OverloadedLoad> {
     let workload: Workload = WORKLOAD.parse().map_err(|error| anyhow!("{error}"))?;
     let closed = Plan {
         duration: Some(args.window * 2),
@@ -137,43 +195,44 @@ fn play(args: &ServingArgs, client: &mut RawClient, stop: &AtomicBool) -> Result
         ..Plan::new(Operations::Run(workload, Some(args.distribution)))
     };
     // The first one meets cold caches.
-    let peaks = (0..3).map(|_| Ok(client.run(&closed, |_| ())?.throughput_ops_per_s()));
+    let peaks = (0..3).map(|_| Ok(clients.all.run(&closed, |_| ())?.throughput_ops_per_s()));
     let peak_ops_per_s = median(peaks.collect::<Result<Vec<_>>>()?);
+    let paced = |load: f64| Plan {
+        pace: Pace::steady(peak_ops_per_s * load),
+        tick: TICK,
+        in_flight: IN_FLIGHT,
+        duration: Some(args.window + LEAD),
+        lead: LEAD,
+        leave_out_pauses: true,
+        ..closed.clone()
+    };
     let mut windows: [Vec<Window>; 2] = Default::default();
+    let mut polite: [Vec<Window>; 2] = Default::default();
     let bar = progress_bar("serving: overload", u64::from(args.rounds));
     for _ in 0..args.rounds {
-        for (load, windows) in LOADS.iter().zip(&mut windows) {
+        for (at, load) in LOADS.into_iter().enumerate() {
             ensure!(!stop.load(Ordering::Relaxed), "interrupted");
-            let plan = Plan {
-                pace: Pace::steady(peak_ops_per_s * load),
-                tick: TICK,
-                in_flight: IN_FLIGHT,
-                duration: Some(args.window + LEAD),
-                lead: LEAD,
-                leave_out_pauses: true,
-                ..closed.clone()
-            };
-            let tally = client.run(&plan, |_| ())?;
-            let wrong = tally.mismatches + tally.not_found;
-            ensure!(wrong == 0, "{wrong} values were wrong or missing");
-            let all: Histogram<u64> = tally.all();
-            let us = |quantile| all.value_at_quantile(quantile) as f64 / 1e3;
-            windows.push(Window {
-                p50_us: us(0.5),
-                p99_us: us(0.99),
-                p999_us: us(0.999),
-                served_per_s: tally.operations as f64 / tally.elapsed.as_secs_f64(),
-                refused_per_s: tally.refused as f64 / args.window.as_secs_f64(),
-                unserved: tally.unserved,
-            });
+            let tally = clients.all.run(&paced(load), |_| ())?;
+            windows[at].push(Window::new(&tally, args.window)?);
+            let (flood, own) = (paced(load), paced(POLITE_LOAD));
+            let tally = thread::scope(|scope| {
+                let flood = scope.spawn(|| clients.flood.run(&flood, |_| ()));
+                let tally = clients.polite.run(&own, |_| ());
+                flood.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+                tally
+            })?;
+            polite[at].push(Window::new(&tally, args.window)?);
         }
         bar.inc(1);
     }
     bar.finish_and_clear();
     let [half, three_times] = windows;
+    let [polite_beside_half, polite_beside_three_times] = polite;
     Ok(OverloadedLoad {
         peak_ops_per_s,
         half,
         three_times,
+        polite_beside_half,
+        polite_beside_three_times,
     })
 }

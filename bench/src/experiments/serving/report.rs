@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::args::ServingArgs;
 use super::beside::BesideLoad;
 use super::connections::Connections;
+use super::endless::EndlessStatements;
 use super::hostile::HostileClients;
 use super::hot_row::HotRow;
 use super::indexed::Indexed;
@@ -17,6 +18,7 @@ use super::throughput::{Kind, Throughput};
 use super::watched::WatchedLoad;
 use crate::experiments::colocation::bootstrap::Estimate;
 use crate::experiments::colocation::ratios::median;
+use crate::number::fixed;
 use crate::ycsb::Distribution;
 
 /// Everything that was measured; what `--json-file` writes.
@@ -52,6 +54,8 @@ pub struct Report {
     pub watched: Option<WatchedLoad>,
     /// The tail beside hostile clients.
     pub hostile: Option<HostileClients>,
+    /// The tail beside statements that never end.
+    pub endless: Option<EndlessStatements>,
 }
 
 impl Report {
@@ -73,6 +77,7 @@ impl Report {
             secured: None,
             watched: None,
             hostile: None,
+            endless: None,
         }
     }
 
@@ -142,6 +147,9 @@ impl Report {
         if let Some(hostile) = &self.hostile {
             writeln!(text, "{}", hostile.lines().join("\n"))?;
         }
+        if let Some(endless) = &self.endless {
+            writeln!(text, "{}", endless.lines().join("\n"))?;
+        }
         Ok(())
     }
 }
@@ -159,24 +167,27 @@ fn write_kind(text: &mut String, name: &str, kind: &Kind) -> std::fmt::Result {
     if let Some(ratio) = kind.over_redis() {
         writeln!(
             text,
-            "  Redis {:.0} ops/s; cpu per op: server {:.2} us, client {:.2} us; ebb / Redis {ratio:.2}",
+            "  Redis {:.0} ops/s; cpu per op: server {:.2} us, client {:.2} us; ebb / Redis {}",
             of(&kind.redis_ops_per_s),
             of(&kind.redis_cpu_us),
-            of(&kind.redis_client_cpu_us)
+            of(&kind.redis_client_cpu_us),
+            fixed(ratio, 2)
         )?;
     }
-    let shown = |ratio: Option<f64>| ratio.unwrap_or(f64::NAN);
     writeln!(
         text,
-        "  cpu through CQL / in process {:.2}; against itself: ops/s {:.2}, cpu {:.2}",
-        shown(kind.cpu_over_embedded()),
-        shown(kind.over_itself()),
-        shown(kind.cpu_over_itself())
+        "  cpu through CQL / in process {}; against itself: ops/s {}, cpu {}",
+        fixed(kind.cpu_over_embedded(), 2),
+        fixed(kind.over_itself(), 2),
+        fixed(kind.cpu_over_itself(), 2)
     )
 }
 
 fn write_beside(text: &mut String, beside: &BesideLoad) -> std::fmt::Result {
-    let shown = |it: &Estimate| format!("{:.2} ({:.2} to {:.2})", it.value, it.low, it.high);
+    let shown = |it: &Estimate| {
+        let [value, low, high] = [it.value, it.low, it.high].map(|ratio| fixed(ratio, 2));
+        format!("{value} ({low} to {high})")
+    };
     writeln!(
         text,
         "open loop at {:.0} ops/s (peak {:.0}): p50 {:.0} us, p99 {:.0} us, p99.9 {:.0} us",
@@ -191,8 +202,10 @@ fn write_beside(text: &mut String, beside: &BesideLoad) -> std::fmt::Result {
     )?;
     writeln!(
         text,
-        "  jobs used {:.2} of what was idle; the pager read {:.0} rows/s; windows that count {:?}",
-        beside.idle_cpu_used, beside.paged_rows_per_s, beside.windows
+        "  jobs used {} of what was idle; the pager read {:.0} rows/s; windows that count {:?}",
+        fixed(beside.idle_cpu_used, 2),
+        beside.paged_rows_per_s,
+        beside.windows
     )?;
     match beside.paused {
         Some(paused) => {

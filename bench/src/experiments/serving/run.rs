@@ -6,7 +6,8 @@ use super::args::{Part, ServingArgs};
 use super::report::Report;
 use super::server::binary;
 use super::{
-    beside, connections, hostile, hot_row, indexed, overload, secured, startup, throughput, watched,
+    beside, connections, endless, hostile, hot_row, indexed, overload, secured, startup,
+    throughput, watched,
 };
 use crate::console::{stop_on_interrupt, write_json};
 
@@ -44,6 +45,9 @@ pub fn run(args: &ServingArgs) -> Result<()> {
             }
             Part::Hostile => {
                 report.hostile = Some(hostile::measure(args, &binary, folder, &stop)?);
+            }
+            Part::Endless => {
+                report.endless = Some(endless::measure(args, &binary, folder, &stop)?);
             }
             Part::Indexed => report.indexed = Some(indexed::measure(args, &binary, folder, &stop)?),
             Part::HotRow => report.hot_row = Some(hot_row::measure(args, &binary, folder, &stop)?),

@@ -20,6 +20,7 @@ use super::server::{Account, Server, loaded};
 use super::throughput;
 use crate::console::progress_bar;
 use crate::experiments::colocation::ratios::median;
+use crate::number::fixed;
 use crate::ycsb::Workload;
 use crate::ycsb::cql::{Operations, Plan};
 
@@ -69,9 +70,9 @@ impl Secured {
                 of(&self.plain_cpu_us)
             ),
             format!(
-                "  ops per cpu second, with / without {:.2}; without against itself {:.2}",
-                self.over_plain(),
-                ratio(&self.plain_cpu_us, &self.again_cpu_us)
+                "  ops per cpu second, with / without {}; without against itself {}",
+                fixed(self.over_plain(), 2),
+                fixed(ratio(&self.plain_cpu_us, &self.again_cpu_us), 2)
             ),
         ]
     }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! ascii text blob inet     bytes, 00 as 00 01 | 00 00
+//! duration                 the same: of no key, but in elements of sets and keys of maps
 //! tinyint smallint         sign flipped
 //! date time                as they are
 //! boolean                  00 empty | 01 false | 02 true
@@ -31,7 +32,7 @@ use num_bigint::Sign;
 
 use crate::types::compare::{SIGN_OF_EACH_BYTE, halves, time_first, time_last, uuid_order};
 use crate::types::elements::{components, elements, pairs, write_element};
-use crate::types::number::{Digits, is_negative, minimal};
+use crate::types::number::{DECIMAL_BYTES_MAX, Digits, is_negative, minimal};
 use crate::types::{CqlType, TypeError};
 
 const EMPTY: u8 = 0;
@@ -42,6 +43,9 @@ const NEGATIVE: u8 = 1;
 const ZERO: u8 = 2;
 const POSITIVE: u8 = 3;
 
+// A decimal that fits into a key can be compared, in whatever form.
+const _: () = assert!(DECIMAL_BYTES_MAX == super::KEY_LEN_MAX);
+
 /// Appends the ordered form of a value.
 ///
 /// # Errors
@@ -49,14 +53,14 @@ const POSITIVE: u8 = 3;
 /// looked at), or the type has no order.
 pub fn encode(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeError> {
     match ty {
-        CqlType::Ascii | CqlType::Text | CqlType::Blob | CqlType::Inet => {
+        CqlType::Ascii | CqlType::Text | CqlType::Blob | CqlType::Inet | CqlType::Duration => {
             encode_bytes(value, out);
         }
         CqlType::Tinyint => out.push(fixed::<1>(ty, value)?[0] ^ 0x80),
         CqlType::Smallint => out.extend(flip_sign(fixed::<2>(ty, value)?)),
         CqlType::Date => out.extend(fixed::<4>(ty, value)?),
         CqlType::Time => out.extend(fixed::<8>(ty, value)?),
-        CqlType::Duration | CqlType::Counter => return Err(no_order(ty)),
+        CqlType::Counter => return Err(no_order(ty)),
         _ if value.is_empty() => out.push(EMPTY),
         CqlType::Boolean => out.push(1 + u8::from(fixed::<1>(ty, value)? != [0])),
         CqlType::Int => {
@@ -95,6 +99,12 @@ pub fn encode(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeE
         }
         CqlType::Varint => encode_varint(minimal(value), out),
         CqlType::Decimal => {
+            if value.len() > DECIMAL_BYTES_MAX {
+                return Err(TypeError::new(format!(
+                    "A decimal of {} bytes is longer than a key may be ({DECIMAL_BYTES_MAX})",
+                    value.len()
+                )));
+            }
             let digits = Digits::of(value).ok_or_else(|| invalid(ty, value))?;
             encode_decimal(&digits, out);
         }
@@ -112,8 +122,8 @@ pub fn encode(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeE
 
 /// Whether [`decode`] gives back these very bytes, so that a key alone is enough to keep them.
 ///
-/// It does for text, blobs, integers of fixed length, dates, times, uuids and addresses,
-/// always. It does not for a `boolean` that is neither 0 nor 1, a NaN of unusual bits, a
+/// It does for text, blobs, integers of fixed length, dates, times, durations, uuids and
+/// addresses, always. It does not for a `boolean` that is neither 0 nor 1, a NaN of unusual bits, a
 /// `varint` with needless sign bytes, a `decimal` that ends in zeros (1.00 comes back as 1),
 /// a tuple whose last components are missing, and whatever holds one of these.
 pub fn is_reconstructible(ty: &CqlType, value: &[u8]) -> bool {
@@ -132,6 +142,7 @@ pub fn always_reconstructible(ty: &CqlType) -> bool {
         | CqlType::Bigint
         | CqlType::Blob
         | CqlType::Date
+        | CqlType::Duration
         | CqlType::Inet
         | CqlType::Int
         | CqlType::Smallint
@@ -330,12 +341,14 @@ impl<'a> Reader<'a> {
 /// Where the bytes are not an ordered form of the type.
 pub fn decode(ty: &CqlType, reader: &mut Reader<'_>) -> Result<Vec<u8>, Malformed> {
     Ok(match ty {
-        CqlType::Ascii | CqlType::Text | CqlType::Blob | CqlType::Inet => decode_bytes(reader)?,
+        CqlType::Ascii | CqlType::Text | CqlType::Blob | CqlType::Inet | CqlType::Duration => {
+            decode_bytes(reader)?
+        }
         CqlType::Tinyint => flip_sign(reader.array::<1>()?).to_vec(),
         CqlType::Smallint => flip_sign(reader.array::<2>()?).to_vec(),
         CqlType::Date => reader.array::<4>()?.to_vec(),
         CqlType::Time => reader.array::<8>()?.to_vec(),
-        CqlType::Duration | CqlType::Counter => return reader.fail("a type without order"),
+        CqlType::Counter => return reader.fail("a type without order"),
         CqlType::Boolean => match reader.byte()? {
             EMPTY => Vec::new(),
             truth @ (1 | 2) => vec![truth - 1],

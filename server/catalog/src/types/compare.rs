@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::elements::{components, elements, pairs};
-use super::number::{Digits, compare_varints};
+use super::number::{compare_decimals, compare_varints, is_comparable};
 use super::{CqlType, TypeError};
 
 impl CqlType {
@@ -15,7 +15,8 @@ impl CqlType {
     /// signed bytes, `inet` by bytes, collections and tuples element by element.
     ///
     /// A `duration` has no order in CQL; it goes by its bytes here, so that equal ones are
-    /// equal. Bytes that the type does not validate come last; the order is total over them.
+    /// equal. Bytes that the type does not validate come last, with each `decimal` that is longer
+    /// than [`DECIMAL_BYTES_MAX`](super::number::DECIMAL_BYTES_MAX); the order is total over them.
     pub fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
         match self {
             Self::Ascii
@@ -43,12 +44,11 @@ impl CqlType {
                 one_nan_f64(f64::from_be_bytes(a)).total_cmp(&one_nan_f64(f64::from_be_bytes(b)))
             }),
             Self::Varint => compare_varints(a, b),
-            Self::Decimal => match (Digits::of(a), Digits::of(b)) {
-                (Some(a), Some(b)) => a.cmp(&b),
-                (x, y) => rank(a, x.is_some())
-                    .cmp(&rank(b, y.is_some()))
-                    .then(a.cmp(b)),
-            },
+            Self::Decimal => compare_decimals(a, b).unwrap_or_else(|| {
+                rank(a, is_comparable(a))
+                    .cmp(&rank(b, is_comparable(b)))
+                    .then(a.cmp(b))
+            }),
             Self::Uuid => fixed(a, b, |a, b| uuid_order(a).cmp(&uuid_order(b))),
             Self::Timeuuid => fixed(a, b, |a, b| timeuuid_order(a).cmp(&timeuuid_order(b))),
             Self::List { element, .. } | Self::Set { element, .. } => {

@@ -5,7 +5,16 @@
 
 use std::cmp::Ordering;
 
-use num_bigint::{BigInt, Sign};
+use num_bigint::{BigInt, BigUint, Sign};
+
+/// The longest integer that is written as decimal digits, in bytes: one of 100,000 digits. That takes
+/// time with the square of the length, about 15 ms for this one.
+pub const DIGITS_BYTES_MAX: usize = 41_525;
+
+/// The longest `decimal` that has a place among the numbers, in bytes with its scale: as long as a
+/// key may be. Comparing two such numbers takes some milliseconds; without a bound it would take
+/// minutes.
+pub const DECIMAL_BYTES_MAX: usize = 65_535;
 
 /// A `varint` without the bytes that only repeat its sign.
 pub fn minimal(mut bytes: &[u8]) -> &[u8] {
@@ -39,6 +48,53 @@ pub fn compare_varints(a: &[u8], b: &[u8]) -> Ordering {
     rank(a).cmp(&rank(b)).then(by_length).then(a.cmp(b))
 }
 
+/// The order of two `decimal`s by value: 1.0 equals 1.00. `None` if one of them is
+/// [not comparable](is_comparable).
+pub fn compare_decimals(a: &[u8], b: &[u8]) -> Option<Ordering> {
+    let ((a_scale, a_unscaled), (b_scale, b_unscaled)) = (comparable(a)?, comparable(b)?);
+    if a_scale == b_scale {
+        return Some(compare_varints(a_unscaled, b_unscaled));
+    }
+    let (a_sign, a_size) = BigInt::from_signed_bytes_be(a_unscaled).into_parts();
+    let (b_sign, b_size) = BigInt::from_signed_bytes_be(b_unscaled).into_parts();
+    let by_size = || compare_scaled((&a_size, a_scale), (&b_size, b_scale));
+    Some(a_sign.cmp(&b_sign).then_with(|| match a_sign {
+        Sign::Minus => by_size().reverse(),
+        Sign::NoSign => Ordering::Equal,
+        Sign::Plus => by_size(),
+    }))
+}
+
+/// Returns whether a `decimal` has a place among the numbers: it has a scale and a digit, and no more
+/// than [`DECIMAL_BYTES_MAX`].
+pub fn is_comparable(decimal: &[u8]) -> bool {
+    comparable(decimal).is_some()
+}
+
+fn comparable(decimal: &[u8]) -> Option<(i32, &[u8])> {
+    split_decimal(decimal).filter(|_| decimal.len() <= DECIMAL_BYTES_MAX)
+}
+
+/// The order of two numbers above zero, each a magnitude times `10^-scale`.
+///
+/// Their bits decide unless the numbers are about equal. Only then the power of ten between them is
+/// computed, which is no longer than they are: 1e2000000000 is never written out.
+fn compare_scaled((a, a_scale): (&BigUint, i32), (b, b_scale): (&BigUint, i32)) -> Ordering {
+    if a_scale > b_scale {
+        return compare_scaled((b, b_scale), (a, a_scale)).reverse();
+    }
+    let shift = i64::from(b_scale) - i64::from(a_scale);
+    let (a_bits, b_bits) = (a.bits() as i64, b.bits() as i64);
+    // A number of n bits is at least 2^(n-1) and below 2^n; ten lies between 2^3.32 and 2^3.33.
+    if a_bits - 1 + shift * 332 / 100 >= b_bits {
+        return Ordering::Greater;
+    }
+    if a_bits + shift * 333 / 100 + 1 < b_bits {
+        return Ordering::Less;
+    }
+    (a * BigUint::from(10_u32).pow(shift as u32)).cmp(b)
+}
+
 /// A `decimal` in the one form that all its spellings share:
 /// `sign * 0.d1 d2 ... dn * 10^exponent`, where neither `d1` nor `dn` is zero.
 ///
@@ -54,9 +110,9 @@ pub struct Digits {
 }
 
 impl Digits {
-    /// Of a `decimal` that is not empty; `None` where it is shorter than a scale and a digit.
+    /// Returns the form of a `decimal`; `None` if it is [not comparable](is_comparable).
     pub fn of(decimal: &[u8]) -> Option<Self> {
-        let (scale, unscaled) = split_decimal(decimal)?;
+        let (scale, unscaled) = comparable(decimal)?;
         let (sign, magnitude) = BigInt::from_signed_bytes_be(unscaled).into_parts();
         if sign == Sign::NoSign {
             return Some(Self {
@@ -97,23 +153,6 @@ impl Digits {
         }
         let unscaled = BigInt::from_radix_be(self.sign, &digits, 10)?;
         Some(decimal(i32::try_from(scale).ok()?, &unscaled))
-    }
-}
-
-impl Ord for Digits {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let magnitude = || (self.exponent, &self.digits).cmp(&(other.exponent, &other.digits));
-        self.sign.cmp(&other.sign).then_with(|| match self.sign {
-            Sign::Minus => magnitude().reverse(),
-            Sign::NoSign => Ordering::Equal,
-            Sign::Plus => magnitude(),
-        })
-    }
-}
-
-impl PartialOrd for Digits {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
     }
 }
 

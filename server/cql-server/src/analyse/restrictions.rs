@@ -16,6 +16,7 @@ mod predicate;
 mod relations;
 mod written;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use ebb_catalog::schema::{Column, ColumnKind, TableSchema};
@@ -38,6 +39,8 @@ pub const REQUIRES_ALLOW_FILTERING: &str = "Cannot execute this query as it migh
 
 /// The most keys that one statement may name by IN.
 const PRODUCT_MAX: usize = 65_536;
+/// The most bytes of all the keys that one statement names by IN.
+const PRODUCT_BYTES_MAX: usize = 64 << 20;
 
 /// What a WHERE clause asks for.
 #[derive(Debug, Default)]
@@ -170,6 +173,46 @@ pub fn column<'s>(schema: &'s TableSchema, name: &str) -> Result<&'s Column> {
 pub fn place(schema: &TableSchema, column: &Column) -> usize {
     let places = schema.columns().iter().position(|c| c.id == column.id);
     places.expect("a column of this table")
+}
+
+/// The number of some lists of values, and the bytes of all their values.
+#[derive(Debug, Clone, Copy)]
+struct Size {
+    lists: usize,
+    bytes: usize,
+}
+
+impl Size {
+    fn of<'l, 'v: 'l>(lists: impl IntoIterator<Item = &'l [Cow<'v, [u8]>]>) -> Self {
+        let none = Self { lists: 0, bytes: 0 };
+        lists.into_iter().fold(none, |size, list| Self {
+            lists: size.lists + 1,
+            bytes: size.bytes + list.iter().map(|value| value.len()).sum::<usize>(),
+        })
+    }
+
+    /// Checks that each of these lists may be put before each of `others`, before that is done.
+    ///
+    /// # Errors
+    /// If the keys would be too many, or too long together.
+    fn check_product(self, others: Self) -> Result<()> {
+        if self.lists.saturating_mul(others.lists) > PRODUCT_MAX {
+            return invalid(format!(
+                "The IN relations of a statement may name {PRODUCT_MAX} keys at most"
+            ));
+        }
+        let (own, of_others) = (
+            self.bytes.saturating_mul(others.lists),
+            others.bytes.saturating_mul(self.lists),
+        );
+        if own.saturating_add(of_others) > PRODUCT_BYTES_MAX {
+            return invalid(format!(
+                "The IN relations of a statement may name keys of {PRODUCT_BYTES_MAX} bytes together \
+                 at most"
+            ));
+        }
+        Ok(())
+    }
 }
 
 /// Whether it compares by order.

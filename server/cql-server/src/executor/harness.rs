@@ -19,7 +19,7 @@ use ebb_tables::Catalog;
 
 use super::Executor;
 use crate::access::User;
-use crate::call::{Call, Outcome, Service};
+use crate::call::{Call, Interrupt, Outcome, Service};
 use crate::prepared::Prepared;
 use crate::read::Limits;
 use crate::testing::{BEGIN_MS, local_node, never, open};
@@ -31,6 +31,8 @@ pub(crate) struct Server {
     pub(crate) keyspace: Option<String>,
     /// Who asks.
     pub(crate) user: User,
+    /// The interrupt of all requests.
+    pub(crate) interrupt: Interrupt,
 }
 
 /// A page of rows as text, `null` where there is none.
@@ -64,6 +66,7 @@ impl Server {
             clock,
             keyspace,
             user: User::anyone(),
+            interrupt: never(),
         }
     }
 
@@ -149,7 +152,6 @@ impl Server {
         parameters: QueryParameters<'_>,
         execute: impl FnOnce(&Call<'_>, &mut BytesMut) -> Result<Outcome, ErrorResponse>,
     ) -> Result<(Response, Outcome), ErrorResponse> {
-        let interrupt = never();
         let version = match parameters.result_metadata_id {
             None => Version::V4,
             Some(_) => Version::V5,
@@ -158,7 +160,7 @@ impl Server {
             keyspace: self.keyspace.as_deref(),
             version,
             parameters,
-            interrupt: &interrupt,
+            interrupt: &self.interrupt,
             user: &self.user,
         };
         let mut out = BytesMut::new();

@@ -119,7 +119,8 @@ impl Executor {
             }
         };
         let now_us = self.catalog.timestamps().now_us();
-        let bound = Bound::new(call.parameters.values, &meaning.markers, now_us)?;
+        let bound = Bound::new(call.parameters.values, &meaning.markers, now_us)?
+            .calling(&meaning.select.plan().volatile)?;
         let source = match &target {
             Target::Live(table) => Source::Live(table.rows(), self.catalog.db().view()),
             Target::Snapshot(snapshot) => {

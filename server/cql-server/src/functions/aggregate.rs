@@ -3,12 +3,16 @@
 use std::cmp::Ordering;
 
 use bigdecimal::BigDecimal;
-use bigdecimal::num_bigint::BigInt;
+use bigdecimal::num_bigint::{BigInt, Sign};
 use ebb_catalog::types::CqlType;
+use ebb_cql::protocol::ErrorResponse;
 use ebb_cql::syntax::ast::QualifiedName;
 
 use super::cast::Number;
+use super::failure;
+use super::number_size::{Checked, check_decimal, check_integer, decimal_units, scale_units};
 use crate::error::{Result, invalid};
+use crate::interrupt;
 
 /// An aggregate over values of one type.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +33,18 @@ enum Kind {
     Avg,
 }
 
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Count => "count",
+            Self::Min => "min",
+            Self::Max => "max",
+            Self::Sum => "sum",
+            Self::Avg => "avg",
+        }
+    }
+}
+
 /// What an aggregate has seen of a group.
 #[derive(Debug, Default, Clone)]
 pub struct State {
@@ -38,7 +54,60 @@ pub struct State {
     integer: i128,
     float: f64,
     big: BigInt,
-    decimal: BigDecimal,
+    decimal: DecimalSum,
+}
+
+impl State {
+    /// The bytes that it takes beside its own size.
+    pub fn bytes(&self) -> usize {
+        let bits = self.big.bits() + self.decimal.unscaled.bits();
+        self.best.as_ref().map_or(0, Vec::len) + (bits / 8) as usize
+    }
+}
+
+/// A sum of decimals. Its scale is the largest of those of the numbers and of zero, as that of
+/// `BigDecimal.ZERO.add(...)` in Java.
+#[derive(Debug, Default, Clone)]
+struct DecimalSum {
+    unscaled: BigInt,
+    scale: i64,
+}
+
+impl DecimalSum {
+    /// Adds a number. The sum has a bounded size, as the operands of arithmetic have.
+    fn add(&mut self, number: BigDecimal) -> Checked {
+        check_decimal(&number)?;
+        let power = |places: u64| BigInt::from(10).pow(places as u32);
+        let (unscaled, scale) = number.into_bigint_and_exponent();
+        let places = scale.abs_diff(self.scale);
+        match scale.cmp(&self.scale) {
+            Ordering::Less => self.unscaled += unscaled * power(places),
+            Ordering::Equal => self.unscaled += unscaled,
+            Ordering::Greater => {
+                self.unscaled *= power(places);
+                self.unscaled += unscaled;
+                self.scale = scale;
+            }
+        }
+        check_integer(&self.unscaled)
+    }
+
+    /// A part of the sum, at its scale and rounded half to even, as Cassandra divides.
+    fn divided_by(&self, divisor: i64) -> BigDecimal {
+        let divisor = BigInt::from(divisor);
+        let (quotient, rest) = (&self.unscaled / &divisor, &self.unscaled % &divisor);
+        let rounds_away = match (rest.magnitude() * 2_u32).cmp(divisor.magnitude()) {
+            Ordering::Less => false,
+            Ordering::Equal => quotient.magnitude().bit(0),
+            Ordering::Greater => true,
+        };
+        let away: i32 = match (rounds_away, self.unscaled.sign()) {
+            (false, _) => 0,
+            (true, Sign::Minus) => -1,
+            (true, _) => 1,
+        };
+        BigDecimal::new(quotient + away, self.scale)
+    }
 }
 
 impl Aggregate {
@@ -96,10 +165,14 @@ impl Aggregate {
     }
 
     /// Takes a row of the group; `value` is that of the argument, where there is one.
-    pub fn add(&self, state: &mut State, value: Option<&[u8]>) {
+    ///
+    /// # Errors
+    /// A sum that becomes too large; the time-out of the statement.
+    pub fn add(&self, state: &mut State, value: Option<&[u8]>) -> Result<()> {
         let Some(value) = value else {
-            return;
+            return Ok(());
         };
+        interrupt::charge_bytes(value.len())?;
         match self.kind {
             Kind::Count => state.count += 1,
             Kind::Min | Kind::Max => {
@@ -114,17 +187,27 @@ impl Aggregate {
             }
             Kind::Sum | Kind::Avg => {
                 let Some(number) = Number::read(&self.ty, value) else {
-                    return;
+                    return Ok(());
                 };
                 state.count += 1;
                 match number {
                     Number::Integer(n) => state.integer += i128::from(n),
                     Number::Float(n) => state.float += n,
                     Number::Big(n) => state.big += n,
-                    Number::Decimal(n) => state.decimal += n,
+                    Number::Decimal(n) => {
+                        interrupt::charge(decimal_units(&n) + scale_units(state.decimal.scale))?;
+                        (state.decimal.add(n)).map_err(|why| self.failed(why))?;
+                    }
                 }
             }
         }
+        Ok(())
+    }
+
+    fn failed(&self, why: &str) -> ErrorResponse {
+        let (name, ty) = (self.kind.name(), &self.ty);
+        let what = format!("the function '{name}({ty})' failed: {why}");
+        failure(name, std::slice::from_ref(ty), what)
     }
 
     /// Takes a row that counts as such.
@@ -146,14 +229,7 @@ impl Aggregate {
         let number = match self.ty {
             CqlType::Float | CqlType::Double => Number::Float(state.float / divisor as f64),
             CqlType::Varint => Number::Big(&state.big / divisor),
-            CqlType::Decimal if divisor == 1 => Number::Decimal(state.decimal.clone()),
-            // Cassandra divides at the scale of the sum and rounds half to even.
-            CqlType::Decimal => {
-                let scale = state.decimal.as_bigint_and_exponent().1;
-                let mode = bigdecimal::RoundingMode::HalfEven;
-                let quotient = &state.decimal / BigDecimal::from(divisor);
-                Number::Decimal(quotient.with_scale_round(scale, mode))
-            }
+            CqlType::Decimal => Number::Decimal(state.decimal.divided_by(divisor)),
             _ => Number::Integer((state.integer / i128::from(divisor)) as i64),
         };
         number.write(&self.ty)

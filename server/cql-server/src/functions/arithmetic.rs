@@ -12,16 +12,13 @@ use ebb_catalog::types::literal::{Duration, add_months};
 use ebb_cql::syntax::ast::ArithmeticOperator as Operator;
 
 use super::cast::Number;
+use super::number_size::{check_decimal, check_integer, decimal_units, integer_units};
 use super::{Function, failure, text};
 use crate::error::{Result, invalid};
+use crate::interrupt;
 
-/// Operands and results of `varint` and `decimal` may have so many bytes: ten thousand
-/// digits, as many as Cassandra's decimals. More would let a short statement fill the memory.
-const NUMBER_BYTES_MAX: u64 = 4160;
 /// A text that `+` makes has so many bytes at most: as many as a request.
 const TEXT_BYTES_MAX: usize = 16 << 20;
-/// So many places before or behind the point.
-const SCALE_MAX: i64 = 10_000;
 /// A quotient of decimals has so many significant digits at least, and so many places at
 /// most: Cassandra's `DecimalType`.
 const QUOTIENT_DIGITS_MIN: i64 = 32;
@@ -46,6 +43,7 @@ pub fn operation(operator: Operator, left: &CqlType, right: &CqlType) -> Option<
             let (Some(left), Some(right)) = (left, right) else {
                 return Ok(None);
             };
+            interrupt::charge(left.units() + right.units())?;
             match numbers(operator, left, right).map(|number| number.write(&of)) {
                 Ok(Some(bytes)) => Ok(Some(bytes)),
                 Ok(None) => fails(symbol, &types, "there is no such number"),
@@ -173,6 +171,17 @@ enum Operand {
     NotFinite(&'static str),
 }
 
+impl Operand {
+    /// About how many microseconds an operation on it takes.
+    fn units(&self) -> u64 {
+        match self {
+            Self::Big(number) => integer_units(number),
+            Self::Decimal(number) => decimal_units(number),
+            Self::Integer(_) | Self::Single(_) | Self::Double(_) | Self::NotFinite(_) => 0,
+        }
+    }
+}
+
 /// An operand as a number of the result's type; none where it is empty.
 fn read(ty: &CqlType, result: &CqlType, bytes: &[u8]) -> Option<Operand> {
     let number = Number::read(ty, bytes)?;
@@ -210,11 +219,11 @@ fn numbers(
         }
         (Operand::Double(a), Operand::Double(b)) => Ok(Number::Float(computed(operator, a, b))),
         (Operand::Big(a), Operand::Big(b)) => {
-            check_size(&a)?;
-            check_size(&b)?;
+            check_integer(&a)?;
+            check_integer(&b)?;
             check_divisor(operator, b.is_zero())?;
             let result = computed(operator, a, b);
-            check_size(&result)?;
+            check_integer(&result)?;
             Ok(Number::Big(result))
         }
         (Operand::Decimal(a), Operand::Decimal(b)) => {
@@ -252,21 +261,6 @@ fn check_divisor(operator: Operator, is_zero: bool) -> std::result::Result<(), &
     match operator {
         Operator::Divide | Operator::Remainder if is_zero => Err("BigInteger divide by zero"),
         _ => Ok(()),
-    }
-}
-
-fn check_size(number: &BigInt) -> std::result::Result<(), &'static str> {
-    match number.bits() / 8 < NUMBER_BYTES_MAX {
-        true => Ok(()),
-        false => Err("a number has more than 10000 digits"),
-    }
-}
-
-fn check_decimal(number: &BigDecimal) -> std::result::Result<(), &'static str> {
-    let (unscaled, scale) = number.as_bigint_and_exponent();
-    match scale.abs() <= SCALE_MAX {
-        true => check_size(&unscaled),
-        false => Err("a number has more than 10000 places"),
     }
 }
 

@@ -3,16 +3,19 @@
 use std::collections::BTreeMap;
 
 use ebb_catalog::types::{CqlType, elements};
+use ebb_cql::protocol::{ErrorKind, ErrorResponse};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::number_size;
 use crate::error::{Result, invalid, of_type};
+use crate::interrupt;
 
 /// The value of a type that a JSON text says; `None` is null. Numbers keep all their digits.
 /// A text may stand for any native value and for a whole collection.
 ///
 /// # Errors
-/// Where the text is no JSON, or says no such value.
+/// A text that is no JSON, or no such value; the time-out of the statement.
 pub fn value(ty: &CqlType, text: &str) -> Result<Option<Vec<u8>>> {
     read(ty, parse(text)?)
 }
@@ -24,8 +27,12 @@ fn parse<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T> {
 
 fn read(ty: &CqlType, raw: &RawValue) -> Result<Option<Vec<u8>>> {
     let text = raw.get();
+    interrupt::charge_bytes(text.len())?;
     if text == "null" {
         return Ok(None);
+    }
+    if matches!(ty, CqlType::Varint | CqlType::Decimal) {
+        interrupt::charge(number_size::digits_units(text.len()))?;
     }
     let string: Option<String> = match text.starts_with('"') {
         true => Some(parse(text)?),
@@ -183,7 +190,8 @@ fn composite(ty: &CqlType, text: &str) -> Result<Vec<u8>> {
 /// column, `Some(None)` where it says null.
 ///
 /// # Errors
-/// In Cassandra's words: no object, an unknown column, no value of a column's type.
+/// In Cassandra's words: no object, an unknown column, no value of a column's type. The time-out of
+/// the statement.
 pub fn row<'c>(
     columns: impl Iterator<Item = (&'c str, &'c CqlType)>,
     text: &str,
@@ -203,9 +211,13 @@ pub fn row<'c>(
     let mut values = Vec::new();
     for (name, ty) in columns {
         let value = given.remove(name).map(|raw| {
-            read(ty, raw).or_else(|error| {
-                let message = error.message;
-                invalid(format!("Error decoding JSON value for {name}: {message}"))
+            read(ty, raw).map_err(|error| match error.kind {
+                ErrorKind::Invalid => ErrorResponse::invalid(format!(
+                    "Error decoding JSON value for {name}: {}",
+                    error.message
+                )),
+                // Its time is over.
+                _ => error,
             })
         });
         values.push(value.transpose()?);

@@ -6,27 +6,49 @@ use std::net::IpAddr;
 use ebb_catalog::types::{CqlType, elements};
 use uuid::Uuid;
 
-use super::text;
-use crate::error::{Result, of_type};
+use super::{failure, number_size, text};
+use crate::error::{Result, of_type, result_too_large};
+use crate::interrupt;
 
-/// A row of a result as one object: of columns of these names and types.
-///
-/// # Errors
-/// Where a value is damaged.
-pub fn row<'v>(
-    columns: impl Iterator<Item = (&'v str, &'v CqlType)>,
-    values: impl Iterator<Item = Option<&'v [u8]>>,
-) -> Result<String> {
-    let mut out = String::from("{");
-    for (at, ((name, ty), bytes)) in columns.zip(values).enumerate() {
-        if at > 0 {
-            out.push_str(", ");
+/// The bytes of a blob whose digits are written in about a microsecond.
+const BLOB_BYTES_PER_UNIT: usize = 64;
+
+/// A row of a result as one object, written cell by cell.
+pub struct RowWriter {
+    out: String,
+    bytes_max: usize,
+}
+
+impl RowWriter {
+    /// Begins a row that may have up to `bytes_max` bytes.
+    pub fn new(bytes_max: usize) -> Self {
+        Self {
+            out: String::from("{"),
+            bytes_max,
         }
-        key(name, &mut out);
-        value(ty, bytes, &mut out)?;
     }
-    out.push('}');
-    Ok(out)
+
+    /// Appends a cell: its column's name and type, and its value.
+    ///
+    /// # Errors
+    /// As [`value`], and if the row becomes too long.
+    pub fn cell(&mut self, name: &str, ty: &CqlType, bytes: Option<&[u8]>) -> Result<()> {
+        if self.out.len() > 1 {
+            self.out.push_str(", ");
+        }
+        key(name, &mut self.out);
+        value(ty, bytes, &mut self.out)?;
+        if self.out.len() > self.bytes_max {
+            return Err(result_too_large(self.bytes_max));
+        }
+        Ok(())
+    }
+
+    /// Ends the row.
+    pub fn finish(mut self) -> String {
+        self.out.push('}');
+        self.out
+    }
 }
 
 /// The key of a column or field: names that need quotes in CQL keep them inside of it.
@@ -41,12 +63,13 @@ fn key(name: &str, out: &mut String) {
 /// Appends a value.
 ///
 /// # Errors
-/// Where it is damaged.
+/// A damaged value; a number with too many digits; the time-out of the statement.
 pub fn value(ty: &CqlType, bytes: Option<&[u8]>, out: &mut String) -> Result<()> {
     let Some(bytes) = bytes else {
         out.push_str("null");
         return Ok(());
     };
+    interrupt::charge_bytes(bytes.len())?;
     match ty {
         CqlType::List { element, .. } | CqlType::Set { element, .. } => {
             out.push('[');
@@ -103,6 +126,7 @@ pub fn value(ty: &CqlType, bytes: Option<&[u8]>, out: &mut String) -> Result<()>
         }
         CqlType::Text | CqlType::Ascii => string(&String::from_utf8_lossy(bytes), out),
         CqlType::Blob => {
+            interrupt::charge((bytes.len() / BLOB_BYTES_PER_UNIT) as u64)?;
             let mut hex = String::from("0x");
             bytes
                 .iter()
@@ -125,11 +149,20 @@ pub fn value(ty: &CqlType, bytes: Option<&[u8]>, out: &mut String) -> Result<()>
         CqlType::Date | CqlType::Time | CqlType::Timestamp | CqlType::Duration => {
             string(&text::of(ty, bytes).unwrap_or_default(), out);
         }
-        number => match text::of(number, bytes) {
-            // JSON has no NaN and no infinity.
-            Some(text) if text.ends_with(|last: char| last.is_ascii_digit()) => out.push_str(&text),
-            _ => out.push_str("null"),
-        },
+        number => {
+            number_size::check_digits(number, bytes).map_err(|why| {
+                let what = format!("the function 'tojson({number})' failed: {why}");
+                failure("tojson", std::slice::from_ref(number), what)
+            })?;
+            interrupt::charge(number_size::digits_units(bytes.len()))?;
+            match text::of(number, bytes) {
+                // JSON has no NaN and no infinity.
+                Some(text) if text.ends_with(|last: char| last.is_ascii_digit()) => {
+                    out.push_str(&text);
+                }
+                _ => out.push_str("null"),
+            }
+        }
     }
     Ok(())
 }

@@ -8,12 +8,16 @@
 //! json      toJson(x), fromJson(x)
 //! uuids     new uuids, and the times in them
 //! ```
+//!
+//! Each call is charged to the statement (`interrupt`), and the size of numbers is checked before anything
+//! is computed of them (`number_size`).
 
 mod aggregate;
 mod arithmetic;
 mod cast;
 mod from_json;
 pub mod json;
+mod number_size;
 mod scalar;
 mod text;
 mod uuids;
@@ -31,6 +35,7 @@ pub use self::arithmetic::{negation, operation};
 pub use self::cast::{cast, cast_name};
 pub use self::from_json::row as json_row;
 use super::error::{Result, invalid};
+use super::interrupt;
 
 /// What computes a function: its arguments, and the microseconds since 1970 of the call.
 type Body = dyn Fn(&[Option<&[u8]>], i64) -> Result<Option<Vec<u8>>> + Send + Sync;
@@ -96,8 +101,9 @@ impl Function {
     /// Calls it at `now_us`, microseconds since 1970.
     ///
     /// # Errors
-    /// What it says of its arguments.
+    /// The function's error for these arguments; the time-out of the statement.
     pub fn call(&self, args: &[Option<&[u8]>], now_us: i64) -> Result<Option<Vec<u8>>> {
+        interrupt::charge_bytes(args.iter().flatten().map(|arg| arg.len()).sum())?;
         (self.body)(args, now_us)
     }
 }
@@ -197,8 +203,13 @@ pub fn from_json_of(ty: &CqlType) -> Function {
         ty.clone(),
         move |args, _| match args[0].map(std::str::from_utf8) {
             None => Ok(None),
-            Some(Ok(text)) => from_json::value(&returns, text)
-                .map_err(|error| failure("fromjson", &[CqlType::Text], error.message)),
+            Some(Ok(text)) => {
+                from_json::value(&returns, text).map_err(|error| match error.kind {
+                    ErrorKind::Invalid => failure("fromjson", &[CqlType::Text], error.message),
+                    // Its time is over.
+                    _ => error,
+                })
+            }
             Some(Err(_)) => invalid("String didn't validate."),
         },
     )

@@ -18,9 +18,10 @@ use bytes::Bytes;
 use ebb_catalog::key::{ByteRange, DecodedKey, EntryKey, Place};
 
 use super::fetch::{Partition, Seen};
-use super::walk::{End, Flow, HEADER, Progress, ROW, Sink, Visited, Walk, with};
+use super::walk::{End, Flow, HEADER, Progress, ROW, SEEK_UNITS, Sink, Visited, Walk, with};
 use crate::analyse::restrictions::Partitions;
 use crate::error::{Result, of_key};
+use crate::interrupt;
 use crate::paging::{self, PagingState};
 
 /// The most stale entries that one read tells of: they are removed at its end.
@@ -67,6 +68,7 @@ impl Walk<'_> {
             }
         }
         for range in ranges {
+            interrupt::charge(SEEK_UNITS)?;
             let resume = match resume {
                 Some(resume) if !range.contains(&resume.key) => continue,
                 _ => resume.take(),
@@ -120,12 +122,8 @@ impl Walk<'_> {
                 End::Done => {}
                 end => return Ok(end),
             }
-            if progress.is_over(self, &sink)? {
-                let key = with(decoded.prefix, ROW).into_iter().chain([0xff; 1]);
-                return Ok(End::Cut {
-                    key: key.collect(),
-                    had_rows: true,
-                });
+            if progress.is_over(&sink)? {
+                return Ok(End::after(with(decoded.prefix, ROW)));
             }
         }
         Ok(End::Done)
@@ -225,7 +223,7 @@ impl Walk<'_> {
                     }
                     _ => {}
                 }
-                if progress.is_over(self, sink)? {
+                if progress.is_over(sink)? {
                     let key = row_key.to_vec();
                     return Ok(End::Cut {
                         key,

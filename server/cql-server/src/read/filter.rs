@@ -14,6 +14,7 @@ use crate::analyse::restrictions::{Predicate, Test, in_tuples, tuple_values};
 use crate::analyse::selection::Slots;
 use crate::analyse::term::{Evaluated, Term};
 use crate::error::{Result, invalid, of_type};
+use crate::interrupt;
 
 /// Predicates with their values.
 #[derive(Debug)]
@@ -78,7 +79,7 @@ impl<'f> Filter<'f> {
     /// Whether all hold of a row's columns.
     ///
     /// # Errors
-    /// Where the row is damaged.
+    /// A damaged row; the time-out of the statement.
     pub fn passes(&self, cells: &[Seen<'_>]) -> Result<bool> {
         for one in &self.all {
             if !self.holds(one, cells)? {
@@ -109,6 +110,8 @@ impl<'f> Filter<'f> {
                 }
             });
         }
+        let bytes = values.iter().map(|value| value.len()).sum::<usize>();
+        interrupt::charge_bytes(bytes)?;
         let types: Vec<&CqlType> = one.slots.iter().map(|&slot| self.types[slot]).collect();
         let compare = |with: &[Cow<'_, [u8]>]| {
             let parts = types.iter().zip(values.iter().zip(with));
@@ -128,7 +131,15 @@ impl<'f> Filter<'f> {
                     _ => false,
                 }
             }
-            Asked::In(tuples) => tuples.iter().any(|with| compare(with).is_eq()),
+            Asked::In(tuples) => {
+                for with in tuples {
+                    interrupt::charge_bytes(bytes)?;
+                    if compare(with).is_eq() {
+                        return Ok(true);
+                    }
+                }
+                false
+            }
             Asked::Contains(wanted) => contains(types[0], &values[0], wanted)?,
             Asked::ContainsKey(key) => element(types[0], &values[0], key)?.is_some(),
             Asked::Element(key, wanted) => {
@@ -154,7 +165,7 @@ fn entry<'v>(evaluated: Evaluated<'v>, what: &str, column: &str) -> Result<Cow<'
 /// Whether a list or set has an element, or a map a value.
 ///
 /// # Errors
-/// Where the collection is damaged.
+/// A damaged collection; the time-out of the statement.
 pub fn contains(ty: &CqlType, collection: &[u8], wanted: &[u8]) -> Result<bool> {
     let CqlType::Map { value, .. } = ty else {
         return Ok(element(ty, collection, wanted)?.is_some());
@@ -165,6 +176,7 @@ pub fn contains(ty: &CqlType, collection: &[u8], wanted: &[u8]) -> Result<bool> 
         .step_by(2);
     for found in values {
         let found = found.map_err(of_type)?.unwrap_or_default();
+        interrupt::charge_bytes(found.len())?;
         if value.compare(found, wanted).is_eq() {
             return Ok(true);
         }

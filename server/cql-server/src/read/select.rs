@@ -31,6 +31,10 @@ pub struct Limits {
     pub empty_page: Duration,
     /// After reading for so long a page ends, where the client pages.
     pub page_time: Duration,
+    /// Bytes of the cells of a response, and as many of what a read keeps before it responds: rows
+    /// to be sorted, and what aggregates have seen. A read that needs more fails. Drivers refuse
+    /// longer responses: that for Java from 256 MiB on, by default.
+    pub result_bytes: usize,
 }
 
 impl Default for Limits {
@@ -39,6 +43,7 @@ impl Default for Limits {
             page_bytes: 1 << 20,
             empty_page: Duration::from_millis(10),
             page_time: Duration::from_millis(100),
+            result_bytes: 256 << 20,
         }
     }
 }
@@ -155,6 +160,7 @@ impl Select {
             bytes: limits.page_bytes,
             empty: limits.empty_page,
             time: limits.page_time,
+            result_bytes: limits.result_bytes,
         };
         let mut sink = PageSink::new(
             plan,
@@ -175,8 +181,6 @@ impl Select {
             reversed: plan.reversed,
             static_rows: plan.restrictions.is_of_whole_partitions(),
             now_s: (parameters.now_s).map_or_else(|| source.read_time_s(bound.now_us), i64::from),
-            interrupt: call.interrupt,
-            consistency,
             scanned: &scanned,
         };
         let is_none_left =

@@ -1,20 +1,22 @@
 //! Rows to cells of the result: as they come, in groups, or sorted.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use bytes::BytesMut;
 use ebb_catalog::key::ordered::{self, Reader};
 use ebb_catalog::row::LiveColumn;
 use ebb_catalog::types::CqlType;
 use ebb_cql::protocol::RowsWriter;
 
-use super::value::{self, Context, Value};
+use super::value::{self, Context};
 use super::walk::{Flow, Sink, Visited};
 use crate::analyse::markers::Bound;
 use crate::analyse::select::SelectPlan;
 use crate::analyse::selection::Output;
-use crate::error::Result;
-use crate::functions::{State, json};
+use crate::error::{Result, result_too_large};
+use crate::functions::State;
+use crate::functions::json::RowWriter;
+use crate::interrupt;
 
 /// How long a page may be.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +29,16 @@ pub struct PageLimits {
     pub empty: Duration,
     /// Reading for so long.
     pub time: Duration,
+    /// Bytes of cells at which a read fails, and as many of what it keeps.
+    pub result_bytes: usize,
 }
+
+/// About how many bytes a row that waits to be sorted, a cell of it, or the state of an aggregate
+/// takes beside its value.
+const KEPT_BYTES: usize = 64;
+
+/// The cells that are copied in about a microsecond.
+const CELLS_PER_UNIT: usize = 32;
 
 /// Takes rows into a result until the page is full or the limits are reached.
 pub struct PageSink<'s> {
@@ -48,6 +59,8 @@ pub struct PageSink<'s> {
     prefix: Vec<u8>,
     groups: Option<Groups>,
     sorted: Vec<SortedRow>,
+    /// Bytes of `sorted`.
+    sorted_bytes: usize,
 }
 
 /// What a row, or a group by its first one, that waits is sorted by, the begin of its clustering, and its cells.
@@ -61,6 +74,8 @@ struct Groups {
     states: Vec<State>,
     /// Of its first row, the outputs that are no aggregates.
     first: Vec<Option<Vec<u8>>>,
+    /// Bytes of `first`.
+    first_bytes: usize,
     /// Of its first row, the clustering columns that groups are sorted by.
     sort_key: Vec<u8>,
     /// The key of its last row.
@@ -95,13 +110,14 @@ impl<'s> PageSink<'s> {
             last_key: Vec::new(),
             prefix: prefix.to_vec(),
             sorted: Vec::new(),
+            sorted_bytes: 0,
         }
     }
 
     /// Ends the rows, after the walk: the last group, and rows in their order.
     ///
     /// # Errors
-    /// What a function says of its arguments.
+    /// The error of a function; a result that is too large; the time-out of the statement.
     pub fn complete(&mut self, is_done: bool) -> Result<()> {
         if let Some(groups) = &self.groups {
             // Aggregates of no rows are a row; groups of none are none.
@@ -120,7 +136,7 @@ impl<'s> PageSink<'s> {
             if self.left == 0 {
                 break;
             }
-            self.write(&cells);
+            self.write(&cells)?;
         }
         Ok(())
     }
@@ -145,7 +161,36 @@ impl<'s> PageSink<'s> {
         self.writer.rows() >= rows || self.writer.bytes() >= self.page.bytes
     }
 
+    /// Checks the bytes that are kept beside the response.
+    fn check_kept(&self, bytes: usize) -> Result<()> {
+        if self.sorted_bytes.saturating_add(bytes) > self.page.result_bytes {
+            return Err(result_too_large(self.page.result_bytes));
+        }
+        Ok(())
+    }
+
+    /// Appends a cell of the response.
+    fn cell(&mut self, value: Option<&[u8]>) -> Result<()> {
+        let bytes = value.map_or(0, <[u8]>::len);
+        if self.writer.bytes().saturating_add(bytes) > self.page.result_bytes {
+            return Err(result_too_large(self.page.result_bytes));
+        }
+        self.writer.cell(value);
+        Ok(())
+    }
+
+    /// Keeps a row, or a group, until all are there.
+    fn keep(&mut self, sort_key: Vec<u8>, cells: Vec<Option<Vec<u8>>>) -> Result<()> {
+        let cells_bytes: usize = cells.iter().map(kept_bytes).sum();
+        let bytes = KEPT_BYTES + sort_key.len() + cells_bytes;
+        self.check_kept(bytes)?;
+        self.sorted_bytes += bytes;
+        self.sorted.push((sort_key, cells));
+        Ok(())
+    }
+
     fn plain(&mut self, row: &Visited<'_>) -> Result<Flow> {
+        interrupt::charge((self.plan.outputs.columns.len() / CELLS_PER_UNIT) as u64)?;
         let context = Context {
             cells: row.cells,
             types: self.types,
@@ -153,18 +198,21 @@ impl<'s> PageSink<'s> {
             aggregates: &[],
         };
         if let Some(ordered) = self.plan.sorted {
-            let cells = match self.plan.json {
-                true => vec![Some(json_row(self.plan, &context)?.into_bytes())],
-                false => {
-                    let cells = self.plan.outputs.columns.iter().map(|column| {
-                        let value = value::value(&column.output, &context)?;
-                        Ok(value.map(|value| value.into_owned()))
-                    });
-                    cells.collect::<Result<Vec<_>>>()?
+            let mut cells = Vec::new();
+            if self.plan.json {
+                let text = json_row(self.plan, &context, self.page.result_bytes)?;
+                cells.push(Some(text.into_bytes()));
+            } else {
+                let mut bytes = 0;
+                for column in &self.plan.outputs.columns {
+                    let value = value::value(&column.output, &context)?.map(Cow::into_owned);
+                    bytes += kept_bytes(&value);
+                    self.check_kept(bytes)?;
+                    cells.push(value);
                 }
-            };
+            }
             let clustering = self.clustering_part(row, ordered).to_vec();
-            self.sorted.push((clustering, cells));
+            self.keep(clustering, cells)?;
             self.left_in_partition -= 1;
             return Ok(match self.left_in_partition {
                 0 => Flow::Partition,
@@ -172,24 +220,23 @@ impl<'s> PageSink<'s> {
             });
         }
         if self.plan.json {
-            let text = json_row(self.plan, &context)?;
-            self.writer
-                .cell_with(|out: &mut BytesMut| out.extend_from_slice(text.as_bytes()));
+            let text = json_row(self.plan, &context, self.page.result_bytes)?;
+            self.cell(Some(text.as_bytes()))?;
         } else {
             for column in &self.plan.outputs.columns {
                 // The most frequent by far need no detour.
                 match &column.output {
                     Output::Column(slot) => match &row.cells[*slot] {
-                        None => self.writer.cell(None),
-                        Some(LiveColumn::Cell(cell)) => self.writer.cell(Some(cell.value)),
+                        None => self.cell(None)?,
+                        Some(LiveColumn::Cell(cell)) => self.cell(Some(cell.value))?,
                         Some(LiveColumn::Collection(_)) => {
                             let value = value::value(&column.output, &context)?;
-                            self.writer.cell(value.as_deref());
+                            self.cell(value.as_deref())?;
                         }
                     },
                     output => {
                         let value = value::value(output, &context)?;
-                        self.writer.cell(value.as_deref());
+                        self.cell(value.as_deref())?;
                     }
                 }
             }
@@ -237,23 +284,34 @@ impl<'s> PageSink<'s> {
         };
         let outputs = &self.plan.outputs;
         let sort_key = (self.plan.sorted).map(|ordered| self.clustering_part(row, ordered));
+        let room = self.page.result_bytes.saturating_sub(self.sorted_bytes);
+        let too_large = || Err(result_too_large(self.page.result_bytes));
         let groups = self.groups.as_mut().expect("there are groups");
         if groups.key.is_none() {
             groups.key = key;
             groups.sort_key = sort_key.unwrap_or_default().to_vec();
             groups.states = vec![State::default(); outputs.aggregates.len()];
             for column in &outputs.columns {
-                let value: Value<'_> = match has_aggregate(&column.output) {
+                let value = match has_aggregate(&column.output) {
                     true => None,
-                    false => value::value(&column.output, &context)?,
+                    false => value::value(&column.output, &context)?.map(Cow::into_owned),
                 };
-                groups.first.push(value.map(|value| value.into_owned()));
+                groups.first_bytes += kept_bytes(&value);
+                if groups.first_bytes > room {
+                    return too_large();
+                }
+                groups.first.push(value);
             }
         }
+        let mut bytes = groups.first_bytes;
         for ((aggregate, args), state) in outputs.aggregates.iter().zip(&mut groups.states) {
             match &args[..] {
                 [] => aggregate.add_row(state),
-                [arg, ..] => aggregate.add(state, value::value(arg, &context)?.as_deref()),
+                [arg, ..] => aggregate.add(state, value::value(arg, &context)?.as_deref())?,
+            }
+            bytes += KEPT_BYTES + state.bytes();
+            if bytes > room {
+                return too_large();
             }
         }
         groups.last_key.clear();
@@ -310,33 +368,39 @@ impl<'s> PageSink<'s> {
             aggregates: &aggregates,
         };
         let mut cells = Vec::with_capacity(outputs.columns.len());
+        let mut bytes = 0;
         for (column, first) in outputs.columns.iter().zip(groups.first) {
-            cells.push(match has_aggregate(&column.output) {
-                true => value::value(&column.output, &context)?.map(|value| value.into_owned()),
+            let cell = match has_aggregate(&column.output) {
+                true => value::value(&column.output, &context)?.map(Cow::into_owned),
                 false => first,
-            });
+            };
+            bytes += kept_bytes(&cell);
+            self.check_kept(bytes)?;
+            cells.push(cell);
         }
         if self.plan.json {
-            let texts = cells.iter().map(Option::as_deref);
-            let columns = outputs.columns.iter();
-            let text = json::row(columns.map(|column| (&*column.name, &column.ty)), texts)?;
-            cells = vec![Some(text.into_bytes())];
+            let mut row = RowWriter::new(self.page.result_bytes);
+            for (column, cell) in outputs.columns.iter().zip(&cells) {
+                row.cell(&column.name, &column.ty, cell.as_deref())?;
+            }
+            cells = vec![Some(row.finish().into_bytes())];
         }
         self.left_in_partition = self.left_in_partition.saturating_sub(1);
         self.last_key = groups.last_key;
         match self.plan.sorted {
-            Some(_) => self.sorted.push((groups.sort_key, cells)),
+            Some(_) => self.keep(groups.sort_key, cells),
             None => self.write(&cells),
         }
-        Ok(())
     }
 
-    fn write(&mut self, cells: &[Option<Vec<u8>>]) {
+    fn write(&mut self, cells: &[Option<Vec<u8>>]) -> Result<()> {
+        interrupt::charge(1 + (cells.len() / CELLS_PER_UNIT) as u64)?;
         for cell in cells {
-            self.writer.cell(cell.as_deref());
+            self.cell(cell.as_deref())?;
         }
         self.writer.end_row();
         self.left -= 1;
+        Ok(())
     }
 
     fn enter_partition(&mut self, row: &Visited<'_>) {
@@ -390,13 +454,17 @@ fn has_aggregate(output: &Output) -> bool {
     }
 }
 
-/// A row as one JSON text.
-fn json_row(plan: &SelectPlan, context: &Context<'_>) -> Result<String> {
-    let columns = &plan.outputs.columns;
-    let values = columns
-        .iter()
-        .map(|column| value::value(&column.output, context));
-    let values = values.collect::<Result<Vec<_>>>()?;
-    let columns = columns.iter().map(|column| (&*column.name, &column.ty));
-    json::row(columns, values.iter().map(Option::as_deref))
+/// About how many bytes a cell takes that is kept.
+fn kept_bytes(cell: &Option<Vec<u8>>) -> usize {
+    KEPT_BYTES + cell.as_ref().map_or(0, Vec::len)
+}
+
+/// A row as one JSON text of up to `bytes_max` bytes.
+fn json_row(plan: &SelectPlan, context: &Context<'_>, bytes_max: usize) -> Result<String> {
+    let mut row = RowWriter::new(bytes_max);
+    for column in &plan.outputs.columns {
+        let value = value::value(&column.output, context)?;
+        row.cell(&column.name, &column.ty, value.as_deref())?;
+    }
+    Ok(row.finish())
 }

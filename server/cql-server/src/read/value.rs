@@ -11,6 +11,7 @@ use crate::analyse::markers::Bound;
 use crate::analyse::selection::Output;
 use crate::analyse::term::{Evaluated, Term};
 use crate::error::{Result, of_row, of_type};
+use crate::interrupt;
 
 /// What selectors look at.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +32,7 @@ pub type Value<'r> = Option<Cow<'r, [u8]>>;
 /// What an output is of a row.
 ///
 /// # Errors
-/// Where the row is damaged; what a function says of its arguments.
+/// A damaged row; the error of a function; the time-out of the statement.
 pub fn value<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>> {
     Ok(match output {
         Output::Column(slot) => match &context.cells[*slot] {
@@ -40,6 +41,7 @@ pub fn value<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>>
             Some(LiveColumn::Collection(collection)) => {
                 let mut out = Vec::new();
                 serialize(context.types[*slot], collection, &mut out)?;
+                interrupt::charge_bytes(out.len())?;
                 Some(Cow::Owned(out))
             }
         },
@@ -55,7 +57,11 @@ pub fn value<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>>
             _ => None,
         },
         Output::Term(term) => match term.evaluate(context.bound)? {
-            Evaluated::Value(value) => Some(value),
+            Evaluated::Value(value) => {
+                // A bound value is validated for each row.
+                interrupt::charge_bytes(value.len())?;
+                Some(value)
+            }
             _ => None,
         },
         Output::Call(function, args) => {
@@ -106,6 +112,7 @@ pub fn element<'c>(ty: &CqlType, collection: &'c [u8], key: &[u8]) -> Result<Opt
             let mut parts = elements::pairs(collection).map_err(of_type)?;
             while let (Some(found), Some(value)) = (parts.next(), parts.next()) {
                 let found = found.map_err(of_type)?.unwrap_or_default();
+                interrupt::charge_bytes(found.len())?;
                 if keys.compare(found, key).is_eq() {
                     return value.map_err(of_type);
                 }
@@ -115,6 +122,7 @@ pub fn element<'c>(ty: &CqlType, collection: &'c [u8], key: &[u8]) -> Result<Opt
         CqlType::Set { element, .. } | CqlType::List { element, .. } => {
             for found in elements::elements(collection).map_err(of_type)? {
                 let found = found.map_err(of_type)?.unwrap_or_default();
+                interrupt::charge_bytes(found.len())?;
                 if element.compare(found, key).is_eq() {
                     return Ok(Some(found));
                 }
@@ -152,6 +160,7 @@ fn slice(
     let mut count = 0_i32;
     while let Some(key) = all.next() {
         let key = key.map_err(of_type)?.unwrap_or_default();
+        interrupt::charge_bytes(key.len())?;
         let value = match parts {
             2 => all.next().transpose().map_err(of_type)?.flatten(),
             _ => None,

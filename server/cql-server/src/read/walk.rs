@@ -5,8 +5,6 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use ebb_catalog::key::{ByteRange, DecodedKey, PartitionKey, Place};
 use ebb_catalog::schema::{ColumnKind, TableSchema};
-use ebb_colocate::runtime::{YIELD_EVERY, Yielding};
-use ebb_cql::protocol::Consistency;
 use ebb_storage::FoundSoFar;
 
 use super::fetch::{Fetch, Partition, Seen};
@@ -14,16 +12,22 @@ use super::filter::Filter;
 use super::scanned::Scanned;
 use super::source::Source;
 use crate::analyse::restrictions::{Partitions, Rows};
-use crate::call::Interrupt;
 use crate::error::{Result, of_key};
+use crate::interrupt;
 use crate::paging::{self, PagingState};
 
 /// The byte after a partition's prefix: its header; its rows.
 pub(super) const HEADER: u8 = 0;
 pub(super) const ROW: u8 = 1;
 
-/// After so many rows a read looks at the clock: some tens of microseconds.
-const ROWS_PER_CHECK: u32 = 8;
+/// The rows after which a walk looks whether its page has taken its time: some tens of microseconds.
+const ROWS_PER_LOOK: u32 = 8;
+/// About how many microseconds a row takes.
+const ROW_UNITS: u64 = 4;
+/// About how many microseconds it takes to look for a key, or to begin at one.
+pub(super) const SEEK_UNITS: u64 = 4;
+/// The bytes of a stored row that are decoded in about a microsecond.
+const BYTES_PER_UNIT: usize = 1024;
 
 /// A row on its way.
 #[derive(Debug)]
@@ -67,6 +71,29 @@ pub enum End {
     Cut { key: Vec<u8>, had_rows: bool },
 }
 
+impl End {
+    /// The cut behind all rows of a partition, whose keys begin with `rows`.
+    pub(super) fn after(mut rows: Vec<u8>) -> Self {
+        rows.push(0xff);
+        Self::Cut {
+            key: rows,
+            had_rows: true,
+        }
+    }
+}
+
+/// Returns the first key behind a cut. The key of a cut begins with a prefix of `prefix_len` bytes.
+fn behind(key: &[u8], prefix_len: usize) -> Vec<u8> {
+    let (prefix, place) = key.split_at(prefix_len);
+    // The cut of `End::after`: keys of rows may begin with 0xff, too. A row that has exactly this key is the
+    // last one of its partition.
+    if place == [ROW, 0xff] {
+        with(prefix, ROW + 1)
+    } else {
+        with(key, 0)
+    }
+}
+
 /// What is walked over.
 #[derive(Debug)]
 pub struct Walk<'w> {
@@ -80,8 +107,6 @@ pub struct Walk<'w> {
     pub static_rows: bool,
     /// Seconds since 1970.
     pub now_s: i64,
-    pub interrupt: &'w Interrupt,
-    pub consistency: Consistency,
     pub scanned: &'w Scanned<'w>,
 }
 
@@ -97,9 +122,7 @@ struct Resumed {
 /// What changes on the way.
 pub(super) struct Progress {
     started: Instant,
-    until_check: u32,
-    /// From the first look at the clock on: most reads end before.
-    yielding: Option<Yielding>,
+    until_look: u32,
 }
 
 impl Walk<'_> {
@@ -136,10 +159,19 @@ impl Walk<'_> {
             }
         }
         let mut resume = resume;
-        for prefix in keys {
+        while let Some(prefix) = keys.next() {
+            let rows = keys.peek().map(|_| with(&prefix, ROW));
             match self.partition(prefix, resume.take(), sink, progress)? {
                 End::Done => {}
                 end => return Ok(end),
+            }
+            // Partitions of which there is nothing take time too. Those of a reversed read have no
+            // pages.
+            if let Some(rows) = rows
+                && progress.is_over(sink)?
+                && !self.reversed
+            {
+                return Ok(End::after(rows));
             }
         }
         Ok(End::Done)
@@ -180,7 +212,7 @@ impl Walk<'_> {
         let (mut low, mut high) = (all.from, all.to);
         if let Some(resume) = resume {
             match self.reversed {
-                false => low = low.max(with(&resume.key, 0)),
+                false => low = low.max(behind(&resume.key, prefix.len())),
                 true => high = Some(resume.key.clone()),
             }
         }
@@ -200,17 +232,18 @@ impl Walk<'_> {
                     Some(operand) => operand,
                     None => self.source.get(&key)?,
                 };
-                let Some(operand) = operand else {
-                    continue;
+                // One that is not there takes time too.
+                let step = match operand {
+                    Some(operand) => self.visit(&partition, &key, prefix.len(), &operand, sink)?,
+                    None => None,
                 };
-                let step = self.visit(&partition, &key, prefix.len(), &operand, sink)?;
                 had_rows |= step.is_some();
                 match step {
                     Some(Flow::Partition) => return Ok(End::Done),
                     Some(Flow::Stop) => return Ok(End::Stopped),
                     _ => {}
                 }
-                if progress.is_over(self, sink)? {
+                if progress.is_over(sink)? {
                     return Ok(End::Cut { key, had_rows });
                 }
             }
@@ -240,6 +273,7 @@ impl Walk<'_> {
                 if to.as_ref().is_some_and(|to| *to <= from) {
                     continue;
                 }
+                interrupt::charge(SEEK_UNITS)?;
                 for entry in self.source.range(&from, to.as_deref(), self.reversed) {
                     let (key, operand) = entry?;
                     let step = self.visit(&partition, &key, prefix.len(), &operand, sink)?;
@@ -249,7 +283,7 @@ impl Walk<'_> {
                         Some(Flow::Stop) => return Ok(End::Stopped),
                         _ => {}
                     }
-                    if progress.is_over(self, sink)? {
+                    if progress.is_over(sink)? {
                         let key = key.to_vec();
                         return Ok(End::Cut { key, had_rows });
                     }
@@ -282,7 +316,7 @@ impl Walk<'_> {
                 prefix: at.prefix.to_vec(),
                 had_rows: resume.had_rows,
             });
-            from = with(&resume.key, 0);
+            from = behind(&resume.key, at.prefix.len());
         }
         if range.is_empty() {
             return Ok(End::Done);
@@ -326,7 +360,7 @@ impl Walk<'_> {
                     }
                     _ => {}
                 }
-                if progress.is_over(self, sink)? {
+                if progress.is_over(sink)? {
                     let key = key.to_vec();
                     return Ok(End::Cut { key, had_rows });
                 }
@@ -338,12 +372,8 @@ impl Walk<'_> {
                 return Ok(End::Stopped);
             }
             // Partitions of which nothing is left take time too.
-            if pending.is_some() && progress.is_over(self, sink)? {
-                let key = with(&prefix, ROW).into_iter().chain([0xff; 1]).collect();
-                return Ok(End::Cut {
-                    key,
-                    had_rows: true,
-                });
+            if pending.is_some() && progress.is_over(sink)? {
+                return Ok(End::after(with(&prefix, ROW)));
             }
         }
         Ok(End::Done)
@@ -374,7 +404,13 @@ impl Walk<'_> {
         match self.rows {
             Rows::All => true,
             Rows::Exactly(all) => all.binary_search_by(|one| one[..].cmp(clustering)).is_ok(),
-            Rows::In(ranges) => ranges.iter().any(|range| range.contains(clustering)),
+            // They are ascending and disjoint.
+            Rows::In(ranges) => {
+                let begun = ranges.partition_point(|range| range.from[..] <= *clustering);
+                ranges[..begun]
+                    .last()
+                    .is_some_and(|range| range.contains(clustering))
+            }
         }
     }
 
@@ -402,6 +438,7 @@ impl Walk<'_> {
         sink: &mut dyn Sink,
         is_stale: impl FnOnce(&[Seen<'_>]) -> Result<bool>,
     ) -> Result<(Option<Flow>, bool)> {
+        interrupt::charge((operand.len() / BYTES_PER_UNIT) as u64)?;
         let Some(row) = partition.row(&key[prefix_len + 1..], operand)? else {
             self.scanned.note_tombstones(1)?;
             return Ok((None, true));
@@ -450,25 +487,23 @@ impl Progress {
     pub(super) fn new() -> Self {
         Self {
             started: Instant::now(),
-            until_check: ROWS_PER_CHECK,
-            yielding: None,
+            until_look: ROWS_PER_LOOK,
         }
     }
 
-    /// Whether the page ends here, asked after every row. A thread of the idle class offers
-    /// its core to others meanwhile.
-    pub(super) fn is_over(&mut self, walk: &Walk<'_>, sink: &dyn Sink) -> Result<bool> {
-        self.until_check -= 1;
-        if self.until_check > 0 {
+    /// Returns whether the page ends here. It is called after every row, and after each key that has
+    /// none.
+    ///
+    /// # Errors
+    /// The time-out of the statement.
+    pub(super) fn is_over(&mut self, sink: &dyn Sink) -> Result<bool> {
+        interrupt::charge(ROW_UNITS)?;
+        self.until_look -= 1;
+        if self.until_look > 0 {
             return Ok(false);
         }
-        self.until_check = ROWS_PER_CHECK;
-        let now = Instant::now();
-        (self.yielding)
-            .get_or_insert_with(|| Yielding::of_current_thread(YIELD_EVERY))
-            .offer_core(now);
-        walk.interrupt.check_read(now, walk.consistency)?;
-        Ok(sink.may_cut(now.saturating_duration_since(self.started)))
+        self.until_look = ROWS_PER_LOOK;
+        Ok(sink.may_cut(self.started.elapsed()))
     }
 }
 

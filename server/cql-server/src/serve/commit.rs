@@ -9,6 +9,8 @@
 //! A write runs on the thread that received it as long as that takes microseconds
 //! (`pace`). It does not where each write is acknowledged after an fsync.
 //!
+//! A write that computes for long would keep all others waiting: it begins anew in the lane of scans.
+//!
 //! A write always waits for the group before its own. A write that has waited for several groups is
 //! in a queue that does not go away: the lane refuses it, if `Session::may_refuse` allows that.
 
@@ -18,14 +20,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use ebb_cql::protocol::{ErrorKind, ErrorResponse};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::connection::{LaneResult, OVERLOADED};
-use super::lanes::Waiting;
+use super::lanes::{Share, Waiting};
 use super::pace::WritePace;
 use super::session::error;
-use super::work::Work;
-use crate::call::Service;
+use super::work::{RequestResult, Work, run_in_lane};
+use crate::call::{Lane, Service};
 
 /// Writes that one sync serves at most: the first of them waits for all.
 const GROUP_WRITES_MAX: usize = 1024;
@@ -73,8 +76,16 @@ impl<S: Service> CommitLane<S> {
     }
 }
 
-/// Executes writes, group by group, until nobody can send any more.
-pub(super) fn commit_writes<S: Service>(mut writes: UnboundedReceiver<Sent<S>>) {
+/// A write that was executed, unless that panicked.
+struct Executed<S: Service> {
+    work: Work<S>,
+    results: UnboundedSender<LaneResult>,
+    ran: Option<RequestResult>,
+}
+
+/// Executes writes, group by group, until all senders are gone. Writes that compute for long move to
+/// the threads for scans, by a task of the runtime.
+pub(super) fn commit_writes<S: Service>(mut writes: UnboundedReceiver<Sent<S>>, runtime: &Handle) {
     while let Some(first) = writes.blocking_recv() {
         let mut group = vec![first];
         while group.len() < GROUP_WRITES_MAX {
@@ -83,18 +94,18 @@ pub(super) fn commit_writes<S: Service>(mut writes: UnboundedReceiver<Sent<S>>) 
                 Err(_) => break,
             }
         }
-        commit_group(group);
+        commit_group(group, runtime);
     }
 }
 
-fn commit_group<S: Service>(group: Vec<Sent<S>>) {
+fn commit_group<S: Service>(group: Vec<Sent<S>>, runtime: &Handle) {
     let Some(first) = group.first() else {
         return;
     };
     let shared = first.work.shared.clone();
     let groups = shared.commits.groups.fetch_add(1, Ordering::Relaxed);
     let executed: Vec<_> = (group.into_iter())
-        .map(|sent| {
+        .filter_map(|sent| {
             let (mut work, results) = (sent.work, sent.results);
             let begun = Instant::now();
             let waited = begun.saturating_duration_since(work.received_at);
@@ -102,25 +113,35 @@ fn commit_group<S: Service>(group: Vec<Sent<S>>) {
             let is_late = groups_waited >= GROUPS_WAITED_MAX && shared.overload.is_too_long(waited);
             if is_late && work.may_refuse {
                 shared.overload.rejected_by_commit_lane();
-                let refused = Err(error(ErrorKind::Overloaded, OVERLOADED));
-                return (work, results, Some(refused));
+                let ran = Some(Err(error(ErrorKind::Overloaded, OVERLOADED)));
+                return Some(Executed { work, results, ran });
             }
             // A panic is an error of one request: the lane goes on.
-            let ran = catch_unwind(AssertUnwindSafe(|| work.try_run())).ok();
+            let ran = catch_unwind(AssertUnwindSafe(|| work.try_run_briefly()));
             shared.commits.pace.ended(begun, Instant::now());
-            (work, results, ran)
+            let ran = match ran {
+                Ok(Some(ran)) => Some(ran),
+                Ok(None) => {
+                    let work = Box::new(work);
+                    runtime.spawn(run_in_lane(Lane::Scan, work, Share::default(), results));
+                    return None;
+                }
+                Err(_) => None,
+            };
+            Some(Executed { work, results, ran })
         })
         .collect();
     let writes = executed
         .iter()
-        .any(|(_, _, ran)| matches!(ran, Some(Ok((_, outcome))) if !outcome.is_in_conflict));
+        .any(|it| matches!(&it.ran, Some(Ok((_, outcome))) if !outcome.is_in_conflict));
     let begun = Instant::now();
     let synced: Result<(), ErrorResponse> = match writes && shared.service.commits_wait_for_sync() {
         true => shared.service.sync(),
         false => Ok(()),
     };
     let sync_took = begun.elapsed();
-    for (mut work, results, ran) in executed {
+    for executed in executed {
+        let (mut work, results, ran) = (executed.work, executed.results, executed.ran);
         if matches!(&ran, Some(Ok((_, outcome))) if outcome.is_in_conflict) {
             // Behind what came meanwhile, until its time is over.
             shared.commits.send(work, results);

@@ -1,9 +1,12 @@
 //! Where requests run that are not for the thread that received them.
 //!
+//! Scans and reads of ranges have threads of their own, and each user has its share of these
+//! ([`ScanThreads`]): statements that run until their time is over keep no other user waiting.
+//!
 //! What reads ranges of a table may read all of it, page after page, for hours. It runs in
-//! the kernel's idle class: on what requests leave, and what it reads in a page's time. Whoever
-//! walks over the rows yields now and then, as tasks of jobs do. If
-//! [`ServeOptions::idle_class`] is off, it runs in the normal class, and does not yield.
+//! the kernel's idle class: on what requests leave, and what it reads in a page's time. Its statement
+//! yields now and then, as tasks of jobs do. If [`ServeOptions::idle_class`] is off, it runs in
+//! the normal class, and does not yield.
 //!
 //! Passwords are verified on threads below those that serve, too, but not in that class: on a
 //! busy machine some can still log in.
@@ -18,6 +21,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 
 use super::options::ServeOptions;
+use super::scan_queue::ScanUser;
+use super::scan_threads::ScanThreads;
 use crate::call::Lane;
 
 /// What a scan may leave for its reader: a page is cut at this size.
@@ -25,11 +30,11 @@ pub(super) const PAGE_BYTES: usize = 1 << 20;
 
 /// The lanes of a server.
 pub(super) struct Lanes {
-    scans: Semaphore,
+    scans: ScanThreads,
+    ranges: ScanThreads,
     schema: Semaphore,
     results: Arc<Semaphore>,
     logins: LowThreads,
-    ranges: LowThreads,
 }
 
 /// The results of one connection that may wait for its client at once. These are more than requests
@@ -73,14 +78,15 @@ impl Lanes {
         } else {
             || {}
         };
+        let (base, threads_max) = (options.scans_max.max(1), options.scan_threads_max);
         Ok(Self {
-            scans: Semaphore::new(options.scans_max.max(1)),
+            scans: ScanThreads::start("cql-scan", base, threads_max, || {})?,
+            ranges: ScanThreads::start("cql-range", base, threads_max, lower_for_ranges)?,
             schema: Semaphore::new(1),
             results: Arc::new(Semaphore::new(results.clamp(1, Semaphore::MAX_PERMITS))),
             logins: LowThreads::start("cql-login", options.logins_max.max(1), || {
                 nice_current_thread(LOGIN_NICE)
             })?,
-            ranges: LowThreads::start("cql-range", options.scans_max.max(1), lower_for_ranges)?,
         })
     }
 
@@ -89,11 +95,12 @@ impl Lanes {
         self.results.available_permits() == 0
     }
 
-    /// Runs `work` when it is its turn. Its result takes memory of the connection's `share`.
-    /// Returns `None` if `work` panicked.
+    /// Runs `work` of a user when it is its turn. Its result takes memory of the connection's `share`,
+    /// until `work` has ended even if the caller gives up waiting. Returns `None` if `work` panicked.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         lane: Lane,
+        user: &ScanUser,
         share: &Share,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<Waiting<T>> {
@@ -107,21 +114,20 @@ impl Lanes {
                 _of_all: self.results.clone().acquire_owned().await.expect(never),
             }),
         };
-        let turn = match lane {
-            Lane::Inline | Lane::Write | Lane::Range | Lane::Login => None,
-            Lane::Scan => Some(self.scans.acquire().await.expect(never)),
-            Lane::Schema => Some(self.schema.acquire().await.expect(never)),
-        };
-        let value = match lane {
-            Lane::Range => self.ranges.run(work).await?,
-            Lane::Login => self.logins.run(work).await?,
-            _ => spawn_blocking(work).await.ok()?,
-        };
-        drop(turn);
-        Some(Waiting {
-            value,
+        let work = move || Waiting {
+            value: work(),
             _memory: memory,
-        })
+        };
+        match lane {
+            Lane::Scan => self.scans.run(user, work).await,
+            Lane::Range => self.ranges.run(user, work).await,
+            Lane::Login => self.logins.run(work).await,
+            Lane::Schema => {
+                let _turn = self.schema.acquire().await.expect(never);
+                spawn_blocking(work).await.ok()
+            }
+            Lane::Inline | Lane::Write => spawn_blocking(work).await.ok(),
+        }
     }
 }
 
@@ -190,24 +196,37 @@ mod tests {
 
     use super::*;
 
+    /// Runs work of the one user of a test.
+    async fn run<T: Send + 'static>(
+        lanes: &Lanes,
+        lane: Lane,
+        share: &Share,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<Waiting<T>> {
+        lanes
+            .run(lane, &ScanUser::Role("ada".into()), share, work)
+            .await
+    }
+
     #[tokio::test]
     async fn ranges_run_beneath_requests_and_survive_a_panic() {
         let lanes = Lanes::new(&ServeOptions::default()).unwrap();
         let share = Share::default();
-        let class_in = async |lane| lanes.run(lane, &share, current_class).await.unwrap().value;
+        let class_in = async |lane| {
+            let class = run(&lanes, lane, &share, current_class).await;
+            class.unwrap().value
+        };
         assert_eq!(class_in(Lane::Scan).await, SchedulingClass::Normal);
         assert_ne!(class_in(Lane::Range).await, SchedulingClass::Normal);
         assert_eq!(class_in(Lane::Login).await, SchedulingClass::Normal);
         let nice = || rustix::process::getpriority_process(Some(rustix::thread::gettid())).unwrap();
-        let of_logins = lanes.run(Lane::Login, &share, nice).await;
+        let of_logins = run(&lanes, Lane::Login, &share, nice).await;
         assert_eq!(of_logins.unwrap().value, (nice() + LOGIN_NICE).min(19));
         for _ in 0..8 {
-            let panicked = lanes
-                .run(Lane::Range, &share, || panic!("on purpose"))
-                .await;
+            let panicked = run(&lanes, Lane::Range, &share, || panic!("on purpose")).await;
             assert!(panicked.is_none_or(|_: Waiting<()>| false));
         }
-        let ran = lanes.run(Lane::Range, &share, || 7).await;
+        let ran = run(&lanes, Lane::Range, &share, || 7).await;
         assert_eq!(ran.unwrap().value, 7);
     }
 
@@ -219,7 +238,7 @@ mod tests {
         };
         let lanes = Lanes::new(&options).unwrap();
         let share = Share::default();
-        let class = lanes.run(Lane::Range, &share, current_class).await;
+        let class = run(&lanes, Lane::Range, &share, current_class).await;
         assert_eq!(class.unwrap().value, SchedulingClass::Normal);
     }
 
@@ -229,12 +248,39 @@ mod tests {
         let (deaf, other) = (Share::default(), Share::default());
         let mut unread = Vec::new();
         for _ in 0..SHARE_RESULTS {
-            unread.push(lanes.run(Lane::Scan, &deaf, || ()).await);
+            unread.push(run(&lanes, Lane::Scan, &deaf, || ()).await);
         }
-        let more = lanes.run(Lane::Scan, &deaf, || ());
+        let more = run(&lanes, Lane::Scan, &deaf, || ());
         assert!(timeout(Duration::from_millis(20), more).await.is_err());
-        assert!(lanes.run(Lane::Scan, &other, || ()).await.is_some());
+        assert!(run(&lanes, Lane::Scan, &other, || ()).await.is_some());
         unread.pop();
-        assert!(lanes.run(Lane::Scan, &deaf, || ()).await.is_some());
+        assert!(run(&lanes, Lane::Scan, &deaf, || ()).await.is_some());
+    }
+
+    #[tokio::test]
+    async fn the_memory_of_a_result_is_taken_until_its_work_ends() {
+        let lanes = Arc::new(Lanes::new(&ServeOptions::default()).unwrap());
+        let share = Share::default();
+        let (begins, begun) = channel();
+        let (end, until) = channel::<()>();
+        let scan = tokio::spawn({
+            let share = share.clone();
+            async move {
+                let work = move || {
+                    begins.send(()).unwrap();
+                    until.recv().is_err()
+                };
+                run(&lanes, Lane::Scan, &share, work).await.is_some()
+            }
+        });
+        let begun = spawn_blocking(move || begun.recv());
+        begun.await.unwrap().unwrap();
+        scan.abort();
+        assert!(scan.await.unwrap_err().is_cancelled());
+        // The caller has given up, but the work still fills its result.
+        assert_eq!(share.0.available_permits(), SHARE_RESULTS - 1);
+        drop(end);
+        let is_free = || share.0.available_permits() == SHARE_RESULTS;
+        ebb_test_support::wait::until("the memory to be free", is_free);
     }
 }

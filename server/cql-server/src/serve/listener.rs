@@ -2,8 +2,8 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, broadcast, watch};
-use tokio::time::{sleep, timeout, timeout_at};
+use tokio::time::{sleep, timeout_at};
 
 use super::addresses::Addresses;
 use super::commit::{CommitLane, commit_writes};
@@ -121,9 +121,10 @@ impl CqlServer {
         let connections = Arc::new(Semaphore::new(connections_max));
         let pace = WritePace::watched(runtime.handle().clone())?;
         let (commits, writes) = CommitLane::new(pace);
+        let of_commits = runtime.handle().clone();
         std::thread::Builder::new()
             .name("cql-commit".into())
-            .spawn(move || commit_writes(writes))?;
+            .spawn(move || commit_writes(writes, &of_commits))?;
         let shared = Arc::new(Shared {
             service,
             commits,
@@ -177,15 +178,22 @@ impl CqlServer {
     }
 
     /// Takes no more connections and requests, and waits until those that run are
-    /// answered, for at most `patience`. False when some were not.
+    /// answered, for at most `patience`. Then it cancels them. False when some were not answered.
+    ///
+    /// It returns in time also if all threads of the server are stuck: it waits without them, and leaves
+    /// them behind.
     pub fn drain(self, patience: Duration) -> bool {
         self.stop.send_replace(true);
         let all = u32::try_from(self.counters.connections_max).unwrap_or(u32::MAX);
-        let closed = self.runtime.block_on(async {
-            let all = self.counters.connections.acquire_many(all);
-            timeout(patience, all).await.is_ok()
+        let connections = self.counters.connections.clone();
+        let (sender, closed) = mpsc::channel();
+        self.runtime.spawn(async move {
+            let closed = connections.acquire_many(all).await.is_ok();
+            // The receiver is gone once patience is over.
+            let _ = sender.send(closed);
         });
-        // A request that hangs in a lane must not keep the server.
+        let closed = closed.recv_timeout(patience).unwrap_or(false);
+        // Ends the connections, and so cancels what still runs for them.
         self.runtime.shutdown_timeout(Duration::from_secs(1));
         closed
     }

@@ -4,7 +4,7 @@
 //!   listener ── a task per connection:
 //!     bytes ─> FrameDecoder ─> request ─┬─ Inline: executed here, in order
 //!                                       ├─ Write:  here, or in the commit lane
-//!                                       ├─ Scan:   a few at a time, all connections
+//!                                       ├─ Scan:   a few at a time, and one for each user
 //!                                       ├─ Range:  the same, in the idle class
 //!                                       └─ Schema: one at a time
 //!     responses, in any order ─> one buffer ─> one write
@@ -12,7 +12,9 @@
 //!
 //! What always holds:
 //!
-//! - A scan never holds up a point read: it runs on other threads.
+//! - A scan never holds up a point read: it runs on other threads. Nor does a point read that computes
+//!   for long, as it moves there. A user's scans hold up no scan of another user.
+//! - A scan is answered at its deadline, whatever its thread does.
 //! - Results that wait for their reader are bounded, for a connection and for all. Who
 //!   does not read is not read from either, and is cut off after a while.
 //! - So are requests that are received in part or wait, over all connections. Large ones are
@@ -22,6 +24,7 @@
 //! - Who waits for a turn at a partition holds no thread, and waits no longer than its
 //!   request may take.
 //! - When there is more to do than can be done, what has waited for long is refused.
+//! - A request that is too large ends with an error, and its connection goes on.
 //! - A connection that does nothing holds no buffer.
 //!
 //! | file | what it holds |
@@ -38,11 +41,14 @@
 //! | `tls` | the certificate, and which clients may come |
 //! | `connection` | one client: its frames in, its responses out |
 //! | `received` | bytes of a connection that are not served yet |
+//! | `skip` | a request that is too large |
 //! | `requests` | the memory of requests, and turns for large ones |
 //! | `outbox` | responses that are not sent yet |
 //! | `session` | one client: what its requests mean |
 //! | `work` | a request that runs on another thread |
 //! | `lanes` | where scans and schema changes run |
+//! | `scan_queue` | whose scan runs next, and whether it may run now |
+//! | `scan_threads` | the threads for scans, as many as their users need |
 //! | `commit` | where writes run that would wait for the disk |
 //! | `pace` | whether they would |
 //! | `slow` | reports of slow requests |
@@ -64,7 +70,10 @@ mod overload;
 mod pace;
 mod received;
 mod requests;
+mod scan_queue;
+mod scan_threads;
 mod session;
+mod skip;
 mod slow;
 mod statements;
 mod stream;

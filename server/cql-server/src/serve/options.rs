@@ -17,8 +17,13 @@ pub struct ServeOptions {
     pub address: SocketAddr,
     /// Threads that serve connections, two at least.
     pub threads: usize,
-    /// Scans that run at once, over all connections.
+    /// Scans of one user that run at once while no other user scans. The same number of reads of
+    /// ranges runs beside them. A user is a role, or the address of a client on a server without
+    /// logins.
     pub scans_max: usize,
+    /// Scans of all users that run at once: beyond [`scans_max`](Self::scans_max), each user has one.
+    /// The same number of reads of ranges runs beside them.
+    pub scan_threads_max: usize,
     /// Whether reads of ranges run in the kernel's idle class, beneath requests. Tests turn it off: on
     /// busy cores, a thread of that class makes hardly any progress.
     pub idle_class: bool,
@@ -74,6 +79,7 @@ impl Default for ServeOptions {
             address: (Ipv4Addr::LOCALHOST, 9042).into(),
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             scans_max: 2,
+            scan_threads_max: 16,
             idle_class: true,
             connections_max: 20_000,
             connections_per_address_max: None,

@@ -19,7 +19,7 @@ use super::requests::RequestMemory;
 use super::slow::{Sender, Spent, Unsent};
 use super::statements::Entry;
 use super::turns::Wanted;
-use super::work::{Work, respond, trace, without_password};
+use super::work::{SHARED_THREAD_TIME_MAX, Work, respond, trace, without_password};
 use crate::access::{AUTHENTICATOR, User};
 use crate::activity::{Client, Encryption, Trace};
 use crate::call::{
@@ -49,6 +49,17 @@ struct Elsewhere<S: Service> {
     statements: Vec<Arc<S::Statement>>,
     /// What it has to wait for.
     turns: Option<Wanted>,
+}
+
+impl<S: Service> Elsewhere<S> {
+    /// Statements that compute for too long on a thread that serves connections.
+    fn moved(statements: Vec<Arc<S::Statement>>) -> Self {
+        Self {
+            lane: Lane::Scan,
+            statements,
+            turns: None,
+        }
+    }
 }
 
 /// The state of a connection, as its requests change it.
@@ -475,13 +486,14 @@ impl<S: Service> Session<S> {
         }
         self.note("Executing on the thread of the connection");
         let interrupt = self.interrupt(now);
+        let brief = interrupt.capped(Instant::now(), SHARED_THREAD_TIME_MAX);
         let keyspace = self.keyspace.clone();
         let user = self.user.clone();
         let call = Call {
             keyspace: parameters.keyspace.or(keyspace.as_deref()),
             version: self.coding.version,
             parameters,
-            interrupt: &interrupt,
+            interrupt: &brief,
             user: &user,
         };
         let execute = |out: &mut BytesMut| match lane {
@@ -491,8 +503,12 @@ impl<S: Service> Session<S> {
             _ => shared.service.execute(&statement, &call, out),
         };
         let tracing_id = self.trace.as_ref().map(Trace::id);
-        let outcome = respond(frame, self.coding, tracing_id, out, execute)?;
+        let ended = respond(frame, self.coding, tracing_id, out, execute);
         drop(held);
+        if interrupt.may_go_on(&ended) {
+            return Ok(Some(Elsewhere::moved(vec![statement])));
+        }
+        let outcome = ended?;
         if outcome.is_in_conflict {
             return elsewhere(statement, turns);
         }
@@ -541,20 +557,26 @@ impl<S: Service> Session<S> {
         }
         self.note("Executing on the thread of the connection");
         let interrupt = self.interrupt(now);
+        let brief = interrupt.capped(Instant::now(), SHARED_THREAD_TIME_MAX);
         let user = self.user.clone();
         let call = Call {
             keyspace,
             version: self.coding.version,
             parameters: batch_parameters(batch),
-            interrupt: &interrupt,
+            interrupt: &brief,
             user: &user,
         };
         let tracing_id = self.trace.as_ref().map(Trace::id);
-        let outcome = respond(frame, self.coding, tracing_id, out, |out| {
+        let ended = respond(frame, self.coding, tracing_id, out, |out| {
             let write = || shared.service.batch(batch.kind, &statements, &call, out);
             shared.commits.pace.run(write)
-        })?;
+        });
         drop(held);
+        if interrupt.may_go_on(&ended) {
+            let statements = statements.into_iter().map(|(one, _)| one).collect();
+            return Ok(Some(Elsewhere::moved(statements)));
+        }
+        let outcome = ended?;
         if outcome.is_in_conflict {
             return elsewhere(statements, turns);
         }

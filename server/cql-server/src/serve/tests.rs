@@ -3,8 +3,10 @@ mod conflicts;
 mod hostile;
 mod login;
 mod overload;
+mod scans;
 mod slow;
 mod tls;
+mod too_large;
 mod version5;
 mod writes;
 
@@ -28,7 +30,8 @@ use rand_chacha::ChaCha8Rng;
 
 use super::session::error;
 use super::{CqlServer, ServeOptions};
-use crate::call::{Call, Lane, Outcome, Service, Statement};
+use crate::call::{Call, Lane, Outcome, Service, Statement, time_out_of};
+use crate::interrupt;
 
 /// A service whose statements are named after what they do.
 #[derive(Default)]
@@ -86,7 +89,7 @@ impl Statement for FakeStatement {
         match self.text.split(' ').next() {
             Some("scan" | "panic") => Lane::Scan,
             Some("alter") => Lane::Schema,
-            Some("put" | "stall" | "explode" | "swap") => Lane::Write,
+            Some("put" | "stall" | "explode" | "swap" | "compute-put") => Lane::Write,
             _ => Lane::Inline,
         }
     }
@@ -162,6 +165,16 @@ impl Service for Fake {
             "fail" => {
                 out.extend_from_slice(b"half a body");
                 return Err(error(ErrorKind::Invalid, rest));
+            }
+            "compute" | "compute-put" if std::thread::current().name() != Some("cql-scan") => {
+                // It would take for ever.
+                let time_out = time_out_of(statement, Consistency::One);
+                let compute = || -> Result<Outcome, ErrorResponse> {
+                    loop {
+                        interrupt::charge(1)?;
+                    }
+                };
+                return interrupt::scope(call.interrupt, time_out, compute);
             }
             "spin" => {
                 // About 0.2 ms of CPU time.

@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use ebb_cql::protocol::{
@@ -13,19 +14,33 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::timeout_at;
 
 use super::connection::LaneResult;
-use super::lanes::{PAGE_BYTES, Waiting};
+use super::lanes::{PAGE_BYTES, Share, Waiting};
 use super::listener::Shared;
 use super::requests::RequestMemory;
+use super::scan_queue::ScanUser;
 use super::session::{TOO_MANY_FAILURES, batch_parameters, error, in_protocol};
 use super::slow::{Sender, Spent, Unsent};
 use super::turns::Wanted;
 use crate::access::{Login, User};
 use crate::activity::Trace;
-use crate::call::{Call, Interrupt, Lane, Outcome, Service, Statement, batch_write_type};
+use crate::call::{
+    Call, Interrupt, Lane, Outcome, Service, Statement, TimeOut, batch_write_type, time_out_of,
+};
 
 /// The first capacity of a page's buffer. The buffer doubles when it is full, and so ends with room
 /// for a page and one more row, of 64 KiB.
 const PAGE_ROOM_BYTES: usize = (PAGE_BYTES + (64 << 10)) / 16;
+
+/// How long a statement may compute on a thread on which others wait: one that serves connections, or
+/// that of the commit lane. Then it begins anew in the lane of scans.
+pub(super) const SHARED_THREAD_TIME_MAX: Duration = Duration::from_millis(5);
+
+/// How long a scan runs in the normal scheduling class: twice as long as a page of 5,000 rows takes.
+/// Then its thread enters the idle class, as those for ranges are.
+const NORMAL_CLASS_TIME_MAX: Duration = Duration::from_millis(20);
+
+/// The whole response to a request, or the error.
+pub(super) type RequestResult = Result<(BytesMut, Outcome), ErrorResponse>;
 
 /// A request that waits for its lane.
 pub(super) struct Work<S: Service> {
@@ -64,11 +79,48 @@ pub(super) struct Ran {
     pub slow: Option<Box<Unsent>>,
 }
 
+/// The progress of a request, for the thread that runs it and the task that waits for the result.
+#[derive(Debug, Default)]
+struct LaneProgress {
+    begun_at: OnceLock<Instant>,
+    /// The client was answered, at the deadline of the request.
+    is_answered: AtomicBool,
+}
+
 impl<S: Service> Work<S> {
-    /// Executes the request: not on a thread that serves connections.
-    pub(super) fn run(mut self) -> Ran {
-        let result = self.try_run();
-        self.end(result)
+    /// Executes the request on a thread of a lane.
+    fn run(mut self, lane: Lane, progress: &LaneProgress) -> Ran {
+        let begun_at = *progress.begun_at.get_or_init(Instant::now);
+        let is_scan = matches!(lane, Lane::Scan | Lane::Range);
+        let is_write = |one: &Arc<S::Statement>| one.lane() == Lane::Write;
+        // A write commits under locks that others wait for: it must not wait for a core meanwhile.
+        let may_lower = is_scan && !self.statements.iter().any(is_write);
+        if may_lower && self.shared.options.idle_class {
+            let lower_at = begun_at + NORMAL_CLASS_TIME_MAX;
+            self.interrupt = self.interrupt.lowering(lower_at);
+        }
+        let mut ended = self.try_run();
+        // What was too long for a thread on which others wait is here, too: a write, which those
+        // would execute again and sync, or a read of what was written last.
+        while matches!(&ended, Ok((_, outcome)) if outcome.is_in_conflict) {
+            ended = self.try_run();
+        }
+        let has_moved = |one: &Arc<S::Statement>| matches!(one.lane(), Lane::Inline | Lane::Write);
+        if self.shared.service.commits_wait_for_sync() && self.statements.iter().any(has_moved) {
+            ended = ended.and_then(|ended| self.shared.service.sync().map(|()| ended));
+        }
+        // The answer at the deadline was reported if it was slow.
+        let slow = if progress.is_answered.load(Ordering::Relaxed) {
+            None
+        } else {
+            self.slow()
+        };
+        let ran = self.finish(ended, slow);
+        Ran {
+            // A statement that takes long by itself is no sign of a slow server.
+            point_received_at: None,
+            ..ran
+        }
     }
 
     /// The stream to answer in.
@@ -77,14 +129,76 @@ impl<S: Service> Work<S> {
     }
 
     /// Executes the request; gives its whole response.
-    pub(super) fn try_run(&mut self) -> Result<(BytesMut, Outcome), ErrorResponse> {
+    pub(super) fn try_run(&mut self) -> RequestResult {
         let begun = Instant::now();
         let ran = self.execute();
         self.spent.executed += begun.elapsed();
         ran
     }
 
-    fn execute(&mut self) -> Result<(BytesMut, Outcome), ErrorResponse> {
+    /// Executes the request on a thread on which others wait. Returns `None` if it takes too long for
+    /// that: nothing has been written.
+    pub(super) fn try_run_briefly(&mut self) -> Option<RequestResult> {
+        let whole = self.interrupt.clone();
+        self.interrupt = whole.capped(Instant::now(), SHARED_THREAD_TIME_MAX);
+        let ended = self.try_run();
+        self.interrupt = whole;
+        let may_go_on = self.interrupt.may_go_on(&ended);
+        (!may_go_on).then_some(ended)
+    }
+
+    /// Returns the user that the request counts for if it is a scan.
+    fn scan_user(&self) -> ScanUser {
+        match self.user.name() {
+            Some(name) => ScanUser::Role(name.into()),
+            None => ScanUser::Address(self.address.ip()),
+        }
+    }
+
+    /// The same request, for an answer while it still runs.
+    fn unrun(&self) -> Self {
+        Self {
+            shared: self.shared.clone(),
+            keyspace: self.keyspace.clone(),
+            coding: self.coding,
+            statements: self.statements.clone(),
+            turns: None,
+            frame: self.frame.clone(),
+            memory: RequestMemory::default(),
+            interrupt: self.interrupt.clone(),
+            received_at: self.received_at,
+            may_refuse: self.may_refuse,
+            address: self.address,
+            trace: None,
+            user: self.user.clone(),
+            spent: self.spent,
+        }
+    }
+
+    /// The response to the request when its time is over.
+    fn time_out(self) -> Ran {
+        let time_out = match Request::decode(&self.frame) {
+            Ok(Request::Query { parameters, .. } | Request::Execute { parameters, .. }) => {
+                let statement = self.statements.first();
+                let consistency = parameters.consistency;
+                statement.map(|statement| time_out_of(&**statement, consistency))
+            }
+            Ok(Request::Batch(batch)) => {
+                let values = batch.statements.iter().map(|part| part.values);
+                let statements: Vec<_> = self.statements.iter().cloned().zip(values).collect();
+                let write_type = batch_write_type(batch.kind, &statements);
+                Some(TimeOut::Write(batch.consistency, write_type))
+            }
+            _ => None,
+        };
+        let error = match time_out {
+            Some(time_out) => time_out.error(),
+            None => error(ErrorKind::Server, "only statements have a time-out"),
+        };
+        self.end(Err(error))
+    }
+
+    fn execute(&mut self) -> RequestResult {
         if let Some(trace) = &mut self.trace {
             trace.note("Executing on a thread of its lane");
         }
@@ -106,13 +220,7 @@ impl<S: Service> Work<S> {
                 };
                 // It may have waited for its turn for longer than it may take.
                 let consistency = parameters.consistency;
-                match statement.lane() {
-                    Lane::Write => {
-                        let write_type = statement.write_type();
-                        interrupt.check_write(Instant::now(), consistency, write_type)
-                    }
-                    _ => interrupt.check_read(Instant::now(), consistency),
-                }?;
+                interrupt.check(Instant::now(), time_out_of(&**statement, consistency))?;
                 let call = Call {
                     keyspace: parameters.keyspace.or(keyspace),
                     version: coding.version,
@@ -134,7 +242,8 @@ impl<S: Service> Work<S> {
                 let values = batch.statements.iter().map(|part| part.values);
                 let statements: Vec<_> = self.statements.iter().cloned().zip(values).collect();
                 let write_type = batch_write_type(batch.kind, &statements);
-                interrupt.check_write(Instant::now(), batch.consistency, write_type)?;
+                let time_out = TimeOut::Write(batch.consistency, write_type);
+                interrupt.check(Instant::now(), time_out)?;
                 let call = Call {
                     keyspace: batch.keyspace.or(keyspace),
                     version: coding.version,
@@ -185,7 +294,28 @@ impl<S: Service> Work<S> {
     }
 
     /// The response to what came of it.
-    pub(super) fn end(mut self, result: Result<(BytesMut, Outcome), ErrorResponse>) -> Ran {
+    pub(super) fn end(self, ended: RequestResult) -> Ran {
+        let slow = self.slow();
+        self.finish(ended, slow)
+    }
+
+    /// Returns the report of the request, whose response is ready, if it was slow.
+    fn slow(&self) -> Option<Box<Unsent>> {
+        let sender = Sender {
+            address: self.address,
+            user: &self.user,
+            keyspace: self.keyspace.as_deref(),
+        };
+        Unsent::of(
+            &self.shared,
+            &sender,
+            &self.frame,
+            self.received_at,
+            self.spent,
+        )
+    }
+
+    fn finish(mut self, ended: RequestResult, slow: Option<Box<Unsent>>) -> Ran {
         let tracing_id = self.trace.as_ref().map(Trace::id);
         let opcode = Opcode::from_code(self.frame.opcode);
         let is_login = matches!(opcode, Ok(Opcode::AuthResponse));
@@ -194,14 +324,7 @@ impl<S: Service> Work<S> {
             Ok(Opcode::AuthResponse) => false,
             _ => (self.statements.iter()).all(|statement| statement.lane() == Lane::Write),
         };
-        let sender = Sender {
-            address: self.address,
-            user: &self.user,
-            keyspace: self.keyspace.as_deref(),
-        };
-        let (received_at, spent) = (self.received_at, self.spent);
-        let slow = Unsent::of(&self.shared, &sender, &self.frame, received_at, spent);
-        let ran = match result {
+        let ran = match ended {
             Ok((frame, outcome)) => {
                 for change in outcome.changes {
                     self.shared.publish(Event::Schema(change));
@@ -241,6 +364,45 @@ impl<S: Service> Work<S> {
     }
 }
 
+/// Runs a request in a lane, and sends its result. A scan is answered at its deadline with the
+/// time-out, also while it waits or runs; then it does not begin, or notices and ends.
+///
+/// A change of the schema is answered when it is done: whether it happened is not to be guessed.
+pub(super) async fn run_in_lane<S: Service>(
+    lane: Lane,
+    work: Box<Work<S>>,
+    share: Share,
+    results: UnboundedSender<LaneResult>,
+) {
+    let (shared, stream, user) = (work.shared.clone(), work.stream(), work.scan_user());
+    let deadline = work.interrupt.deadline();
+    let late = matches!(lane, Lane::Scan | Lane::Range).then(|| work.unrun());
+    let progress = Arc::new(LaneProgress::default());
+    let own = progress.clone();
+    let runs = shared
+        .lanes
+        .run(lane, &user, &share, move || work.run(lane, &own));
+    let ran = match late {
+        None => runs.await,
+        Some(mut late) => match timeout_at(deadline.into(), runs).await {
+            Ok(ran) => ran,
+            Err(_) => {
+                progress.is_answered.store(true, Ordering::Relaxed);
+                late.spent.executed = progress
+                    .begun_at
+                    .get()
+                    .map_or(Duration::ZERO, Instant::elapsed);
+                Some(Waiting {
+                    value: late.time_out(),
+                    _memory: None,
+                })
+            }
+        },
+    };
+    // The receiver is gone if the connection has ended.
+    drop(results.send(LaneResult { stream, ran }));
+}
+
 /// Runs a write when it is its turn: on a thread that serves connections, as it takes no
 /// longer than others that run there, or by the commit lane where those do not either.
 pub(super) async fn run_in_turn<S: Service>(
@@ -249,7 +411,7 @@ pub(super) async fn run_in_turn<S: Service>(
 ) {
     let shared = work.shared.clone();
     // Without its turn it is over its time, which it is told when it runs.
-    let _held = match &work.turns {
+    let held = match &work.turns {
         Some(turns) => {
             let deadline = work.interrupt.deadline().into();
             timeout_at(deadline, shared.turns.take(turns)).await.ok()
@@ -261,8 +423,15 @@ pub(super) async fn run_in_turn<S: Service>(
             return shared.commits.send(*work, results);
         }
         // A panic is an error of one request.
-        let run = AssertUnwindSafe(|| shared.commits.pace.run(|| work.try_run()));
-        let ran = catch_unwind(run).ok();
+        let run = AssertUnwindSafe(|| shared.commits.pace.run(|| work.try_run_briefly()));
+        let ran = match catch_unwind(run) {
+            Ok(Some(ended)) => Some(ended),
+            Ok(None) => {
+                drop(held);
+                return run_in_lane(Lane::Scan, work, Share::default(), results).await;
+            }
+            Err(_) => None,
+        };
         if matches!(&ran, Some(Ok((_, outcome))) if outcome.is_in_conflict) {
             tokio::task::yield_now().await;
             continue;

@@ -3,7 +3,6 @@
 //!
 //! ```text
 //!   mod        windows alone and beside attackers in turns; the limits for the server
-//!   window       the measurements of a window
 //!   attacker     one thread of attackers
 //!   attacks        each kind of attack
 //! ```
@@ -13,7 +12,6 @@
 
 mod attacker;
 mod attacks;
-mod window;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,11 +29,11 @@ use serde::Serialize;
 
 use self::attacker::{Attacker, Target};
 use self::attacks::Attack;
-use self::window::{Beside, Window, Windows, p99_us};
 use super::args::ServingArgs;
 use super::certificate::Certificate;
 use super::server::{Server, loaded};
 use super::steady::SteadyLoad;
+use super::window::{Beside, Window, Windows, p99_us};
 use crate::console::progress_bar;
 use crate::experiments::colocation::counts::Counts;
 use crate::experiments::colocation::disturbance::Observer;

@@ -9,12 +9,12 @@ use super::{Duration, calendar};
 use crate::types::CqlType;
 use crate::types::elements::{Components, components, elements, pairs};
 use crate::types::identifier::Quoted;
-use crate::types::number::split_decimal;
+use crate::types::number::{DIGITS_BYTES_MAX, minimal, split_decimal};
 
 impl CqlType {
     /// The value as a CQL literal: `'it''s'`, `12`, `{'a': [1, 2]}`. An empty value of a type
-    /// that has no literal for it is `blobasint(0x)`; bytes that are no value of the type are
-    /// hex digits. For people, and for statements that DESCRIBE and COPY print.
+    /// that has no literal for it is `blobasint(0x)`; bytes that are no value of the type, and
+    /// numbers of more than 100,000 digits, are hex digits. For people, and for statements that DESCRIBE and COPY print.
     pub fn literal(&self, value: &[u8]) -> String {
         if self.validate(value).is_err() {
             return hex(value);
@@ -63,7 +63,7 @@ impl CqlType {
                 let value = f64::from_be_bytes(value.try_into().ok()?);
                 special(value).unwrap_or_else(|| format!("{value:?}"))
             }
-            Self::Varint => BigInt::from_signed_bytes_be(value).to_string(),
+            Self::Varint => print_integer(value)?,
             Self::Decimal => print_decimal(value)?,
             Self::Uuid | Self::Timeuuid => Uuid::from_slice(value).ok()?.to_string(),
             Self::Inet => match <[u8; 4]>::try_from(value) {
@@ -130,16 +130,20 @@ fn special(value: f64) -> Option<String> {
     })
 }
 
+/// `None` if it has too many digits to write them in bounded time.
+fn print_integer(value: &[u8]) -> Option<String> {
+    let value = minimal(value);
+    (value.len() <= DIGITS_BYTES_MAX).then(|| BigInt::from_signed_bytes_be(value).to_string())
+}
+
 /// With a point where that takes few zeros, else with an exponent.
 fn print_decimal(value: &[u8]) -> Option<String> {
     const ZEROS_MAX: usize = 30;
     let (scale, unscaled) = split_decimal(value)?;
-    let unscaled = BigInt::from_signed_bytes_be(unscaled);
-    let digits = unscaled.magnitude().to_string();
-    let sign = if unscaled.sign() == num_bigint::Sign::Minus {
-        "-"
-    } else {
-        ""
+    let number = print_integer(unscaled)?;
+    let (sign, digits) = match number.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", &number[..]),
     };
     let places = usize::try_from(scale).ok();
     Some(match places.filter(|&p| p <= digits.len() + ZEROS_MAX) {

@@ -5,7 +5,7 @@ use rand::RngExt;
 
 use super::{generate, ordered_types, parse, with_rng};
 use crate::types::elements::{build, build_tuple};
-use crate::types::number::decimal;
+use crate::types::number::{DECIMAL_BYTES_MAX, decimal};
 
 fn dec(unscaled: i64, scale: i32) -> Vec<u8> {
     decimal(scale, &BigInt::from(unscaled))
@@ -23,6 +23,32 @@ fn decimals_go_by_value_and_exponents_are_not_expanded() {
     assert_eq!(ty.compare(&dec(99, 1), &dec(10, 0)), Less);
     assert_eq!(ty.compare(&[], &dec(-1, 0)), Less);
     assert_eq!(ty.compare(&[0, 0, 0, 0, 0, 1], &[0, 0, 0, 0, 1]), Equal);
+}
+
+#[test]
+fn decimals_of_thousands_of_digits_may_differ_in_the_last_one() {
+    let ty = parse("decimal");
+    let power = BigInt::from(10).pow(5000);
+    for (unscaled, order) in [
+        (&power - 1, Less),
+        (power.clone(), Equal),
+        (&power + 1, Greater),
+    ] {
+        assert_eq!(ty.compare(&decimal(5000, &unscaled), &dec(1, 0)), order);
+        assert_eq!(ty.compare(&dec(-1, 0), &decimal(5000, &-unscaled)), order);
+    }
+}
+
+#[test]
+fn decimals_that_are_longer_than_a_key_come_after_all_others() {
+    let ty = parse("decimal");
+    let long = |first: u8| [&[0, 0, 0, 0, first][..], &vec![0; DECIMAL_BYTES_MAX]].concat();
+    for other in [dec(1, i32::MIN), dec(-1, 0), Vec::new()] {
+        assert_eq!(ty.compare(&long(1), &other), Greater);
+        assert_eq!(ty.compare(&other, &long(0x80)), Less);
+    }
+    assert_eq!(ty.compare(&long(1), &long(2)), Less);
+    assert_eq!(ty.compare(&long(1), &long(1)), Equal);
 }
 
 #[test]

@@ -10,9 +10,10 @@ use ebb_cql::syntax::ast::Operator;
 use super::partition::{in_tuples, tuple_values};
 use super::predicate::Predicate;
 use super::relations::{Ask, Asked, InTuples, Parsed, Tuple};
-use super::{PRODUCT_MAX, is_slice, place};
+use super::{Size, is_slice, place};
 use crate::analyse::markers::Bound;
 use crate::error::{Result, invalid, of_key};
+use crate::interrupt;
 
 /// What ranges of keys can say: equal values of the first columns, then one slice.
 #[derive(Debug, Default)]
@@ -165,6 +166,7 @@ impl ClusteringRestrictions {
         let mut exact = Vec::new();
         for values in self.prefixes(bound)? {
             let mut key = Vec::new();
+            interrupt::charge_bytes(values.iter().map(|value| value.len()).sum())?;
             match encode(schema, &values, &mut key) {
                 Ok(()) => exact.push(key),
                 // No row has such a key.
@@ -218,8 +220,16 @@ impl ClusteringRestrictions {
         };
         let (lower, upper) = (end(&self.lower)?, end(&self.upper)?);
         let (lower_values, upper_values) = (parts(&lower), parts(&upper));
+        let prefixes = self.prefixes(bound)?;
+        let ends = lower_values.iter().chain(&upper_values);
+        let of_ends = Size {
+            lists: 1,
+            bytes: ends.map(|value| value.len()).sum(),
+        };
+        size_of(&prefixes).check_product(of_ends)?;
         let mut ranges = Vec::new();
-        for prefix in self.prefixes(bound)? {
+        for prefix in prefixes {
+            interrupt::charge(1)?;
             let lower = lower.as_ref().map(|(_, inclusive)| SliceBound {
                 values: &lower_values,
                 inclusive: *inclusive,
@@ -243,6 +253,7 @@ impl ClusteringRestrictions {
             let tuples = match &equal.values {
                 EqualValues::One(tuple) => {
                     let values = tuple_values(tuple, equal.columns, &equal.name, bound)?;
+                    size_of(&prefixes).check_product(Size::of([values.as_slice()]))?;
                     for prefix in &mut prefixes {
                         prefix.extend_from_slice(&values);
                     }
@@ -250,11 +261,7 @@ impl ClusteringRestrictions {
                 }
                 EqualValues::In(values) => in_tuples(values, equal.columns, &equal.name, bound)?,
             };
-            if prefixes.len().saturating_mul(tuples.len()) > PRODUCT_MAX {
-                return invalid(format!(
-                    "The IN relations of a statement may name {PRODUCT_MAX} keys at most"
-                ));
-            }
+            size_of(&prefixes).check_product(size_of(&tuples))?;
             let longer = |prefix: &Vec<Cow<'v, [u8]>>| {
                 let with = |tuple: &Vec<Cow<'v, [u8]>>| [&prefix[..], &tuple[..]].concat();
                 tuples.iter().map(with).collect::<Vec<_>>()
@@ -263,6 +270,10 @@ impl ClusteringRestrictions {
         }
         Ok(prefixes)
     }
+}
+
+fn size_of(lists: &[Vec<Cow<'_, [u8]>>]) -> Size {
+    Size::of(lists.iter().map(Vec::as_slice))
 }
 
 fn slices<'a>(values: &'a [Cow<'_, [u8]>]) -> Vec<&'a [u8]> {

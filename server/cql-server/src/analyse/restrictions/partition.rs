@@ -11,10 +11,11 @@ use ebb_cql::syntax::ast::Operator;
 
 use super::predicate::Predicate;
 use super::relations::{Ask, Asked, InTuples, Parsed, TokenAsk, Tuple};
-use super::{PRODUCT_MAX, place};
+use super::{Size, place};
 use crate::analyse::markers::Bound;
 use crate::analyse::term::Term;
 use crate::error::{Result, invalid, of_key, of_type};
+use crate::interrupt;
 
 /// Which partitions.
 #[derive(Debug, Default)]
@@ -231,15 +232,16 @@ fn keys(schema: &TableSchema, columns: &[OneOf], bound: &Bound<'_>) -> Result<Ve
 }
 
 /// Each of `products` with each of `values`.
-fn product<T: Clone>(products: &[Vec<T>], values: &[T]) -> Result<Vec<Vec<T>>> {
-    if products.len().saturating_mul(values.len()) > PRODUCT_MAX {
-        return invalid(format!(
-            "The IN relations of a statement may name {PRODUCT_MAX} keys at most"
-        ));
-    }
+fn product<'v>(
+    products: &[Vec<Cow<'v, [u8]>>],
+    values: &[Cow<'v, [u8]>],
+) -> Result<Vec<Vec<Cow<'v, [u8]>>>> {
+    let each = values.iter().map(std::slice::from_ref);
+    Size::of(products.iter().map(Vec::as_slice)).check_product(Size::of(each))?;
     let mut next = Vec::with_capacity(products.len() * values.len());
     for product in products {
         for value in values {
+            interrupt::charge_bytes(value.len())?;
             let mut product = product.clone();
             product.push(value.clone());
             next.push(product);
@@ -270,7 +272,10 @@ pub fn in_tuples<'v>(
 ) -> Result<Vec<Vec<Cow<'v, [u8]>>>> {
     match values {
         InTuples::List(tuples) => {
-            let one = |tuple: &'v Tuple| tuple_values(tuple, columns, name, bound);
+            let one = |tuple: &'v Tuple| {
+                interrupt::charge(1)?;
+                tuple_values(tuple, columns, name, bound)
+            };
             tuples.iter().map(one).collect()
         }
         InTuples::Whole { list, tuples } => {

@@ -173,9 +173,8 @@ impl Parsed {
                     InValues::Marker(marker) => {
                         let ty = CqlType::list(column.ty.clone().freeze()).freeze();
                         let receiver = Receiver::new(format!("in({})", column.name), ty);
-                        let marker = ast::Term::Marker(marker.clone());
                         InTuples::Whole {
-                            list: term::prepare(&marker, &receiver, markers)?,
+                            list: term::prepare_in(marker, &receiver, markers),
                             tuples: false,
                         }
                     }
@@ -242,9 +241,8 @@ impl Parsed {
                         let ty = CqlType::list(tuple_type(&schema, &columns)).freeze();
                         let names = names(&schema, &columns);
                         let receiver = Receiver::new(format!("in({names})"), ty);
-                        let marker = ast::Term::Marker(marker.clone());
                         InTuples::Whole {
-                            list: term::prepare(&marker, &receiver, markers)?,
+                            list: term::prepare_in(marker, &receiver, markers),
                             tuples: true,
                         }
                     }

@@ -1,0 +1,425 @@
+//! Point reads and the scans of one user, beside statements of two other users that never end: the
+//! tail of the reads compared with that of the same load alone, the scans that complete, and the
+//! server's memory.
+//!
+//! Half of the statements look for billions of rows that are not there, by their keys. The others
+//! divide numbers of thousands of digits, over a whole table. The server gives a request one second,
+//! so that each statement reaches its time-out several times in a window. The threads of all but the
+//! point reads are in the idle class, because the server can do nothing about the CPU of clients.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use bytes::BytesMut;
+use ebb_cql::client::{Client, ClientError, set_stream};
+use ebb_cql::protocol::{Answer, Compression, ErrorKind, QueryParameters, Request, Response};
+use rand::SeedableRng as _;
+use rand::seq::SliceRandom as _;
+use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
+
+use super::args::ServingArgs;
+use super::server::{Account, Server, loaded};
+use super::steady::SteadyLoad;
+use super::window::{Beside, Window, Windows, p99_us};
+use crate::console::progress_bar;
+use crate::experiments::colocation::counts::Counts;
+use crate::experiments::colocation::disturbance::Observer;
+use crate::ycsb::cql::{Plan, RawClient, enter_idle_class};
+use crate::ycsb::{HIDDEN_MAX, Operation};
+
+/// The users whose statements never end.
+const ENDLESS_USERS: [&str; 2] = ["endless1", "endless2"];
+/// Statements of each of these users that are under way at once.
+const STATEMENTS_EACH: usize = 10;
+/// The user whose scans must complete.
+const READER: &str = "reader";
+/// The scan that it repeats: one that names no partition.
+const SCAN: &str = "SELECT y_id FROM ycsb.usertable LIMIT 100";
+const SCAN_ROWS: usize = 100;
+/// The time that the server gives a request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
+/// Rows of the table of numbers.
+const NUMBERS: u32 = 1000;
+/// The most memory that the statements may add to the server's. Each statement that runs keeps some
+/// megabytes; the rest is for memtables, the block cache and what the allocator keeps.
+const GROWTH_BYTES_MAX: u64 = 1 << 30;
+const SEED: u64 = 0xebb;
+
+const SCHEMA: [&str; 3] = [
+    "CREATE KEYSPACE endless WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    "CREATE TABLE endless.absent (a int, b int, c int, d int, PRIMARY KEY ((a, b), c, d))",
+    "CREATE TABLE endless.numbers (k int PRIMARY KEY, d decimal)",
+];
+
+/// The result of the part.
+#[derive(Debug, Clone, Serialize)]
+pub struct EndlessStatements {
+    /// Operations per second of a closed loop.
+    pub peak_ops_per_s: f64,
+    /// Operations per second of the load: half of the peak, unless a rate was given.
+    pub rate_ops_per_s: f64,
+    /// The p99 of reads alone, in microseconds.
+    pub p99_us: f64,
+    /// The load alone compared with itself: noise.
+    pub alone_again: Beside,
+    /// The load beside the statements and the scans.
+    pub beside: Beside,
+    /// Statements that ended with their time-out.
+    pub timed_out: u64,
+    /// The longest time until such a statement was answered, in seconds.
+    pub timed_out_s_max: f64,
+    /// Scans of the third user that completed.
+    pub scans: u64,
+    /// The longest time of such a scan, in seconds.
+    pub scan_s_max: f64,
+    /// Scans of the third user that timed out.
+    pub scans_timed_out: u64,
+    /// Total duration of the windows beside the statements, in seconds.
+    pub beside_s: f64,
+    /// The server's resident memory before any statement, in bytes.
+    pub before_bytes: u64,
+    /// The largest resident memory of the server at the end of a window, in bytes.
+    pub most_bytes: u64,
+}
+
+impl EndlessStatements {
+    /// Returns the lines to print.
+    pub fn lines(&self) -> Vec<String> {
+        let mib = |bytes: u64| bytes >> 20;
+        vec![
+            format!(
+                "beside {} statements that never end, of {} users, reads of an open loop at {:.0} \
+                 ops/s (peak {:.0}): p99 alone {:.0} us",
+                STATEMENTS_EACH * ENDLESS_USERS.len(),
+                ENDLESS_USERS.len(),
+                self.rate_ops_per_s,
+                self.peak_ops_per_s,
+                self.p99_us
+            ),
+            format!("  alone again: {}", self.alone_again),
+            format!("  beside them: {}", self.beside),
+            format!(
+                "  in {:.0} s {} of them ended, each with its time-out of {:.0} s, the last one after \
+                 {:.2} s",
+                self.beside_s,
+                self.timed_out,
+                REQUEST_TIMEOUT.as_secs_f64(),
+                self.timed_out_s_max
+            ),
+            format!(
+                "  {} scans of another user completed, the slowest after {:.0} ms; {} timed out",
+                self.scans,
+                self.scan_s_max * 1e3,
+                self.scans_timed_out
+            ),
+            format!(
+                "  memory: {} MiB before, {} MiB at most",
+                mib(self.before_bytes),
+                mib(self.most_bytes)
+            ),
+        ]
+    }
+}
+
+/// The requests of a user that ended in a window.
+#[derive(Debug, Clone, Copy, Default)]
+struct Ended {
+    completed: u64,
+    timed_out: u64,
+    slowest: Duration,
+}
+
+impl Ended {
+    fn add(&mut self, other: Self) {
+        self.completed += other.completed;
+        self.timed_out += other.timed_out;
+        self.slowest = self.slowest.max(other.slowest);
+    }
+}
+
+/// Runs the part with a new server.
+///
+/// # Errors
+/// When the server fails, takes too much memory, completes no scan or returns a wrong value, when a
+/// statement ends otherwise than with its time-out, or the user interrupts the run.
+pub fn measure(
+    args: &ServingArgs,
+    binary: &Path,
+    folder: &Path,
+    stop: &AtomicBool,
+) -> Result<EndlessStatements> {
+    const SETTLE_MAX: Duration = Duration::from_secs(30);
+    let more = [
+        "--auth".to_owned(),
+        "--request-timeout".to_owned(),
+        format!("{}s", REQUEST_TIMEOUT.as_secs()),
+        // Only the time of statements is limited.
+        "--overload-wait".to_owned(),
+        "0s".to_owned(),
+    ];
+    let server = Server::start_with(binary, &folder.join("endless"), &more)?;
+    let account = server.superuser()?;
+    let (connections, value_bytes) = (args.connections as usize, args.value_bytes as usize);
+    let mut client = loaded(
+        &server,
+        Some(&account),
+        connections,
+        args.records,
+        value_bytes,
+    )?;
+    prepare(server.address, &account)?;
+    server.process.settle(SETTLE_MAX)?;
+    let load = SteadyLoad::find(args, &mut client)?;
+    let before_bytes = server.process.memory_bytes()?;
+    let mut rng = ChaCha8Rng::seed_from_u64(SEED);
+    let mut windows: [Windows; 3] = Default::default();
+    let (mut endless, mut scans) = (Ended::default(), Ended::default());
+    let mut beside = Duration::ZERO;
+    let bar = progress_bar("serving: endless", u64::from(args.windows));
+    for _ in 0..args.windows {
+        let mut turns = [0, 1, 2];
+        turns.shuffle(&mut rng);
+        for turn in turns {
+            ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+            let window = if turn == 2 {
+                let began = Instant::now();
+                let run = || play(&server, &mut client, &load.plan);
+                let (window, ended) = beside_others(server.address, run)?;
+                beside += began.elapsed();
+                endless.add(ended[0]);
+                scans.add(ended[1]);
+                window
+            } else {
+                play(&server, &mut client, &load.plan)?
+            };
+            windows[turn].0.push(window);
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    drop(client);
+    server.stop()?;
+    ensure!(scans.completed > 0, "no scan of another user completed");
+    let memory = windows.iter().flat_map(|windows| &windows.0);
+    let most_bytes = memory.map(|window| window.memory_bytes).max();
+    let most_bytes = most_bytes.context("there are windows")?;
+    let grown = most_bytes.saturating_sub(before_bytes);
+    ensure!(
+        grown <= GROWTH_BYTES_MAX,
+        "statements made the server take {} MiB more",
+        grown >> 20
+    );
+    let enough = windows.iter().all(|windows| windows.whole() >= 2);
+    let [alone, again, with] = &windows;
+    let both = [alone, again];
+    Ok(EndlessStatements {
+        peak_ops_per_s: load.peak_ops_per_s,
+        rate_ops_per_s: load.rate_ops_per_s,
+        p99_us: p99_us(&both, enough),
+        alone_again: again.beside(&[alone], enough),
+        beside: with.beside(&both, enough),
+        timed_out: endless.timed_out,
+        timed_out_s_max: endless.slowest.as_secs_f64(),
+        scans: scans.completed,
+        scan_s_max: scans.slowest.as_secs_f64(),
+        scans_timed_out: scans.timed_out,
+        beside_s: beside.as_secs_f64(),
+        before_bytes,
+        most_bytes,
+    })
+}
+
+/// Creates the tables and the users.
+fn prepare(address: SocketAddr, superuser: &Account) -> Result<()> {
+    let mut client = connect(address, &superuser.name, &superuser.password)?;
+    let mut run = |text: &str| {
+        let parameters = QueryParameters::default();
+        let response = client.request(&Request::Query { text, parameters });
+        response
+            .map(drop)
+            .with_context(|| format!("{text:?} failed"))
+    };
+    SCHEMA.iter().try_for_each(|text| run(text))?;
+    for k in 0..NUMBERS {
+        run(&format!(
+            "INSERT INTO endless.numbers (k, d) VALUES ({k}, 1e9000)"
+        ))?;
+    }
+    for user in ENDLESS_USERS.iter().chain([&READER]) {
+        run(&format!(
+            "CREATE ROLE {user} WITH PASSWORD = '{user}' AND LOGIN = true"
+        ))?;
+        run(&format!("GRANT SELECT ON ALL KEYSPACES TO {user}"))?;
+    }
+    Ok(())
+}
+
+fn connect(address: SocketAddr, name: &str, password: &str) -> Result<Client> {
+    let client = Client::connect_as(address, Compression::None, Some((name, password)));
+    client.with_context(|| format!("{name} cannot connect"))
+}
+
+/// Returns statements that never end: one that names partitions, and one that names none.
+fn statements() -> [String; 2] {
+    let all: Vec<String> = (0..256).map(|number| number.to_string()).collect();
+    let all = all.join(", ");
+    let sums = vec!["sum(d / 7)"; 40].join(", ");
+    [
+        format!(
+            "SELECT count(*) FROM endless.absent WHERE a IN ({all}) AND b IN ({all}) \
+             AND c IN ({all}) AND d IN ({all})"
+        ),
+        format!("SELECT {sums} FROM endless.numbers"),
+    ]
+}
+
+/// Runs one window of the load.
+fn play(server: &Server, client: &mut RawClient, plan: &Plan) -> Result<Window> {
+    let observer = Observer::start()?;
+    let used_s = server.process.usage()?.cpu_s();
+    let tally = client.run(plan, |_| ())?;
+    let used_s = server.process.usage()?.cpu_s() - used_s;
+    let memory_bytes = server.process.memory_bytes()?;
+    let disturbance = observer.end()?;
+    let wrong = tally.mismatches + tally.not_found;
+    ensure!(wrong == 0, "{wrong} values were wrong or missing");
+    let counted = plan
+        .duration
+        .map(|duration| duration.saturating_sub(plan.lead));
+    let is_paused = (tally.paused.zip(counted))
+        .is_some_and(|(paused, counted)| paused > counted.mul_f64(HIDDEN_MAX));
+    Ok(Window {
+        latencies: Counts::from(&tally.nanos[Operation::Read.index()]),
+        refused: tally.refused,
+        used_s,
+        memory_bytes,
+        is_spoiled: disturbance.spoils() || is_paused,
+    })
+}
+
+/// Calls `run` beside the statements that never end and the scans. Returns also what became of both.
+fn beside_others<T>(
+    address: SocketAddr,
+    run: impl FnOnce() -> Result<T>,
+) -> Result<(T, [Ended; 2])> {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let is_over = &is_over;
+        let endless =
+            ENDLESS_USERS.map(|user| scope.spawn(move || run_statements(address, user, is_over)));
+        let scans = scope.spawn(move || run_scans(address, is_over));
+        let ran = run();
+        is_over.store(true, Ordering::Relaxed);
+        let mut ended = [Ended::default(); 2];
+        for user in endless {
+            ended[0].add(joined(user)?);
+        }
+        ended[1].add(joined(scans)?);
+        Ok((ran?, ended))
+    })
+}
+
+fn joined<T>(thread: ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
+    let joined = thread.join();
+    joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Keeps statements that never end under way until `is_over`. Each must end with its time-out.
+fn run_statements(address: SocketAddr, user: &str, is_over: &AtomicBool) -> Result<Ended> {
+    enter_idle_class()?;
+    let mut client = connect(address, user, user)?;
+    let mut frames = Vec::new();
+    for text in &statements() {
+        let parameters = QueryParameters::default();
+        let mut frame = BytesMut::new();
+        Request::Query { text, parameters }.encode(&mut frame, 0, Compression::None);
+        frames.push(frame);
+    }
+    let mut send = |client: &mut Client, stream: usize| {
+        let frame = &mut frames[stream % 2];
+        set_stream(frame, i16::try_from(stream)?);
+        client.send(frame)?;
+        anyhow::Ok(Instant::now())
+    };
+    let mut began = Vec::new();
+    for stream in 0..STATEMENTS_EACH {
+        began.push(send(&mut client, stream)?);
+    }
+    let mut ended = Ended::default();
+    while !is_over.load(Ordering::Relaxed) {
+        let frame = client.receive()?;
+        match Answer::decode(&frame)?.response {
+            Response::Error(error) if matches!(error.kind, ErrorKind::ReadTimeout { .. }) => {}
+            other => bail!("a statement that never ends is answered with {other:?}"),
+        }
+        let stream = usize::try_from(frame.stream)?;
+        let began = began.get_mut(stream).context("no statement has it")?;
+        ended.add(Ended {
+            timed_out: 1,
+            slowest: began.elapsed(),
+            ..Ended::default()
+        });
+        *began = send(&mut client, stream)?;
+    }
+    // The end of the connection cancels what still runs.
+    Ok(ended)
+}
+
+/// Scans one time after the other until `is_over`.
+fn run_scans(address: SocketAddr, is_over: &AtomicBool) -> Result<Ended> {
+    enter_idle_class()?;
+    let mut client = connect(address, READER, READER)?;
+    let mut ended = Ended::default();
+    while !is_over.load(Ordering::Relaxed) {
+        let began = Instant::now();
+        let parameters = QueryParameters::default();
+        let text = SCAN;
+        match client.request(&Request::Query { text, parameters }) {
+            Ok(Response::Rows(rows)) if rows.len() == SCAN_ROWS => ended.add(Ended {
+                completed: 1,
+                slowest: began.elapsed(),
+                ..Ended::default()
+            }),
+            Err(ClientError::Refused(error))
+                if matches!(error.kind, ErrorKind::ReadTimeout { .. }) =>
+            {
+                ended.timed_out += 1;
+            }
+            other => bail!("a scan is answered with {other:?}"),
+        }
+    }
+    Ok(ended)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_statements_are_cql_that_the_parser_takes() {
+        for text in SCHEMA.map(str::to_owned).iter().chain(&statements()) {
+            ebb_cql::syntax::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        }
+    }
+
+    #[test]
+    fn what_ended_is_added_up_and_the_slowest_counts() {
+        let ended = |seconds| Ended {
+            completed: 1,
+            timed_out: 2,
+            slowest: Duration::from_secs(seconds),
+        };
+        let mut all = Ended::default();
+        [3, 5, 4]
+            .map(ended)
+            .into_iter()
+            .for_each(|one| all.add(one));
+        assert_eq!((all.completed, all.timed_out), (3, 6));
+        assert_eq!(all.slowest, Duration::from_secs(5));
+    }
+}

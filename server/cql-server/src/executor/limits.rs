@@ -1,0 +1,364 @@
+//! The limits of a statement: its time, its memory, and the size of numbers.
+
+use std::time::Duration;
+
+use ebb_cql::protocol::{ErrorKind, ErrorResponse, QueryParameters};
+
+use super::Executor;
+use super::harness::Server;
+use crate::interrupt::tests::{cancelled, charged};
+use crate::read::Limits;
+use crate::testing::{local_node, never};
+
+/// The most work of a statement beyond its time: that between two looks at the clock, or one operation.
+const UNITS_MAX: u64 = 2_000;
+
+/// Numbers between commas.
+fn numbers(count: i32) -> String {
+    let numbers: Vec<String> = (0..count).map(|number| number.to_string()).collect();
+    numbers.join(", ")
+}
+
+/// A text `count` times, between commas.
+fn times(count: usize, text: &str) -> String {
+    vec![text; count].join(", ")
+}
+
+fn server() -> Server {
+    let list = numbers(40);
+    let map: Vec<String> = (0..40).map(|key| format!("{key}: {key}")).collect();
+    let map = map.join(", ");
+    let mut server = Server::with(&[
+        "CREATE TABLE wide (a int, b int, c int, v int, PRIMARY KEY (a, b, c))",
+        "CREATE TABLE one (k int PRIMARY KEY, b int, d decimal, v varint, l list<int>, \
+         m map<int, int>)",
+        "CREATE TABLE found (k int PRIMARY KEY, v int)",
+        "CREATE INDEX ON found (v)",
+        "CREATE TABLE filtered (a int, b int, c int, PRIMARY KEY (a, b, c))",
+        "INSERT INTO filtered (a, b, c) VALUES (1, 1, 999)",
+    ]);
+    server.run(&format!(
+        "INSERT INTO one (k, b, d, v, l, m) VALUES (1, 1, 1e9000, {}, [{list}], {{{map}}})",
+        "7".repeat(1000)
+    ));
+    for number in 0..20 {
+        server.run(&format!(
+            "INSERT INTO wide (a, b, c, v) VALUES (1, {number}, 0, 0)"
+        ));
+        server.run(&format!("INSERT INTO found (k, v) VALUES ({number}, 1)"));
+    }
+    server
+}
+
+fn error(server: &mut Server, text: &str) -> ErrorResponse {
+    let prepared = server.prepare(text).unwrap();
+    let ended = server.execute(&prepared, QueryParameters::default());
+    ended.err().unwrap_or_else(|| panic!("{text} is executed"))
+}
+
+/// Each loop that the data of a client can lengthen, with more turns than there are between two looks
+/// at the clock.
+#[test]
+fn a_read_that_is_given_up_ends_soon_whatever_it_does() {
+    let mut server = server();
+    let cases = [
+        ("rows of a range", "SELECT * FROM wide".to_owned()),
+        (
+            "rows of a partition",
+            "SELECT * FROM wide WHERE a = 1".to_owned(),
+        ),
+        (
+            "rows that are not there",
+            "SELECT * FROM wide WHERE a = 1 AND b IN (91, 92, 93) AND c IN (1, 2, 3, 4, 5)"
+                .to_owned(),
+        ),
+        (
+            "partitions that are not there",
+            format!(
+                "SELECT * FROM wide WHERE a IN ({})",
+                numbers(30).replace("1,", "91,")
+            ),
+        ),
+        (
+            "rows that an index finds",
+            "SELECT * FROM found WHERE v = 1".to_owned(),
+        ),
+        (
+            "groups",
+            "SELECT a, b, count(*) FROM wide GROUP BY a, b".to_owned(),
+        ),
+        (
+            "rows that are sorted",
+            "SELECT * FROM wide WHERE a IN (1, 2) ORDER BY b".to_owned(),
+        ),
+        (
+            "values of IN",
+            format!(
+                "SELECT * FROM filtered WHERE c IN ({}) ALLOW FILTERING",
+                numbers(20)
+            ),
+        ),
+        (
+            "elements of a list",
+            "SELECT k FROM one WHERE l CONTAINS 99 ALLOW FILTERING".to_owned(),
+        ),
+        (
+            "values of a map",
+            "SELECT k FROM one WHERE m CONTAINS 99 ALLOW FILTERING".to_owned(),
+        ),
+        (
+            "keys of a map",
+            "SELECT k FROM one WHERE m CONTAINS KEY 99 ALLOW FILTERING".to_owned(),
+        ),
+        (
+            "a key of a map",
+            "SELECT m[99] FROM one WHERE k = 1".to_owned(),
+        ),
+        (
+            "keys from one to another",
+            "SELECT m[99..] FROM one WHERE k = 1".to_owned(),
+        ),
+        (
+            "values as JSON",
+            "SELECT toJson(l) FROM one WHERE k = 1".to_owned(),
+        ),
+        (
+            "a row as JSON",
+            "SELECT JSON l FROM one WHERE k = 1".to_owned(),
+        ),
+        (
+            "digits as JSON",
+            "SELECT toJson(v) FROM one WHERE k = 1".to_owned(),
+        ),
+        (
+            "calls",
+            format!("SELECT {} FROM one WHERE k = 1", times(40, "b + 1")),
+        ),
+        (
+            "aggregates",
+            format!("SELECT {} FROM one WHERE k = 1", times(40, "sum(b)")),
+        ),
+        (
+            "an operation on a number",
+            "SELECT d / 7 FROM one WHERE k = 1".to_owned(),
+        ),
+        (
+            "a sum of numbers",
+            "SELECT sum(d) FROM one WHERE k = 1".to_owned(),
+        ),
+    ];
+    for (what, text) in cases {
+        server.interrupt = never();
+        let page = server.page(&text, &[], None, None);
+        page.unwrap_or_else(|error| panic!("{what}: {error}"));
+        server.interrupt = cancelled();
+        let (error, units) = charged(|| error(&mut server, &text));
+        assert!(
+            matches!(error.kind, ErrorKind::ReadTimeout { .. }),
+            "{what}: {error:?}"
+        );
+        assert!(units <= UNITS_MAX, "{what}: {units}");
+    }
+}
+
+#[test]
+fn a_write_that_is_given_up_while_it_computes_writes_nothing() {
+    let mut server = server();
+    let cases = [
+        "INSERT INTO one (k, d) VALUES (2, (decimal) 1e9999 / 7)".to_owned(),
+        format!(
+            "INSERT INTO one JSON '{{\"k\": 2, \"l\": [{}]}}'",
+            numbers(40)
+        ),
+        format!(
+            "BEGIN BATCH {} APPLY BATCH",
+            "INSERT INTO one (k, b) VALUES (1 + 1, 2 + 3); ".repeat(20)
+        ),
+        format!(
+            "UPDATE one SET b = 7 WHERE k = 1 IF b = {}",
+            times(40, "1").replace(", ", " + ")
+        ),
+    ];
+    for text in cases {
+        server.interrupt = cancelled();
+        let (error, units) = charged(|| error(&mut server, &text));
+        assert!(
+            matches!(error.kind, ErrorKind::WriteTimeout { .. }),
+            "{text}: {error:?}"
+        );
+        assert!(units <= UNITS_MAX, "{text}: {units}");
+        server.interrupt = never();
+        assert_eq!(server.rows("SELECT k, b FROM one"), "1 1", "{text}");
+    }
+}
+
+/// The story: the sum of 1e1000000000 and of 1.5 was computed with a billion digits, for ever. Two such
+/// statements, and no scan of anybody was answered.
+#[test]
+fn a_sum_of_decimals_has_the_bounds_of_an_operator() {
+    let mut server = Server::with(&[
+        "CREATE TABLE t (k int PRIMARY KEY, d decimal)",
+        "INSERT INTO t (k, d) VALUES (1, 1e1000000000)",
+        "INSERT INTO t (k, d) VALUES (2, 1.5)",
+    ]);
+    let refused = [
+        (
+            "SELECT sum(d) FROM t",
+            "the function 'sum(decimal)' failed: a number has more than 10000 places",
+        ),
+        (
+            "SELECT avg(d) FROM t",
+            "the function 'avg(decimal)' failed: a number has more than 10000 places",
+        ),
+        (
+            "SELECT d + d FROM t WHERE k = 1",
+            "the operation 'decimal + decimal' failed: a number has more than 10000 places",
+        ),
+    ];
+    for (text, message) in refused {
+        let error = error(&mut server, text);
+        assert_eq!(error.message, message);
+        assert_eq!(error.kind.code(), 0x1400, "{text}");
+    }
+    // Comparing writes no digits out.
+    assert_eq!(server.rows("SELECT min(d), count(d) FROM t"), "1.5 2");
+    assert_eq!(
+        server.rows("SELECT k FROM t WHERE d > 1e999999999 ALLOW FILTERING"),
+        "1"
+    );
+    // Ten thousand places are as many as there may be, and as many digits.
+    server.run("INSERT INTO t (k, d) VALUES (1, 1e9999)");
+    assert_eq!(server.rows("SELECT sum(d) FROM t WHERE k = 2"), "1.5");
+    server.run("INSERT INTO t (k, d) VALUES (2, 1e-9999)");
+    assert_eq!(
+        server.refused("SELECT sum(d) FROM t"),
+        "the function 'sum(decimal)' failed: a number has more than 10000 digits"
+    );
+}
+
+#[test]
+fn sums_and_averages_of_decimals_have_the_scale_that_java_gives_them() {
+    let mut server =
+        Server::with(&["CREATE TABLE t (k int, c int, d decimal, PRIMARY KEY (k, c))"]);
+    let long = format!("0.{}", "3".repeat(200));
+    let cases: [(&[&str], &str, &str); 6] = [
+        (&["1", "0.00", "2.5"], "3.50", "1.17"),
+        (&["0.5", "0"], "0.5", "0.2"),
+        (&["-0.5", "-1.0"], "-1.5", "-0.8"),
+        (&["1e5", "2e5"], "300000", "150000"),
+        (&["7"], "7", "7"),
+        (&[&long], &long, &long),
+    ];
+    for (k, (values, sum, average)) in cases.into_iter().enumerate() {
+        for (c, value) in values.iter().enumerate() {
+            server.run(&format!(
+                "INSERT INTO t (k, c, d) VALUES ({k}, {c}, {value})"
+            ));
+        }
+        let select =
+            format!("SELECT CAST(sum(d) AS text), CAST(avg(d) AS text) FROM t WHERE k = {k}");
+        assert_eq!(server.rows(&select), format!("{sum} {average}"));
+    }
+}
+
+#[test]
+fn numbers_of_too_many_digits_are_not_written_as_text() {
+    let mut server = Server::with(&["CREATE TABLE t (k int PRIMARY KEY, v varint, d decimal)"]);
+    // Two bytes have less than five digits.
+    let long = "ff01".repeat(21_000);
+    let insert = format!(
+        "INSERT INTO t (k, v, d) VALUES (1, blobAsVarint(0x{long}), blobAsDecimal(0x00000000{long}))"
+    );
+    server.run(&insert);
+    for ty in ["varint", "decimal"] {
+        let column = &ty[..1];
+        for select in [format!("toJson({column})"), format!("JSON {column}")] {
+            assert_eq!(
+                server.refused(&format!("SELECT {select} FROM t")),
+                format!("the function 'tojson({ty})' failed: a number has more than 100000 digits")
+            );
+        }
+    }
+    // All else works.
+    assert_eq!(
+        server.rows("SELECT k FROM t WHERE v < 0 ALLOW FILTERING"),
+        "1"
+    );
+    assert_eq!(server.rows("SELECT count(v), count(d) FROM t"), "1 1");
+}
+
+/// A server whose reads keep up to 4 KiB.
+fn small() -> Server {
+    let mut server = Server::with(&["CREATE TABLE t (a int, b int, v text, PRIMARY KEY (a, b))"]);
+    for b in 0..10 {
+        let text = "x".repeat(1000);
+        server.run(&format!(
+            "INSERT INTO t (a, b, v) VALUES (1, {b}, '{text}')"
+        ));
+    }
+    let catalog = server.executor.catalog().clone();
+    // A slow machine cuts no other pages.
+    let limits = Limits {
+        empty_page: Duration::MAX,
+        page_time: Duration::MAX,
+        result_bytes: 4096,
+        ..Limits::default()
+    };
+    server.executor = Executor::at_normal_priority(catalog, local_node(), limits);
+    server
+}
+
+#[test]
+fn a_read_that_needs_more_memory_than_it_may_have_is_refused() {
+    let mut server = small();
+    let refused = [
+        "SELECT v FROM t".to_owned(),
+        "SELECT JSON v FROM t".to_owned(),
+        "SELECT v FROM t WHERE a IN (1, 2) ORDER BY b".to_owned(),
+        "SELECT JSON v FROM t WHERE a IN (1, 2) ORDER BY b".to_owned(),
+        "SELECT b, max(v) FROM t WHERE a IN (1, 2) GROUP BY a, b ORDER BY b".to_owned(),
+        format!("SELECT {} FROM t WHERE a = 1 AND b = 1", times(5, "v")),
+        format!("SELECT {} FROM t WHERE a = 1", times(5, "max(v)")),
+        format!("SELECT count(*), {} FROM t WHERE a = 1", times(5, "v")),
+        format!(
+            "SELECT {} FROM t WHERE a = 1 AND b = 1",
+            times(1, "v + v + v + v + v")
+        ),
+    ];
+    for text in refused {
+        assert_eq!(
+            server.refused(&text),
+            "The result has more than 4096 bytes; ask for fewer rows or columns, or for pages",
+            "{text}"
+        );
+    }
+    assert_eq!(server.rows("SELECT count(v) FROM t"), "10");
+    let limited = "SELECT b FROM t WHERE a IN (1, 2) ORDER BY b LIMIT 1";
+    assert_eq!(server.rows(limited), "0");
+    let page = server.page("SELECT v FROM t", &[], Some(2), None).unwrap();
+    assert_eq!((page.rows.len(), page.state.is_some()), (2, true));
+}
+
+#[test]
+fn the_keys_that_in_names_have_a_bounded_length_together() {
+    let mut server = Server::with(&[
+        "CREATE TABLE t (a text, b text, c text, d text, PRIMARY KEY ((a, b), c, d))",
+    ]);
+    let texts = |count: usize| -> String {
+        let text = |number| format!("'{number}{}'", "x".repeat(1000));
+        (0..count).map(text).collect::<Vec<_>>().join(", ")
+    };
+    let (few, many) = (texts(2), texts(250));
+    let message =
+        "The IN relations of a statement may name keys of 67108864 bytes together at most";
+    for (a, c) in [(&many, &few), (&few, &many)] {
+        let select = format!(
+            "SELECT * FROM t WHERE a IN ({a}) AND b IN ({a}) AND c IN ({c}) AND d IN ({c})"
+        );
+        assert_eq!(server.refused(&select), message);
+    }
+    let select = format!(
+        "SELECT * FROM t WHERE a IN ({few}) AND b IN ({few}) AND c IN ({many}) AND d > 'x'"
+    );
+    assert_eq!(server.rows(&select), "");
+}

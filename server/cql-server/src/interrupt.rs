@@ -1,0 +1,244 @@
+//! When a request is given up, and how the work of its statement notices.
+//!
+//! ```text
+//!   scope(interrupt, time-out, execute)         the executor, around each statement
+//!     └ charge(units) ... charge(units) ...     loops over rows, values, digits
+//!          └ each 32 units the clock: a low class offers its core, a long scan gets one, or the
+//!            statement ends with its time-out
+//! ```
+//!
+//! One thread executes a statement from begin to end. So the limit belongs to that thread for as
+//! long, and everything that the data of a client can lengthen charges it: a walk over rows, a
+//! function of a value, a comparison with a thousand values. A parameter instead would go through
+//! each function that evaluates a term or compares values, and the next such function would lack it.
+//!
+//! The work between two looks at the clock is always bounded. If one operation cannot be left half done
+//! (an operation on a number, or a copy), its size is bounded before it begins.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use ebb_colocate::runtime::{YIELD_EVERY, Yielding, lower_current_thread};
+use ebb_cql::protocol::{Consistency, ErrorKind, ErrorResponse, WriteType};
+
+use crate::error::Result;
+
+/// The units after which a statement looks at the clock. A unit is about a microsecond of work, and a
+/// look takes less than a tenth of one.
+pub const UNITS_PER_LOOK: u64 = 32;
+
+/// The bytes that are copied, compared or decoded in a unit.
+const BYTES_PER_UNIT: usize = 1024;
+
+thread_local! {
+    /// The limit of the statement that this thread executes.
+    static CURRENT: RefCell<Option<Current>> = const { RefCell::new(None) };
+}
+
+/// When a request is given up: at its deadline, or when its client is gone.
+#[derive(Debug, Clone)]
+pub struct Interrupt {
+    deadline: Instant,
+    is_cancelled: Arc<AtomicBool>,
+    /// The time at which the thread that executes the request enters the lowest scheduling class.
+    lower_at: Option<Instant>,
+}
+
+/// The error of a statement that is given up.
+#[derive(Debug, Clone, Copy)]
+pub enum TimeOut {
+    /// The time-out of a read.
+    Read(Consistency),
+    /// The time-out of a write that has written nothing.
+    Write(Consistency, WriteType),
+}
+
+impl TimeOut {
+    /// Returns Cassandra's error.
+    pub fn error(self) -> ErrorResponse {
+        let (received, block_for) = (0, 1);
+        let timed_out = "Operation timed out - received only 0 responses.";
+        let (kind, message) = match self {
+            Self::Read(consistency) => {
+                let kind = ErrorKind::ReadTimeout {
+                    consistency,
+                    received,
+                    block_for,
+                    data_present: false,
+                };
+                (kind, timed_out)
+            }
+            Self::Write(consistency, write_type) => {
+                let kind = ErrorKind::WriteTimeout {
+                    consistency,
+                    received,
+                    block_for,
+                    write_type,
+                };
+                let message = match write_type {
+                    WriteType::Cas => {
+                        "CAS operation timed out: received 0 of 1 required responses after 0 \
+                         contention retries"
+                    }
+                    _ => timed_out,
+                };
+                (kind, message)
+            }
+        };
+        ErrorResponse::new(kind, message)
+    }
+}
+
+impl Interrupt {
+    /// Given up `timeout` after `now`, or once `is_cancelled` is set.
+    pub fn new(now: Instant, timeout: Duration, is_cancelled: Arc<AtomicBool>) -> Self {
+        Self {
+            deadline: now + timeout,
+            is_cancelled,
+            lower_at: None,
+        }
+    }
+
+    /// The same, but given up `timeout` after `now` at the latest: for a thread on which others wait.
+    #[must_use]
+    pub fn capped(&self, now: Instant, timeout: Duration) -> Self {
+        Self {
+            deadline: self.deadline.min(now + timeout),
+            ..self.clone()
+        }
+    }
+
+    /// The same; the thread that executes the request enters the lowest scheduling class at `at`.
+    #[must_use]
+    pub fn lowering(self, at: Instant) -> Self {
+        Self {
+            lower_at: Some(at),
+            ..self
+        }
+    }
+
+    /// Returns whether the client is gone.
+    pub fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether the client is gone, or the request's time is over at `now`.
+    pub fn is_over(&self, now: Instant) -> bool {
+        now >= self.deadline || self.is_cancelled()
+    }
+
+    /// Returns whether a statement that ended with this result under a
+    /// [`capped`](Self::capped) interrupt may go on elsewhere.
+    pub fn may_go_on<T>(&self, ended: &Result<T>) -> bool {
+        let is_time_out = |error: &ErrorResponse| {
+            matches!(
+                error.kind,
+                ErrorKind::ReadTimeout { .. } | ErrorKind::WriteTimeout { .. }
+            )
+        };
+        ended.as_ref().is_err_and(is_time_out) && !self.is_over(Instant::now())
+    }
+
+    /// Checks that a statement may go on at `now`.
+    ///
+    /// # Errors
+    /// The time-out, if it may not.
+    pub fn check(&self, now: Instant, time_out: TimeOut) -> Result<()> {
+        if self.is_over(now) {
+            return Err(time_out.error());
+        }
+        Ok(())
+    }
+
+    /// Returns the time at which the request is given up.
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+}
+
+/// The limit of one statement, and its work since the last look at the clock.
+struct Current {
+    interrupt: Interrupt,
+    time_out: TimeOut,
+    /// The units until the next look.
+    left: u64,
+    /// From the first look on: most statements end before.
+    yielding: Option<Yielding>,
+}
+
+impl Current {
+    fn charge(&mut self, units: u64) -> Result<()> {
+        if units < self.left {
+            self.left -= units;
+            return Ok(());
+        }
+        self.left = UNITS_PER_LOOK;
+        self.look(Instant::now())
+    }
+
+    fn look(&mut self, now: Instant) -> Result<()> {
+        if self.interrupt.lower_at.take_if(|at| now >= *at).is_some() {
+            lower_current_thread();
+            self.yielding = None;
+        }
+        self.yielding
+            .get_or_insert_with(|| Yielding::of_current_thread(YIELD_EVERY))
+            .offer_core(now);
+        self.interrupt.check(now, self.time_out)
+    }
+}
+
+/// Puts back the limit that was there before a statement, also if that panics.
+struct Restore(Option<Current>);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        CURRENT.set(self.0.take());
+    }
+}
+
+/// Executes a statement on this thread under a limit.
+pub fn scope<T>(interrupt: &Interrupt, time_out: TimeOut, execute: impl FnOnce() -> T) -> T {
+    let current = Current {
+        interrupt: interrupt.clone(),
+        time_out,
+        left: UNITS_PER_LOOK,
+        yielding: None,
+    };
+    let _restore = Restore(CURRENT.replace(Some(current)));
+    execute()
+}
+
+/// Executes what takes microseconds as a rule, for at most `time`. Returns `None` if it took longer.
+pub fn at_most<T>(time: Duration, execute: impl FnOnce() -> Result<T>) -> Option<Result<T>> {
+    let interrupt = Interrupt::new(Instant::now(), time, Arc::default());
+    let ended = scope(&interrupt, TimeOut::Read(Consistency::One), execute);
+    (ended.is_ok() || !interrupt.is_over(Instant::now())).then_some(ended)
+}
+
+/// Charges the statement that this thread executes for work of about `units` microseconds. Outside of
+/// a [`scope`] it does nothing.
+///
+/// # Errors
+/// The statement's time-out, when it should not go on.
+pub fn charge(units: u64) -> Result<()> {
+    #[cfg(test)]
+    tests::CHARGED.set(tests::CHARGED.get().wrapping_add(units));
+    CURRENT.with_borrow_mut(|current| match current {
+        Some(current) => current.charge(units),
+        None => Ok(()),
+    })
+}
+
+/// Charges for a step that takes time with the length of a value.
+///
+/// # Errors
+/// As [`charge`].
+pub fn charge_bytes(bytes: usize) -> Result<()> {
+    charge(1 + (bytes / BYTES_PER_UNIT) as u64)
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

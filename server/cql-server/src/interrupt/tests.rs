@@ -1,0 +1,123 @@
+use std::cell::Cell;
+
+use ebb_colocate::runtime::{SchedulingClass, current_class};
+
+use super::*;
+
+thread_local! {
+    /// All units that this thread has charged.
+    pub(super) static CHARGED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Returns what `execute` does, and the units that it charged.
+pub(crate) fn charged<T>(execute: impl FnOnce() -> T) -> (T, u64) {
+    let before = CHARGED.get();
+    let done = execute();
+    (done, CHARGED.get().wrapping_sub(before))
+}
+
+/// The interrupt of a request whose client is gone.
+pub(crate) fn cancelled() -> Interrupt {
+    let gone = Arc::new(AtomicBool::new(true));
+    Interrupt::new(now(), DAY, gone)
+}
+
+const DAY: Duration = Duration::from_secs(86_400);
+const READ: TimeOut = TimeOut::Read(Consistency::One);
+
+fn now() -> Instant {
+    Instant::now() // clock: an interrupt takes the instant at which its time begins
+}
+
+fn never() -> Interrupt {
+    Interrupt::new(now(), DAY, Arc::default())
+}
+
+/// Charges unit by unit until the statement is given up.
+fn charge_for_ever() -> ErrorResponse {
+    loop {
+        if let Err(error) = charge(1) {
+            return error;
+        }
+    }
+}
+
+#[test]
+fn a_statement_that_is_given_up_ends_at_the_next_look_at_the_clock() {
+    let (error, units) = charged(|| scope(&cancelled(), READ, charge_for_ever));
+    assert!(matches!(error.kind, ErrorKind::ReadTimeout { .. }));
+    assert_eq!(units, UNITS_PER_LOOK);
+    // Work that takes longer than that is not begun.
+    let ended = scope(&cancelled(), READ, || charge_bytes(1 << 20));
+    assert!(ended.is_err());
+    // Little work is done without a look.
+    let ended = scope(&cancelled(), READ, || charge(UNITS_PER_LOOK - 1));
+    assert_eq!(ended, Ok(()));
+}
+
+#[test]
+fn a_statement_goes_on_within_its_time_and_without_a_limit() {
+    assert_eq!(scope(&never(), READ, || charge(u64::MAX)), Ok(()));
+    assert_eq!(charge(u64::MAX), Ok(()));
+}
+
+#[test]
+fn the_limit_of_a_statement_ends_with_it_also_if_it_panics() {
+    let interrupt = cancelled();
+    let panicked: std::thread::Result<()> =
+        std::panic::catch_unwind(|| scope(&interrupt, READ, || panic!("on purpose")));
+    assert!(panicked.is_err());
+    assert_eq!(charge(u64::MAX), Ok(()));
+    // One within another one has its own.
+    let (inner, outer) = scope(&interrupt, READ, || {
+        (
+            scope(&never(), READ, || charge(u64::MAX)),
+            charge(u64::MAX).is_err(),
+        )
+    });
+    assert_eq!((inner, outer), (Ok(()), true));
+}
+
+#[test]
+fn the_time_out_of_a_write_has_its_kind() {
+    let write = |write_type| TimeOut::Write(Consistency::Quorum, write_type).error();
+    let simple = write(WriteType::Simple);
+    assert!(matches!(simple.kind, ErrorKind::WriteTimeout { .. }));
+    assert!(simple.message.starts_with("Operation timed out"));
+    assert!(write(WriteType::Cas).message.starts_with("CAS operation"));
+}
+
+#[test]
+fn a_statement_that_was_cut_short_may_go_on_unless_its_time_is_over() {
+    let brief = |whole: &Interrupt| {
+        let brief = whole.capped(now(), Duration::ZERO);
+        scope(&brief, READ, || Err::<(), _>(charge_for_ever()))
+    };
+    let whole = never();
+    assert!(whole.may_go_on(&brief(&whole)));
+    assert!(!cancelled().may_go_on(&brief(&cancelled())));
+    // What ended by itself stays so.
+    assert!(!whole.may_go_on(&Ok(())));
+    assert!(!whole.may_go_on(&Err::<(), _>(ErrorResponse::invalid("no"))));
+    assert!(at_most(Duration::ZERO, || Err::<(), _>(charge_for_ever())).is_none());
+    assert_eq!(at_most(Duration::ZERO, || Ok(7)), Some(Ok(7)));
+}
+
+#[test]
+fn a_long_scan_enters_the_idle_class() {
+    let class_after = |lower_at: Option<Instant>| {
+        std::thread::spawn(move || {
+            let interrupt = match lower_at {
+                Some(at) => never().lowering(at),
+                None => never(),
+            };
+            scope(&interrupt, READ, || charge(UNITS_PER_LOOK)).unwrap();
+            current_class()
+        })
+        .join()
+        .unwrap()
+    };
+    assert_eq!(class_after(None), SchedulingClass::Normal);
+    assert_eq!(class_after(Some(now() + DAY)), SchedulingClass::Normal);
+    assert_ne!(class_after(Some(now())), SchedulingClass::Normal);
+}

@@ -1,0 +1,274 @@
+//! The queue of scans: a pure decision on which user's scan runs next, and whether it may run now.
+//!
+//! A user is a role, or the address of a client on a server without logins.
+//!
+//! - Up to `base` scans run at once, whosever they are. So a user has that many alone.
+//! - Beyond that a scan runs only if its user has none under way, up to `threads_max` scans in all. So
+//!   scans that never end take no thread from another user, up to that many users.
+//! - Of the scans that may run, those come first whose users have the fewest under way; among these,
+//!   the one that has waited for the longest time.
+//!
+//! Once [`ScanQueue::start`] returns `None`, no scan waits that may run.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
+
+/// The user that a scan counts for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum ScanUser {
+    /// A role that has logged in.
+    Role(Box<str>),
+    /// A client of a server without logins.
+    Address(IpAddr),
+}
+
+/// The scans that wait, and the number of those that run, by user.
+#[derive(Debug)]
+pub(super) struct ScanQueue<W> {
+    base: usize,
+    threads_max: usize,
+    running: usize,
+    users: BTreeMap<ScanUser, OfUser<W>>,
+    /// The users that have a scan waiting, in the order in which they start one.
+    ready: BTreeSet<Ready>,
+    next_number: u64,
+}
+
+/// The scans of one user.
+#[derive(Debug)]
+struct OfUser<W> {
+    running: usize,
+    /// With their numbers, in the order in which they came.
+    waiting: VecDeque<(u64, W)>,
+}
+
+impl<W> Default for OfUser<W> {
+    fn default() -> Self {
+        Self {
+            running: 0,
+            waiting: VecDeque::new(),
+        }
+    }
+}
+
+/// A user that has a scan waiting. The order of the fields is that in which users start scans.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Ready {
+    running: usize,
+    /// The number of the user's scan that has waited for the longest time.
+    number: u64,
+    user: ScanUser,
+}
+
+impl<W> OfUser<W> {
+    fn ready(&self, user: &ScanUser) -> Option<Ready> {
+        self.waiting.front().map(|(number, _)| Ready {
+            running: self.running,
+            number: *number,
+            user: user.clone(),
+        })
+    }
+}
+
+impl<W> ScanQueue<W> {
+    /// An empty queue; `threads_max` is at least `base`.
+    pub(super) fn new(base: usize, threads_max: usize) -> Self {
+        Self {
+            base,
+            threads_max: threads_max.max(base),
+            running: 0,
+            users: BTreeMap::new(),
+            ready: BTreeSet::new(),
+            next_number: 0,
+        }
+    }
+
+    /// Adds a scan of a user.
+    pub(super) fn push(&mut self, user: &ScanUser, work: W) {
+        let number = self.next_number;
+        self.next_number += 1;
+        self.change(user, |of| of.waiting.push_back((number, work)));
+    }
+
+    /// Returns whether a scan waits that may run now.
+    pub(super) fn may_start(&self) -> bool {
+        self.ready.first().is_some_and(|ready| {
+            self.running < self.base || (ready.running == 0 && self.running < self.threads_max)
+        })
+    }
+
+    /// Takes the next scan that may run now, with its user. It counts as running until
+    /// [`end`](Self::end).
+    pub(super) fn start(&mut self) -> Option<(ScanUser, W)> {
+        if !self.may_start() {
+            return None;
+        }
+        let user = self.ready.first()?.user.clone();
+        let (_, work) = self.change(&user, |of| {
+            let first = of.waiting.pop_front()?;
+            of.running += 1;
+            Some(first)
+        })?;
+        self.running += 1;
+        Some((user, work))
+    }
+
+    /// Ends a scan of a user that was started.
+    pub(super) fn end(&mut self, user: &ScanUser) {
+        self.change(user, |of| of.running -= 1);
+        self.running -= 1;
+    }
+
+    /// Takes all scans that wait.
+    pub(super) fn take_waiting(&mut self) -> Vec<W> {
+        self.ready.clear();
+        let users = self.users.values_mut();
+        let waiting = users.flat_map(|of| of.waiting.drain(..).map(|(_, work)| work));
+        let waiting = waiting.collect();
+        self.users.retain(|_, of| of.running > 0);
+        waiting
+    }
+
+    /// Changes the scans of a user, and its place among those that are ready.
+    fn change<T>(&mut self, user: &ScanUser, change: impl FnOnce(&mut OfUser<W>) -> T) -> T {
+        let of = self.users.entry(user.clone()).or_default();
+        if let Some(ready) = of.ready(user) {
+            self.ready.remove(&ready);
+        }
+        let changed = change(of);
+        let is_gone = of.running == 0 && of.waiting.is_empty();
+        self.ready.extend(of.ready(user));
+        if is_gone {
+            self.users.remove(user);
+        }
+        changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::slice;
+
+    use ebb_test_support::seed::for_seeds;
+    use rand::{RngExt as _, SeedableRng as _};
+    use rand_chacha::ChaCha8Rng;
+
+    use super::*;
+
+    fn role(number: usize) -> ScanUser {
+        ScanUser::Role(format!("role{number}").into())
+    }
+
+    /// Starts all that may run, and returns its users.
+    fn started(queue: &mut ScanQueue<usize>) -> Vec<ScanUser> {
+        std::iter::from_fn(|| queue.start())
+            .map(|(user, _)| user)
+            .collect()
+    }
+
+    #[test]
+    fn a_user_alone_has_the_base_and_another_one_gets_a_thread_beside_it() {
+        let mut queue = ScanQueue::new(2, 16);
+        let [bad, worse, good] = [0, 1, 2].map(role);
+        (0..10).for_each(|number| queue.push(&bad, number));
+        assert_eq!(started(&mut queue), [bad.clone(), bad.clone()]);
+        (0..10).for_each(|number| queue.push(&worse, number));
+        assert_eq!(started(&mut queue), slice::from_ref(&worse));
+        // Of two users whose scans never end, a third one does not notice anything.
+        for number in 0..3 {
+            queue.push(&good, number);
+            assert_eq!(started(&mut queue), slice::from_ref(&good));
+            queue.end(&good);
+        }
+        // One that ends makes room for none of the same users until there are fewer than the base.
+        queue.end(&bad);
+        assert!(started(&mut queue).is_empty());
+        queue.end(&worse);
+        assert_eq!(started(&mut queue), [worse]);
+    }
+
+    #[test]
+    fn seventeen_users_have_sixteen_threads() {
+        let mut queue = ScanQueue::new(2, 16);
+        (0..17).for_each(|user| queue.push(&role(user), user));
+        assert_eq!(started(&mut queue).len(), 16);
+        queue.end(&role(3));
+        assert_eq!(started(&mut queue), [role(16)]);
+    }
+
+    #[test]
+    fn what_waits_can_be_taken_back() {
+        let mut queue = ScanQueue::new(1, 1);
+        (0..3).for_each(|number| queue.push(&role(0), number));
+        queue.push(&role(1), 3);
+        let (user, _) = queue.start().unwrap();
+        let mut waiting = queue.take_waiting();
+        waiting.sort_unstable();
+        assert_eq!(waiting, [1, 2, 3]);
+        queue.end(&user);
+        assert!(started(&mut queue).is_empty());
+        assert!(queue.users.is_empty());
+    }
+
+    /// The rule, by looking at all that waits.
+    struct Model {
+        base: usize,
+        threads_max: usize,
+        /// Users and numbers, in the order in which they came.
+        waiting: Vec<(ScanUser, usize)>,
+        running: BTreeMap<ScanUser, usize>,
+    }
+
+    impl Model {
+        fn of(&self, user: &ScanUser) -> usize {
+            self.running.get(user).copied().unwrap_or(0)
+        }
+
+        fn start(&mut self) -> Option<(ScanUser, usize)> {
+            let total: usize = self.running.values().sum();
+            let may = |user: &ScanUser| {
+                total < self.base || (self.of(user) == 0 && total < self.threads_max)
+            };
+            let allowed = (0..self.waiting.len()).filter(|&at| may(&self.waiting[at].0));
+            let best = allowed.min_by_key(|&at| (self.of(&self.waiting[at].0), at))?;
+            let (user, number) = self.waiting.remove(best);
+            *self.running.entry(user.clone()).or_default() += 1;
+            Some((user, number))
+        }
+    }
+
+    #[test]
+    fn scans_start_in_the_order_of_a_simple_model() {
+        let test = "scans_start_in_the_order_of_a_simple_model";
+        for_seeds(test, 20, |seed| {
+            let mut random = ChaCha8Rng::seed_from_u64(seed);
+            let (base, threads_max) = (random.random_range(1..4), random.random_range(1..8));
+            let mut queue = ScanQueue::new(base, threads_max);
+            let mut model = Model {
+                base,
+                threads_max: threads_max.max(base),
+                waiting: Vec::new(),
+                running: BTreeMap::new(),
+            };
+            for number in 0..400 {
+                let user = role(random.random_range(0..6));
+                if random.random_range(0..5) < 3 {
+                    queue.push(&user, number);
+                    model.waiting.push((user, number));
+                } else if model.of(&user) > 0 {
+                    queue.end(&user);
+                    *model.running.get_mut(&user).unwrap() -= 1;
+                }
+                // Threads may look for work late.
+                while random.random_range(0..4) > 0 {
+                    let expected = model.start();
+                    assert_eq!(queue.may_start(), expected.is_some());
+                    assert_eq!(queue.start(), expected);
+                    if expected.is_none() {
+                        break;
+                    }
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,114 @@
+//! Scans that take long, and the other requests beside them.
+
+use super::*;
+
+/// Returns a statement that looks for four billion rows, none of which is there.
+fn endless() -> String {
+    let all: Vec<String> = (0..256).map(|number| number.to_string()).collect();
+    let all = all.join(", ");
+    format!(
+        "SELECT count(*) FROM ks.wide WHERE a IN ({all}) AND b IN ({all}) AND c IN ({all}) \
+         AND d IN ({all})"
+    )
+}
+
+/// Creates the table of [`endless`], and lets `ada` and another role `eve` read it.
+fn prepare(root: &mut Client) {
+    for text in [
+        "CREATE TABLE ks.wide (a int, b int, c int, d int, PRIMARY KEY ((a, b), c, d))",
+        "CREATE ROLE eve WITH PASSWORD = 'eve' AND LOGIN = true",
+        "GRANT SELECT ON ks.wide TO ada",
+        "GRANT SELECT ON ks.wide TO eve",
+    ] {
+        root.run(text);
+    }
+}
+
+/// Sends endless statements on a connection of their own, and returns it once they are on their way.
+fn begin_endless(server: &CqlServer, user: &str, count: i16) -> Client {
+    let mut client = Client::logged_in(server, user);
+    for stream in 0..count {
+        client.query(stream, &endless());
+    }
+    // A point read is answered while they run.
+    client.query(100, "SELECT * FROM system.local");
+    assert_eq!(client.receive().0, 100);
+    client
+}
+
+#[test]
+fn a_scan_is_answered_at_its_deadline_while_its_thread_goes_on() {
+    let (fake, server) = server(ServeOptions {
+        request_timeout: Duration::from_millis(50),
+        ..options()
+    });
+    let mut client = Client::new(&server);
+    // On a slow machine the first one may be over before it begins.
+    while fake.executed.load(Ordering::SeqCst) == 0 {
+        client.query(1, "scan");
+        assert_eq!(client.error().kind.code(), 0x1200);
+    }
+    // The thread still waits at the gate, and the connection goes on.
+    assert_eq!(fake.cancelled.load(Ordering::SeqCst), 0);
+    client.query(2, "which");
+    assert_eq!(client.receive().0, 2);
+    drop(client);
+    wait::until("the scan to notice that its client is gone", || {
+        fake.cancelled.load(Ordering::SeqCst) > 0
+    });
+}
+
+#[test]
+fn what_computes_for_long_moves_to_the_threads_for_scans() {
+    let (_, server) = server(options());
+    let mut client = Client::new(&server);
+    for text in ["compute", "compute-put"] {
+        client.query(1, text);
+        let (_, answer) = client.receive();
+        assert_eq!(answer.response, Response::Void, "{text}");
+    }
+}
+
+#[test]
+fn a_write_that_computes_for_long_leaves_the_commit_lane_and_is_synced() {
+    let fake = Fake {
+        waits_for_sync: true,
+        ..Fake::default()
+    };
+    fake.sync_gate.open();
+    let (fake, server) = serving(fake, options());
+    let mut client = Client::new(&server);
+    client.query(1, "compute-put");
+    assert_eq!(client.receive().1.response, Response::Void);
+    assert_eq!(fake.syncs.load(Ordering::SeqCst), 1);
+}
+
+/// The story: two statements that never end kept all scans of all users waiting.
+#[test]
+fn twenty_statements_of_two_users_that_never_end_leave_a_third_its_scans() {
+    let (_, server) = login::server(options());
+    let mut root = Client::logged_in(&server, "root");
+    prepare(&mut root);
+    let bad = ["ada", "eve"].map(|user| begin_endless(&server, user, 10));
+    let scan = "SELECT * FROM ks.wide WHERE a = 1 AND b = 1";
+    for _ in 0..3 {
+        assert!(matches!(root.run(scan), Response::Rows(_)));
+    }
+    // The end of a connection cancels what runs for it: the same users can scan again.
+    drop(bad);
+    for user in ["ada", "eve"] {
+        let rows = Client::logged_in(&server, user).run(scan);
+        assert!(matches!(rows, Response::Rows(_)));
+    }
+}
+
+#[test]
+fn a_server_that_stops_cancels_what_does_not_end_in_time() {
+    let (executor, server) = login::server(options());
+    let mut root = Client::logged_in(&server, "root");
+    prepare(&mut root);
+    let bad = begin_endless(&server, "ada", 3);
+    assert!(!server.drain(Duration::ZERO), "three statements run");
+    wait::until("the threads to end", || Arc::strong_count(&executor) == 1);
+    drop(bad);
+}
