@@ -9,6 +9,9 @@ pub const DEPTH_MAX: usize = 64;
 /// How many types may be part of one type, each use of a user-defined type counted anew.
 /// Without it twenty small user-defined types describe a million fields.
 pub const NODES_MAX: usize = 4096;
+/// How deep the text of a type may nest in a statement, as the parser of CQL counts: each
+/// `frozen<...>` is a level too, and a user-defined type is its name.
+pub const WRITTEN_DEPTH_MAX: usize = 100;
 
 /// A CQL type. `varchar` is [`Text`](Self::Text).
 ///
@@ -206,6 +209,13 @@ impl CqlType {
         }
     }
 
+    /// How deep its text nests, as DESCRIBE prints it: see [`WRITTEN_DEPTH_MAX`].
+    pub fn written_depth(&self) -> usize {
+        let is_in_frozen = !self.is_native() && !self.is_multi_cell();
+        let inner = self.parts().map(Self::written_depth).max();
+        1 + usize::from(is_in_frozen) + inner.unwrap_or(0)
+    }
+
     /// How many types it is made of, itself counted.
     pub fn nodes(&self) -> usize {
         match self {
@@ -235,6 +245,26 @@ impl CqlType {
     pub fn check(&self) -> Result<(), TypeError> {
         self.check_bounds()?;
         self.check_rules()
+    }
+
+    /// Checks a type that a statement gives to a column or field. DESCRIBE prints types in full:
+    /// `frozen<list<list<int>>>` as `frozen<list<frozen<list<int>>>>`, and that must be a type
+    /// that a statement can have too. Types of stored records are not held to this: earlier
+    /// versions accepted deeper ones.
+    ///
+    /// # Errors
+    /// The errors of [`check`](Self::check), and one for a type whose text nests too deep.
+    pub fn check_new(&self) -> Result<(), TypeError> {
+        self.check()?;
+        let depth = self.written_depth();
+        if depth > WRITTEN_DEPTH_MAX {
+            return Err(TypeError::new(format!(
+                "A type may nest {WRITTEN_DEPTH_MAX} levels deep at most. With the frozen<> that \
+                 DESCRIBE prints around each type in a frozen one, this one has {depth}: use fewer \
+                 levels, or a user-defined type for the inner ones"
+            )));
+        }
+        Ok(())
     }
 
     pub(super) fn check_bounds(&self) -> Result<(), TypeError> {

@@ -72,6 +72,16 @@ const RESERVED_LEN_MAX: usize = 12;
 /// Words that statements take as names, and that Cassandra 4.1 quotes all the same.
 const QUOTED: [&str; 5] = ["default", "mbean", "mbeans", "replace", "unset"];
 
+/// Words that name no user-defined type unless they are quoted, as in Cassandra 4.1.
+pub const RESERVED_TYPES: [&str; 6] = [
+    "bitstring",
+    "byte",
+    "complex",
+    "enum",
+    "interval",
+    "macaddr",
+];
+
 /// Whether a word, in letters of any size, is no name unless it is quoted.
 pub fn is_reserved(word: &str) -> bool {
     if word.len() > RESERVED_LEN_MAX {

@@ -16,6 +16,7 @@
 pub(crate) mod compare;
 mod cql_type;
 pub mod elements;
+mod hex;
 pub mod identifier;
 pub mod literal;
 mod name;
@@ -28,7 +29,9 @@ mod user_type;
 mod validate;
 pub mod vint;
 
-pub use cql_type::{CqlType, DEPTH_MAX, NODES_MAX};
+pub use cql_type::{CqlType, DEPTH_MAX, NODES_MAX, WRITTEN_DEPTH_MAX};
+pub use hex::Hex;
+pub use name::QuotedType;
 pub use option::DurationOption;
 pub use user_type::UserType;
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::identifier::Quoted;
+use super::identifier::{Quoted, RESERVED_TYPES};
 use super::{CqlType, DEPTH_MAX, TypeError, UserType};
 
 impl CqlType {
@@ -87,13 +87,34 @@ impl fmt::Display for CqlType {
                 }
                 f.write_str(">")?;
             }
-            Self::Udt { definition, .. } => write!(f, "{}", Quoted(definition.name()))?,
+            Self::Udt { definition, .. } => write!(f, "{}", QuotedType(definition.name()))?,
             _ => unreachable!("native types have names"),
         }
         if frozen {
             f.write_str(">")?;
         }
         Ok(())
+    }
+}
+
+/// Types that take other types. `set` is reserved everywhere.
+const GENERIC_TYPES: [&str; 5] = ["frozen", "list", "map", "tuple", "vector"];
+
+/// Prints the name of a user-defined type so that no reader takes it for one of CQL's own types:
+/// `"int"` is a type that a user created, `int` is not.
+pub struct QuotedType<'a>(pub &'a str);
+
+impl fmt::Display for QuotedType<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_taken = CqlType::native(self.0).is_some()
+            || RESERVED_TYPES.contains(&self.0)
+            || GENERIC_TYPES.contains(&self.0);
+        if is_taken {
+            // These words have no quote inside.
+            write!(f, "\"{}\"", self.0)
+        } else {
+            Quoted(self.0).fmt(f)
+        }
     }
 }
 

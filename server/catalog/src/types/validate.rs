@@ -1,7 +1,7 @@
 //! Whether bytes from a client are a value of a type, with Cassandra 4.1's messages.
 
 use super::elements::{Elements, components, elements, pairs, split_i32};
-use super::{CqlType, TypeError, vint};
+use super::{CqlType, Hex, TypeError, vint};
 
 impl CqlType {
     /// Holds untrusted bytes to the type. An empty value is one of most types; of
@@ -36,18 +36,22 @@ impl CqlType {
             Self::Date if len != 4 => refuse(format!("Expected 4 byte long for date ({len})")),
             Self::Time if len != 8 => refuse(format!("Expected 8 byte long for time ({len})")),
             // Cassandra takes a scale without digits and then fails to read it.
-            Self::Decimal if (1..5).contains(&len) => {
-                refuse(format!("Expected 0 or at least 5 bytes ({len})"))
+            Self::Decimal if len == 4 => refuse("Expected 0 or at least 5 bytes (4)".to_owned()),
+            Self::Decimal if (1..4).contains(&len) => {
+                refuse(format!("Expected 0 or at least 4 bytes ({len})"))
             }
             Self::Inet if len != 0 && len != 4 && len != 16 => refuse(format!(
-                "Expected 4 or 16 byte inetaddress; got {len} bytes"
+                "Expected 4 or 16 byte inetaddress; got {}",
+                Hex(bytes)
             )),
             Self::Uuid | Self::Timeuuid if len != 16 && len != 0 => {
                 refuse(format!("UUID should be 16 or 0 bytes ({len})"))
             }
-            Self::Timeuuid if len == 16 && bytes[6] & 0xf0 != 0x10 => {
-                refuse("Invalid version for TimeUUID type.".to_owned())
-            }
+            // Cassandra shows the first digit, which is not the version.
+            Self::Timeuuid if len == 16 && bytes[6] & 0xf0 != 0x10 => refuse(format!(
+                "Invalid version for TimeUUID type: 0x{:x}",
+                bytes[0] >> 4
+            )),
             Self::Ascii => match bytes.iter().find(|b| !b.is_ascii()) {
                 Some(&b) => refuse(format!("Invalid byte for ascii: {}", b as i8)),
                 None => Ok(()),
@@ -58,26 +62,56 @@ impl CqlType {
             },
             Self::Duration => validate_duration(bytes),
             Self::List { element, .. } => {
-                validate_collection("list", elements(bytes)?, &[element.as_ref()])
+                check_size("list", bytes)?;
+                validate_collection("list", elements(bytes)?, &[element.as_ref()], false)
             }
             Self::Set { element, .. } => {
-                validate_collection("set", elements(bytes)?, &[element.as_ref()])
+                check_size("set", bytes)?;
+                validate_collection("set", elements(bytes)?, &[element.as_ref()], false)
             }
             Self::Map { key, value, .. } => {
-                validate_collection("map", pairs(bytes)?, &[key.as_ref(), value.as_ref()])
+                check_size("map", bytes)?;
+                let types = [key.as_ref(), value.as_ref()];
+                validate_collection("map", pairs(bytes)?, &types, false)
             }
             Self::Tuple(types) => validate_tuple(bytes, types),
             Self::Udt { definition, .. } => {
                 let fields = definition.fields();
-                validate_components(
-                    bytes,
-                    fields.iter().map(|(_, t)| t),
-                    |i| format!("{i}th field {}", fields[i].0),
-                    "UDT",
-                )
+                let name = |i: usize| format!("{i}th field {}", fields[i].0);
+                let failure = |i: usize, error: TypeError| {
+                    TypeError::new(format!("Failure validating the {}; {error}", name(i)))
+                };
+                let types = fields.iter().map(|(_, t)| t);
+                validate_components(bytes, types, name, failure, "UDT")
             }
             _ => Ok(()),
         }
+    }
+
+    /// Holds untrusted bytes to the type of the list behind IN. Unlike the elements of a value that
+    /// is written, those of such a list may be null.
+    ///
+    /// # Errors
+    /// In Cassandra's words, with what was expected and what came.
+    pub fn validate_in(&self, bytes: &[u8]) -> Result<(), TypeError> {
+        match self {
+            Self::List { element, .. } => {
+                check_size("list", bytes)?;
+                validate_collection("list", elements(bytes)?, &[element.as_ref()], true)
+            }
+            other => other.validate(bytes),
+        }
+    }
+}
+
+/// Checks the number of elements or entries, before any is read.
+fn check_size(kind: &str, bytes: &[u8]) -> Result<(), TypeError> {
+    match split_i32(bytes) {
+        Some((0.., _)) => Ok(()),
+        Some(_) => Err(TypeError::new(format!(
+            "The data cannot be deserialized as a {kind}"
+        ))),
+        None => Err(TypeError::new(format!("Not enough bytes to read a {kind}"))),
     }
 }
 
@@ -85,12 +119,16 @@ fn validate_collection(
     kind: &str,
     mut parts: Elements<'_>,
     types: &[&CqlType],
+    may_be_null: bool,
 ) -> Result<(), TypeError> {
     for (place, part) in parts.by_ref().enumerate() {
         let part =
             part.map_err(|_| TypeError::new(format!("Not enough bytes to read a {kind}")))?;
-        let part = part.ok_or_else(|| TypeError::new("Null value read when not allowed"))?;
-        types[place % types.len()].validate(part)?;
+        match part {
+            Some(part) => types[place % types.len()].validate(part)?,
+            None if may_be_null => {}
+            None => return Err(TypeError::new("Null value read when not allowed")),
+        }
     }
     if parts.rest().is_empty() {
         Ok(())
@@ -102,13 +140,15 @@ fn validate_collection(
 }
 
 fn validate_tuple(bytes: &[u8], types: &[CqlType]) -> Result<(), TypeError> {
-    validate_components(bytes, types.iter(), |i| format!("{i}th component"), "tuple")
+    let name = |i: usize| format!("{i}th component");
+    validate_components(bytes, types.iter(), name, |_, error| error, "tuple")
 }
 
 fn validate_components<'a>(
     bytes: &[u8],
     types: impl Iterator<Item = &'a CqlType>,
     name: impl Fn(usize) -> String,
+    failure: impl Fn(usize, TypeError) -> TypeError,
     kind: &str,
 ) -> Result<(), TypeError> {
     let mut parts = components(bytes);
@@ -117,7 +157,7 @@ fn validate_components<'a>(
         match parts.next() {
             None => return Ok(()),
             Some(Ok(None)) => {}
-            Some(Ok(Some(part))) => ty.validate(part)?,
+            Some(Ok(Some(part))) => ty.validate(part).map_err(|error| failure(i, error))?,
             Some(Err(_)) => {
                 let what = match split_i32(before) {
                     None => "Not enough bytes to read size of",

@@ -7,6 +7,7 @@ use ebb_cql::syntax::ast::{self, QualifiedName};
 
 use super::markers::{Markers, Receiver};
 use super::term::{self, Term};
+use super::volatile::VolatileCalls;
 use super::{literal, types};
 use crate::error::{Result, invalid};
 use crate::functions::{
@@ -52,7 +53,8 @@ pub fn prepare_call(
         _ => false,
     };
     let function = find(name, &schema, args, accepts, exact)?;
-    call(function, args, receiver, markers)
+    check_result(&function, None, receiver)?;
+    call(function, args, markers)
 }
 
 /// A cast, or what operators make of values, where a value of `receiver` is wanted.
@@ -73,7 +75,10 @@ pub fn prepare_expression(
                     cast_name(&to)
                 ));
             };
-            (cast(&from, &to)?, vec![of])
+            let Some(function) = cast(&from, &to)? else {
+                return invalid(format!("Unknown function {} called", cast_name(&to)));
+            };
+            (function, vec![of])
         }
         ast::Term::Negation(of) => {
             let ty = match own_type(of, markers)? {
@@ -113,17 +118,23 @@ pub fn prepare_expression(
         }
         other => return invalid(format!("Cannot infer type of term {other}")),
     };
-    call(function, args, receiver, markers)
+    let operator = match term {
+        ast::Term::Arithmetic { operator, .. } => Some(*operator),
+        _ => None,
+    };
+    check_result(&function, operator, receiver)?;
+    call(function, args, markers)
 }
 
-/// The call of a function whose result the receiver takes.
+/// The call of a function with these arguments.
 fn call<'a>(
     function: Function,
     args: impl IntoIterator<Item = &'a ast::Term>,
-    receiver: &Receiver,
     markers: &mut Markers,
 ) -> Result<Term> {
-    check_result(&function, receiver)?;
+    if VolatileCalls::is_volatile(&function) {
+        return Ok(Term::Volatile(markers.call_volatile(function)));
+    }
     let arg = |(at, arg): (usize, &ast::Term)| {
         let name = format!("arg{at}({})", function.name());
         let receiver = Receiver::new(name, function.args()[at].clone());
@@ -159,18 +170,25 @@ pub fn unsupported<T>(
     ))
 }
 
-/// Holds what a function gives to what is wanted.
-fn check_result(function: &Function, receiver: &Receiver) -> Result<()> {
-    match term::is_value_compatible(function.returns(), &receiver.ty) {
-        true => Ok(()),
-        false => invalid(format!(
-            "Type error: cannot assign result of function {} (type {}) to {} (type {})",
-            function.name(),
-            function.returns(),
-            receiver.name,
-            receiver.ty
-        )),
+/// Checks that the receiver takes the result of a function, or of the operator that it computes.
+fn check_result(
+    function: &Function,
+    operator: Option<ast::ArithmeticOperator>,
+    receiver: &Receiver,
+) -> Result<()> {
+    if term::is_value_compatible(function.returns(), &receiver.ty) {
+        return Ok(());
     }
+    let what = match operator {
+        Some(operator) => format!("operation {}", operator.symbol()),
+        None => format!("function {}", function.name()),
+    };
+    invalid(format!(
+        "Type error: cannot assign result of {what} (type {}) to {} (type {})",
+        function.returns(),
+        receiver.name,
+        receiver.ty
+    ))
 }
 
 /// Whether a term is made of constants alone, which have no type of their own.

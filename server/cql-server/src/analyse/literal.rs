@@ -32,11 +32,25 @@ pub fn own_type(kind: ConstantKind, text: &str) -> CqlType {
         ConstantKind::Integer if text.parse::<i32>().is_ok() => CqlType::Int,
         ConstantKind::Integer if text.parse::<i64>().is_ok() => CqlType::Bigint,
         ConstantKind::Integer => CqlType::Varint,
-        ConstantKind::Float => CqlType::Double,
+        ConstantKind::Float if is_double(text) => CqlType::Double,
+        ConstantKind::Float => CqlType::Decimal,
         ConstantKind::Boolean => CqlType::Boolean,
         ConstantKind::Uuid => CqlType::Uuid,
         ConstantKind::Hex => CqlType::Blob,
         ConstantKind::Duration => CqlType::Duration,
+    }
+}
+
+/// Whether the digits of a number with a point are those of a `double`, so that it may be one.
+fn is_double(text: &str) -> bool {
+    let Some(double) = text.parse::<f64>().ok().filter(|n| n.is_finite()) else {
+        // NaN and infinity are doubles; numbers that are too large are not.
+        return !text.contains(|c: char| c.is_ascii_digit());
+    };
+    let decimal = |text: &str| CqlType::Decimal.parse_value(text);
+    match (decimal(text), decimal(&format!("{double:e}"))) {
+        (Ok(exact), Ok(double)) => CqlType::Decimal.compare(&exact, &double).is_eq(),
+        _ => true,
     }
 }
 
@@ -108,6 +122,34 @@ mod tests {
                 bytes,
                 "{text}"
             );
+        }
+    }
+
+    /// `Constants.Type.getPreferedTypeFor`.
+    #[test]
+    fn a_constant_has_the_least_type_that_keeps_its_digits() {
+        for (kind, text, ty) in [
+            (ConstantKind::Integer, "2147483647", CqlType::Int),
+            (ConstantKind::Integer, "2147483648", CqlType::Bigint),
+            (
+                ConstantKind::Integer,
+                "-9223372036854775809",
+                CqlType::Varint,
+            ),
+            (ConstantKind::Float, "1.1", CqlType::Double),
+            (ConstantKind::Float, "1.10", CqlType::Double),
+            (ConstantKind::Float, "-1e300", CqlType::Double),
+            (
+                ConstantKind::Float,
+                "1.1234567890123456789",
+                CqlType::Decimal,
+            ),
+            (ConstantKind::Float, "1e400", CqlType::Decimal),
+            (ConstantKind::Float, "1e-400", CqlType::Decimal),
+            (ConstantKind::Float, "NaN", CqlType::Double),
+            (ConstantKind::Float, "-Infinity", CqlType::Double),
+        ] {
+            assert_eq!(own_type(kind, text), ty, "{text}");
         }
     }
 

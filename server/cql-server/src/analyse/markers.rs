@@ -1,5 +1,6 @@
 //! The markers of a statement: what each stands for, and the values bound to them.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use ebb_catalog::schema::{ColumnKind, TableSchema};
@@ -7,7 +8,9 @@ use ebb_catalog::types::CqlType;
 use ebb_cql::protocol::{ColumnSpec, Columns, Value, Values};
 use ebb_cql::syntax::ast::{Marker, Name};
 
+use super::volatile::VolatileCalls;
 use crate::error::{Result, invalid};
+use crate::functions::Function;
 
 /// What a value is for: a column, a field, an argument, a limit.
 #[derive(Debug, Clone)]
@@ -32,6 +35,7 @@ pub struct Markers {
     schema: Arc<TableSchema>,
     names: Vec<Option<Name>>,
     receivers: Vec<Option<Receiver>>,
+    volatile: VolatileCalls,
 }
 
 impl Markers {
@@ -41,6 +45,7 @@ impl Markers {
             schema: schema.clone(),
             names: names.to_vec(),
             receivers: names.iter().map(|_| None).collect(),
+            volatile: VolatileCalls::default(),
         }
     }
 
@@ -59,6 +64,17 @@ impl Markers {
         if let Some(place) = self.receivers.get_mut(usize::from(marker.index)) {
             *place = Some(receiver.clone());
         }
+    }
+
+    /// Adds the call of a volatile function, and returns its place among those of the statement.
+    pub fn call_volatile(&mut self, function: Function) -> usize {
+        self.volatile.push(function)
+    }
+
+    /// Takes the volatile calls of the statement that was analysed. Each statement of a batch has
+    /// its own.
+    pub fn take_volatile(&mut self) -> VolatileCalls {
+        std::mem::take(&mut self.volatile)
     }
 
     /// The types of all markers, by their places. A marker that nothing has a type for
@@ -104,6 +120,10 @@ pub struct Bound<'v> {
     values: Vec<Value<'v>>,
     /// Microseconds since 1970 at which the statement is executed: what `now()` says.
     pub now_us: i64,
+    /// The volatile calls of the statement; `None` if it has none.
+    volatile: Option<&'v VolatileCalls>,
+    /// The values of the volatile calls, by their places.
+    called: Vec<Option<Vec<u8>>>,
 }
 
 impl<'v> Bound<'v> {
@@ -112,16 +132,20 @@ impl<'v> Bound<'v> {
     /// # Errors
     /// Where there are not as many as markers, or one of them has no value.
     pub fn new(values: Values<'v>, markers: &Columns, now_us: i64) -> Result<Self> {
+        let bound = |values| Self {
+            values,
+            now_us,
+            ..Self::default()
+        };
         if values.is_empty() && markers.is_empty() {
-            let values = Vec::new();
-            return Ok(Self { values, now_us });
+            return Ok(bound(Vec::new()));
         }
         if !values.is_named() {
             if values.len() != markers.len() {
                 return invalid("Invalid amount of bind variables");
             }
             let values = values.iter().map(|(_, value)| value).collect();
-            return Ok(Self { values, now_us });
+            return Ok(bound(values));
         }
         let named: Vec<_> = values.iter().collect();
         let by_place = markers.iter().map(|marker| {
@@ -131,22 +155,58 @@ impl<'v> Bound<'v> {
                 None => invalid("Invalid amount of bind variables"),
             }
         });
-        let values = by_place.collect::<Result<_>>()?;
-        Ok(Self { values, now_us })
+        Ok(bound(by_place.collect::<Result<_>>()?))
+    }
+
+    /// Calls the volatile functions of a statement. It comes before the terms of the statement are
+    /// evaluated, once in each execution.
+    ///
+    /// # Errors
+    /// The time-out of the statement.
+    pub fn calling(self, volatile: &'v VolatileCalls) -> Result<Self> {
+        if volatile.is_empty() {
+            return Ok(self);
+        }
+        Ok(Self {
+            volatile: Some(volatile),
+            called: volatile.call(self.now_us)?,
+            ..self
+        })
+    }
+
+    /// These values for one of the rows that a statement changes, where the first row has number 0.
+    /// As in Cassandra, a volatile function gives each row another value.
+    ///
+    /// # Errors
+    /// The time-out of the statement.
+    pub fn for_row(&self, number: usize) -> Result<Cow<'_, Self>> {
+        match self.volatile {
+            Some(volatile) if number > 0 => self.clone().calling(volatile).map(Cow::Owned),
+            _ => Ok(Cow::Borrowed(self)),
+        }
     }
 
     /// These values at the first `markers` places, and others behind them.
     pub fn with(&self, markers: usize, others: impl Iterator<Item = Value<'v>>) -> Self {
-        let mut values = self.values.clone();
-        values.resize(markers, Value::Null);
-        values.extend(others);
-        let now_us = self.now_us;
-        Self { values, now_us }
+        let mut bound = self.clone();
+        bound.values.resize(markers, Value::Null);
+        bound.values.extend(others);
+        bound
     }
 
     /// The value of a marker.
     pub fn value(&self, index: u16) -> Value<'v> {
         let value = self.values.get(usize::from(index)).copied();
         value.unwrap_or(Value::Null)
+    }
+
+    /// Returns the value of the volatile call at a place of the statement.
+    ///
+    /// # Panics
+    /// If the functions of the statement were not called.
+    pub fn called(&self, place: usize) -> Option<&[u8]> {
+        let value = self.called.get(place);
+        let value = value.expect("volatile functions are called before terms are evaluated");
+        value.as_deref()
     }
 }

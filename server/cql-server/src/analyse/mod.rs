@@ -8,6 +8,7 @@
 //! term          values: AST + type + what is bound ─> bytes
 //! call          functions, casts and operators as values
 //! markers       what is bound, and what for
+//! volatile      functions that give another value at each call
 //! literal       constants
 //! types         types as a statement writes them
 //! ```
@@ -22,3 +23,4 @@ pub mod select;
 pub mod selection;
 pub mod term;
 pub mod types;
+pub mod volatile;

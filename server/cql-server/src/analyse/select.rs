@@ -12,6 +12,7 @@ use super::markers::{Bound, Markers, Receiver};
 use super::restrictions::{Restrictions, column, place};
 use super::selection::{Outputs, Slots};
 use super::term::{self, Evaluated, Term};
+use super::volatile::VolatileCalls;
 use crate::error::{Result, invalid};
 
 /// What a SELECT reads and returns.
@@ -43,6 +44,8 @@ pub struct SelectPlan {
     pub per_partition_limit: Option<Term>,
     /// The columns of the result.
     pub columns: Columns,
+    /// The volatile calls in what is the same for all rows.
+    pub volatile: VolatileCalls,
 }
 
 impl SelectPlan {
@@ -112,6 +115,7 @@ impl SelectPlan {
             slots,
             restrictions,
             schema,
+            volatile: markers.take_volatile(),
         })
     }
 

@@ -119,9 +119,12 @@ impl Outputs {
             Selection::Some(selected) => {
                 for Selected { selector, alias } in selected {
                     let (output, ty) = outputs.prepare(selector, None, markers)?;
-                    let name = match alias {
-                        Some(alias) => alias.as_str().to_owned(),
-                        None => name(selector),
+                    let is_call = matches!(output, Output::Call(..));
+                    let name = match (alias, selector) {
+                        (Some(alias), _) => alias.as_str().to_owned(),
+                        // A cast to the type that the value has is left out, as in Cassandra.
+                        (None, Selector::Cast { selector, .. }) if !is_call => name(selector),
+                        (None, selector) => name(selector),
                     };
                     outputs.columns.push(ResultColumn { name, ty, output });
                 }
@@ -192,8 +195,13 @@ impl Outputs {
             Selector::Cast { selector, to } => {
                 let to = resolve_native(to)?;
                 let (arg, from) = self.prepare(selector, None, markers)?;
-                let function = functions::cast(&from, &to)?;
-                Ok((Output::Call(function, vec![arg]), to))
+                if from == to {
+                    return Ok((arg, to));
+                }
+                match functions::cast(&from, &to)? {
+                    Some(function) => Ok((Output::Call(function, vec![arg]), to)),
+                    None => invalid(format!("{selector} cannot be cast to {to}")),
+                }
             }
             Selector::Field { of, field } => {
                 let (output, ty) = self.prepare(of, None, markers)?;

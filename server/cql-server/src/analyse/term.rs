@@ -8,6 +8,7 @@
 //! What a term gives is always a value that its type validates.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use ebb_catalog::types::{CqlType, UserType, elements};
 use ebb_cql::protocol::Value;
@@ -34,16 +35,27 @@ pub enum Term {
         /// What it is for.
         name: String,
     },
+    /// The values bound to the marker behind IN.
+    InMarker {
+        /// Its place in the statement.
+        index: u16,
+        /// The list of the values; unlike in other lists, they may be null.
+        ty: CqlType,
+    },
     /// `[a, b]`.
     List(Vec<Term>),
     /// `{a, b}`, to be brought into the order of its elements.
     Set(CqlType, Vec<Term>),
     /// `{a: b}`, to be brought into the order of its keys.
     Map(CqlType, Vec<(Term, Term)>),
-    /// `(a, b)`, or the fields of a user-defined type, those left out as nulls.
+    /// `(a, b)`.
     Tuple(Vec<Term>),
+    /// All fields of a user-defined type, those left out as nulls.
+    Udt(Arc<UserType>, Vec<Term>),
     /// `f(a)`.
     Call(Function, Vec<Term>),
+    /// `uuid()`, by the place of the call among the volatile calls of the statement.
+    Volatile(usize),
 }
 
 /// What a term gives.
@@ -208,9 +220,18 @@ pub fn prepare(term: &ast::Term, receiver: &Receiver, markers: &mut Markers) -> 
     }
 }
 
+/// The marker behind IN, for a list of `receiver`.
+pub fn prepare_in(marker: &ast::Marker, receiver: &Receiver, markers: &mut Markers) -> Term {
+    markers.set(marker, receiver);
+    Term::InMarker {
+        index: marker.index,
+        ty: receiver.ty.clone(),
+    }
+}
+
 fn prepare_fields(
     given: &[(ast::Name, ast::Term)],
-    definition: &UserType,
+    definition: &Arc<UserType>,
     receiver: &Receiver,
     markers: &mut Markers,
 ) -> Result<Term> {
@@ -224,7 +245,7 @@ fn prepare_fields(
             ));
         }
     }
-    let field = |(field, ty): &(std::sync::Arc<str>, CqlType)| {
+    let field = |(field, ty): &(Arc<str>, CqlType)| {
         let Some((_, term)) = given.iter().rev().find(|(name, _)| name == &**field) else {
             return Ok(Term::Null);
         };
@@ -238,7 +259,8 @@ fn prepare_fields(
         )
     };
     let fields = definition.fields().iter().map(field);
-    folded(Term::Tuple(fields.collect::<Result<_>>()?))
+    let fields = fields.collect::<Result<_>>()?;
+    folded(Term::Udt(definition.clone(), fields))
 }
 
 /// Whether a term may stand where a value of this type is wanted, by its form alone.
@@ -327,8 +349,10 @@ impl Term {
     fn is_constant(&self) -> bool {
         match self {
             Self::Value(_) | Self::Null => true,
-            Self::Marker { .. } | Self::Call(..) => false,
-            Self::List(items) | Self::Set(_, items) | Self::Tuple(items) => {
+            Self::Marker { .. } | Self::InMarker { .. } | Self::Call(..) | Self::Volatile(_) => {
+                false
+            }
+            Self::List(items) | Self::Set(_, items) | Self::Tuple(items) | Self::Udt(_, items) => {
                 items.iter().all(Self::is_constant)
             }
             Self::Map(_, entries) => entries
@@ -362,6 +386,14 @@ impl Term {
                     Ok(Evaluated::Value(ty.normalize(bytes)))
                 }
             },
+            Self::InMarker { index, ty } => match bound.value(*index) {
+                Value::Null => Ok(Evaluated::Null),
+                Value::Unset => Ok(Evaluated::Unset),
+                Value::Bytes(bytes) => {
+                    ty.validate_in(bytes).map_err(of_type)?;
+                    Ok(Evaluated::Value(ty.normalize(bytes)))
+                }
+            },
             Self::List(items) => {
                 let items = parts(items, bound)?;
                 Ok(owned(elements::build(items.iter().map(|item| &**item))))
@@ -385,41 +417,63 @@ impl Term {
                 Ok(owned(elements::build_map(entries)))
             }
             Self::Tuple(items) => {
-                let item = |(at, item): (usize, &'v Term)| match item.evaluate(bound)? {
-                    Evaluated::Null => Ok(None),
-                    Evaluated::Value(bytes) => Ok(Some(bytes)),
-                    Evaluated::Unset => {
-                        invalid(format!("Invalid unset value for tuple field number {at}"))
-                    }
-                };
-                let items = items.iter().enumerate().map(item);
-                let items = items.collect::<Result<Vec<_>>>()?;
+                let unset = |at: usize| format!("Invalid unset value for tuple field number {at}");
+                let items = nullable(items, bound, unset)?;
                 Ok(owned(elements::build_tuple(
                     items.iter().map(Option::as_deref),
                 )))
             }
-            Self::Call(function, args) => {
-                let arg = |arg: &'v Term| match arg.evaluate(bound)? {
-                    Evaluated::Null => Ok(None),
-                    Evaluated::Value(bytes) => Ok(Some(bytes)),
-                    Evaluated::Unset => invalid(format!(
-                        "Invalid unset value for argument in call to function {}",
-                        function.name()
-                    )),
+            Self::Udt(definition, fields) => {
+                let unset = |at: usize| {
+                    format!(
+                        "Invalid unset value for field '{}' of user defined type {}",
+                        definition.fields()[at].0,
+                        definition.name()
+                    )
                 };
-                let args = args.iter().map(arg).collect::<Result<Vec<_>>>()?;
-                let args: Vec<Option<&[u8]>> = args.iter().map(Option::as_deref).collect();
-                match function.call(&args, bound.now_us)? {
-                    Some(bytes) => Ok(owned(bytes)),
-                    None => Ok(Evaluated::Null),
-                }
+                let fields = nullable(fields, bound, unset)?;
+                Ok(owned(elements::build_tuple(
+                    fields.iter().map(Option::as_deref),
+                )))
             }
+            Self::Call(function, args) => {
+                let unset = |_: usize| {
+                    // Without its keyspace, as in Cassandra.
+                    let name = function.name().rsplit('.').next().unwrap_or_default();
+                    format!("Invalid unset value for argument in call to function {name}")
+                };
+                let args = nullable(args, bound, unset)?;
+                let args: Vec<Option<&[u8]>> = args.iter().map(Option::as_deref).collect();
+                Ok(match function.call(&args, bound.now_us)? {
+                    Some(bytes) => owned(bytes),
+                    None => Evaluated::Null,
+                })
+            }
+            Self::Volatile(place) => Ok(match bound.called(*place) {
+                Some(bytes) => owned(bytes.to_vec()),
+                None => Evaluated::Null,
+            }),
         }
     }
 }
 
 fn owned(bytes: Vec<u8>) -> Evaluated<'static> {
     Evaluated::Value(Cow::Owned(bytes))
+}
+
+/// The values of parts that may be null. `unset` makes the error of a part that is not set, of its
+/// place.
+fn nullable<'v>(
+    parts: &'v [Term],
+    bound: &Bound<'v>,
+    unset: impl Fn(usize) -> String,
+) -> Result<Vec<Option<Cow<'v, [u8]>>>> {
+    let part = |(at, part): (usize, &'v Term)| match part.evaluate(bound)? {
+        Evaluated::Null => Ok(None),
+        Evaluated::Value(bytes) => Ok(Some(bytes)),
+        Evaluated::Unset => invalid(unset(at)),
+    };
+    parts.iter().enumerate().map(part).collect()
 }
 
 fn parts<'v>(items: &'v [Term], bound: &Bound<'v>) -> Result<Vec<Cow<'v, [u8]>>> {

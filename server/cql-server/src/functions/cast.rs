@@ -1,173 +1,132 @@
-//! `CAST(value AS type)` of native types.
+//! `CAST(value AS type)` of native types, as Cassandra 4.1's `CastFcts` has it.
+//!
+//! ```text
+//! number    numbers, converted as Java converts them
+//! printed   values as text, as Java prints them
+//! ```
 
-use bigdecimal::num_bigint::BigInt;
-use bigdecimal::{BigDecimal, FromPrimitive, ToPrimitive};
-use ebb_catalog::types::{CqlType, number};
+mod number;
+mod printed;
+#[cfg(test)]
+mod tests;
 
-use super::{Function, scalar, text};
+use std::slice::from_ref;
+
+use ebb_catalog::types::CqlType;
+
+pub use self::number::Number;
+use super::{Function, failure, number_size, scalar};
 use crate::error::{Result, invalid};
+use crate::interrupt;
 
-/// The function that casts.
+/// The types of numbers, in the order of Cassandra's messages.
+const NUMBERS: [CqlType; 9] = [
+    CqlType::Tinyint,
+    CqlType::Smallint,
+    CqlType::Int,
+    CqlType::Bigint,
+    CqlType::Float,
+    CqlType::Double,
+    CqlType::Decimal,
+    CqlType::Counter,
+    CqlType::Varint,
+];
+
+/// The other types that are cast to text, in the order of Cassandra's messages.
+const PRINTED: [CqlType; 7] = [
+    CqlType::Inet,
+    CqlType::Boolean,
+    CqlType::Timeuuid,
+    CqlType::Timestamp,
+    CqlType::Date,
+    CqlType::Time,
+    CqlType::Uuid,
+];
+
+/// The function that casts; none if no type is cast to this one.
 ///
 /// # Errors
-/// In Cassandra's words, where there is none for these types.
-pub fn cast(from: &CqlType, to: &CqlType) -> Result<Function> {
+/// In Cassandra's words, if other types are cast to this one.
+pub fn cast(from: &CqlType, to: &CqlType) -> Result<Option<Function>> {
     let name = cast_name(to);
-    let identity = from == to || (*from == CqlType::Ascii && *to == CqlType::Text);
-    if identity {
+    let (arg, returns) = ([from.clone()], to.clone());
+    if from == to || (*from == CqlType::Ascii && *to == CqlType::Text) {
         let body = |args: &[Option<&[u8]>], _| Ok(args[0].map(<[u8]>::to_vec));
-        return Ok(Function::new(name, [from.clone()], to.clone(), body));
+        return Ok(Some(Function::new(name, arg, returns, body)));
     }
-    let is_text = matches!(to, CqlType::Text | CqlType::Ascii);
-    if is_text && from.is_native() && !matches!(from, CqlType::Blob | CqlType::Duration) {
-        let source = from.clone();
-        let body = move |args: &[Option<&[u8]>], _| {
-            let text = args[0].and_then(|bytes| text::of(&source, bytes));
-            let text = text.map(|text| match source {
-                // As ISO 8601 has it; JSON has a space there.
-                CqlType::Timestamp => text.replacen(' ', "T", 1),
-                _ => text,
-            });
-            Ok(text.map(String::into_bytes))
-        };
-        return Ok(Function::new(name, [from.clone()], to.clone(), body));
+    let sources = sources(to);
+    if sources.is_empty() {
+        return Ok(None);
     }
-    if let Some(function) = scalar::of_times(name.clone(), from, to) {
-        return Ok(function);
-    }
-    if !is_number(from) || !is_number(to) {
-        return invalid(format!("{from} cannot be cast to {to}"));
+    if !sources.contains(from) {
+        let signature = |from: &CqlType| format!("{name} : ({from}) -> {to}");
+        let known: Vec<String> = sources.iter().map(signature).collect();
+        return invalid(format!(
+            "Invalid call to function {name}, none of its type signatures match (known type \
+             signatures: {})",
+            known.join(", ")
+        ));
     }
     let (source, target) = (from.clone(), to.clone());
-    let body = move |args: &[Option<&[u8]>], _| {
-        let value = args[0].and_then(|bytes| Number::read(&source, bytes));
-        Ok(value.and_then(|value| value.write(&target)))
-    };
-    Ok(Function::new(name, [from.clone()], to.clone(), body))
+    // Without its keyspace, as failures have it.
+    let short = name.trim_start_matches("system.").to_owned();
+    Ok(match to {
+        CqlType::Date | CqlType::Timestamp => scalar::of_times(name, from, to),
+        CqlType::Text | CqlType::Ascii => {
+            Some(Function::new(name, arg, returns, move |args, _| {
+                let Some(bytes) = args[0] else {
+                    return Ok(None);
+                };
+                check_digits(&short, &source, bytes)?;
+                Ok(printed::text(&source, bytes).map(String::into_bytes))
+            }))
+        }
+        _ => Some(Function::new(name, arg, returns, move |args, _| {
+            let Some(bytes) = args[0] else {
+                return Ok(None);
+            };
+            // Of an empty value Cassandra's function fails on a null pointer.
+            let Some(number) = Number::read(&source, bytes) else {
+                return Ok(None);
+            };
+            if source == CqlType::Decimal {
+                check_digits(&short, &source, bytes)?;
+            }
+            match number.write(&target) {
+                Some(bytes) => Ok(Some(bytes)),
+                None => Err(failure(&short, from_ref(&source), number.refusal())),
+            }
+        })),
+    })
 }
 
-/// As it is called: `system.castAsInt`.
+/// Checks that the digits of a number may be written out, and charges the statement for it.
+fn check_digits(function: &str, ty: &CqlType, bytes: &[u8]) -> Result<()> {
+    number_size::check_digits(ty, bytes).map_err(|why| failure(function, from_ref(ty), why))?;
+    interrupt::charge(number_size::digits_units(bytes.len()))
+}
+
+/// The types that are cast to a type, in the order of Cassandra's messages.
+fn sources(to: &CqlType) -> Vec<CqlType> {
+    match to {
+        CqlType::Counter => Vec::new(),
+        number if Number::is_of(number) => {
+            NUMBERS.into_iter().filter(|from| from != number).collect()
+        }
+        CqlType::Ascii => NUMBERS.into_iter().chain(PRINTED).collect(),
+        CqlType::Text => {
+            let texts = NUMBERS.into_iter().chain([CqlType::Ascii]);
+            texts.chain(PRINTED).collect()
+        }
+        CqlType::Date => vec![CqlType::Timeuuid, CqlType::Timestamp],
+        CqlType::Timestamp => vec![CqlType::Timeuuid, CqlType::Date],
+        _ => Vec::new(),
+    }
+}
+
+/// The name of the function that casts to a type: `system.castAsInt`.
 pub fn cast_name(to: &CqlType) -> String {
     let ty = to.to_string();
     let (first, rest) = ty.split_at(1);
     format!("system.castAs{}{rest}", first.to_uppercase())
-}
-
-fn is_number(ty: &CqlType) -> bool {
-    use CqlType as T;
-    matches!(
-        ty,
-        T::Tinyint
-            | T::Smallint
-            | T::Int
-            | T::Bigint
-            | T::Counter
-            | T::Varint
-            | T::Float
-            | T::Double
-            | T::Decimal
-    )
-}
-
-/// A number of any of the types.
-pub enum Number {
-    /// Of a type of 64 bits or less.
-    Integer(i64),
-    /// `varint`.
-    Big(BigInt),
-    /// `float`, `double`.
-    Float(f64),
-    /// `decimal`.
-    Decimal(BigDecimal),
-}
-
-impl Number {
-    /// Whether values of a type are numbers.
-    pub fn is_of(ty: &CqlType) -> bool {
-        is_number(ty)
-    }
-
-    /// From the bytes of a type; none for empty or damaged ones.
-    pub fn read(ty: &CqlType, bytes: &[u8]) -> Option<Self> {
-        Some(match ty {
-            CqlType::Tinyint => Self::Integer(i8::from_be_bytes(bytes.try_into().ok()?).into()),
-            CqlType::Smallint => Self::Integer(i16::from_be_bytes(bytes.try_into().ok()?).into()),
-            CqlType::Int => Self::Integer(i32::from_be_bytes(bytes.try_into().ok()?).into()),
-            CqlType::Bigint | CqlType::Counter => {
-                Self::Integer(i64::from_be_bytes(bytes.try_into().ok()?))
-            }
-            CqlType::Float => Self::Float(f32::from_be_bytes(bytes.try_into().ok()?).into()),
-            CqlType::Double => Self::Float(f64::from_be_bytes(bytes.try_into().ok()?)),
-            CqlType::Varint if !bytes.is_empty() => Self::Big(BigInt::from_signed_bytes_be(bytes)),
-            CqlType::Decimal => {
-                let (scale, unscaled) = number::split_decimal(bytes)?;
-                let unscaled = BigInt::from_signed_bytes_be(unscaled);
-                Self::Decimal(BigDecimal::new(unscaled, scale.into()))
-            }
-            _ => return None,
-        })
-    }
-
-    /// As a value of a type, cut off as Java's conversions do; none where it has no such.
-    pub fn write(&self, ty: &CqlType) -> Option<Vec<u8>> {
-        Some(match ty {
-            CqlType::Tinyint => (self.to_i64()? as i8).to_be_bytes().to_vec(),
-            CqlType::Smallint => (self.to_i64()? as i16).to_be_bytes().to_vec(),
-            CqlType::Int => (self.to_i64()? as i32).to_be_bytes().to_vec(),
-            CqlType::Bigint | CqlType::Counter => self.to_i64()?.to_be_bytes().to_vec(),
-            CqlType::Float => (self.to_f64()? as f32).to_be_bytes().to_vec(),
-            CqlType::Double => self.to_f64()?.to_be_bytes().to_vec(),
-            CqlType::Varint => self.to_big()?.to_signed_bytes_be(),
-            CqlType::Decimal => {
-                let (unscaled, scale) = self.to_decimal()?.into_bigint_and_exponent();
-                number::decimal(i32::try_from(scale).ok()?, &unscaled)
-            }
-            _ => return None,
-        })
-    }
-
-    /// Cut off as Java's conversions do.
-    pub fn to_i64(&self) -> Option<i64> {
-        match self {
-            Self::Integer(n) => Some(*n),
-            Self::Float(n) => Some(*n as i64),
-            Self::Big(n) => n.to_i64(),
-            Self::Decimal(n) => is_small(n).then(|| n.to_i64()).flatten(),
-        }
-    }
-
-    /// The nearest `double`.
-    pub fn to_f64(&self) -> Option<f64> {
-        match self {
-            Self::Integer(n) => Some(*n as f64),
-            Self::Float(n) => Some(*n),
-            Self::Big(n) => n.to_f64(),
-            Self::Decimal(n) => is_small(n).then(|| n.to_f64()).flatten(),
-        }
-    }
-
-    /// Without what is behind the point.
-    pub fn to_big(&self) -> Option<BigInt> {
-        match self {
-            Self::Integer(n) => Some(BigInt::from(*n)),
-            Self::Float(n) => BigInt::from_f64(*n),
-            Self::Big(n) => Some(n.clone()),
-            Self::Decimal(n) => is_small(n).then(|| n.with_scale(0).into_bigint_and_exponent().0),
-        }
-    }
-
-    /// As a decimal; none for what is not finite.
-    pub fn to_decimal(&self) -> Option<BigDecimal> {
-        match self {
-            Self::Integer(n) => Some(BigDecimal::from(*n)),
-            Self::Float(n) => n.to_string().parse().ok(),
-            Self::Big(n) => Some(BigDecimal::from(n.clone())),
-            Self::Decimal(n) => Some(n.clone()),
-        }
-    }
-}
-
-/// Whether the digits of a decimal may be written out.
-fn is_small(decimal: &BigDecimal) -> bool {
-    decimal.as_bigint_and_exponent().1.abs() <= 100_000
 }

@@ -2,12 +2,13 @@
 
 use ebb_catalog::key::{PartitionKey, Token};
 use ebb_catalog::schema::TableSchema;
-use ebb_catalog::types::CqlType;
+use ebb_catalog::types::{CqlType, Hex};
 
-use super::{Function, uuids};
-use crate::error::{Result, invalid, of_key, of_type};
+use super::{Function, failure, uuids};
+use crate::error::{Result, invalid, of_key};
 
 const MS_PER_DAY: i64 = 86_400_000;
+const SECONDS_PER_DAY: i64 = 86_400;
 /// 1970 as a `date`.
 const DATE_EPOCH: i64 = 1 << 31;
 
@@ -24,20 +25,16 @@ pub fn named(name: &str, schema: &TableSchema) -> Vec<Function> {
             now_us.div_euclid(1000).to_be_bytes().to_vec()
         })],
         "currentdate" => vec![made(full, CqlType::Date, |now_us| {
-            date_of_ms(now_us.div_euclid(1000)).unwrap_or_default()
+            date_of_ms(now_us.div_euclid(1000))
         })],
         "currenttime" => vec![made(full, CqlType::Time, |now_us| {
             let ns = now_us.rem_euclid(MS_PER_DAY * 1000) * 1000;
             ns.to_be_bytes().to_vec()
         })],
-        "mintimeuuid" => vec![of_ms(full, CqlType::Timestamp, CqlType::Timeuuid, |ms| {
-            Some(uuids::least(ms).to_vec())
-        })],
-        "maxtimeuuid" => vec![of_ms(full, CqlType::Timestamp, CqlType::Timeuuid, |ms| {
-            Some(uuids::greatest(ms).to_vec())
-        })],
+        "mintimeuuid" => vec![timeuuid_of(full, "mintimeuuid", uuids::least)],
+        "maxtimeuuid" => vec![timeuuid_of(full, "maxtimeuuid", uuids::greatest)],
         "todate" => [CqlType::Timeuuid, CqlType::Timestamp]
-            .map(|from| of_ms(full.clone(), from, CqlType::Date, date_of_ms))
+            .map(|from| of_ms(full.clone(), from, CqlType::Date, date))
             .into(),
         "totimestamp" => [CqlType::Timeuuid, CqlType::Date]
             .map(|from| of_ms(full.clone(), from, CqlType::Timestamp, long))
@@ -49,12 +46,14 @@ pub fn named(name: &str, schema: &TableSchema) -> Vec<Function> {
         "unixtimestampof" => vec![of_ms(full, CqlType::Timeuuid, CqlType::Bigint, long)],
         "token" => vec![token(full, schema)],
         _ => {
-            let from = |text: &str| CqlType::native(text).filter(|ty| *ty != CqlType::Blob);
+            // As bytes a counter is a bigint.
+            let is_other = |ty: &CqlType| !matches!(ty, CqlType::Blob | CqlType::Counter);
+            let from = |text: &str| CqlType::native(text).filter(is_other);
             if let Some(ty) = name.strip_suffix("asblob").and_then(from) {
                 return vec![as_blob(full, ty)];
             }
             if let Some(ty) = name.strip_prefix("blobas").and_then(from) {
-                return vec![blob_as(full, ty)];
+                return vec![blob_as(name, full, ty)];
             }
             Vec::new()
         }
@@ -69,13 +68,37 @@ fn made(
     Function::new(name, [], returns, move |_, now_us| Ok(Some(make(now_us))))
 }
 
-fn long(ms: i64) -> Option<Vec<u8>> {
-    Some(ms.to_be_bytes().to_vec())
+fn long(ms: i64) -> Result<Vec<u8>> {
+    Ok(ms.to_be_bytes().to_vec())
 }
 
-fn date_of_ms(ms: i64) -> Option<Vec<u8>> {
-    let days = u32::try_from(ms.div_euclid(MS_PER_DAY) + DATE_EPOCH).ok()?;
-    Some(days.to_be_bytes().to_vec())
+fn date(ms: i64) -> Result<Vec<u8>> {
+    Ok(date_of_ms(ms))
+}
+
+/// The day of a time as Cassandra 4.1 computes it: before 1970 the next one if the time is not
+/// midnight, because Java's `Duration.toDays` cuts towards zero; and 32 bits of it.
+fn date_of_ms(ms: i64) -> Vec<u8> {
+    let days = ms.div_euclid(1000) / SECONDS_PER_DAY + DATE_EPOCH;
+    (days as u32).to_be_bytes().to_vec()
+}
+
+/// A function that makes a uuid of a time.
+fn timeuuid_of(
+    full: String,
+    name: &'static str,
+    make: impl Fn(i64) -> Option<[u8; 16]> + Send + Sync + 'static,
+) -> Function {
+    of_ms(full, CqlType::Timestamp, CqlType::Timeuuid, move |ms| {
+        let uuid = make(ms).ok_or_else(|| {
+            let message = format!(
+                "{ms} ms since 1970 lies outside of the times of a timeuuid, from 1582-10-15 to \
+                 5236-03-31"
+            );
+            failure(name, &[CqlType::Timestamp], message)
+        });
+        Ok(uuid?.to_vec())
+    })
 }
 
 /// A function of a time, which is a `timestamp`, a `date` or in a `timeuuid`.
@@ -83,7 +106,7 @@ fn of_ms(
     name: String,
     from: CqlType,
     returns: CqlType,
-    then: impl Fn(i64) -> Option<Vec<u8>> + Send + Sync + 'static,
+    then: impl Fn(i64) -> Result<Vec<u8>> + Send + Sync + 'static,
 ) -> Function {
     let ty = from.clone();
     Function::new(name, [from], returns, move |args, _| {
@@ -99,7 +122,7 @@ fn of_ms(
             }
             _ => return invalid(format!("{} bytes are no {ty}", bytes.len())),
         };
-        Ok(then(ms))
+        then(ms).map(Some)
     })
 }
 
@@ -108,7 +131,7 @@ pub fn of_times(name: String, from: &CqlType, to: &CqlType) -> Option<Function> 
     let is_from = matches!(from, CqlType::Timestamp | CqlType::Date | CqlType::Timeuuid);
     match to {
         CqlType::Timestamp if is_from => Some(of_ms(name, from.clone(), to.clone(), long)),
-        CqlType::Date if is_from => Some(of_ms(name, from.clone(), to.clone(), date_of_ms)),
+        CqlType::Date if is_from => Some(of_ms(name, from.clone(), to.clone(), date)),
         _ => None,
     }
 }
@@ -134,21 +157,77 @@ fn as_blob(name: String, ty: CqlType) -> Function {
     })
 }
 
-fn blob_as(name: String, ty: CqlType) -> Function {
-    let returns = ty.clone();
-    let full = name.clone();
+fn blob_as(name: &str, full: String, ty: CqlType) -> Function {
+    let (name, returns) = (name.to_owned(), ty.clone());
     let check = move |bytes: &[u8]| -> Result<()> {
-        ty.validate(bytes).map_err(of_type).or_else(|_| {
-            let hex: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
+        ty.validate(bytes).or_else(|_| {
+            let hex = Hex(bytes);
             invalid(format!(
-                "In call to function {full}, value 0x{hex} is not a valid binary representation for \
+                "In call to function {name}, value 0x{hex} is not a valid binary representation for \
                  type {ty}"
             ))
         })
     };
-    Function::new(name, [CqlType::Blob], returns, move |args, _| {
+    Function::new(full, [CqlType::Blob], returns, move |args, _| {
         args[0]
             .map(|bytes| check(bytes).map(|()| bytes.to_vec()))
             .transpose()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::executor::harness::Server;
+
+    /// `SimpleDateSerializer.timeInMillisToDay` cuts towards 1970 and to 32 bits.
+    #[test]
+    fn times_become_days_as_in_cassandra() {
+        for (ms, day) in [
+            (0, 1 << 31),
+            (86_399_999, 1 << 31),
+            (86_400_000, (1 << 31) + 1),
+            (-1, 1 << 31),
+            (-86_400_000, (1 << 31) - 1),
+            (-86_400_001, (1 << 31) - 1),
+            // 2^32 days are one turn.
+            (86_400_000 << 32, 1_u32 << 31),
+        ] {
+            assert_eq!(super::date_of_ms(ms), day.to_be_bytes(), "{ms}");
+        }
+        // Neither end of the range is an error.
+        super::date_of_ms(i64::MIN);
+        super::date_of_ms(i64::MAX);
+    }
+
+    #[test]
+    fn functions_of_times_keep_their_range() {
+        let mut server = Server::with(&[
+            "CREATE TABLE t (k int PRIMARY KEY, w timestamp)",
+            "INSERT INTO t (k, w) VALUES (1, 9223372036854775807)",
+            "INSERT INTO t (k, w) VALUES (2, '1582-10-15')",
+            "INSERT INTO t (k, w) VALUES (3, '1582-10-14 23:59:59.999Z')",
+        ]);
+        let select = |function: &str, k| format!("SELECT {function} FROM t WHERE k = {k}");
+        for function in ["minTimeuuid(w)", "maxTimeuuid(w)"] {
+            for k in [1, 3] {
+                let message = server.refused(&select(function, k));
+                assert!(
+                    message.contains("lies outside of the times of a timeuuid"),
+                    "{message}"
+                );
+            }
+        }
+        assert_eq!(
+            server.rows(&select("minTimeuuid(w)", 2)),
+            "00000000-0000-1000-8080-808080808080"
+        );
+        assert_eq!(
+            server.rows(&select("toTimestamp(maxTimeuuid(w))", 2)),
+            "1582-10-15 00:00:00.001Z"
+        );
+        assert_eq!(
+            server.refused(&select("counterAsBlob(k)", 1)),
+            "Unknown function 'counterasblob'"
+        );
+    }
 }

@@ -5,6 +5,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 /// From 1582-10-15, where the time of a uuid begins, to 1970, in ticks of 100 ns.
 const EPOCH_TICKS: i64 = 0x01b2_1dd2_1381_4000;
+const TICKS_PER_US: i64 = 10;
+const TICKS_PER_MS: i64 = 10_000;
+/// The bits of a uuid that hold its time.
+const TIME_BITS: u32 = 60;
 
 /// A new uuid of version 1 at `now_us`, microseconds since 1970; each is greater than all
 /// that this process made before.
@@ -32,20 +36,30 @@ pub fn random() -> [u8; 16] {
         .into_bytes()
 }
 
-/// The least uuid of version 1 of a millisecond, in the order of `timeuuid`.
-pub fn least(ms: i64) -> [u8; 16] {
-    compose(ticks(ms.saturating_mul(1000)), [0x80; 8])
+/// The least uuid of version 1 of a millisecond since 1970, in the order of `timeuuid`; none if no
+/// uuid has such a time.
+pub fn least(ms: i64) -> Option<[u8; 16]> {
+    at(ms.checked_mul(TICKS_PER_MS)?, [0x80; 8])
 }
 
-/// The greatest uuid of version 1 of a millisecond.
-pub fn greatest(ms: i64) -> [u8; 16] {
-    compose(
-        ticks(ms.saturating_mul(1000)).saturating_add(9_999),
-        [0x7f; 8],
-    )
+/// The greatest uuid of version 1 of a millisecond since 1970; none if no uuid has such a time.
+pub fn greatest(ms: i64) -> Option<[u8; 16]> {
+    let last = ms
+        .checked_mul(TICKS_PER_MS)?
+        .checked_add(TICKS_PER_MS - 1)?;
+    at(last, [0x7f; 8])
 }
 
-/// The milliseconds since 1970 that a uuid of version 1 says.
+/// The uuid of a tick since 1970; none before the first tick of a uuid and after the last one.
+fn at(ticks: i64, node: [u8; 8]) -> Option<[u8; 16]> {
+    let ticks = ticks.checked_add(EPOCH_TICKS)?;
+    (0..1_i64 << TIME_BITS)
+        .contains(&ticks)
+        .then(|| compose(ticks, node))
+}
+
+/// Returns the time of a uuid of version 1 in milliseconds since 1970. As in Cassandra, a part of a
+/// millisecond is cut off towards 1970.
 pub fn unix_ms(uuid: &[u8; 16]) -> i64 {
     let time = u64::from_be_bytes([
         uuid[6] & 0x0f,
@@ -57,7 +71,7 @@ pub fn unix_ms(uuid: &[u8; 16]) -> i64 {
         uuid[2],
         uuid[3],
     ]);
-    (time as i64 - EPOCH_TICKS).div_euclid(10_000)
+    (time as i64 / TICKS_PER_US - EPOCH_TICKS / TICKS_PER_US) / 1000
 }
 
 fn ticks(us: i64) -> i64 {
@@ -86,7 +100,27 @@ mod tests {
         assert_ne!(one, two);
         assert!(unix_ms(&one) >= 1_700_000_000_123);
         assert_eq!(one[6] >> 4, 1);
-        assert_eq!(unix_ms(&least(7)), 7);
-        assert_eq!(unix_ms(&greatest(7)), 7);
+        assert_eq!(unix_ms(&least(7).unwrap()), 7);
+        assert_eq!(unix_ms(&greatest(7).unwrap()), 7);
+    }
+
+    #[test]
+    fn a_uuid_has_no_time_before_1582_or_after_5236() {
+        const FIRST_MS: i64 = -12_219_292_800_000;
+        const LAST_MS: i64 = FIRST_MS + ((1_i64 << 60) - 1) / 10_000;
+        for ms in [FIRST_MS, 0, LAST_MS] {
+            let least = least(ms).unwrap();
+            assert_eq!((least[6] >> 4, unix_ms(&least)), (1, ms));
+        }
+        for ms in [FIRST_MS - 1, LAST_MS + 1, i64::MIN, i64::MAX] {
+            assert_eq!((least(ms), greatest(ms)), (None, None), "{ms}");
+        }
+    }
+
+    /// `TimeUUID.unix` divides towards zero.
+    #[test]
+    fn the_time_of_a_uuid_is_cut_towards_1970() {
+        assert_eq!(unix_ms(&greatest(-5).unwrap()), -4);
+        assert_eq!(unix_ms(&least(-5).unwrap()), -5);
     }
 }

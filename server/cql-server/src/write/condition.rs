@@ -209,8 +209,7 @@ fn test(
         ast::ColumnTest::In(InValues::Marker(marker)) => {
             let list = CqlType::list(ty.clone().freeze()).freeze();
             let receiver = Receiver::new(format!("in({})", receiver.name), list);
-            let marker = ast::Term::Marker(marker.clone());
-            ConditionTest::InWhole(term::prepare(&marker, &receiver, markers)?)
+            ConditionTest::InWhole(term::prepare_in(marker, &receiver, markers))
         }
         ast::ColumnTest::Compare(operator, value) => {
             let element = match (operator, ty) {

@@ -186,7 +186,8 @@ impl<'c> Execution<'c> {
             size.add(&plan.table, &targets.partitions);
         }
         let rows = plan.table.rows();
-        for partition in &targets.partitions {
+        let mut rows_before = 0;
+        for (number, partition) in targets.partitions.iter().enumerate() {
             times.timestamp_us = self.own_timestamp_us(times.timestamp_us)?;
             match &plan.action {
                 Action::Change {
@@ -202,10 +203,11 @@ impl<'c> Execution<'c> {
                         bound,
                         times,
                     };
-                    write.statics()?;
+                    write.statics(number)?;
                     if let Rows::Named(targets) = &targets.rows {
                         for target in targets {
-                            write.row(target, *has_marker)?;
+                            write.row(target, rows_before, *has_marker)?;
+                            rows_before += 1;
                         }
                     }
                 }
@@ -369,8 +371,8 @@ struct Changed<'e, 'v, 'c> {
 }
 
 impl<'v> Changed<'_, 'v, '_> {
-    /// The static columns, where the statement changes any.
-    fn statics(&mut self) -> Result<()> {
+    /// The static columns, where the statement changes any. `number` counts the partitions before.
+    fn statics(&mut self, number: usize) -> Result<()> {
         if !self.changes.iter().any(Change::is_static) {
             return Ok(());
         }
@@ -386,7 +388,7 @@ impl<'v> Changed<'_, 'v, '_> {
         let view = header.static_view(self.times.now_s);
         let view = view.without(self.schema.dropped_cells());
         self.times.timestamp_us = (self.execution).own_timestamp_us(self.times.timestamp_us)?;
-        let row = self.gather(true, Some(&view))?;
+        let row = self.gather(true, number, Some(&view))?;
         if row.is_empty() {
             return Ok(());
         }
@@ -399,12 +401,13 @@ impl<'v> Changed<'_, 'v, '_> {
         })
     }
 
-    fn row(&mut self, target: &RowTarget<'_>, has_marker: bool) -> Result<()> {
+    /// One row. `number` counts the rows of the statement before.
+    fn row(&mut self, target: &RowTarget<'_>, number: usize, has_marker: bool) -> Result<()> {
         let key = target.key(self.schema.layout(), self.partition)?;
         self.times.timestamp_us = (self.execution).own_timestamp_us(self.times.timestamp_us)?;
         let row = match self.reads(false) {
-            true => self.gather_after(&key)?,
-            false => self.gather(false, None)?,
+            true => self.gather_after(&key, number)?,
+            false => self.gather(false, number, None)?,
         };
         if row.is_empty() && !has_marker {
             return Ok(());
@@ -436,7 +439,7 @@ impl<'v> Changed<'_, 'v, '_> {
     }
 
     /// What the changes do to a row that they must see first.
-    fn gather_after(&mut self, key: &[u8]) -> Result<RowBuffer<'v>> {
+    fn gather_after(&mut self, key: &[u8], number: usize) -> Result<RowBuffer<'v>> {
         let header_key = self.partition.header_key();
         let read = self.execution.read(self.table, &[&header_key, key])?;
         let header = match &read[0] {
@@ -451,16 +454,22 @@ impl<'v> Changed<'_, 'v, '_> {
         let above = header.deletion_at(&key[header_key.len()..]);
         let view = RowView::new(row, above, self.times.now_s);
         let view = view.without(self.schema.dropped_cells());
-        self.gather(false, Some(&view))
+        self.gather(false, number, Some(&view))
     }
 
-    fn gather(&mut self, of_static: bool, before: Option<&RowView<'_>>) -> Result<RowBuffer<'v>> {
+    fn gather(
+        &mut self,
+        of_static: bool,
+        number: usize,
+        before: Option<&RowView<'_>>,
+    ) -> Result<RowBuffer<'v>> {
+        let bound = self.bound.for_row(number)?;
         let mut row = RowBuffer::new(self.times);
         for change in self.changes {
             if change.is_static() == of_static {
                 let execution = &mut *self.execution;
                 let came = (execution.came_us, &mut execution.list_operations);
-                collection::apply(change, self.bound, before, came, &mut row)?;
+                collection::apply(change, &bound, before, came, &mut row)?;
             }
         }
         let execution = &mut *self.execution;

@@ -14,6 +14,7 @@ use super::using::Using;
 use super::{delete, insert, update};
 use crate::analyse::markers::{Bound, Markers};
 use crate::analyse::restrictions::{Conditional, Statement, Writing, Written};
+use crate::analyse::volatile::VolatileCalls;
 use crate::error::{Result, invalid};
 
 /// INSERT, UPDATE or DELETE on one table.
@@ -29,6 +30,8 @@ pub(super) struct WritePlan {
     pub(super) statement: Statement,
     /// The row of INSERT JSON.
     pub(super) json: Option<JsonRow>,
+    /// The volatile calls in all its terms.
+    pub(super) volatile: VolatileCalls,
 }
 
 /// What a statement says, its columns found.
@@ -111,6 +114,7 @@ pub(super) fn prepare(
         conditions,
         statement,
         json: parts.json,
+        volatile: markers.take_volatile(),
     })
 }
 

@@ -120,10 +120,21 @@ impl WriteStatement {
     pub fn turns(&self, catalog: &Catalog, values: Values<'_>) -> Result<Vec<u64>> {
         let bound = Bound::new(values, &self.markers, catalog.timestamps().now_us())?;
         let mut turns = Vec::new();
-        for plan in self.plans() {
+        for (plan, bound) in self.parts(bound)? {
             conditional::turns(plan, &bound, &mut turns)?;
         }
         Ok(turns)
+    }
+
+    /// Its statements, each with these values and with what its own functions give.
+    fn parts<'v>(&'v self, bound: Bound<'v>) -> Result<Vec<Part<'v>>> {
+        let part = |plan: &'v WritePlan, bound: Bound<'v>| {
+            bound.calling(&plan.volatile).map(|bound| (plan, bound))
+        };
+        match self.plans() {
+            [plan] => Ok(vec![part(plan, bound)?]),
+            plans => plans.iter().map(|plan| part(plan, bound.clone())).collect(),
+        }
     }
 
     /// Its statements: one, or those of a batch.
@@ -154,10 +165,7 @@ impl WriteStatement {
                 timestamp_us: batch.timestamp_us(&bound)?,
             }),
         };
-        let parts: Vec<Part<'_>> = match self.plans() {
-            [plan] => vec![(plan, bound)],
-            plans => plans.iter().map(|plan| (plan, bound.clone())).collect(),
-        };
+        let parts = self.parts(bound)?;
         write(context, &parts, timestamp_us, batch)
     }
 }
@@ -241,7 +249,8 @@ fn parts_of<'v>(
         let Plan::One(plan) = &statement.plan else {
             return invalid(NOT_A_WRITE);
         };
-        Ok((&**plan, Bound::new(*values, &statement.markers, now_us)?))
+        let bound = Bound::new(*values, &statement.markers, now_us)?;
+        Ok((&**plan, bound.calling(&plan.volatile)?))
     };
     statements.iter().map(part).collect()
 }
@@ -249,7 +258,8 @@ fn parts_of<'v>(
 /// How often a write is tried anew at once that others are in conflict with.
 const ATTEMPTS_MAX: usize = 32;
 
-/// Writes statements as one. `batch` is there for a batch.
+/// Writes statements as one. `batch` is there for a batch. All attempts are made with the same
+/// values, also of `uuid()` and the like.
 fn write(
     context: WriteContext<'_>,
     parts: &[Part<'_>],

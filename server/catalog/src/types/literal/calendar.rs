@@ -21,7 +21,7 @@ fn days_of(year: i64, month: i64, day: i64) -> i64 {
 }
 
 /// Year, month and day of days since 1970-01-01.
-pub(super) fn date_of(days: i64) -> (i64, i64, i64) {
+pub fn date_of(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
@@ -50,7 +50,10 @@ fn digits(text: &mut &str, least: usize, most: usize) -> Option<i64> {
     }
     let (number, rest) = text.split_at(len);
     *text = rest;
-    number.parse().ok()
+    match number {
+        "" => Some(0),
+        number => number.parse().ok(),
+    }
 }
 
 fn take(text: &mut &str, symbol: char) -> Option<()> {
@@ -58,37 +61,65 @@ fn take(text: &mut &str, symbol: char) -> Option<()> {
     Some(())
 }
 
-/// Days since 1970 off the front: `yyyy-mm-dd`, longer years with a sign.
-fn take_date(text: &mut &str) -> Option<i64> {
-    let negative = take(text, '-').is_some();
-    let signed = negative || take(text, '+').is_some();
-    let year = digits(text, 4, if signed { 9 } else { 4 })?;
-    let year = if negative { -year } else { year };
+/// A date off the front as ISO 8601 has it: `yyyy-mm-dd`. Years of five to ten digits have a sign,
+/// and those before the year 0 a minus sign.
+fn take_iso_date(text: &mut &str) -> Option<(i64, i64, i64)> {
+    let is_negative = take(text, '-').is_some();
+    let has_plus = !is_negative && take(text, '+').is_some();
+    let before = text.len();
+    let year = digits(text, 4, 10)?;
+    let is_long = before - text.len() > 4;
+    if (!is_negative && has_plus != is_long) || (is_negative && year == 0) {
+        return None;
+    }
     take(text, '-')?;
-    let month = digits(text, 1, 2)?;
+    let month = digits(text, 2, 2)?;
     take(text, '-')?;
-    let day = digits(text, 1, 2)?;
+    let day = digits(text, 2, 2)?;
+    Some((if is_negative { -year } else { year }, month, day))
+}
+
+/// A date off the front of a date and time: `y-m-d`, where each may have any number of digits.
+fn take_short_date(text: &mut &str) -> Option<(i64, i64, i64)> {
+    let year = digits(text, 1, 9).filter(|&year| year > 0)?;
+    take(text, '-')?;
+    let month = digits(text, 1, 9)?;
+    take(text, '-')?;
+    Some((year, month, digits(text, 1, 9)?))
+}
+
+/// Days since 1970-01-01 of a date that there is.
+fn strict_days_of((year, month, day): (i64, i64, i64)) -> Option<i64> {
     let days = days_of(year, month, day);
     // A day that its month lacks comes back as another.
     ((1..=12).contains(&month) && date_of(days) == (year, month, day)).then_some(days)
 }
 
-/// Nanoseconds since midnight off the front: `hh:mm`, seconds where `seconds` or there.
-fn take_time(text: &mut &str, seconds_needed: bool) -> Option<i64> {
-    let hours = digits(text, 1, 2).filter(|&h| h < 24)?;
+/// Days since 1970-01-01 of a date, where the days up to 31 that a month lacks are its last one.
+fn smart_days_of((year, month, day): (i64, i64, i64)) -> Option<i64> {
+    let day = Some(day).filter(|day| (1..=31).contains(day))?;
+    (28..=day.max(28))
+        .rev()
+        .find_map(|last| strict_days_of((year, month, day.min(last))))
+}
+
+/// Nanoseconds since midnight off the front: `hh:mm`, perhaps with seconds and a fraction of them;
+/// 24:00 is the end of the day.
+fn take_time(text: &mut &str) -> Option<i64> {
+    let hours = digits(text, 1, 9).filter(|&h| h <= 24)?;
     take(text, ':')?;
-    let minutes = digits(text, 1, 2).filter(|&m| m < 60)?;
-    let mut nanos = (hours * 60 + minutes) * 60 * 1_000_000_000;
-    if take(text, ':').is_none() {
-        return (!seconds_needed).then_some(nanos);
+    let minutes = digits(text, 1, 9).filter(|&m| m < 60)?;
+    let (mut seconds, mut fraction) = (0, 0);
+    if take(text, ':').is_some() {
+        seconds = digits(text, 1, 9).filter(|&s| s < 60)?;
+        if take(text, '.').is_some() {
+            let before = text.len();
+            fraction = digits(text, 0, 9)?;
+            fraction *= 10i64.pow(9 - (before - text.len()) as u32);
+        }
     }
-    nanos += digits(text, 1, 2).filter(|&s| s < 60)? * 1_000_000_000;
-    if take(text, '.').is_some() {
-        let before = text.len();
-        let fraction = digits(text, 1, 9)?;
-        nanos += fraction * 10i64.pow(9 - (before - text.len()) as u32);
-    }
-    Some(nanos)
+    let nanos = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000_000 + fraction;
+    (hours < 24 || nanos == DAY_NS).then_some(nanos)
 }
 
 /// The zone's distance from UTC in milliseconds, all of the text: `Z`, `UTC`, `+02:00`.
@@ -108,6 +139,9 @@ fn zone(text: &str) -> Option<i64> {
         None => take(&mut rest, '-').map(|()| -1)?,
     };
     let numbers = rest.replacen(':', "", 1);
+    if !numbers.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
     let (hours, minutes) = match numbers.len() {
         2 => (numbers.parse::<i64>().ok()?, 0),
         4 => (
@@ -119,65 +153,112 @@ fn zone(text: &str) -> Option<i64> {
     (hours < 24 && minutes < 60).then_some(sign * (hours * 60 + minutes) * 60_000)
 }
 
+/// Whether a text is the number that stands for a date or time: digits, perhaps with a minus sign.
+fn is_number(text: &str) -> bool {
+    let number = text.strip_prefix('-').unwrap_or(text);
+    !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
+}
+
 /// A `date`, written as one or as its number.
 pub(super) fn parse_date(text: &str) -> Result<u32, TypeError> {
-    let unable = || {
-        TypeError::new(format!(
-            "Unable to coerce '{text}' to a formatted date (long)"
-        ))
-    };
-    if text.bytes().all(|b| b.is_ascii_digit()) {
-        return text.parse().map_err(|_| unable());
+    let refuse = |message: String| Err(TypeError::new(message));
+    if is_number(text) {
+        return text.parse().or_else(|_| {
+            refuse(format!(
+                "Unable to make unsigned int (for date) from: '{text}'"
+            ))
+        });
     }
     let mut rest = text;
-    let days = take_date(&mut rest).filter(|_| rest.is_empty());
-    days.and_then(|days| u32::try_from(days + EPOCH).ok())
-        .ok_or_else(unable)
+    let date = take_iso_date(&mut rest).filter(|_| rest.is_empty());
+    // Java counts the milliseconds first.
+    let days = date
+        .and_then(strict_days_of)
+        .filter(|days| days.checked_mul(DAY_MS).is_some());
+    let Some(days) = days else {
+        return refuse(format!(
+            "Unable to coerce '{text}' to a formatted date (long)"
+        ));
+    };
+    match u32::try_from(days + EPOCH) {
+        Ok(date) => Ok(date),
+        Err(_) if days < 0 => refuse(format!(
+            "Input date {text} is less than min supported date -5877641-06-23T00:00Z"
+        )),
+        Err(_) => refuse(format!(
+            "Input date {text} is greater than max supported date +5881580-07-11T00:00Z"
+        )),
+    }
 }
 
 /// A `time`, written as one or as nanoseconds since midnight.
 pub(super) fn parse_time(text: &str) -> Result<i64, TypeError> {
-    let unable = || {
-        TypeError::new(format!(
-            "Unable to coerce '{text}' to a formatted time (long)"
-        ))
-    };
-    let nanos = if text.bytes().all(|b| b.is_ascii_digit()) {
-        text.parse().ok()
+    let (nanos, refusal) = if is_number(text) {
+        let refusal = format!("Unable to make long (for time) from: '{text}'");
+        (text.parse().ok(), refusal)
     } else {
-        let mut rest = text;
-        take_time(&mut rest, true).filter(|_| rest.is_empty())
+        let refusal = format!("(TimeType) Unable to coerce '{text}' to a formatted time (long)");
+        (strict_time(text.trim_matches(|c: char| c <= ' ')), refusal)
     };
-    nanos.filter(|n| (0..DAY_NS).contains(n)).ok_or_else(unable)
+    nanos
+        .filter(|n| (0..DAY_NS).contains(n))
+        .ok_or_else(|| TypeError::new(refusal))
+}
+
+/// Nanoseconds since midnight: `hh:mm:ss`, perhaps with a fraction of a second, where each number
+/// is as Java's `parseInt` reads it.
+fn strict_time(text: &str) -> Option<i64> {
+    let (hours, rest) = text.split_once(':')?;
+    let (minutes, rest) = rest.split_once(':')?;
+    let (seconds, fraction) = match rest.split_once('.') {
+        Some((seconds, fraction)) => (seconds, fraction),
+        None => (rest, "0"),
+    };
+    let number = |text: &str, end: i32| {
+        let number = text.parse::<i32>().ok();
+        number.filter(|n| (0..end).contains(n)).map(i64::from)
+    };
+    let (hours, minutes) = (number(hours, 24)?, number(minutes, 60)?);
+    let seconds = number(seconds, 60)?;
+    if !fraction.bytes().all(|b| b.is_ascii_digit()) || !(1..=9).contains(&fraction.len()) {
+        return None;
+    }
+    let fraction: i64 = format!("{fraction:0<9}").parse().ok()?;
+    Some(((hours * 60 + minutes) * 60 + seconds) * 1_000_000_000 + fraction)
 }
 
 /// A `timestamp`, written as milliseconds since 1970, or as a date with or without time and
-/// zone. A fraction of a second is cut to milliseconds.
+/// zone. A fraction of a second is cut to milliseconds. (Of Cassandra's words and zones `now` and
+/// names other than UTC and GMT are not known.)
 pub(super) fn parse_timestamp(text: &str) -> Result<i64, TypeError> {
-    let number = text.strip_prefix('-').unwrap_or(text);
-    if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) {
+    if is_number(text) {
         return text
             .parse()
             .map_err(|_| TypeError::new(format!("Unable to make long (for date) from: '{text}'")));
     }
-    take_moment(text).ok_or_else(|| {
-        TypeError::new(format!(
-            "Unable to coerce '{text}' to a formatted date (long)"
-        ))
-    })
+    let moment = take_moment(text);
+    moment.ok_or_else(|| TypeError::new(format!("Unable to parse a date/time from '{text}'")))
 }
 
 fn take_moment(text: &str) -> Option<i64> {
     let mut rest = text;
-    let days = take_date(&mut rest)?;
-    let mut nanos = 0;
-    let time = rest.strip_prefix(['T', ' ']).unwrap_or("");
-    if time.starts_with(|c: char| c.is_ascii_digit()) {
+    if let Some(days) = take_short_date(&mut rest).and_then(smart_days_of)
+        && let Some(time) = rest.strip_prefix(['T', ' '])
+        && time.starts_with(|c: char| c.is_ascii_digit())
+    {
         rest = time;
-        nanos = take_time(&mut rest, false)?;
+        let nanos = take_time(&mut rest)?;
+        return at(days, nanos, rest);
     }
+    rest = text;
+    let days = take_iso_date(&mut rest).and_then(smart_days_of)?;
+    at(days, 0, rest)
+}
+
+/// Milliseconds since 1970 of a day, a time of it and the text of a zone.
+fn at(days: i64, nanos: i64, zone_text: &str) -> Option<i64> {
     let ms = days.checked_mul(DAY_MS)?.checked_add(nanos / 1_000_000)?;
-    ms.checked_sub(zone(rest)?)
+    ms.checked_sub(zone(zone_text)?)
 }
 
 /// A `date` as a literal: quoted, or its number where the year has not four digits.
@@ -202,7 +283,7 @@ pub(super) fn print_time(nanos: i64) -> String {
 pub(super) fn print_timestamp(ms: i64) -> String {
     let of_day = ms.rem_euclid(DAY_MS);
     match date_of(ms.div_euclid(DAY_MS)) {
-        (year @ 0..=9999, month, day) => format!(
+        (year @ 1..=9999, month, day) => format!(
             "'{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}.{:03}+0000'",
             of_day / 3_600_000,
             of_day / 60_000 % 60,

@@ -79,9 +79,10 @@ impl Duration {
         let most = [i32::MAX.into(), i32::MAX.into(), i64::MAX.into()];
         for (i, name) in ["months", "days", "nanoseconds"].into_iter().enumerate() {
             if parts[i] > most[i] {
+                // Cassandra names the limit of months and days for all three.
                 return Err(TypeError::new(format!(
                     "Invalid duration. The total number of {name} must be less or equal to {}",
-                    most[i]
+                    i32::MAX
                 )));
             }
         }

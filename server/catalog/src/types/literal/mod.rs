@@ -14,7 +14,7 @@ mod parse;
 mod print;
 mod read;
 
-pub use calendar::add_months;
+pub use calendar::{add_months, date_of};
 pub use duration::Duration;
 
 use super::{CqlType, TypeError};

@@ -1,6 +1,6 @@
 //! Text as the bytes of a native type, as Cassandra's `fromString` reads it.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use num_bigint::BigInt;
@@ -36,16 +36,18 @@ impl CqlType {
             Self::Int => number::<i32>(text, "int")?.to_be_bytes().to_vec(),
             Self::Smallint => number::<i16>(text, "short")?.to_be_bytes().to_vec(),
             Self::Tinyint => number::<i8>(text, "byte")?.to_be_bytes().to_vec(),
-            Self::Float => number::<f32>(text, "float")?.to_be_bytes().to_vec(),
-            Self::Double => number::<f64>(text, "double")?.to_be_bytes().to_vec(),
+            Self::Float => float::<f32>(text, "float")?.to_be_bytes().to_vec(),
+            Self::Double => float::<f64>(text, "double")?.to_be_bytes().to_vec(),
             Self::Boolean if text.eq_ignore_ascii_case("true") => vec![1],
             Self::Boolean if text.eq_ignore_ascii_case("false") => vec![0],
             Self::Boolean => return Err(unable("boolean")),
             Self::Varint => match integer(text) {
                 Some(value) => value.to_signed_bytes_be(),
-                None => return Err(unable("int")),
+                None => return Err(TypeError::new(format!("unable to make int from '{text}'"))),
             },
-            Self::Decimal => parse_decimal(text).ok_or_else(|| unable("BigDecimal"))?,
+            Self::Decimal => parse_decimal(text).ok_or_else(|| {
+                TypeError::new(format!("unable to make BigDecimal from '{text}'"))
+            })?,
             Self::Blob => hex(text)
                 .ok_or_else(|| TypeError::new(format!("cannot parse '{text}' as hex bytes")))?,
             Self::Uuid => match uuid(text) {
@@ -55,13 +57,15 @@ impl CqlType {
             Self::Timeuuid => match uuid(text) {
                 Some(uuid) if uuid.get_version_num() == 1 => uuid.into_bytes().to_vec(),
                 Some(_) => return Err(TypeError::new("TimeUUID supports only version 1 UUIDs")),
-                None => return Err(unable("TimeUUID")),
+                None => {
+                    let message = format!("Unknown timeuuid representation: {text}");
+                    return Err(TypeError::new(message));
+                }
             },
-            // Java turns an IPv4 address that IPv6 wraps into one of IPv4.
-            Self::Inet => match IpAddr::from_str(text).map(|ip| ip.to_canonical()) {
-                Ok(IpAddr::V4(ip)) => ip.octets().to_vec(),
-                Ok(IpAddr::V6(ip)) => ip.octets().to_vec(),
-                Err(_) => return Err(unable("inet address")),
+            Self::Inet => match inet(text) {
+                Some(IpAddr::V4(ip)) => ip.octets().to_vec(),
+                Some(IpAddr::V6(ip)) => ip.octets().to_vec(),
+                None => return Err(unable("inet address")),
             },
             Self::Date => calendar::parse_date(text)?.to_be_bytes().to_vec(),
             Self::Time => calendar::parse_time(text)?.to_be_bytes().to_vec(),
@@ -111,6 +115,60 @@ fn parse_tuple(ty: &CqlType, types: &[CqlType], text: &str) -> Result<Vec<u8>, T
 fn number<T: FromStr>(text: &str, name: &str) -> Result<T, TypeError> {
     text.parse()
         .map_err(|_| TypeError::new(format!("Unable to make {name} from '{text}'")))
+}
+
+/// A float as Java's `parseDouble` reads it, without the hexadecimal form.
+fn float<T: FromStr>(text: &str, name: &str) -> Result<T, TypeError> {
+    let refuse = || TypeError::new(format!("Unable to make {name} from '{text}'"));
+    let trimmed = text.trim_matches(|c: char| c <= ' ');
+    let (sign, unsigned) = match trimmed.strip_prefix(['+', '-']) {
+        Some(unsigned) => (&trimmed[..1], unsigned),
+        None => ("", trimmed),
+    };
+    let digits = match unsigned {
+        // Of one sign only.
+        "NaN" => return "NaN".parse().map_err(|_| refuse()),
+        "Infinity" => unsigned,
+        _ => {
+            let digits = unsigned
+                .strip_suffix(['f', 'F', 'd', 'D'])
+                .unwrap_or(unsigned);
+            // The library knows words in any case.
+            if !digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+                return Err(refuse());
+            }
+            digits
+        }
+    };
+    format!("{sign}{digits}").parse().map_err(|_| refuse())
+}
+
+/// An address as Java's `InetAddress` reads it, except for the names of hosts. IPv4 has one to four
+/// decimal numbers, and the last number fills the rest of the address. IPv6 may stand in brackets,
+/// and becomes an address of IPv4 if it wraps one.
+fn inet(text: &str) -> Option<IpAddr> {
+    let bracketed = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
+    if bracketed.unwrap_or(text).contains(':') {
+        let address = Ipv6Addr::from_str(bracketed.unwrap_or(text)).ok()?;
+        return Some(address.to_canonical());
+    }
+    // Java takes no longer texts.
+    if text.len() > 15 {
+        return None;
+    }
+    let mut parts: Vec<&str> = text.split('.').collect();
+    let last = parts.pop().filter(|_| parts.len() < 4)?;
+    let number = |part: &str, most: u64| {
+        let is_number = !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+        let number = part.parse::<u64>().ok().filter(|_| is_number);
+        number.filter(|number| *number <= most)
+    };
+    let mut address = 0;
+    for (at, part) in parts.iter().enumerate() {
+        address |= number(part, 0xff)? << (24 - 8 * at);
+    }
+    address |= number(last, 0xffff_ffff >> (8 * parts.len()))?;
+    Some(Ipv4Addr::from(address as u32).into())
 }
 
 fn integer(text: &str) -> Option<BigInt> {

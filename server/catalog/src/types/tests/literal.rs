@@ -2,6 +2,7 @@ use super::{generate, ordered_types, parse, with_rng};
 use crate::types::CqlType;
 use crate::types::elements::{build, build_map, build_tuple};
 use crate::types::literal::{Constant, Duration};
+use crate::types::number::DIGITS_BYTES_MAX;
 
 fn bytes(ty: &str, text: &str) -> Vec<u8> {
     parse(ty).parse_value(text).unwrap()
@@ -26,14 +27,28 @@ fn timestamps_are_read_as_cassandra_reads_them() {
         ("2024-02-29+01", 1_709_161_200_000),
         ("1969-12-31 23:59:59.999", -1),
         ("0001-01-01", -62_135_596_800_000),
+        // Java's formatters are "smart": the last day of a month stands for those that it lacks,
+        // and 24:00 is the end of the day.
+        ("2023-02-29", 1_677_542_400_000),
+        ("2023-02-31T00:00", 1_677_542_400_000),
+        ("2024-02-29 24:00", 1_709_251_200_000),
+        // With a time, a year has any number of digits; so have the others.
+        ("2024-2-29T1:2:3.", 1_709_168_523_000),
+        ("12024-02-29T00:00Z", 317_278_684_800_000),
+        ("+12024-02-29", 317_278_684_800_000),
     ] {
         assert_eq!(timestamp(text), ms, "{text}");
     }
     for text in [
-        "2023-02-29",
+        "2023-02-32",
         "2024-13-01",
         "2024-00-01",
-        "2024-01-01 24:00",
+        "2024-01-00",
+        "2024-1-1",
+        "12024-02-29",
+        "0000-01-01T00:00",
+        "2024-01-01 24:01",
+        "2024-01-01 9999999:00",
         "2024-01-01T",
         "2024-01-01 1:2:3x",
         "now",
@@ -45,7 +60,7 @@ fn timestamps_are_read_as_cassandra_reads_them() {
     }
     assert_eq!(
         parse("timestamp").parse_value("x").unwrap_err().to_string(),
-        "Unable to coerce 'x' to a formatted date (long)"
+        "Unable to parse a date/time from 'x'"
     );
 }
 
@@ -55,22 +70,124 @@ fn dates_and_times_reach_the_ends_of_their_types() {
     assert_eq!(bytes("date", "2147483648"), [0x80, 0, 0, 0]);
     assert_eq!(bytes("date", "-5877641-06-23"), [0, 0, 0, 0]);
     assert_eq!(bytes("date", "+5881580-07-11"), [0xff; 4]);
-    for text in [
-        "+5881580-07-12",
-        "-5877641-06-22",
-        "4294967296",
-        "-1",
-        "",
-        "1970-1",
+    for (text, message) in [
+        (
+            "+5881580-07-12",
+            "Input date +5881580-07-12 is greater than max supported date +5881580-07-11T00:00Z",
+        ),
+        (
+            "-5877641-06-22",
+            "Input date -5877641-06-22 is less than min supported date -5877641-06-23T00:00Z",
+        ),
+        (
+            "4294967296",
+            "Unable to make unsigned int (for date) from: '4294967296'",
+        ),
+        ("-1", "Unable to make unsigned int (for date) from: '-1'"),
+        ("", "Unable to coerce '' to a formatted date (long)"),
+        (
+            "1970-1",
+            "Unable to coerce '1970-1' to a formatted date (long)",
+        ),
+        // Unlike a timestamp, a date is held to ISO 8601.
+        (
+            "1970-1-1",
+            "Unable to coerce '1970-1-1' to a formatted date (long)",
+        ),
+        (
+            "1970-02-30",
+            "Unable to coerce '1970-02-30' to a formatted date (long)",
+        ),
+        (
+            "+1970-01-01",
+            "Unable to coerce '+1970-01-01' to a formatted date (long)",
+        ),
+        (
+            "11970-01-01",
+            "Unable to coerce '11970-01-01' to a formatted date (long)",
+        ),
+        (
+            "-0000-01-01",
+            "Unable to coerce '-0000-01-01' to a formatted date (long)",
+        ),
+        (
+            "+999999999-01-01",
+            "Unable to coerce '+999999999-01-01' to a formatted date (long)",
+        ),
     ] {
-        assert!(parse("date").parse_value(text).is_err(), "{text}");
+        let error = parse("date").parse_value(text).unwrap_err();
+        assert_eq!(error.to_string(), message);
     }
     let time = |text| i64::from_be_bytes(bytes("time", text).try_into().unwrap());
     assert_eq!(time("23:59:59.999999999"), 86_399_999_999_999);
     assert_eq!(time("01:02:03.5"), 3_723_500_000_000);
     assert_eq!(time("86399999999999"), 86_399_999_999_999);
-    for text in ["86400000000000", "24:00:00", "1:2", "-1", "01:02:03."] {
-        assert!(parse("time").parse_value(text).is_err(), "{text}");
+    assert_eq!(time(" 1:2:3 "), 3_723_000_000_000);
+    for text in ["86400000000000", "-1"] {
+        let error = parse("time").parse_value(text).unwrap_err();
+        let message = format!("Unable to make long (for time) from: '{text}'");
+        assert_eq!(error.to_string(), message);
+    }
+    for text in [
+        "24:00:00",
+        "1:2",
+        "01:02:03.",
+        "01:02:03.1234567890",
+        "1:-2:3",
+        "",
+        "1:2:3:4",
+    ] {
+        let error = parse("time").parse_value(text).unwrap_err();
+        let message = format!("(TimeType) Unable to coerce '{text}' to a formatted time (long)");
+        assert_eq!(error.to_string(), message);
+    }
+}
+
+#[test]
+fn floats_and_addresses_are_read_as_java_reads_them() {
+    let double = |text| f64::from_be_bytes(bytes("double", text).try_into().unwrap());
+    for (text, value) in [
+        ("1.", 1.0),
+        ("-.5e1", -5.0),
+        ("+2.5f", 2.5),
+        (" 1e400 ", f64::INFINITY),
+        ("-Infinity", f64::NEG_INFINITY),
+    ] {
+        assert_eq!(double(text), value, "{text}");
+    }
+    assert_eq!(bytes("double", "-NaN"), f64::NAN.to_be_bytes());
+    assert_eq!(bytes("float", "1e39"), f32::INFINITY.to_be_bytes());
+    for text in [
+        "nan", "inf", "infinity", "-inf", "1_0", "e5", "0x1p3", "+-1", ".",
+    ] {
+        for ty in ["float", "double"] {
+            let error = parse(ty).parse_value(text).unwrap_err().to_string();
+            assert_eq!(error, format!("Unable to make {ty} from '{text}'"));
+        }
+    }
+    for (text, address) in [
+        ("1.2.3.4", [1_u8, 2, 3, 4]),
+        ("127.1", [127, 0, 0, 1]),
+        ("10.1.513", [10, 1, 2, 1]),
+        ("2130706433", [127, 0, 0, 1]),
+        ("192.168.000.010", [192, 168, 0, 10]),
+        ("::ffff:10.0.0.1", [10, 0, 0, 1]),
+    ] {
+        assert_eq!(bytes("inet", text), address, "{text}");
+    }
+    assert_eq!(bytes("inet", "[::1]"), bytes("inet", "::1"));
+    for text in [
+        "1.2.3.4.5",
+        "1.2.3.256",
+        "256.1",
+        "4294967296",
+        "1..2",
+        "localhost",
+        "1.2.3.",
+        "::g",
+    ] {
+        let error = parse("inet").parse_value(text).unwrap_err().to_string();
+        assert_eq!(error, format!("Unable to make inet address from '{text}'"));
     }
 }
 
@@ -105,6 +222,11 @@ fn durations_are_read_in_all_their_forms() {
         (
             "178956971y",
             "Invalid duration. The total number of months must be less or equal to 2147483647",
+        ),
+        // Cassandra has one number for all limits.
+        (
+            "2562048h",
+            "Invalid duration. The total number of nanoseconds must be less or equal to 2147483647",
         ),
         ("P1D1Y", "Unable to convert 'P1D1Y' to a duration"),
         ("1", "Unable to convert '1' to a duration"),
@@ -206,17 +328,35 @@ fn constants_fit_a_type_or_are_refused_in_cassandras_words() {
             Constant::Float,
             "1e99999999999",
             "decimal",
-            "Unable to make BigDecimal from '1e99999999999'",
+            "unable to make BigDecimal from '1e99999999999'",
         ),
         (
-            Constant::String,
-            "1.2.3",
-            "inet",
-            "Unable to make inet address from '1.2.3'",
+            Constant::Float,
+            "NaN",
+            "decimal",
+            "unable to make BigDecimal from 'NaN'",
+        ),
+        (
+            Constant::Uuid,
+            "x",
+            "timeuuid",
+            "Unknown timeuuid representation: x",
         ),
     ] {
         assert_eq!(make(kind, text, ty).unwrap_err().to_string(), message);
     }
+}
+
+#[test]
+fn numbers_of_more_digits_than_are_read_print_as_bytes() {
+    let long = vec![1; DIGITS_BYTES_MAX + 1];
+    let varint = CqlType::Varint.literal(&long);
+    assert!(varint.starts_with("0x0101"), "{}", &varint[..20]);
+    let decimal = CqlType::Decimal.literal(&[&[0; 4], &long[..]].concat());
+    assert!(decimal.starts_with("0x0000"), "{}", &decimal[..20]);
+    // Bytes that only repeat the sign do not count.
+    let seven = [vec![0; DIGITS_BYTES_MAX + 1], vec![7]].concat();
+    assert_eq!(CqlType::Varint.literal(&seven), "7");
 }
 
 #[test]

@@ -29,7 +29,8 @@ pub(crate) fn parse(text: &str) -> CqlType {
     CqlType::parse(text, &|name| (name == "address").then(address)).unwrap()
 }
 
-/// Types that keys may have, every native one and some nested ones.
+/// Types that keys, elements of sets or keys of maps may have: every native one and some nested
+/// ones.
 pub(crate) fn ordered_types() -> Vec<CqlType> {
     let nested = [
         "frozen<list<decimal>>",
@@ -39,6 +40,8 @@ pub(crate) fn ordered_types() -> Vec<CqlType> {
         "tuple<int, text, frozen<set<double>>>",
         "frozen<address>",
         "tuple<tuple<uuid, boolean>, smallint>",
+        "tuple<int, duration>",
+        "frozen<map<tuple<duration>, frozen<list<duration>>>>",
     ];
     let native = CqlType::NATIVE.into_iter();
     native

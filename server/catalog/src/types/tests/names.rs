@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::{address, parse};
 use crate::types::identifier::Quoted;
-use crate::types::{CqlType, DEPTH_MAX, DurationOption, UserType};
+use crate::types::{CqlType, DEPTH_MAX, DurationOption, QuotedType, UserType};
 
 fn refusal(text: &str) -> String {
     CqlType::parse(text, &|name| (name == "address").then(address))
@@ -130,6 +130,26 @@ fn names_are_quoted_where_they_must_be() {
     ] {
         assert_eq!(Quoted(name).to_string(), printed);
     }
+}
+
+#[test]
+fn a_user_defined_type_with_the_name_of_one_of_cqls_own_is_quoted() {
+    let native = CqlType::NATIVE.map(|ty| ty.to_string());
+    let native = native.iter().map(String::as_str);
+    let others = ["varchar", "list", "set", "frozen", "byte", "Upper"];
+    for name in native.chain(others) {
+        assert_eq!(QuotedType(name).to_string(), format!("\"{name}\""));
+        let fields = [("a".into(), CqlType::Text)];
+        let ty = CqlType::udt(Arc::new(UserType::new("ks", name, fields).unwrap()));
+        let definition = |found: &str| match (&ty, found == name) {
+            (CqlType::Udt { definition, .. }, true) => Some(definition.clone()),
+            _ => None,
+        };
+        for ty in [ty.clone(), ty.clone().freeze()] {
+            assert_eq!(CqlType::parse(&ty.to_string(), &definition).unwrap(), ty);
+        }
+    }
+    assert_eq!(QuotedType("address").to_string(), "address");
 }
 
 #[test]

@@ -33,14 +33,16 @@ fn lengths_are_held_to_the_type() {
         (
             "decimal",
             &[0, 5, 9],
-            4,
-            "Expected 0 or at least 5 bytes (4)",
+            3,
+            "Expected 0 or at least 4 bytes (3)",
         ),
+        // Cassandra fails when it reads it.
+        ("decimal", &[0], 4, "Expected 0 or at least 5 bytes (4)"),
         (
             "inet",
             &[0, 4, 16],
             5,
-            "Expected 4 or 16 byte inetaddress; got 5 bytes",
+            "Expected 4 or 16 byte inetaddress; got 0000000000",
         ),
         ("uuid", &[0, 16], 8, "UUID should be 16 or 0 bytes (8)"),
         (
@@ -63,7 +65,28 @@ fn contents_are_held_to_the_type() {
     for (ty, bytes, message) in [
         ("ascii", &b"\x80"[..], "Invalid byte for ascii: -128"),
         ("text", b"\xff", "String didn't validate."),
-        ("timeuuid", &[0; 16], "Invalid version for TimeUUID type."),
+        (
+            "timeuuid",
+            &[0xab; 16],
+            "Invalid version for TimeUUID type: 0xa",
+        ),
+        ("list<int>", b"", "Not enough bytes to read a list"),
+        ("set<int>", b"\0\0\0", "Not enough bytes to read a set"),
+        (
+            "list<int>",
+            b"\xff\xff\xff\xff",
+            "The data cannot be deserialized as a list",
+        ),
+        (
+            "set<int>",
+            b"\x80\0\0\0",
+            "The data cannot be deserialized as a set",
+        ),
+        (
+            "map<int, int>",
+            b"\xff\xff\xff\xff",
+            "The data cannot be deserialized as a map",
+        ),
         (
             "list<int>",
             b"\0\0\0\x01",
@@ -77,6 +100,22 @@ fn contents_are_held_to_the_type() {
         (
             "list<int>",
             b"\0\0\0\x01\xff\xff\xff\xff",
+            "Null value read when not allowed",
+        ),
+        // A length of -2, which is "not set" of a whole value, is a null within one.
+        (
+            "set<int>",
+            b"\0\0\0\x01\xff\xff\xff\xfe",
+            "Null value read when not allowed",
+        ),
+        (
+            "map<int, int>",
+            b"\0\0\0\x01\xff\xff\xff\xff\0\0\0\0",
+            "Null value read when not allowed",
+        ),
+        (
+            "map<int, int>",
+            b"\0\0\0\x01\0\0\0\0\xff\xff\xff\xff",
             "Null value read when not allowed",
         ),
         (
@@ -104,6 +143,11 @@ fn contents_are_held_to_the_type() {
             b"\0\0\0\x04x",
             "Not enough bytes to read 0th field street",
         ),
+        (
+            "address",
+            b"\0\0\0\x01\xff",
+            "Failure validating the 0th field street; String didn't validate.",
+        ),
         // 1 month, -1 day
         (
             "duration",
@@ -118,6 +162,48 @@ fn contents_are_held_to_the_type() {
         .validate(b"\xff\xff\xff\xff")
         .unwrap();
     parse("address").validate(b"").unwrap();
+    // Of a tuple as of a list a negative length is a null.
+    parse("tuple<int>").validate(b"\xff\xff\xff\xfe").unwrap();
+}
+
+#[test]
+fn only_the_list_behind_in_may_have_nulls() {
+    let list = parse("list<int>");
+    let with_null = b"\0\0\0\x02\xff\xff\xff\xff\0\0\0\x04\0\0\0\x07";
+    assert!(list.validate(with_null).is_err());
+    list.validate_in(with_null).unwrap();
+    for (bytes, message) in [
+        (
+            &b"\0\0\0\x01\0\0\0\x01x"[..],
+            "Expected 4 or 0 byte int (1)",
+        ),
+        (
+            b"\0\0\0\x02\xff\xff\xff\xff",
+            "Not enough bytes to read a list",
+        ),
+        (b"", "Not enough bytes to read a list"),
+    ] {
+        assert_eq!(list.validate_in(bytes).unwrap_err().to_string(), message);
+    }
+    // Within a value that may be null there are none.
+    let lists = parse("list<frozen<list<int>>>");
+    let inner_null = b"\0\0\0\x01\0\0\0\x08\0\0\0\x01\xff\xff\xff\xff";
+    assert_eq!(
+        lists.validate_in(inner_null).unwrap_err().to_string(),
+        "Null value read when not allowed"
+    );
+}
+
+#[test]
+fn a_message_shows_the_first_bytes_of_a_long_value() {
+    let message = parse("inet").validate(&[0xab; 1_000_000]).unwrap_err();
+    assert_eq!(
+        message.to_string(),
+        format!(
+            "Expected 4 or 16 byte inetaddress; got {}...",
+            "ab".repeat(256)
+        )
+    );
 }
 
 #[test]

@@ -68,8 +68,10 @@ impl ColumnCondition {
                     return invalid("Invalid null list in IN condition");
                 };
                 let all = elements::elements(&list).map_err(of_type)?;
+                // A list with a null is not in its normal form.
+                let normal = |one: &[u8]| self.ty.normalize(one).into_owned();
                 let one = |one: std::result::Result<Option<&[u8]>, _>| {
-                    Ok(one.map_err(of_type)?.map(|one| Cow::Owned(one.to_vec())))
+                    Ok(one.map_err(of_type)?.map(|one| Cow::Owned(normal(one))))
                 };
                 (Operator::Equal, all.map(one).collect::<Result<_>>()?)
             }

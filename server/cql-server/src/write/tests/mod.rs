@@ -9,6 +9,8 @@ mod harness;
 mod json;
 mod messages;
 mod nested;
+mod nulls;
 mod oracle;
 mod rows;
 mod served;
+mod volatile;

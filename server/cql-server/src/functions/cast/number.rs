@@ -1,0 +1,172 @@
+//! Numbers of all types, converted as Java's `Number` converts them: `intValue()` of an integer
+//! keeps its low bits, that of a `double` is the nearest `int`, and `longValue()` of a decimal has
+//! the low 64 bits of what is before the point.
+
+use bigdecimal::num_bigint::{BigInt, Sign};
+use bigdecimal::{BigDecimal, ToPrimitive};
+use ebb_catalog::types::{CqlType, number};
+
+use super::printed;
+
+/// A number of any of the types.
+pub enum Number {
+    /// A value of a type of 64 bits or less.
+    Integer(i64),
+    /// `varint`.
+    Big(BigInt),
+    /// `float`, `double`.
+    Float(f64),
+    /// `decimal`.
+    Decimal(BigDecimal),
+}
+
+impl Number {
+    /// Whether values of a type are numbers.
+    pub fn is_of(ty: &CqlType) -> bool {
+        super::NUMBERS.contains(ty)
+    }
+
+    /// From the bytes of a type; none for empty or damaged ones.
+    pub fn read(ty: &CqlType, bytes: &[u8]) -> Option<Self> {
+        Some(match ty {
+            CqlType::Tinyint => Self::Integer(i8::from_be_bytes(bytes.try_into().ok()?).into()),
+            CqlType::Smallint => Self::Integer(i16::from_be_bytes(bytes.try_into().ok()?).into()),
+            CqlType::Int => Self::Integer(i32::from_be_bytes(bytes.try_into().ok()?).into()),
+            CqlType::Bigint | CqlType::Counter => {
+                Self::Integer(i64::from_be_bytes(bytes.try_into().ok()?))
+            }
+            CqlType::Float => Self::Float(f32::from_be_bytes(bytes.try_into().ok()?).into()),
+            CqlType::Double => Self::Float(f64::from_be_bytes(bytes.try_into().ok()?)),
+            CqlType::Varint if !bytes.is_empty() => Self::Big(BigInt::from_signed_bytes_be(bytes)),
+            CqlType::Decimal => {
+                let (scale, unscaled) = number::split_decimal(bytes)?;
+                let unscaled = BigInt::from_signed_bytes_be(unscaled);
+                Self::Decimal(BigDecimal::new(unscaled, scale.into()))
+            }
+            _ => return None,
+        })
+    }
+
+    /// The number as a value of a type; none if it is not finite and the type is `decimal`.
+    ///
+    /// It takes time with the square of the digits of a decimal: the caller bounds them.
+    pub fn write(&self, ty: &CqlType) -> Option<Vec<u8>> {
+        Some(match ty {
+            CqlType::Tinyint => (self.to_i32()? as i8).to_be_bytes().to_vec(),
+            CqlType::Smallint => (self.to_i32()? as i16).to_be_bytes().to_vec(),
+            CqlType::Int => self.to_i32()?.to_be_bytes().to_vec(),
+            CqlType::Bigint | CqlType::Counter => self.to_i64()?.to_be_bytes().to_vec(),
+            CqlType::Float => self.to_f32()?.to_be_bytes().to_vec(),
+            CqlType::Double => self.to_f64()?.to_be_bytes().to_vec(),
+            CqlType::Varint => self.to_big()?.to_signed_bytes_be(),
+            CqlType::Decimal => {
+                let (unscaled, scale) = self.to_decimal()?.into_bigint_and_exponent();
+                number::decimal(i32::try_from(scale).ok()?, &unscaled)
+            }
+            _ => return None,
+        })
+    }
+
+    /// Returns the message for a number that [`write`](Self::write) cannot make a decimal of.
+    pub fn refusal(&self) -> &'static str {
+        match self {
+            Self::Float(n) if n.is_nan() => "A NaN cannot be converted into a decimal",
+            _ => "An infinite number cannot be converted into a decimal",
+        }
+    }
+
+    fn to_i32(&self) -> Option<i32> {
+        match self {
+            Self::Float(n) => Some(*n as i32),
+            _ => Some(self.to_i64()? as i32),
+        }
+    }
+
+    /// Converts as Java's `longValue()` does.
+    pub fn to_i64(&self) -> Option<i64> {
+        match self {
+            Self::Integer(n) => Some(*n),
+            Self::Float(n) => Some(*n as i64),
+            Self::Big(n) => Some(low_bits(n)),
+            Self::Decimal(n) => Some(low_bits_of_whole(n)),
+        }
+    }
+
+    fn to_f32(&self) -> Option<f32> {
+        match self {
+            Self::Integer(n) => Some(*n as f32),
+            Self::Float(n) => Some(*n as f32),
+            Self::Big(n) => n.to_f32(),
+            Self::Decimal(n) => scientific(n).parse().ok(),
+        }
+    }
+
+    /// The nearest `double`.
+    pub fn to_f64(&self) -> Option<f64> {
+        match self {
+            Self::Integer(n) => Some(*n as f64),
+            Self::Float(n) => Some(*n),
+            Self::Big(n) => n.to_f64(),
+            Self::Decimal(n) => scientific(n).parse().ok(),
+        }
+    }
+
+    /// As a `varint`. Of numbers with a point Cassandra takes Java's `longValue()`.
+    pub fn to_big(&self) -> Option<BigInt> {
+        match self {
+            Self::Big(n) => Some(n.clone()),
+            _ => self.to_i64().map(BigInt::from),
+        }
+    }
+
+    /// As a decimal; none if it is not finite. Of a `double` it has the digits that are printed,
+    /// as Java's `BigDecimal.valueOf` does: 1.0 has one place.
+    pub fn to_decimal(&self) -> Option<BigDecimal> {
+        match self {
+            Self::Integer(n) => Some(BigDecimal::from(*n)),
+            Self::Float(n) => decimal_of(&printed::double(*n)),
+            Self::Big(n) => Some(BigDecimal::from(n.clone())),
+            Self::Decimal(n) => Some(n.clone()),
+        }
+    }
+}
+
+/// The low 64 bits of an integer in two's complement.
+fn low_bits(number: &BigInt) -> i64 {
+    let low = number.iter_u64_digits().next().unwrap_or(0) as i64;
+    match number.sign() {
+        Sign::Minus => low.wrapping_neg(),
+        Sign::NoSign | Sign::Plus => low,
+    }
+}
+
+/// The low 64 bits of what is before the point.
+fn low_bits_of_whole(decimal: &BigDecimal) -> i64 {
+    let (unscaled, scale) = decimal.as_bigint_and_scale();
+    match scale {
+        0 => low_bits(&unscaled),
+        // 10^64 is a multiple of 2^64.
+        ..=-64 => 0,
+        -63..0 => {
+            low_bits(&unscaled).wrapping_mul(10_i64.wrapping_pow(scale.unsigned_abs() as u32))
+        }
+        // A digit has more than three bits.
+        1.. if scale.unsigned_abs() > unscaled.bits() / 3 + 1 => 0,
+        1.. => low_bits(&(&*unscaled / BigInt::from(10).pow(scale as u32))),
+    }
+}
+
+/// Prints a decimal in a form that Rust parses as a float: `12e-1`.
+fn scientific(decimal: &BigDecimal) -> String {
+    let (unscaled, scale) = decimal.as_bigint_and_scale();
+    format!("{unscaled}e{}", -scale)
+}
+
+/// The decimal of a printed `double`, with all its places.
+fn decimal_of(printed: &str) -> Option<BigDecimal> {
+    let (mantissa, exponent) = printed.split_once('E').unwrap_or((printed, "0"));
+    let (whole, fraction) = mantissa.split_once('.')?;
+    let unscaled: BigInt = format!("{whole}{fraction}").parse().ok()?;
+    let exponent: i64 = exponent.parse().ok()?;
+    Some(BigDecimal::new(unscaled, fraction.len() as i64 - exponent))
+}

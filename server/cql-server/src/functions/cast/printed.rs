@@ -1,0 +1,171 @@
+//! Native values as text, as Java prints them: the results of `toCQLLiteral` of Cassandra's
+//! serializers.
+
+use std::net::IpAddr;
+
+use bigdecimal::num_bigint::{BigInt, Sign};
+use ebb_catalog::types::literal::date_of;
+use ebb_catalog::types::{CqlType, number};
+
+use crate::functions::text;
+
+/// 1970 as a `date`.
+const DATE_EPOCH: i64 = 1 << 31;
+const MS_PER_DAY: i64 = 86_400_000;
+/// 1582-10-15 in days since 1970. `SimpleDateFormat` has the Julian calendar before it.
+const GREGORIAN_FROM: i64 = -141_427;
+
+/// A value as text. An empty value is `null`, except of text. None of damaged bytes. It takes time
+/// with the square of the digits of a number: the caller bounds them.
+pub fn text(ty: &CqlType, bytes: &[u8]) -> Option<String> {
+    Some(match ty {
+        CqlType::Text | CqlType::Ascii => String::from_utf8_lossy(bytes).into_owned(),
+        _ if bytes.is_empty() => "null".to_owned(),
+        CqlType::Float => float(f32::from_be_bytes(bytes.try_into().ok()?)),
+        CqlType::Double => double(f64::from_be_bytes(bytes.try_into().ok()?)),
+        CqlType::Varint => BigInt::from_signed_bytes_be(bytes).to_string(),
+        CqlType::Decimal => {
+            let (scale, unscaled) = number::split_decimal(bytes)?;
+            decimal(&BigInt::from_signed_bytes_be(unscaled), scale)
+        }
+        CqlType::Inet => inet(bytes)?,
+        CqlType::Date => {
+            let days = u32::from_be_bytes(bytes.try_into().ok()?);
+            date(i64::from(days) - DATE_EPOCH)
+        }
+        CqlType::Timestamp => timestamp(i64::from_be_bytes(bytes.try_into().ok()?)),
+        other => text::of(other, bytes)?,
+    })
+}
+
+/// Prints as `Float.toString` does.
+pub fn float(number: f32) -> String {
+    floating(&format!("{number:e}"))
+}
+
+/// Prints as `Double.toString` does: with a point from a thousandth to ten million, else with an exponent; with
+/// one digit behind the point at least.
+pub fn double(number: f64) -> String {
+    floating(&format!("{number:e}"))
+}
+
+/// From the shortest digits, as Rust prints them: `-1.25e-7`, `0e0`, `inf`, `NaN`.
+fn floating(shortest: &str) -> String {
+    let Some((mantissa, exponent)) = shortest.split_once('e') else {
+        return shortest.replace("inf", "Infinity");
+    };
+    let exponent: i32 = exponent.parse().expect("the exponent of a float");
+    let (sign, mantissa) = match mantissa.strip_prefix('-') {
+        Some(mantissa) => ("-", mantissa),
+        None => ("", mantissa),
+    };
+    let digits = mantissa.replace('.', "");
+    match exponent {
+        -3..0 => {
+            let zeros = "0".repeat(exponent.unsigned_abs() as usize - 1);
+            format!("{sign}0.{zeros}{digits}")
+        }
+        0..7 => {
+            let whole = exponent as usize + 1;
+            let digits = format!("{digits:0<width$}", width = whole + 1);
+            let (whole, fraction) = digits.split_at(whole);
+            format!("{sign}{whole}.{fraction}")
+        }
+        _ => {
+            let (first, rest) = digits.split_at(1);
+            let rest = if rest.is_empty() { "0" } else { rest };
+            format!("{sign}{first}.{rest}E{exponent}")
+        }
+    }
+}
+
+/// Prints as `BigDecimal.toString` does: with an exponent if the scale is negative, or if more than five zeros
+/// would follow the point.
+pub fn decimal(unscaled: &BigInt, scale: i32) -> String {
+    let digits = unscaled.magnitude().to_string();
+    let sign = match unscaled.sign() {
+        Sign::Minus => "-",
+        Sign::NoSign | Sign::Plus => "",
+    };
+    let exponent = digits.len() as i64 - 1 - i64::from(scale);
+    match usize::try_from(scale) {
+        Ok(0) => format!("{sign}{digits}"),
+        Ok(places) if exponent >= -6 => {
+            // Not by a width of `format!`, which is at most 65,535.
+            let digits = "0".repeat((places + 1).saturating_sub(digits.len())) + &digits;
+            let (whole, fraction) = digits.split_at(digits.len() - places);
+            format!("{sign}{whole}.{fraction}")
+        }
+        _ => {
+            let (first, rest) = digits.split_at(1);
+            let point = if rest.is_empty() { "" } else { "." };
+            let exponent = match exponent {
+                0 => String::new(),
+                _ => format!("E{exponent:+}"),
+            };
+            format!("{sign}{first}{point}{rest}{exponent}")
+        }
+    }
+}
+
+/// Prints as `InetAddress.getHostAddress` does: without `::`.
+fn inet(bytes: &[u8]) -> Option<String> {
+    let address = match bytes.len() {
+        4 => IpAddr::from(<[u8; 4]>::try_from(bytes).ok()?),
+        // Java makes an IPv4 address of one that IPv6 wraps.
+        _ => IpAddr::from(<[u8; 16]>::try_from(bytes).ok()?).to_canonical(),
+    };
+    Some(match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => {
+            let parts = address.segments().map(|part| format!("{part:x}"));
+            parts.join(":")
+        }
+    })
+}
+
+/// Prints as `DateTimeFormatter.ISO_LOCAL_DATE` does: years of more than four digits have a sign.
+fn date(days: i64) -> String {
+    let (year, month, day) = date_of(days);
+    let year = match year {
+        ..0 => format!("-{:04}", -year),
+        0..10_000 => format!("{year:04}"),
+        _ => format!("+{year}"),
+    };
+    format!("{year}-{month:02}-{day:02}")
+}
+
+/// Prints as `SimpleDateFormat` does of `yyyy-MM-dd'T'HH:mm:ss.SSSX` in UTC: the years before 1 count backwards
+/// from 1, without a sign.
+fn timestamp(ms: i64) -> String {
+    let (days, of_day) = (ms.div_euclid(MS_PER_DAY), ms.rem_euclid(MS_PER_DAY));
+    let (year, month, day) = match days {
+        ..GREGORIAN_FROM => julian_date_of(days),
+        _ => date_of(days),
+    };
+    let year = if year > 0 { year } else { 1 - year };
+    format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:03}Z",
+        of_day / 3_600_000,
+        of_day / 60_000 % 60,
+        of_day / 1000 % 60,
+        of_day % 1000
+    )
+}
+
+/// Year, month and day of days since 1970 in the Julian calendar, by 4-year cycles that begin in
+/// March.
+fn julian_date_of(days: i64) -> (i64, i64, i64) {
+    // From March 1st of the Julian year -4800.
+    let days = days + 2_440_588 + 32_082;
+    let year = (4 * days + 3).div_euclid(1461);
+    let day_of_year = days - (1461 * year).div_euclid(4);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let is_next_year = i64::from(month >= 10);
+    (
+        year - 4800 + is_next_year,
+        month + 3 - 12 * is_next_year,
+        day,
+    )
+}
