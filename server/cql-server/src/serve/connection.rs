@@ -21,12 +21,13 @@ use super::arrivals::Arrivals;
 use super::lanes::{Share, Waiting};
 use super::listener::Shared;
 use super::outbox::Outbox;
-use super::received::Received;
+use super::received::{Limits, Received, ReceivedError};
 use super::requests::{LARGE_BYTES, RequestMemory};
 use super::session::{Handled, Session, error};
+use super::skip::{Progress, SKIPPED_BYTES_MAX};
 use super::slow::Unsent;
 use super::stream::Stream;
-use super::work::{Ran, Work, run_in_turn};
+use super::work::{Ran, Work, run_in_lane, run_in_turn};
 use crate::call::{Lane, Service};
 
 /// Frames of a connection that are served before other connections get their turn on this thread.
@@ -66,6 +67,8 @@ pub(super) struct Connection<S: Service> {
     /// Received and not yet decoded.
     received: Received,
     received_at: Instant,
+    /// The progress of a request that is being skipped.
+    skipping: Progress,
     /// The memory that received bytes take if they are more than [`LARGE_BYTES`].
     memory: RequestMemory,
     arrivals: Arrivals,
@@ -106,12 +109,17 @@ impl Default for Results {
     }
 }
 
-/// A connection ends: either side is done, or it broke.
-struct Ended;
+/// The reason why a connection ends, which decides how its socket is closed.
+enum Ended {
+    /// Either side is done, or the connection broke.
+    Quietly,
+    /// The last response is an error, and the client may still be sending.
+    WithError,
+}
 
 impl From<io::Error> for Ended {
     fn from(_: io::Error) -> Self {
-        Ended
+        Self::Quietly
     }
 }
 
@@ -135,6 +143,7 @@ impl<S: Service> Connection<S> {
             decoder: FrameDecoder::new(Direction::Request, 0),
             received: Received::default(),
             received_at: now,
+            skipping: Progress::default(),
             memory: RequestMemory::default(),
             arrivals: Arrivals::new(shared.overload.now()),
             points: 0,
@@ -152,17 +161,41 @@ impl<S: Service> Connection<S> {
 
     /// Serves it until it ends.
     pub(super) async fn run(mut self) {
-        while self.turn().await.is_ok() {}
-        self.stream.end().await;
+        let ended = loop {
+            if let Err(ended) = self.turn().await {
+                break ended;
+            }
+        };
+        // No longer than a client that does nothing stays.
+        let options = &self.shared.options;
+        let patience = options.write_timeout.min(options.startup_timeout);
+        let (stream, mut stop) = self.into_stream();
+        match ended {
+            Ended::Quietly => stream.end().await,
+            Ended::WithError => {
+                tokio::select! {
+                    () = stream.end_after_error(patience) => {}
+                    _ = stop.wait_for(|stops| *stops) => {}
+                }
+            }
+        }
+    }
+
+    /// Frees all that the connection holds but its stream, and the signal to stop.
+    fn into_stream(self) -> (Stream, watch::Receiver<bool>) {
+        (self.stream, self.stop)
     }
 
     async fn turn(&mut self) -> Result<(), Ended> {
         let stops = *self.stop.borrow();
         let is_fatal = !stops && self.serve().await;
         self.flush().await?;
+        if is_fatal {
+            return Err(Ended::WithError);
+        }
         self.count_received().await?;
-        if is_fatal || (stops && self.running == 0) {
-            return Err(Ended);
+        if stops && self.running == 0 {
+            return Err(Ended::Quietly);
         }
         let has_room = self.running < self.shared.options.lane_requests_max;
         if !stops && has_room && self.has_frame() {
@@ -179,16 +212,23 @@ impl<S: Service> Connection<S> {
                 self.startup = Some(Box::pin(sleep_until(login_by.into())));
             }
         }
+        let reads = !stops && has_room;
+        let skipped_bytes = self.received.skipped_bytes().filter(|_| reads);
+        let patience = self.shared.options.request_timeout;
+        self.skipping.note(skipped_bytes, patience);
         tokio::select! {
-            () = over(&mut self.startup) => return Err(Ended),
+            () = over(&mut self.startup) => return Err(Ended::Quietly),
             Some(result) = next_result(&mut self.results) => self.take_results(result),
             event = next_event(&mut self.events) => self.tell(event),
-            read = read(&mut self.stream, &mut self.received), if !stops && has_room => {
-                self.note_arrivals(read?);
+            read = read(&mut self.stream, &mut self.received, &mut self.skipping), if reads => {
+                match read? {
+                    Some(read_bytes) => self.note_arrivals(read_bytes),
+                    None => return self.give_up_skip().await,
+                }
             }
             changed = self.stop.changed(), if !stops => {
                 // Without a sender the server is gone, and so is the runtime.
-                changed.map_err(|_| Ended)?;
+                changed.map_err(|_| Ended::Quietly)?;
             }
         }
         Ok(())
@@ -221,7 +261,29 @@ impl<S: Service> Connection<S> {
 
     fn is_large_next(&self) -> bool {
         let bytes = self.received.first_plain_bytes();
-        bytes.is_some_and(|bytes| (LARGE_BYTES..=self.body_bytes_max()).contains(&bytes))
+        let large = LARGE_BYTES..=self.limits().body_bytes_max;
+        bytes.is_some_and(|bytes| large.contains(&bytes))
+    }
+
+    /// Answers a request whose client sends it too slowly to be skipped, and ends the connection.
+    async fn give_up_skip(&mut self) -> Result<(), Ended> {
+        if let Some(problem) = self.received.give_up_skip() {
+            self.answer_problem(problem);
+        }
+        self.flush().await?;
+        Err(Ended::WithError)
+    }
+
+    /// Appends the response to received bytes that are no request.
+    fn answer_problem(&mut self, problem: ReceivedError) {
+        let stream = problem.stream();
+        let response = if self.takes_requests() {
+            ErrorResponse::from(problem)
+        } else {
+            // A client that has not logged in may send short messages only.
+            ErrorResponse::protocol(problem.to_string())
+        };
+        (self.session).answer(stream, &Response::Error(response), self.out.frames());
     }
 
     /// Takes memory for the received bytes if they are more than [`LARGE_BYTES`].
@@ -238,7 +300,7 @@ impl<S: Service> Connection<S> {
         let response = Response::Error(error(ErrorKind::Overloaded, OVERLOADED));
         (self.session).answer(0, &response, self.out.frames());
         self.flush().await?;
-        Err(Ended)
+        Err(Ended::WithError)
     }
 
     /// Serves up to `frames_max` of the frames that were received. Returns true if the connection
@@ -266,12 +328,12 @@ impl<S: Service> Connection<S> {
             // All may have changed with the frame before.
             self.decoder
                 .set_compression(self.session.coding.compression);
-            self.decoder.set_body_bytes_max(self.body_bytes_max());
+            let limits = self.limits();
+            self.decoder.set_body_bytes_max(limits.body_bytes_max);
             if self.session.has_started() {
                 self.decoder.set_version(self.session.coding.version);
             }
-            let payload_bytes_max = self.payload_bytes_max();
-            match self.received.decode(&self.decoder, payload_bytes_max) {
+            match self.received.decode(&self.decoder, &limits) {
                 Ok(None) => break,
                 Ok(Some(frame)) => {
                     if self.session.may_refuse(&frame) {
@@ -301,10 +363,8 @@ impl<S: Service> Connection<S> {
                     }
                 }
                 Err(problem) => {
-                    let response = error(ErrorKind::Protocol, problem.to_string());
-                    let response = Response::Error(response);
-                    (self.session).answer(problem.stream(), &response, self.out.frames());
                     is_fatal = problem.is_fatal();
+                    self.answer_problem(problem);
                     if is_fatal {
                         break;
                     }
@@ -342,26 +402,36 @@ impl<S: Service> Connection<S> {
         target.is_some_and(|target| waited > target)
     }
 
-    /// The longest body of a request: short ones will do to log in.
-    fn body_bytes_max(&self) -> usize {
-        let max = self.shared.options.body_bytes_max;
-        match self.session.is_logged_in() {
-            true => max,
-            false => max.min(LOGIN_BODY_BYTES_MAX),
-        }
+    /// Returns whether the client may send requests, and not only what it takes to log in.
+    fn takes_requests(&self) -> bool {
+        self.session.has_started() && self.session.is_logged_in()
     }
 
-    /// The longest payload of a segment: one such request will do to log in.
-    fn payload_bytes_max(&self) -> usize {
-        match self.session.is_logged_in() {
-            true => PAYLOAD_BYTES_MAX,
-            false => HEADER_BYTES + self.body_bytes_max(),
+    /// Returns the limits on received bytes. Short frames, one to a segment, will do to log in.
+    fn limits(&self) -> Limits {
+        let body_bytes_max = self.shared.options.body_bytes_max;
+        if !self.session.is_logged_in() {
+            let body_bytes_max = body_bytes_max.min(LOGIN_BODY_BYTES_MAX);
+            return Limits {
+                body_bytes_max,
+                skipped_bytes_max: 0,
+                payload_bytes_max: HEADER_BYTES + body_bytes_max,
+            };
+        }
+        Limits {
+            body_bytes_max,
+            skipped_bytes_max: if self.takes_requests() {
+                SKIPPED_BYTES_MAX
+            } else {
+                0
+            },
+            payload_bytes_max: PAYLOAD_BYTES_MAX,
         }
     }
 
     /// Whether there may be a whole frame among what was received.
     fn has_frame(&self) -> bool {
-        (self.received).has_frame(self.body_bytes_max(), self.payload_bytes_max())
+        self.received.has_frame(&self.limits())
     }
 
     /// Takes memory for a request that waits for its lane. If there is none, returns the stream of
@@ -388,12 +458,7 @@ impl<S: Service> Connection<S> {
             }
             return;
         }
-        tokio::spawn(async move {
-            let stream = work.stream();
-            let ran = shared.lanes.run(lane, &share, move || work.run()).await;
-            // Nobody hears it where the connection has ended.
-            drop(results.send(LaneResult { stream, ran }));
-        });
+        tokio::spawn(run_in_lane(lane, work, share, results));
     }
 
     /// Appends a result, and others that came with it.
@@ -457,9 +522,19 @@ impl<S: Service> Connection<S> {
     }
 }
 
-/// Appends what a client sends; gives its bytes. Whoever gives up waiting loses nothing.
-async fn read(stream: &mut Stream, received: &mut Received) -> Result<usize, Ended> {
-    poll_fn(|context| poll_read(stream, received, context)).await
+/// Appends what a client sends, and returns the number of its bytes; `None` if the client is too slow
+/// to send a request that is being skipped. A caller that gives up waiting loses nothing.
+async fn read(
+    stream: &mut Stream,
+    received: &mut Received,
+    skipping: &mut Progress,
+) -> Result<Option<usize>, Ended> {
+    poll_fn(|context| match poll_read(stream, received, context) {
+        Poll::Ready(read) => Poll::Ready(read.map(Some)),
+        // Only now: after a pause of the server the client's bytes may be there.
+        Poll::Pending => skipping.poll_over(context).map(|()| Ok(None)),
+    })
+    .await
 }
 
 fn poll_read(
@@ -471,7 +546,7 @@ fn poll_read(
         let mut buffer = ReadBuf::new(buffer);
         match Pin::new(stream).poll_read(context, &mut buffer) {
             Poll::Pending => Poll::Pending,
-            Poll::Ready(Ok(())) if buffer.filled().is_empty() => Poll::Ready(Err(Ended)),
+            Poll::Ready(Ok(())) if buffer.filled().is_empty() => Poll::Ready(Err(Ended::Quietly)),
             Poll::Ready(Ok(())) => {
                 received.push(buffer.filled());
                 Poll::Ready(Ok(buffer.filled().len()))

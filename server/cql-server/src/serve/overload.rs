@@ -22,6 +22,7 @@
 
 mod rule;
 mod running_clock;
+mod wakeup;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -35,6 +36,7 @@ use tokio::time::sleep;
 
 use rule::{INTERVAL, Interval, Rule};
 use running_clock::{RunningClock, TICK_EVERY};
+use wakeup::Wakeup;
 
 /// The limit divided by the target: requests that are served in an overload have waited that much
 /// less than those that begin one.
@@ -63,16 +65,10 @@ pub(super) struct Overload {
     /// How long a ready connection waited for its turn, the last few times, in microseconds.
     turns_us: [AtomicU64; TURNS],
     turns: AtomicU32,
-    /// Requests were received, served or rejected since the probe looked last.
-    ///
-    /// This flag and `is_probed` are stored by one side and then loaded by the other: a request sets
-    /// this one and notifies the probe if that sleeps; the probe clears the other one, sleeps, and
-    /// looks whether a request came in between. Both sides need `SeqCst`: a weaker order lets each
-    /// load run before the store, and overload control would sleep for ever.
-    is_busy: AtomicBool,
-    is_probed: AtomicBool,
+    wakeup: Wakeup,
+    /// Notifies the probe.
     wake: Notify,
-    /// The thread that ticks, parked while nothing is probed.
+    /// The thread that ticks, parked while the probe sleeps.
     ticker: OnceLock<Thread>,
 }
 
@@ -90,8 +86,7 @@ impl Overload {
             rejected_in_all: AtomicU64::new(0),
             turns_us: Default::default(),
             turns: AtomicU32::new(0),
-            is_busy: AtomicBool::new(false),
-            is_probed: AtomicBool::new(false),
+            wakeup: Wakeup::default(),
             wake: Notify::new(),
             ticker: OnceLock::new(),
         }
@@ -130,11 +125,7 @@ impl Overload {
     /// Keeps the probe awake. Reads alone would not: a connection with many requests in its buffer is
     /// served for long without a read.
     fn note_busy(&self) {
-        if self.is_busy.load(Ordering::Relaxed) {
-            return;
-        }
-        self.is_busy.store(true, Ordering::SeqCst);
-        if !self.is_probed.load(Ordering::SeqCst) {
+        if self.wakeup.note_request() {
             self.wake.notify_one();
         }
     }
@@ -225,7 +216,7 @@ impl Drop for Overload {
 fn tick(overload: &Weak<Overload>) {
     while let Some(overload) = overload.upgrade() {
         overload.clock.tick(Instant::now());
-        let is_probed = overload.is_probed.load(Ordering::SeqCst);
+        let is_probed = overload.wakeup.is_awake();
         drop(overload);
         if is_probed {
             thread::park_timeout(TICK_EVERY);
@@ -253,7 +244,7 @@ impl Probe {
     /// Notes a turn, and ends an interval that is over. Returns whether requests still come.
     fn step(&mut self, overload: &Overload, turn_began: Instant, now: Instant) -> bool {
         overload.note_turn(now.saturating_duration_since(turn_began));
-        if overload.is_busy.swap(false, Ordering::SeqCst) {
+        if overload.wakeup.take_requests() {
             self.busy_at = now;
         }
         if now.saturating_duration_since(self.interval_began) >= INTERVAL {
@@ -264,13 +255,13 @@ impl Probe {
     }
 }
 
-/// Marks that the probe is awake while this lives: also when the runtime drops the probe, so that
-/// the ticker parks.
+/// The probe is awake while this lives. It sleeps, and the ticker parks, also when the runtime drops
+/// the probe.
 struct Awake<'a>(&'a Overload);
 
 impl<'a> Awake<'a> {
     fn new(overload: &'a Overload) -> Self {
-        overload.is_probed.store(true, Ordering::SeqCst);
+        overload.wakeup.unpark();
         overload.wake_ticker();
         Self(overload)
     }
@@ -278,7 +269,9 @@ impl<'a> Awake<'a> {
 
 impl Drop for Awake<'_> {
     fn drop(&mut self) {
-        self.0.is_probed.store(false, Ordering::SeqCst);
+        if self.0.wakeup.park() {
+            self.0.wake.notify_one();
+        }
     }
 }
 
@@ -292,7 +285,7 @@ pub(super) async fn probe(overload: Arc<Overload>, mut stop: watch::Receiver<boo
             () = overload.wake.notified() => {}
             _ = stop.wait_for(|stops| *stops) => return,
         }
-        let awake = Awake::new(&overload);
+        let _awake = Awake::new(&overload);
         let mut probe = Probe::begin(overload.now());
         loop {
             let turn_began = overload.now();
@@ -304,10 +297,6 @@ pub(super) async fn probe(overload: Arc<Overload>, mut stop: watch::Receiver<boo
             sleep(PROBE_EVERY).await;
         }
         overload.calm();
-        drop(awake);
-        if overload.is_busy.load(Ordering::SeqCst) {
-            overload.wake.notify_one();
-        }
     }
 }
 

@@ -2,7 +2,11 @@
 //! segments.
 
 use bytes::BytesMut;
-use ebb_cql::protocol::{Frame, FrameDecoder, FrameError, HEADER_BYTES, SegmentError, Segments};
+use ebb_cql::protocol::{
+    ErrorResponse, Frame, FrameDecoder, FrameError, HEADER_BYTES, SegmentError, Segments,
+};
+
+use super::skip::Skip;
 
 /// Segments that are opened for a frame before other connections get their turn: some hundred KiB.
 const SEGMENTS_MAX: usize = 4;
@@ -14,6 +18,9 @@ const COMPRESSED: u8 = 1;
 pub(super) enum ReceivedError {
     #[error(transparent)]
     Frame(#[from] FrameError),
+    /// A frame that is too long, all bytes of which were skipped.
+    #[error("{0}")]
+    Skipped(FrameError),
     #[error(transparent)]
     Segment(#[from] SegmentError),
 }
@@ -22,7 +29,7 @@ impl ReceivedError {
     /// Returns the stream for the response with the error.
     pub(super) fn stream(&self) -> i16 {
         match self {
-            Self::Frame(error) => error.stream(),
+            Self::Frame(error) | Self::Skipped(error) => error.stream(),
             Self::Segment(_) => 0,
         }
     }
@@ -31,9 +38,31 @@ impl ReceivedError {
     pub(super) fn is_fatal(&self) -> bool {
         match self {
             Self::Frame(error) => error.is_fatal(),
+            Self::Skipped(_) => false,
             Self::Segment(_) => true,
         }
     }
+}
+
+impl From<ReceivedError> for ErrorResponse {
+    fn from(error: ReceivedError) -> Self {
+        match error {
+            ReceivedError::Frame(error) | ReceivedError::Skipped(error) => error.into(),
+            ReceivedError::Segment(error) => Self::protocol(error.to_string()),
+        }
+    }
+}
+
+/// The limits on what a connection receives.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// The longest body of a frame, in bytes.
+    pub body_bytes_max: usize,
+    /// The longest body that is skipped if it is above `body_bytes_max`, in bytes. A longer one ends
+    /// the connection.
+    pub skipped_bytes_max: usize,
+    /// The longest payload of a segment, in bytes.
+    pub payload_bytes_max: usize,
 }
 
 /// The bytes of one connection.
@@ -46,6 +75,10 @@ pub(super) struct Received {
     frames: BytesMut,
     /// The bytes of the opened segments that `frames` came in.
     opened_bytes: usize,
+    /// The first frame, if it is being skipped.
+    skip: Option<Skip>,
+    /// The bytes of frames that were skipped since the start of the connection.
+    skipped_bytes: u64,
 }
 
 impl Received {
@@ -83,9 +116,26 @@ impl Received {
         self.sealed.len() + self.frames.len()
     }
 
+    /// Returns how many bytes of frames were skipped since the start of the connection, if a frame is
+    /// being skipped now.
+    pub(super) fn skipped_bytes(&self) -> Option<u64> {
+        self.skip.as_ref().map(|_| self.skipped_bytes)
+    }
+
+    /// Returns the error of the frame that is being skipped, without waiting for the rest of it.
+    /// Nothing can be decoded afterwards.
+    pub(super) fn give_up_skip(&mut self) -> Option<ReceivedError> {
+        let skip = self.skip.take()?;
+        Some(ReceivedError::Frame(skip.into_error()))
+    }
+
     /// Returns the length of the first frame's body, compressed or plain, whichever is longer, if
-    /// the frame is complete and opened. The plain length is the one that the frame states.
+    /// the frame is complete, opened and not being skipped. The plain length is the one that the
+    /// frame states.
     pub(super) fn first_plain_bytes(&self) -> Option<usize> {
+        if self.skip.is_some() {
+            return None;
+        }
         let (header, body) = self.frames.split_first_chunk::<HEADER_BYTES>()?;
         let [_, flags, .., l0, l1, l2, l3] = *header;
         let length = u32::from_be_bytes([l0, l1, l2, l3]) as usize;
@@ -98,23 +148,33 @@ impl Received {
     }
 
     /// Takes the first frame. `None` if it is not complete, or if more than [`SEGMENTS_MAX`]
-    /// segments have to be opened before it is: then the next call goes on. `payload_bytes_max` is
-    /// the limit on the payload of a segment.
+    /// segments have to be opened before it is: then the next call goes on. `decoder` has the limit
+    /// on bodies of `limits`.
+    ///
+    /// # Errors
+    /// [`ReceivedError`]. The error of a frame that is too long is returned when all of it has been
+    /// skipped, or at once if it is not to be skipped.
     pub(super) fn decode(
         &mut self,
         decoder: &FrameDecoder,
-        payload_bytes_max: usize,
+        limits: &Limits,
     ) -> Result<Option<Frame>, ReceivedError> {
         for _ in 0..SEGMENTS_MAX {
-            if let Some(frame) = decoder.decode(&mut self.frames)? {
-                return Ok(Some(frame));
+            if self.skip.is_none() {
+                match decoder.decode(&mut self.frames) {
+                    Ok(None) => {}
+                    Ok(Some(frame)) => return Ok(Some(frame)),
+                    Err(error) => self.skip = Some(Skip::begin(error, limits.skipped_bytes_max)?),
+                }
             }
+            self.discard_skipped()?;
             let Some(segments) = self.segments else {
                 return Ok(None);
             };
             if self.frames.is_empty() {
                 self.opened_bytes = 0;
             }
+            let payload_bytes_max = limits.payload_bytes_max;
             match segments.open(&mut self.sealed, &mut self.frames, payload_bytes_max)? {
                 None => return Ok(None),
                 Some(bytes) => self.opened_bytes += bytes,
@@ -123,20 +183,37 @@ impl Received {
         Ok(None)
     }
 
-    /// Returns whether [`decode`](Self::decode) can go on, with these limits on the bodies of
-    /// frames and the payloads of segments.
-    pub(super) fn has_frame(&self, body_bytes_max: usize, payload_bytes_max: usize) -> bool {
-        let first_bytes = |it: Segments| it.first_bytes(&self.sealed, payload_bytes_max);
+    /// Discards what there is of the frame that is being skipped.
+    ///
+    /// # Errors
+    /// The error of that frame, if this was the rest of it.
+    fn discard_skipped(&mut self) -> Result<(), ReceivedError> {
+        let Some(skip) = &mut self.skip else {
+            return Ok(());
+        };
+        self.skipped_bytes += skip.discard(&mut self.frames) as u64;
+        match self.skip.take_if(|skip| skip.is_over()) {
+            Some(skip) => Err(ReceivedError::Skipped(skip.into_error())),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns whether [`decode`](Self::decode) can go on.
+    pub(super) fn has_frame(&self, limits: &Limits) -> bool {
+        let first_bytes = |it: Segments| it.first_bytes(&self.sealed, limits.payload_bytes_max);
         let of_segments = self.segments.and_then(first_bytes);
-        of_segments.is_some() || self.has_frame_opened(body_bytes_max)
+        of_segments.is_some() || self.has_frame_opened(limits.body_bytes_max)
     }
 
     fn has_frame_opened(&self, body_bytes_max: usize) -> bool {
+        if self.skip.is_some() {
+            return !self.frames.is_empty();
+        }
         let Some(header) = self.frames.first_chunk::<HEADER_BYTES>() else {
             return false;
         };
         let length = u32::from_be_bytes([header[5], header[6], header[7], header[8]]);
-        // A length above the limit is refused before the body has come.
+        // A length above the limit is refused, or skipped, before the body has come.
         let length = length as usize;
         length > body_bytes_max || self.frames.len() - HEADER_BYTES >= length
     }
@@ -157,10 +234,14 @@ mod tests {
 
     use super::*;
 
-    const BODY_BYTES_MAX: usize = 1 << 20;
+    const LIMITS: Limits = Limits {
+        body_bytes_max: 1 << 20,
+        skipped_bytes_max: 4 << 20,
+        payload_bytes_max: PAYLOAD_BYTES_MAX,
+    };
 
     fn decoder() -> FrameDecoder {
-        FrameDecoder::new(Direction::Request, BODY_BYTES_MAX)
+        FrameDecoder::new(Direction::Request, LIMITS.body_bytes_max)
     }
 
     /// Returns a first frame without segments, and segments with frames whose texts have these
@@ -188,11 +269,8 @@ mod tests {
             for piece in [1000, 70_000, 1 << 20] {
                 let mut received = Received::default();
                 received.push(&first);
-                assert!(received.has_frame(BODY_BYTES_MAX, PAYLOAD_BYTES_MAX));
-                let frame = received
-                    .decode(&decoder(), PAYLOAD_BYTES_MAX)
-                    .unwrap()
-                    .unwrap();
+                assert!(received.has_frame(&LIMITS));
+                let frame = received.decode(&decoder(), &LIMITS).unwrap().unwrap();
                 assert_eq!(Request::decode(&frame), Ok(Request::Options));
                 received.set_segments(Some(Segments::new(compression)));
                 let mut found = Vec::new();
@@ -200,9 +278,8 @@ mod tests {
                     let before = received.bytes();
                     received.push(bytes);
                     assert_eq!(received.bytes(), before + bytes.len());
-                    while received.has_frame(BODY_BYTES_MAX, PAYLOAD_BYTES_MAX) {
-                        let Some(frame) = received.decode(&decoder(), PAYLOAD_BYTES_MAX).unwrap()
-                        else {
+                    while received.has_frame(&LIMITS) {
+                        let Some(frame) = received.decode(&decoder(), &LIMITS).unwrap() else {
                             continue;
                         };
                         assert_eq!(usize::try_from(frame.stream), Ok(found.len()));
@@ -226,17 +303,9 @@ mod tests {
         let (first, sealed) = received(&[9], Compression::None);
         let mut received = Received::default();
         received.push(&[&first[..], &sealed].concat());
-        assert!(
-            received
-                .decode(&decoder(), PAYLOAD_BYTES_MAX)
-                .unwrap()
-                .is_some()
-        );
+        assert!(received.decode(&decoder(), &LIMITS).unwrap().is_some());
         received.set_segments(Some(Segments::new(Compression::None)));
-        let frame = received
-            .decode(&decoder(), PAYLOAD_BYTES_MAX)
-            .unwrap()
-            .unwrap();
+        let frame = received.decode(&decoder(), &LIMITS).unwrap().unwrap();
         assert!(matches!(
             Request::decode(&frame),
             Ok(Request::Prepare { .. })
@@ -257,14 +326,88 @@ mod tests {
         received.set_segments(Some(segments));
         received.push(&sealed);
         for _ in 0..100 {
-            assert!(
-                received
-                    .decode(&decoder(), PAYLOAD_BYTES_MAX)
-                    .unwrap()
-                    .is_some()
-            );
+            assert!(received.decode(&decoder(), &LIMITS).unwrap().is_some());
             assert!(received.frames.capacity() <= 2 << 20);
         }
+    }
+
+    /// Returns a PREPARE with a body of about `bytes`.
+    fn prepare(stream: i16, bytes: usize, version: Version) -> BytesMut {
+        let text = &"x".repeat(bytes);
+        let keyspace = None;
+        let mut frame = BytesMut::new();
+        Request::Prepare { text, keyspace }.encode(&mut frame, stream, version);
+        frame
+    }
+
+    #[test]
+    fn a_frame_that_is_too_long_is_skipped_and_those_around_it_come_out() {
+        let codecs = [
+            None,
+            Some(Segments::new(Compression::None)),
+            Some(Segments::new(Compression::Lz4)),
+        ];
+        for segments in codecs {
+            let version = segments.map_or(Version::V4, |_| Version::V5);
+            let mut sent = BytesMut::new();
+            for (stream, bytes) in (1..).zip([10, 2 << 20, 3 << 20, 10]) {
+                sent.extend_from_slice(&prepare(stream, bytes, version));
+            }
+            if let Some(segments) = segments {
+                let frames = std::mem::take(&mut sent);
+                segments.seal(&frames, &mut sent);
+            }
+            for piece in [1000, 64 << 10, 8 << 20] {
+                let mut received = Received::default();
+                received.set_segments(segments);
+                let mut outcomes = Vec::new();
+                for bytes in sent.chunks(piece) {
+                    received.push(bytes);
+                    while received.has_frame(&LIMITS) {
+                        match received.decode(&decoder(), &LIMITS) {
+                            Ok(None) => {}
+                            Ok(Some(frame)) => outcomes.push((frame.stream, true)),
+                            Err(error @ ReceivedError::Skipped(_)) => {
+                                assert!(!error.is_fatal());
+                                outcomes.push((error.stream(), false));
+                            }
+                            Err(error) => panic!("{error}"),
+                        }
+                        let is_small = received.frames.len() <= 2 * PAYLOAD_BYTES_MAX;
+                        assert!(segments.is_none() || is_small, "what is skipped is kept");
+                    }
+                    let held_bytes = received.held_bytes();
+                    assert!(held_bytes <= 2 * PAYLOAD_BYTES_MAX, "{held_bytes} bytes");
+                }
+                let expected = [(1, true), (2, false), (3, false), (4, true)];
+                assert_eq!(outcomes, expected, "{segments:?}, pieces of {piece} bytes");
+                assert_eq!(received.bytes(), 0);
+                assert_eq!(received.skipped_bytes(), None);
+            }
+        }
+    }
+
+    #[test]
+    fn a_frame_above_the_bound_ends_the_connection_at_its_header() {
+        let frame = prepare(3, 5 << 20, Version::V4);
+        let mut received = Received::default();
+        received.push(&frame[..HEADER_BYTES]);
+        assert!(received.has_frame(&LIMITS));
+        let error = received.decode(&decoder(), &LIMITS).unwrap_err();
+        assert!(error.is_fatal() && error.stream() == 3, "{error}");
+        assert_eq!(received.skipped_bytes(), None);
+    }
+
+    #[test]
+    fn a_skip_that_is_given_up_ends_the_connection_with_its_error() {
+        let frame = prepare(3, 2 << 20, Version::V4);
+        let mut received = Received::default();
+        received.push(&frame[..1000]);
+        assert_eq!(received.decode(&decoder(), &LIMITS), Ok(None));
+        assert_eq!(received.skipped_bytes(), Some(1000));
+        let error = received.give_up_skip().unwrap();
+        assert!(error.is_fatal() && error.stream() == 3, "{error}");
+        assert_eq!(received.give_up_skip(), None);
     }
 
     #[test]
@@ -275,8 +418,8 @@ mod tests {
         let mut received = Received::default();
         received.set_segments(Some(Segments::new(Compression::None)));
         received.push(&sealed);
-        assert!(received.has_frame(BODY_BYTES_MAX, PAYLOAD_BYTES_MAX));
-        let error = received.decode(&decoder(), PAYLOAD_BYTES_MAX).unwrap_err();
+        assert!(received.has_frame(&LIMITS));
+        let error = received.decode(&decoder(), &LIMITS).unwrap_err();
         assert!(error.is_fatal());
         assert!(error.to_string().starts_with("CRC mismatch in the body"));
     }

@@ -80,6 +80,32 @@ impl Stream {
         }
     }
 
+    /// Ends the stream behind an error: sends no more, and discards what the client sends until it
+    /// ends the stream, too, for at most `patience`. A socket that is closed with unread bytes is
+    /// reset, and then its client loses the error if it has not read it yet.
+    pub(super) async fn end_after_error(mut self, patience: Duration) {
+        let ended = async {
+            poll_fn(|context| Pin::new(&mut self).poll_shutdown(context)).await?;
+            while poll_fn(|context| self.poll_discard(context)).await? > 0 {}
+            Ok::<_, io::Error>(())
+        };
+        drop(timeout(patience, ended).await);
+    }
+
+    /// Reads and discards bytes of the socket, encrypted or not, and returns their number; 0 at the
+    /// end.
+    fn poll_discard(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let socket = match self {
+            Self::Plain(socket) => socket,
+            Self::Tls(stream) => stream.get_mut().0,
+        };
+        // On the stack of this call, so that the task does not hold it.
+        let mut discarded = [0; 16 << 10];
+        let mut buffer = ReadBuf::new(&mut discarded);
+        let read = Pin::new(socket).poll_read(context, &mut buffer);
+        read.map_ok(|()| buffer.filled().len())
+    }
+
     /// Returns the identity in the client's certificate, which was verified in the handshake.
     pub(super) fn identity(&self) -> Option<String> {
         let Self::Tls(stream) = self else {

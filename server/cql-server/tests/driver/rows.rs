@@ -9,7 +9,7 @@ use scylla::statement::{Consistency, Statement};
 use scylla::value::Counter;
 
 use super::session::{
-    KEYSPACE, all_rows, builder, connect_with, prepare, read, rows, run, with_server,
+    KEYSPACE, all_rows, builder, connect_with, prepare, read, rows, run, with_server, write,
 };
 
 const ROWS: i32 = 1_000;
@@ -226,6 +226,39 @@ fn errors_of_the_server_have_the_drivers_kinds() {
                 }
                 other => panic!("{text}: {other:?}"),
             }
+        }
+    });
+}
+
+/// The server closed the connection, and the driver had no host for a second.
+#[test]
+fn an_insert_of_17_mib_is_refused_as_invalid_and_the_session_goes_on() {
+    with_server(|address| async move {
+        let blobs = "CREATE TABLE ks.blobs (k int PRIMARY KEY, v blob)";
+        drop(connect_with(address, &[blobs]).await);
+        for compression in [None, Some(Compression::Lz4)] {
+            let session = builder(address).compression(compression).build().await;
+            let session = session.expect("the driver connects");
+            let insert = "INSERT INTO ks.blobs (k, v) VALUES (?, ?)";
+            let insert = prepare(&session, insert).await;
+            let long = vec![0_u8; 17 << 20];
+            match session.execute_unpaged(&insert, (1, long)).await {
+                Err(ExecutionError::LastAttemptError(RequestAttemptError::DbError(
+                    DbError::Invalid,
+                    message,
+                ))) => {
+                    let start = "Request is too big: length 178";
+                    assert!(message.starts_with(start), "{message}");
+                    let end = "exceeds maximum allowed length 16777216.";
+                    assert!(message.ends_with(end), "{message}");
+                }
+                other => panic!("{compression:?}: {other:?}"),
+            }
+            let short = vec![1_u8; 1 << 20];
+            write(&session, &insert, (2, &short)).await;
+            let found: Vec<(i32, Vec<u8>)> =
+                rows(&session, "SELECT k, v FROM ks.blobs WHERE k = 2").await;
+            assert!(found == [(2, short)], "{compression:?}");
         }
     });
 }

@@ -30,6 +30,12 @@ impl Compression {
     }
 }
 
+/// Returns the length that a compressed body states for the plain one, in bytes; `None` if the body
+/// is too short to state one.
+pub(super) fn plain_bytes(body: &[u8]) -> Option<u32> {
+    body.first_chunk().copied().map(u32::from_be_bytes)
+}
+
 /// The plain body. What it allocates is bounded by `body_bytes_max` and by 255 times
 /// what was sent, whatever length is claimed.
 pub(super) fn decompress(body: &[u8], body_bytes_max: usize) -> Result<Bytes> {

@@ -2,7 +2,7 @@
 
 use bytes::{Buf, BytesMut};
 
-use super::compression::{Compression, decompress};
+use super::compression::{Compression, decompress, plain_bytes};
 use super::fault::ProtocolError;
 use super::frame::{Direction, Frame, HEADER_BYTES, RESPONSE_BIT, flag};
 use super::version::Version;
@@ -49,11 +49,33 @@ pub enum FrameError {
         /// The frame's stream.
         stream: i16,
     },
-    /// A body that is longer than this end takes.
+    /// A negative length, in Cassandra's words.
+    #[error("Invalid value for envelope header body length field: {length}")]
+    Length {
+        /// The length in the header.
+        length: i32,
+        /// The frame's stream.
+        stream: i16,
+    },
+    /// A body that is longer than the limit. The next frame begins behind the header and the body, so
+    /// a receiver that discards both can go on.
     #[error("a body of {body_bytes} bytes is longer than the limit of {body_bytes_max}")]
     TooLong {
-        /// The claimed length.
+        /// The length in the header.
         body_bytes: u32,
+        /// The limit.
+        body_bytes_max: usize,
+        /// The frame's stream.
+        stream: i16,
+    },
+    /// A compressed body that is longer than the limit when it is decompressed. The frame is used up,
+    /// and those after it can be decoded.
+    #[error(
+        "a body of {plain_bytes} bytes when decompressed is longer than the limit of {body_bytes_max}"
+    )]
+    TooLongPlain {
+        /// The length before compression, as the body states it.
+        plain_bytes: u32,
         /// The limit.
         body_bytes_max: usize,
         /// The frame's stream.
@@ -77,14 +99,17 @@ impl FrameError {
             Self::Version { stream, .. }
             | Self::VersionChange { stream, .. }
             | Self::Direction { stream, .. }
+            | Self::Length { stream, .. }
             | Self::TooLong { stream, .. }
+            | Self::TooLongPlain { stream, .. }
             | Self::Body { stream, .. } => *stream,
         }
     }
 
-    /// Where the next frame starts is not known: answer, then close the connection.
+    /// Returns true if the frame is still in the buffer: the receiver answers and closes the
+    /// connection, or discards the frame if the error is [`TooLong`](Self::TooLong).
     pub fn is_fatal(&self) -> bool {
-        !matches!(self, Self::Body { .. })
+        !matches!(self, Self::TooLongPlain { .. } | Self::Body { .. })
     }
 }
 
@@ -171,7 +196,11 @@ impl FrameDecoder {
                 stream,
             });
         }
-        let body_bytes = u32::from_be_bytes([l0, l1, l2, l3]);
+        let length = i32::from_be_bytes([l0, l1, l2, l3]);
+        if length < 0 {
+            return Err(FrameError::Length { length, stream });
+        }
+        let body_bytes = length.unsigned_abs();
         let body_bytes_max = self.body_bytes_max;
         let body_len = usize::try_from(body_bytes).unwrap_or(usize::MAX);
         if body_len > body_bytes_max {
@@ -187,11 +216,18 @@ impl FrameDecoder {
         buffer.advance(HEADER_BYTES);
         let mut body = buffer.split_to(body_len).freeze();
         if flags & flag::COMPRESSION != 0 {
-            let plain = match self.compression {
-                Compression::None => Err(ProtocolError::Forbidden(
+            let plain = match (self.compression, plain_bytes(&body)) {
+                (Compression::None, _) => Err(ProtocolError::Forbidden(
                     "the body is compressed, and STARTUP did not ask for it",
                 )),
-                Compression::Lz4 => decompress(&body, body_bytes_max),
+                (Compression::Lz4, Some(plain_bytes)) if plain_bytes as usize > body_bytes_max => {
+                    return Err(FrameError::TooLongPlain {
+                        plain_bytes,
+                        body_bytes_max,
+                        stream,
+                    });
+                }
+                (Compression::Lz4, _) => decompress(&body, body_bytes_max),
             };
             body = plain.map_err(|error| FrameError::Body { error, stream })?;
         }

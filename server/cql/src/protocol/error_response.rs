@@ -444,7 +444,23 @@ impl From<ProtocolError> for ErrorResponse {
 }
 
 impl From<FrameError> for ErrorResponse {
+    /// Returns the response to a client that sent such a frame. A body that is too long is an invalid
+    /// request, in Cassandra's words: the client kept to the protocol.
     fn from(error: FrameError) -> Self {
-        Self::protocol(error.to_string())
+        match error {
+            FrameError::TooLong {
+                body_bytes: bytes,
+                body_bytes_max: bytes_max,
+                ..
+            }
+            | FrameError::TooLongPlain {
+                plain_bytes: bytes,
+                body_bytes_max: bytes_max,
+                ..
+            } => Self::invalid(format!(
+                "Request is too big: length {bytes} exceeds maximum allowed length {bytes_max}."
+            )),
+            _ => Self::protocol(error.to_string()),
+        }
     }
 }

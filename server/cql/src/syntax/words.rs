@@ -1,5 +1,6 @@
 //! Words that mean something where a name may stand.
 
+pub(super) use ebb_catalog::types::identifier::RESERVED_TYPES;
 use ebb_catalog::types::identifier::is_reserved;
 
 /// Words that are names of columns but not of functions: with a parenthesis behind them
@@ -12,16 +13,6 @@ const NO_FUNCTION: &[&str] = &[
     "maxwritetime",
     "ttl",
     "writetime",
-];
-
-/// Names that no type of a user has unless they are quoted.
-pub(super) const RESERVED_TYPES: &[&str] = &[
-    "byte",
-    "complex",
-    "enum",
-    "interval",
-    "macaddr",
-    "bitstring",
 ];
 
 /// What DESCRIBE lists when it is called so, and not something with that name.

@@ -120,7 +120,7 @@ fn run(
                     overload.calm();
                     probe = None;
                 }
-            } else if overload.is_busy.load(Ordering::SeqCst) {
+            } else if overload.wakeup.has_requests() {
                 overload.clock.tick(epoch + now);
                 ticked = now;
                 probe = Some(Probe::begin(measured(now)));

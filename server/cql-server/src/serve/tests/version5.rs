@@ -10,7 +10,7 @@ impl Client {
         }
     }
 
-    fn new5(server: &CqlServer, compression: Compression) -> Self {
+    pub(super) fn new5(server: &CqlServer, compression: Compression) -> Self {
         let mut client = Self::raw5(server);
         assert_eq!(client.start5(compression), Response::Ready);
         client
@@ -36,7 +36,7 @@ fn keyspace(answer: Answer) -> String {
     }
 }
 
-const COMPRESSIONS: [Compression; 2] = [Compression::None, Compression::Lz4];
+pub(super) const COMPRESSIONS: [Compression; 2] = [Compression::None, Compression::Lz4];
 
 #[test]
 fn requests_and_responses_of_all_lengths_pass_in_segments() {

@@ -87,14 +87,36 @@ fn a_version_with_shorter_headers_is_refused_at_once() {
 
 #[test]
 fn a_length_past_the_limit_is_refused_before_the_body_comes() {
-    for body_bytes in [1001, u32::MAX] {
+    for body_bytes in [1001, i32::MAX as u32] {
         let mut buffer = header(4, 0, 1, 7, body_bytes);
         let error = requests().decode(&mut buffer).unwrap_err();
-        assert!(matches!(error, FrameError::TooLong { stream: 1, .. }));
+        let expected = FrameError::TooLong {
+            body_bytes,
+            body_bytes_max: 1000,
+            stream: 1,
+        };
+        assert_eq!(error, expected);
         assert!(error.is_fatal());
+        assert_eq!(buffer.len(), HEADER_BYTES, "the frame is still there");
+        let response = ErrorResponse::from(error);
+        assert_eq!(response.kind, ErrorKind::Invalid);
+        let message =
+            format!("Request is too big: length {body_bytes} exceeds maximum allowed length 1000.");
+        assert_eq!(response.message, message);
     }
     let waits = requests().decode(&mut header(4, 0, 1, 7, 1000));
     assert_eq!(waits, Ok(None));
+}
+
+#[test]
+fn a_negative_length_is_an_error_of_the_protocol() {
+    for (bytes, length) in [(u32::MAX, -1), (1 << 31, i32::MIN)] {
+        let error = requests().decode(&mut header(5, 0, 1, 7, bytes));
+        let error = error.unwrap_err();
+        assert_eq!(error, FrameError::Length { length, stream: 1 });
+        assert!(error.is_fatal());
+        assert_eq!(ErrorResponse::from(error).kind, ErrorKind::Protocol);
+    }
 }
 
 #[test]
@@ -142,15 +164,25 @@ fn a_bomb_is_refused_by_what_it_claims() {
     let block = lz4_flex::block::compress(&plain);
     let mut decoder = FrameDecoder::new(Direction::Request, 1 << 19);
     decoder.set_compression(Compression::Lz4);
-    // More than the limit, more than such a block can hold, and other than it holds.
+    // More than the limit, and other than the block holds.
     let lies = [1 << 20, u32::MAX, 5, (1 << 20) - 1, (1 << 19) - 1];
     for length in lies {
-        let mut buffer = header(4, flag::COMPRESSION, 0, 7, block.len() as u32 + 4);
+        let mut buffer = header(4, flag::COMPRESSION, 3, 7, block.len() as u32 + 4);
         buffer.put_u32(length);
         buffer.extend_from_slice(&block);
         let error = decoder.decode(&mut buffer).unwrap_err();
-        assert!(!error.is_fatal(), "{error}");
+        assert!(buffer.is_empty() && !error.is_fatal(), "{error}");
+        assert_eq!(error.stream(), 3);
+        let response = ErrorResponse::from(error);
+        if length > 1 << 19 {
+            assert_eq!(response.kind, ErrorKind::Invalid);
+            let start = format!("Request is too big: length {length} exceeds maximum");
+            assert!(response.message.starts_with(&start), "{response}");
+        } else {
+            assert_eq!(response.kind, ErrorKind::Protocol);
+        }
     }
+    // More than such a block can hold.
     let mut small = header(4, flag::COMPRESSION, 0, 7, 6);
     small.put_u32(100_000);
     small.put_u16(0);

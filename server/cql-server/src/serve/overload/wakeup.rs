@@ -1,0 +1,86 @@
+//! The two flags by which requests wake the probe.
+//!
+//! ```text
+//!   request: sets "requests came" ─> does the probe sleep? ─> notifies it
+//!   probe:   sets "asleep"        ─> did requests come?    ─> notifies itself
+//! ```
+//!
+//! Each side stores its own flag and then loads the other one. If both loads came first, each side would
+//! miss the other, and the probe would sleep for ever beside requests. So all four are `SeqCst`: any
+//! weaker order lets a load run before the store. The tests explore all orders of these operations.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A flag that threads share: an atomic of the standard library, or one of the model.
+pub(super) trait Flag {
+    fn load(&self, order: Ordering) -> bool;
+    fn store(&self, value: bool, order: Ordering);
+    fn swap(&self, value: bool, order: Ordering) -> bool;
+}
+
+impl Flag for AtomicBool {
+    fn load(&self, order: Ordering) -> bool {
+        AtomicBool::load(self, order)
+    }
+
+    fn store(&self, value: bool, order: Ordering) {
+        AtomicBool::store(self, value, order);
+    }
+
+    fn swap(&self, value: bool, order: Ordering) -> bool {
+        AtomicBool::swap(self, value, order)
+    }
+}
+
+/// The flags of requests and the probe.
+#[derive(Debug, Default)]
+pub(super) struct Wakeup<F = AtomicBool> {
+    /// Requests were received, served or rejected since the probe looked last.
+    is_busy: F,
+    is_awake: F,
+}
+
+impl<F: Flag> Wakeup<F> {
+    /// Notes a request. Returns true if the caller has to notify the probe.
+    #[must_use]
+    pub(super) fn note_request(&self) -> bool {
+        // Another request has set the flag, and the probe has not looked since.
+        if self.is_busy.load(Ordering::Relaxed) {
+            return false;
+        }
+        self.is_busy.store(true, Ordering::SeqCst);
+        !self.is_awake.load(Ordering::SeqCst)
+    }
+
+    /// Returns whether the probe is awake.
+    pub(super) fn is_awake(&self) -> bool {
+        self.is_awake.load(Ordering::SeqCst)
+    }
+
+    /// Notes that the probe is awake.
+    pub(super) fn unpark(&self) {
+        self.is_awake.store(true, Ordering::SeqCst);
+    }
+
+    /// Returns whether requests came since the probe looked last.
+    pub(super) fn take_requests(&self) -> bool {
+        self.is_busy.swap(false, Ordering::SeqCst)
+    }
+
+    /// Returns what [`take_requests`](Self::take_requests) would return.
+    #[cfg(test)]
+    pub(super) fn has_requests(&self) -> bool {
+        self.is_busy.load(Ordering::SeqCst)
+    }
+
+    /// Notes that the probe sleeps. Returns true if the probe has to notify itself, because requests came
+    /// that found it awake.
+    #[must_use]
+    pub(super) fn park(&self) -> bool {
+        self.is_awake.store(false, Ordering::SeqCst);
+        self.is_busy.load(Ordering::SeqCst)
+    }
+}
+
+#[cfg(test)]
+mod tests;

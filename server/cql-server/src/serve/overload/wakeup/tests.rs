@@ -1,0 +1,270 @@
+//! A model of requests and the probe, which explores every order of their operations.
+//!
+//! The threads of the model execute the functions of [`Wakeup`]. An execution begins anew for each
+//! operation: the results of the operations before are replayed, and it unwinds at the next one.
+//!
+//! A store becomes visible to other threads some time after it was executed, so a later load may
+//! overtake it. A `SeqCst` load waits for the `SeqCst` stores of its thread, and a `SeqCst` swap for all
+//! of them. That is the reordering that matters to two threads of which each stores and then loads; loads
+//! that overtake loads are not in the model.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
+
+use super::*;
+
+/// A flag of the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Place {
+    Busy,
+    Awake,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Operation {
+    Load(Place, Ordering),
+    Store(Place, bool, Ordering),
+    Swap(Place, bool, Ordering),
+    Notify,
+    /// Waits for a notification. One that came before is kept, as `tokio::sync::Notify` does.
+    Wait,
+}
+
+impl Flag for Place {
+    fn load(&self, order: Ordering) -> bool {
+        perform(Operation::Load(*self, order))
+    }
+
+    fn store(&self, value: bool, order: Ordering) {
+        perform(Operation::Store(*self, value, order));
+    }
+
+    fn swap(&self, value: bool, order: Ordering) -> bool {
+        perform(Operation::Swap(*self, value, order))
+    }
+}
+
+thread_local! {
+    /// The results of the operations that the current execution replays, the next one last.
+    static REPLAY: RefCell<Vec<bool>> = RefCell::default();
+}
+
+/// Returns the result of an operation that is replayed; unwinds with one that is not.
+fn perform(operation: Operation) -> bool {
+    let result = REPLAY.with_borrow_mut(Vec::pop);
+    result.unwrap_or_else(|| resume_unwind(Box::new(operation)))
+}
+
+type Thread = fn(&Wakeup<Place>);
+
+/// Returns the operation of a thread behind those with `results`; `None` at its end.
+fn next_operation(thread: Thread, results: &[bool]) -> Option<Operation> {
+    REPLAY.set(results.iter().rev().copied().collect());
+    let wakeup = Wakeup {
+        is_busy: Place::Busy,
+        is_awake: Place::Awake,
+    };
+    let unwound = catch_unwind(AssertUnwindSafe(|| thread(&wakeup))).err()?;
+    match unwound.downcast::<Operation>() {
+        Ok(operation) => Some(*operation),
+        Err(panic) => resume_unwind(panic),
+    }
+}
+
+/// A store that other threads do not see yet.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Hidden {
+    place: Place,
+    value: bool,
+    order: Ordering,
+}
+
+/// The results of a thread's loads, and its stores that are not visible to others yet.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+struct Local {
+    results: Vec<bool>,
+    /// In the order of their execution.
+    hidden: Vec<Hidden>,
+}
+
+impl Local {
+    /// Returns whether a store may become visible. Stores to one place do so in order, and one that is
+    /// not `Relaxed` does so behind all before it.
+    fn may_show(&self, at: usize) -> bool {
+        let (before, store) = (&self.hidden[..at], &self.hidden[at]);
+        let is_behind = |other: &Hidden| store.order != Relaxed || other.place == store.place;
+        !before.iter().any(is_behind)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct State {
+    memory: [bool; 2],
+    is_notified: bool,
+    locals: Vec<Local>,
+}
+
+impl State {
+    /// The states that may follow this one.
+    fn followers(&self, threads: &[Thread]) -> Vec<Self> {
+        let mut followers = Vec::new();
+        for (thread, local) in self.locals.iter().enumerate() {
+            for at in (0..local.hidden.len()).filter(|at| local.may_show(*at)) {
+                let mut next = self.clone();
+                let shown = next.locals[thread].hidden.remove(at);
+                next.memory[shown.place as usize] = shown.value;
+                followers.push(next);
+            }
+            let operation = next_operation(threads[thread], &local.results);
+            let mut next = self.clone();
+            if let Some(result) = operation.and_then(|operation| next.execute(thread, operation)) {
+                next.locals[thread].results.push(result);
+                followers.push(next);
+            }
+        }
+        followers
+    }
+
+    /// Executes an operation, and returns its result; `None` if it has to wait.
+    fn execute(&mut self, thread: usize, operation: Operation) -> Option<bool> {
+        let hidden = &mut self.locals[thread].hidden;
+        match operation {
+            Operation::Load(place, order) => {
+                let waits = order == SeqCst && hidden.iter().any(|store| store.order == SeqCst);
+                let own = hidden.iter().rfind(|store| store.place == place);
+                let value = own.map_or(self.memory[place as usize], |store| store.value);
+                (!waits).then_some(value)
+            }
+            Operation::Store(place, value, order) => {
+                hidden.push(Hidden {
+                    place,
+                    value,
+                    order,
+                });
+                Some(value)
+            }
+            Operation::Swap(place, value, order) => {
+                let waits = (hidden.iter()).any(|store| order == SeqCst || store.place == place);
+                (!waits).then(|| mem::replace(&mut self.memory[place as usize], value))
+            }
+            Operation::Notify => {
+                self.is_notified = true;
+                Some(true)
+            }
+            Operation::Wait => mem::take(&mut self.is_notified).then_some(true),
+        }
+    }
+}
+
+/// Explores two requests beside a probe that sleeps. Returns a state in which nothing happens any more
+/// although the probe has not looked since a request.
+fn lost_request(request: Thread, probe: Thread) -> Option<State> {
+    let threads = [request, request, probe];
+    let mut seen = HashSet::new();
+    let mut left = vec![State {
+        memory: [false; 2],
+        is_notified: false,
+        locals: vec![Local::default(); threads.len()],
+    }];
+    while let Some(state) = left.pop() {
+        if !seen.insert(state.clone()) {
+            continue;
+        }
+        let followers = state.followers(&threads);
+        if followers.is_empty() && state.memory[Place::Busy as usize] {
+            return Some(state);
+        }
+        left.extend(followers);
+    }
+    None
+}
+
+fn request(wakeup: &Wakeup<Place>) {
+    if wakeup.note_request() {
+        perform(Operation::Notify);
+    }
+}
+
+/// A probe that falls asleep as soon as it has looked without finding a request.
+fn probe(wakeup: &Wakeup<Place>) {
+    loop {
+        perform(Operation::Wait);
+        wakeup.unpark();
+        while wakeup.take_requests() {}
+        if wakeup.park() {
+            perform(Operation::Notify);
+        }
+    }
+}
+
+#[test]
+fn the_probe_looks_after_every_request() {
+    assert_eq!(lost_request(request, probe), None);
+}
+
+/// A request with these orders of its store and its load.
+fn weaker_request(wakeup: &Wakeup<Place>, store: Ordering, load: Ordering) {
+    if !wakeup.is_busy.load(Relaxed) {
+        wakeup.is_busy.store(true, store);
+        if !wakeup.is_awake.load(load) {
+            perform(Operation::Notify);
+        }
+    }
+}
+
+/// A probe that falls asleep by `park`, which returns whether requests came.
+fn other_probe(wakeup: &Wakeup<Place>, park: fn(&Wakeup<Place>) -> bool) {
+    loop {
+        perform(Operation::Wait);
+        wakeup.unpark();
+        while wakeup.take_requests() {}
+        if park(wakeup) {
+            perform(Operation::Notify);
+        }
+    }
+}
+
+#[test]
+fn the_model_finds_the_request_that_is_lost_if_a_load_comes_before_its_store() {
+    let requests: [Thread; 3] = [
+        |wakeup| weaker_request(wakeup, Relaxed, Relaxed),
+        |wakeup| weaker_request(wakeup, Release, SeqCst),
+        |wakeup| weaker_request(wakeup, SeqCst, Relaxed),
+    ];
+    for (case, request) in requests.into_iter().enumerate() {
+        assert!(lost_request(request, probe).is_some(), "request {case}");
+    }
+    let probes: [Thread; 4] = [
+        |wakeup| {
+            other_probe(wakeup, |wakeup| {
+                wakeup.is_awake.store(false, Release);
+                wakeup.is_busy.load(SeqCst)
+            });
+        },
+        |wakeup| {
+            other_probe(wakeup, |wakeup| {
+                wakeup.is_awake.store(false, SeqCst);
+                wakeup.is_busy.load(Relaxed)
+            });
+        },
+        |wakeup| {
+            other_probe(wakeup, |wakeup| {
+                let came = wakeup.is_busy.load(SeqCst);
+                wakeup.is_awake.store(false, SeqCst);
+                came
+            });
+        },
+        |wakeup| {
+            other_probe(wakeup, |wakeup| {
+                wakeup.is_awake.store(false, SeqCst);
+                false
+            });
+        },
+    ];
+    for (case, probe) in probes.into_iter().enumerate() {
+        assert!(lost_request(request, probe).is_some(), "probe {case}");
+    }
+}
