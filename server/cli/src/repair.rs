@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use ebb_storage::{Lost, RepairReport};
-use ebb_tables::database_options;
+use ebb_tables::{Unreadable, database_options, unreadable_objects};
 use indicatif::HumanBytes;
 use serde_json::Value;
 
@@ -20,7 +20,8 @@ Examples:
 
 The damaged database is only read. Each loss is printed with the keys that it may affect:
 if the newest version of a key is lost, an older one is visible. If anything was lost the
-exit code is 5, and the new database is complete otherwise.";
+exit code is 5, and the new database is complete otherwise. A table whose schema cannot be
+read keeps its rows, is printed, and makes the exit code 5, too.";
 
 /// Save what can be read of a damaged database into a new directory.
 #[derive(Debug, clap::Args)]
@@ -40,14 +41,23 @@ pub(super) fn run(args: Args) -> Result<()> {
     let (dir, new_dir) = (&args.location.data, &args.new_dir);
     let options = database_options();
     let report = maintenance_bar(|tell| ebb_storage::repair(dir, new_dir, &options, tell))?;
+    let new = Location {
+        data: new_dir.clone(),
+    };
+    let unreadable = unreadable_objects(&new.open_to_read()?)?;
     let mut printer = Printer::new();
     match args.json {
-        true => printer.json(&json(&report)?)?,
-        false => tell(&mut printer, &report)?,
+        true => printer.json(&json(&report, &unreadable)?)?,
+        false => tell(&mut printer, &report, &unreadable)?,
     }
     printer.finish()?;
     match report.lost.len() {
-        0 => Ok(()),
+        0 if unreadable.is_empty() => Ok(()),
+        0 => Err(CliError::Damaged(format!(
+            "all files were read, but not every schema; all rows are in {}",
+            new_dir.display()
+        ))
+        .into()),
         n => Err(CliError::Damaged(format!(
             "{n} {} lost; all that could be read is in {}",
             if n == 1 { "part is" } else { "parts are" },
@@ -57,7 +67,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     }
 }
 
-fn tell(printer: &mut Printer, report: &RepairReport) -> Result<()> {
+fn tell(printer: &mut Printer, report: &RepairReport, unreadable: &[Unreadable]) -> Result<()> {
     for lost in &report.lost {
         printer.line(format_args!(
             "lost: {} at offset {}: {} ({})",
@@ -69,6 +79,9 @@ fn tell(printer: &mut Printer, report: &RepairReport) -> Result<()> {
     }
     for snapshot in &report.snapshots_incomplete {
         printer.line(format_args!("snapshot {snapshot} may miss some of that"))?;
+    }
+    for object in unreadable {
+        printer.line(object)?;
     }
     for table in &report.tables {
         printer.line(format_args!(
@@ -102,7 +115,7 @@ fn keys(lost: &Lost) -> String {
 }
 
 /// The report with keys as text, or as hexadecimal digits.
-fn json(report: &RepairReport) -> Result<Value> {
+fn json(report: &RepairReport, unreadable: &[Unreadable]) -> Result<Value> {
     let mut value = serde_json::to_value(report).context("cannot encode the report")?;
     let lost = value["lost"].as_array_mut().into_iter().flatten();
     for (object, lost) in lost.filter_map(Value::as_object_mut).zip(&report.lost) {
@@ -113,5 +126,6 @@ fn json(report: &RepairReport) -> Result<Value> {
             }
         }
     }
+    value["unreadable"] = serde_json::to_value(unreadable).context("cannot encode the report")?;
     Ok(value)
 }

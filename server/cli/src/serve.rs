@@ -31,7 +31,7 @@ use ebb_server::http::{HttpOptions, HttpServer, Roots, TlsSource};
 use ebb_server::metrics::Metrics;
 use ebb_server::node::{Node, NodeOptions, Restarted, Stop};
 use ebb_storage::{ErrorKind, Options};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use ebb_tables::Catalog;
 use tracing::{error, info, warn};
 
 use self::job_list::RecordedJobs;
@@ -90,14 +90,15 @@ pub(super) fn run(args: Args) -> Result<()> {
     let settings = args.settings.settings()?;
     let _written_at_the_end = log::begin(settings.log, settings.log_format);
     let slow = SlowLog::new(Duration::from_millis(settings.slow_request_ms.into()));
-    raise_open_files();
     let stop = StopSignal::listen()?;
     let tls = tls::start(&settings)?;
     let node = Arc::new(open(&settings)?);
     if let Some(db) = node.db() {
         store_events::log(db);
     }
-    let large = partitions::watch(&settings.guardrails, &node.catalog()?);
+    let catalog = node.catalog()?;
+    log_unreadable(&catalog);
+    let large = partitions::watch(&settings.guardrails, &catalog);
     let server = listen(&settings, &node, tls.clone(), &slow)?;
     restart_jobs(&node)?;
     let cql = CqlCollector::new(server.counters(), large);
@@ -158,6 +159,13 @@ fn open(settings: &Settings) -> Result<Node> {
             None => error,
         }
     })
+}
+
+/// Logs the parts of the schema that are out of service, one line for each.
+fn log_unreadable(catalog: &Catalog) {
+    for unreadable in catalog.unreadable() {
+        error!("{unreadable}");
+    }
 }
 
 fn listen(
@@ -272,15 +280,4 @@ fn greet(settings: &Settings, cql: SocketAddr, http: Option<SocketAddr>) -> Resu
         http.unwrap_or_default(),
         settings.data.display()
     ))
-}
-
-/// Each connection is an open file: as many as the system grants. Without, there are
-/// fewer connections.
-fn raise_open_files() {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
-    let _fewer = setrlimit(Resource::Nofile, raised);
 }

@@ -2,7 +2,9 @@
 
 use anyhow::Result;
 use ebb_storage::{Stats, TableStats};
+use ebb_tables::{Unreadable, unreadable_objects};
 use indicatif::{HumanBytes, HumanCount};
+use serde::Serialize;
 
 use super::database::Location;
 use super::print::{Printer, table};
@@ -15,6 +17,8 @@ Examples:
 VERSIONS counts all stored versions of the rows. A version that a newer one replaces is
 kept while a snapshot sees it, and until a merge drops it. KEPT is roughly the size of
 such versions, where it is known. TO MERGE is the size of the files that merges will read.
+Each table, type or keyspace whose schema cannot be read is a line that starts with
+\"unreadable\": CQL does not serve it, and serves everything else.
 
 Memory and the bounds of memory and log are those of this command, which replays the log. What
 a server takes, its metrics tell.";
@@ -30,11 +34,24 @@ pub(super) struct Args {
     json: bool,
 }
 
+/// All that is printed as JSON.
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    #[serde(flatten)]
+    stats: &'a Stats,
+    /// The objects of the schema that CQL does not serve.
+    unreadable: &'a [Unreadable],
+}
+
 pub(super) fn run(args: Args) -> Result<()> {
-    let stats = args.location.open_to_read()?.stats();
+    let db = args.location.open_to_read()?;
+    let (stats, unreadable) = (db.stats(), unreadable_objects(&db)?);
     let mut printer = Printer::new();
     if args.json {
-        printer.json(&stats)?;
+        printer.json(&Report {
+            stats: &stats,
+            unreadable: &unreadable,
+        })?;
         return printer.finish();
     }
     for line in tables(&stats) {
@@ -86,6 +103,9 @@ pub(super) fn run(args: Args) -> Result<()> {
                 end.map_or("the end".to_string(), |end| format!("\"{end}\""))
             ))?;
         }
+    }
+    for object in &unreadable {
+        printer.line(format_args!("unreadable {object}"))?;
     }
     if let Some(failure) = &stats.maintenance_failure {
         printer.line(format_args!("failure    {failure}"))?;

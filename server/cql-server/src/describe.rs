@@ -13,14 +13,15 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ebb_catalog::schema::{IndexedColumn, KeyspaceSchema, TableSchema};
+use ebb_catalog::schema::{IndexedColumn, KeyspaceSchema, ObjectKind, TableSchema, Unreadable};
 use ebb_catalog::types::identifier::Quoted;
-use ebb_catalog::types::{CqlType, UserType};
+use ebb_catalog::types::{CqlType, QuotedType, UserType};
 use ebb_cql::protocol::ErrorResponse;
 use ebb_cql::syntax::ast::{Describe, DescribeTarget, Name, QualifiedName};
 use ebb_storage::SnapshotScope;
 use ebb_tables::SNAPSHOT_SIGN;
 
+use super::error::of_schema;
 use super::listing::Listing;
 use super::snapshots::{find, keyspace_at};
 use super::system::cells::{list, map, text};
@@ -32,6 +33,8 @@ const TABLE: (&str, &str) = ("system", "describe");
 /// What a table is called, and an index.
 const TABLE_KIND: &str = "table";
 const INDEX: &str = "index";
+/// A user-defined type.
+const TYPE: &str = "type";
 
 /// What DESCRIBE answers; `in_use` is the keyspace in use.
 ///
@@ -81,11 +84,15 @@ struct Element {
 
 impl Element {
     fn cells(self, with_statement: bool) -> Vec<Option<Bytes>> {
-        let quoted = |name: &str| Some(text(&Quoted(name).to_string()));
+        let name = if self.kind == TYPE {
+            QuotedType(&self.name).to_string()
+        } else {
+            Quoted(&self.name).to_string()
+        };
         let mut cells = vec![
-            quoted(&self.keyspace),
+            Some(text(&Quoted(&self.keyspace).to_string())),
             Some(text(self.kind)),
-            quoted(&self.name),
+            Some(text(&name)),
         ];
         if with_statement {
             cells.push(Some(text(&self.statement)));
@@ -139,7 +146,7 @@ impl Describer<'_> {
             }
             DescribeTarget::Table(name) => {
                 let (keyspace, known_as) = self.of(name)?;
-                let found = self.table(&keyspace, name.name.as_str());
+                let found = self.table(&keyspace, name.name.as_str())?;
                 let found = found.ok_or_else(|| {
                     ErrorResponse::invalid(format!(
                         "Table '{}' not found in keyspace '{known_as}'",
@@ -150,6 +157,11 @@ impl Describer<'_> {
             }
             DescribeTarget::Type(name) => {
                 let (keyspace, known_as) = self.of(name)?;
+                if let Found::User(of) = &keyspace
+                    && let Some(unreadable) = of.unreadable_type(name.name.as_str())
+                {
+                    return Err(of_schema(unreadable));
+                }
                 let types = self.types(&keyspace).into_iter();
                 let mut types = types.filter(|ty| ty.name == name.name.as_str());
                 match types.next() {
@@ -195,7 +207,7 @@ impl Describer<'_> {
             }
         };
         let keyspace = self.existing(within)?;
-        if let Some(found) = self.table(&keyspace, wanted) {
+        if let Some(found) = self.table(&keyspace, wanted)? {
             return Ok(found);
         }
         let mut elements = self.tables(&keyspace).into_iter();
@@ -225,6 +237,9 @@ impl Describer<'_> {
         }
         if let Some(name) = self.facts.system.keyspaces().find(|system| *system == name) {
             return Ok(Some(Found::System(name)));
+        }
+        if let Some(unreadable) = state.schema().unreadable(name, None) {
+            return Err(of_schema(unreadable));
         }
         let at = |snapshot| keyspace_at(db, state, &snapshot);
         let found = find(db, state, name)?.map(at).transpose()?;
@@ -333,14 +348,17 @@ impl Describer<'_> {
         };
         let element = |ty: &Arc<UserType>| Element {
             keyspace: keyspace.name().to_string(),
-            kind: "type",
+            kind: TYPE,
             name: ty.name().to_string(),
             statement: ty.describe(),
         };
-        keyspace.user_types().into_iter().map(element).collect()
+        let types = keyspace.user_types().into_iter().map(element);
+        types
+            .chain(unreadable(keyspace, ObjectKind::Type))
+            .collect()
     }
 
-    /// The tables of a keyspace, each followed by its indexes.
+    /// The tables of a keyspace, each followed by its indexes; those that cannot be read come last.
     fn tables(&self, keyspace: &Found) -> Vec<Element> {
         match keyspace {
             Found::User(keyspace) => {
@@ -355,7 +373,10 @@ impl Describer<'_> {
                     elements.extend(table.indexed_columns().map(index));
                     elements
                 };
-                keyspace.tables().flat_map(of_table).collect()
+                let tables = keyspace.tables().flat_map(of_table);
+                tables
+                    .chain(unreadable(keyspace, ObjectKind::Table))
+                    .collect()
             }
             Found::System(name) => {
                 let only = [*name];
@@ -366,15 +387,25 @@ impl Describer<'_> {
     }
 
     /// A table and its indexes.
-    fn table(&self, keyspace: &Found, name: &str) -> Option<Vec<Element>> {
+    ///
+    /// # Errors
+    /// If the table is there and cannot be read.
+    fn table(&self, keyspace: &Found, name: &str) -> Result<Option<Vec<Element>>, ErrorResponse> {
+        if let Found::User(of) = keyspace
+            && let Some(unreadable) = of.unreadable_table(name)
+        {
+            return Err(of_schema(unreadable));
+        }
         let is_table = |element: &Element| element.kind == TABLE_KIND;
         let mut elements = self.tables(keyspace).into_iter().peekable();
-        let table = elements.find(|element| is_table(element) && element.name == name)?;
+        let Some(table) = elements.find(|element| is_table(element) && element.name == name) else {
+            return Ok(None);
+        };
         let mut found = vec![table];
         while let Some(index) = elements.next_if(|element| !is_table(element)) {
             found.push(index);
         }
-        Some(found)
+        Ok(Some(found))
     }
 
     fn element(&self, table: &TableSchema, is_system: bool) -> Element {
@@ -431,6 +462,28 @@ impl Found {
             Found::System(name) => name,
         }
     }
+}
+
+/// The types or tables of a keyspace that cannot be read: comments in the place of statements, so
+/// that a copy of the schema made from the statements does not leave them out in silence.
+fn unreadable(keyspace: &KeyspaceSchema, kind: ObjectKind) -> Vec<Element> {
+    let element = |found: Unreadable| Element {
+        keyspace: found.keyspace.clone(),
+        kind: match found.kind {
+            ObjectKind::Type => TYPE,
+            ObjectKind::Table | ObjectKind::Keyspace => TABLE_KIND,
+        },
+        name: found.name.clone().unwrap_or_default(),
+        // A path in the reason must not end the comment.
+        statement: format!(
+            "/*\nWarning: {}\n*/",
+            found.to_string().replace("*/", "* /")
+        ),
+    };
+    let all = keyspace.all_unreadable().into_iter();
+    all.filter(|found| found.kind == kind)
+        .map(element)
+        .collect()
 }
 
 fn not_found(what: &str, name: &QualifiedName, keyspace: &str) -> ErrorResponse {

@@ -26,7 +26,7 @@ use ebb_tables::{CatalogState, SNAPSHOT_SIGN, schema_at};
 
 use super::call::Outcome;
 use super::context::{SchemaContext, in_keyspace};
-use super::error::{of_catalog, of_store};
+use super::error::{of_catalog, of_schema, of_store};
 use super::listing::Listing;
 use super::system::{SNAPSHOT_COLUMNS, snapshot_rows};
 
@@ -107,9 +107,7 @@ pub fn find(
             None => Ok(None),
             Some((keyspace, snapshot)) => match state.schema().keyspace(keyspace) {
                 Some(_) => Err(no_snapshot(keyspace, snapshot)),
-                None => Err(ErrorResponse::invalid(format!(
-                    "keyspace {keyspace} does not exist"
-                ))),
+                None => Err(no_keyspace(state, keyspace)),
             },
         },
         [(keyspace, snapshot), ..] => Err(ErrorResponse::invalid(format!(
@@ -124,6 +122,13 @@ fn no_snapshot(keyspace: &str, snapshot: &str) -> ErrorResponse {
     ))
 }
 
+/// Returns the error for a keyspace that is not there, or cannot be read.
+pub(super) fn no_keyspace(state: &CatalogState, keyspace: &str) -> ErrorResponse {
+    let missing = || ErrorResponse::invalid(format!("keyspace {keyspace} does not exist"));
+    let unreadable = state.schema().unreadable(keyspace, None);
+    unreadable.map_or_else(missing, of_schema)
+}
+
 /// That there is no such table.
 pub(super) fn no_table(table: &str) -> ErrorResponse {
     ErrorResponse::invalid(format!("table {table} does not exist"))
@@ -132,7 +137,8 @@ pub(super) fn no_table(table: &str) -> ErrorResponse {
 /// A table at a snapshot.
 ///
 /// # Errors
-/// Where there is no such snapshot, or it does not cover a CQL table of this name.
+/// If there is no such snapshot, it does not cover a CQL table of this name, or its record of
+/// the table cannot be read.
 pub(super) fn open(
     db: &Db,
     (keyspace, snapshot): (&str, &str),
@@ -147,7 +153,8 @@ pub(super) fn open(
         ErrorKind::NotFound => no_table(table),
         _ => of_store(error),
     })?;
-    let schema = schema_at(&rows, &format!("{keyspace}.{table}")).map_err(of_catalog)?;
+    let schema = schema_at(&rows, &format!("{keyspace}.{table}"));
+    let schema = schema.map_err(|error| of_catalog(error.at_snapshot(snapshot)))?;
     let schema = schema.ok_or_else(|| no_table(table))?;
     Ok(SnapshotTarget {
         // An index that was being built has not all rows of that moment.
@@ -157,11 +164,10 @@ pub(super) fn open(
     })
 }
 
-/// A keyspace as it was at a snapshot: its tables with the columns that they had. Types are
-/// those of now.
+/// A keyspace as it was at a snapshot: see [`ebb_tables::keyspace_at`].
 ///
 /// # Errors
-/// Where there is no such keyspace or snapshot; when a schema cannot be read.
+/// If there is no such keyspace or snapshot.
 pub(super) fn keyspace_at(
     db: &Db,
     state: &CatalogState,
@@ -245,7 +251,7 @@ pub(super) fn changed(
 /// The keyspace and the table, where there is one, that a snapshot is of.
 ///
 /// # Errors
-/// Where they are not there.
+/// If they are not there, or cannot be read.
 fn scope<'a>(
     context: &'a SchemaContext<'_>,
     state: &CatalogState,
@@ -258,6 +264,9 @@ fn scope<'a>(
             (keyspace, Some(name.name.as_str()))
         }
     };
+    if let Some(unreadable) = state.schema().unreadable(keyspace, table) {
+        return Err(of_schema(unreadable));
+    }
     let no_keyspace = || {
         let what = match context.system.has_keyspace(keyspace) || names_snapshot(state, keyspace) {
             true => "cannot have snapshots",
@@ -361,11 +370,9 @@ fn drop(
             false => Err(no_snapshot(keyspace, name)),
         };
         let Some(now) = state.schema().keyspace(keyspace) else {
-            return match drop.if_exists {
+            return match drop.if_exists && !state.schema().has_keyspace(keyspace) {
                 true => Ok(Vec::new()),
-                false => Err(ErrorResponse::invalid(format!(
-                    "keyspace {keyspace} does not exist"
-                ))),
+                false => Err(no_keyspace(state, keyspace)),
             };
         };
         let of = db.existing_keyspace(keyspace).map_err(of_store)?;

@@ -7,7 +7,8 @@ use ebb_cql::protocol::ErrorResponse;
 use ebb_storage::Db;
 use ebb_tables::{CatalogState, CqlTable};
 
-use super::snapshots::{self, SnapshotTarget, names_snapshot, no_table};
+use super::error::of_schema;
+use super::snapshots::{self, SnapshotTarget, names_snapshot, no_keyspace, no_table};
 use super::system::{SystemTables, VirtualTable};
 
 /// What a statement reads.
@@ -35,7 +36,7 @@ pub fn readable(
     if let Some(snapshot) = snapshot {
         return match state.schema().keyspace(keyspace) {
             Some(_) => snapshots::open(db, (keyspace, snapshot), table),
-            None => Err(no_keyspace(keyspace)),
+            None => Err(no_keyspace(state, keyspace)),
         }
         .map(|target| Target::Snapshot(Box::new(target)));
     }
@@ -45,6 +46,9 @@ pub fn readable(
     if let Some(table) = system.table(keyspace, table) {
         return Ok(Target::Virtual(table.clone()));
     }
+    if let Some(unreadable) = state.schema().unreadable(keyspace, Some(table)) {
+        return Err(of_schema(unreadable));
+    }
     if state.schema().keyspace(keyspace).is_some() || system.has_keyspace(keyspace) {
         return Err(no_table(table));
     }
@@ -53,7 +57,7 @@ pub fn readable(
             let target = snapshots::open(db, (&name.keyspace, &name.snapshot), table)?;
             Ok(Target::Snapshot(Box::new(target)))
         }
-        None => Err(no_keyspace(keyspace)),
+        None => Err(no_keyspace(state, keyspace)),
     }
 }
 
@@ -74,6 +78,9 @@ pub fn writable(
             "Modification is not supported by table {keyspace}.{table}"
         )));
     }
+    if let Some(unreadable) = state.schema().unreadable(keyspace, Some(table)) {
+        return Err(of_schema(unreadable));
+    }
     if names_snapshot(state, keyspace) {
         return Err(ErrorResponse::invalid(format!(
             "Cannot write to {keyspace}.{table}: a snapshot never changes; write to the keyspace \
@@ -82,10 +89,6 @@ pub fn writable(
     }
     match state.schema().keyspace(keyspace).is_some() || system.has_keyspace(keyspace) {
         true => Err(no_table(table)),
-        false => Err(no_keyspace(keyspace)),
+        false => Err(no_keyspace(state, keyspace)),
     }
-}
-
-fn no_keyspace(keyspace: &str) -> ErrorResponse {
-    ErrorResponse::invalid(format!("keyspace {keyspace} does not exist"))
 }

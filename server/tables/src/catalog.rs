@@ -4,20 +4,22 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
-use ebb_catalog::schema::{KeyspaceSchema, Schema};
+use ebb_catalog::schema::{KeyspaceSchema, Schema, Unreadable};
 use ebb_storage::{Clock, Db, Event, Table, TableOptions};
 use uuid::Uuid;
 
 use super::announce::{Announcement, Announcements};
 use super::diff;
-use super::error::{CatalogError, Result};
+use super::error::Result;
 use super::form::form;
 use super::grace::GracePeriods;
 use super::identity::Identity;
+use super::load::{Loaded, load};
 use super::roles::{ROLES_TABLE, RoleStore};
 use super::snapshots::{SnapshotKeyspace, SnapshotKeyspaces};
-use super::store::{KEYSPACES_TABLE, SchemaStore, StoredKeyspace};
-use super::table::{CqlTable, decode};
+use super::store::SchemaStore;
+use super::survey::{CREATIONS_TABLE, KEYSPACES_TABLE};
+use super::table::CqlTable;
 use super::timestamps::Timestamps;
 use crate::names::SYSTEM_KEYSPACE;
 
@@ -55,7 +57,7 @@ impl CatalogState {
         Self { schema, tables }
     }
 
-    /// All keyspaces that users made.
+    /// All keyspaces that users made, and what of them cannot be read.
     pub fn schema(&self) -> &Schema {
         &self.schema
     }
@@ -77,34 +79,28 @@ impl CatalogState {
 
 impl Catalog {
     /// The catalog of a database that knows [the operator](super::CQL_ROW), which was given
-    /// the same `grace_periods`. What a crash cut in half is completed.
+    /// the same `grace_periods`. What a crash cut in half is completed. Tables, types and keyspaces
+    /// whose records are damaged are out of service: see [`Catalog::unreadable`].
     ///
     /// # Errors
-    /// When the store fails, or a record is damaged.
+    /// When the store fails, or a record of the node or of a role is damaged.
     pub fn open(db: &Db, grace_periods: &GracePeriods, clock: Arc<dyn Clock>) -> Result<Self> {
         let own = db.keyspace(SYSTEM_KEYSPACE)?;
         let own = |name| own.table(name, TableOptions::default());
         let node = own("node")?;
         let identity = Identity::open(db, &node)?;
         let timestamps = Timestamps::open(node, clock)?;
-        let (store, found) = SchemaStore::open(db, own(KEYSPACES_TABLE)?)?;
-        let mut keyspaces = Vec::new();
-        let mut tables: HashMap<String, Vec<(String, Table)>> = HashMap::new();
-        for stored in found {
-            let name = stored.name.clone();
-            let (keyspace, rows) = load(stored)?;
-            keyspaces.push(keyspace);
-            tables.insert(name, rows);
-        }
-        let schema = Schema::new(keyspaces);
+        let (keyspaces, creations) = (own(KEYSPACES_TABLE)?, own(CREATIONS_TABLE)?);
+        let (store, found) = SchemaStore::open(db, keyspaces, creations)?;
+        let Loaded { schema, mut tables } = load(found);
         let of_keyspace = |keyspace: &Arc<KeyspaceSchema>| {
             let rows = tables.remove(keyspace.name()).unwrap_or_default();
-            let with_schema = |(name, rows): (String, Table)| {
-                let schema = keyspace.table(&name)?.clone();
+            let with_schema = |rows: Table| {
+                let schema = keyspace.table(rows.name())?.clone();
                 // Where a statement failed before its schema was written, or a build did not heed
                 // it. Not worth refusing to open: the next opening tries again.
-                let _ = store.alter_table(keyspace.name(), &name, form(&schema));
-                let name: Arc<str> = name.into();
+                let _ = store.alter_table(keyspace.name(), rows.name(), form(&schema));
+                let name: Arc<str> = rows.name().into();
                 Some((name, Arc::new(CqlTable::new(schema, rows))))
             };
             let all = rows.into_iter().filter_map(with_schema).collect();
@@ -199,6 +195,16 @@ impl Catalog {
         Uuid::new_v3(&state.version(), each.collect::<String>().as_bytes())
     }
 
+    /// Lists the objects that cannot be read: of the schema as it is now, and of the snapshots that
+    /// clients are told of.
+    pub fn unreadable(&self) -> Vec<Unreadable> {
+        let state = self.state();
+        let snapshots = self.snapshot_keyspaces(&state);
+        let in_snapshots = snapshots.iter().flat_map(SnapshotKeyspace::unreadable);
+        let now = state.schema().all_unreadable();
+        now.into_iter().chain(in_snapshots).collect()
+    }
+
     /// Changes the schema: `decide` says of the present one what comes next, or nothing.
     /// The new one is durable and seen by all before this returns; whether there is one is
     /// the answer.
@@ -209,8 +215,11 @@ impl Catalog {
     /// or table that is new or gone, or records of one keyspace that are others.
     ///
     /// # Errors
-    /// Inside, what `decide` says: nothing is changed. Outside, as the store: the change may
-    /// be found after the next opening.
+    /// Inside, the error of `decide`: nothing is changed. Outside, [`CatalogError::Schema`] if the
+    /// next opening could not read the change: nothing is changed either. Otherwise an error of the
+    /// store: the change may be found after the next opening.
+    ///
+    /// [`CatalogError::Schema`]: super::CatalogError::Schema
     pub fn change<E>(
         &self,
         decide: impl FnOnce(&Schema) -> Result<Option<Schema>, E>,
@@ -285,27 +294,4 @@ impl Catalog {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         work(&self.state())
     }
-}
-
-/// A keyspace from its records, with its tables' rows by name.
-fn load(stored: StoredKeyspace) -> Result<(KeyspaceSchema, Vec<(String, Table)>)> {
-    let corrupt = |error: ebb_catalog::schema::SchemaError| CatalogError::Corrupt {
-        what: format!("the record of keyspace {}", stored.name),
-        detail: error.to_string(),
-    };
-    let mut keyspace = KeyspaceSchema::decode(&stored.record).map_err(corrupt)?;
-    let mut rows = Vec::new();
-    for found in stored.tables {
-        let name = found.table.name().to_string();
-        let schema = decode(&found.record, &format!("{}.{name}", stored.name))?;
-        if schema.name() != name {
-            return Err(CatalogError::Corrupt {
-                what: format!("the schema of table {}.{name}", stored.name),
-                detail: format!("it is that of table {}", schema.name()),
-            });
-        }
-        keyspace = keyspace.with_table(schema).map_err(corrupt)?;
-        rows.push((name, found.table));
-    }
-    Ok((keyspace, rows))
 }

@@ -13,17 +13,20 @@ use super::table::CqlTable;
 /// Stores what `next` changes of `now`, and shows it by `publish` once it is durable.
 ///
 /// # Errors
-/// As the store. Before `publish` was called nothing has changed for anybody.
+/// If the next opening could not read what would be written: nothing is written. As the store.
+/// Before `publish` was called nothing has changed for anybody.
 pub(super) fn carry_out(
     store: &SchemaStore,
     now: &CatalogState,
     next: Schema,
     publish: impl FnOnce(CatalogState),
 ) -> Result<()> {
+    now.schema().check_reopening(&next)?;
     let mut tables = now.tables().clone();
-    for keyspace in now.schema().keyspaces() {
-        let name = keyspace.name();
-        if next.keyspace(name).is_none() {
+    let readable = now.schema().keyspaces().map(|keyspace| keyspace.name());
+    let unreadable = now.schema().unreadable_keyspaces().map(|name| &**name);
+    for name in readable.chain(unreadable) {
+        if !next.has_keyspace(name) {
             tables.remove(name);
             let decided = || publish(CatalogState::new(next, tables));
             return store.drop_keyspace(name, decided);
@@ -51,10 +54,12 @@ fn change_keyspace(
 ) -> Result<()> {
     let name = after.name();
     let tables = tables.entry(name.into()).or_default();
-    for table in before.tables() {
-        if after.table(table.name()).is_none() {
-            store.drop_table(name, table.name())?;
-            tables.remove(table.name());
+    let readable = before.tables().map(|table| table.name());
+    let unreadable = before.unreadable_tables().map(|table| &**table);
+    for table in readable.chain(unreadable) {
+        if after.table(table).is_none() && after.unreadable_table(table).is_none() {
+            store.drop_table(name, table)?;
+            tables.remove(table);
         }
     }
     let mut altered: Vec<ChangedTable> = Vec::new();

@@ -34,6 +34,19 @@ pub enum CatalogError {
     },
 }
 
+impl CatalogError {
+    /// The error, about an object as a snapshot has it.
+    #[must_use]
+    pub fn at_snapshot(self, snapshot: &str) -> Self {
+        match self {
+            Self::Schema(SchemaError::Unreadable(unreadable)) => {
+                Self::Schema(unreadable.at_snapshot(snapshot).into())
+            }
+            other => other,
+        }
+    }
+}
+
 impl From<SchemaError> for CatalogError {
     fn from(error: SchemaError) -> Self {
         Self::Schema(error)

@@ -3,6 +3,8 @@
 //! ```text
 //!   statements ─► catalog ─► diff ─► store    what the schema is, and how it changes for good
 //!                   │          │
+//!                   ├ survey, load        what lies in the database, and what of it can be read;
+//!                   │                     `unreadable`: the rest, for commands that only look
 //!                   ├ identity │          who the node is
 //!                   ├ grace    │          when merges may purge deletions
 //!                   ├ timestamps          what its writes are ordered by
@@ -29,12 +31,14 @@
 
 mod announce;
 mod catalog;
+mod damage;
 mod diff;
 mod error;
 mod form;
 mod grace;
 mod identity;
 mod lazy;
+mod load;
 pub mod lookup;
 pub mod names;
 mod operators;
@@ -42,13 +46,16 @@ mod quota;
 mod roles;
 mod snapshots;
 mod store;
+mod survey;
 mod table;
 #[cfg(test)]
 mod tests;
 mod timestamps;
+mod unreadable;
 
 pub use announce::Announcement;
 pub use catalog::{Catalog, CatalogState};
+pub use ebb_catalog::schema::Unreadable;
 pub use error::{CatalogError, Result};
 pub use grace::GracePeriods;
 pub use identity::Identity;
@@ -57,6 +64,8 @@ pub use operators::{CQL_ROW, CqlRow, database_options, merge_operators, with_cql
 pub use quota::{QuotaReached, SnapshotRoom};
 pub use roles::{RoleStore, RolesState};
 pub use snapshots::{SNAPSHOT_SIGN, SNAPSHOTS_TOLD_MAX, SnapshotKeyspace, keyspace_at};
-pub use store::{forget_keyspace, is_cql_keyspace, is_cql_table};
+pub use store::forget_keyspace;
+pub use survey::{is_cql_keyspace, is_cql_table};
 pub use table::{CqlTable, detached_schema, schema_at};
 pub use timestamps::Timestamps;
+pub use unreadable::unreadable_objects;

@@ -171,16 +171,16 @@ impl RoleStore {
     }
 }
 
-/// Whether there is such a keyspace, table or role. Those of the system always count as there.
+/// Whether there is such a keyspace, table or role. Those of the system always count as there, and
+/// so do keyspaces and tables that cannot be read.
 fn is_there(schema: &Schema, roles: &Roles, on: &Resource) -> bool {
     match on {
         Resource::AllKeyspaces | Resource::AllRoles => true,
         Resource::Keyspace(keyspace) | Resource::AllTables(keyspace) => {
-            keyspace.starts_with("system") || schema.keyspace(keyspace).is_some()
+            keyspace.starts_with("system") || schema.has_keyspace(keyspace)
         }
         Resource::Table(keyspace, table) => {
-            let keyspace_of = schema.keyspace(keyspace);
-            keyspace.starts_with("system") || keyspace_of.is_some_and(|k| k.table(table).is_some())
+            keyspace.starts_with("system") || schema.has_table(keyspace, table)
         }
         Resource::Role(role) => roles.get(role).is_some(),
     }

@@ -10,12 +10,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ebb_catalog::schema::KeyspaceSchema;
+use ebb_catalog::schema::{KeyspaceSchema, ObjectKind, Unreadable};
 use ebb_storage::{Db, SeqNo};
 
 use super::catalog::CatalogState;
 use super::error::{CatalogError, Result};
-use super::table::schema_at;
+use super::table::stored_schema;
 
 /// Between keyspace and snapshot, in the name of the keyspace that a snapshot is.
 pub const SNAPSHOT_SIGN: char = '@';
@@ -23,23 +23,34 @@ pub const SNAPSHOT_SIGN: char = '@';
 /// Of so many snapshots of each keyspace, the newest, clients are told as keyspaces.
 pub const SNAPSHOTS_TOLD_MAX: usize = 32;
 
-/// A keyspace as it was at a snapshot: its tables with the columns that they had. Types are
-/// those of `now`.
+/// A keyspace as it was at a snapshot: its tables with the columns that they had, and the types
+/// that they used. Other types are those of `now`. Tables that cannot be read are in it as such.
 ///
 /// # Errors
-/// Where there is no such snapshot; when a schema cannot be read, or needs a type that is
-/// gone.
+/// If there is no such snapshot; errors of the store.
 pub fn keyspace_at(db: &Db, now: &KeyspaceSchema, snapshot: &str) -> Result<KeyspaceSchema> {
     // Its record has its types and no tables.
     let mut then = KeyspaceSchema::decode(&now.encode()).map_err(CatalogError::Schema)?;
     let opened = db.existing_keyspace(now.name())?.snapshot(snapshot)?;
     for table in opened.tables() {
         let rows = opened.table(table)?;
-        if let Some(schema) = schema_at(&rows, &format!("{}.{table}", now.name()))? {
-            then = then.with_table(schema).map_err(CatalogError::Schema)?;
-        }
+        then = match stored_schema(&rows, (now.name(), table))? {
+            None => then,
+            Some(Ok(schema)) => {
+                (then.with_table_and_types(schema)).map_err(CatalogError::Schema)?
+            }
+            Some(Err(why)) => then.with_unreadable_table(table, &why),
+        };
     }
     Ok(then)
+}
+
+/// The tables that cannot be read of a keyspace as a snapshot has it. Its types are mostly those
+/// of now.
+pub(super) fn unreadable_tables(then: &KeyspaceSchema, snapshot: &str) -> Vec<Unreadable> {
+    let all = then.all_unreadable().into_iter();
+    let tables = all.filter(|found| found.kind == ObjectKind::Table);
+    tables.map(|found| found.at_snapshot(snapshot)).collect()
 }
 
 /// A snapshot as a keyspace.
@@ -51,6 +62,14 @@ pub struct SnapshotKeyspace {
     pub seq: SeqNo,
     /// The keyspace at that moment, under its own name.
     pub schema: Arc<KeyspaceSchema>,
+}
+
+impl SnapshotKeyspace {
+    /// The tables of the snapshot that cannot be read.
+    pub(super) fn unreadable(&self) -> Vec<Unreadable> {
+        let snapshot = self.name.split_once(SNAPSHOT_SIGN);
+        unreadable_tables(&self.schema, snapshot.map_or("", |(_, name)| name))
+    }
 }
 
 /// What is known of snapshots as keyspaces.
@@ -68,8 +87,8 @@ impl SnapshotKeyspaces {
         gone.map(|(_, gone)| gone.schema)
     }
 
-    /// The snapshots that clients are told of, by keyspace, oldest first. One whose schema
-    /// cannot be read is not among them: no driver could connect.
+    /// The snapshots that clients are told of, by keyspace, oldest first. One that the store
+    /// cannot read is not among them: no driver could connect.
     pub(super) fn told(&self, db: &Db, state: &CatalogState) -> Vec<SnapshotKeyspace> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = HashMap::new();

@@ -1,43 +1,35 @@
-//! Where the schema lies in the database, and how it is changed so that a crash leaves
-//! each change done or undone, never half.
-//!
-//! ```text
-//! ebb_system.keyspaces   name -> state: 1 | record
-//! KEYSPACE.TABLE         SCHEMA_KEY -> record, before entries of indexes and rows
-//! ```
+//! Changes of the schema's records in the database, made so that a crash leaves each one done or
+//! undone, never half. `survey` describes where the records lie.
 //!
 //! A table's record lies in the table, so every snapshot that covers the table has the
-//! schema of its moment. This module knows names and bytes; what the records say is not
-//! its to know.
+//! schema of its moment. This module knows names and bytes, and not what records mean.
 //!
-//! What is done in several steps, and what the next opening makes of a cut in between:
+//! Changes in several steps, and what the next opening makes of a cut in between:
 //!
 //! | change | steps | a cut leaves | which is |
 //! | --- | --- | --- | --- |
 //! | create a keyspace | record; engine's keyspace | a record alone | completed |
 //! | drop a keyspace | record says `dropping`; engine's keyspace goes; record goes | a record that says so | completed |
-//! | create a table | engine's table; record in it | a table without a record | undone |
+//! | create a table | note of the creation; engine's table; record in it, and the note goes | a note, perhaps with an empty table | undone |
 //!
 //! Everything else is one commit: dropping a table is the engine's, and what changes
 //! several records writes them by one batch. Every step waits for its fsync.
 
-use bytes::Bytes;
 use ebb_catalog::key::{SCHEMA_KEY, entries_of_indexes};
-use ebb_storage::{
-    Db, ErrorKind, Keyspace, SsTableOptions, Table, TableOptions, WriteBatch, WriteOptions,
-};
+use ebb_catalog::schema::{SchemaError, Unreadable};
+use ebb_storage::{Db, ErrorKind, SsTableOptions, Table, TableOptions, WriteBatch, WriteOptions};
 
+use super::damage::{MISSING, readable};
 use super::error::{CatalogError, Result};
 use super::operators::CQL_ROW;
+use super::survey::{
+    DROPPING, KEYSPACES_TABLE, PRESENT, StoredKeyspace, Survey, creation_key, is_cql_table,
+    is_cut_creation,
+};
 use crate::names::SYSTEM_KEYSPACE;
 
-/// The keyspace's record counts.
-const PRESENT: u8 = 1;
-/// The keyspace goes with all that is in it.
-const DROPPING: u8 = 2;
-
-/// Where the records of keyspaces are, in [`SYSTEM_KEYSPACE`].
-pub(super) const KEYSPACES_TABLE: &str = "keyspaces";
+/// The value of a note of a creation.
+const CREATING: u8 = 1;
 
 const SYNC: WriteOptions = WriteOptions { sync: true };
 
@@ -46,22 +38,7 @@ const SYNC: WriteOptions = WriteOptions { sync: true };
 pub(super) struct SchemaStore {
     db: Db,
     keyspaces: Table,
-}
-
-/// A keyspace as it was found.
-#[derive(Debug)]
-pub(super) struct StoredKeyspace {
-    pub(super) name: String,
-    pub(super) record: Bytes,
-    /// In the order of their names.
-    pub(super) tables: Vec<StoredTable>,
-}
-
-/// A table as it was found.
-#[derive(Debug)]
-pub(super) struct StoredTable {
-    pub(super) table: Table,
-    pub(super) record: Bytes,
+    creations: Table,
 }
 
 /// A table whose record is another one now.
@@ -75,58 +52,44 @@ pub(super) struct ChangedTable {
 }
 
 impl SchemaStore {
-    /// The records of a database, with `keyspaces` for those of keyspaces. What a crash cut
-    /// in half is completed or undone.
+    /// Reads the records of a database; `keyspaces` and `creations` are ebb's own tables for
+    /// them. What a crash cut in half is completed or undone.
     ///
     /// # Errors
-    /// When the store fails, or a keyspace's record has a state that this build does not know.
-    pub(super) fn open(db: &Db, keyspaces: Table) -> Result<(Self, Vec<StoredKeyspace>)> {
+    /// If the store failed for another reason than damage.
+    pub(super) fn open(
+        db: &Db,
+        keyspaces: Table,
+        creations: Table,
+    ) -> Result<(Self, Vec<StoredKeyspace>)> {
         let store = Self {
             db: db.clone(),
             keyspaces,
+            creations,
         };
-        let mut found = Vec::new();
-        for entry in store.keyspaces.range::<&[u8], _>(..) {
-            let (key, value) = entry?;
-            let corrupt = |detail: String| CatalogError::Corrupt {
-                what: format!(
-                    "the record of keyspace {:?} in ebb_system.keyspaces",
-                    String::from_utf8_lossy(&key)
-                ),
-                detail,
-            };
-            let name = String::from_utf8(key.to_vec());
-            let name = name.map_err(|_| corrupt("its name is no UTF-8".to_string()))?;
-            match value.first() {
-                Some(&PRESENT) => {
-                    let keyspace = db.keyspace(&name)?;
-                    found.push(StoredKeyspace {
-                        tables: store.complete_tables(&keyspace)?,
-                        record: value.slice(1..),
-                        name,
-                    });
-                }
-                Some(&DROPPING) => store.finish_drop(&name)?,
-                state => return Err(corrupt(format!("state {state:?}, known are 1 and 2"))),
-            }
-        }
-        Ok((store, found))
+        let survey = Survey::of(db)?;
+        store.complete(&survey)?;
+        Ok((store, survey.keyspaces))
     }
 
-    /// The tables of a keyspace that have a record. Those whose creation was cut are removed.
-    fn complete_tables(&self, keyspace: &Keyspace) -> Result<Vec<StoredTable>> {
-        let mut tables = Vec::new();
-        for name in keyspace.tables() {
-            let table = keyspace.existing_table(&name)?;
-            if !is_cql_table(&table) {
-                continue;
-            }
-            match table.get(SCHEMA_KEY)? {
-                Some(record) => tables.push(StoredTable { table, record }),
-                None => keyspace.drop_table(&name)?,
-            }
+    fn complete(&self, survey: &Survey) -> Result<()> {
+        for keyspace in survey.keyspaces.iter().filter(|of| of.record.is_ok()) {
+            self.db.keyspace(&keyspace.name)?;
         }
-        Ok(tables)
+        for name in &survey.dropping {
+            self.finish_drop(name)?;
+        }
+        for (keyspace, table) in &survey.cut {
+            self.drop_table(keyspace, table)?;
+        }
+        if survey.notes.is_empty() {
+            return Ok(());
+        }
+        let mut batch = WriteBatch::new();
+        for note in &survey.notes {
+            batch.delete(&self.creations, note);
+        }
+        Ok(self.db.write_with(batch, SYNC)?)
     }
 
     /// Creates a keyspace with its record.
@@ -135,8 +98,9 @@ impl SchemaStore {
     /// [`CatalogError::Foreign`] where the database has a keyspace of this name with tables
     /// in it; as the store.
     pub(super) fn create_keyspace(&self, name: &str, record: &[u8]) -> Result<()> {
-        // A drop that failed halfway is finished first.
-        if let Some(value) = self.keyspaces.get(name.as_bytes())?
+        // A drop that failed halfway is finished first. Damage here is that of other records: the
+        // caller knows that this keyspace is not there.
+        if let Ok(Some(value)) = readable(self.keyspaces.get(name.as_bytes()))?
             && value.first() == Some(&DROPPING)
         {
             self.finish_drop(name)?;
@@ -253,7 +217,8 @@ impl SchemaStore {
     ///
     /// # Errors
     /// [`CatalogError::Foreign`] if the database has a table of this name that CQL did not create;
-    /// errors of the store.
+    /// [`SchemaError::Unreadable`] if it has one of CQL that is not proved to be a creation that
+    /// failed; errors of the store.
     pub(super) fn create_table(
         &self,
         keyspace: &str,
@@ -269,29 +234,32 @@ impl SchemaStore {
                     tables: vec![name.to_string()],
                 });
             }
-            // What a creation that failed left.
+            if !is_cut_creation(&self.creations, &table)? {
+                let unreadable = Unreadable::table(keyspace, name, MISSING);
+                return Err(SchemaError::from(unreadable).into());
+            }
             engine_keyspace.drop_table(name)?;
         }
+        let note = creation_key(keyspace, name);
+        let mut batch = WriteBatch::new();
+        batch.put(&self.creations, note.as_bytes(), &[CREATING]);
+        self.db.write_with(batch, SYNC)?;
         let options = TableOptions {
             sstable,
             merge_operator: Some(CQL_ROW.to_string()),
         };
         let table = engine_keyspace.table(name, options)?;
-        match self.put_table(&table, record) {
+        let mut batch = WriteBatch::new();
+        batch.put(&table, SCHEMA_KEY, record);
+        batch.delete(&self.creations, note.as_bytes());
+        match self.db.write_with(batch, SYNC) {
             Ok(()) => Ok(table),
             Err(error) => {
                 // If this fails too, the next opening does it.
                 let _ = engine_keyspace.drop_table(name);
-                Err(error)
+                Err(error.into())
             }
         }
-    }
-
-    /// Writes a table's record anew.
-    pub(super) fn put_table(&self, table: &Table, record: &[u8]) -> Result<()> {
-        let mut batch = WriteBatch::new();
-        batch.put(table, SCHEMA_KEY, record);
-        Ok(self.db.write_with(batch, SYNC)?)
     }
 
     /// Drops a table, for good but for the snapshots that cover it.
@@ -308,25 +276,6 @@ impl SchemaStore {
         batch.delete_range::<&[u8], _>(table, ..);
         batch.put(table, SCHEMA_KEY, record);
         Ok(self.db.write_with(batch, SYNC)?)
-    }
-}
-
-/// Whether CQL made the table.
-pub fn is_cql_table(table: &Table) -> bool {
-    table.options().merge_operator.as_deref() == Some(CQL_ROW)
-}
-
-/// Whether CQL made the keyspace.
-///
-/// # Errors
-/// As the store.
-pub fn is_cql_keyspace(db: &Db, name: &str) -> Result<bool> {
-    let records = db.existing_keyspace(SYSTEM_KEYSPACE);
-    let records = records.and_then(|own| own.existing_table(KEYSPACES_TABLE));
-    match records {
-        Ok(records) => Ok(records.get(name.as_bytes())?.is_some()),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error.into()),
     }
 }
 

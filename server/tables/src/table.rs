@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use ebb_catalog::key::SCHEMA_KEY;
-use ebb_catalog::schema::TableSchema;
+use ebb_catalog::schema::{SchemaError, TableSchema, Unreadable};
 use ebb_storage::{DetachedTable, SnapshotTable, Table};
 
+use super::damage::{MISSING, Readable, is_empty, readable};
 use super::error::{CatalogError, Result};
 use super::operators::CQL_ROW;
 
@@ -35,18 +35,41 @@ impl CqlTable {
     }
 }
 
-/// The schema that a table had when a snapshot of it was created; `None` for a table that
-/// was not made by CQL.
+/// Reads the schema of a table as a snapshot has it. Returns `None` if CQL did not create the
+/// table, or had not finished when the snapshot was created. Inside is the reason if the record
+/// cannot be read.
 ///
 /// # Errors
-/// When it cannot be read.
-pub fn schema_at(rows: &SnapshotTable, name: &str) -> Result<Option<TableSchema>> {
-    // What a key of other tables says is no schema.
+/// If the store failed for another reason than damage.
+pub(super) fn stored_schema(
+    rows: &SnapshotTable,
+    table: (&str, &str),
+) -> Result<Option<Readable<TableSchema>>> {
+    // In other tables the key means something else.
     if rows.options().merge_operator.as_deref() != Some(CQL_ROW) {
         return Ok(None);
     }
-    let record = rows.get(SCHEMA_KEY)?;
-    record.map(|record| decode(&record, name)).transpose()
+    Ok(match readable(rows.get(SCHEMA_KEY))? {
+        Ok(Some(record)) => {
+            let opened = TableSchema::open(table, &record);
+            Some(opened.map_err(|error| error.reason()))
+        }
+        Ok(None) if is_empty(rows.range::<&[u8], _>(..))? => None,
+        Ok(None) => Some(Err(MISSING.to_string())),
+        Err(damage) => Some(Err(damage)),
+    })
+}
+
+/// The schema that the table `KEYSPACE.TABLE` had when a snapshot of it was created; `None` for a
+/// table that was not made by CQL.
+///
+/// # Errors
+/// [`SchemaError::Unreadable`] if it cannot be read; errors of the store.
+pub fn schema_at(rows: &SnapshotTable, name: &str) -> Result<Option<TableSchema>> {
+    let (keyspace, table) = name.split_once('.').unwrap_or((name, ""));
+    let unreadable = |why: String| SchemaError::from(Unreadable::table(keyspace, table, &why));
+    let stored = stored_schema(rows, (keyspace, table))?;
+    Ok(stored.transpose().map_err(unreadable)?)
 }
 
 /// The same of a table that is read without its database, and that CQL made.
@@ -54,19 +77,11 @@ pub fn schema_at(rows: &SnapshotTable, name: &str) -> Result<Option<TableSchema>
 /// # Errors
 /// When it cannot be read, or is not there.
 pub fn detached_schema(rows: &DetachedTable, name: &str) -> Result<TableSchema> {
-    match rows.get(SCHEMA_KEY)? {
-        Some(record) => decode(&record, name),
-        None => Err(CatalogError::Corrupt {
-            what: format!("the schema of table {name}"),
-            detail: "it is not there".to_string(),
-        }),
-    }
-}
-
-/// A table's schema from its record.
-pub(super) fn decode(record: &Bytes, name: &str) -> Result<TableSchema> {
-    TableSchema::decode(record).map_err(|error| CatalogError::Corrupt {
+    let corrupt = |detail: String| CatalogError::Corrupt {
         what: format!("the schema of table {name}"),
-        detail: error.to_string(),
-    })
+        detail,
+    };
+    let record = rows.get(SCHEMA_KEY)?;
+    let record = record.ok_or_else(|| corrupt(MISSING.to_string()))?;
+    TableSchema::decode(&record).map_err(|error| corrupt(error.reason()))
 }

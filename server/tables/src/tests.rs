@@ -1,5 +1,7 @@
 //! The catalog over a restart, and over power losses between a change and its reply.
 
+mod unreadable;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -223,7 +225,8 @@ fn a_snapshot_has_the_schema_of_its_moment() {
     }
     let at = |snapshot: &str, table: &str| {
         let snapshot = keyspace.snapshot(snapshot).unwrap();
-        schema_at(&snapshot.table(table).unwrap(), table).unwrap()
+        let name = format!("app.{table}");
+        schema_at(&snapshot.table(table).unwrap(), &name).unwrap()
     };
     assert_eq!(at("before", "t").as_ref(), Some(&**then.schema()));
     assert_eq!(at("later", "lines"), None);

@@ -27,7 +27,7 @@ impl TableSchema {
             true => ColumnKind::Static,
             false => ColumnKind::Regular,
         };
-        ty.check()?;
+        ty.check_new()?;
         if self.column(name).is_some() {
             return invalid(format!("Column with name '{name}' already exists"));
         }
@@ -57,9 +57,8 @@ impl TableSchema {
                 ));
             }
         }
-        let values = self.columns.iter().filter(|c| c.kind >= ColumnKind::Static);
         let counters = self.is_counter();
-        if values.count() > 0 && counters != (ty == CqlType::Counter) {
+        if counters != (ty == CqlType::Counter) {
             let (not, table) = match counters {
                 true => ("a non counter", "a counter"),
                 false => ("a counter", "a non counter"),
@@ -88,7 +87,7 @@ impl TableSchema {
                 None => return invalid("The table had as many columns as a table can have"),
             };
         }
-        Ok(next.assemble())
+        next.checked()
     }
 
     /// The table without a column, whose cells up to a timestamp are gone. What an earlier
@@ -113,7 +112,7 @@ impl TableSchema {
             kind: column.kind,
             dropped_us: before.map_or(dropped_us, |before| before.dropped_us.max(dropped_us)),
         });
-        Ok(next.assemble())
+        next.checked()
     }
 
     /// The table with a column of its key under another name.
@@ -137,13 +136,14 @@ impl TableSchema {
         for c in next.columns.iter_mut().filter(|c| *c.name == *from) {
             c.name = to.into();
         }
-        Ok(next.assemble())
+        next.checked()
     }
 
     /// The table with other options; those not named stay.
     ///
     /// # Errors
-    /// As [`TableOptions::set`](super::TableOptions::set).
+    /// The errors of [`TableOptions::set`](super::TableOptions::set), and that of CREATE TABLE if it
+    /// would refuse the table with these options.
     pub fn alter_options(
         &self,
         changes: impl IntoIterator<Item = (String, OptionValue)>,
@@ -152,22 +152,19 @@ impl TableSchema {
         for (name, value) in changes {
             next.options.set(&name, value)?;
         }
-        if next.options.default_time_to_live_secs() > 0 && self.is_counter() {
-            return invalid("Cannot set default_time_to_live on a table with counters");
-        }
-        Ok(next)
+        next.checked()
     }
 
     /// The table with a user-defined type in its new form.
     ///
     /// # Errors
-    /// Where a type that uses it would become too large.
+    /// If CREATE TABLE would refuse the table with the type in its new form, the same error.
     pub(super) fn with_type(&self, new: &Arc<UserType>) -> Result<Self, SchemaError> {
         let mut next = self.clone();
         for column in &mut next.columns {
             column.ty = replace_type(&column.ty, new)?;
         }
-        Ok(next.assemble())
+        next.checked()
     }
 
     fn existing(&self, name: &str) -> Result<&Column, SchemaError> {

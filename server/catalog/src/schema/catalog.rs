@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use super::index::default_index_name;
 use super::{
-    ColumnKind, IndexTarget, KeyspaceSchema, SchemaError, TableDefinition, TableSchema, UserType,
-    invalid, replace_in_type,
+    ColumnKind, IndexTarget, KeyspaceSchema, ObjectKind, SchemaError, TableDefinition, TableSchema,
+    UserType, invalid, replace_in_type,
 };
 use crate::types::CqlType;
 
@@ -16,27 +16,31 @@ use crate::types::CqlType;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schema {
     keyspaces: BTreeMap<Arc<str>, Arc<KeyspaceSchema>>,
+    /// Keyspaces that cannot be read, by name with the reason.
+    pub(super) unreadable: BTreeMap<Arc<str>, Arc<str>>,
     version: Uuid,
 }
 
 impl Default for Schema {
     fn default() -> Self {
-        Self::from_keyspaces(BTreeMap::new())
+        Self::from_parts(BTreeMap::new(), BTreeMap::new())
     }
 }
 
 impl Schema {
     /// Of these keyspaces. A later one takes the place of an earlier one of its name.
     pub fn new(keyspaces: impl IntoIterator<Item = KeyspaceSchema>) -> Self {
-        Self::from_keyspaces(
-            keyspaces
-                .into_iter()
-                .map(|k| (k.name.clone(), Arc::new(k)))
-                .collect(),
+        let by_name = |k: KeyspaceSchema| (k.name.clone(), Arc::new(k));
+        Self::from_parts(
+            keyspaces.into_iter().map(by_name).collect(),
+            BTreeMap::new(),
         )
     }
 
-    fn from_keyspaces(keyspaces: BTreeMap<Arc<str>, Arc<KeyspaceSchema>>) -> Self {
+    fn from_parts(
+        keyspaces: BTreeMap<Arc<str>, Arc<KeyspaceSchema>>,
+        unreadable: BTreeMap<Arc<str>, Arc<str>>,
+    ) -> Self {
         let mut bytes = Vec::new();
         let mut add = |record: Vec<u8>| {
             bytes.extend((record.len() as u64).to_be_bytes());
@@ -51,6 +55,7 @@ impl Schema {
         }
         Self {
             keyspaces,
+            unreadable,
             version: Uuid::new_v3(&Uuid::nil(), &bytes),
         }
     }
@@ -78,8 +83,11 @@ impl Schema {
     /// With one more keyspace.
     ///
     /// # Errors
-    /// [`SchemaError::KeyspaceExists`].
+    /// [`SchemaError::KeyspaceExists`]; [`SchemaError::Unreadable`] if one of this name is there.
     pub fn create_keyspace(&self, keyspace: KeyspaceSchema) -> Result<Self, SchemaError> {
+        if let Some(unreadable) = self.unreadable(&keyspace.name, None) {
+            return Err(unreadable);
+        }
         if self.keyspaces.contains_key(&keyspace.name) {
             return Err(SchemaError::KeyspaceExists(keyspace.name.to_string()));
         }
@@ -97,31 +105,36 @@ impl Schema {
         durable_writes: Option<bool>,
     ) -> Result<Self, SchemaError> {
         let old = self.existing(name)?;
-        let mut next = KeyspaceSchema::new(
+        let changed = KeyspaceSchema::new(
             name,
             replication.unwrap_or_else(|| old.replication.clone()),
             durable_writes.unwrap_or(old.durable_writes),
         )?;
-        next.types = old.types.clone();
-        next.tables = old.tables.clone();
-        Ok(self.with(next))
+        Ok(self.with(KeyspaceSchema {
+            replication: changed.replication,
+            durable_writes: changed.durable_writes,
+            ..old.clone()
+        }))
     }
 
-    /// Without a keyspace and all that is in it.
+    /// Without a keyspace and all that is in it, readable or not.
     ///
     /// # Errors
     /// Where there is no such keyspace.
     pub fn drop_keyspace(&self, name: &str) -> Result<Self, SchemaError> {
-        self.existing(name)?;
-        let mut keyspaces = self.keyspaces.clone();
-        keyspaces.remove(name);
-        Ok(Self::from_keyspaces(keyspaces))
+        let (mut keyspaces, mut unreadable) = (self.keyspaces.clone(), self.unreadable.clone());
+        if unreadable.remove(name).is_none() {
+            self.existing(name)?;
+            keyspaces.remove(name);
+        }
+        Ok(Self::from_parts(keyspaces, unreadable))
     }
 
     /// With one more table.
     ///
     /// # Errors
-    /// [`SchemaError::TableExists`]; what [`TableSchema::create`] refuses.
+    /// [`SchemaError::TableExists`]; [`SchemaError::Unreadable`] if one of this name is there; what
+    /// [`TableSchema::create`] refuses.
     pub fn create_table(&self, definition: TableDefinition) -> Result<Self, SchemaError> {
         let mut keyspace = self.existing(&definition.keyspace)?.clone();
         if keyspace.tables.contains_key(definition.name.as_str()) {
@@ -129,6 +142,9 @@ impl Schema {
                 keyspace: definition.keyspace,
                 table: definition.name,
             });
+        }
+        if let Some(unreadable) = keyspace.unreadable_table(&definition.name) {
+            return Err(unreadable);
         }
         let table = TableSchema::create(definition)?;
         keyspace.tables.insert(table.name.clone(), Arc::new(table));
@@ -145,26 +161,26 @@ impl Schema {
         table: &str,
         change: impl FnOnce(&TableSchema) -> Result<TableSchema, SchemaError>,
     ) -> Result<Self, SchemaError> {
-        let Some(old) = self.table(keyspace, table) else {
-            return invalid(format!("Table '{keyspace}.{table}' doesn't exist"));
-        };
+        let old = self.existing_table(keyspace, table)?;
         let next = change(old)?;
         let mut keyspace = self.existing(keyspace)?.clone();
         keyspace.tables.insert(next.name.clone(), Arc::new(next));
         Ok(self.with(keyspace))
     }
 
-    /// Without a table.
+    /// Without a table, readable or not.
     ///
     /// # Errors
     /// Where there is no such table.
     pub fn drop_table(&self, keyspace: &str, table: &str) -> Result<Self, SchemaError> {
-        if self.table(keyspace, table).is_none() {
-            return invalid(format!("Table '{keyspace}.{table}' doesn't exist"));
+        let of = self.keyspace(keyspace);
+        if of.is_none_or(|of| !of.unreadable_tables.contains_key(table)) {
+            self.existing_table(keyspace, table)?;
         }
-        let mut keyspace = self.existing(keyspace)?.clone();
-        keyspace.tables.remove(table);
-        Ok(self.with(keyspace))
+        let mut next = self.existing(keyspace)?.clone();
+        next.tables.remove(table);
+        next.unreadable_tables.remove(table);
+        Ok(self.with(next))
     }
 
     /// With one more index, which is to be built, and its table; none where `if_not_exists`
@@ -182,7 +198,8 @@ impl Schema {
     ) -> Result<Option<Self>, SchemaError> {
         let of = self.existing(keyspace)?;
         let Some(found) = of.table(table) else {
-            return invalid(format!("Table '{table}' doesn't exist"));
+            let missing = || SchemaError::Invalid(format!("Table '{table}' doesn't exist"));
+            return Err(of.unreadable_table(table).unwrap_or_else(missing));
         };
         if let Some(name) = name.filter(|name| of.table_of_index(name).is_some()) {
             return match if_not_exists {
@@ -226,7 +243,9 @@ impl Schema {
     pub fn drop_index(&self, keyspace: &str, index: &str) -> Result<(Self, Arc<str>), SchemaError> {
         let of = self.keyspace(keyspace);
         let Some(table) = of.and_then(|of| of.table_of_index(index)) else {
-            return invalid(format!("Index '{keyspace}.{index}' doesn't exist'"));
+            let missing = format!("Index '{keyspace}.{index}' doesn't exist'");
+            let unreadable = self.unreadable(keyspace, None);
+            return Err(unreadable.unwrap_or(SchemaError::Invalid(missing)));
         };
         let next = self.alter_table(keyspace, &table.name, |table| Ok(table.drop_index(index)))?;
         Ok((next, table.name.clone()))
@@ -235,12 +254,29 @@ impl Schema {
     /// With one more user-defined type.
     ///
     /// # Errors
-    /// Where its keyspace is not there or has a type of this name.
+    /// If its keyspace is not there or has a type of this name, readable or not, or if a type
+    /// that cannot be read may use this name.
     pub fn create_type(&self, new: UserType) -> Result<Self, SchemaError> {
         let mut keyspace = self.existing(new.keyspace())?.clone();
+        if let Some(unreadable) = keyspace.unreadable_type(new.name()) {
+            return Err(unreadable);
+        }
         if keyspace.types.contains_key(new.name()) {
             return invalid(format!(
                 "A user type with name '{}' already exists",
+                new.name()
+            ));
+        }
+        for (_, ty) in new.fields() {
+            ty.check_new()?;
+        }
+        // With another type of this name, a type that cannot be read would read as what it is not.
+        let users = keyspace.unreadable_users(new.name()).into_iter();
+        let mut users = users.filter(|user| user.kind == ObjectKind::Type);
+        if let Some(user) = users.next() {
+            return invalid(format!(
+                "Cannot create user type '{}.{}', because another type may use it: {user}",
+                new.keyspace(),
                 new.name()
             ));
         }
@@ -248,13 +284,15 @@ impl Schema {
         Ok(self.with(keyspace))
     }
 
-    /// Without a user-defined type that nothing uses.
+    /// Without a user-defined type that nothing uses, readable or not.
     ///
     /// # Errors
-    /// Where there is no such type, or a table or type uses it.
+    /// If there is no such type, or a table or type uses it, or may use it.
     pub fn drop_type(&self, keyspace: &str, name: &str) -> Result<Self, SchemaError> {
-        self.existing_type(keyspace, name)?;
         let mut next = self.existing(keyspace)?.clone();
+        if next.unreadable_types.remove(name).is_none() {
+            self.existing_type(keyspace, name)?;
+        }
         let users = |found: Vec<&str>, what: &str| match found.is_empty() {
             true => Ok(()),
             false => invalid(format!(
@@ -268,6 +306,11 @@ impl Schema {
         let tables = next.tables();
         let tables = tables.filter(|t| t.columns().iter().any(|c| c.ty.mentions(name)));
         users(tables.map(|t| t.name()).collect(), "tables")?;
+        if let Some(user) = next.unreadable_users(name).first() {
+            return invalid(format!(
+                "Cannot drop user type '{keyspace}.{name}' as it may still be used: {user}"
+            ));
+        }
         next.types.remove(name);
         Ok(self.with(next))
     }
@@ -298,6 +341,7 @@ impl Schema {
                  a circular reference"
             ));
         }
+        ty.check_new()?;
         let tables = self.existing(keyspace)?.tables();
         let tables: Vec<String> = tables
             .filter(|t| {
@@ -349,6 +393,13 @@ impl Schema {
     fn with_type(&self, new: UserType) -> Result<Self, SchemaError> {
         let new = Arc::new(new);
         let mut next = self.existing(new.keyspace())?.clone();
+        if let Some(user) = next.unreadable_users(new.name()).first() {
+            return invalid(format!(
+                "Cannot alter user type {}.{} as it may be used: {user}",
+                new.keyspace(),
+                new.name()
+            ));
+        }
         for ty in next.types.values_mut() {
             if ty.name() == new.name() {
                 *ty = new.clone();
@@ -367,20 +418,34 @@ impl Schema {
     fn with(&self, keyspace: KeyspaceSchema) -> Self {
         let mut keyspaces = self.keyspaces.clone();
         keyspaces.insert(keyspace.name.clone(), Arc::new(keyspace));
-        Self::from_keyspaces(keyspaces)
+        Self::from_parts(keyspaces, self.unreadable.clone())
     }
 
     fn existing(&self, name: &str) -> Result<&KeyspaceSchema, SchemaError> {
+        let missing = || SchemaError::Invalid(format!("Keyspace '{name}' doesn't exist"));
         match self.keyspaces.get(name) {
             Some(keyspace) => Ok(keyspace),
-            None => invalid(format!("Keyspace '{name}' doesn't exist")),
+            None => Err(self.unreadable(name, None).unwrap_or_else(missing)),
         }
     }
 
-    fn existing_type(&self, keyspace: &str, name: &str) -> Result<&Arc<UserType>, SchemaError> {
-        match self.existing(keyspace)?.types.get(name) {
+    fn existing_table(&self, keyspace: &str, name: &str) -> Result<&TableSchema, SchemaError> {
+        let missing = || SchemaError::Invalid(format!("Table '{keyspace}.{name}' doesn't exist"));
+        match self.table(keyspace, name) {
+            Some(table) => Ok(table),
+            None => {
+                let unreadable = self.unreadable(keyspace, Some(name));
+                Err(unreadable.unwrap_or_else(missing))
+            }
+        }
+    }
+
+    fn existing_type(&self, keyspace: &str, name: &str) -> Result<&UserType, SchemaError> {
+        let of = self.existing(keyspace)?;
+        let missing = || SchemaError::Invalid(format!("Type '{keyspace}.{name}' doesn't exist"));
+        match of.types.get(name) {
             Some(ty) => Ok(ty),
-            None => invalid(format!("Type '{keyspace}.{name}' doesn't exist")),
+            None => Err(of.unreadable_type(name).unwrap_or_else(missing)),
         }
     }
 }

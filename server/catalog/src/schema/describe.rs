@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use super::options::{Kind, OPTIONS};
 use super::{ColumnKind, IndexedColumn, KeyspaceSchema, OptionValue, TableSchema};
 use crate::key::Order;
-use crate::types::UserType;
 use crate::types::identifier::Quoted;
+use crate::types::{QuotedType, UserType};
 
 /// A text as CQL writes it.
 fn text(value: &str) -> String {
@@ -48,7 +48,7 @@ impl UserType {
         format!(
             "CREATE TYPE {}.{} (\n{}\n);",
             Quoted(self.keyspace()),
-            Quoted(self.name()),
+            QuotedType(self.name()),
             fields.join(",\n")
         )
     }

@@ -363,7 +363,7 @@ impl TableSchema {
             Some(id) => id,
             None => return invalid("The table had as many indexes as a table can have"),
         };
-        Ok(next.assemble())
+        next.checked()
     }
 
     /// The table without an index; as it is where it has none of this name.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::unreadable::UnreadableType;
 use super::{SchemaError, TableSchema, UserType, check_name};
 use crate::types::{CqlType, TypeError};
 
@@ -14,6 +15,10 @@ pub struct KeyspaceSchema {
     pub(super) durable_writes: bool,
     pub(super) types: BTreeMap<Arc<str>, Arc<UserType>>,
     pub(super) tables: BTreeMap<Arc<str>, Arc<TableSchema>>,
+    /// Types that cannot be read, by name.
+    pub(super) unreadable_types: BTreeMap<Arc<str>, UnreadableType>,
+    /// Tables that cannot be read, by name with the reason.
+    pub(super) unreadable_tables: BTreeMap<Arc<str>, Arc<str>>,
 }
 
 impl KeyspaceSchema {
@@ -38,6 +43,8 @@ impl KeyspaceSchema {
             durable_writes,
             types: BTreeMap::new(),
             tables: BTreeMap::new(),
+            unreadable_types: BTreeMap::new(),
+            unreadable_tables: BTreeMap::new(),
         })
     }
 

@@ -6,9 +6,12 @@
 //!
 //! ```text
 //! catalog    all keyspaces: look-ups, what changes several tables, the version
+//! opening    what a start reads, and the check of a change by the same functions
+//! unreadable   objects whose records cannot be read, by name with the reason
 //! keyspace   one keyspace: replication, types, tables
 //! alter      a table after ADD, DROP, RENAME, WITH
 //! table      one table: columns, their ids, keys
+//! rules      the rules for tables: one list for CREATE, ALTER and records
 //! index      secondary indexes, and the values that rows are under
 //! live_values   the entries that an index has for a stored row
 //! options    what stands behind WITH
@@ -22,11 +25,14 @@ mod describe;
 mod index;
 mod keyspace;
 mod live_values;
+mod opening;
 mod options;
 mod record;
+mod rules;
 mod table;
 #[cfg(test)]
 mod tests;
+mod unreadable;
 
 pub use catalog::Schema;
 pub use index::{IndexSchema, IndexTarget, Indexed, IndexedColumn};
@@ -34,6 +40,7 @@ pub use keyspace::KeyspaceSchema;
 pub use live_values::{LiveValues, StoredError};
 pub use options::{Compressor, OptionValue, TableOptions};
 pub use table::{Column, ColumnId, ColumnKind, DroppedColumn, TableDefinition, TableSchema};
+pub use unreadable::{ObjectKind, Unreadable};
 
 pub use crate::types::UserType;
 use crate::types::{CqlType, TypeError};
@@ -64,6 +71,19 @@ pub enum SchemaError {
     /// A stored record that cannot be read: damaged, or of a format this version lacks.
     #[error("schema record: {0}")]
     Record(String),
+    /// The statement names an object that is there, and whose record cannot be read.
+    #[error("{0}")]
+    Unreadable(Box<Unreadable>),
+}
+
+impl SchemaError {
+    /// The reason, as a part of a longer message.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Record(reason) => reason.clone(),
+            other => other.to_string(),
+        }
+    }
 }
 
 impl From<TypeError> for SchemaError {

@@ -21,6 +21,9 @@ pub enum OptionValue {
 /// ebb acts on `default_time_to_live`, on `gc_grace_seconds`, and on the [`Compressor`] of
 /// `compression`. The other options have no effect. They are checked, stored and shown, because tools
 /// send them.
+///
+/// Values are kept in the form in which CQL reads them without quotes: `'+128'` as `128`, `'.5'` as
+/// `0.5`, `'yes'` as `true`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TableOptions {
@@ -137,7 +140,7 @@ impl TableOptions {
         let Some((_, kind, _)) = OPTIONS.iter().find(|(option, ..)| *option == name) else {
             return super::invalid(format!("Unknown property '{name}'"));
         };
-        check(name, *kind, &value)?;
+        let value = normal(name, *kind, &value)?;
         self.values.insert(name.to_owned(), value);
         Ok(())
     }
@@ -193,11 +196,26 @@ impl TableOptions {
         }
     }
 
+    /// The options of a record in the form in which [`set`](Self::set) keeps them: earlier
+    /// versions stored values as they were written.
+    ///
+    /// # Errors
+    /// The errors of [`set`](Self::set).
+    pub(super) fn in_normal_form(self) -> Result<Self, SchemaError> {
+        let mut normal = Self {
+            values: BTreeMap::new(),
+        };
+        for (name, value) in self.values {
+            normal.set(&name, value)?;
+        }
+        Ok(normal)
+    }
+
     /// Holds what a record says to what [`set`](Self::set) would have let in, all there.
     pub(super) fn check(&self) -> Result<(), SchemaError> {
         for (name, kind, _) in OPTIONS {
             match self.values.get(name) {
-                Some(value) => check(name, kind, value)?,
+                Some(value) => drop(normal(name, kind, value)?),
                 None => return super::invalid(format!("Missing property '{name}'")),
             }
         }
@@ -208,18 +226,16 @@ impl TableOptions {
     }
 }
 
-fn check(name: &str, kind: Kind, value: &OptionValue) -> Result<(), SchemaError> {
+/// Checks a value, and returns it in its normal form.
+fn normal(name: &str, kind: Kind, value: &OptionValue) -> Result<OptionValue, SchemaError> {
     let text = match (kind, value) {
-        (Kind::Map, OptionValue::Map(_)) => return Ok(()),
+        (Kind::Map, OptionValue::Map(_)) => return Ok(value.clone()),
         (Kind::Extensions, OptionValue::Map(entries)) => {
-            let hex = |v: &str| {
-                v.strip_prefix("0x")
-                    .is_some_and(|h| h.len() % 2 == 0 && h.bytes().all(|b| b.is_ascii_hexdigit()))
-            };
-            return match entries.values().find(|v| !hex(v)) {
-                None => Ok(()),
-                Some(v) => super::invalid(format!("Invalid blob value {v} for '{name}'")),
-            };
+            let entries = entries.iter().map(|(key, value)| match blob(value) {
+                Some(blob) => Ok((key.clone(), blob)),
+                None => super::invalid(format!("Invalid blob value {value} for '{name}'")),
+            });
+            return Ok(OptionValue::Map(entries.collect::<Result<_, _>>()?));
         }
         (Kind::Map | Kind::Extensions, OptionValue::Text(_)) => {
             return super::invalid(format!(
@@ -233,30 +249,69 @@ fn check(name: &str, kind: Kind, value: &OptionValue) -> Result<(), SchemaError>
         }
         (_, OptionValue::Text(text)) => text,
     };
-    match kind {
-        Kind::Boolean if !["true", "false"].contains(&text.to_ascii_lowercase().as_str()) => {
-            super::invalid(format!("Invalid boolean value {text} for '{name}'"))
-        }
+    let normal = match kind {
+        Kind::Boolean => match text.to_ascii_lowercase().as_str() {
+            "1" | "true" | "yes" => "true".to_owned(),
+            "0" | "false" | "no" => "false".to_owned(),
+            _ => {
+                return super::invalid(format!(
+                    "Invalid boolean value {text} for '{name}'. Positive values can be '1', \
+                     'true' or 'yes'. Negative values can be '0', 'false' or 'no'."
+                ));
+            }
+        },
         Kind::Double => match text.parse::<f64>() {
-            Ok(value) if (0.0..=1.0).contains(&value) => Ok(()),
-            Ok(_) => Err(SchemaError::Configuration(format!(
-                "{name} must be larger than or equal to 0 and smaller than or equal to 1.0 \
-                 (got {text})"
-            ))),
-            Err(_) => super::invalid(format!("Invalid double value {text} for '{name}'")),
+            Ok(value) if (0.0..=1.0).contains(&value) => double(value),
+            Ok(_) => {
+                return Err(SchemaError::Configuration(format!(
+                    "{name} must be larger than or equal to 0 and smaller than or equal to 1.0 \
+                     (got {text})"
+                )));
+            }
+            Err(_) => {
+                return super::invalid(format!("Invalid double value {text} for '{name}'"));
+            }
         },
         Kind::Integer(least) => match text.parse::<i32>() {
-            Ok(value) if value < least => Err(SchemaError::Configuration(format!(
-                "{name} must be greater than or equal to {least} (got {value})"
-            ))),
-            Ok(value) if name == "default_time_to_live" && value > TTL_MAX_SECS => {
-                Err(SchemaError::Configuration(format!(
-                    "{name} must be less than or equal to {TTL_MAX_SECS} (got {value})"
-                )))
+            Ok(value) if value < least => {
+                return Err(SchemaError::Configuration(format!(
+                    "{name} must be greater than or equal to {least} (got {value})"
+                )));
             }
-            Ok(_) => Ok(()),
-            Err(_) => super::invalid(format!("Invalid integer value {text} for '{name}'")),
+            Ok(value) if name == "default_time_to_live" && value > TTL_MAX_SECS => {
+                return Err(SchemaError::Configuration(format!(
+                    "{name} must be less than or equal to {TTL_MAX_SECS} (got {value})"
+                )));
+            }
+            Ok(value) => value.to_string(),
+            Err(_) => {
+                return super::invalid(format!("Invalid integer value {text} for '{name}'"));
+            }
         },
-        _ => Ok(()),
+        Kind::Text | Kind::Map | Kind::Extensions => text.clone(),
+    };
+    Ok(OptionValue::Text(normal))
+}
+
+/// A blob in lower case; none where the text is no blob.
+fn blob(text: &str) -> Option<String> {
+    let text = text.to_ascii_lowercase();
+    let digits = text.strip_prefix("0x")?;
+    let is_blob = digits.len() % 2 == 0 && digits.bytes().all(|b| b.is_ascii_hexdigit());
+    is_blob.then_some(text)
+}
+
+/// A number from 0 to 1 as Java's `Double.toString` writes it: 0.5, 1.0E-4.
+fn double(value: f64) -> String {
+    // Minus zero passes for zero.
+    let value = value.abs();
+    if value == 0.0 || value >= 1e-3 {
+        return format!("{value:?}");
+    }
+    let text = format!("{value:E}");
+    if text.contains('.') {
+        text
+    } else {
+        text.replace('E', ".0E")
     }
 }

@@ -10,15 +10,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::index::check_index_name;
 use super::keyspace::in_order_of_use;
-use super::table::check_key_type;
+use super::unreadable::UnreadableType;
 use super::{
     Column, ColumnId, ColumnKind, DroppedColumn, IndexSchema, IndexTarget, KeyspaceSchema,
-    SchemaError, TableOptions, TableSchema, UserType, check_name,
+    SchemaError, TableOptions, TableSchema, UserType,
 };
 use crate::key::Order;
-use crate::types::CqlType;
+use crate::types::{CqlType, DEPTH_MAX};
 
 /// The format that is written, and the only one that is read.
 const FORMAT: u32 = 1;
@@ -136,6 +135,11 @@ fn refuse<T>(what: impl std::fmt::Display) -> Result<T, SchemaError> {
     Err(SchemaError::Record(what.to_string()))
 }
 
+/// The error of a rule, for a record that does not satisfy the rule.
+fn as_record(error: SchemaError) -> SchemaError {
+    SchemaError::Record(error.reason())
+}
+
 fn check_format(bytes: &[u8]) -> Result<(), SchemaError> {
     match serde_json::from_slice::<Format>(bytes) {
         Ok(Format { format: FORMAT }) => Ok(()),
@@ -162,29 +166,71 @@ fn encode_types<'a>(types: impl Iterator<Item = &'a Arc<UserType>>) -> Vec<TypeR
 
 type Types = BTreeMap<Arc<str>, Arc<UserType>>;
 
-fn decode_types(keyspace: &str, records: Vec<TypeRecord>) -> Result<Types, SchemaError> {
+fn decode_type(
+    keyspace: &str,
+    record: &TypeRecord,
+    types: &Types,
+) -> Result<Arc<UserType>, SchemaError> {
+    let fields = record
+        .fields
+        .iter()
+        .map(|(name, ty)| Ok((name.as_str().into(), parse(ty, types)?)))
+        .collect::<Result<Vec<_>, SchemaError>>()?;
+    let ty = UserType::new(keyspace, &record.name, fields);
+    ty.map(Arc::new).or_else(refuse)
+}
+
+/// Reads the types that a table uses: each of them, or the table cannot be read.
+fn decode_types(keyspace: &str, records: &[TypeRecord]) -> Result<Types, SchemaError> {
     let mut types = Types::new();
     for record in records {
-        let fields = record
-            .fields
-            .into_iter()
-            .map(|(name, ty)| Ok((name.into(), parse(&ty, &types)?)))
-            .collect::<Result<Vec<_>, SchemaError>>()?;
-        let ty = UserType::new(keyspace, &record.name, fields);
-        let ty = ty.map_err(|e| SchemaError::Record(e.to_string()))?;
-        if types
-            .insert(record.name.clone().into(), Arc::new(ty))
-            .is_some()
-        {
+        let ty = decode_type(keyspace, record, &types)?;
+        if types.insert(record.name.as_str().into(), ty).is_some() {
             return refuse(format!("type {} twice", record.name));
         }
     }
     Ok(types)
 }
 
+/// Reads the types of a keyspace. A type that cannot be read does not keep others from it.
+fn decode_known_types(
+    keyspace: &str,
+    records: Vec<TypeRecord>,
+) -> Result<(Types, BTreeMap<Arc<str>, UnreadableType>), SchemaError> {
+    let mut names = BTreeSet::new();
+    if let Some(twice) = records.iter().find(|record| !names.insert(&record.name)) {
+        return refuse(format!("type {} twice", twice.name));
+    }
+    let mut types = Types::new();
+    let mut unreadable = BTreeMap::new();
+    let mut left = records;
+    // Types come after those that they use. Where a damaged record has another order, a further
+    // round reads one more level of nesting.
+    for _ in 0..DEPTH_MAX {
+        let before = left.len();
+        unreadable.clear();
+        let mut failed = Vec::new();
+        for record in left {
+            let name: Arc<str> = record.name.as_str().into();
+            match decode_type(keyspace, &record, &types) {
+                Ok(ty) => drop(types.insert(name, ty)),
+                Err(error) => {
+                    let (fields, why) = (record.fields.clone(), error.reason());
+                    unreadable.insert(name, UnreadableType { fields, why });
+                    failed.push(record);
+                }
+            }
+        }
+        if failed.is_empty() || failed.len() == before {
+            break;
+        }
+        left = failed;
+    }
+    Ok((types, unreadable))
+}
+
 fn parse(text: &str, types: &Types) -> Result<CqlType, SchemaError> {
-    CqlType::parse(text, &|name| types.get(name).cloned())
-        .map_err(|e| SchemaError::Record(e.to_string()))
+    CqlType::parse(text, &|name| types.get(name).cloned()).or_else(refuse)
 }
 
 /// Every user-defined type of a type, those of fields too.
@@ -207,17 +253,23 @@ fn collect<'a>(ty: &'a CqlType, into: &mut BTreeMap<&'a str, &'a Arc<UserType>>)
 impl KeyspaceSchema {
     /// The keyspace and its types as a record; tables have their own.
     pub fn encode(&self) -> Vec<u8> {
+        let mut types = encode_types(self.types.values());
+        types.extend(self.unreadable_types.iter().map(|(name, ty)| TypeRecord {
+            name: name.to_string(),
+            fields: ty.fields.clone(),
+        }));
         let record = KeyspaceRecord {
             format: FORMAT,
             keyspace: self.name.to_string(),
             replication: self.replication.clone(),
             durable_writes: self.durable_writes,
-            types: encode_types(self.types.values()),
+            types,
         };
         serde_json::to_vec(&record).expect("texts and numbers are JSON")
     }
 
-    /// Reads what [`encode`](Self::encode) wrote, without tables.
+    /// Reads what [`encode`](Self::encode) wrote, without tables. Types that cannot be read are
+    /// left out: see [`unreadable_type`](Self::unreadable_type).
     ///
     /// # Errors
     /// [`SchemaError::Record`].
@@ -228,8 +280,10 @@ impl KeyspaceSchema {
             Err(e) => return refuse(e),
         };
         let mut keyspace = Self::new(&record.keyspace, record.replication, record.durable_writes)
-            .map_err(|e| SchemaError::Record(e.to_string()))?;
-        keyspace.types = decode_types(&record.keyspace, record.types)?;
+            .map_err(as_record)?;
+        let (types, unreadable) = decode_known_types(&record.keyspace, record.types)?;
+        keyspace.types = types;
+        keyspace.unreadable_types = unreadable;
         Ok(keyspace)
     }
 
@@ -246,6 +300,24 @@ impl KeyspaceSchema {
         }
         self.tables.insert(table.name.clone(), Arc::new(table));
         Ok(self)
+    }
+
+    /// With a table as a snapshot has it, and with the types that the table uses as the snapshot
+    /// has them: since then they may have been altered or dropped.
+    ///
+    /// # Errors
+    /// See [`with_table`](Self::with_table).
+    pub fn with_table_and_types(self, table: TableSchema) -> Result<Self, SchemaError> {
+        let mut types = BTreeMap::new();
+        let columns = table.columns.iter();
+        columns.for_each(|c| collect(&c.ty, &mut types));
+        let types: Vec<Arc<UserType>> = types.into_values().cloned().collect();
+        let mut keyspace = self.with_table(table)?;
+        for ty in types {
+            keyspace.unreadable_types.remove(ty.name());
+            keyspace.types.insert(ty.name().into(), ty);
+        }
+        Ok(keyspace)
     }
 }
 
@@ -301,8 +373,7 @@ impl TableSchema {
         serde_json::to_vec(&record).expect("texts and numbers are JSON")
     }
 
-    /// Reads what [`encode`](Self::encode) wrote. Columns, ids and types are held to what a
-    /// table can be, so that nobody has to doubt them later.
+    /// Reads what [`encode`](Self::encode) wrote, and checks the rules for tables.
     ///
     /// # Errors
     /// [`SchemaError::Record`].
@@ -312,12 +383,8 @@ impl TableSchema {
             Ok(record) => record,
             Err(e) => return refuse(e),
         };
-        let as_record = |e: SchemaError| SchemaError::Record(e.to_string());
-        check_name("Keyspace", &record.keyspace).map_err(SchemaError::Record)?;
-        check_name("Table", &record.table).map_err(SchemaError::Record)?;
-        record.options.check().map_err(as_record)?;
         let id = Uuid::parse_str(&record.id).or_else(refuse)?;
-        let types = decode_types(&record.keyspace, record.types)?;
+        let types = decode_types(&record.keyspace, &record.types)?;
         let columns = record
             .columns
             .into_iter()
@@ -349,7 +416,6 @@ impl TableSchema {
                 })
             })
             .collect::<Result<Vec<_>, SchemaError>>()?;
-        check_columns(&columns, &dropped, record.next_column_id)?;
         let indexes = record
             .indexes
             .into_iter()
@@ -372,76 +438,10 @@ impl TableSchema {
             columns,
             dropped,
             record.next_column_id,
-            record.options,
+            record.options.in_normal_form().map_err(as_record)?,
             (indexes, record.next_index_id),
         );
-        check_indexes(&table)?;
+        table.check().map_err(as_record)?;
         Ok(table)
     }
-}
-
-fn check_indexes(table: &TableSchema) -> Result<(), SchemaError> {
-    let as_record = |e: SchemaError| SchemaError::Record(e.to_string());
-    let (mut ids, mut names) = (BTreeSet::new(), BTreeSet::new());
-    for index in &table.indexes {
-        check_index_name(&index.name).map_err(as_record)?;
-        if index.id >= table.next_index_id || !ids.insert(index.id) {
-            return refuse(format!("index id {} twice or not given out", index.id));
-        }
-        if !names.insert(&index.name) {
-            return refuse(format!("index {} twice", index.name));
-        }
-        let Some(column) = table.column_by_id(index.column) else {
-            return refuse(format!("index {} is by no column", index.name));
-        };
-        let checked = table.check_index(&column.name, index.target);
-        if checked.map_err(as_record)? != index.target {
-            return refuse(format!("index {} by {}", index.name, index.target));
-        }
-    }
-    Ok(())
-}
-
-fn check_columns(
-    columns: &[Column],
-    dropped: &[DroppedColumn],
-    next_id: u32,
-) -> Result<(), SchemaError> {
-    let (mut ids, mut dropped_ids) = (BTreeMap::new(), BTreeSet::new());
-    for column in columns {
-        if column.id.0 >= next_id || ids.insert(column.id, column).is_some() {
-            return refuse(format!("column id {} twice or not given out", column.id.0));
-        }
-    }
-    for old in dropped {
-        // One that was added again is among both.
-        let is_another = |c: &&Column| c.name != old.name || c.kind != old.kind;
-        let taken = ids.get(&old.id).is_some_and(is_another);
-        if old.id.0 >= next_id || taken || !dropped_ids.insert(old.id) {
-            return refuse(format!("column id {} twice or not given out", old.id.0));
-        }
-    }
-    let mut names = BTreeSet::new();
-    if let Some(twice) = columns.iter().find(|c| !names.insert(&c.name)) {
-        return refuse(format!("column {} twice", twice.name));
-    }
-    for kind in [ColumnKind::PartitionKey, ColumnKind::Clustering] {
-        let mut positions: Vec<_> = columns
-            .iter()
-            .filter(|c| c.kind == kind)
-            .map(|c| c.position)
-            .collect();
-        positions.sort_unstable();
-        if positions.iter().enumerate().any(|(i, &p)| i != p) {
-            return refuse("positions of key columns are not 0, 1, 2 and so on");
-        }
-        if kind == ColumnKind::PartitionKey && positions.is_empty() {
-            return refuse("no partition key");
-        }
-    }
-    for column in columns.iter().filter(|c| c.kind < ColumnKind::Static) {
-        check_key_type(&column.name, &column.ty, false)
-            .map_err(|e| SchemaError::Record(e.to_string()))?;
-    }
-    Ok(())
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::rules::check_key_type;
 use super::{IndexSchema, SchemaError, TableOptions, check_name, invalid};
 use crate::key::{ClusteringColumn, KeyLayout, Order};
 use crate::row::DroppedCells;
@@ -128,7 +129,7 @@ impl TableSchema {
         } = definition;
         check_name("Table", &name).map_err(SchemaError::Configuration)?;
         for (i, (column, ty, _)) in columns.iter().enumerate() {
-            ty.check()?;
+            ty.check_new()?;
             if columns[..i].iter().any(|(earlier, ..)| earlier == column) {
                 return invalid(format!(
                     "Duplicate column '{column}' declaration for table '{name}'"
@@ -189,20 +190,11 @@ impl TableSchema {
                 order: Order::Asc,
             });
         }
-        let values = || made.iter().filter(|c| c.kind >= ColumnKind::Static);
-        if values().any(|c| c.ty == CqlType::Counter) {
-            if values().any(|c| c.ty != CqlType::Counter) {
-                return invalid("Cannot mix counter and non counter columns in the same table");
-            }
-            if options.default_time_to_live_secs() > 0 {
-                return invalid("Cannot set default_time_to_live on a table with counters");
-            }
-        }
         sort(&mut made);
         for (id, column) in made.iter_mut().enumerate() {
             column.id = ColumnId(id as u32);
         }
-        Ok(Self::assemble(Self {
+        let table = Self {
             keyspace: keyspace.into(),
             name: name.into(),
             id,
@@ -214,7 +206,8 @@ impl TableSchema {
             next_index_id: 0,
             layout: KeyLayout::new(Vec::new(), Vec::new()),
             dropped_cells: Vec::new(),
-        }))
+        };
+        table.checked()
     }
 
     /// Puts columns into their order, and makes anew what follows from them.
@@ -233,7 +226,7 @@ impl TableSchema {
         self
     }
 
-    /// From parts of a record, which it has checked.
+    /// From parts of a record, not checked yet.
     pub(super) fn from_parts(
         (keyspace, name): (Arc<str>, Arc<str>),
         id: Uuid,
@@ -329,9 +322,16 @@ impl TableSchema {
         &self.layout
     }
 
-    /// Whether its values are counters.
+    /// Whether its values are counters. A table of counters stays one when all of them are
+    /// dropped, as in Cassandra, which has a flag for it; ebb looks at the dropped columns.
     pub fn is_counter(&self) -> bool {
-        self.columns.iter().any(|c| c.ty == CqlType::Counter)
+        let is_value = |c: &&Column| c.kind >= ColumnKind::Static;
+        let mut values = self.columns.iter().filter(is_value).peekable();
+        if values.peek().is_some() {
+            return values.any(|c| c.ty == CqlType::Counter);
+        }
+        let mut dropped = self.dropped.iter();
+        !self.dropped.is_empty() && dropped.all(|old| old.ty == CqlType::Counter)
     }
 
     /// Whether it has static columns.
@@ -358,38 +358,6 @@ fn layout(columns: &[Column]) -> KeyLayout {
             })
             .collect(),
     )
-}
-
-pub(super) fn check_key_type(
-    column: &str,
-    ty: &CqlType,
-    is_static: bool,
-) -> Result<(), SchemaError> {
-    if ty.is_multi_cell() {
-        let kind = match ty.is_collection() {
-            true => "collection",
-            false => "user-defined",
-        };
-        return invalid(format!(
-            "Invalid non-frozen {kind} type {ty} for PRIMARY KEY column '{column}'"
-        ));
-    }
-    if *ty == CqlType::Counter {
-        return invalid(format!(
-            "counter type is not supported for PRIMARY KEY column '{column}'"
-        ));
-    }
-    if ty.contains_duration() {
-        return invalid(format!(
-            "duration type is not supported for PRIMARY KEY column '{column}'"
-        ));
-    }
-    if is_static {
-        return invalid(format!(
-            "Static column '{column}' cannot be part of the PRIMARY KEY"
-        ));
-    }
-    Ok(())
 }
 
 fn check_order(clustering: &[String], order: &[(String, Order)]) -> Result<(), SchemaError> {

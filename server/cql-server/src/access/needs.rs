@@ -121,7 +121,7 @@ impl NeedsContext<'_> {
     fn select(&self, select: &Select) -> Result<Vec<Need>> {
         let name = in_keyspace(&select.from, self.keyspace)?;
         let table = select.from.name.as_str();
-        if self.state.schema().keyspace(name).is_some() || name.starts_with("system") {
+        if self.state.schema().has_keyspace(name) || name.starts_with("system") {
             return Ok(reads(name, table));
         }
         let found = snapshots::find(self.db, self.state, name)?;

@@ -103,10 +103,10 @@ fn exists(
     match resource {
         Resource::AllKeyspaces | Resource::AllRoles => true,
         Resource::Keyspace(keyspace) | Resource::AllTables(keyspace) => {
-            state.schema().keyspace(keyspace).is_some() || system.has_keyspace(keyspace)
+            state.schema().has_keyspace(keyspace) || system.has_keyspace(keyspace)
         }
         Resource::Table(keyspace, table) => {
-            state.table(keyspace, table).is_some() || system.table(keyspace, table).is_some()
+            state.schema().has_table(keyspace, table) || system.table(keyspace, table).is_some()
         }
         Resource::Role(role) => roles.get(role).is_some(),
     }

@@ -4,7 +4,7 @@ use ebb_catalog::schema;
 use ebb_cql::protocol::{ErrorResponse, SchemaChange, SchemaChangeKind, SchemaTarget};
 use ebb_cql::syntax::ast::{CreateIndex, DropObject, IndexTarget, IndexTargetKind, QualifiedName};
 
-use super::{SchemaContext, changed, in_keyspace, no_keyspace};
+use super::{SchemaContext, changed, check_readable, in_keyspace, no_keyspace};
 use crate::error::{of_catalog, of_schema};
 
 type Done = Result<Option<SchemaChange>, ErrorResponse>;
@@ -43,6 +43,7 @@ pub(super) fn create(context: &SchemaContext<'_>, create: &CreateIndex) -> Done 
         let of = schema
             .keyspace(keyspace)
             .ok_or_else(|| no_keyspace(keyspace))?;
+        check_readable(schema, keyspace, Some(table))?;
         if of.table(table).is_none() {
             return Err(ErrorResponse::invalid(format!(
                 "Table '{table}' doesn't exist"

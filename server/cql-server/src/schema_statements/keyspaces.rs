@@ -6,7 +6,7 @@ use ebb_catalog::schema::{KeyspaceSchema, OptionValue};
 use ebb_cql::protocol::{ErrorResponse, SchemaChange, SchemaChangeKind, SchemaTarget};
 use ebb_cql::syntax::ast::{AlterKeyspace, CreateKeyspace, DropKeyspace, Property};
 
-use super::{SchemaContext, changed, is_alias, no_keyspace, properties};
+use super::{SchemaContext, changed, check_readable, is_alias, no_keyspace, properties};
 use crate::error::of_schema;
 use crate::system::DATA_CENTER;
 
@@ -60,6 +60,7 @@ pub(super) fn alter(
     let options = replication.as_ref().map(|r| r.options.clone());
     let change = changed(SchemaChangeKind::Updated, name, SchemaTarget::Keyspace);
     let done = context.change(change, |schema| {
+        check_readable(schema, name, None)?;
         if schema.keyspace(name).is_none() {
             return match alter.if_exists {
                 true => Ok(None),
@@ -79,10 +80,14 @@ pub(super) fn drop(context: &SchemaContext<'_>, drop: &DropKeyspace) -> Done {
     let name = drop.name.as_str();
     context.check_changeable(name)?;
     let change = changed(SchemaChangeKind::Dropped, name, SchemaTarget::Keyspace);
-    context.change(change, |schema| match schema.keyspace(name) {
-        None if drop.if_exists => Ok(None),
-        None => Err(no_keyspace(name)),
-        Some(_) => Ok(Some(schema.drop_keyspace(name).map_err(of_schema)?)),
+    context.change(change, |schema| {
+        if schema.has_keyspace(name) {
+            Ok(Some(schema.drop_keyspace(name).map_err(of_schema)?))
+        } else if drop.if_exists {
+            Ok(None)
+        } else {
+            Err(no_keyspace(name))
+        }
     })
 }
 

@@ -28,7 +28,7 @@ pub use self::indexes::indexed_table;
 pub use self::type_names::resolve_type;
 use super::call::Outcome;
 pub use super::context::{SchemaContext, in_keyspace};
-use super::error::of_catalog;
+use super::error::{of_catalog, of_schema};
 use super::snapshots::{AT_ALIAS, names_snapshot};
 use super::system::is_reserved;
 
@@ -115,13 +115,14 @@ impl SchemaContext<'_> {
     /// The keyspace that a name lies in, and the name.
     ///
     /// # Errors
-    /// Where none is named and none in use, or it is not users' to change.
+    /// If none is named and none in use, it is not users' to change, or it cannot be read.
     fn changeable<'n>(
         &'n self,
         name: &'n QualifiedName,
     ) -> Result<(&'n str, &'n str), ErrorResponse> {
         let keyspace = in_keyspace(name, self.keyspace)?;
         self.check_changeable(keyspace)?;
+        check_readable(self.catalog.state().schema(), keyspace, None)?;
         Ok((keyspace, name.name.as_str()))
     }
 
@@ -146,6 +147,7 @@ impl SchemaContext<'_> {
     /// The keyspace that USE puts in use: one of users', of the system, or a snapshot's.
     fn use_keyspace(&self, name: &str) -> Result<String, ErrorResponse> {
         let state = self.catalog.state();
+        check_readable(state.schema(), name, None)?;
         let is_there = state.schema().keyspace(name).is_some()
             || self.system.has_keyspace(name)
             || super::snapshots::find(self.catalog.db(), &state, name)?.is_some();
@@ -173,6 +175,18 @@ fn changed(kind: SchemaChangeKind, keyspace: &str, target: SchemaTarget) -> Sche
         kind,
         keyspace: keyspace.to_string(),
         target,
+    }
+}
+
+/// Refuses a keyspace, or a table of it, that is there and cannot be read. What is not there passes.
+fn check_readable(
+    schema: &Schema,
+    keyspace: &str,
+    table: Option<&str>,
+) -> Result<(), ErrorResponse> {
+    match schema.unreadable(keyspace, table) {
+        Some(unreadable) => Err(of_schema(unreadable)),
+        None => Ok(()),
     }
 }
 

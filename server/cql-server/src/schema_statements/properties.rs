@@ -170,14 +170,14 @@ fn compression(mut given: Entries) -> Result<Entries, ErrorResponse> {
         (Some(chunk), None) | (None, Some(chunk)) => chunk,
         (None, None) => "16".to_string(),
     };
-    match chunk.parse::<i32>() {
+    let chunk = match chunk.parse::<i32>() {
         Err(_) => return refuse(format!("Invalid value for chunk_length_in_kb: {chunk}")),
         Ok(..=0) => return refuse("Invalid negative or null chunk_length_in_kb".to_string()),
         Ok(kib) if !(kib as u32).is_power_of_two() => {
             return refuse("chunk_length_in_kb must be a power of 2".to_string());
         }
-        Ok(_) => {}
-    }
+        Ok(kib) => kib.to_string(),
+    };
     let ratio = given
         .remove("min_compress_ratio")
         .unwrap_or_else(|| "0".to_string());

@@ -10,7 +10,7 @@ use ebb_cql::syntax::ast::{
 use uuid::Builder;
 
 use super::properties::set_table_options;
-use super::{SchemaContext, changed, in_keyspace, no_keyspace, resolve_type};
+use super::{SchemaContext, changed, check_readable, in_keyspace, no_keyspace, resolve_type};
 use crate::error::{of_catalog, of_schema};
 use crate::snapshots::names_snapshot;
 
@@ -89,6 +89,7 @@ pub(super) fn alter(context: &SchemaContext<'_>, alter: &AlterTable) -> Done {
     let (keyspace, name) = context.changeable(&alter.table)?;
     let change = changed(SchemaChangeKind::Updated, keyspace, target(name));
     context.change(change, |schema| {
+        check_readable(schema, keyspace, Some(name))?;
         let found = schema.keyspace(keyspace);
         let Some((of, table)) = found.and_then(|of| Some((of, of.table(name)?))) else {
             return match alter.if_exists {
@@ -189,10 +190,14 @@ fn changed_table(
 pub(super) fn drop(context: &SchemaContext<'_>, drop: &DropObject) -> Done {
     let (keyspace, name) = context.changeable(&drop.name)?;
     let change = changed(SchemaChangeKind::Dropped, keyspace, target(name));
-    context.change(change, |schema| match schema.table(keyspace, name) {
-        None if drop.if_exists => Ok(None),
-        None => Err(no_table(keyspace, name)),
-        Some(_) => Ok(Some(schema.drop_table(keyspace, name).map_err(of_schema)?)),
+    context.change(change, |schema| {
+        if schema.has_table(keyspace, name) {
+            Ok(Some(schema.drop_table(keyspace, name).map_err(of_schema)?))
+        } else if drop.if_exists {
+            Ok(None)
+        } else {
+            Err(no_table(keyspace, name))
+        }
     })
 }
 
@@ -211,6 +216,7 @@ pub(super) fn truncate(
             "Cannot truncate {keyspace}.{name}: a snapshot never changes"
         )));
     }
+    check_readable(state.schema(), keyspace, Some(name))?;
     if state.schema().keyspace(keyspace).is_none() {
         return Err(ErrorResponse::invalid(format!(
             "keyspace {keyspace} does not exist"

@@ -1,6 +1,8 @@
 //! Statements about the schema: what they change, what they tell, and what they refuse in
 //! which words.
 
+mod reopening;
+
 use ebb_cql::protocol::{SchemaChange, SchemaChangeKind, SchemaTarget};
 use ebb_storage::simulation::MemDisk;
 

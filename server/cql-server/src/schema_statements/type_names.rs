@@ -1,9 +1,15 @@
 //! Types as statements write them, as the schema knows them.
 
 use ebb_catalog::schema::KeyspaceSchema;
-use ebb_catalog::types::CqlType;
+use ebb_catalog::types::{CqlType, WRITTEN_DEPTH_MAX};
 use ebb_cql::protocol::ErrorResponse;
+use ebb_cql::syntax::NESTING_MAX;
 use ebb_cql::syntax::ast::{NativeType, TypeName};
+
+use crate::error::of_schema;
+
+// What DESCRIBE prints of an accepted type can be parsed.
+const _: () = assert!(WRITTEN_DEPTH_MAX == NESTING_MAX);
 
 /// The type that a statement about `keyspace` names. What may not stand where it stands is
 /// told by [`CqlType::check`], which this asks too.
@@ -69,8 +75,10 @@ fn resolve(keyspace: &KeyspaceSchema, written: &TypeName) -> Result<CqlType, Err
                     other.as_str()
                 )));
             }
-            let definition = keyspace.user_type(name.name.as_str()).ok_or_else(|| {
-                ErrorResponse::invalid(format!("Unknown type {here}.{}", name.name.as_str()))
+            let name = name.name.as_str();
+            let definition = keyspace.user_type(name).ok_or_else(|| {
+                let unknown = || ErrorResponse::invalid(format!("Unknown type {here}.{name}"));
+                (keyspace.unreadable_type(name)).map_or_else(unknown, of_schema)
             })?;
             CqlType::udt(definition.clone())
         }

@@ -56,11 +56,11 @@ pub(super) fn alter(context: &SchemaContext<'_>, alter: &AlterType) -> Done {
     let (keyspace, name) = context.changeable(&alter.name)?;
     let change = changed(SchemaChangeKind::Updated, keyspace, target(name));
     context.change(change, |schema| {
-        if schema
-            .keyspace(keyspace)
-            .and_then(|k| k.user_type(name))
-            .is_none()
-        {
+        let of = schema.keyspace(keyspace);
+        if let Some(unreadable) = of.and_then(|of| of.unreadable_type(name)) {
+            return Err(of_schema(unreadable));
+        }
+        if of.and_then(|of| of.user_type(name)).is_none() {
             return match alter.if_exists {
                 true => Ok(None),
                 false => Err(ErrorResponse::invalid(format!(
@@ -111,12 +111,17 @@ pub(super) fn drop(context: &SchemaContext<'_>, drop: &DropObject) -> Done {
     let (keyspace, name) = context.changeable(&drop.name)?;
     let change = changed(SchemaChangeKind::Dropped, keyspace, target(name));
     context.change(change, |schema| {
-        match schema.keyspace(keyspace).and_then(|k| k.user_type(name)) {
-            None if drop.if_exists => Ok(None),
-            None => Err(ErrorResponse::invalid(format!(
+        let is_there = schema
+            .keyspace(keyspace)
+            .is_some_and(|of| of.user_type(name).is_some() || of.unreadable_type(name).is_some());
+        if is_there {
+            Ok(Some(schema.drop_type(keyspace, name).map_err(of_schema)?))
+        } else if drop.if_exists {
+            Ok(None)
+        } else {
+            Err(ErrorResponse::invalid(format!(
                 "Type '{keyspace}.{name}' doesn't exist"
-            ))),
-            Some(_) => Ok(Some(schema.drop_type(keyspace, name).map_err(of_schema)?)),
+            )))
         }
     })
 }

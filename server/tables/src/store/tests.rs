@@ -9,6 +9,7 @@ use ebb_storage::{Maintenance, Options};
 use super::*;
 use crate::GracePeriods;
 use crate::operators::with_cql_tables;
+use crate::survey::{CREATIONS_TABLE, StoredTable};
 
 const SYSTEM: &str = "ebb_system";
 
@@ -21,21 +22,25 @@ struct Fixture {
     found: Model,
 }
 
-fn open(disk: &MemDisk) -> Result<Fixture> {
+fn on(disk: &MemDisk) -> Options {
     let options = Options {
         disk: Arc::new(disk.clone()),
         maintenance: Maintenance::Manual,
         ..Options::default()
     };
-    let options = with_cql_tables(options, &GracePeriods::default());
-    let db = Db::open("/db", options)?;
-    let keyspaces = db.keyspace(SYSTEM)?;
-    let keyspaces = keyspaces.table("keyspaces", TableOptions::default())?;
-    let (store, found) = SchemaStore::open(&db, keyspaces)?;
+    with_cql_tables(options, &GracePeriods::default())
+}
+
+fn open(disk: &MemDisk) -> Result<Fixture> {
+    let db = Db::open("/db", on(disk))?;
+    let own = db.keyspace(SYSTEM)?;
+    let keyspaces = own.table(KEYSPACES_TABLE, TableOptions::default())?;
+    let creations = own.table(CREATIONS_TABLE, TableOptions::default())?;
+    let (store, found) = SchemaStore::open(&db, keyspaces, creations)?;
     let of_keyspace = |keyspace: StoredKeyspace| {
-        let record = |t: StoredTable| (t.table.name().to_string(), t.record.to_vec());
+        let record = |t: StoredTable| (t.table.name().to_string(), t.record.unwrap().to_vec());
         let tables = keyspace.tables.into_iter().map(record).collect();
-        (keyspace.name, (keyspace.record.to_vec(), tables))
+        (keyspace.name, (keyspace.record.unwrap().to_vec(), tables))
     };
     let found = found.into_iter().map(of_keyspace).collect();
     Ok(Fixture { db, store, found })
@@ -89,8 +94,9 @@ impl Fixture {
                 Ok(())
             }
             Step::AlterTable(keyspace, table) => {
-                let table = self.table(keyspace, table)?;
-                self.store.put_table(&table, &record)
+                let mut batch = WriteBatch::new();
+                batch.put(&self.table(keyspace, table)?, SCHEMA_KEY, &record);
+                Ok(self.db.write_with(batch, SYNC)?)
             }
             Step::AlterType(keyspace) => {
                 let names = self.db.existing_keyspace(keyspace)?.tables();
@@ -117,9 +123,14 @@ impl Fixture {
         }
     }
 
+    fn notes(&self) -> usize {
+        self.store.creations.range::<&[u8], _>(..).count()
+    }
+
     /// That the database holds what the records say, and no more.
     fn holds(&self, model: &Model) {
         assert_eq!(self.found, *model);
+        assert_eq!(self.notes(), 0);
         let mut keyspaces: BTreeSet<_> = self.db.keyspaces().into_iter().collect();
         keyspaces.remove(SYSTEM);
         assert_eq!(keyspaces, model.keys().cloned().collect());
@@ -222,10 +233,11 @@ fn a_power_loss_during_the_completion_changes_nothing_of_its_end() {
             .create_table("b", "t", b"b.t", Default::default())
             .unwrap();
         // All three cuts at once: a record alone, a drop that was only decided, and a
-        // table without a record.
+        // table without a record whose creation was noted.
         fixture.store.put_keyspace("alone", b"c").unwrap();
         fixture.store.keyspaces.put(b"b", &[DROPPING]).unwrap();
         let options = (*fixture.table("b", "t").unwrap().options()).clone();
+        fixture.store.creations.put(b"a.cut", &[CREATING]).unwrap();
         let a = fixture.db.existing_keyspace("a").unwrap();
         a.table("cut", options).unwrap();
         fixture.db.sync().unwrap();
@@ -242,6 +254,92 @@ fn a_power_loss_during_the_completion_changes_nothing_of_its_end() {
             break;
         }
     }
+}
+
+/// A table whose record was lost was taken for one whose creation was cut short, and dropped.
+#[test]
+fn a_table_without_a_record_is_dropped_only_if_its_creation_was_noted_and_it_is_empty() {
+    for (noted, with_row, is_dropped) in [
+        (true, false, true),
+        (true, true, false),
+        (false, false, false),
+        (false, true, false),
+    ] {
+        let disk = MemDisk::new();
+        let fixture = open(&disk).unwrap();
+        fixture.store.create_keyspace("a", b"a").unwrap();
+        for name in ["t", "other"] {
+            let created = (fixture.store).create_table("a", name, b"r", Default::default());
+            created.unwrap();
+        }
+        let table = fixture.table("a", "t").unwrap();
+        table.delete(SCHEMA_KEY).unwrap();
+        if noted {
+            fixture.store.creations.put(b"a.t", &[CREATING]).unwrap();
+        }
+        if with_row {
+            table.put(&[0xff; 9], b"row").unwrap();
+        }
+        let case = format!("noted: {noted}, with a row: {with_row}");
+        // A statement decides as an opening does.
+        let unreadable = |created: Result<Table>| {
+            let refused = created.unwrap_err();
+            let is_so = |error: &SchemaError| matches!(error, SchemaError::Unreadable(_));
+            assert!(
+                matches!(&refused, CatalogError::Schema(error) if is_so(error)),
+                "{case}: {refused}"
+            );
+        };
+        let options = SsTableOptions::default;
+        if !is_dropped {
+            unreadable(fixture.store.create_table("a", "t", b"r", options()));
+        }
+        drop((table, fixture));
+
+        let db = Db::open("/db", on(&disk)).unwrap();
+        let before = Survey::of(&db).unwrap();
+        let names = |survey: &Survey| -> Vec<String> {
+            let tables = survey.keyspaces[0].tables.iter();
+            tables.map(|t| t.table.name().to_string()).collect()
+        };
+        let kept: &[&str] = if is_dropped {
+            &["other"]
+        } else {
+            &["other", "t"]
+        };
+        assert_eq!(names(&before), kept, "{case}");
+        let tables = || db.existing_keyspace("a").unwrap().tables();
+        assert_eq!(tables(), ["other", "t"], "{case}: reading changes nothing");
+        let own = db.existing_keyspace(SYSTEM).unwrap();
+        let own = |name: &str| own.existing_table(name).unwrap();
+        let opened = SchemaStore::open(&db, own(KEYSPACES_TABLE), own(CREATIONS_TABLE));
+        let (store, found) = opened.unwrap();
+        assert_eq!(tables(), kept, "{case}");
+        if is_dropped {
+            store.create_table("a", "t", b"new", options()).unwrap();
+        } else {
+            let lost = found[0].tables[1].record.as_ref().unwrap_err();
+            assert_eq!(lost, MISSING, "{case}");
+            unreadable(store.create_table("a", "t", b"new", options()));
+        }
+    }
+}
+
+#[test]
+fn a_creation_that_failed_is_done_again() {
+    let disk = MemDisk::new();
+    let fixture = open(&disk).unwrap();
+    fixture.store.create_keyspace("a", b"a").unwrap();
+    let options = TableOptions {
+        merge_operator: Some(CQL_ROW.to_string()),
+        ..TableOptions::default()
+    };
+    fixture.store.creations.put(b"a.t", &[CREATING]).unwrap();
+    let a = fixture.db.existing_keyspace("a").unwrap();
+    a.table("t", options).unwrap();
+    let created = (fixture.store).create_table("a", "t", b"r", SsTableOptions::default());
+    assert_eq!(created.unwrap().get(SCHEMA_KEY).unwrap().unwrap(), "r");
+    assert_eq!(fixture.notes(), 0);
 }
 
 #[test]

@@ -1,7 +1,9 @@
 use std::collections::BTreeMap;
 
 use super::{definition, replication, schema, table};
-use crate::schema::{ColumnId, ColumnKind, KeyspaceSchema, Schema, SchemaError, TableSchema};
+use crate::schema::{
+    ColumnId, ColumnKind, KeyspaceSchema, OptionValue, Schema, SchemaError, TableSchema,
+};
 use crate::types::CqlType;
 
 fn message<T: std::fmt::Debug>(result: Result<T, SchemaError>) -> String {
@@ -134,6 +136,56 @@ fn changes_of_tables_are_refused_in_cassandras_words() {
     assert!(message(counters.add_column("x", CqlType::Int, false)).contains("in a counter table"));
     let none = counters.drop_column("n", 0).unwrap();
     assert!(message(none.add_column("n", CqlType::Counter, false)).contains("dropped counter"));
+}
+
+/// Without its counters the table took a `default_time_to_live`, and then a counter again: the
+/// CREATE TABLE that DESCRIBE printed was refused.
+#[test]
+fn a_table_that_had_counters_takes_nothing_else_when_all_are_dropped() {
+    let counters = TableSchema::create(definition(&["k int", "n counter"], &["k"], &[])).unwrap();
+    let none = counters.drop_column("n", 0).unwrap();
+    assert!(none.is_counter());
+    assert_eq!(
+        message(none.add_column("v", CqlType::Int, false)),
+        "ks.t: Cannot have a non counter column (\"v\") in a counter table"
+    );
+    let ttl = || {
+        let value = OptionValue::Text("60".to_owned());
+        [("default_time_to_live".to_owned(), value)]
+    };
+    let no_ttl = "Cannot set default_time_to_live on a table with counters";
+    assert_eq!(message(none.alter_options(ttl())), no_ttl);
+    let again = none.add_column("m", CqlType::Counter, false).unwrap();
+    assert_eq!(TableSchema::decode(&again.encode()).unwrap(), again);
+    let mut created = definition(&["k int", "n counter"], &["k"], &[]);
+    let [(name, value)] = ttl();
+    created.options.set(&name, value).unwrap();
+    assert_eq!(message(TableSchema::create(created)), no_ttl);
+    // A table that never had one takes no counter.
+    let keys = TableSchema::create(definition(&["k int"], &["k"], &[])).unwrap();
+    assert!(!keys.is_counter());
+    assert_eq!(
+        message(keys.add_column("n", CqlType::Counter, false)),
+        "ks.t: Cannot have a counter column (\"n\") in a non counter table"
+    );
+    let values = TableSchema::create(definition(&["k int", "v int"], &["k"], &[])).unwrap();
+    assert!(!values.drop_column("v", 0).unwrap().is_counter());
+}
+
+#[test]
+fn a_counter_table_with_a_time_to_live_from_an_earlier_version_is_read_and_mended() {
+    let counters = TableSchema::create(definition(&["k int", "n counter"], &["k"], &[])).unwrap();
+    let record = String::from_utf8(counters.encode()).unwrap();
+    let ttl = |secs: &str| format!("\"default_time_to_live\":\"{secs}\"");
+    let record = record.replace(&ttl("0"), &ttl("60"));
+    let old = TableSchema::decode(record.as_bytes()).unwrap();
+    assert_eq!(old.options().default_time_to_live_secs(), 60);
+    let refused = old.add_column("m", CqlType::Counter, false);
+    assert!(message(refused).contains("default_time_to_live"));
+    let zero = OptionValue::Text("0".to_owned());
+    let mended = old.alter_options([("default_time_to_live".to_owned(), zero)]);
+    let mended = mended.unwrap();
+    mended.add_column("m", CqlType::Counter, false).unwrap();
 }
 
 fn with_table() -> Schema {

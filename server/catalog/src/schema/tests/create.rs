@@ -202,7 +202,12 @@ fn options_are_held_to_their_kind() {
             "630720001",
             "default_time_to_live must be less than or equal to 630720000 (got 630720001)",
         ),
-        ("cdc", "maybe", "Invalid boolean value maybe for 'cdc'"),
+        (
+            "cdc",
+            "maybe",
+            "Invalid boolean value maybe for 'cdc'. Positive values can be '1', 'true' or 'yes'. \
+             Negative values can be '0', 'false' or 'no'.",
+        ),
         (
             "crc_check_chance",
             "2",
@@ -235,4 +240,55 @@ fn options_are_held_to_their_kind() {
         .alter_options([("default_time_to_live".to_owned(), ttl)])
         .unwrap();
     assert_eq!(next.options().default_time_to_live_secs(), 60);
+}
+
+/// `'+128'` was printed as `+128`, which is no number of CQL.
+#[test]
+fn options_are_kept_and_printed_as_cql_reads_them_without_quotes() {
+    let text = |value: &str| OptionValue::Text(value.to_owned());
+    for (name, written, normal) in [
+        ("min_index_interval", "+128", "128"),
+        ("gc_grace_seconds", "007", "7"),
+        ("memtable_flush_period_in_ms", "-0", "0"),
+        ("crc_check_chance", ".5", "0.5"),
+        ("crc_check_chance", "1", "1.0"),
+        ("crc_check_chance", "+5.e-1", "0.5"),
+        ("crc_check_chance", "-0", "0.0"),
+        ("bloom_filter_fp_chance", "0.0001", "1.0E-4"),
+        ("bloom_filter_fp_chance", "1.25e-7", "1.25E-7"),
+        ("cdc", "TRUE", "true"),
+        ("cdc", "Yes", "true"),
+        ("cdc", "0", "false"),
+    ] {
+        let changed = table().alter_options([(name.to_owned(), text(written))]);
+        let changed = changed.unwrap();
+        assert_eq!(
+            changed.options().get(name),
+            Some(&text(normal)),
+            "{written}"
+        );
+        let line = format!(" {name} = {normal}\n");
+        let described = changed.describe(false);
+        assert!(described.contains(&line), "{line} in {described}");
+        // What is printed is kept as it is.
+        let again = changed.alter_options([(name.to_owned(), text(normal))]);
+        assert_eq!(again.unwrap(), changed);
+        assert_eq!(TableSchema::decode(&changed.encode()).unwrap(), changed);
+    }
+    let blobs = |value: &str| OptionValue::Map([("a".to_owned(), value.to_owned())].into());
+    let changed = table().alter_options([("extensions".to_owned(), blobs("0XFf"))]);
+    assert_eq!(
+        changed.unwrap().options().get("extensions"),
+        Some(&blobs("0xff"))
+    );
+}
+
+#[test]
+fn options_that_an_earlier_version_stored_as_they_were_written_are_read() {
+    let record = String::from_utf8(table().encode()).unwrap();
+    let old = "\"crc_check_chance\":\".5\"";
+    let record = record.replace("\"crc_check_chance\":\"1.0\"", old);
+    assert!(record.contains(old), "{record}");
+    let table = TableSchema::decode(record.as_bytes()).unwrap();
+    assert!(table.describe(false).contains("crc_check_chance = 0.5\n"));
 }

@@ -3,6 +3,7 @@
 mod change;
 mod create;
 mod record;
+mod reopening;
 
 use std::collections::BTreeMap;
 

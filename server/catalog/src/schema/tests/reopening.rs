@@ -1,0 +1,370 @@
+//! Changes of the schema against what the next start reads.
+
+use std::sync::Arc;
+
+use super::{definition, replication, schema};
+use crate::schema::{
+    ColumnKind, IndexTarget, KeyspaceSchema, ObjectKind, Schema, SchemaError, TableSchema, UserType,
+};
+use crate::types::{CqlType, DEPTH_MAX, NODES_MAX, WRITTEN_DEPTH_MAX};
+
+fn message<T: std::fmt::Debug>(result: Result<T, SchemaError>) -> String {
+    result.unwrap_err().to_string()
+}
+
+/// The schema with one more type of these fields.
+fn with_type(schema: &Schema, name: &str, fields: &[(&str, CqlType)]) -> Schema {
+    let fields = fields.iter().map(|(name, ty)| ((*name).into(), ty.clone()));
+    let ty = UserType::new("ks", name, fields).unwrap();
+    schema.create_type(ty).unwrap()
+}
+
+fn user_type(schema: &Schema, name: &str) -> CqlType {
+    let keyspace = schema.keyspace("ks").unwrap();
+    CqlType::udt(keyspace.user_type(name).unwrap().clone())
+}
+
+/// The schema with the table `t (k int, c TYPE)`; `c` is of the primary key if `in_key`.
+fn with_column(schema: &Schema, ty: CqlType, in_key: bool) -> Result<Schema, SchemaError> {
+    let clustering: &[&str] = if in_key { &["c"] } else { &[] };
+    let mut definition = definition(&["k int", "c int"], &["k"], clustering);
+    definition.columns[1].1 = ty;
+    schema.create_table(definition)
+}
+
+/// The schema as the next start has it.
+fn reopened(schema: &Schema) -> Schema {
+    let keyspaces = schema.keyspaces().map(|keyspace| {
+        let opened = KeyspaceSchema::open(keyspace.name(), &keyspace.encode()).unwrap();
+        let tables = keyspace.tables();
+        tables.fold(opened, |opened, table| {
+            opened.with_record(table.name(), Ok(&table.encode()))
+        })
+    });
+    Schema::new(keyspaces)
+}
+
+/// ALTER TYPE looked at types only: a table that used one got a record that no start could read.
+#[test]
+fn alter_type_refuses_what_create_table_refuses_in_the_same_words() {
+    let list = CqlType::list(CqlType::Int);
+    let before = with_type(&schema(), "u", &[("a", CqlType::Int)]);
+    for (in_key, freeze, added) in [
+        (false, false, list.clone()),
+        (true, true, CqlType::Duration),
+        (true, true, CqlType::list(CqlType::Duration)),
+    ] {
+        let of = |schema: &Schema| {
+            let ty = user_type(schema, "u");
+            if freeze { ty.freeze() } else { ty }
+        };
+        let table = with_column(&before, of(&before), in_key).unwrap();
+        let altered = before.add_field("ks", "u", "b", added.clone()).unwrap();
+        let expected = message(with_column(&altered, of(&altered), in_key));
+        let refused = table.add_field("ks", "u", "b", added);
+        assert_eq!(message(refused), expected);
+        // A field that fits is added.
+        let fits = table.add_field("ks", "u", "b", CqlType::Text).unwrap();
+        assert_eq!(reopened(&fits), fits);
+    }
+    // Where the type is frozen, or part of another one, the list fits.
+    let frozen = with_column(&before, user_type(&before, "u").freeze(), false).unwrap();
+    let frozen = frozen.add_field("ks", "u", "b", list).unwrap();
+    assert_eq!(reopened(&frozen), frozen);
+}
+
+#[test]
+fn alter_type_refuses_what_create_index_refuses_in_the_same_words() {
+    let before = with_type(&schema(), "u", &[("a", CqlType::Int)]);
+    let frozen = || user_type(&before, "u").freeze();
+    for (ty, target) in [
+        (frozen(), IndexTarget::Simple),
+        (CqlType::list(frozen()), IndexTarget::Values),
+        (CqlType::list(frozen()).freeze(), IndexTarget::Full),
+        (CqlType::map(CqlType::Int, frozen()), IndexTarget::Entries),
+    ] {
+        let table = with_column(&before, ty, false).unwrap();
+        let indexed = table.create_index(("ks", "t"), None, ("c", target), false);
+        let indexed = indexed.unwrap().unwrap();
+        let altered = table.add_field("ks", "u", "d", CqlType::Duration).unwrap();
+        let expected = altered.create_index(("ks", "t"), None, ("c", target), false);
+        let refused = indexed.add_field("ks", "u", "d", CqlType::Duration);
+        assert_eq!(message(refused), message(expected), "{target}");
+    }
+}
+
+#[test]
+fn alter_type_keeps_the_types_of_columns_within_their_bounds() {
+    // A list of the last type of this chain is as deep as a column may be.
+    let mut deep = with_type(&schema(), "u0", &[("a", CqlType::Int)]);
+    for level in 1..DEPTH_MAX - 2 {
+        let inner = user_type(&deep, &format!("u{}", level - 1)).freeze();
+        deep = with_type(&deep, &format!("u{level}"), &[("a", inner)]);
+    }
+    let last = user_type(&deep, &format!("u{}", DEPTH_MAX - 3));
+    let table = with_column(&deep, CqlType::list(last.freeze()), false).unwrap();
+    let added = CqlType::list(CqlType::Int).freeze();
+    assert!(message(table.add_field("ks", "u0", "b", added)).contains("deep"));
+
+    let wide = with_type(&schema(), "u", &[("a", CqlType::Int)]);
+    let many = NODES_MAX / 4;
+    let ty = CqlType::tuple(vec![user_type(&wide, "u"); many]);
+    let mut table = with_column(&wide, ty, false).unwrap();
+    table = table.add_field("ks", "u", "b", CqlType::Int).unwrap();
+    let refused = table.add_field("ks", "u", "c", CqlType::Int);
+    assert!(message(refused).contains("types at most"));
+    assert_eq!(reopened(&table), table);
+}
+
+/// DESCRIBE prints a `frozen<...>` around each of these lists, and no statement took that many levels.
+#[test]
+fn a_type_that_is_printed_deeper_than_statements_nest_is_refused_wherever_it_is_new() {
+    let lists = |count: usize| {
+        (0..count)
+            .fold(CqlType::Int, |ty, _| CqlType::list(ty))
+            .freeze()
+    };
+    let most = (WRITTEN_DEPTH_MAX - 1) / 2;
+    let ty = |inner: CqlType| UserType::new("ks", "u", [("a".into(), inner)]).unwrap();
+    let table = with_column(&schema(), CqlType::Int, false).unwrap();
+    let add_column = |ty: CqlType| {
+        let add = |table: &TableSchema| table.add_column("d", ty, false);
+        table.alter_table("ks", "t", add)
+    };
+    for fits in [lists(most), CqlType::list(lists(most))] {
+        assert!(fits.written_depth() <= WRITTEN_DEPTH_MAX, "{fits}");
+        with_column(&schema(), fits.clone(), false).unwrap();
+        add_column(fits.clone()).unwrap();
+        schema().create_type(ty(fits.clone())).unwrap();
+        schema().add_field("ks", "phone", "d", fits).unwrap();
+    }
+    let deeper = lists(most + 1);
+    assert_eq!(deeper.check(), Ok(()), "records may have it");
+    for refused in [
+        with_column(&schema(), deeper.clone(), false),
+        add_column(deeper.clone()),
+        schema().create_type(ty(deeper.clone())),
+        schema().add_field("ks", "phone", "d", deeper),
+    ] {
+        let refused = message(refused);
+        assert!(refused.contains("100 levels deep at most"), "{refused}");
+    }
+    // The fields of a user-defined type are not printed where it is used.
+    let named = ty(lists(most));
+    let used = CqlType::list(CqlType::udt(Arc::new(named)).freeze());
+    assert_eq!(used.written_depth(), 3);
+}
+
+/// A type called "int" was stored as `int`, and read back as the native type or not at all.
+#[test]
+fn types_with_any_name_are_read_back() {
+    let native = CqlType::NATIVE.map(|ty| ty.to_string());
+    let others = [
+        "varchar", "list", "set", "map", "tuple", "frozen", "vector", "byte", "select", "Int",
+        "INT", "a<b>", "a, b", "a\"b", "\"", " ", "ü", "address",
+    ];
+    let names = native.iter().map(String::as_str).chain(others);
+    for name in names {
+        let own = Schema::default();
+        let keyspace = KeyspaceSchema::new("ks", replication(), true).unwrap();
+        let own = own.create_keyspace(keyspace).unwrap();
+        let own = with_type(&own, name, &[("a \"field\"", CqlType::Text)]);
+        let frozen = user_type(&own, name).freeze();
+        let own = with_type(&own, "outer_type", &[("x", frozen.clone())]);
+        for ty in [
+            user_type(&own, name),
+            frozen.clone(),
+            CqlType::list(frozen.clone()),
+            CqlType::map(frozen.clone(), user_type(&own, "outer_type").freeze()),
+            CqlType::tuple([frozen.clone(), CqlType::Int]),
+        ] {
+            let schema = with_column(&own, ty, false).unwrap();
+            assert_eq!(reopened(&schema), schema, "{name}");
+            own.check_reopening(&schema).unwrap();
+        }
+        let ty = own.keyspace("ks").unwrap().user_type(name).unwrap();
+        let is_native = CqlType::native(name).is_some();
+        let is_quoted = ty.describe().starts_with("CREATE TYPE ks.\"");
+        assert!(is_quoted || !is_native, "{}", ty.describe());
+    }
+}
+
+#[test]
+fn a_change_that_the_next_start_could_not_read_is_refused() {
+    let before = schema();
+    let table = TableSchema::create(definition(&["k int", "v text"], &["k"], &[])).unwrap();
+    let with = |table: TableSchema| {
+        let keyspace = KeyspaceSchema::clone(before.keyspace("ks").unwrap());
+        Schema::new([keyspace.with_table(table).unwrap()])
+    };
+    before.check_reopening(&with(table.clone())).unwrap();
+    // No rule lets these through; the check does not rely on that.
+    let mut of_no_key = table.clone();
+    of_no_key.columns[0].kind = ColumnKind::Regular;
+    let refused = message(before.check_reopening(&with(of_no_key)));
+    let reason = "table ks.t could not be read at the next start: no partition key";
+    assert!(refused.contains(reason), "{refused}");
+    let mut another = table;
+    another.next_column_id = 1;
+    let refused = message(before.check_reopening(&with(another)));
+    assert!(refused.contains("table ks.t"), "{refused}");
+    let mut keyspace = KeyspaceSchema::clone(before.keyspace("ks").unwrap());
+    keyspace.replication.clear();
+    let refused = message(before.check_reopening(&Schema::new([keyspace])));
+    assert!(refused.contains("keyspace ks could not"), "{refused}");
+}
+
+/// The record of `ks` with a text of it replaced.
+fn damaged(schema: &Schema, from: &str, to: &str) -> KeyspaceSchema {
+    let record = String::from_utf8(schema.keyspace("ks").unwrap().encode()).unwrap();
+    assert!(record.contains(from), "{record}");
+    KeyspaceSchema::decode(record.replace(from, to).as_bytes()).unwrap()
+}
+
+#[test]
+fn a_type_that_cannot_be_read_leaves_its_keyspace_the_others() {
+    let of_phone = "\"set<frozen<phone>>\"";
+    let keyspace = damaged(&schema(), of_phone, "\"set<frozen<gone>>\"");
+    assert!(keyspace.user_type("phone").is_some() && keyspace.user_type("address").is_none());
+    let all = keyspace.all_unreadable();
+    let [address] = &all[..] else {
+        panic!("{all:?}");
+    };
+    assert_eq!(address.kind, ObjectKind::Type);
+    assert_eq!(
+        address.to_string(),
+        "the schema of type ks.address cannot be read: Unknown type gone; restore it from a \
+         backup or DROP it"
+    );
+    // What is written back reads as the same.
+    let again = KeyspaceSchema::decode(&keyspace.encode()).unwrap();
+    assert_eq!(again, keyspace);
+
+    let schema = Schema::new([keyspace]);
+    let unreadable = |result: Result<Schema, SchemaError>| {
+        assert!(matches!(result, Err(SchemaError::Unreadable(_))));
+    };
+    let ty = |name: &str| UserType::new("ks", name, [("a".into(), CqlType::Int)]).unwrap();
+    unreadable(schema.create_type(ty("address")));
+    unreadable(schema.add_field("ks", "address", "b", CqlType::Int));
+    // With a type of this name it would read as another type than it was.
+    assert!(message(schema.create_type(ty("gone"))).contains("another type may use it"));
+    let other = schema.create_type(ty("other")).unwrap();
+    schema.check_reopening(&other).unwrap();
+    let dropped = other.drop_type("ks", "address").unwrap();
+    assert_eq!(dropped.all_unreadable(), []);
+    dropped.create_type(ty("gone")).unwrap();
+}
+
+#[test]
+fn types_in_any_order_are_read_and_those_that_use_each_other_are_not() {
+    let record = |types: &str| {
+        let text = format!(
+            "{{\"format\":1,\"keyspace\":\"ks\",\"replication\":{{\"class\":\"SimpleStrategy\"}},\
+             \"durable_writes\":true,\"types\":[{types}]}}"
+        );
+        KeyspaceSchema::decode(text.as_bytes())
+    };
+    let a = r#"{"name":"a","fields":[["x","frozen<b>"]]}"#;
+    let b = r#"{"name":"b","fields":[["x","frozen<c>"]]}"#;
+    let c = r#"{"name":"c","fields":[["x","int"]]}"#;
+    let circle = r#"{"name":"c","fields":[["x","frozen<a>"]]}"#;
+    let keyspace = record(&format!("{a},{b},{c}")).unwrap();
+    assert_eq!(
+        (keyspace.user_types().len(), keyspace.all_unreadable().len()),
+        (3, 0)
+    );
+    let keyspace = record(&format!("{a},{b},{circle}")).unwrap();
+    assert_eq!(
+        (keyspace.user_types().len(), keyspace.all_unreadable().len()),
+        (0, 3)
+    );
+    assert!(record(&format!("{c},{c}")).is_err());
+}
+
+#[test]
+fn an_object_that_cannot_be_read_is_named_and_dropped_and_nothing_takes_its_name() {
+    let table = definition(&["k int", "v frozen<phone>"], &["k"], &[]);
+    let mut other = table.clone();
+    other.name = "other".to_owned();
+    let readable = schema().create_table(table.clone()).unwrap();
+    let readable = readable.create_table(other).unwrap();
+    let keyspace = KeyspaceSchema::clone(readable.keyspace("ks").unwrap());
+    let record = readable.table("ks", "t").unwrap().encode();
+    for (record, why) in [
+        (
+            Err("its record is missing".to_owned()),
+            "its record is missing",
+        ),
+        (Ok(&record[1..]), "expected"),
+        (Ok(&b"{\"format\":2}"[..]), "format 2 is unknown"),
+    ] {
+        let mut keyspace = keyspace.clone();
+        keyspace.tables.remove("t");
+        let schema = Schema::new([keyspace.with_record("t", record)]);
+        assert!(schema.table("ks", "t").is_none() && schema.has_table("ks", "t"));
+        let named = schema.unreadable("ks", Some("t")).unwrap().to_string();
+        assert!(
+            named.starts_with("the schema of table ks.t cannot be read: "),
+            "{named}"
+        );
+        assert!(named.contains(why), "{named}");
+        assert!(schema.unreadable("ks", Some("other")).is_none());
+        for refused in [
+            schema.create_table(table.clone()),
+            schema.alter_table("ks", "t", |table| Ok(table.clone())),
+            (schema.create_index(("ks", "t"), None, ("v", IndexTarget::Simple), false))
+                .map(|next| next.unwrap()),
+        ] {
+            assert_eq!(message(refused), named);
+        }
+        // It may use any type.
+        for refused in [
+            schema.add_field("ks", "address", "a", CqlType::Int),
+            schema.rename_field("ks", "address", "street", "road"),
+            schema.drop_type("ks", "address"),
+        ] {
+            assert!(message(refused).contains(&named));
+        }
+        let add = |table: &TableSchema| table.add_column("w", CqlType::Int, false);
+        let altered = schema.alter_table("ks", "other", add).unwrap();
+        assert!(altered.has_table("ks", "t"));
+        let dropped = altered.drop_table("ks", "t").unwrap();
+        assert_eq!(dropped.all_unreadable(), []);
+        dropped
+            .add_field("ks", "address", "a", CqlType::Int)
+            .unwrap();
+        dropped.create_table(table.clone()).unwrap();
+    }
+    let schema = Schema::default().with_unreadable_keyspace("ks", "damaged");
+    let named = schema.unreadable("ks", Some("t")).unwrap().to_string();
+    assert!(
+        named.starts_with("the schema of keyspace ks cannot be read: damaged"),
+        "{named}"
+    );
+    assert!(schema.has_keyspace("ks") && schema.has_table("ks", "any"));
+    assert_eq!(message(schema.create_keyspace(keyspace.clone())), named);
+    assert_eq!(message(schema.create_table(table)), named);
+    assert_eq!(message(schema.alter_keyspace("ks", None, None)), named);
+    assert_eq!(message(schema.drop_table("ks", "t")), named);
+    let dropped = schema.drop_keyspace("ks").unwrap();
+    assert!(!dropped.has_keyspace("ks"));
+    dropped.create_keyspace(keyspace).unwrap();
+}
+
+/// A snapshot whose table used a type that was dropped since showed drivers a column of a type
+/// that its keyspace did not have.
+#[test]
+fn a_keyspace_of_the_past_has_the_types_of_its_tables() {
+    let schema = schema();
+    let then = with_column(&schema, user_type(&schema, "address").freeze(), false).unwrap();
+    let table = TableSchema::clone(then.table("ks", "t").unwrap());
+    let now = then.drop_table("ks", "t").unwrap();
+    let now = now.drop_type("ks", "address").unwrap();
+    let now = now.add_field("ks", "phone", "kind", CqlType::Int).unwrap();
+    let now = KeyspaceSchema::clone(now.keyspace("ks").unwrap());
+    let past = now.with_table_and_types(table).unwrap();
+    let types: Vec<Arc<UserType>> = past.user_types().into_iter().cloned().collect();
+    let before = schema.keyspace("ks").unwrap().user_types();
+    assert!(types.iter().eq(before));
+}

@@ -1,0 +1,468 @@
+//! Databases after statements about the schema: each opens again, and what of it cannot be read is
+//! out of service by itself.
+
+use ebb_catalog::key::SCHEMA_KEY;
+use ebb_cql::protocol::{ErrorResponse, QueryParameters};
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{ManualClock, Table};
+
+use super::INVALID;
+use crate::executor::harness::Server;
+use crate::testing::{BEGIN_MS, open};
+
+const KEYSPACE: &str = "CREATE KEYSPACE k WITH replication = \
+                        {'class': 'SimpleStrategy', 'replication_factor': 1}";
+
+/// A server over what the disk has.
+fn server(disk: &MemDisk) -> Server {
+    let clock = ManualClock::at_ms(BEGIN_MS);
+    let catalog = open(disk, &clock, |options, _| options);
+    Server::over(catalog, clock, None)
+}
+
+/// A server with the keyspace `k`, after these statements.
+fn with(disk: &MemDisk, statements: &[&str]) -> Server {
+    let mut server = server(disk);
+    server.run(KEYSPACE);
+    statements.iter().for_each(|text| server.run(text));
+    server
+}
+
+#[track_caller]
+fn error(server: &mut Server, text: &str) -> ErrorResponse {
+    let answer = (server.prepare(text))
+        .and_then(|prepared| server.execute(&prepared, QueryParameters::default()));
+    answer.expect_err(text)
+}
+
+fn stored(server: &Server, keyspace: &str, name: &str) -> Table {
+    let keyspace = server.executor.catalog().db().existing_keyspace(keyspace);
+    keyspace.unwrap().existing_table(name).unwrap()
+}
+
+/// Both statements were accepted. At the next start no keyspace was served any more.
+#[test]
+fn alter_type_is_refused_in_the_words_that_create_table_has_for_the_same_table() {
+    let disk = MemDisk::new();
+    let mut server = with(
+        &disk,
+        &[
+            "CREATE TYPE k.u (a int)",
+            "CREATE TABLE k.t (p int PRIMARY KEY, c u)",
+            "CREATE TYPE k.v (a int)",
+            "CREATE TABLE k.s (p int, c frozen<v>, PRIMARY KEY (p, c))",
+            "CREATE TYPE k.with_list (a int, l list<int>)",
+            "CREATE TYPE k.with_duration (a int, d duration)",
+        ],
+    );
+    let of_table = server.refused("CREATE TABLE k.x (p int PRIMARY KEY, c with_list)");
+    assert_eq!(server.refused("ALTER TYPE k.u ADD l list<int>"), of_table);
+    let of_table = "CREATE TABLE k.x (p int, c frozen<with_duration>, PRIMARY KEY (p, c))";
+    let of_table = server.refused(of_table);
+    assert_eq!(server.refused("ALTER TYPE k.v ADD d duration"), of_table);
+    server.run("INSERT INTO k.t (p, c) VALUES (1, {a: 2})");
+    server.run("INSERT INTO k.s (p, c) VALUES (3, {a: 4})");
+    drop(server);
+
+    let mut server = self::server(&disk);
+    assert_eq!(server.rows("SELECT p, c.a FROM k.t"), "1 2");
+    assert_eq!(server.rows("SELECT p FROM k.s"), "3");
+    server.run("ALTER TYPE k.u ADD l frozen<list<int>>");
+    server.run("ALTER TYPE k.v ADD t text");
+    drop(server);
+    let mut server = self::server(&disk);
+    assert_eq!(server.rows("SELECT p, c.a FROM k.t"), "1 2");
+}
+
+#[test]
+fn alter_type_is_refused_in_the_words_that_create_index_has_for_the_same_column() {
+    let disk = MemDisk::new();
+    let mut server = with(
+        &disk,
+        &[
+            "CREATE TYPE k.u (a int)",
+            "CREATE TYPE k.with_duration (d duration)",
+            "CREATE TABLE k.t (p int PRIMARY KEY, c frozen<u>, d frozen<with_duration>)",
+            "CREATE INDEX ON k.t (c)",
+        ],
+    );
+    server.wait_until_all_built();
+    let of_index = server.refused("CREATE INDEX ON k.t (d)");
+    assert_eq!(server.refused("ALTER TYPE k.u ADD d duration"), of_index);
+    drop(server);
+    let mut server = self::server(&disk);
+    assert_eq!(server.rows("SELECT p FROM k.t WHERE c = {a: 1}"), "");
+}
+
+/// The record contained `frozen<int>`, and no keyspace was served after the next start.
+#[test]
+fn a_type_with_the_name_of_a_native_type_is_served_after_a_restart() {
+    for name in [
+        "int",
+        "text",
+        "list",
+        "frozen",
+        "varchar",
+        "byte",
+        "Int",
+        "a\"\"b<c>",
+    ] {
+        let disk = MemDisk::new();
+        let create_type = format!("CREATE TYPE k.\"{name}\" (a text)");
+        let create_table = format!(
+            "CREATE TABLE k.t (p int PRIMARY KEY, c frozen<\"{name}\">, d \"{name}\", \
+             e list<frozen<\"{name}\">>)"
+        );
+        let mut server = with(&disk, &[&create_type, &create_table]);
+        server.run("INSERT INTO k.t (p, c, d) VALUES (1, {a: 'x'}, {a: 'y'})");
+        drop(server);
+
+        let mut server = self::server(&disk);
+        assert_eq!(
+            server.rows("SELECT p, c.a, d.a FROM k.t"),
+            "1 x y",
+            "{name}"
+        );
+        // What DESCRIBE prints makes the same again.
+        let state = server.executor.catalog().state();
+        let keyspace = state.schema().keyspace("k").unwrap().clone();
+        let types = keyspace.user_types();
+        let (ty, table) = (
+            types[0].describe(),
+            keyspace.table("t").unwrap().describe(true),
+        );
+        drop(state);
+        server.run("DROP TABLE k.t");
+        server.run(&format!("DROP TYPE k.\"{name}\""));
+        server.run(&ty);
+        server.run(&table);
+        let again = server.executor.catalog().state();
+        let again = again.schema().keyspace("k").unwrap();
+        assert_eq!(again.user_types()[0].describe(), ty);
+        assert_eq!(again.table("t").unwrap().describe(true), table);
+    }
+}
+
+/// Reading the snapshot was a server error (0x0000), which drivers take for the node's.
+#[test]
+fn a_snapshot_of_a_table_that_cannot_be_read_is_an_invalid_request() {
+    let disk = MemDisk::new();
+    let mut server = with(
+        &disk,
+        &[
+            "CREATE TYPE k.u (a int)",
+            "CREATE TABLE k.t (p int, c frozen<u>, PRIMARY KEY (p, c))",
+            "INSERT INTO k.t (p, c) VALUES (1, {a: 2})",
+        ],
+    );
+    let refused = server.refused("ALTER TYPE k.u ADD d duration");
+    assert!(
+        refused.starts_with("duration type is not supported"),
+        "{refused}"
+    );
+    server.run("CREATE SNAPSHOT s ON KEYSPACE k");
+    // As a version without the check has left it.
+    let rows = stored(&server, "k", "t");
+    let record = rows.get(SCHEMA_KEY).unwrap().unwrap();
+    let text = std::str::from_utf8(&record).unwrap();
+    let fields = "[\"a\",\"int\"]";
+    let damaged = text.replace(fields, &format!("{fields},[\"d\",\"duration\"]"));
+    rows.put(SCHEMA_KEY, damaged.as_bytes()).unwrap();
+    server.run("CREATE SNAPSHOT broken ON KEYSPACE k");
+    rows.put(SCHEMA_KEY, &record).unwrap();
+    server.run("DROP TABLE k.t");
+    drop((rows, server));
+
+    let mut server = self::server(&disk);
+    for text in [
+        "SELECT p FROM k.t USING SNAPSHOT s",
+        "SELECT p FROM \"k@s\".t",
+    ] {
+        assert_eq!(server.rows(text), "1");
+    }
+    let texts = [
+        "SELECT p FROM k.t USING SNAPSHOT broken",
+        "SELECT p FROM \"k@broken\".t",
+    ];
+    for text in texts {
+        let error = error(&mut server, text);
+        assert_eq!(error.kind.code(), INVALID, "{error}");
+        assert_eq!(
+            error.message,
+            "the schema of table k.t at snapshot broken cannot be read: duration type is not \
+             supported for PRIMARY KEY column 'c'; restore it from a backup or drop the snapshot"
+        );
+    }
+    let described = server.rows("DESCRIBE KEYSPACE \"k@broken\"");
+    assert!(
+        described.contains("Warning: the schema of table k.t"),
+        "{described}"
+    );
+    server.run("DROP SNAPSHOT broken ON KEYSPACE k");
+}
+
+#[test]
+fn every_statement_that_names_a_table_that_cannot_be_read_gets_the_reason() {
+    let disk = MemDisk::new();
+    let server = with(
+        &disk,
+        &[
+            "CREATE TYPE k.u (a int)",
+            "CREATE TABLE k.t (p int PRIMARY KEY, v int)",
+            "CREATE TABLE k.other (p int PRIMARY KEY, v int)",
+            "INSERT INTO k.t (p, v) VALUES (1, 2)",
+        ],
+    );
+    let rows = stored(&server, "k", "t");
+    let record = rows.get(SCHEMA_KEY).unwrap().unwrap();
+    rows.delete(SCHEMA_KEY).unwrap();
+    drop((rows, server));
+
+    let mut server = self::server(&disk);
+    let reason = "the schema of table k.t cannot be read: its record is missing; restore it from \
+                  a backup or DROP it";
+    for text in [
+        "SELECT * FROM k.t",
+        "SELECT count(*) FROM k.t WHERE p = 1",
+        "INSERT INTO k.t (p) VALUES (1)",
+        "INSERT INTO k.t JSON '{\"p\": 1}'",
+        "UPDATE k.t SET v = 1 WHERE p = 1",
+        "DELETE FROM k.t WHERE p = 1",
+        "BEGIN BATCH INSERT INTO k.other (p) VALUES (1); DELETE FROM k.t WHERE p = 1; APPLY BATCH",
+        "TRUNCATE k.t",
+        "ALTER TABLE k.t ADD w int",
+        "ALTER TABLE IF EXISTS k.t ADD w int",
+        "CREATE TABLE k.t (p int PRIMARY KEY)",
+        "CREATE TABLE IF NOT EXISTS k.t (p int PRIMARY KEY)",
+        "CREATE INDEX ON k.t (v)",
+        "CREATE SNAPSHOT s ON TABLE k.t",
+        "DESCRIBE TABLE k.t",
+        "DESCRIBE k.t",
+    ] {
+        let error = error(&mut server, text);
+        assert_eq!(
+            (error.kind.code(), &*error.message),
+            (INVALID, reason),
+            "{text}"
+        );
+    }
+    for text in [
+        "ALTER TYPE k.u ADD b int",
+        "ALTER TYPE k.u RENAME a TO b",
+        "DROP TYPE k.u",
+    ] {
+        let refused = server.refused(text);
+        assert!(refused.contains(reason), "{text}: {refused}");
+    }
+    // Everything else goes on.
+    server.run("INSERT INTO k.other (p, v) VALUES (3, 4)");
+    server.run("ALTER TABLE k.other ADD w int");
+    server.run("CREATE TYPE k.another (a int)");
+    server.run("CREATE SNAPSHOT s ON KEYSPACE k");
+    assert_eq!(server.rows("SELECT p, v, w FROM k.other"), "3 4 null");
+    let described = server.rows("DESCRIBE KEYSPACE k");
+    assert!(
+        described.contains(&format!("Warning: {reason}")),
+        "{described}"
+    );
+    let tables = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = 'k'";
+    assert_eq!(server.rows(tables), "other");
+    // The rows are there again once the record is restored.
+    let rows = stored(&server, "k", "t");
+    rows.put(SCHEMA_KEY, &record).unwrap();
+    drop((rows, server));
+    let mut server = self::server(&disk);
+    assert_eq!(server.rows("SELECT p, v FROM k.t"), "1 2");
+    stored(&server, "k", "t").put(SCHEMA_KEY, b"{}").unwrap();
+    drop(server);
+
+    let mut server = self::server(&disk);
+    server.run("DROP TABLE k.t");
+    server.run("DROP TABLE IF EXISTS k.t");
+    server.run("CREATE TABLE k.t (p int PRIMARY KEY)");
+    server.run("ALTER TYPE k.u ADD b int");
+    drop(server);
+    assert_eq!(self::server(&disk).rows("SELECT p FROM k.t"), "");
+}
+
+#[test]
+fn every_statement_that_names_a_keyspace_that_cannot_be_read_gets_the_reason() {
+    let disk = MemDisk::new();
+    let server = with(&disk, &["CREATE TABLE k.t (p int PRIMARY KEY, v int)"]);
+    stored(&server, "ebb_system", "keyspaces")
+        .put(b"k", b"\x01{}")
+        .unwrap();
+    drop(server);
+    let mut server = self::server(&disk);
+    let create = KEYSPACE.replace("KEYSPACE k", "KEYSPACE IF NOT EXISTS k");
+    for text in [
+        KEYSPACE,
+        create.as_str(),
+        "ALTER KEYSPACE k WITH durable_writes = false",
+        "ALTER KEYSPACE IF EXISTS k WITH durable_writes = false",
+        "USE k",
+        "SELECT * FROM k.t",
+        "SELECT * FROM k.t USING SNAPSHOT s",
+        "INSERT INTO k.t (p) VALUES (1)",
+        "TRUNCATE k.t",
+        "CREATE TABLE k.x (p int PRIMARY KEY)",
+        "ALTER TABLE IF EXISTS k.t ADD w int",
+        "DROP TABLE IF EXISTS k.t",
+        "CREATE TYPE k.u (a int)",
+        "DROP TYPE IF EXISTS k.u",
+        "CREATE INDEX ON k.t (v)",
+        "DROP INDEX IF EXISTS k.i",
+        "CREATE SNAPSHOT s ON KEYSPACE k",
+        "DROP SNAPSHOT IF EXISTS s ON KEYSPACE k",
+        "DESCRIBE KEYSPACE k",
+    ] {
+        let error = error(&mut server, text);
+        assert_eq!(error.kind.code(), INVALID, "{text}: {error}");
+        let reason = "the schema of keyspace k cannot be read: ";
+        assert!(error.message.starts_with(reason), "{text}: {error}");
+    }
+    server.run("DROP KEYSPACE k");
+    server.run(KEYSPACE);
+    server.run("CREATE TABLE k.t (p int PRIMARY KEY)");
+    drop(server);
+    assert_eq!(self::server(&disk).rows("SELECT p FROM k.t"), "");
+}
+
+#[test]
+fn statements_that_name_a_type_that_cannot_be_read_get_the_reason() {
+    let disk = MemDisk::new();
+    let server = with(
+        &disk,
+        &[
+            "CREATE TYPE k.u (a int)",
+            "CREATE TABLE k.t (p int PRIMARY KEY, v frozen<u>)",
+            "INSERT INTO k.t (p, v) VALUES (1, {a: 2})",
+        ],
+    );
+    let records = stored(&server, "ebb_system", "keyspaces");
+    let record = records.get(b"k").unwrap().unwrap();
+    let text = std::str::from_utf8(&record).unwrap();
+    let damaged = text.replace("[\"a\",\"int\"]", "[\"a\",\"frozen<int>\"]");
+    records.put(b"k", damaged.as_bytes()).unwrap();
+    drop((records, server));
+
+    let mut server = self::server(&disk);
+    for text in [
+        "CREATE TYPE k.u (a int)",
+        "CREATE TYPE IF NOT EXISTS k.u (a int)",
+        "ALTER TYPE k.u ADD b int",
+        "CREATE TYPE k.w (x frozen<u>)",
+        "CREATE TABLE k.x (p int PRIMARY KEY, v frozen<u>)",
+        "DESCRIBE TYPE k.u",
+    ] {
+        let error = error(&mut server, text);
+        assert_eq!(error.kind.code(), INVALID, "{text}: {error}");
+        let reason = "the schema of type k.u cannot be read: frozen<> is only allowed on";
+        assert!(error.message.starts_with(reason), "{text}: {error}");
+    }
+    // The record of the table has the type as it was.
+    assert_eq!(server.rows("SELECT v.a FROM k.t"), "2");
+    let refused = server.refused("DROP TYPE k.u");
+    assert!(refused.contains("still used by tables t"), "{refused}");
+    server.run("DROP TABLE k.t");
+    server.run("DROP TYPE k.u");
+    server.run("CREATE TYPE k.u (a int)");
+}
+
+/// The CREATE TABLE that DESCRIBE prints of a table.
+fn described(server: &Server, table: &str) -> String {
+    let state = server.executor.catalog().state();
+    let keyspace = state.schema().keyspace("k").unwrap();
+    keyspace.table(table).unwrap().describe(true)
+}
+
+#[test]
+fn what_describe_prints_of_the_deepest_type_and_of_odd_options_is_accepted() {
+    let disk = MemDisk::new();
+    let mut server = with(&disk, &[]);
+    let deep = |lists: usize| {
+        let (open, close) = ("list<".repeat(lists), ">".repeat(lists));
+        format!("frozen<{open}int{close}>")
+    };
+    let create = |lists| format!("CREATE TABLE k.t (p int PRIMARY KEY, c {})", deep(lists));
+    for lists in [50, 63] {
+        let refused = server.refused(&create(lists));
+        assert!(refused.contains("100 levels deep at most"), "{refused}");
+    }
+    let options = "min_index_interval = '+128' AND crc_check_chance = '.5' AND \
+                   bloom_filter_fp_chance = '1e-5' AND cdc = 'YES' AND extensions = {'a': 0XFF}";
+    server.run(&format!("{} WITH {options}", create(49)));
+    let printed = described(&server, "t");
+    server.run("DROP TABLE k.t");
+    server.run(&printed);
+    assert_eq!(described(&server, "t"), printed);
+}
+
+/// CREATE TABLE and ALTER TYPE were accepted, as in Cassandra, and INSERT was refused.
+#[test]
+fn durations_within_elements_of_sets_and_keys_of_maps_are_stored() {
+    let disk = MemDisk::new();
+    let mut server = with(
+        &disk,
+        &[
+            "CREATE TYPE k.u (a int)",
+            "CREATE TABLE k.t (p int PRIMARY KEY, s set<frozen<tuple<int, duration>>>, \
+             m map<frozen<tuple<int, duration>>, int>, u set<frozen<u>>)",
+            "ALTER TYPE k.u ADD d duration",
+            "INSERT INTO k.t (p, s, m, u) VALUES (1, {(1, 2h), (1, 1h)}, {(1, 1h): 5}, \
+             {{a: 1, d: 1mo}})",
+            "UPDATE k.t SET s = s - {(1, 2h)}, m[(2, 2h)] = 6 WHERE p = 1",
+        ],
+    );
+    let found = [
+        ("s CONTAINS (1, 1h)", "1"),
+        ("s CONTAINS (1, 2h)", ""),
+        ("m CONTAINS KEY (1, 1h)", "1"),
+        ("m CONTAINS KEY (2, 2h)", "1"),
+        ("m CONTAINS KEY (1, 2h)", ""),
+        ("u CONTAINS {a: 1, d: 1mo}", "1"),
+        ("u CONTAINS {a: 1, d: 2mo}", ""),
+    ];
+    let check = |server: &mut Server| {
+        for (relation, expected) in found {
+            let select = format!("SELECT p FROM k.t WHERE {relation} ALLOW FILTERING");
+            assert_eq!(server.rows(&select), expected, "{relation}");
+        }
+    };
+    check(&mut server);
+    drop(server);
+    check(&mut self::server(&disk));
+}
+
+#[test]
+fn durations_that_are_elements_or_keys_themselves_are_refused_in_every_statement() {
+    let disk = MemDisk::new();
+    let tables = [
+        "CREATE TYPE k.u (a int)",
+        "CREATE TABLE k.t (p int PRIMARY KEY)",
+    ];
+    let mut server = with(&disk, &tables);
+    for (ty, message) in [
+        (
+            "set<duration>",
+            "Durations are not allowed inside sets: set<duration>",
+        ),
+        (
+            "map<duration, int>",
+            "Durations are not allowed as map keys: map<duration, int>",
+        ),
+        (
+            "frozen<set<duration>>",
+            "Durations are not allowed inside sets: frozen<set<duration>>",
+        ),
+    ] {
+        for statement in [
+            format!("CREATE TABLE k.x (p int PRIMARY KEY, c {ty})"),
+            format!("ALTER TABLE k.t ADD c {ty}"),
+            format!("CREATE TYPE k.x (c {ty})"),
+            format!("ALTER TYPE k.u ADD c {ty}"),
+        ] {
+            assert_eq!(server.refused(&statement), message, "{statement}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! From records to a schema. Objects that cannot be read are in the schema with the reason.
+
+use std::collections::HashMap;
+
+use ebb_catalog::schema::{KeyspaceSchema, Schema};
+use ebb_storage::Table;
+
+use super::survey::StoredKeyspace;
+
+/// The schema of a database.
+#[derive(Debug, Default)]
+pub(super) struct Loaded {
+    pub(super) schema: Schema,
+    /// The tables of each keyspace that can be read, with those that cannot.
+    pub(super) tables: HashMap<String, Vec<Table>>,
+}
+
+/// Decodes the records of a database.
+pub(super) fn load(stored: Vec<StoredKeyspace>) -> Loaded {
+    let mut keyspaces = Vec::new();
+    let mut unreadable = Vec::new();
+    let mut tables = HashMap::new();
+    for StoredKeyspace {
+        name,
+        record,
+        tables: stored,
+    } in stored
+    {
+        let open = |record: &[u8]| KeyspaceSchema::open(&name, record);
+        match record.and_then(|record| open(&record).map_err(|error| error.reason())) {
+            Ok(mut keyspace) => {
+                for table in &stored {
+                    let record = table.record.as_deref().map_err(String::clone);
+                    keyspace = keyspace.with_record(table.table.name(), record);
+                }
+                keyspaces.push(keyspace);
+                let stored = stored.into_iter().map(|stored| stored.table);
+                tables.insert(name, stored.collect());
+            }
+            Err(why) => unreadable.push((name, why)),
+        }
+    }
+    let mut schema = Schema::new(keyspaces);
+    for (name, why) in unreadable {
+        schema = schema.with_unreadable_keyspace(&name, &why);
+    }
+    Loaded { schema, tables }
+}

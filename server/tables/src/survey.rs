@@ -1,0 +1,244 @@
+//! The records of the schema as they lie in a database. Nothing is written here: a start reads
+//! the records this way before it completes anything, and so do commands that only look.
+//!
+//! ```text
+//! ebb_system.keyspaces   name -> state: 1 | record
+//! ebb_system.creations   KEYSPACE.TABLE -> 01, while that table is being created
+//! KEYSPACE.TABLE         SCHEMA_KEY -> record, before entries of indexes and rows
+//! ```
+//!
+//! A record that is missing or damaged takes its own object out of service, and nothing else. A
+//! table without a record counts as one whose creation was cut short only if two things prove it:
+//! the creation was noted before the table was made, and the table is empty.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use ebb_catalog::key::SCHEMA_KEY;
+use ebb_storage::{Db, ErrorKind, Table};
+
+use super::damage::{MISSING, Readable, is_empty, readable};
+use super::error::Result;
+use super::operators::CQL_ROW;
+use crate::names::SYSTEM_KEYSPACE;
+
+/// The state of a keyspace whose record counts.
+pub(super) const PRESENT: u8 = 1;
+/// The state of a keyspace that is being dropped with everything in it.
+pub(super) const DROPPING: u8 = 2;
+
+/// The table of the records of keyspaces, in [`SYSTEM_KEYSPACE`].
+pub(super) const KEYSPACES_TABLE: &str = "keyspaces";
+/// The table that notes creations of tables, in [`SYSTEM_KEYSPACE`].
+pub(super) const CREATIONS_TABLE: &str = "creations";
+
+/// The schema as a database has it.
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    /// The keyspaces of CQL, by name.
+    pub(super) keyspaces: Vec<StoredKeyspace>,
+    /// Keyspaces whose drop was cut short.
+    pub(super) dropping: Vec<String>,
+    /// Tables whose creation was cut short, by keyspace and name.
+    pub(super) cut: Vec<(String, String)>,
+    /// Keys of the notes of creations that were completed or cut short.
+    pub(super) notes: BTreeSet<Bytes>,
+}
+
+/// A keyspace as it was found.
+#[derive(Debug)]
+pub(super) struct StoredKeyspace {
+    pub(super) name: String,
+    pub(super) record: Readable<Bytes>,
+    /// The tables that CQL created, in the order of their names.
+    pub(super) tables: Vec<StoredTable>,
+}
+
+/// A table as it was found.
+#[derive(Debug)]
+pub(super) struct StoredTable {
+    pub(super) table: Table,
+    pub(super) record: Readable<Bytes>,
+}
+
+impl Survey {
+    /// Reads the records of a database.
+    ///
+    /// # Errors
+    /// If the store failed for another reason than damage.
+    pub(super) fn of(db: &Db) -> Result<Self> {
+        let records = own_table(db, KEYSPACES_TABLE)?;
+        let mut survey = Self {
+            notes: notes(own_table(db, CREATIONS_TABLE)?)?,
+            ..Self::default()
+        };
+        for name in keyspace_names(db, records.as_ref())? {
+            let found = match &records {
+                Some(records) => readable(records.get(name.as_bytes()))?,
+                None => Ok(None),
+            };
+            let tables = Tables::of(db, &name)?;
+            let record = match found {
+                Ok(Some(value)) => match value.first() {
+                    Some(&PRESENT) => Ok(value.slice(1..)),
+                    Some(&DROPPING) => {
+                        survey.dropping.push(name);
+                        continue;
+                    }
+                    state => Err(format!("its state is {state:?}, known are 1 and 2")),
+                },
+                Ok(None) if tables.cql.is_empty() => continue,
+                Ok(None) => Err(MISSING.to_string()),
+                Err(_) if !tables.may_be_of_cql() => continue,
+                Err(damage) => Err(damage),
+            };
+            let tables = survey.tables(&name, tables.cql)?;
+            survey.keyspaces.push(StoredKeyspace {
+                name,
+                record,
+                tables,
+            });
+        }
+        Ok(survey)
+    }
+
+    /// Returns the tables of a keyspace with their records, without those whose creation was cut
+    /// short.
+    fn tables(&mut self, keyspace: &str, found: Vec<Table>) -> Result<Vec<StoredTable>> {
+        let mut tables = Vec::new();
+        for table in found {
+            let note = creation_key(keyspace, table.name());
+            let record = match readable(table.get(SCHEMA_KEY))? {
+                Ok(Some(record)) => Ok(record),
+                Ok(None) => {
+                    let is_noted = self.notes.contains(note.as_bytes());
+                    if is_noted && is_empty(table.range::<&[u8], _>(..))? {
+                        self.cut
+                            .push((keyspace.to_string(), table.name().to_string()));
+                        continue;
+                    }
+                    Err(MISSING.to_string())
+                }
+                Err(damage) => Err(damage),
+            };
+            if record.is_err() {
+                // The note stays for as long as nothing is known of the table.
+                self.notes.remove(note.as_bytes());
+            }
+            tables.push(StoredTable { table, record });
+        }
+        Ok(tables)
+    }
+}
+
+/// The tables of a keyspace.
+#[derive(Debug, Default)]
+struct Tables {
+    cql: Vec<Table>,
+    /// There are tables that CQL did not create.
+    has_others: bool,
+}
+
+impl Tables {
+    fn of(db: &Db, keyspace: &str) -> Result<Self> {
+        let keyspace = match db.existing_keyspace(keyspace) {
+            Ok(keyspace) => keyspace,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(error.into()),
+        };
+        let mut tables = Self::default();
+        for name in keyspace.tables() {
+            // One that was dropped meanwhile is none.
+            match keyspace.existing_table(&name) {
+                Ok(table) if is_cql_table(&table) => tables.cql.push(table),
+                Ok(_) => tables.has_others = true,
+                Err(_) => {}
+            }
+        }
+        Ok(tables)
+    }
+
+    /// Returns whether CQL may have created the keyspace, if nothing but its tables is known: a
+    /// damaged block may hold the records of other keyspaces only.
+    fn may_be_of_cql(&self) -> bool {
+        !self.cql.is_empty() || !self.has_others
+    }
+}
+
+/// Returns the key under which the creation of a table is noted.
+pub(super) fn creation_key(keyspace: &str, table: &str) -> String {
+    format!("{keyspace}.{table}")
+}
+
+/// Returns a table of ebb's own keyspace, if there is one: a database that was never served has
+/// none.
+fn own_table(db: &Db, name: &str) -> Result<Option<Table>> {
+    let own = db.existing_keyspace(SYSTEM_KEYSPACE);
+    match own.and_then(|own| own.existing_table(name)) {
+        Ok(table) => Ok(Some(table)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns the keys of all notes of creations. What is lost proves nothing: its table is kept.
+fn notes(creations: Option<Table>) -> Result<BTreeSet<Bytes>> {
+    let mut notes = BTreeSet::new();
+    for entry in creations.iter().flat_map(|all| all.range::<&[u8], _>(..)) {
+        let Ok((key, _)) = readable(entry)? else {
+            break;
+        };
+        notes.insert(key);
+    }
+    Ok(notes)
+}
+
+/// Returns the names of all keyspaces of the store, and of all that have a record. Damage hides
+/// records only of keyspaces that the store does not have: what was not created is not there.
+fn keyspace_names(db: &Db, records: Option<&Table>) -> Result<BTreeSet<String>> {
+    let mut names: BTreeSet<String> = db.keyspaces().into_iter().collect();
+    for entry in records
+        .into_iter()
+        .flat_map(|all| all.range::<&[u8], _>(..))
+    {
+        let Ok((key, _)) = readable(entry)? else {
+            break;
+        };
+        // No keyspace has a name that is no UTF-8.
+        if let Ok(name) = String::from_utf8(key.to_vec()) {
+            names.insert(name);
+        }
+    }
+    names.remove(SYSTEM_KEYSPACE);
+    Ok(names)
+}
+
+/// Returns whether the creation of a table was cut short: see the module's introduction.
+///
+/// # Errors
+/// If the store failed for another reason than damage.
+pub(super) fn is_cut_creation(creations: &Table, table: &Table) -> Result<bool> {
+    let note = creation_key(table.keyspace(), table.name());
+    let found = readable(creations.get(note.as_bytes()))?;
+    Ok(matches!(found, Ok(Some(_))) && is_empty(table.range::<&[u8], _>(..))?)
+}
+
+/// Returns whether CQL created the table.
+pub fn is_cql_table(table: &Table) -> bool {
+    table.options().merge_operator.as_deref() == Some(CQL_ROW)
+}
+
+/// Returns whether CQL created the keyspace. If its record cannot be read, its tables decide.
+///
+/// # Errors
+/// If the store failed for another reason than damage.
+pub fn is_cql_keyspace(db: &Db, name: &str) -> Result<bool> {
+    let tables = Tables::of(db, name)?;
+    let Some(records) = own_table(db, KEYSPACES_TABLE)? else {
+        return Ok(!tables.cql.is_empty());
+    };
+    Ok(match readable(records.get(name.as_bytes()))? {
+        Ok(record) => record.is_some() || !tables.cql.is_empty(),
+        Err(_) => tables.may_be_of_cql(),
+    })
+}

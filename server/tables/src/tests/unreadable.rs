@@ -1,0 +1,336 @@
+//! Objects whose records cannot be read, and everything else.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ebb_catalog::key::SCHEMA_KEY;
+use ebb_storage::simulation::FaultOp;
+use ebb_storage::{ErrorKind, FileSystem, Table};
+
+use super::*;
+
+/// A catalog with the table `app.t`, which has a row, the table `app.u`, and the keyspace `other`.
+fn with_rows(disk: &MemDisk) -> Catalog {
+    let catalog = open(disk).unwrap();
+    for change in &CHANGES[..4] {
+        apply(&catalog, *change).unwrap();
+    }
+    let create: Change = |schema| schema.create_keyspace(keyspace("other"));
+    apply(&catalog, create).unwrap();
+    table(&catalog, "app", "t").put(ROW, b"1").unwrap();
+    catalog
+}
+
+const ROW: &[u8] = b"\xffrow";
+
+/// A table of the store.
+fn table(catalog: &Catalog, keyspace: &str, name: &str) -> Table {
+    let keyspace = catalog.db().existing_keyspace(keyspace).unwrap();
+    keyspace.existing_table(name).unwrap()
+}
+
+fn unreadable(catalog: &Catalog) -> Vec<String> {
+    let all = catalog.unreadable();
+    // A command that only looks finds the same.
+    assert_eq!(unreadable_objects(catalog.db()).unwrap(), all);
+    all.iter().map(Unreadable::to_string).collect()
+}
+
+fn is_refused(result: Result<bool>) -> bool {
+    matches!(
+        result,
+        Err(CatalogError::Schema(SchemaError::Unreadable(_)))
+    )
+}
+
+/// At the next start the table was gone, with its rows.
+#[test]
+fn a_table_whose_record_is_lost_keeps_its_rows_and_is_served_again_with_the_record() {
+    let disk = MemDisk::new();
+    let catalog = with_rows(&disk);
+    let rows = table(&catalog, "app", "t");
+    let record = rows.get(SCHEMA_KEY).unwrap().unwrap();
+    rows.delete(SCHEMA_KEY).unwrap();
+    drop((rows, catalog));
+
+    let catalog = open(&disk).unwrap();
+    assert_eq!(
+        unreadable(&catalog),
+        [
+            "the schema of table app.t cannot be read: its record is missing; restore it from a \
+             backup or DROP it"
+        ]
+    );
+    let state = catalog.state();
+    assert!(state.table("app", "t").is_none() && state.table("app", "u").is_some());
+    drop(state);
+    // Nothing takes its name, other tables are altered, and types that it may use are not.
+    assert!(is_refused(apply(&catalog, CHANGES[2])));
+    let alter: Change =
+        |schema| schema.alter_table("app", "u", |u| u.add_column("a", CqlType::Text, false));
+    assert!(apply(&catalog, alter).unwrap());
+    let refused = apply(&catalog, CHANGES[5]).unwrap_err().to_string();
+    assert!(refused.contains("table app.t"), "{refused}");
+    drop(catalog);
+
+    let catalog = open(&disk).unwrap();
+    let rows = table(&catalog, "app", "t");
+    assert_eq!(rows.get(ROW).unwrap().unwrap(), "1");
+    rows.put(SCHEMA_KEY, &record).unwrap();
+    drop((rows, catalog));
+    let catalog = open(&disk).unwrap();
+    assert_eq!(unreadable(&catalog), [""; 0]);
+    let state = catalog.state();
+    let rows = state.table("app", "t").unwrap().rows();
+    assert_eq!(rows.get(ROW).unwrap().unwrap(), "1");
+    assert!(
+        state
+            .table("app", "u")
+            .unwrap()
+            .schema()
+            .column("a")
+            .is_some()
+    );
+}
+
+#[test]
+fn a_table_that_cannot_be_read_is_dropped_and_created_again() {
+    let disk = MemDisk::new();
+    let catalog = with_rows(&disk);
+    table(&catalog, "app", "t").put(SCHEMA_KEY, b"{}").unwrap();
+    drop(catalog);
+    let catalog = open(&disk).unwrap();
+    assert_eq!(unreadable(&catalog).len(), 1);
+    let drop_table: Change = |schema| schema.drop_table("app", "t");
+    assert!(apply(&catalog, drop_table).unwrap());
+    assert!(apply(&catalog, CHANGES[2]).unwrap());
+    assert!(apply(&catalog, CHANGES[5]).unwrap());
+    drop(catalog);
+    let catalog = open(&disk).unwrap();
+    assert_eq!(unreadable(&catalog), [""; 0]);
+    assert_eq!(table(&catalog, "app", "t").get(ROW).unwrap(), None);
+}
+
+#[test]
+fn a_keyspace_whose_record_is_lost_or_damaged_is_out_of_service_until_it_is_dropped() {
+    for (record, why) in [
+        (None, "its record is missing"),
+        (Some(&b"\x01{}"[..]), "missing field `format`"),
+        (
+            Some(&b"\x07"[..]),
+            "its state is Some(7), known are 1 and 2",
+        ),
+    ] {
+        let disk = MemDisk::new();
+        let catalog = with_rows(&disk);
+        let records = table(&catalog, "ebb_system", "keyspaces");
+        match record {
+            Some(record) => records.put(b"app", record).unwrap(),
+            None => records.delete(b"app").unwrap(),
+        }
+        drop((records, catalog));
+
+        let catalog = open(&disk).unwrap();
+        let found = unreadable(&catalog);
+        let [found] = &found[..] else {
+            panic!("{found:?}");
+        };
+        assert!(
+            found.starts_with("the schema of keyspace app cannot be read: "),
+            "{found}"
+        );
+        assert!(found.contains(why), "{found}");
+        assert!(catalog.state().schema().keyspace("other").is_some());
+        assert_eq!(table(&catalog, "app", "t").get(ROW).unwrap().unwrap(), "1");
+        assert!(is_cql_keyspace(catalog.db(), "app").unwrap());
+        assert!(is_refused(apply(&catalog, CHANGES[0])));
+        let drop_keyspace: Change = |schema| schema.drop_keyspace("app");
+        assert!(apply(&catalog, drop_keyspace).unwrap());
+        assert!(apply(&catalog, CHANGES[0]).unwrap());
+        drop(catalog);
+        let catalog = open(&disk).unwrap();
+        assert_eq!(unreadable(&catalog), [""; 0]);
+        assert!(catalog.state().schema().keyspace("app").is_some());
+    }
+}
+
+#[test]
+fn a_type_that_cannot_be_read_leaves_the_tables_that_use_it_in_service() {
+    let disk = MemDisk::new();
+    let catalog = with_rows(&disk);
+    let records = table(&catalog, "ebb_system", "keyspaces");
+    let record = records.get(b"app").unwrap().unwrap();
+    let text = std::str::from_utf8(&record).unwrap();
+    let damaged = text.replace("[\"x\",\"int\"]", "[\"x\",\"nothing\"]");
+    assert_ne!(damaged, text);
+    records.put(b"app", damaged.as_bytes()).unwrap();
+    drop((records, catalog));
+
+    for _ in 0..2 {
+        let catalog = open(&disk).unwrap();
+        let found = unreadable(&catalog);
+        assert!(
+            found[0].starts_with("the schema of type app.point cannot be read"),
+            "{found:?}"
+        );
+        assert_eq!(found.len(), 1);
+        assert!(catalog.state().table("app", "t").is_some());
+        assert!(is_refused(apply(&catalog, CHANGES[1])));
+        assert!(is_refused(apply(&catalog, CHANGES[5])));
+        // The record is written anew, and has the type as it was.
+        assert!(apply(&catalog, CHANGES[6]).unwrap());
+    }
+}
+
+#[test]
+fn permissions_on_a_table_that_cannot_be_read_stay() {
+    let disk = MemDisk::new();
+    let catalog = with_rows(&disk);
+    let on = Resource::table("app", "t");
+    let granted = catalog.roles().change(|roles| {
+        let roles = roles.with_new("ada", Role::default())?;
+        let roles = roles.with_permissions("ada", &on, PermissionSet::ALL)?.0;
+        Ok::<_, RoleError>(Some(roles))
+    });
+    granted.unwrap().unwrap();
+    table(&catalog, "app", "t").put(SCHEMA_KEY, b"{}").unwrap();
+    drop(catalog);
+    let catalog = open(&disk).unwrap();
+    let held = |catalog: &Catalog| {
+        let state = catalog.roles().state();
+        state
+            .roles()
+            .get("ada")
+            .unwrap()
+            .permissions
+            .contains_key(&on)
+    };
+    assert!(held(&catalog));
+    let drop_table: Change = |schema| schema.drop_table("app", "t");
+    apply(&catalog, drop_table).unwrap();
+    assert!(!held(&catalog));
+}
+
+fn sstables(disk: &MemDisk) -> BTreeSet<PathBuf> {
+    let files = disk.list(Path::new("/db")).unwrap().into_iter();
+    files
+        .filter(|path| path.extension().is_some_and(|kind| kind == "sst"))
+        .collect()
+}
+
+#[test]
+fn a_damaged_block_takes_only_the_table_out_of_service_whose_record_it_has() {
+    let disk = MemDisk::new();
+    let catalog = open(&disk).unwrap();
+    for change in &CHANGES[..2] {
+        apply(&catalog, *change).unwrap();
+    }
+    apply(&catalog, CHANGES[3]).unwrap();
+    catalog.db().flush().unwrap();
+    let before = sstables(&disk);
+    apply(&catalog, CHANGES[2]).unwrap();
+    catalog.db().flush().unwrap();
+    let after = sstables(&disk);
+    // The other new files have a few bytes of ebb's own tables.
+    let new = after.difference(&before);
+    let of_table = new.max_by_key(|path| disk.file_len(path).unwrap()).unwrap();
+    drop(catalog);
+    disk.flip_bit(of_table, 100, 3).unwrap();
+
+    let catalog = open(&disk).unwrap();
+    let found = unreadable(&catalog);
+    let [found] = &found[..] else {
+        panic!("{found:?}");
+    };
+    assert!(
+        found.contains("table app.t cannot be read: corrupt file"),
+        "{found}"
+    );
+    assert!(catalog.state().table("app", "u").is_some());
+    let drop_table: Change = |schema| schema.drop_table("app", "t");
+    assert!(apply(&catalog, drop_table).unwrap());
+    assert!(apply(&catalog, CHANGES[2]).unwrap());
+    drop(catalog);
+    let catalog = open(&disk).unwrap();
+    assert_eq!(unreadable(&catalog), [""; 0]);
+    assert!(catalog.state().table("app", "t").is_some());
+}
+
+#[test]
+fn a_read_that_the_system_refuses_is_no_damage() {
+    let disk = MemDisk::new();
+    let catalog = with_rows(&disk);
+    catalog.db().flush().unwrap();
+    drop(catalog);
+    let mut refused = 0;
+    for nth in 1.. {
+        let disk = disk.fork();
+        let grace_periods = GracePeriods::default();
+        let options = Options {
+            disk: Arc::new(disk.clone()),
+            maintenance: Maintenance::Manual,
+            ..Options::default()
+        };
+        let db = Db::open("/db", with_cql_tables(options, &grace_periods)).unwrap();
+        disk.fail_next(FaultOp::Read, nth, io::ErrorKind::Other);
+        let clock = Arc::new(ManualClock::at_ms(1_000));
+        match Catalog::open(&db, &grace_periods, clock) {
+            Ok(catalog) => {
+                if disk.armed_faults() > 0 {
+                    disk.clear_faults();
+                    assert_eq!(unreadable(&catalog), [""; 0]);
+                    break;
+                }
+                // The read was one that nothing depends on.
+                assert_eq!(catalog.state().schema().all_unreadable(), []);
+            }
+            Err(CatalogError::Store(error)) => {
+                assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+                refused += 1;
+            }
+            Err(error) => panic!("read {nth}: {error}"),
+        }
+    }
+    assert!(refused > 0);
+}
+
+/// Only a snapshot has the table: a job reads it, or a statement.
+#[test]
+fn a_snapshot_is_read_without_the_table_that_cannot_be_read() {
+    let disk = MemDisk::new();
+    let catalog = with_rows(&disk);
+    let rows = table(&catalog, "app", "t");
+    let record = rows.get(SCHEMA_KEY).unwrap().unwrap();
+    rows.put(SCHEMA_KEY, b"{}").unwrap();
+    let keyspace = catalog.db().existing_keyspace("app").unwrap();
+    keyspace.create_snapshot("s").unwrap();
+    rows.put(SCHEMA_KEY, &record).unwrap();
+    let found = unreadable(&catalog);
+    let [found] = &found[..] else {
+        panic!("{found:?}");
+    };
+    let begin = "the schema of table app.t at snapshot s cannot be read: ";
+    assert!(found.starts_with(begin), "{found}");
+    assert!(found.ends_with("or drop the snapshot"), "{found}");
+    let state = catalog.state();
+    let now = state.schema().keyspace("app").unwrap();
+    let then = keyspace_at(catalog.db(), now, "s").unwrap();
+    assert!(then.table("u").is_some() && then.unreadable_table("t").is_some());
+    let snapshot = keyspace.snapshot("s").unwrap();
+    let at = schema_at(&snapshot.table("t").unwrap(), "app.t").unwrap_err();
+    assert!(at.at_snapshot("s").to_string().starts_with(begin));
+}
+
+/// A snapshot may be created while a table is.
+#[test]
+fn a_snapshot_of_a_table_that_was_being_created_does_not_have_it() {
+    let catalog = with_rows(&MemDisk::new());
+    let keyspace = catalog.db().existing_keyspace("app").unwrap();
+    let options = table(&catalog, "app", "t").options();
+    keyspace.table("half", (*options).clone()).unwrap();
+    keyspace.create_snapshot("s").unwrap();
+    let snapshot = keyspace.snapshot("s").unwrap();
+    let at = schema_at(&snapshot.table("half").unwrap(), "app.half");
+    assert_eq!(at.unwrap(), None);
+}
