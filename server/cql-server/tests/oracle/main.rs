@@ -18,6 +18,8 @@
 //! filter, with an index or without, from the table and from snapshots in each form, at once or page by page, while writers go on
 //! and over restarts.
 //!
+//! `definitions` does so with statements that change the schema.
+//!
 //! `EBB_STEPS` is the number of requests of each seed. See `ebb_test_support::seed` for how to
 //! choose seeds.
 
@@ -28,6 +30,7 @@
 
 mod conditional;
 mod counters;
+mod definitions;
 mod flaw;
 mod generate;
 mod index;

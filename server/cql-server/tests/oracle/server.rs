@@ -17,8 +17,8 @@ use ebb_cql_server::read::Limits;
 use ebb_cql_server::system::{CLUSTER_NAME, LocalNode};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
-    CompactionOptions, CompactionPicker, Db, Maintenance, ManualClock, Options, Pick, Reason,
-    TableShape,
+    CompactionOptions, CompactionPicker, Db, Durability, Maintenance, ManualClock, Options, Pick,
+    Reason, TableShape,
 };
 use ebb_tables::{Catalog, GracePeriods, with_cql_tables};
 use ebb_test_support::wait;
@@ -84,39 +84,8 @@ impl Server {
     pub fn restart(&mut self) {
         self.prepared.clear();
         self.executor = None;
-        let grace_periods = GracePeriods::default();
-        let options = Options {
-            disk: Arc::new(self.disk.clone()),
-            maintenance: Maintenance::Manual,
-            clock: Arc::new(self.clock.clone()),
-            memtable_bytes: 16 << 10,
-            file_bytes: 4 << 10,
-            wal_segment_bytes: 32 << 10,
-            compaction: CompactionOptions {
-                picker: Arc::new(Neighbours(self.picks)),
-                ..CompactionOptions::default()
-            },
-            ..Options::default()
-        };
-        let options = with_cql_tables(options, &grace_periods);
-        let db = Db::open("/db", options).expect("the database opens");
-        let catalog = Catalog::open(&db, &grace_periods, Arc::new(self.clock.clone()))
-            .expect("the catalog opens");
-        let node = LocalNode {
-            address: "127.0.0.1:9042".parse().expect("an address"),
-            cluster_name: CLUSTER_NAME.to_owned(),
-        };
-        // A loaded machine must not cut other pages than a quiet one.
-        let limits = Limits {
-            empty_page: Duration::MAX,
-            page_time: Duration::MAX,
-            ..Limits::default()
-        };
-        self.executor = Some(Executor::at_normal_priority(
-            Arc::new(catalog),
-            node,
-            limits,
-        ));
+        let opened = open(&self.disk, &self.clock, self.picks, Durability::default());
+        self.executor = Some(opened.expect("the database opens"));
     }
 
     fn executor(&self) -> &Executor {
@@ -238,6 +207,49 @@ impl Server {
     }
 }
 
+/// Opens the database on a disk, for a server. `picks` draws the runs that are merged.
+///
+/// # Errors
+/// When the database or its catalog does not open.
+pub fn open(
+    disk: &MemDisk,
+    clock: &ManualClock,
+    picks: u64,
+    durability: Durability,
+) -> Result<Executor, String> {
+    let grace_periods = GracePeriods::default();
+    let options = Options {
+        disk: Arc::new(disk.clone()),
+        durability,
+        maintenance: Maintenance::Manual,
+        clock: Arc::new(clock.clone()),
+        memtable_bytes: 16 << 10,
+        file_bytes: 4 << 10,
+        wal_segment_bytes: 32 << 10,
+        compaction: CompactionOptions {
+            picker: Arc::new(Neighbours(picks)),
+            ..CompactionOptions::default()
+        },
+        ..Options::default()
+    };
+    let options = with_cql_tables(options, &grace_periods);
+    let db = Db::open("/db", options).map_err(|error| format!("the database: {error}"))?;
+    let catalog = Catalog::open(&db, &grace_periods, Arc::new(clock.clone()));
+    let catalog = catalog.map_err(|error| format!("the catalog: {error}"))?;
+    let node = LocalNode {
+        address: "127.0.0.1:9042".parse().expect("an address"),
+        cluster_name: CLUSTER_NAME.to_owned(),
+    };
+    // A loaded machine must not cut other pages than a quiet one.
+    let limits = Limits {
+        empty_page: Duration::MAX,
+        page_time: Duration::MAX,
+        ..Limits::default()
+    };
+    let catalog = Arc::new(catalog);
+    Ok(Executor::at_normal_priority(catalog, node, limits))
+}
+
 fn bound(text: &Text) -> ValuesBuf {
     let mut values = ValuesBuf::new();
     for value in &text.bound {
@@ -246,8 +258,8 @@ fn bound(text: &Text) -> ValuesBuf {
     values
 }
 
-/// What a client gets.
-fn answer(
+/// Returns the response that a client gets.
+pub fn answer(
     parameters: QueryParameters<'_>,
     execute: impl FnOnce(&Call<'_>, &mut BytesMut) -> Result<(), ErrorResponse>,
 ) -> Result<Response, ErrorResponse> {

@@ -1,0 +1,201 @@
+//! Random statements that change the schema, each life of a server followed by another one over
+//! the same database.
+//!
+//! ```text
+//!   generate ── a statement over the model ─┬─► machine   a server that is stopped, loses its
+//!       ▲                                   │             power, or is killed
+//!       └─────────── model ◄────────────────┘ if accepted
+//!                      │
+//!                      └─► after each opening: observed is equal, and check
+//! ```
+//!
+//! Names are few, and some are odd: capitals, quotes, reserved words, the names of CQL's own types,
+//! lengths at the limit. Types nest in every way. About half of the statements are valid, and the
+//! server decides which: the model follows what it accepts. An error of the server (0x0000) is a
+//! flaw, whatever the statement.
+//!
+//! After each opening `system_schema` must have what was accepted. Every table must take a row and
+//! return it, by its key and by each index, every snapshot must be read, and the statements that
+//! DESCRIBE prints must make the same schema in an empty database. The last statement of some lives is
+//! cut: by a loss of power of the disk in memory, or by SIGKILL of a server that is a process. Then
+//! it is there whole or not at all.
+//!
+//! `EBB_LIVES` is the number of lives of each seed. See `ebb_test_support::seed` for how to choose
+//! seeds.
+
+mod check;
+mod generate;
+mod literal;
+mod machine;
+mod model;
+mod names;
+mod observed;
+mod process;
+mod run;
+mod statement;
+mod step;
+mod types;
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use ebb_test_support::seed::{for_seeds, number};
+
+use self::generate::Generator;
+use self::machine::{Machine, Memory};
+use self::model::Model;
+use self::process::{Process, serve_if_child};
+use self::run::{Counts, Depth, Event, Run};
+use self::statement::KINDS;
+use self::step::Step;
+use crate::shrink::shrink;
+
+/// The statements in each life of a server.
+const STATEMENTS: u64 = 50;
+
+/// The seeds and the lives of each seed, unless the environment has other numbers: 2,000 statements
+/// and 40 openings.
+const SEEDS: u64 = 2;
+const LIVES: u64 = 20;
+
+/// The lives of a server that is killed. Each waits for the disk at every change.
+const KILLED_LIVES: u64 = 2;
+
+/// The seeds within which the loss of every kind of statement must be noticed.
+const LOSS_SEEDS: u64 = 20;
+
+/// The most runs that make a failing one shorter.
+const TRIES_MAX: usize = 500;
+
+/// A run that failed.
+struct Failure {
+    how: String,
+    steps: Vec<Step>,
+    log: Vec<String>,
+}
+
+/// Carries out a step, and turns a panic into an error.
+fn take<M: Machine>(run: &mut Run<M>, step: &Step) -> Result<(), String> {
+    let taken = catch_unwind(AssertUnwindSafe(|| run.step(step)));
+    taken.unwrap_or_else(|panic| Err(format!("it panicked: {}", message(&*panic))))
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("without a message")
+}
+
+/// Draws the lives of a seed, each statement over the schema that the ones before it left.
+fn explore<M: Machine>(mut run: Run<M>, seed: u64, lives: u64) -> Result<Run<M>, Failure> {
+    let mut generator = Generator::new(seed);
+    let mut steps = Vec::new();
+    for _ in 0..lives {
+        for at in 0..=STATEMENTS {
+            let next = if at == STATEMENTS {
+                [Some(generator.ending(run.model())), None]
+            } else {
+                let statement = Step::Run(generator.statement(run.model()));
+                [Some(statement), generator.row()]
+            };
+            for step in next.into_iter().flatten() {
+                let taken = take(&mut run, &step);
+                steps.push(step);
+                if let Err(how) = taken {
+                    let log = run.log;
+                    return Err(Failure { how, steps, log });
+                }
+            }
+        }
+    }
+    Ok(run)
+}
+
+/// Carries out steps over an empty database in memory.
+fn replay(steps: &[Step]) -> Result<(), Failure> {
+    let mut run = Run::new(Memory::new(), Depth::Everything);
+    for (at, step) in steps.iter().enumerate() {
+        if let Err(how) = take(&mut run, step) {
+            let (steps, log) = (steps[..=at].to_vec(), run.log);
+            return Err(Failure { how, steps, log });
+        }
+    }
+    Ok(())
+}
+
+/// Describes a failure with the fewest steps that lead to one. A failure of a process is made
+/// shorter if a disk in memory shows it too.
+fn report(mut failure: Failure) -> String {
+    let fails = |steps: &[Step]| replay(steps).is_err();
+    if fails(&failure.steps) {
+        let short = shrink(&failure.steps, TRIES_MAX, fails);
+        if let Err(shorter) = replay(&short) {
+            failure = shorter;
+        }
+    }
+    let Failure { how, log, .. } = failure;
+    format!("{how}\nafter:\n{}", log.join(";\n"))
+}
+
+#[test]
+fn a_schema_is_whole_after_stops_and_losses_of_power() {
+    let lives = number("EBB_LIVES").unwrap_or(LIVES);
+    let (mut seeds, mut counts) = (0, Counts::default());
+    let test = "a_schema_is_whole_after_stops_and_losses_of_power";
+    for_seeds(test, SEEDS, |seed| {
+        seeds += 1;
+        let run = Run::new(Memory::new(), Depth::Everything);
+        match explore(run, seed, lives) {
+            Ok(run) => counts.add(run.counts),
+            Err(failure) => panic!("with EBB_LIVES={lives}: {}", report(failure)),
+        }
+    });
+    println!("{counts:?}");
+    assert!(counts.tables > seeds, "no tables were there: {counts:?}");
+}
+
+#[test]
+fn a_schema_is_whole_after_kills() {
+    if serve_if_child() {
+        return;
+    }
+    let lives = number("EBB_LIVES").unwrap_or(KILLED_LIVES);
+    let mut counts = Counts::default();
+    for_seeds("a_schema_is_whole_after_kills", 1, |seed| {
+        let process = Process::start("definitions::a_schema_is_whole_after_kills");
+        let process = process.unwrap_or_else(|error| panic!("the server: {error}"));
+        match explore(Run::new(process, Depth::Everything), seed, lives) {
+            Ok(run) => counts.add(run.counts),
+            Err(failure) => panic!("with EBB_LIVES={lives}: {}", report(failure)),
+        }
+    });
+    println!("{counts:?}");
+    assert!(counts.openings > 0, "nothing was opened: {counts:?}");
+}
+
+/// Would it notice? A model without the accepted statements of one kind must differ from what some
+/// opening shows.
+#[test]
+fn the_loss_of_any_kind_of_statement_is_noticed() {
+    let mut unnoticed = KINDS.to_vec();
+    for seed in 0..LOSS_SEEDS {
+        let run = explore(Run::new(Memory::new(), Depth::Schema), seed, 4);
+        let run = run.unwrap_or_else(|failure| panic!("with seed {seed}: {}", failure.how));
+        unnoticed.retain(|kind| !is_loss_noticed(&run.trace, kind));
+        if unnoticed.is_empty() {
+            return;
+        }
+    }
+    panic!("the loss of these is not noticed: {unnoticed:?}");
+}
+
+/// Whether a schema without the statements of a kind differs from what an opening showed, or
+/// cannot be.
+fn is_loss_noticed(trace: &[Event], kind: &str) -> bool {
+    let mut model = Model::default();
+    trace.iter().any(|event| match event {
+        Event::Accepted(statement) if statement.kind() == kind => false,
+        Event::Accepted(statement) => model.apply(statement).is_err(),
+        Event::Opened(found) => model != *found,
+    })
+}

@@ -1,0 +1,233 @@
+//! A server in a process of its own, over a folder, that is killed by SIGKILL.
+//!
+//! The process is this test's own program: it runs the one test that has called [`Process::start`],
+//! which serves ([`serve_if_child`]) instead of testing. The kernel keeps what a killed process has
+//! written, so that nothing that was acknowledged may be lost, synced or not.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use ebb_cql::client::{Client, ClientError};
+use ebb_cql::protocol::{Compression, ErrorResponse, QueryParameters, Request, Response};
+use ebb_cql_server::executor::Executor;
+use ebb_cql_server::read::Limits;
+use ebb_cql_server::serve::{CqlServer, ServeOptions};
+use ebb_cql_server::system::{CLUSTER_NAME, LocalNode};
+use ebb_storage::{Db, Options, SystemClock};
+use ebb_tables::{Catalog, GracePeriods, with_cql_tables};
+use ebb_test_support::wait::HANG;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use tempfile::TempDir;
+
+use super::machine::{Cut, Machine};
+
+/// The variable with the folder that a child serves.
+const FOLDER: &str = "EBB_ORACLE_FOLDER";
+
+/// Begins the line with which a child reports its address, or why it does not serve.
+const REPORT: &str = "schema oracle: ";
+
+/// A statement is killed after a number of turns of other threads, below two to this power: from
+/// before it is read until after it is done.
+const TURNS_BITS_MAX: u32 = 15;
+
+pub struct Process {
+    /// The full name of the test.
+    test: &'static str,
+    folder: TempDir,
+    serving: Option<Serving>,
+}
+
+struct Serving {
+    child: Child,
+    client: Client,
+    /// Held, so that the child can go on writing.
+    _output: BufReader<ChildStdout>,
+}
+
+impl Process {
+    /// Starts a server with an empty database. The test with the full name `test` must begin with
+    /// [`serve_if_child`].
+    ///
+    /// # Errors
+    /// When the process does not start, or the database does not open.
+    pub fn start(test: &'static str) -> Result<Self, String> {
+        let folder = tempfile::tempdir().map_err(|error| format!("a folder: {error}"))?;
+        let mut process = Self {
+            test,
+            folder,
+            serving: None,
+        };
+        process.spawn()?;
+        Ok(process)
+    }
+
+    fn spawn(&mut self) -> Result<(), String> {
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let mut command = Command::new(program);
+        command
+            .args(["--exact", self.test, "--nocapture", "--test-threads=1"])
+            .env(FOLDER, self.folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| error.to_string())?;
+        let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
+        let connected = report(&mut output).and_then(|address| {
+            let client = Client::connect(address, Compression::None);
+            client.map_err(|error| error.to_string())
+        });
+        match connected {
+            Ok(client) => {
+                self.serving = Some(Serving {
+                    child,
+                    client,
+                    _output: output,
+                });
+                Ok(())
+            }
+            Err(error) => {
+                end(&mut child);
+                Err(error)
+            }
+        }
+    }
+
+    fn kill(&mut self) {
+        if let Some(mut serving) = self.serving.take() {
+            end(&mut serving.child);
+        }
+    }
+}
+
+/// Kills a process, if it still runs, and waits until it is gone.
+fn end(child: &mut Child) {
+    child.kill().expect("it is this process's child");
+    child.wait().expect("it is this process's child");
+}
+
+/// Reads the address that a child reports.
+///
+/// # Errors
+/// If it reports an error instead, or ends.
+fn report(output: &mut BufReader<ChildStdout>) -> Result<SocketAddr, String> {
+    let mut line = String::new();
+    loop {
+        line.clear();
+        let read = output.read_line(&mut line);
+        if read.map_err(|error| error.to_string())? == 0 {
+            return Err("the process ended before it served".to_owned());
+        }
+        if let Some(report) = line.trim_end().strip_prefix(REPORT) {
+            return report.parse().map_err(|_| report.to_owned());
+        }
+    }
+}
+
+fn request(client: &mut Client, text: &str) -> Result<Response, ClientError> {
+    let parameters = QueryParameters::default();
+    client.request(&Request::Query { text, parameters })
+}
+
+impl Machine for Process {
+    fn run(&mut self, text: &str) -> Result<Response, ErrorResponse> {
+        let serving = self.serving.as_mut().expect("the last start succeeded");
+        match request(&mut serving.client, text) {
+            Ok(response) => Ok(response),
+            Err(ClientError::Refused(error)) => Err(error),
+            Err(error) => panic!("{text}: {error}"),
+        }
+    }
+
+    fn restart(&mut self, _flushes: bool) -> Result<(), String> {
+        self.kill();
+        self.spawn()
+    }
+
+    fn cut(&mut self, text: &str, draw: u64) -> Result<Cut, String> {
+        let mut rng = ChaCha8Rng::seed_from_u64(draw);
+        let bits = rng.random_range(0..=TURNS_BITS_MAX);
+        let turns = rng.random_range(0..1_u32 << bits);
+        let serving = self.serving.as_mut().expect("the last start succeeded");
+        let Serving { child, client, .. } = serving;
+        let answered = thread::scope(|scope| {
+            let requesting = scope.spawn(|| request(client, text));
+            for _ in 0..turns {
+                thread::yield_now();
+            }
+            end(child);
+            requesting.join().expect("a client does not panic")
+        });
+        self.serving = None;
+        let cut = match answered {
+            Ok(_) => Cut::Accepted,
+            Err(ClientError::Refused(error)) => Cut::Refused(error),
+            Err(ClientError::Io(_)) => Cut::Unanswered,
+            Err(error) => return Err(format!("{text}: {error}")),
+        };
+        self.spawn()?;
+        Ok(cut)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Serves a folder until this process is killed, if it was started for that. It ends with its
+/// standard input too, which is the end of the process that started it. Returns whether it served.
+pub fn serve_if_child() -> bool {
+    let Some(folder) = std::env::var_os(FOLDER) else {
+        return false;
+    };
+    match serve(Path::new(&folder)) {
+        // On a line of its own: the harness has begun one.
+        Ok(server) => {
+            println!("\n{REPORT}{}", server.address());
+            // Nothing is sent. An error is an end, too.
+            let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        }
+        Err(error) => println!("\n{REPORT}{error}"),
+    }
+    true
+}
+
+fn serve(folder: &Path) -> Result<CqlServer, String> {
+    let grace_periods = GracePeriods::default();
+    let options = Options {
+        // Small, so that memtables are flushed and merged beneath the statements.
+        memtable_bytes: 16 << 10,
+        file_bytes: 16 << 10,
+        wal_segment_bytes: 64 << 10,
+        ..Options::default()
+    };
+    let options = with_cql_tables(options, &grace_periods);
+    let db = Db::open(folder, options).map_err(|error| format!("the database: {error}"))?;
+    let catalog = Catalog::open(&db, &grace_periods, Arc::new(SystemClock));
+    let catalog = catalog.map_err(|error| format!("the catalog: {error}"))?;
+    let node = LocalNode {
+        address: "127.0.0.1:9042".parse().expect("an address"),
+        cluster_name: CLUSTER_NAME.to_owned(),
+    };
+    let executor = Executor::at_normal_priority(Arc::new(catalog), node, Limits::default());
+    let options = ServeOptions {
+        address: "127.0.0.1:0".parse().expect("an address"),
+        threads: 2,
+        // No request fails because the machine is slow, and none waits for an idle core.
+        idle_class: false,
+        overload_wait: Duration::ZERO,
+        startup_timeout: HANG,
+        request_timeout: HANG,
+        write_timeout: HANG,
+        ..ServeOptions::default()
+    };
+    let server = CqlServer::start(Arc::new(executor), None, options);
+    server.map_err(|error| format!("the server: {error}"))
+}
