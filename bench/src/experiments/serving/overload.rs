@@ -3,7 +3,7 @@
 //!
 //! The server has a fifth of one core and the client another: one that shares them, or has to
 //! send three times of what a core can serve, waits for itself. Windows of both loads take turns. Beside
-//! each, one connection that asks for little shows what a flood costs the other clients.
+//! each, one connection with a small load shows what a flood costs the other clients.
 
 use std::panic::resume_unwind;
 use std::path::Path;
