@@ -66,7 +66,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     }
     let runner = common.runner(reads_table)?;
     if let Some(right) = &right {
-        right.check_keyspace(|name| runner.is_keyspace(name))?;
+        right.check_keyspace(common.data(), |name| runner.is_keyspace(name))?;
     }
     common.choose_output(&mut request, &runner)?;
     if common.dry_run {

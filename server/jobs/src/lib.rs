@@ -72,7 +72,8 @@ pub use chain::{Chain, Work};
 pub use error::JobError;
 pub use failure::Failure;
 pub use inputs::{
-    CqlInput, CqlText, FileKind, FilesInput, Generator, SPLIT_BYTES_MIN, Side, SnapshotInput, Union,
+    CqlInput, CqlText, FileKind, FilesInput, Generator, LenientCsvInput, SPLIT_BYTES_MIN, Side,
+    SnapshotInput, Union,
 };
 pub use outputs::{
     CqlOutput, FilesOutput, FilesTarget, LimitedOutput, Relay, RowFormat, RowWriter, ScratchDir,

@@ -72,6 +72,7 @@ pub(super) fn prospect(
     let inputs = launched.inputs.iter().map(|opened| ReadInput {
         name: opened.label.clone(),
         snapshot: (opened.snapshot.as_ref()).map(|snapshot| snapshot.name().to_string()),
+        skipped: opened.skipped.clone(),
     });
     Ok(Prospect {
         inputs: inputs.collect(),

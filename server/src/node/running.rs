@@ -54,6 +54,9 @@ pub struct ReadInput {
     pub name: String,
     /// The snapshot of the table.
     pub snapshot: Option<String>,
+    /// The problems of the files that were left out: a sentence for each, which names the file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<String>,
 }
 
 /// Why a job is asked to stop before its end.

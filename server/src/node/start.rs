@@ -1,8 +1,8 @@
 //! How a job of a node starts: it is launched, recorded and driven.
 
 use ebb_jobs::advice::{Expectation, FreeCores};
-use ebb_jobs::history::{JobRecord, RecordState, Submission};
-use ebb_jobs::launch::{Launched, output_is_there};
+use ebb_jobs::history::{JobRecord, OwnSnapshot, RecordState, Submission};
+use ebb_jobs::launch::{Launched, check_files, output_is_there};
 use ebb_jobs::request::JobRequest;
 use ebb_jobs::restart::{Fate, fate};
 use ebb_jobs::{JobError, Work};
@@ -40,7 +40,7 @@ pub(super) fn submit(
     change: impl FnOnce(JobSpec) -> JobSpec,
 ) -> Result<RunningJob, JobError> {
     let free = request.goal_s.map(|_| free_cores(node));
-    let mut launched = Launched::open(&request, &[], &node.site)?;
+    let mut launched = open(node, &request, &[])?;
     launched.work = match launched.work {
         Some(Work::Job(spec)) => Some(Work::Job(Box::new(change(*spec)))),
         other => other,
@@ -62,6 +62,13 @@ pub(super) fn submit(
     started
 }
 
+/// Opens a job that is to run: its output can be made, as far as that shows before it has rows.
+fn open(node: &Node, request: &JobRequest, own: &[OwnSnapshot]) -> Result<Launched, JobError> {
+    request.check()?;
+    check_files(request)?;
+    Launched::open(request, own, &node.site)
+}
+
 /// The cores that other processes leave, as the governor has measured after its first cycle.
 fn free_cores(node: &Node) -> FreeCores {
     let latest = node.governor().and_then(|governor| governor.latest());
@@ -77,7 +84,7 @@ pub(super) fn expect(
     request: &JobRequest,
 ) -> Result<(Expectation, Vec<ReadInput>), JobError> {
     let free = free_cores(node);
-    let launched = Launched::open(request, &[], &node.site)?;
+    let launched = open(node, request, &[])?;
     if let Some(Work::Job(spec)) = &launched.work {
         spec.output.check().map_err(SubmitError::Output)?;
     }
@@ -108,12 +115,11 @@ pub(super) fn restart(node: &Node, id: &str) -> Result<Restarted, JobError> {
         }
     };
     let free = request.goal_s.map(|_| free_cores(node));
-    let started =
-        Launched::open(&request, &record.own_snapshots, &node.site).and_then(|launched| {
-            let again = history.begin_again(&record, launched.own_snapshots())?;
-            let prospect = prospect(node, &request, &launched, free)?;
-            begin(node, *request, again, launched, prospect)
-        });
+    let started = open(node, &request, &record.own_snapshots).and_then(|launched| {
+        let again = history.begin_again(&record, launched.own_snapshots())?;
+        let prospect = prospect(node, &request, &launched, free)?;
+        begin(node, *request, again, launched, prospect)
+    });
     if let Err(error) = &started {
         let again = history.job(&record.id)?.unwrap_or(record);
         node.end_unstarted(&again, RecordState::Failed, failed(&error.to_string()))?;

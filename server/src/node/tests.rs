@@ -119,6 +119,28 @@ fn what_is_refused_leaves_no_record_and_no_snapshot() {
 }
 
 #[test]
+fn a_what_if_does_not_look_at_the_output_which_a_submission_refuses() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(&dir.path().join("data"));
+    // So that such jobs are known.
+    let counted = node.submit(wordcount(table("app.counts"))).unwrap();
+    assert_eq!(counted.wait().report.outcome, Outcome::Succeeded);
+    let there = dir.path().join("out.tsv");
+    std::fs::write(&there, "kept").unwrap();
+    let request = wordcount(OutputPlace::File(there.clone()));
+    assert!(node.sized(&request).unwrap().maps > 0);
+    for refused in [
+        node.submit(request.clone()).err(),
+        node.expect(&request).err(),
+    ] {
+        let refused = refused.expect("the output is there").to_string();
+        assert!(refused.contains("exists already"), "{refused}");
+    }
+    assert_eq!(std::fs::read_to_string(&there).unwrap(), "kept");
+    assert_eq!((node.jobs().unwrap().len(), snapshots(&node)), (1, 0));
+}
+
+#[test]
 fn a_parked_job_starts_again_on_the_next_node_over_its_snapshot() {
     let dir = tempfile::tempdir().unwrap();
     let id = {

@@ -16,7 +16,7 @@ use super::error::{LoadError, Problem};
 use super::merge::{MergeError, merge};
 use super::options::LoadOptions;
 use super::plan::{Task, parts, sort_by_line_keys, tasks};
-use super::rows::{Columns, Row, Rows, rows};
+use super::rows::{Columns, Row, rows};
 use super::sorter::{Origin, Run, Sorter};
 use super::source::{self, ReadWatch};
 use super::walk::{Found, Skipped, TextFile};
@@ -132,7 +132,12 @@ pub fn sort(
 ) -> Result<Sorted, LoadError> {
     let start = Instant::now();
     let work = Work::new(options, scratch, control);
-    let mut tasks = tasks(&found.files, options.max_bytes);
+    let tasks = tasks(&found.files, options.max_bytes);
+    let (mut tasks, bad) = if options.skip_bad {
+        work.leave_out_bad(&tasks)?
+    } else {
+        (tasks, Vec::new())
+    };
     // A line key is known before the line: no need to sort, where the files can be read in
     // the order of their keys.
     let files = match options.key.is_none() && sort_by_line_keys(&mut tasks) {
@@ -143,9 +148,8 @@ pub fn sort(
         return Err(LoadError::Cancelled);
     }
     let mut report = work.report();
-    let skipped = found.skipped.iter().cloned();
-    report.skipped = skipped.chain(report.skipped).collect();
-    report.files = (tasks.len() + found.skipped.len() - report.skipped.len()) as u64;
+    report.skipped = found.skipped.iter().cloned().chain(bad).collect();
+    report.files = tasks.len() as u64;
     Ok(Sorted {
         files,
         report,
@@ -205,7 +209,6 @@ struct Work<'a> {
     bytes: AtomicU64,
     bytes_read: AtomicU64,
     replaced: AtomicU64,
-    skipped: Mutex<Vec<Skipped>>,
     /// The columns of the files, and the first file that has them.
     columns: Mutex<Option<(PathBuf, Columns)>>,
 }
@@ -221,7 +224,6 @@ impl<'a> Work<'a> {
             bytes: AtomicU64::new(0),
             bytes_read: AtomicU64::new(0),
             replaced: AtomicU64::new(0),
-            skipped: Mutex::default(),
             columns: Mutex::default(),
         }
     }
@@ -232,7 +234,7 @@ impl<'a> Work<'a> {
         let replaced = self.replaced.into_inner();
         LoadReport {
             files: 0,
-            skipped: (self.skipped.into_inner()).unwrap_or_else(PoisonError::into_inner),
+            skipped: Vec::new(),
             rows: self.rows.into_inner() - replaced,
             replaced,
             bytes: self.bytes.into_inner(),
@@ -367,26 +369,71 @@ impl<'a> Work<'a> {
         LoadError::Scratch { path, source }
     }
 
-    /// Hands the rows of a file to `take`. One that turns out to be bad is left out whole,
-    /// if that is asked for: it is read twice then.
+    /// Reads all files, and returns those that can be loaded, and why the others cannot. The first
+    /// good file decides the columns: in the order of the files, whichever thread is faster.
+    fn leave_out_bad<'f>(
+        &self,
+        tasks: &[Task<'f>],
+    ) -> Result<(Vec<Task<'f>>, Vec<Skipped>), LoadError> {
+        let parts = parts(tasks, self.options.threads, self.options.part_bytes_min);
+        let checked = self.in_parallel(&parts, |_, tasks, pace| {
+            let checked = tasks.iter().map(|task| self.check(task, pace));
+            checked.collect::<Result<Vec<_>, _>>()
+        })?;
+        let (mut good, mut bad) = (Vec::new(), Vec::new());
+        for (task, checked) in tasks.iter().zip(checked.into_iter().flatten()) {
+            let accepted = match &checked {
+                Ok(Some(columns)) => self.accept_columns(task.file, columns),
+                Ok(None) | Err(_) => Ok(()),
+            };
+            let other_columns = accepted.err().and_then(|error| error.skipped());
+            match checked.err().or(other_columns) {
+                None => good.push(*task),
+                Some(skipped) => bad.push(skipped),
+            }
+        }
+        Ok((good, bad))
+    }
+
+    /// Reads a file, and returns its columns, or why it cannot be loaded. A stream can be read once
+    /// only, and is good so far.
+    fn check(
+        &self,
+        task: &Task<'_>,
+        pace: &Pace,
+    ) -> Result<Result<Option<Columns>, Skipped>, LoadError> {
+        if task.file.is_stream {
+            return Ok(Ok(None));
+        }
+        let (uncounted, mut own) = (AtomicU64::new(0), None);
+        let read = self.read_once(
+            task,
+            &uncounted,
+            &mut |columns| {
+                own = Some(columns.clone());
+                Ok(())
+            },
+            &mut |row| pace.read(row),
+        );
+        match read {
+            Ok(()) => Ok(Ok(own)),
+            Err(error) => match error.skipped() {
+                Some(skipped) => Ok(Err(skipped)),
+                None => Err(error),
+            },
+        }
+    }
+
+    /// Hands the rows of a file to `take`.
     fn read(
         &self,
         task: &Task<'_>,
         pace: &Pace,
         take: &mut dyn FnMut(&Row) -> Result<(), LoadError>,
     ) -> Result<(), LoadError> {
-        if self.options.skip_bad && !task.file.is_stream {
-            let unread = AtomicU64::new(0);
-            let checked = self.read_once(task, &unread, &mut |row| pace.read(row));
-            if let Some(skipped) = checked.as_ref().err().and_then(LoadError::skipped) {
-                let skip = |mut all: std::sync::MutexGuard<'_, Vec<_>>| all.push(skipped);
-                skip(self.skipped.lock().unwrap_or_else(PoisonError::into_inner));
-                return Ok(());
-            }
-            checked?;
-        }
         let (mut rows, mut bytes) = (0, 0);
-        self.read_once(task, &self.bytes_read, &mut |row| {
+        let mut accept = |columns: &Columns| self.accept_columns(task.file, columns);
+        self.read_once(task, &self.bytes_read, &mut accept, &mut |row| {
             pace.read(row)?;
             take(row)?;
             rows += 1;
@@ -423,10 +470,12 @@ impl<'a> Work<'a> {
         self.failed.load(Ordering::Relaxed) || self.control.is_cancelled()
     }
 
+    /// Reads a file once: its columns, where it has some, as soon as they are known, and its rows.
     fn read_once(
         &self,
         task: &Task<'_>,
         bytes_read: &AtomicU64,
+        take_columns: &mut dyn FnMut(&Columns) -> Result<(), LoadError>,
         take: &mut dyn FnMut(&Row) -> Result<(), LoadError>,
     ) -> Result<(), LoadError> {
         let file = task.file;
@@ -442,11 +491,16 @@ impl<'a> Work<'a> {
         let of_file = |problem: Problem| problem.of(&file.path);
         let text = source::open(file, &watch).map_err(of_file)?;
         let mut rows = rows(file, format, self.options, text).map_err(of_file)?;
-        let mut are_columns_checked = self.check_columns(file, &rows)?;
+        let mut are_columns_taken = false;
+        if let Some(columns) = rows.columns() {
+            take_columns(columns)?;
+            are_columns_taken = true;
+        }
         let (mut row, mut bytes) = (Row::default(), 0);
         while bytes < task.budget && rows.read(&mut row).map_err(of_file)? {
-            if !are_columns_checked {
-                are_columns_checked = self.check_columns(file, &rows)?;
+            if !are_columns_taken && let Some(columns) = rows.columns() {
+                take_columns(columns)?;
+                are_columns_taken = true;
             }
             bytes += row.text_bytes;
             take(&row)?;
@@ -454,17 +508,14 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Checks that a file has the columns of the other files: rows of one table have the same.
-    /// Returns whether the columns are known yet.
-    fn check_columns(&self, file: &TextFile, rows: &Rows<'_>) -> Result<bool, LoadError> {
-        let Some(columns) = rows.columns() else {
-            return Ok(false);
-        };
+    /// Checks that a file has the columns of the other files: rows of one table have the same. Those
+    /// of the first file that comes here count.
+    fn accept_columns(&self, file: &TextFile, columns: &Columns) -> Result<(), LoadError> {
         let first = self.columns.lock();
         let mut first = first.unwrap_or_else(PoisonError::into_inner);
         let (path, first) = first.get_or_insert_with(|| (file.path.clone(), columns.clone()));
         if (&first.names, first.count) == (&columns.names, columns.count) {
-            return Ok(true);
+            return Ok(());
         }
         let described = |columns: &Columns| match &columns.names {
             Some(names) => format!("columns are {}", names.join(", ")),

@@ -42,10 +42,16 @@ pub(super) struct InputArgs {
     /// called .tsv].
     #[arg(long, value_name = "CHAR", value_parser = delimiter)]
     delimiter: Option<u8>,
-    /// Read malformed quotes in the CSV files as text; otherwise they fail the job. Each file is
-    /// then read by one task. See `ebb load --help` for what they are.
+    /// Read malformed quotes in the CSV files, or in CSV values of the table, as text; otherwise
+    /// they fail the job. Each file is then read by one task. See `ebb load --help` for what they
+    /// are.
     #[arg(long)]
     lenient_quotes: bool,
+    /// Leave out files that are not text, cannot be read or are malformed, and name them in the
+    /// report; otherwise such a file fails the job. For this each file is read once before the
+    /// job.
+    #[arg(long)]
+    skip_bad: bool,
     /// Fields in quotes may always span lines. Scripts may still have this option.
     #[arg(long, hide = true)]
     multiline: bool,
@@ -149,13 +155,18 @@ impl InputArgs {
     /// The same for another place. Ranges of keys, and how files are written, are
     /// the first one's own.
     pub(super) fn at(&self, place: Place) -> Self {
+        let is_csv = match place.table {
+            Some(_) => self.values == ValueArg::Csv,
+            None => !place.csv.is_empty(),
+        };
         Self {
             snapshot: self.snapshot.clone().filter(|_| place.table.is_some()),
             values: match place.table {
                 Some(_) => self.values,
                 None => ValueArg::Text,
             },
-            lenient_quotes: self.lenient_quotes && !place.csv.is_empty(),
+            lenient_quotes: self.lenient_quotes && is_csv,
+            skip_bad: self.skip_bad && place.table.is_none(),
             multiline: self.multiline && !place.csv.is_empty(),
             place,
             range: None,
@@ -188,6 +199,7 @@ impl InputArgs {
                 },
                 values: self.values.into(),
                 names,
+                lenient_quotes: self.lenient_quotes,
                 columns: self.columns,
             }),
             Place {
@@ -204,11 +216,18 @@ impl InputArgs {
                 names,
                 delimiter: self.delimiter.map(char::from),
                 lenient_quotes: self.lenient_quotes,
+                skip_bad: self.skip_bad,
             }),
             Place { json_lines, .. } if !json_lines.is_empty() => {
-                InputRequest::JsonLines(JsonLinesInput { paths: json_lines })
+                InputRequest::JsonLines(JsonLinesInput {
+                    paths: json_lines,
+                    skip_bad: self.skip_bad,
+                })
             }
-            Place { text, .. } => InputRequest::Text(TextInput { paths: text }),
+            Place { text, .. } => InputRequest::Text(TextInput {
+                paths: text,
+                skip_bad: self.skip_bad,
+            }),
         })
     }
 
@@ -225,7 +244,10 @@ impl InputArgs {
         let of_csv = [
             ("--no-header", self.no_header),
             ("--delimiter", self.delimiter.is_some()),
-            ("--lenient-quotes", self.lenient_quotes),
+            (
+                "--lenient-quotes",
+                self.lenient_quotes && self.place.table.is_none(),
+            ),
             ("--multiline", self.multiline),
         ];
         let said = |of: &[(&'static str, bool)]| of.iter().find(|(_, said)| *said).map(|of| of.0);
@@ -237,6 +259,17 @@ impl InputArgs {
             let text =
                 format!("{option} is for --csv files: leave it out, or name them with --csv");
             return Err(CliError::Usage(text));
+        }
+        let is_files = self.place.table.is_none() && self.place.generate.is_none();
+        if self.skip_bad && !is_files {
+            let text = "--skip-bad is for files: leave it out, or name files by --text, --csv or \
+                        --json-lines";
+            return Err(CliError::Usage(text.to_string()));
+        }
+        if self.lenient_quotes && self.place.table.is_some() && self.values != ValueArg::Csv {
+            let text = "--lenient-quotes is for CSV: leave it out, or say that the values of the \
+                        table are CSV by --values csv";
+            return Err(CliError::Usage(text.to_string()));
         }
         let has_unnamed = match &self.place.table {
             Some(_) => self.values == ValueArg::Csv,

@@ -58,6 +58,12 @@ impl Report<'_> {
         self.job.run.as_ref().map_or(&[], |run| &run.inputs)
     }
 
+    /// Returns the problems of the files that were left out.
+    fn skipped(&self) -> Vec<&String> {
+        let inputs = self.inputs().iter();
+        inputs.flat_map(|input| &input.skipped).collect()
+    }
+
     fn object(&self, report: &JobReport) -> Value {
         let mut object = json!(report);
         let run = self.job.run.as_ref();
@@ -66,6 +72,7 @@ impl Report<'_> {
         object["job"] = json!(self.job.record.id);
         object["input"] = json!(names.first());
         object["snapshot"] = json!(inputs.first().and_then(|input| input.snapshot.as_ref()));
+        object["skipped"] = json!(self.skipped());
         if names.len() > 1 {
             object["inputs"] = json!(names);
         }
@@ -107,6 +114,12 @@ impl Report<'_> {
                 counted(counters.map_input_records, "row"),
                 HumanBytes(job.bytes_in),
             ));
+        }
+        let skipped = self.skipped();
+        if !skipped.is_empty() {
+            let files = counted(skipped.len() as u64, "file");
+            lines.push(format!("  skipped {files}:"));
+            lines.extend(skipped.iter().map(|problem| format!("    {problem}")));
         }
         lines.push(format!(
             "  work    {}, {:.2} s of CPU, {} failed{shuffle}",

@@ -5,21 +5,22 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::Result;
-use ebb_text::TextFormat;
+use ebb_text::{FileError, TextFormat};
 
 use super::input::Place;
 use crate::error::CliError;
 use crate::names::TableName;
 
 /// Ends of names that are those of files, though `lines.txt` has the form of a table's name, too.
-/// Other ends (`app.log`) could be tables.
+/// Without a database such a name is a file. Other ends (`app.log`) could be either.
 const FILE_ENDS: [&str; 10] = [
     "csv", "gz", "html", "jsonl", "md", "ndjson", "parquet", "tsv", "txt", "zip",
 ];
 
 /// `FILE.csv`, `FILE.jsonl`, `KEYSPACE.TABLE` or another file, which is text.
 ///
-/// A file that is there is meant, whatever its name is.
+/// A file that is there is meant, whatever its name is; else a table, if there is a database that
+/// could have it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SourceText(String);
 
@@ -32,16 +33,17 @@ impl FromStr for SourceText {
 }
 
 impl SourceText {
-    fn table(&self) -> Option<TableName> {
+    /// The table that is meant, where the database would be in `data`.
+    fn table(&self, data: &Path) -> Option<TableName> {
         let name: TableName = self.0.parse().ok()?;
-        let is_file_name = FILE_ENDS.contains(&&*name.table);
+        let is_file_name = is_file_name(&name) && !data.exists();
         let is_file = is_file_name || std::fs::exists(&self.0).unwrap_or(true);
         (!is_file).then_some(name)
     }
 
-    /// Whether a database is needed.
-    pub(super) fn is_table(&self) -> bool {
-        self.table().is_some()
+    /// Whether a database is needed, which would be in `data`.
+    pub(super) fn is_table(&self, data: &Path) -> bool {
+        self.table(data).is_some()
     }
 
     /// Checks that a table can be meant: there is a database in `data`.
@@ -49,7 +51,7 @@ impl SourceText {
     /// # Errors
     /// When there is none. Then it may be a file that is meant, which is not there either.
     pub(super) fn check_database(&self, data: &Path) -> Result<(), CliError> {
-        if self.table().is_none() || data.exists() {
+        if self.table(data).is_none() || data.exists() {
             return Ok(());
         }
         Err(CliError::NoSource(format!(
@@ -59,16 +61,25 @@ impl SourceText {
         )))
     }
 
-    /// Checks that a table can be meant: its keyspace is there.
+    /// Checks that a table can be meant: its keyspace is there, in the database in `data`.
     ///
     /// # Errors
-    /// As [`Self::check_database`]; or when the keyspaces are not known.
-    pub(super) fn check_keyspace(&self, is_keyspace: impl Fn(&str) -> Result<bool>) -> Result<()> {
-        let Some(name) = self.table() else {
+    /// When it is not, [`FileError::Missing`] for a name of a file; or when the keyspaces are not
+    /// known.
+    pub(super) fn check_keyspace(
+        &self,
+        data: &Path,
+        is_keyspace: impl Fn(&str) -> Result<bool>,
+    ) -> Result<()> {
+        let Some(name) = self.table(data) else {
             return Ok(());
         };
         if is_keyspace(&name.keyspace)? {
             return Ok(());
+        }
+        if is_file_name(&name) {
+            let path = PathBuf::from(&self.0);
+            return Err(FileError::Missing { path }.into());
         }
         let text = format!(
             "no such file: {}; nor is there a keyspace {} that could have a table of this name",
@@ -77,10 +88,10 @@ impl SourceText {
         Err(CliError::NoSource(text).into())
     }
 
-    /// Where it is read from.
-    pub(super) fn place(&self) -> Place {
+    /// Returns the place of the input. A database would be in `data`.
+    pub(super) fn place(&self, data: &Path) -> Place {
         let mut place = Place::default();
-        if let Some(table) = self.table() {
+        if let Some(table) = self.table(data) {
             place.table = Some(table);
             return place;
         }
@@ -98,6 +109,10 @@ impl SourceText {
     }
 }
 
+fn is_file_name(name: &TableName) -> bool {
+    FILE_ENDS.contains(&&*name.table)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,22 +121,28 @@ mod tests {
         text.parse().unwrap()
     }
 
+    /// A folder that is not there, and one that is: the sources of this crate.
+    const NOWHERE: &str = "no-such-directory";
+    const SOMEWHERE: &str = "src";
+
     #[test]
-    fn names_of_files_are_files_also_where_there_are_none() {
-        for (text, is_table) in [
-            ("nope.csv", false),
-            ("nope.jsonl", false),
-            ("nope.txt", false),
-            ("nope.csv.gz", false),
-            ("./nope.log", false),
-            ("nope", false),
-            ("nope/visits.csv", false),
-            ("app.visits", true),
-            ("app.log", true),
+    fn names_of_files_are_tables_only_where_there_is_a_database_and_no_file() {
+        // A table whose name ends like that of a file was never found.
+        for (text, without_database, with_database) in [
+            ("nope.csv", false, true),
+            ("app.html", false, true),
+            ("nope.csv.gz", false, false),
+            ("./nope.log", false, false),
+            ("nope", false, false),
+            ("nope/visits.csv", false, false),
+            ("app.visits", true, true),
+            ("app.log", true, true),
             // The manifest of this crate, which is where tests run.
-            ("Cargo.toml", false),
+            ("Cargo.toml", false, false),
         ] {
-            assert_eq!(source(text).is_table(), is_table, "{text}");
+            let is_table = |data: &str| source(text).is_table(Path::new(data));
+            assert_eq!(is_table(NOWHERE), without_database, "{text}");
+            assert_eq!(is_table(SOMEWHERE), with_database, "{text}");
         }
     }
 
@@ -134,7 +155,7 @@ mod tests {
             ("a.tsv", [0, 0, 1]),
             ("a", [0, 0, 1]),
         ] {
-            let place = source(text).place();
+            let place = source(text).place(Path::new(NOWHERE));
             let found = [&place.csv, &place.json_lines, &place.text].map(Vec::len);
             assert_eq!(found, [csv, json_lines, text_files], "{text}");
         }
@@ -142,17 +163,22 @@ mod tests {
 
     #[test]
     fn what_is_neither_a_file_nor_a_table_is_called_both() {
-        let nowhere = Path::new("no-such-directory");
+        let (nowhere, somewhere) = (Path::new(NOWHERE), Path::new(SOMEWHERE));
         let error = source("nope.json").check_database(nowhere).unwrap_err();
         let error = error.to_string();
         assert!(error.starts_with("no such file: nope.json; nor"), "{error}");
         assert!(source("nope.csv").check_database(nowhere).is_ok());
-        let error = source("nope.json").check_keyspace(|_| Ok(false));
+        let error = source("nope.json").check_keyspace(somewhere, |_| Ok(false));
         let error = error.unwrap_err().to_string();
         assert!(error.contains("no such file: nope.json; nor"), "{error}");
         assert!(error.contains("a keyspace nope"), "{error}");
-        source("app.visits")
-            .check_keyspace(|name| Ok(name == "app"))
-            .unwrap();
+        let error = source("nope.csv").check_keyspace(somewhere, |_| Ok(false));
+        assert_eq!(error.unwrap_err().to_string(), "no such file: nope.csv");
+        for table in ["app.visits", "app.html"] {
+            let is_keyspace = |name: &str| Ok(name == "app");
+            source(table)
+                .check_keyspace(somewhere, is_keyspace)
+                .unwrap();
+        }
     }
 }

@@ -464,3 +464,61 @@ fn parts_of_a_file_with_quoted_line_ends_have_the_rows_of_the_whole() {
         );
     }
 }
+
+#[test]
+fn stored_values_with_stray_quotes_are_read_on_request() {
+    // Such values could not be read any more, and no option helped.
+    let place = Place::new();
+    place.ebb("put --create app.t k 1,5\"").ok();
+    let run = "run select --table app.t --values csv --output -";
+    let said = place.ebb(run).fails(2);
+    assert!(said.contains("--lenient-quotes"), "{said}");
+    let lenient = format!("{run} --lenient-quotes");
+    let text = place.ebb(&lenient).ok();
+    assert_eq!(text, "k\t1,\"5\"\"\"\n");
+    let isolated = place.ebb(&format!("{lenient} --isolate process")).ok();
+    assert_eq!(isolated, text);
+    let said = place.ebb("run select --table app.t --lenient-quotes --output -");
+    let said = said.refused();
+    assert!(said.contains("--values csv"), "{said}");
+}
+
+#[test]
+fn a_job_leaves_out_bad_files_on_request_and_names_them() {
+    let place = Place::new();
+    place.write("docs/a.txt", "word\n");
+    place.write("docs/logo.png", b"\x89PNG\r\n\x1a\n\0");
+    let run = "run wordcount --text docs --output";
+    let said = place.ebb(&format!("{run} counts.tsv")).fails(2);
+    assert!(said.contains("docs/logo.png, line 3"), "{said}");
+    assert!(said.contains("--skip-bad"), "{said}");
+    let said = place.ebb(&format!("{run} counts.tsv --skip-bad")).ok();
+    assert!(said.contains("skipped 1 file:"), "{said}");
+    assert!(said.contains("docs/logo.png, line 3"), "{said}");
+    assert_eq!(place.read("counts.tsv"), "word\t1\n");
+    let json = place
+        .ebb(&format!("{run} again.tsv --skip-bad --json"))
+        .ok();
+    assert!(
+        json.contains("\"skipped\":[\"docs/logo.png, line 3"),
+        "{json}"
+    );
+    let said = place.ebb("run wordcount --generate 1 --skip-bad --output -");
+    assert!(said.refused().contains("--skip-bad is for files"));
+}
+
+#[test]
+fn a_table_whose_name_ends_like_that_of_a_file_can_be_joined() {
+    // It was "no such file".
+    let place = Place::new();
+    place.write("left.csv", "id,v\n1,a\n");
+    place.ebb("put --create app.html 1 page").ok();
+    let join = "run join --csv left.csv --on id --with-on key --output - --with";
+    let joined = place.ebb(&format!("{join} app.html")).ok();
+    assert!(joined.contains("page"), "{joined}");
+    let said = place.ebb(&format!("{join} none.html")).fails(1);
+    assert_eq!(said, "ebb: no such file: none.html\n");
+    // A file of the name comes first.
+    place.write("app.html", "1\n");
+    assert_eq!(place.ebb(&format!("{join} app.html")).ok(), "");
+}

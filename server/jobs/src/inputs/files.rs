@@ -16,11 +16,11 @@ use ebb_text::csv::{CsvDialect, CsvFields, problem_of_names};
 use ebb_text::reader::{Content, RecordError, RecordKind};
 use serde::{Deserialize, Serialize};
 
-use self::data_file::{DataFile, find};
+use self::data_file::{BadFile, DataFile, find};
 use self::records::FileRecords;
 use super::SPLIT_BYTES_MIN;
 use super::sample::places;
-use crate::records::{InvalidInput, RecordFormat, ValueFormat};
+use crate::records::{InvalidInput, InvalidRow, RecordFormat, ValueFormat};
 
 /// Digits of an offset in a key, at least, so that keys are in the order of the
 /// file up to a terabyte.
@@ -123,25 +123,52 @@ impl FilesInput {
         kind: FileKind,
         splits: usize,
     ) -> Result<Self, TaskError> {
-        let mut files = Vec::new();
-        for (path, name) in paths {
-            find(path, name, &mut files)?;
+        let files = find_all(paths)?.into_iter();
+        let files = files.collect::<Result<_, _>>().map_err(BadFile::refused)?;
+        let mut input = Self::of(files, kind, splits);
+        input.columns = input.header()?;
+        Ok(input)
+    }
+
+    /// The same of those files that can be read to their end; each is read once to find out. The first
+    /// of these decides the columns. Returns the problems of the others, too, each of which names the
+    /// file.
+    ///
+    /// # Errors
+    /// When a path is not there, a directory cannot be read, or no file is left.
+    pub fn open_good(
+        paths: &[(PathBuf, &Path)],
+        kind: FileKind,
+        splits: usize,
+    ) -> Result<(Self, Vec<TaskError>), TaskError> {
+        let (mut input, mut bad) = (Self::of(Vec::new(), kind, splits), Vec::new());
+        for found in find_all(paths)? {
+            let checked = found.map_err(BadFile::into_error);
+            match checked.and_then(|file| Ok((input.check_whole(&file)?, file))) {
+                Ok((columns, file)) => {
+                    input.columns = input.columns.take().or(columns);
+                    input.files.push(file);
+                }
+                Err(error) => bad.push(error),
+            }
         }
-        if files.is_empty() {
-            let names: Vec<_> = paths.iter().map(|(_, p)| p.display().to_string()).collect();
-            return Err(TaskError::failed(format!(
-                "there are no files in {}",
-                names.join(", ")
-            )));
+        match (input.files.is_empty(), bad.len()) {
+            (true, 1) => Err(bad.remove(0)),
+            (true, all) => Err(TaskError::invalid(InvalidInput(format!(
+                "none of the {all} files can be read; the first problem: {}",
+                bad[0]
+            )))),
+            (false, _) => Ok((input, bad)),
         }
-        let mut input = Self {
+    }
+
+    fn of(files: Vec<DataFile>, kind: FileKind, splits: usize) -> Self {
+        Self {
             files,
             kind,
             columns: None,
             splits: splits.max(1),
-        };
-        input.columns = input.header()?;
-        Ok(input)
+        }
     }
 
     /// What its rows are. Columns of CSV files without a header are called `names`, or by
@@ -173,36 +200,59 @@ impl FilesInput {
     /// The names of the columns of CSV files, by their first lines; numbers, from 1, where
     /// those are not a header.
     fn header(&self) -> Result<Option<Vec<String>>, TaskError> {
-        let FileKind::Csv { header, .. } = self.kind else {
-            return Ok(None);
-        };
         let mut first: Option<(&DataFile, Vec<String>)> = None;
-        for file in self.files.iter().filter(|file| file.bytes > 0) {
-            let Some((line, names)) = self.first_record(file)? else {
+        for file in &self.files {
+            let Some(names) = self.columns_of(file)? else {
                 continue;
             };
-            if !header {
-                let numbers = (1..=names.len()).map(|number| number.to_string());
-                return Ok(Some(numbers.collect()));
-            }
-            if let Some(problem) = problem_of_names(&names) {
-                return Err(file.invalid(line, &problem));
-            }
             match &first {
                 Some((other, columns)) if *columns != names => {
-                    return Err(TaskError::invalid(InvalidInput(format!(
-                        "{} has other columns than {}: {} against {}",
-                        file.path.display(),
-                        other.path.display(),
-                        names.join(","),
-                        columns.join(",")
-                    ))));
+                    let other = other.path.display().to_string();
+                    return Err(other_columns(file, &names, &other, columns));
                 }
                 Some(_) => {}
+                None if !self.kind.has_header() => return Ok(Some(names)),
                 None => first = Some((file, names)),
             }
         }
         Ok(first.map(|(_, columns)| columns))
+    }
+
+    /// The names of the columns of a file, or their numbers; `None` if it is no CSV file, or has no
+    /// records.
+    fn columns_of(&self, file: &DataFile) -> Result<Option<Vec<String>>, TaskError> {
+        let FileKind::Csv { header, .. } = self.kind else {
+            return Ok(None);
+        };
+        if file.bytes == 0 {
+            return Ok(None);
+        }
+        let Some((line, names)) = self.first_record(file)? else {
+            return Ok(None);
+        };
+        if !header {
+            let numbers = (1..=names.len()).map(|number| number.to_string());
+            return Ok(Some(numbers.collect()));
+        }
+        match problem_of_names(&names) {
+            Some(problem) => Err(file.invalid(line, &problem)),
+            None => Ok(Some(names)),
+        }
+    }
+
+    /// Reads a file to its end. Returns its columns, which are those of the files before it.
+    fn check_whole(&self, file: &DataFile) -> Result<Option<Vec<String>>, TaskError> {
+        let columns = self.columns_of(file)?;
+        if let (Some(own), Some(others)) = (&columns, &self.columns)
+            && own != others
+        {
+            return Err(other_columns(file, own, "the files before it", others));
+        }
+        let whole = 0..file.bytes;
+        let mut records = self.records(file, whole.clone(), READ_BYTES)?;
+        let failed = |error| self.failed(file, &whole, error);
+        while records.read().map_err(failed)?.is_some() {}
+        Ok(columns)
     }
 
     /// The line and the fields of the first record of a file; `None` without records.
@@ -342,6 +392,10 @@ impl FilesInput {
 
     /// The first records that begin in `place` of a part; of a file that can be read only from its
     /// start the first ones of all.
+    ///
+    /// In the midst of a CSV file the begin of a record is only likely. A place whose records are
+    /// malformed, or refused by `record`, is passed over there: either it was the wrong begin, or
+    /// the reader of the part reports the problem.
     fn sample_place(
         &self,
         part: &Part,
@@ -350,32 +404,40 @@ impl FilesInput {
         record: RecordSink<'_>,
     ) -> Result<(), TaskError> {
         let file = self.file(part)?;
-        let start = part.bytes.start;
-        let begins = if place.start == start {
-            start
+        let kind = self.kind.of_file(&file.path);
+        let is_certain = place.start == part.bytes.start || !matches!(kind, RecordKind::Csv(_));
+        let begins = if place.start == part.bytes.start {
+            place.start
         } else {
-            let kind = self.kind.of_file(&file.path);
-            let border = file.border(start, place.start, kind);
+            let border = file.likely_border(place.start, kind);
             border.map_err(|e| file.failed(e))?
         };
         if begins >= place.end {
             return Ok(());
         }
         let rest = begins..part.bytes.end;
-        let failed = |error| self.failed(file, &rest, error);
         let mut reader = self.records(file, rest.clone(), PLACE_BYTES)?;
         let mut key = file.name.clone();
         if self.kind.has_header() && begins == 0 {
-            reader.read().map_err(failed)?;
+            let header = reader.read();
+            header.map_err(|error| self.failed(file, &rest, error))?;
         }
         for _ in 0..records {
-            match reader.read().map_err(failed)? {
-                // Places in a compressed file are those in its text, which is longer.
-                Some(found) if found.offset < place.end || file.content == Content::Gzip => {
-                    set_offset(&mut key, file.name.len(), found.offset);
-                    record(&key, found.text).map_err(|e| file.placed(found.offset, e))?;
-                }
-                _ => break,
+            let found = match reader.read() {
+                Ok(Some(found)) => found,
+                Ok(None) => break,
+                Err(RecordError::Malformed { .. }) if !is_certain => break,
+                Err(error) => return Err(self.failed(file, &rest, error)),
+            };
+            // Places in a compressed file are those in its text, which is longer.
+            if found.offset >= place.end && file.content != Content::Gzip {
+                break;
+            }
+            set_offset(&mut key, file.name.len(), found.offset);
+            match record(&key, found.text) {
+                Ok(()) => {}
+                Err(error) if !is_certain && InvalidRow::of(&error).is_some() => break,
+                Err(error) => return Err(file.placed(found.offset, error)),
             }
         }
         Ok(())
@@ -437,6 +499,31 @@ impl Input for FilesInput {
         }
         Ok(())
     }
+}
+
+/// The files in `paths`, each a path and what keys call it, and those that are no text.
+fn find_all(paths: &[(PathBuf, &Path)]) -> Result<Vec<Result<DataFile, BadFile>>, TaskError> {
+    let mut files = Vec::new();
+    for (path, name) in paths {
+        find(path, name, &mut files)?;
+    }
+    if files.is_empty() {
+        let names: Vec<_> = paths.iter().map(|(_, p)| p.display().to_string()).collect();
+        return Err(TaskError::failed(format!(
+            "there are no files in {}",
+            names.join(", ")
+        )));
+    }
+    Ok(files)
+}
+
+fn other_columns(file: &DataFile, own: &[String], other: &str, columns: &[String]) -> TaskError {
+    TaskError::invalid(InvalidInput(format!(
+        "{} has other columns than {other}: {} against {}",
+        file.path.display(),
+        own.join(","),
+        columns.join(",")
+    )))
 }
 
 /// Writes an offset, of at least so many digits, behind the name of the file.

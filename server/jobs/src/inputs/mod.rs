@@ -17,12 +17,14 @@
 //! | `cql` | the rows of such a table that CQL made, as text |
 //! | `files` | files of text, CSV or JSON lines, by the reader of `ebb_text` |
 //! | `generator` | records from a seed |
+//! | `lenient_csv` | CSV values of a table whose quotes may be malformed |
 //! | `sample` | how many records of a split are looked at beforehand |
 //! | `union` | two inputs as one, each record marked with its side |
 
 mod cql;
 mod files;
 mod generator;
+mod lenient_csv;
 mod sample;
 mod snapshot;
 mod union;
@@ -30,6 +32,7 @@ mod union;
 pub use cql::{CqlInput, CqlText};
 pub use files::{FileKind, FilesInput};
 pub use generator::Generator;
+pub use lenient_csv::LenientCsvInput;
 pub use snapshot::SnapshotInput;
 pub use union::{Side, Union};
 

@@ -22,7 +22,8 @@ pub(super) fn check(request: &TableInput, schema: &TableSchema) -> Result<(), Jo
             "their keys are in the order of hashes: a range or a prefix selects none",
         ));
     }
-    if request.values != ValueKind::Text || !request.names.is_empty() {
+    let is_csv = !request.names.is_empty() || request.lenient_quotes;
+    if request.values != ValueKind::Text || is_csv {
         return Err(no("values and names of columns are not for the job to say"));
     }
     let unknown = (request.columns.iter()).find(|column| schema.column(column).is_none());

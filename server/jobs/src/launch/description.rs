@@ -13,7 +13,7 @@ use crate::error::JobError;
 use crate::processes::task_processes;
 use crate::records::{RecordFormat, ValueFormat};
 use crate::request::{ApplicationRequest, JobRequest, OutputPlace};
-use crate::{CqlInput, CqlText, FilesInput, Generator, SnapshotInput};
+use crate::{CqlInput, CqlText, FilesInput, Generator, LenientCsvInput, SnapshotInput};
 
 /// The description of a job for the processes that run its tasks.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -39,6 +39,8 @@ pub struct InputDescription {
 enum PlaceDescription {
     /// As [`PinnedTable::description`] says.
     Table(String),
+    /// The same of one whose values are CSV, maybe with malformed quotes.
+    LenientCsv(String),
     /// One that CQL made.
     Cql {
         /// The same.
@@ -93,6 +95,11 @@ impl InputDescription {
                 let description = pin.description().to_string();
                 (PlaceDescription::Table(description), Some(pin))
             }
+            OpenPlace::LenientCsv(table) => {
+                let pin = table.pin()?;
+                let description = pin.description().to_string();
+                (PlaceDescription::LenientCsv(description), Some(pin))
+            }
             OpenPlace::Cql(table, columns) => {
                 let pin = table.pin()?;
                 let description = PlaceDescription::Cql {
@@ -114,6 +121,10 @@ impl InputDescription {
         let input: Arc<dyn Input> = match self.place {
             PlaceDescription::Table(description) => {
                 Arc::new(SnapshotInput::detached(detached(&description)?))
+            }
+            PlaceDescription::LenientCsv(description) => {
+                let rows = SnapshotInput::detached(detached(&description)?);
+                Arc::new(LenientCsvInput::new(rows))
             }
             PlaceDescription::Cql {
                 table,

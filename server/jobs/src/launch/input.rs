@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ebb_scheduler::runtime::Input;
+use ebb_scheduler::runtime::{Input, TaskError};
 use ebb_scheduler::sim::scenario::Scenario;
 use ebb_storage::{Db, SnapshotTable};
 use ebb_tables::lookup;
@@ -21,7 +21,7 @@ use crate::request::{
     CsvInput, GeneratedInput, InputRequest, JobRequest, KeySelection, Paths, TableInput, ValueKind,
 };
 use crate::simulate;
-use crate::{CqlInput, CqlText, FileKind, FilesInput, Generator, SnapshotInput};
+use crate::{CqlInput, CqlText, FileKind, FilesInput, Generator, LenientCsvInput, SnapshotInput};
 
 /// Bytes of a generated value: with its key 100.
 const GENERATED_VALUE_BYTES: usize = 90;
@@ -36,6 +36,8 @@ pub struct OpenInput {
     pub label: String,
     /// The snapshot that it reads.
     pub snapshot: Option<JobSnapshot>,
+    /// The problems of the files that are left out: a sentence for each, which names the file.
+    pub skipped: Vec<String>,
     /// What a process of its own has to read.
     pub(super) place: OpenPlace,
 }
@@ -43,6 +45,8 @@ pub struct OpenInput {
 /// Where the records of an input are.
 pub(super) enum OpenPlace {
     Table(SnapshotTable),
+    /// One whose values are CSV, maybe with malformed quotes.
+    LenientCsv(SnapshotTable),
     /// One that CQL made, with the columns that are read.
     Cql(SnapshotTable, Option<Vec<String>>),
     Files(FilesInput),
@@ -55,13 +59,18 @@ impl OpenInput {
         (Arc::clone(&self.input), self.format.clone())
     }
 
-    fn of_files(files: FilesInput, names: &[String], paths: &[PathBuf]) -> Result<Self, JobError> {
+    fn of_files(
+        (files, skipped): (FilesInput, Vec<TaskError>),
+        names: &[String],
+        paths: &[PathBuf],
+    ) -> Result<Self, JobError> {
         let label = paths.iter().map(|path| path.display().to_string());
         Ok(Self {
             format: files.format(names).map_err(JobError::senseless)?,
             input: Arc::new(files.clone()),
             label: label.collect::<Vec<_>>().join(" "),
             snapshot: None,
+            skipped: skipped.iter().map(ToString::to_string).collect(),
             place: OpenPlace::Files(files),
         })
     }
@@ -90,12 +99,12 @@ pub(super) fn open(
                 open_table(db, table, own, files.splits, columns)?
             }
             InputRequest::Text(text) => {
-                let input = files.open(&text.paths, FileKind::Text)?;
+                let input = files.open(&text.paths, FileKind::Text, text.skip_bad)?;
                 OpenInput::of_files(input, &[], &text.paths)?
             }
             InputRequest::Csv(csv) => files.open_csv(csv)?,
             InputRequest::JsonLines(json) => {
-                let input = files.open(&json.paths, FileKind::JsonLines)?;
+                let input = files.open(&json.paths, FileKind::JsonLines, json.skip_bad)?;
                 OpenInput::of_files(input, &[], &json.paths)?
             }
             InputRequest::Generated(generated) => open_generator(generated, files.splits),
@@ -118,10 +127,20 @@ struct Files<'a> {
 }
 
 impl Files<'_> {
-    fn open(&self, asked: &[PathBuf], kind: FileKind) -> Result<FilesInput, JobError> {
+    /// The files, and why others are left out, if bad ones are to be.
+    fn open(
+        &self,
+        asked: &[PathBuf],
+        kind: FileKind,
+        skip_bad: bool,
+    ) -> Result<(FilesInput, Vec<TaskError>), JobError> {
         let asked = asked.iter().map(PathBuf::as_path);
         let paths: Vec<_> = self.found.iter().cloned().zip(asked).collect();
-        Ok(FilesInput::open_as(&paths, kind, self.splits)?)
+        if skip_bad {
+            return Ok(FilesInput::open_good(&paths, kind, self.splits)?);
+        }
+        let input = FilesInput::open_as(&paths, kind, self.splits)?;
+        Ok((input, Vec::new()))
     }
 
     fn open_csv(&self, csv: &CsvInput) -> Result<OpenInput, JobError> {
@@ -130,7 +149,7 @@ impl Files<'_> {
             delimiter: csv.delimiter_byte(),
             lenient_quotes: csv.lenient_quotes,
         };
-        let input = self.open(&csv.paths, kind)?;
+        let input = self.open(&csv.paths, kind, csv.skip_bad)?;
         OpenInput::of_files(input, &csv.names, &csv.paths)
     }
 }
@@ -143,6 +162,7 @@ fn open_generator(generated: &GeneratedInput, splits: usize) -> OpenInput {
         format: RecordFormat::text(),
         label: format!("{records} records drawn from seed {seed}"),
         snapshot: None,
+        skipped: Vec::new(),
         place: OpenPlace::Generator(input),
     }
 }
@@ -168,6 +188,7 @@ fn open_table(
             )),
             label: request.table.to_string(),
             snapshot: Some(snapshot),
+            skipped: Vec::new(),
             place: OpenPlace::Cql(table, wanted),
         });
     }
@@ -197,11 +218,22 @@ fn open_table(
         ValueKind::Csv => ValueFormat::csv(Some(&request.names)),
     };
     let format = values.and_then(RecordFormat::table);
+    let place = if request.lenient_quotes {
+        OpenPlace::LenientCsv(table)
+    } else {
+        OpenPlace::Table(table)
+    };
+    let input: Arc<dyn Input> = if request.lenient_quotes {
+        Arc::new(LenientCsvInput::new(input))
+    } else {
+        Arc::new(input)
+    };
     Ok(OpenInput {
-        input: Arc::new(input),
+        input,
         format: format.map_err(JobError::senseless)?,
         label: request.table.to_string(),
         snapshot: Some(snapshot),
-        place: OpenPlace::Table(table),
+        skipped: Vec::new(),
+        place,
     })
 }

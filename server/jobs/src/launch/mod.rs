@@ -37,7 +37,8 @@ use super::history::{CommitRecord, OwnSnapshot};
 use super::request::{Isolation, JobRequest};
 
 /// Checks that the files which `request` reads are there, and that its output can be made: before
-/// a database, a file or a snapshot is opened or made for it.
+/// a database, a file or a snapshot is opened or made for it. Who is about to run the job calls
+/// this; [`Launched::open`] does not look at the output, which a what-if leaves alone.
 ///
 /// # Errors
 /// When a file is not there, or the output cannot be made where it is to be.
@@ -73,7 +74,6 @@ impl Launched {
     /// When the request makes no sense, or what it names is not there or refuses.
     pub fn open(request: &JobRequest, own: &[OwnSnapshot], site: &Site) -> Result<Self, JobError> {
         request.check()?;
-        check_files(request)?;
         let cores = request
             .cores
             .map_or(site.cores, |most| most.min(site.cores));

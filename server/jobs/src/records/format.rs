@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::column::set_apart;
-use super::{Column, Fields, InvalidInput, RowDecoder, RowSchema, UnknownColumn};
+use super::{Column, CsvProblem, Fields, InvalidInput, RowDecoder, RowSchema, UnknownColumn};
 use super::{double_name, json};
 
 /// What the key of a row is called where nothing else is.
@@ -416,10 +416,12 @@ impl RowDecoder for Decoder {
 }
 
 fn parse_value(format: &ValueFormat, value: &[u8], fields: &mut Fields) -> Result<(), String> {
-    fields
-        .csv
-        .parse(value)
-        .map_err(|problem| problem.to_string())?;
+    fields.csv.parse(value).map_err(|problem| match problem {
+        CsvProblem::Several => problem.to_string(),
+        CsvProblem::OpenQuote | CsvProblem::QuoteInField(_) | CsvProblem::TextAfterQuote(_) => {
+            format!("{problem}; --lenient-quotes reads such quotes as text")
+        }
+    })?;
     match format {
         ValueFormat::Csv(columns) => expect_fields(fields.csv.len(), columns.len(), "it"),
         _ => Ok(()),

@@ -1,6 +1,6 @@
 //! What a request must keep to, as far as it can be told before anything is opened.
 
-use super::{ApplicationRequest, InputRequest, JobRequest, RequestError};
+use super::{ApplicationRequest, InputRequest, JobRequest, RequestError, ValueKind};
 
 /// Tasks of a kind at most.
 const TASKS_MAX: u32 = 10_000;
@@ -44,6 +44,11 @@ impl JobRequest {
 impl InputRequest {
     fn check(&self) -> Result<(), RequestError> {
         let paths = match self {
+            Self::Table(table) if table.lenient_quotes && table.values != ValueKind::Csv => {
+                let text = "lenient_quotes is for values that are CSV: leave it out, or say that \
+                            values are csv";
+                return Err(RequestError::Senseless(text.to_string()));
+            }
             Self::Table(_) | Self::Generated(_) => return Ok(()),
             Self::Text(files) => &files.paths,
             Self::Csv(files) => &files.paths,

@@ -43,6 +43,9 @@ pub struct TableInput {
     /// Names of the columns of CSV values; none: their numbers, from 1.
     #[serde(default)]
     pub names: Vec<String>,
+    /// Whether malformed quotes in CSV values are read as text. Not written if not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lenient_quotes: bool,
     /// Of a table that CQL made, the columns that are read beside those of its primary key;
     /// none, which is not written: those that the application needs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -58,6 +61,7 @@ impl TableInput {
             keys: KeySelection::default(),
             values: ValueKind::default(),
             names: Vec::new(),
+            lenient_quotes: false,
             columns: Vec::new(),
         }
     }
@@ -104,6 +108,10 @@ pub struct TextInput {
     /// Files, and directories of which all files are read.
     #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub paths: Vec<PathBuf>,
+    /// Whether files that are not text, cannot be read or are malformed are left out. Not written if
+    /// not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub skip_bad: bool,
 }
 
 /// CSV files as an input.
@@ -131,6 +139,10 @@ pub struct CsvInput {
     /// Whether malformed quotes are read as text; a file is one split then. Not written if not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lenient_quotes: bool,
+    /// Whether files that are not text, cannot be read or are malformed are left out. Not written if
+    /// not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub skip_bad: bool,
 }
 
 impl CsvInput {
@@ -143,6 +155,7 @@ impl CsvInput {
             names: Vec::new(),
             delimiter: None,
             lenient_quotes: false,
+            skip_bad: false,
         }
     }
 
@@ -161,6 +174,10 @@ pub struct JsonLinesInput {
     /// Files, and directories of which all files are read.
     #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub paths: Vec<PathBuf>,
+    /// Whether files that are not text, cannot be read or are malformed are left out. Not written if
+    /// not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub skip_bad: bool,
 }
 
 /// Drawn records as an input: a key of 10 printable characters and words, 100 bytes in

@@ -80,7 +80,10 @@ mod tests {
                 records: 1,
                 seed: 1,
             }),
-            InputRequest::Text(TextInput { paths: text }),
+            InputRequest::Text(TextInput {
+                paths: text,
+                skip_bad: false,
+            }),
         ];
         let output = OutputPlace::File("out.tsv".into()).into();
         let mut request = JobRequest::new(application, inputs, output, "/far");

@@ -203,7 +203,18 @@ fn what_makes_no_sense_is_told() {
     refused(&|request| request.goal_s = Some(1e300), "within ten years");
     refused(&|request| request.splits = Some(0), "splits is 0");
     refused(&|request| request.cores = Some(5000), "1 to 1024");
-    let text = |_: &JobRequest| InputRequest::Text(TextInput { paths: Vec::new() });
+    let lenient = InputRequest::Table(TableInput {
+        lenient_quotes: true,
+        ..TableInput::new("app.lines".parse().unwrap())
+    });
+    let change = |request: &mut JobRequest| request.inputs[0] = lenient.clone();
+    refused(&change, "lenient_quotes is for values that are CSV");
+    let text = |_: &JobRequest| {
+        InputRequest::Text(TextInput {
+            paths: Vec::new(),
+            skip_bad: false,
+        })
+    };
     refused(&|request| request.inputs[0] = text(request), "no file");
     for delimiter in ['"', '\n', '\u{e4}', '\0'] {
         let csv = InputRequest::Csv(CsvInput {

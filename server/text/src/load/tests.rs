@@ -137,6 +137,32 @@ fn a_file_that_is_bad_further_on_ends_the_load_or_is_left_out_whole() {
 }
 
 #[test]
+fn the_first_good_file_decides_the_columns_where_bad_ones_are_left_out() {
+    // Both files were left out: the columns of the bad one counted.
+    let fixture = Fixture::new();
+    fixture.write("a.csv", "1\n2,3\n");
+    fixture.write("b.csv", "1,2\n");
+    // Long, so that the thread of the file behind it is faster.
+    fixture.write("c.csv", "3,4\n".repeat(50_000));
+    fixture.write("d.csv", "5,6,7\n");
+    for threads in [1, 4] {
+        let options = LoadOptions {
+            header: false,
+            skip_bad: true,
+            duplicates: Duplicates::Last,
+            threads,
+            part_bytes_min: 1,
+            ..by("1")
+        };
+        let (report, rows) = fixture.load(&options);
+        assert_eq!((report.files, rows.len()), (2, 2));
+        let skipped = report.skipped.iter().map(|skipped| &skipped.path);
+        let names = skipped.filter_map(|path| path.file_name()?.to_str());
+        assert_eq!(names.collect::<Vec<_>>(), ["a.csv", "d.csv"]);
+    }
+}
+
+#[test]
 fn rows_by_a_column_are_sorted_within_little_memory() {
     let fixture = Fixture::new();
     for part in 0..4 {

@@ -12,7 +12,8 @@
 //! ```
 //!
 //! A field in quotes ends within [`LINE_BYTES_MAX`], so bytes without any quote are decided, too. If
-//! both stay possible, the file is read from the last border that is known.
+//! both stay possible for long, the file is read from the last border that is known. A sample needs no
+//! certain border: [`likely_border`] takes the likelier possibility after few bytes.
 //!
 //! In a malformed file the place that is returned may be no border. That is never silent: the part
 //! before it does not end with a record then, and its reader returns an error.
@@ -27,6 +28,15 @@ use crate::csv::{CsvDialect, Machine};
 
 /// Bytes that are read at a time.
 const BLOCK_BYTES: usize = 64 << 10;
+
+/// The search behind a place reads this share of the bytes that lie between the last known border
+/// and the place. Bytes without quotes may leave both possibilities open, and are read from that
+/// border then: all borders of such a file together cost about one reading of it.
+const SEARCH_SHARE: u64 = 8;
+
+/// A record is taken to be no longer than this where a likely border is enough. A sample looks at
+/// dozens of places, and each of them reads about as much.
+const LIKELY_RECORD_BYTES_MAX: u64 = 128 << 10;
 
 /// Returns where the first record begins at or behind `at` in a file of `file_bytes` bytes; the end
 /// of the file if there is none. A record begins at `known`, which is before `at`.
@@ -44,9 +54,28 @@ pub fn record_border(
         file,
         file_bytes,
         record_bytes_max: LINE_BYTES_MAX as u64,
+        search_share: SEARCH_SHARE,
         block_bytes: BLOCK_BYTES,
     };
     search.border(known, at, kind)
+}
+
+/// Returns where a record probably begins at or behind `at` in a file of `file_bytes` bytes, by the
+/// bytes behind that place alone: few of them, unless a line is longer. Returns the end of the file
+/// if no line begins there. A place inside of a long field in quotes may be returned, so a reader has
+/// to expect that the records from there on are malformed.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn likely_border(file: &File, file_bytes: u64, at: u64, kind: RecordKind) -> io::Result<u64> {
+    let search = Search {
+        file,
+        file_bytes,
+        record_bytes_max: LIKELY_RECORD_BYTES_MAX,
+        search_share: SEARCH_SHARE,
+        block_bytes: BLOCK_BYTES,
+    };
+    search.likely_border(at, kind)
 }
 
 /// Bytes that can be read at any place.
@@ -64,6 +93,8 @@ struct Search<'a, F: ?Sized> {
     file: &'a F,
     file_bytes: u64,
     record_bytes_max: u64,
+    /// See [`SEARCH_SHARE`].
+    search_share: u64,
     block_bytes: usize,
 }
 
@@ -81,12 +112,28 @@ impl<F: ReadAt + ?Sized> Search<'_, F> {
         }
         // A lenient reading refutes nothing.
         if !dialect.lenient_quotes {
-            let bytes_max = self.record_bytes_max.min(at.saturating_sub(known));
+            let before_bytes = at.saturating_sub(known);
+            let bytes_max = self.record_bytes_max.min(before_bytes / self.search_share);
             if let Some(border) = self.guess(line, dialect, bytes_max)? {
                 return Ok(border);
             }
         }
         self.walk(known, at, dialect)
+    }
+
+    /// Returns the border that the bytes behind `at` make likely, without a walk.
+    fn likely_border(&self, at: u64, kind: RecordKind) -> io::Result<u64> {
+        if at == 0 {
+            return Ok(0);
+        }
+        let line = self.line(at)?;
+        match kind {
+            RecordKind::Csv(dialect) if !dialect.lenient_quotes && line < self.file_bytes => {
+                let guess = self.guess(line, dialect, self.record_bytes_max)?;
+                Ok(guess.unwrap_or(line))
+            }
+            RecordKind::Csv(_) | RecordKind::Text | RecordKind::JsonLines => Ok(line),
+        }
     }
 
     /// The bytes at `at`; none at the end of the file.

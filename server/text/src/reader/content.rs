@@ -36,14 +36,14 @@ pub(crate) const START_BYTES: usize = 16;
 const GZIP: &[u8] = b"\x1f\x8b";
 
 /// Formats that are not read, by what files of them begin with.
-const FORMATS: [(&[u8], &str); 8] = [
+/// Each of these beginnings has a byte that no text has.
+const FORMATS: [(&[u8], &str); 7] = [
     (b"\x28\xb5\x2f\xfd", "zstd"),
     (b"\xfd7zXZ\0", "xz"),
     (b"\x04\x22\x4d\x18", "lz4"),
     (b"PK\x03\x04", "zip"),
     (b"Obj\x01", "Avro"),
     (b"ARROW1\0\0", "Arrow"),
-    (b"ORC\n", "ORC"),
     (b"SQLite format 3\0", "SQLite"),
 ];
 
@@ -56,8 +56,8 @@ impl Content {
         let mut start = [0; START_BYTES];
         let read = file.read_at(&mut start, 0)?;
         let start = &start[..read];
-        // It could be the first word of a text.
-        if start.starts_with(b"PAR1") && ends_with(file, b"PAR1")? {
+        // It could be the first word of a text, and the last one.
+        if start.starts_with(b"PAR1") && has_control(start) && ends_with(file, b"PAR1")? {
             return Ok(Err(ForeignContent::Format("Parquet")));
         }
         Ok(Self::of_start(start))
@@ -72,6 +72,10 @@ impl Content {
         if start.starts_with(b"BZh") && start.get(4..10) == Some(b"1AY&SY") {
             return Err(ForeignContent::Format("bzip2"));
         }
+        // It could be the first line of a text.
+        if start.starts_with(b"ORC\n") && has_control(start) {
+            return Err(ForeignContent::Format("ORC"));
+        }
         let format = FORMATS.iter().find(|(magic, _)| start.starts_with(magic));
         if let Some(&(_, name)) = format {
             return Err(ForeignContent::Format(name));
@@ -81,6 +85,14 @@ impl Content {
             None => Ok(Self::Plain),
         }
     }
+}
+
+/// Returns whether there is a control character that texts do not have.
+fn has_control(start: &[u8]) -> bool {
+    // Tab, the line ends, form feed, and the escapes of coloured logs.
+    let is_of_text = |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | 0x0c | 0x1b);
+    let mut controls = start.iter().filter(|byte| byte.is_ascii_control());
+    controls.any(|byte| !is_of_text(byte))
 }
 
 fn ends_with(file: &File, magic: &[u8; 4]) -> io::Result<bool> {
@@ -111,6 +123,10 @@ mod tests {
             (b"\xff\xfea\0", Err("is UTF-16: convert it first (iconv")),
             (b"\x1f\x8b\x08", Ok(Content::Gzip)),
             (b"PAR1 of the text", Ok(Content::Plain)),
+            (b"PAR1 and PAR1", Ok(Content::Plain)),
+            (b"ORC\n\x0a\x06\x12\x04\x08\x50", Err("format ORC")),
+            (b"ORC\nELF\nDWARF\n", Ok(Content::Plain)),
+            (b"ORC\n", Ok(Content::Plain)),
             (b"BZhar", Ok(Content::Plain)),
             (b"PAR", Ok(Content::Plain)),
             (b"\xef\xbb\xbfid", Ok(Content::Plain)),

@@ -3,7 +3,7 @@
 //! ```text
 //!   a file ─> Content: plain, gzip, or a format that is not read
 //!     plain, or gunzip ─> Records ─> a record, its place, its line
-//!     plain ─> record_border: where a part of it may begin
+//!     plain ─> record_border: where a part of it may begin; likely_border: where a sample may
 //! ```
 //!
 //! Invariants:
@@ -35,7 +35,7 @@ mod line_ends;
 mod records;
 mod sniff;
 
-pub use border::record_border;
+pub use border::{likely_border, record_border};
 pub(crate) use content::START_BYTES;
 pub use content::{Content, ForeignContent};
 pub(crate) use encoding::{mark_bytes, problem_of};

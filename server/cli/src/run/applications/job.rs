@@ -59,7 +59,8 @@ impl JobArgs {
 
     /// Whether a table is read.
     pub(in crate::run) fn reads_table(&self) -> bool {
-        let is_right_table = self.right().is_some_and(SourceText::is_table);
+        let data = self.common().data();
+        let is_right_table = self.right().is_some_and(|right| right.is_table(data));
         is_right_table || self.parts().1.is_some_and(InputArgs::is_table)
     }
 
@@ -97,7 +98,10 @@ impl JobArgs {
                 (application, one(args.input.with(args.columns))?)
             }
             Self::Join(args) => {
-                let right = args.input.at(args.with.place()).into_request()?;
+                let right = args
+                    .input
+                    .at(args.with.place(common.data()))
+                    .into_request()?;
                 let application = ApplicationRequest::Join(JoinRequest {
                     right_on: args.with_on.or_else(|| args.on.clone()),
                     left_on: args.on,

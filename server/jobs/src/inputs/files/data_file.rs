@@ -10,7 +10,8 @@ use std::time::SystemTime;
 use ebb_scheduler::runtime::TaskError;
 use ebb_text::check_exists;
 use ebb_text::reader::{
-    Content, NotText, RecordKind, Records, count_line_ends, gunzip, record_border, sniff,
+    Content, NotText, RecordKind, Records, count_line_ends, gunzip, likely_border, record_border,
+    sniff,
 };
 use serde::{Deserialize, Serialize};
 use walkdir::WalkDir;
@@ -89,6 +90,11 @@ impl DataFile {
         record_border(&File::open(&self.path)?, self.bytes, known, at, kind)
     }
 
+    /// Returns where a record probably begins at or behind `at`, as [`likely_border`] does.
+    pub(super) fn likely_border(&self, at: u64, kind: RecordKind) -> io::Result<u64> {
+        likely_border(&File::open(&self.path)?, self.bytes, at, kind)
+    }
+
     pub(super) fn failed(&self, source: io::Error) -> TaskError {
         TaskError::io(format!("reading {}", self.path.display()))(source)
     }
@@ -127,12 +133,54 @@ impl DataFile {
     }
 }
 
+/// A file that cannot be read as text, as far as its start shows that.
+#[derive(Debug)]
+pub(super) struct BadFile {
+    path: PathBuf,
+    problem: BadStart,
+}
+
+#[derive(Debug)]
+enum BadStart {
+    NotText(NotText),
+    Unreadable(io::Error),
+}
+
+impl BadFile {
+    /// Returns the problem of the file as an error.
+    pub(super) fn into_error(self) -> TaskError {
+        self.error("")
+    }
+
+    /// Returns the error of a job that does not leave bad files out.
+    pub(super) fn refused(self) -> TaskError {
+        self.error("; --skip-bad leaves such files out")
+    }
+
+    fn error(self, advice: &str) -> TaskError {
+        let path = self.path.display();
+        match self.problem {
+            BadStart::Unreadable(source) => TaskError::io(format!("reading {path}"))(source),
+            BadStart::NotText(NotText::Foreign(foreign)) => {
+                TaskError::invalid(InvalidInput(format!("{path} {foreign}{advice}")))
+            }
+            BadStart::NotText(not_text @ NotText::Bytes { .. }) => {
+                TaskError::invalid(InvalidInput(format!("{path}, {not_text}{advice}")))
+            }
+        }
+    }
+}
+
 /// Adds the files in `root`, a file or a directory, in the order of their names. Their
 /// keys call it `called`.
 ///
 /// # Errors
-/// When `root` is not there, or a file in it cannot be read or is of a format that is not read.
-pub(super) fn find(root: &Path, called: &Path, files: &mut Vec<DataFile>) -> Result<(), TaskError> {
+/// When `root` is not there, or a directory cannot be read.
+pub(super) fn find(
+    root: &Path,
+    called: &Path,
+    files: &mut Vec<Result<DataFile, BadFile>>,
+) -> Result<(), TaskError> {
     check_exists(root).map_err(TaskError::failed)?;
     let is_data = |entry: &walkdir::DirEntry| {
         let name = entry.file_name().as_bytes();
@@ -154,15 +202,15 @@ pub(super) fn find(root: &Path, called: &Path, files: &mut Vec<DataFile>) -> Res
             Ok(below) if below != Path::new("") => called.join(below),
             _ => called.to_path_buf(),
         };
-        let file = DataFile::new(path.clone(), &name);
-        let file = file.map_err(TaskError::io(format!("reading {}", path.display())))?;
-        files.push(file.map_err(|not_text| {
-            let path = path.display();
-            TaskError::invalid(InvalidInput(match not_text {
-                NotText::Foreign(foreign) => format!("{path} {foreign}"),
-                NotText::Bytes { .. } => format!("{path}, {not_text}"),
-            }))
-        })?);
+        let problem = match DataFile::new(path.clone(), &name) {
+            Ok(Ok(file)) => {
+                files.push(Ok(file));
+                continue;
+            }
+            Ok(Err(not_text)) => BadStart::NotText(not_text),
+            Err(source) => BadStart::Unreadable(source),
+        };
+        files.push(Err(BadFile { path, problem }));
     }
     Ok(())
 }

@@ -473,3 +473,73 @@ fn files_of_formats_that_are_not_read_are_refused_as_what_they_are() {
         FilesInput::open(&[path], FileKind::Text, 1).unwrap();
     }
 }
+
+/// A sample read each place up to 64 MiB further, and a malformed record failed it.
+#[test]
+fn a_sample_of_csv_passes_over_what_is_malformed_and_leaves_it_to_the_reader() {
+    let place = Place::new();
+    let rows =
+        |numbers: Range<u32>| -> String { numbers.map(|n| format!("{n},row {n}\n")).collect() };
+    let (head, tail) = (rows(0..10_000), rows(10_000..20_000));
+    let malformed = "stray\" quote,x\n".repeat(4000);
+    let path = [place.write("a.csv", format!("n,text\n{head}{malformed}{tail}"))];
+    let input = FilesInput::open(&path, CSV, 1).unwrap();
+    let split = &input.splits().unwrap()[0];
+    let mut sampled = Vec::new();
+    let sampled_all = input.sample(split, 640, &mut |_, value| {
+        sampled.push(String::from_utf8_lossy(value).into_owned());
+        if sampled.len() % 100 == 99 {
+            return Err(InvalidRow::error(b"k", "it is refused"));
+        }
+        Ok(())
+    });
+    sampled_all.unwrap();
+    assert!((100..640).contains(&sampled.len()), "{}", sampled.len());
+    let number = |row: &String| row.split(',').next().unwrap().parse::<u32>();
+    let numbers: Vec<u32> = sampled.iter().filter_map(|row| number(row).ok()).collect();
+    assert!(numbers.is_sorted() && numbers.first() < Some(&100));
+    assert!(numbers.last() > Some(&15_000), "{:?}", numbers.last());
+    let error = place.read(&input).unwrap_err().to_string();
+    assert!(error.contains("a quote stands inside"), "{error}");
+}
+
+#[test]
+fn bad_files_are_left_out_on_request_wherever_they_are_bad() {
+    // One picture in a folder failed the job, and no option helped.
+    let place = Place::new();
+    place.write("data/a.png", b"\x89PNG\r\n\x1a\n\0");
+    place.write("data/b.csv", "n,text\n1,\"open\n");
+    place.write("data/c.csv", "n,text\n1,x\n");
+    place.write("data/d.csv", "n,other\n2,x\n");
+    place.write("data/e.csv", "n,text\n3,y\n");
+    place.write(
+        "data/f.csv",
+        format!("n,text\n{}4\n", "4,z\n".repeat(20_000)),
+    );
+    let data = place.dir.path().join("data");
+    let refused = FilesInput::open(std::slice::from_ref(&data), CSV, 1).unwrap_err();
+    let refused = refused.to_string();
+    assert!(refused.contains("a.png, line 3"), "{refused}");
+    assert!(
+        refused.ends_with("--skip-bad leaves such files out"),
+        "{refused}"
+    );
+    let paths = [(data.clone(), data.as_path())];
+    let (input, skipped) = FilesInput::open_good(&paths, CSV, 1).unwrap();
+    assert_eq!(values(place.read(&input).unwrap()), ["1,x", "3,y"]);
+    let skipped: Vec<_> = skipped.iter().map(ToString::to_string).collect();
+    let expected = [
+        "a.png, line 3: it has a NUL byte",
+        "b.csv, line 2: a quote is still open",
+        "d.csv has other columns than the files before it: n,other against n,text",
+        "f.csv, line 20002: it has 1 fields",
+    ];
+    assert_eq!(skipped.len(), expected.len(), "{skipped:?}");
+    for (problem, part) in skipped.iter().zip(expected) {
+        assert!(problem.contains(part), "{problem}");
+    }
+    let png = data.join("a.png");
+    let only = FilesInput::open_good(&[(png.clone(), png.as_path())], FileKind::Text, 1);
+    let only = only.unwrap_err().to_string();
+    assert!(only.contains("a.png, line 3"), "{only}");
+}

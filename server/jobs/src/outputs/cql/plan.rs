@@ -294,6 +294,7 @@ impl RowPlan {
             };
             row.begin_collection(id, Some(older));
             for part in parts(ty, value, place).map_err(TaskError::failed)? {
+                let part = part.map_err(TaskError::failed)?;
                 row.element(Element {
                     path: &part.path,
                     original: part.original,

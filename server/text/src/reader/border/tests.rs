@@ -1,3 +1,5 @@
+use std::cell::Cell;
+
 use ebb_test_support::seed::for_seeds;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -20,11 +22,36 @@ const CSV: RecordKind = RecordKind::Csv(CsvDialect {
     lenient_quotes: false,
 });
 
+/// Bytes that count how many of them are read.
+struct Counted<'a> {
+    text: &'a [u8],
+    read_bytes: Cell<u64>,
+}
+
+impl<'a> Counted<'a> {
+    fn new(text: &'a [u8]) -> Self {
+        Self {
+            text,
+            read_bytes: Cell::new(0),
+        }
+    }
+}
+
+impl ReadAt for Counted<'_> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let bytes = self.text.read_at(buffer, offset)?;
+        self.read_bytes.set(self.read_bytes.get() + bytes as u64);
+        Ok(bytes)
+    }
+}
+
 fn search(text: &[u8], record_bytes_max: u64, block_bytes: usize) -> Search<'_, [u8]> {
     Search {
         file: text,
         file_bytes: text.len() as u64,
         record_bytes_max,
+        // Both ways are tried, however small the parts are.
+        search_share: 1,
         block_bytes,
     }
 }
@@ -196,4 +223,65 @@ fn what_the_bytes_behind_leave_open_is_decided_from_the_start() {
     let search = search(text.as_bytes(), 60, 8);
     assert_eq!(search.border(0, 4, CSV).unwrap(), 6);
     assert_eq!(search.border(6, 9, CSV).unwrap(), 12);
+}
+
+/// Each place that a sample looked at read up to 64 MiB, and then the file from the start of the part.
+#[test]
+fn a_likely_border_costs_few_bytes_in_a_file_without_quotes() {
+    let text = "1,2\n".repeat(500_000);
+    let counted = Counted::new(text.as_bytes());
+    let search = Search {
+        file: &counted,
+        file_bytes: text.len() as u64,
+        record_bytes_max: 8 << 10,
+        search_share: SEARCH_SHARE,
+        block_bytes: 1 << 10,
+    };
+    for at in [2, 400_002, 1_000_003] {
+        counted.read_bytes.set(0);
+        let border = search.likely_border(at, CSV).unwrap();
+        assert_eq!(border, at.next_multiple_of(4));
+        let read = counted.read_bytes.get();
+        assert!(read <= 12 << 10, "{read} bytes for the place {at}");
+    }
+    assert_eq!(search.likely_border(0, CSV).unwrap(), 0);
+    let end = text.len() as u64;
+    assert_eq!(search.likely_border(end - 1, CSV).unwrap(), end);
+}
+
+#[test]
+fn a_likely_border_lies_behind_the_quotes_that_the_place_is_in() {
+    let text = format!("1,\"two\nlines\",x\n{}", "2,y,z\n".repeat(50));
+    let search = |text| search(text, 40, 8);
+    let border = search(text.as_bytes()).likely_border(4, CSV).unwrap();
+    assert_eq!(border, 16);
+    // The closing quote begins a line, so that it could open a field, too; no quote follows.
+    let text = format!("1,\"two\n\",x\n{}", "2,y,z\n".repeat(50));
+    let border = search(text.as_bytes()).likely_border(4, CSV).unwrap();
+    assert_eq!(border, 11);
+    let text = b"one\ntwo\nthree\n";
+    let border = search(&text[..])
+        .likely_border(5, RecordKind::Text)
+        .unwrap();
+    assert_eq!(border, 8);
+}
+
+#[test]
+fn the_borders_of_a_file_without_quotes_cost_about_one_reading_of_it() {
+    let text = "1,2\n".repeat(500_000);
+    let counted = Counted::new(text.as_bytes());
+    let bytes = text.len() as u64;
+    let search = Search {
+        file: &counted,
+        file_bytes: bytes,
+        record_bytes_max: LINE_BYTES_MAX as u64,
+        search_share: SEARCH_SHARE,
+        block_bytes: 4 << 10,
+    };
+    let mut known = 0;
+    while known < bytes {
+        known = search.border(known, known + bytes / 8, CSV).unwrap();
+    }
+    let read = counted.read_bytes.get();
+    assert!(read < bytes + bytes / 4, "{read} bytes of {bytes}");
 }
