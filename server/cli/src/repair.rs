@@ -44,13 +44,14 @@ pub(super) fn run(args: Args) -> Result<()> {
     let new = Location {
         data: new_dir.clone(),
     };
-    let unreadable = unreadable_objects(&new.open_to_read()?)?;
-    let mut printer = Printer::new();
-    match args.json {
-        true => printer.json(&json(&report, &unreadable)?)?,
-        false => tell(&mut printer, &report, &unreadable)?,
-    }
-    printer.finish()?;
+    let schema = new
+        .open_to_read()
+        .and_then(|db| Ok(unreadable_objects(&db)?));
+    print(args.json, &report, &schema)?;
+    let unreadable = schema.with_context(|| {
+        let new_dir = new_dir.display();
+        format!("the files are saved in {new_dir}, but the schema there cannot be read")
+    })?;
     match report.lost.len() {
         0 if unreadable.is_empty() => Ok(()),
         0 => Err(CliError::Damaged(format!(
@@ -65,6 +66,18 @@ pub(super) fn run(args: Args) -> Result<()> {
         ))
         .into()),
     }
+}
+
+/// Prints what was saved and what was lost, whether the schema of the new database was read or not.
+fn print(as_json: bool, report: &RepairReport, schema: &Result<Vec<Unreadable>>) -> Result<()> {
+    let unreadable = schema.as_deref().unwrap_or_default();
+    let mut printer = Printer::new();
+    if as_json {
+        printer.json(&json(report, unreadable)?)?;
+    } else {
+        tell(&mut printer, report, unreadable)?;
+    }
+    printer.finish()
 }
 
 fn tell(printer: &mut Printer, report: &RepairReport, unreadable: &[Unreadable]) -> Result<()> {

@@ -20,6 +20,7 @@ mod tls;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Error, Result};
@@ -104,6 +105,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     let cql = CqlCollector::new(server.counters(), large);
     let http = listen_for_http(&settings, &node, cql, tls.clone(), &slow)?;
     greet(&settings, server.address(), http.address())?;
+    log_unreadable_snapshots(catalog)?;
     let supervised = Supervised::ready(server.address())?;
     match &tls {
         Some(tls) => stop.wait(Some(&|| tls::reload(tls)))?,
@@ -161,11 +163,24 @@ fn open(settings: &Settings) -> Result<Node> {
     })
 }
 
-/// Logs the parts of the schema that are out of service, one line for each.
+/// Logs what cannot be read and is out of service, or was made anew: one line for each.
 fn log_unreadable(catalog: &Catalog) {
     for unreadable in catalog.unreadable() {
         error!("{unreadable}");
     }
+}
+
+/// Starts a thread that logs the tables of snapshots that cannot be read. The thread may have to
+/// read the schema of each table in each snapshot from files, and clients are served meanwhile.
+fn log_unreadable_snapshots(catalog: Arc<Catalog>) -> Result<()> {
+    let log = move || {
+        for unreadable in catalog.unreadable_in_snapshots() {
+            error!("{unreadable}");
+        }
+    };
+    let thread = thread::Builder::new().name("snapshot-schema".to_owned());
+    thread.spawn(log).context("cannot start a thread")?;
+    Ok(())
 }
 
 fn listen(

@@ -17,7 +17,7 @@ Examples:
 VERSIONS counts all stored versions of the rows. A version that a newer one replaces is
 kept while a snapshot sees it, and until a merge drops it. KEPT is roughly the size of
 such versions, where it is known. TO MERGE is the size of the files that merges will read.
-Each table, type or keyspace whose schema cannot be read is a line that starts with
+Each table, type, keyspace or role that cannot be read is a line that starts with
 \"unreadable\": CQL does not serve it, and serves everything else.
 
 Memory and the bounds of memory and log are those of this command, which replays the log. What
@@ -39,18 +39,23 @@ pub(super) struct Args {
 struct Report<'a> {
     #[serde(flatten)]
     stats: &'a Stats,
-    /// The objects of the schema that CQL does not serve.
+    /// The objects that CQL does not serve.
     unreadable: &'a [Unreadable],
+    /// The reason why the schema was not read, if the store failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schema_not_read: Option<String>,
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
     let db = args.location.open_to_read()?;
-    let (stats, unreadable) = (db.stats(), unreadable_objects(&db)?);
+    let stats = db.stats();
     let mut printer = Printer::new();
     if args.json {
+        let unreadable = unreadable_objects(&db);
         printer.json(&Report {
             stats: &stats,
-            unreadable: &unreadable,
+            unreadable: unreadable.as_deref().unwrap_or_default(),
+            schema_not_read: unreadable.as_ref().err().map(ToString::to_string),
         })?;
         return printer.finish();
     }
@@ -104,11 +109,17 @@ pub(super) fn run(args: Args) -> Result<()> {
             ))?;
         }
     }
-    for object in &unreadable {
-        printer.line(format_args!("unreadable {object}"))?;
-    }
     if let Some(failure) = &stats.maintenance_failure {
         printer.line(format_args!("failure    {failure}"))?;
+    }
+    // Last, as it reads the schema of each table in each snapshot.
+    match unreadable_objects(&db) {
+        Ok(unreadable) => {
+            for object in &unreadable {
+                printer.line(format_args!("unreadable {object}"))?;
+            }
+        }
+        Err(error) => printer.line(format_args!("the schema was not read: {error}"))?,
     }
     printer.finish()
 }

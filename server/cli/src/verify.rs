@@ -17,8 +17,8 @@ Examples:
   ebb verify
   ebb verify --data ./ebb-backup --json | jq '.findings[].path'
 
-Every file is read once, then the schema of each table, type and snapshot as a server reads
-it. Nothing is written. If anything is damaged the exit code is 5. `ebb repair` saves what can
+Every file is read once, then the schema of each table, type and snapshot, the roles and the
+records of the node, as a server reads them. Nothing is written. If anything is damaged the exit code is 5. `ebb repair` saves what can
 be read of the files into another directory.";
 
 /// Check every file of a database: checksums, order, bounds, log, snapshots; and the schema.
@@ -63,7 +63,7 @@ pub(super) fn run(args: Args) -> Result<()> {
 struct Report {
     #[serde(flatten)]
     files: VerifyReport,
-    /// The objects of the schema that cannot be read.
+    /// The objects that a server cannot read.
     unreadable: Vec<Unreadable>,
     /// The reason why the schema was not read, if files are damaged.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -101,10 +101,11 @@ impl Element {
     }
 }
 
-/// A keyspace: a user's, a snapshot, or one of the system's.
+/// A keyspace: a user's or a snapshot, one of the system's, or one that cannot be read.
 enum Found {
     User(Arc<KeyspaceSchema>),
     System(&'static str),
+    Unreadable(Unreadable),
 }
 
 struct Describer<'a> {
@@ -134,7 +135,7 @@ impl Describer<'_> {
             }
             DescribeTarget::Schema { full } => {
                 let all = self.all().into_iter();
-                let shown = all.filter(|k| *full || matches!(k, Found::User(_)));
+                let shown = all.filter(|k| *full || !matches!(k, Found::System(_)));
                 Answer::Statements(shown.flat_map(|k| self.whole(&k)).collect())
             }
             DescribeTarget::Keyspace { name, only } => {
@@ -219,12 +220,16 @@ impl Describer<'_> {
         }
     }
 
-    /// All keyspaces by name; snapshots are not among them.
+    /// All keyspaces by name, readable or not; snapshots are not among them.
     fn all(&self) -> Vec<Found> {
-        let users = self.facts.state.schema().keyspaces();
+        let schema = self.facts.state.schema();
+        let users = schema.keyspaces();
         let users = users.map(|keyspace| Found::User(keyspace.clone()));
+        let mut unreadable = schema.all_unreadable();
+        unreadable.retain(|found| found.kind == ObjectKind::Keyspace);
         let mut all: Vec<_> = users
             .chain(self.facts.system.keyspaces().map(Found::System))
+            .chain(unreadable.into_iter().map(Found::Unreadable))
             .collect();
         all.sort_by(|a, b| a.name().cmp(b.name()));
         all
@@ -333,6 +338,7 @@ impl Describer<'_> {
                 "/*\nWarning: Keyspace {name} is a virtual keyspace and cannot be recreated with \
                  CQL.\nStructure, for reference:\nVIRTUAL KEYSPACE {name};\n*/"
             ),
+            Found::Unreadable(found) => warning(found),
         };
         Element {
             keyspace: name.to_string(),
@@ -383,6 +389,7 @@ impl Describer<'_> {
                 let tables = self.facts.system.tables_of(&only);
                 tables.map(|table| self.element(table, true)).collect()
             }
+            Found::Unreadable(_) => Vec::new(),
         }
     }
 
@@ -460,8 +467,16 @@ impl Found {
         match self {
             Found::User(keyspace) => keyspace.name(),
             Found::System(name) => name,
+            Found::Unreadable(found) => &found.keyspace,
         }
     }
+}
+
+/// Returns a comment in the place of the statement for an object that cannot be read.
+fn warning(found: &Unreadable) -> String {
+    // A path in the reason must not end the comment.
+    let found = found.to_string().replace("*/", "* /");
+    format!("/*\nWarning: {found}\n*/")
 }
 
 /// The types or tables of a keyspace that cannot be read: comments in the place of statements, so
@@ -469,16 +484,13 @@ impl Found {
 fn unreadable(keyspace: &KeyspaceSchema, kind: ObjectKind) -> Vec<Element> {
     let element = |found: Unreadable| Element {
         keyspace: found.keyspace.clone(),
-        kind: match found.kind {
-            ObjectKind::Type => TYPE,
-            ObjectKind::Table | ObjectKind::Keyspace => TABLE_KIND,
+        kind: if kind == ObjectKind::Type {
+            TYPE
+        } else {
+            TABLE_KIND
         },
         name: found.name.clone().unwrap_or_default(),
-        // A path in the reason must not end the comment.
-        statement: format!(
-            "/*\nWarning: {}\n*/",
-            found.to_string().replace("*/", "* /")
-        ),
+        statement: warning(&found),
     };
     let all = keyspace.all_unreadable().into_iter();
     all.filter(|found| found.kind == kind)

@@ -13,7 +13,7 @@ use super::diff;
 use super::error::Result;
 use super::form::form;
 use super::grace::GracePeriods;
-use super::identity::Identity;
+use super::identity::{Identity, NODE_TABLE, node_records};
 use super::load::{Loaded, load};
 use super::roles::{ROLES_TABLE, RoleStore};
 use super::snapshots::{SnapshotKeyspace, SnapshotKeyspaces};
@@ -38,6 +38,8 @@ pub struct Catalog {
     snapshots: Arc<SnapshotKeyspaces>,
     announcements: Arc<Announcements>,
     roles: RoleStore,
+    /// The records of the node that could not be read at the opening, and were made anew.
+    node_damage: Vec<Unreadable>,
     /// Held while the schema changes.
     changing: Mutex<()>,
 }
@@ -79,17 +81,19 @@ impl CatalogState {
 
 impl Catalog {
     /// The catalog of a database that knows [the operator](super::CQL_ROW), which was given
-    /// the same `grace_periods`. What a crash cut in half is completed. Tables, types and keyspaces
-    /// whose records are damaged are out of service: see [`Catalog::unreadable`].
+    /// the same `grace_periods`. What a crash cut in half is completed. Tables, types, keyspaces and
+    /// roles whose records are damaged are out of service, and damaged records of the node are made
+    /// anew: see [`Catalog::unreadable`].
     ///
     /// # Errors
-    /// When the store fails, or a record of the node or of a role is damaged.
+    /// If the store failed for another reason than damage.
     pub fn open(db: &Db, grace_periods: &GracePeriods, clock: Arc<dyn Clock>) -> Result<Self> {
         let own = db.keyspace(SYSTEM_KEYSPACE)?;
         let own = |name| own.table(name, TableOptions::default());
-        let node = own("node")?;
-        let identity = Identity::open(db, &node)?;
-        let timestamps = Timestamps::open(node, clock)?;
+        let node = own(NODE_TABLE)?;
+        let (identity, identity_damage) = Identity::open(db, &node)?;
+        let (timestamps, bound_damage) = Timestamps::open(node, clock)?;
+        let node_damage = node_records(identity_damage, bound_damage);
         let (keyspaces, creations) = (own(KEYSPACES_TABLE)?, own(CREATIONS_TABLE)?);
         let (store, found) = SchemaStore::open(db, keyspaces, creations)?;
         let Loaded { schema, mut tables } = load(found);
@@ -147,6 +151,7 @@ impl Catalog {
             snapshots,
             announcements,
             roles,
+            node_damage,
             changing: Mutex::new(()),
         })
     }
@@ -195,14 +200,21 @@ impl Catalog {
         Uuid::new_v3(&state.version(), each.collect::<String>().as_bytes())
     }
 
-    /// Lists the objects that cannot be read: of the schema as it is now, and of the snapshots that
-    /// clients are told of.
+    /// Lists the objects that cannot be read: of the schema as it is now, of the roles, and of the
+    /// node as it was found. It reads no file.
     pub fn unreadable(&self) -> Vec<Unreadable> {
-        let state = self.state();
-        let snapshots = self.snapshot_keyspaces(&state);
-        let in_snapshots = snapshots.iter().flat_map(SnapshotKeyspace::unreadable);
-        let now = state.schema().all_unreadable();
-        now.into_iter().chain(in_snapshots).collect()
+        let mut all = self.state().schema().all_unreadable();
+        all.extend(self.roles.state().all_unreadable());
+        all.extend(self.node_damage.iter().cloned());
+        all
+    }
+
+    /// Lists the tables that cannot be read of the snapshots that clients are told of. It may read
+    /// the schema of each table in each of them from files.
+    pub fn unreadable_in_snapshots(&self) -> Vec<Unreadable> {
+        let snapshots = self.snapshot_keyspaces(&self.state());
+        let tables = snapshots.iter().flat_map(SnapshotKeyspace::unreadable);
+        tables.collect()
     }
 
     /// Changes the schema: `decide` says of the present one what comes next, or nothing.

@@ -1,9 +1,15 @@
 //! Who this node is to drivers: a host id and a token that stay the same over restarts.
 
+use ebb_catalog::schema::Unreadable;
 use ebb_storage::{Db, Table, WriteBatch, WriteOptions};
 use uuid::{Builder, Uuid};
 
-use super::error::{CatalogError, Result};
+use super::damage::{Readable, readable};
+use super::error::Result;
+use crate::names::SYSTEM_KEYSPACE;
+
+/// The table of the node's own records, in [`SYSTEM_KEYSPACE`].
+pub(super) const NODE_TABLE: &str = "node";
 
 const HOST_ID_KEY: &[u8] = b"host_id";
 const TOKEN_KEY: &[u8] = b"token";
@@ -18,36 +24,68 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// That of this database, drawn where it has none; durable before this returns.
+    /// Returns the identity of a database, with the reason if the stored one cannot be read. A new
+    /// one is drawn then, and where there is none; it is durable before this returns.
     ///
     /// # Errors
-    /// When it cannot be read or written.
-    pub(super) fn open(db: &Db, node: &Table) -> Result<Self> {
-        match (node.get(HOST_ID_KEY)?, node.get(TOKEN_KEY)?) {
-            (Some(host_id), Some(token)) => {
-                let corrupt = |what: &str| CatalogError::Corrupt {
-                    what: format!("{what} in ebb_system.node"),
-                    detail: "it has another length".to_string(),
-                };
-                let host_id = host_id[..].try_into().map_err(|_| corrupt("host_id"))?;
-                let token = token[..].try_into().map_err(|_| corrupt("token"))?;
-                Ok(Self {
-                    host_id: Uuid::from_bytes(host_id),
-                    token: i64::from_be_bytes(token),
-                })
-            }
-            _ => {
-                let drawn = Self {
-                    host_id: Builder::from_random_bytes(rand::random()).into_uuid(),
-                    // Not the least one, which no partition has.
-                    token: rand::random::<i64>().max(i64::MIN + 1),
-                };
-                let mut batch = WriteBatch::new();
-                batch.put(node, HOST_ID_KEY, drawn.host_id.as_bytes());
-                batch.put(node, TOKEN_KEY, &drawn.token.to_be_bytes());
-                db.write_with(batch, WriteOptions { sync: true })?;
-                Ok(drawn)
-            }
-        }
+    /// If the store failed for another reason than damage.
+    pub(super) fn open(db: &Db, node: &Table) -> Result<(Self, Option<String>)> {
+        let damage = match Self::read(node)? {
+            Ok(Some(stored)) => return Ok((stored, None)),
+            Ok(None) => None,
+            Err(damage) => Some(damage),
+        };
+        let drawn = Self {
+            host_id: Builder::from_random_bytes(rand::random()).into_uuid(),
+            // Not the least one, which no partition has.
+            token: rand::random::<i64>().max(i64::MIN + 1),
+        };
+        let mut batch = WriteBatch::new();
+        batch.put(node, HOST_ID_KEY, drawn.host_id.as_bytes());
+        batch.put(node, TOKEN_KEY, &drawn.token.to_be_bytes());
+        db.write_with(batch, WriteOptions { sync: true })?;
+        Ok((drawn, damage))
     }
+
+    /// Reads the identity of a database; there is none before it is first served.
+    ///
+    /// # Errors
+    /// If the store failed for another reason than damage.
+    pub(super) fn read(node: &Table) -> Result<Readable<Option<Self>>> {
+        let found = (
+            readable(node.get(HOST_ID_KEY))?,
+            readable(node.get(TOKEN_KEY))?,
+        );
+        let (host_id, token) = match found {
+            (Ok(Some(host_id)), Ok(Some(token))) => (host_id, token),
+            (Err(damage), _) | (_, Err(damage)) => return Ok(Err(damage)),
+            _ => return Ok(Ok(None)),
+        };
+        let parts = (
+            <[u8; 16]>::try_from(&host_id[..]),
+            <[u8; 8]>::try_from(&token[..]),
+        );
+        Ok(match parts {
+            (Ok(host_id), Ok(token)) => Ok(Some(Self {
+                host_id: Uuid::from_bytes(host_id),
+                token: i64::from_be_bytes(token),
+            })),
+            _ => Err(format!(
+                "host id and token have {} and {} bytes, not 16 and 8",
+                host_id.len(),
+                token.len()
+            )),
+        })
+    }
+}
+
+/// Names the records of the node that cannot be read: the reason for the identity, and for the bound
+/// of timestamps.
+pub(super) fn node_records(identity: Option<String>, bound: Option<String>) -> Vec<Unreadable> {
+    let records = [("identity", identity), ("timestamp bound", bound)];
+    let unreadable = |(name, why): (&str, Option<String>)| {
+        let why = why?;
+        Some(Unreadable::node(SYSTEM_KEYSPACE, name, &why))
+    };
+    records.into_iter().filter_map(unreadable).collect()
 }

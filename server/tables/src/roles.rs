@@ -6,17 +6,23 @@
 //!
 //! A change is one commit, durable before anybody sees it. Each has a number: whoever has
 //! decided something looks whether it is still the same one.
+//!
+//! A role whose record cannot be read is out of service alone: the role cannot log in, no other
+//! role takes its name, and only DROP ROLE removes the record.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
+use bytes::Bytes;
 use ebb_catalog::access::{Granted, Resource, Role, Roles};
-use ebb_catalog::schema::Schema;
+use ebb_catalog::schema::{Schema, SchemaError, Unreadable};
 use ebb_storage::{Db, Table, WriteBatch, WriteOptions};
 
-use super::error::{CatalogError, Result};
+use super::damage::readable;
+use super::error::Result;
+use crate::names::SYSTEM_KEYSPACE;
 
 /// Where the records of roles are, in [`SYSTEM_KEYSPACE`](crate::names::SYSTEM_KEYSPACE).
 pub(super) const ROLES_TABLE: &str = "roles";
@@ -34,11 +40,91 @@ pub struct RoleStore {
     pub(super) creating_snapshots: Mutex<()>,
 }
 
+/// Roles that cannot be read.
+#[derive(Debug, Clone, Default)]
+struct UnreadableRoles {
+    /// By name. Bytes of names that are not UTF-8 are replaced.
+    named: BTreeMap<Arc<str>, UnreadableRecords>,
+    /// The reason why not even all names can be read, if so.
+    hidden: Option<Arc<str>>,
+}
+
+/// The records of one name: several if their keys differ only in bytes that are replaced.
+#[derive(Debug, Clone)]
+struct UnreadableRecords {
+    /// The reason for the first of them.
+    why: Arc<str>,
+    keys: Vec<Bytes>,
+}
+
+impl UnreadableRoles {
+    fn add(&mut self, key: Bytes, name: Arc<str>, why: String) {
+        let records = self.named.entry(name).or_insert_with(|| UnreadableRecords {
+            why: why.into(),
+            keys: Vec::new(),
+        });
+        records.keys.push(key);
+    }
+
+    /// Returns the error for a role that is there but cannot be read.
+    fn of(&self, name: &str) -> Option<Unreadable> {
+        let records = self.named.get(name)?;
+        Some(Unreadable::role(SYSTEM_KEYSPACE, Some(name), &records.why))
+    }
+
+    fn hidden(&self) -> Option<Unreadable> {
+        let why = self.hidden.as_ref()?;
+        Some(Unreadable::role(SYSTEM_KEYSPACE, None, why))
+    }
+
+    fn all(&self) -> Vec<Unreadable> {
+        let named = self.named.keys().filter_map(|name| self.of(name));
+        named.chain(self.hidden()).collect()
+    }
+}
+
+/// Reads the records of roles: those that can be read, and the others.
+///
+/// # Errors
+/// If the store failed for another reason than damage.
+fn read(records: &Table) -> Result<(Roles, UnreadableRoles)> {
+    let mut roles = Vec::new();
+    let mut unreadable = UnreadableRoles::default();
+    for entry in records.range::<&[u8], _>(..) {
+        let (key, value) = match readable(entry)? {
+            Ok(entry) => entry,
+            Err(damage) => {
+                unreadable.hidden = Some(damage.into());
+                break;
+            }
+        };
+        let name: Arc<str> = String::from_utf8_lossy(&key).into();
+        let role = match std::str::from_utf8(&key) {
+            Ok(_) => Role::decode(&value).map_err(|error| error.reason()),
+            Err(_) => Err("its name is not UTF-8".to_owned()),
+        };
+        match role {
+            Ok(role) => roles.push((name, role)),
+            Err(why) => unreadable.add(key, name, why),
+        }
+    }
+    Ok((roles.into_iter().collect(), unreadable))
+}
+
+/// Lists the roles that a server cannot read.
+///
+/// # Errors
+/// If the store failed for another reason than damage.
+pub(super) fn unreadable_roles(records: &Table) -> Result<Vec<Unreadable>> {
+    Ok(read(records)?.1.all())
+}
+
 /// The roles at one moment.
 #[derive(Debug, Default)]
 pub struct RolesState {
     generation: u64,
     roles: Roles,
+    unreadable: UnreadableRoles,
     /// What was asked for of [`granted`](Self::granted).
     granted: Mutex<HashMap<String, Arc<Granted>>>,
 }
@@ -52,6 +138,38 @@ impl RolesState {
     /// All roles.
     pub fn roles(&self) -> &Roles {
         &self.roles
+    }
+
+    /// Returns the error for a role that is there but cannot be read. A role that can be read is never
+    /// taken for another one whose name has replaced bytes.
+    pub fn unreadable(&self, name: &str) -> Option<SchemaError> {
+        let is_read = self.roles.get(name).is_some();
+        let unreadable = self.unreadable.of(name).filter(|_| !is_read);
+        unreadable.map(SchemaError::from)
+    }
+
+    /// Returns whether a role is a superuser, itself or by what was granted to it, or may be one: what cannot
+    /// be read of its own roles may come back.
+    pub fn may_be_superuser(&self, name: &str) -> bool {
+        let is_hidden = |role: &str| {
+            let role = self.roles.get(role);
+            let mut granted = role.iter().flat_map(|role| &role.member_of);
+            granted.any(|granted| self.hides(granted))
+        };
+        self.hides(name)
+            || self.roles.is_superuser(name)
+            || self.roles.of(name, false).into_iter().any(is_hidden)
+    }
+
+    /// Returns whether there is, or may be, a role of this name that cannot be read.
+    pub fn hides(&self, name: &str) -> bool {
+        let is_known = self.roles.get(name).is_some();
+        !is_known && (self.unreadable.of(name).is_some() || self.unreadable.hidden.is_some())
+    }
+
+    /// Every role that cannot be read.
+    pub fn all_unreadable(&self) -> Vec<Unreadable> {
+        self.unreadable.all()
     }
 
     /// What a role may do; `None` where there is none of this name. Computed once.
@@ -71,25 +189,12 @@ impl RoleStore {
     /// them and what they were on.
     ///
     /// # Errors
-    /// When the store fails, or a record is damaged.
+    /// If the store failed for another reason than damage.
     pub(super) fn open(db: &Db, records: Table, schema: &Schema) -> Result<Self> {
-        let mut all = Vec::new();
-        for entry in records.range::<&[u8], _>(..) {
-            let (key, value) = entry?;
-            let corrupt = |detail: String| CatalogError::Corrupt {
-                what: format!(
-                    "the record of role {:?} in ebb_system.roles",
-                    String::from_utf8_lossy(&key)
-                ),
-                detail,
-            };
-            let name = std::str::from_utf8(&key);
-            let name = name.map_err(|_| corrupt("its name is no UTF-8".to_owned()))?;
-            let role = Role::decode(&value).map_err(|error| corrupt(error.to_string()))?;
-            all.push((Arc::from(name), role));
-        }
+        let (roles, unreadable) = read(&records)?;
         let state = RolesState {
-            roles: all.into_iter().collect(),
+            roles,
+            unreadable,
             ..RolesState::default()
         };
         let store = Self {
@@ -119,8 +224,10 @@ impl RoleStore {
     /// the answer.
     ///
     /// # Errors
-    /// Inside, what `decide` says: nothing is changed. Outside, as the store: the change may
-    /// be found after the next opening.
+    /// Inside, the error of `decide`: nothing is changed. Outside,
+    /// [`CatalogError::Schema`](super::CatalogError::Schema) if a role that cannot be read has, or
+    /// may have, the name of a new one: nothing is changed either. Otherwise an error of the store:
+    /// the change may be found after the next opening.
     pub fn change<E>(
         &self,
         decide: impl FnOnce(&Roles) -> Result<Option<Roles>, E>,
@@ -132,15 +239,52 @@ impl RoleStore {
             Ok(None) => return Ok(Ok(false)),
             Err(refused) => return Ok(Err(refused)),
         };
-        let mut batch = WriteBatch::new();
         let difference = now.roles.difference(&next);
         if difference.is_empty() {
             return Ok(Ok(false));
         }
-        for (name, role) in difference {
+        for (name, _) in difference {
+            if now.roles.get(&name).is_some() {
+                continue;
+            }
+            let taken = now.unreadable.of(&name);
+            if let Some(taken) = taken.or_else(|| now.unreadable.hidden()) {
+                return Err(SchemaError::from(taken).into());
+            }
+        }
+        self.write(&now, next, None)?;
+        Ok(Ok(true))
+    }
+
+    /// Removes a role that cannot be read, its grants to others, and permissions on it. Returns
+    /// whether there was one.
+    ///
+    /// # Errors
+    /// If the store fails: the role may be there or not after the next opening.
+    pub fn drop_unreadable(&self, name: &str) -> Result<bool> {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.state();
+        if now.unreadable(name).is_none() {
+            return Ok(false);
+        }
+        self.write(&now, now.roles.without_mentions(name), Some(name))?;
+        Ok(true)
+    }
+
+    /// Makes the roles `next`, without the record of a role that could not be read.
+    fn write(&self, now: &RolesState, next: Roles, dropped: Option<&str>) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        for (name, role) in now.roles.difference(&next) {
             match role {
                 Some(role) => batch.put(&self.records, name.as_bytes(), &role.encode()),
                 None => batch.delete(&self.records, name.as_bytes()),
+            }
+        }
+        let mut unreadable = now.unreadable.clone();
+        if let Some(name) = dropped {
+            let records = unreadable.named.remove(name);
+            for key in records.iter().flat_map(|records| &records.keys) {
+                batch.delete(&self.records, key);
             }
         }
         self.db.write_with(batch, WriteOptions { sync: true })?;
@@ -148,11 +292,12 @@ impl RoleStore {
         self.state.store(Arc::new(RolesState {
             generation,
             roles: next,
+            unreadable,
             granted: Mutex::default(),
         }));
         // Behind the state: whoever sees the number finds the state.
         self.generation.store(generation, Ordering::Release);
-        Ok(Ok(true))
+        Ok(())
     }
 
     /// Removes permissions on keyspaces, tables and roles that are gone.
@@ -160,8 +305,9 @@ impl RoleStore {
     /// # Errors
     /// As the store.
     pub(super) fn retain(&self, schema: &Schema) -> Result<()> {
+        let unreadable = self.state().unreadable.clone();
         let changed = self.change(|roles| {
-            let is_there = |on: &Resource| is_there(schema, roles, on);
+            let is_there = |on: &Resource| is_there(schema, (roles, &unreadable), on);
             Ok::<_, std::convert::Infallible>(roles.retained(is_there))
         })?;
         match changed {
@@ -172,8 +318,12 @@ impl RoleStore {
 }
 
 /// Whether there is such a keyspace, table or role. Those of the system always count as there, and
-/// so do keyspaces and tables that cannot be read.
-fn is_there(schema: &Schema, roles: &Roles, on: &Resource) -> bool {
+/// so do keyspaces, tables and roles that cannot be read.
+fn is_there(
+    schema: &Schema,
+    (roles, unreadable): (&Roles, &UnreadableRoles),
+    on: &Resource,
+) -> bool {
     match on {
         Resource::AllKeyspaces | Resource::AllRoles => true,
         Resource::Keyspace(keyspace) | Resource::AllTables(keyspace) => {
@@ -182,6 +332,9 @@ fn is_there(schema: &Schema, roles: &Roles, on: &Resource) -> bool {
         Resource::Table(keyspace, table) => {
             keyspace.starts_with("system") || schema.has_table(keyspace, table)
         }
-        Resource::Role(role) => roles.get(role).is_some(),
+        Resource::Role(role) => {
+            let is_unreadable = unreadable.named.contains_key(&**role);
+            roles.get(role).is_some() || is_unreadable || unreadable.hidden.is_some()
+        }
     }
 }

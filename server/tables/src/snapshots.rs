@@ -30,7 +30,8 @@ pub const SNAPSHOTS_TOLD_MAX: usize = 32;
 /// If there is no such snapshot; errors of the store.
 pub fn keyspace_at(db: &Db, now: &KeyspaceSchema, snapshot: &str) -> Result<KeyspaceSchema> {
     // Its record has its types and no tables.
-    let mut then = KeyspaceSchema::decode(&now.encode()).map_err(CatalogError::Schema)?;
+    let then = KeyspaceSchema::decode(&now.encode()).map_err(CatalogError::Schema)?;
+    let mut then = then.at_snapshot(snapshot);
     let opened = db.existing_keyspace(now.name())?.snapshot(snapshot)?;
     for table in opened.tables() {
         let rows = opened.table(table)?;
@@ -47,10 +48,10 @@ pub fn keyspace_at(db: &Db, now: &KeyspaceSchema, snapshot: &str) -> Result<Keys
 
 /// The tables that cannot be read of a keyspace as a snapshot has it. Its types are mostly those
 /// of now.
-pub(super) fn unreadable_tables(then: &KeyspaceSchema, snapshot: &str) -> Vec<Unreadable> {
-    let all = then.all_unreadable().into_iter();
-    let tables = all.filter(|found| found.kind == ObjectKind::Table);
-    tables.map(|found| found.at_snapshot(snapshot)).collect()
+fn unreadable_tables(then: &KeyspaceSchema) -> Vec<Unreadable> {
+    let mut all = then.all_unreadable();
+    all.retain(|found| found.kind == ObjectKind::Table);
+    all
 }
 
 /// A snapshot as a keyspace.
@@ -67,8 +68,7 @@ pub struct SnapshotKeyspace {
 impl SnapshotKeyspace {
     /// The tables of the snapshot that cannot be read.
     pub(super) fn unreadable(&self) -> Vec<Unreadable> {
-        let snapshot = self.name.split_once(SNAPSHOT_SIGN);
-        unreadable_tables(&self.schema, snapshot.map_or("", |(_, name)| name))
+        unreadable_tables(&self.schema)
     }
 }
 

@@ -9,7 +9,7 @@
 //! | change | steps | a cut leaves | which is |
 //! | --- | --- | --- | --- |
 //! | create a keyspace | record; engine's keyspace | a record alone | completed |
-//! | drop a keyspace | record says `dropping`; engine's keyspace goes; record goes | a record that says so | completed |
+//! | drop a keyspace | record says `dropping`, and lists the tables; engine's keyspace goes; record goes | a record that says so | completed, if it lists every table |
 //! | create a table | note of the creation; engine's table; record in it, and the note goes | a note, perhaps with an empty table | undone |
 //!
 //! Everything else is one commit: dropping a table is the engine's, and what changes
@@ -23,8 +23,8 @@ use super::damage::{MISSING, readable};
 use super::error::{CatalogError, Result};
 use super::operators::CQL_ROW;
 use super::survey::{
-    DROPPING, KEYSPACES_TABLE, PRESENT, StoredKeyspace, Survey, creation_key, is_cql_table,
-    is_cut_creation,
+    DROPPING, KEYSPACES_TABLE, PRESENT, StoredKeyspace, Survey, creation_key, dropping_record,
+    is_cql_table, is_cut_creation,
 };
 use crate::names::SYSTEM_KEYSPACE;
 
@@ -161,7 +161,8 @@ impl SchemaStore {
             });
         }
         let mut batch = WriteBatch::new();
-        batch.put(&self.keyspaces, name.as_bytes(), &[DROPPING]);
+        let record = dropping_record(&self.db, name)?;
+        batch.put(&self.keyspaces, name.as_bytes(), &record);
         self.db.write_with(batch, SYNC)?;
         decided();
         self.finish_drop(name)

@@ -7,6 +7,10 @@
 //! KEYSPACE.TABLE         SCHEMA_KEY -> record, before entries of indexes and rows
 //! ```
 //!
+//! The record of a keyspace that is being dropped is `02`, then 16 bytes for each of its tables:
+//! the MD5 of the table's record, as a uuid of version 3. `ebb repair` may bring such a record back
+//! long after the drop, so a drop is completed only if the record lists every table that is there.
+//!
 //! A record that is missing or damaged takes its own object out of service, and nothing else. A
 //! table without a record counts as one whose creation was cut short only if two things prove it:
 //! the creation was noted before the table was made, and the table is empty.
@@ -16,6 +20,7 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use ebb_catalog::key::SCHEMA_KEY;
 use ebb_storage::{Db, ErrorKind, Table};
+use uuid::Uuid;
 
 use super::damage::{MISSING, Readable, is_empty, readable};
 use super::error::Result;
@@ -81,10 +86,11 @@ impl Survey {
             let record = match found {
                 Ok(Some(value)) => match value.first() {
                     Some(&PRESENT) => Ok(value.slice(1..)),
-                    Some(&DROPPING) => {
+                    Some(&DROPPING) if is_drop_proved(db, &name, &value, &tables)? => {
                         survey.dropping.push(name);
                         continue;
                     }
+                    Some(&DROPPING) => Err(NOT_LISTED.to_string()),
                     state => Err(format!("its state is {state:?}, known are 1 and 2")),
                 },
                 Ok(None) if tables.cql.is_empty() => continue,
@@ -165,6 +171,57 @@ impl Tables {
     }
 }
 
+/// The reason for a keyspace whose drop is not completed.
+const NOT_LISTED: &str = "its record says that it is being dropped, but it has tables or snapshots \
+                          that the record does not list";
+
+/// Returns the record of a keyspace from the moment on at which its drop is decided.
+///
+/// # Errors
+/// If the store failed for another reason than damage.
+pub(super) fn dropping_record(db: &Db, keyspace: &str) -> Result<Vec<u8>> {
+    let mut value = vec![DROPPING];
+    for table in Tables::of(db, keyspace)?.cql {
+        // Nothing identifies a table without a record. If the drop is cut short then, the keyspace
+        // is out of service until it is dropped again.
+        if let Ok(Some(record)) = readable(table.get(SCHEMA_KEY))? {
+            value.extend(fingerprint(&record));
+        }
+    }
+    Ok(value)
+}
+
+/// Returns whether everything in a keyspace is what the drop was decided for. Earlier versions did
+/// not list tables: their drop is completed if there are none. Snapshots alone prove nothing, as
+/// they may have tables of any time.
+fn is_drop_proved(db: &Db, keyspace: &str, value: &[u8], tables: &Tables) -> Result<bool> {
+    if tables.has_others {
+        return Ok(false);
+    }
+    if tables.cql.is_empty() {
+        let found = db.existing_keyspace(keyspace);
+        return Ok(found.map_or_else(|_| true, |of| of.snapshot_names().is_empty()));
+    }
+    let listed: BTreeSet<&[u8]> = value[1..].chunks_exact(FINGERPRINT_BYTES).collect();
+    for table in &tables.cql {
+        let Ok(Some(record)) = readable(table.get(SCHEMA_KEY))? else {
+            return Ok(false);
+        };
+        if !listed.contains(&fingerprint(&record)[..]) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+const FINGERPRINT_BYTES: usize = 16;
+
+/// Returns what stands for a record of a table: the record has the id of its table, which no other
+/// table ever has.
+fn fingerprint(record: &[u8]) -> [u8; FINGERPRINT_BYTES] {
+    Uuid::new_v3(&Uuid::nil(), record).into_bytes()
+}
+
 /// Returns the key under which the creation of a table is noted.
 pub(super) fn creation_key(keyspace: &str, table: &str) -> String {
     format!("{keyspace}.{table}")
@@ -172,7 +229,7 @@ pub(super) fn creation_key(keyspace: &str, table: &str) -> String {
 
 /// Returns a table of ebb's own keyspace, if there is one: a database that was never served has
 /// none.
-fn own_table(db: &Db, name: &str) -> Result<Option<Table>> {
+pub(super) fn own_table(db: &Db, name: &str) -> Result<Option<Table>> {
     let own = db.existing_keyspace(SYSTEM_KEYSPACE);
     match own.and_then(|own| own.existing_table(name)) {
         Ok(table) => Ok(Some(table)),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use ebb_catalog::key::SCHEMA_KEY;
 use ebb_catalog::schema::{SchemaError, TableSchema, Unreadable};
 use ebb_storage::{DetachedTable, SnapshotTable, Table};
@@ -45,15 +46,26 @@ pub(super) fn stored_schema(
     rows: &SnapshotTable,
     table: (&str, &str),
 ) -> Result<Option<Readable<TableSchema>>> {
+    let open = |record: Bytes| {
+        let opened = TableSchema::open(table, &record);
+        opened.map_err(|error| error.reason())
+    };
+    let record = stored_record(rows)?;
+    Ok(record.map(|record| record.and_then(open)))
+}
+
+/// Reads the record of a table as a snapshot has it. Returns `None` if CQL did not create the table,
+/// or had not finished when the snapshot was created.
+///
+/// # Errors
+/// If the store failed for another reason than damage.
+pub(super) fn stored_record(rows: &SnapshotTable) -> Result<Option<Readable<Bytes>>> {
     // In other tables the key means something else.
     if rows.options().merge_operator.as_deref() != Some(CQL_ROW) {
         return Ok(None);
     }
     Ok(match readable(rows.get(SCHEMA_KEY))? {
-        Ok(Some(record)) => {
-            let opened = TableSchema::open(table, &record);
-            Some(opened.map_err(|error| error.reason()))
-        }
+        Ok(Some(record)) => Some(Ok(record)),
         Ok(None) if is_empty(rows.range::<&[u8], _>(..))? => None,
         Ok(None) => Some(Err(MISSING.to_string())),
         Err(damage) => Some(Err(damage)),

@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ebb_storage::{Clock, Table};
 
-use super::error::{CatalogError, Result};
+use super::damage::{Readable, readable};
+use super::error::Result;
 
 /// The key of the bound in `ebb_system.node`.
 const BOUND_KEY: &[u8] = b"timestamp_bound_us";
@@ -36,27 +37,42 @@ pub struct Timestamps {
 }
 
 impl Timestamps {
-    /// Goes on above all that were ever given for this database.
+    /// Goes on above all that were ever given for this database, with the reason if the bound
+    /// cannot be read. Timestamps then begin where the clock would put the bound: above all that
+    /// were given, unless the clock has gone back since.
     ///
     /// # Errors
-    /// When the bound cannot be read.
-    pub(super) fn open(node: Table, clock: Arc<dyn Clock>) -> Result<Self> {
-        let bound_us = match node.get(BOUND_KEY)? {
-            None => 0,
-            Some(bytes) => {
-                let bytes = bytes[..].try_into().map_err(|_| CatalogError::Corrupt {
-                    what: "the bound of timestamps in ebb_system.node".to_string(),
-                    detail: format!("{} bytes where a number has 8", bytes.len()),
-                })?;
-                i64::from_be_bytes(bytes)
+    /// If the store failed for another reason than damage.
+    pub(super) fn open(node: Table, clock: Arc<dyn Clock>) -> Result<(Self, Option<String>)> {
+        let (bound_us, damage) = match Self::read_bound_us(&node)? {
+            Ok(bound_us) => (bound_us, None),
+            Err(damage) => {
+                let now_us = i64::try_from(clock.now_us()).unwrap_or(i64::MAX);
+                (now_us.saturating_add(AHEAD_US), Some(damage))
             }
         };
-        Ok(Self {
+        let timestamps = Self {
             clock,
             node,
-            last_us: AtomicI64::new(bound_us - 1),
+            last_us: AtomicI64::new(bound_us.saturating_sub(1)),
             bound_us: AtomicI64::new(bound_us),
             raising: Mutex::new(()),
+        };
+        Ok((timestamps, damage))
+    }
+
+    /// Reads the bound, which is 0 before the first timestamp is given.
+    ///
+    /// # Errors
+    /// If the store failed for another reason than damage.
+    pub(super) fn read_bound_us(node: &Table) -> Result<Readable<i64>> {
+        Ok(match readable(node.get(BOUND_KEY))? {
+            Ok(None) => Ok(0),
+            Ok(Some(bytes)) => match bytes[..].try_into() {
+                Ok(bytes) => Ok(i64::from_be_bytes(bytes)),
+                Err(_) => Err(format!("{} bytes where a number has 8", bytes.len())),
+            },
+            Err(damage) => Err(damage),
         })
     }
 
@@ -127,7 +143,7 @@ mod tests {
     fn timestamps_follow_the_clock_and_rise_where_it_stands() {
         let clock = ManualClock::at_ms(5_000);
         let node = node(&MemDisk::new());
-        let timestamps = Timestamps::open(node, Arc::new(clock.clone())).unwrap();
+        let (timestamps, _) = Timestamps::open(node, Arc::new(clock.clone())).unwrap();
         let first = timestamps.next_us().unwrap();
         assert_eq!(first, 5_000_000);
         assert_eq!(timestamps.next_us().unwrap(), 5_000_001);
@@ -144,7 +160,7 @@ mod tests {
         for (life, now_ms) in [90_000, 80_000, 3_000, 89_000].into_iter().enumerate() {
             let node = data();
             let clock = ManualClock::at_ms(now_ms);
-            let timestamps = Timestamps::open(node.clone(), Arc::new(clock.clone())).unwrap();
+            let (timestamps, _) = Timestamps::open(node.clone(), Arc::new(clock.clone())).unwrap();
             for _ in 0..500 {
                 let next_us = timestamps.next_us().unwrap();
                 assert!(next_us > last_us, "life {life}: {next_us} after {last_us}");
@@ -162,6 +178,23 @@ mod tests {
     }
 
     #[test]
+    fn timestamps_begin_at_the_clock_where_the_bound_is_lost_and_rise_from_there() {
+        let disk = MemDisk::new();
+        let node = node(&disk);
+        let clock = Arc::new(ManualClock::at_ms(5_000));
+        let open = || Timestamps::open(node.clone(), clock.clone()).unwrap();
+        let last_us = open().0.next_us().unwrap();
+        node.put(BOUND_KEY, b"damaged").unwrap();
+        let (timestamps, damage) = open();
+        assert_eq!(damage.unwrap(), "7 bytes where a number has 8");
+        let next_us = timestamps.next_us().unwrap();
+        assert!(next_us > last_us, "{next_us} after {last_us}");
+        let (timestamps, damage) = open();
+        assert_eq!(damage, None);
+        assert!(timestamps.next_us().unwrap() > next_us);
+    }
+
+    #[test]
     fn no_two_threads_are_given_the_same_timestamp() {
         #[derive(Debug)]
         struct Jumps(AtomicU64);
@@ -175,7 +208,7 @@ mod tests {
 
         let node = node(&MemDisk::new());
         let clock = Arc::new(Jumps(AtomicU64::new(0)));
-        let timestamps = Timestamps::open(node, clock).unwrap();
+        let (timestamps, _) = Timestamps::open(node, clock).unwrap();
         let of_a_thread =
             || -> Vec<i64> { (0..2_000).map(|_| timestamps.next_us().unwrap()).collect() };
         let all: Vec<Vec<i64>> = std::thread::scope(|scope| {

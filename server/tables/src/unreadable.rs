@@ -1,21 +1,39 @@
-//! Lists the unreadable parts of a database's schema, for commands that change nothing.
+//! Lists the unreadable parts of a database's own records, for commands that change nothing.
 
-use ebb_catalog::schema::{KeyspaceSchema, Unreadable};
-use ebb_storage::{Db, ErrorKind};
+use std::collections::HashMap;
 
+use bytes::Bytes;
+use ebb_catalog::schema::{KeyspaceSchema, TableSchema, Unreadable};
+use ebb_storage::{Db, ErrorKind, Keyspace};
+
+use super::damage::Readable;
 use super::error::{CatalogError, Result};
+use super::identity::{Identity, NODE_TABLE, node_records};
 use super::load::load;
-use super::snapshots::{keyspace_at, unreadable_tables};
-use super::survey::Survey;
+use super::roles::{ROLES_TABLE, unreadable_roles};
+use super::survey::{Survey, own_table};
+use super::table::stored_record;
+use super::timestamps::Timestamps;
 
-/// Lists the objects of a database's schema that a server cannot read, those of snapshots
-/// included. It writes nothing: the database may be open to be read only.
+/// Lists the objects of a database that a server cannot read when it starts: keyspaces, tables and
+/// types, roles, and records of the node; and the tables of snapshots. It writes nothing: the
+/// database may be open to be read only.
 ///
 /// # Errors
 /// If the store failed for another reason than damage.
 pub fn unreadable_objects(db: &Db) -> Result<Vec<Unreadable>> {
     let schema = load(Survey::of(db)?.keyspaces).schema;
     let mut all = schema.all_unreadable();
+    if let Some(roles) = own_table(db, ROLES_TABLE)? {
+        all.extend(unreadable_roles(&roles)?);
+    }
+    if let Some(node) = own_table(db, NODE_TABLE)? {
+        let identity = Identity::read(&node)?.err();
+        all.extend(node_records(
+            identity,
+            Timestamps::read_bound_us(&node)?.err(),
+        ));
+    }
     for keyspace in schema.keyspaces() {
         all.extend(in_snapshots(db, keyspace)?);
     }
@@ -28,13 +46,76 @@ fn in_snapshots(db: &Db, now: &KeyspaceSchema) -> Result<Vec<Unreadable>> {
     let Ok(keyspace) = db.existing_keyspace(now.name()) else {
         return Ok(all);
     };
+    let mut records = Records::default();
     for snapshot in keyspace.snapshot_names() {
-        match keyspace_at(db, now, &snapshot) {
-            Ok(then) => all.extend(unreadable_tables(&then, &snapshot)),
+        match records.unreadable_at(&keyspace, &snapshot) {
+            Ok(tables) => all.extend(tables),
             // It expired meanwhile.
             Err(CatalogError::Store(error)) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
     }
     Ok(all)
+}
+
+/// The records of the tables of a keyspace. Most snapshots of a table have the same one, which is
+/// decoded once.
+#[derive(Debug, Default)]
+struct Records {
+    /// By name of the table and record, the reason if the record cannot be decoded.
+    decoded: HashMap<(String, Bytes), Option<String>>,
+}
+
+impl Records {
+    /// Lists the tables that cannot be read of a snapshot.
+    fn unreadable_at(&mut self, keyspace: &Keyspace, snapshot: &str) -> Result<Vec<Unreadable>> {
+        let opened = keyspace.snapshot(snapshot)?;
+        let mut all = Vec::new();
+        for table in opened.tables() {
+            let Some(record) = stored_record(&opened.table(table)?)? else {
+                continue;
+            };
+            if let Some(why) = self.unreadable((keyspace.name(), table), record) {
+                let unreadable = Unreadable::table(keyspace.name(), table, &why);
+                all.push(unreadable.at_snapshot(snapshot));
+            }
+        }
+        Ok(all)
+    }
+
+    fn unreadable(&mut self, table: (&str, &str), record: Readable<Bytes>) -> Option<String> {
+        let record = match record {
+            Ok(record) => record,
+            Err(damage) => return Some(damage),
+        };
+        let key = (table.1.to_owned(), record);
+        if let Some(known) = self.decoded.get(&key) {
+            return known.clone();
+        }
+        let opened = TableSchema::open(table, &key.1);
+        let why = opened.err().map(|error| error.reason());
+        self.decoded.insert(key, why.clone());
+        why
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_many_snapshots_have_is_decoded_once() {
+        let mut records = Records::default();
+        let record = || Ok(Bytes::from_static(b"{}"));
+        let why = records.unreadable(("app", "t"), record()).unwrap();
+        assert!(why.contains("format"), "{why}");
+        let place = ("t".to_owned(), Bytes::from_static(b"{}"));
+        let known = records.decoded.get_mut(&place).unwrap();
+        *known = Some("decoded before".to_owned());
+        let again = records.unreadable(("app", "t"), record());
+        assert_eq!(again.as_deref(), Some("decoded before"));
+        // The name is part of what is checked.
+        assert_eq!(records.unreadable(("app", "u"), record()), Some(why));
+        assert_eq!(records.decoded.len(), 2);
+    }
 }

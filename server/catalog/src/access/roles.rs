@@ -178,6 +178,12 @@ impl Roles {
     /// Where there is none of this name.
     pub fn without(&self, name: &str) -> Result<Self> {
         self.find(name)?;
+        Ok(self.without_mentions(name))
+    }
+
+    /// Without a role, if there is one of this name, its grants to others, and permissions on it.
+    #[must_use]
+    pub fn without_mentions(&self, name: &str) -> Self {
         let on_it = Resource::role(name);
         let mut next = self.clone();
         next.0.remove(name);
@@ -188,7 +194,7 @@ impl Roles {
                 role.permissions.remove(&on_it);
             }
         }
-        Ok(next)
+        next
     }
 
     /// With `role` granted to `member`.

@@ -239,13 +239,14 @@ impl Schema {
     /// Without an index, and the name of the table that had it.
     ///
     /// # Errors
-    /// Where there is no such index.
+    /// If there is no such index; [`SchemaError::Unreadable`] if a table that cannot be read may
+    /// have the index.
     pub fn drop_index(&self, keyspace: &str, index: &str) -> Result<(Self, Arc<str>), SchemaError> {
         let of = self.keyspace(keyspace);
         let Some(table) = of.and_then(|of| of.table_of_index(index)) else {
             let missing = format!("Index '{keyspace}.{index}' doesn't exist'");
-            let unreadable = self.unreadable(keyspace, None);
-            return Err(unreadable.unwrap_or(SchemaError::Invalid(missing)));
+            let owner = self.unreadable_owner_of_index(keyspace);
+            return Err(owner.unwrap_or(SchemaError::Invalid(missing)));
         };
         let next = self.alter_table(keyspace, &table.name, |table| Ok(table.drop_index(index)))?;
         Ok((next, table.name.clone()))
@@ -254,8 +255,8 @@ impl Schema {
     /// With one more user-defined type.
     ///
     /// # Errors
-    /// If its keyspace is not there or has a type of this name, readable or not, or if a type
-    /// that cannot be read may use this name.
+    /// If its keyspace is not there or has a type of this name, readable or not, if a type that
+    /// cannot be read may use this name, or if a table uses another type of this name.
     pub fn create_type(&self, new: UserType) -> Result<Self, SchemaError> {
         let mut keyspace = self.existing(new.keyspace())?.clone();
         if let Some(unreadable) = keyspace.unreadable_type(new.name()) {
@@ -278,6 +279,19 @@ impl Schema {
                 "Cannot create user type '{}.{}', because another type may use it: {user}",
                 new.keyspace(),
                 new.name()
+            ));
+        }
+        // The part of the keyspace's record is lost. Made as it was, the type is the table's again.
+        let is_other = |table: &&Arc<TableSchema>| {
+            let used = table.used_types();
+            used.get(new.name()).is_some_and(|used| ***used != new)
+        };
+        if let Some(table) = keyspace.tables().find(is_other) {
+            return invalid(format!(
+                "Cannot create user type '{}.{}', because table {} uses another type of this name",
+                new.keyspace(),
+                new.name(),
+                table.name()
             ));
         }
         keyspace.types.insert(new.name().into(), Arc::new(new));

@@ -19,6 +19,8 @@ pub struct KeyspaceSchema {
     pub(super) unreadable_types: BTreeMap<Arc<str>, UnreadableType>,
     /// Tables that cannot be read, by name with the reason.
     pub(super) unreadable_tables: BTreeMap<Arc<str>, Arc<str>>,
+    /// The snapshot whose tables these are; `None` for the tables as they are now.
+    pub(super) snapshot: Option<Arc<str>>,
 }
 
 impl KeyspaceSchema {
@@ -45,7 +47,15 @@ impl KeyspaceSchema {
             tables: BTreeMap::new(),
             unreadable_types: BTreeMap::new(),
             unreadable_tables: BTreeMap::new(),
+            snapshot: None,
         })
+    }
+
+    /// The keyspace for the tables of a snapshot, whose errors then name the snapshot.
+    #[must_use]
+    pub fn at_snapshot(mut self, snapshot: &str) -> Self {
+        self.snapshot = Some(snapshot.into());
+        self
     }
 
     /// Its name.

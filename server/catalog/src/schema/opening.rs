@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{KeyspaceSchema, Schema, SchemaError, TableSchema, invalid};
+use super::{KeyspaceSchema, Schema, SchemaError, TableSchema, UserType, invalid};
 
 impl KeyspaceSchema {
     /// Reads the record of the keyspace `name`, without tables.
@@ -21,12 +21,15 @@ impl KeyspaceSchema {
         }
     }
 
-    /// The keyspace with a table from its record. If there is no record but a reason, or the
-    /// record cannot be decoded, the table is one that cannot be read.
+    /// The keyspace with a table from its record. If there is no record but a reason, if the
+    /// record cannot be decoded, or if it does not fit the others, the table is one that cannot
+    /// be read.
     #[must_use]
     pub fn with_record(mut self, name: &str, record: Result<&[u8], String>) -> Self {
         let opened = record.and_then(|record| {
-            TableSchema::open((&self.name, name), record).map_err(|error| error.reason())
+            let opened = TableSchema::open((&self.name, name), record);
+            let opened = opened.and_then(|table| self.fitting(table));
+            opened.map_err(|error| error.reason())
         });
         match opened {
             Ok(table) => {
@@ -35,6 +38,33 @@ impl KeyspaceSchema {
             }
             Err(why) => self.with_unreadable_table(name, &why),
         }
+    }
+
+    /// Returns a table that was read, if it fits the other records of the keyspace. One commit
+    /// writes a type and the tables that use it, so a table that has another form of the type
+    /// shows that one of the records is an old one. A type that the keyspace does not have, or
+    /// cannot read, is no contradiction: the table has all that its rows need.
+    fn fitting(&self, table: TableSchema) -> Result<TableSchema, SchemaError> {
+        let differs = |(name, used): &(&str, &Arc<UserType>)| {
+            let own = self.types.get(*name);
+            own.is_some_and(|own| own != *used)
+        };
+        let other = table.used_types().into_iter().find(differs);
+        if let Some((name, _)) = other {
+            return Err(SchemaError::Record(format!(
+                "it uses another version of type {name} than its keyspace has"
+            )));
+        }
+        for index in &table.indexes {
+            let owner = self.table_of_index(&index.name);
+            if let Some(owner) = owner.filter(|owner| owner.name != table.name) {
+                return Err(SchemaError::Record(format!(
+                    "its index {} has the name of an index of table {}",
+                    index.name, owner.name
+                )));
+            }
+        }
+        Ok(table)
     }
 }
 
@@ -70,7 +100,7 @@ impl Schema {
             for table in keyspace.tables() {
                 let before = before.and_then(|of| of.table(table.name()));
                 if before.is_none_or(|before| !Arc::ptr_eq(before, table)) {
-                    check_table(keyspace.name(), table)?;
+                    check_table(keyspace, table)?;
                 }
             }
         }
@@ -90,10 +120,10 @@ fn check_keyspace(keyspace: &KeyspaceSchema) -> Result<(), SchemaError> {
     is_same(&what, read, &alone)
 }
 
-fn check_table(keyspace: &str, table: &TableSchema) -> Result<(), SchemaError> {
-    let what = format!("table {keyspace}.{}", table.name());
-    let read = TableSchema::open((keyspace, table.name()), &table.encode());
-    is_same(&what, read, table)
+fn check_table(keyspace: &KeyspaceSchema, table: &TableSchema) -> Result<(), SchemaError> {
+    let what = format!("table {}.{}", keyspace.name(), table.name());
+    let read = TableSchema::open((keyspace.name(), table.name()), &table.encode());
+    is_same(&what, read.and_then(|read| keyspace.fitting(read)), table)
 }
 
 fn is_same<T: PartialEq>(

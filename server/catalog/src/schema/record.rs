@@ -230,7 +230,7 @@ fn decode_known_types(
 }
 
 fn parse(text: &str, types: &Types) -> Result<CqlType, SchemaError> {
-    CqlType::parse(text, &|name| types.get(name).cloned()).or_else(refuse)
+    CqlType::parse_stored(text, &|name| types.get(name).cloned()).or_else(refuse)
 }
 
 /// Every user-defined type of a type, those of fields too.
@@ -308,10 +308,8 @@ impl KeyspaceSchema {
     /// # Errors
     /// See [`with_table`](Self::with_table).
     pub fn with_table_and_types(self, table: TableSchema) -> Result<Self, SchemaError> {
-        let mut types = BTreeMap::new();
-        let columns = table.columns.iter();
-        columns.for_each(|c| collect(&c.ty, &mut types));
-        let types: Vec<Arc<UserType>> = types.into_values().cloned().collect();
+        let types = table.used_types().into_values();
+        let types: Vec<Arc<UserType>> = types.cloned().collect();
         let mut keyspace = self.with_table(table)?;
         for ty in types {
             keyspace.unreadable_types.remove(ty.name());
@@ -321,17 +319,67 @@ impl KeyspaceSchema {
     }
 }
 
+/// Every user-defined type that columns use, those of fields too, by name.
+fn used_types(columns: &[Column]) -> BTreeMap<&str, &Arc<UserType>> {
+    let mut types = BTreeMap::new();
+    columns.iter().for_each(|c| collect(&c.ty, &mut types));
+    types
+}
+
+/// Refuses a record that leaves open which type a column is of. Earlier versions wrote a
+/// user-defined type called "int" as `int`, like the native type. Records contain the types that
+/// columns use and no others, so such a type shows that a column is of it.
+fn check_names_of_types(
+    record: &TableRecord,
+    types: &Types,
+    columns: &[Column],
+) -> Result<(), SchemaError> {
+    let used = used_types(columns);
+    if let Some(unused) = types.keys().find(|name| !used.contains_key(&***name)) {
+        return refuse(format!(
+            "it has the user-defined type {unused}, which no column uses; a column may be of it"
+        ));
+    }
+    let texts = || record.columns.iter().map(|c| c.ty.as_str()).zip(columns);
+    let is_of_earlier = texts().any(|(text, column)| column.ty.to_string() != text)
+        || record.types.iter().any(|ty| is_respelled(ty, types));
+    // A key column of a user-defined type is frozen, and the record has `frozen<int>` then.
+    let is_ambiguous = |(text, column): &(&str, &Column)| {
+        let is_value = column.kind >= ColumnKind::Static;
+        is_value && column.ty.is_native() && types.contains_key(*text)
+    };
+    match texts().find(is_ambiguous).filter(|_| is_of_earlier) {
+        Some((text, column)) => refuse(format!(
+            "column {} is of the native type {text} or of the user-defined type of this name: the \
+             earlier version that wrote the record spelled both alike",
+            column.name
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Returns whether this version writes a field of a type in another way than the record has it.
+fn is_respelled(record: &TypeRecord, types: &Types) -> bool {
+    let definition = types.get(record.name.as_str());
+    let fields = definition.into_iter().flat_map(|ty| ty.fields());
+    let mut fields = record.fields.iter().zip(fields);
+    fields.any(|((_, text), (_, ty))| ty.to_string() != *text)
+}
+
 impl TableSchema {
+    /// Every user-defined type that the columns use, those of fields too, by name.
+    pub(super) fn used_types(&self) -> BTreeMap<&str, &Arc<UserType>> {
+        used_types(&self.columns)
+    }
+
     /// The table as a record that needs no other.
     pub fn encode(&self) -> Vec<u8> {
-        let mut types = BTreeMap::new();
-        self.columns.iter().for_each(|c| collect(&c.ty, &mut types));
         let record = TableRecord {
             format: FORMAT,
             keyspace: self.keyspace.to_string(),
             table: self.name.to_string(),
             id: self.id.to_string(),
-            types: encode_types(types.into_values()),
+            types: encode_types(self.used_types().into_values()),
             columns: self
                 .columns
                 .iter()
@@ -387,12 +435,12 @@ impl TableSchema {
         let types = decode_types(&record.keyspace, &record.types)?;
         let columns = record
             .columns
-            .into_iter()
+            .iter()
             .map(|c| {
                 Ok(Column {
                     id: ColumnId(c.id),
                     ty: parse(&c.ty, &types)?,
-                    name: c.name.into(),
+                    name: c.name.as_str().into(),
                     kind: c.kind.into(),
                     position: c.position,
                     order: if c.descending {
@@ -403,6 +451,7 @@ impl TableSchema {
                 })
             })
             .collect::<Result<Vec<_>, SchemaError>>()?;
+        check_names_of_types(&record, &types, &columns)?;
         let dropped = record
             .dropped
             .into_iter()

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::{KeyspaceSchema, Schema, SchemaError};
+use crate::types::CqlType;
+use crate::types::identifier::Quoted;
 
 /// A kind of object in the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -20,6 +22,10 @@ pub enum ObjectKind {
     Table,
     /// A user-defined type.
     Type,
+    /// A role.
+    Role,
+    /// A record of the node itself.
+    Node,
 }
 
 /// An object of the schema that cannot be read, and the reason.
@@ -29,7 +35,7 @@ pub struct Unreadable {
     pub kind: ObjectKind,
     /// The keyspace that is the object, or that the object is in.
     pub keyspace: String,
-    /// The name of the object; `None` for a keyspace.
+    /// The name of the object; `None` for a keyspace, and for roles whose names cannot be read.
     pub name: Option<String>,
     /// The snapshot whose record of the object it is; `None` for the object as it is now.
     pub snapshot: Option<String>,
@@ -58,6 +64,24 @@ impl Unreadable {
         }
     }
 
+    /// A role whose record in a keyspace cannot be read; without a name for some of the roles, if
+    /// not even their names can be read.
+    pub fn role(keyspace: &str, name: Option<&str>, why: &str) -> Self {
+        Self {
+            kind: ObjectKind::Role,
+            name: name.map(str::to_owned),
+            ..Self::keyspace(keyspace, why)
+        }
+    }
+
+    /// A record of the node in a keyspace.
+    pub fn node(keyspace: &str, name: &str, why: &str) -> Self {
+        Self {
+            kind: ObjectKind::Node,
+            ..Self::table(keyspace, name, why)
+        }
+    }
+
     fn user_type(keyspace: &str, name: &str, why: &str) -> Self {
         Self {
             kind: ObjectKind::Type,
@@ -75,12 +99,36 @@ impl Unreadable {
 
 impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self.kind {
-            ObjectKind::Keyspace => "keyspace",
-            ObjectKind::Table => "table",
-            ObjectKind::Type => "type",
+        let keyspace = &self.keyspace;
+        let kind = match (self.kind, &self.name) {
+            (ObjectKind::Keyspace, _) => "keyspace",
+            (ObjectKind::Table, _) => "table",
+            (ObjectKind::Type, _) => "type",
+            (ObjectKind::Role, Some(name)) => {
+                let why = &self.why;
+                return write!(
+                    f,
+                    "role {name} cannot be read: {why}; restore it from a backup or DROP it"
+                );
+            }
+            (ObjectKind::Role, None) => {
+                let why = &self.why;
+                return write!(
+                    f,
+                    "some roles cannot be read: {why}; restore the database from a backup, or \
+                     save what can be read with ebb repair"
+                );
+            }
+            (ObjectKind::Node, name) => {
+                let (name, why) = (name.as_deref().unwrap_or_default(), &self.why);
+                return write!(
+                    f,
+                    "the record {name} of the node cannot be read: {why}; a server that starts \
+                     makes a new one"
+                );
+            }
         };
-        write!(f, "the schema of {kind} {}", self.keyspace)?;
+        write!(f, "the schema of {kind} {keyspace}")?;
         if let Some(name) = &self.name {
             write!(f, ".{name}")?;
         }
@@ -115,9 +163,15 @@ pub(super) struct UnreadableType {
 }
 
 impl UnreadableType {
-    /// Whether a field may be of the type `name`.
+    /// Returns whether a field may be of the type `name`. In a text that is no type, any place
+    /// may be its name.
     fn may_use(&self, name: &str) -> bool {
-        self.fields.iter().any(|(_, ty)| ty.contains(name))
+        let quoted = Quoted(name).to_string();
+        let mut types = self.fields.iter().map(|(_, ty)| ty);
+        types.any(|ty| match CqlType::names_in(ty) {
+            Ok(names) => names.contains(name),
+            Err(_) => ty.contains(name) || ty.contains(&quoted),
+        })
     }
 }
 
@@ -136,6 +190,15 @@ impl Schema {
             return Some(Unreadable::keyspace(keyspace, why).into());
         }
         self.keyspace(keyspace)?.unreadable_table(table?)
+    }
+
+    /// Returns the error for a keyspace that cannot be read, or else for one of its tables that
+    /// cannot: it may have an index of any name. `None` if every index of the keyspace is known.
+    pub fn unreadable_owner_of_index(&self, keyspace: &str) -> Option<SchemaError> {
+        self.unreadable(keyspace, None).or_else(|| {
+            let keyspace = self.keyspace(keyspace)?;
+            keyspace.unreadable_table(keyspace.unreadable_tables().next()?)
+        })
     }
 
     /// The names of the keyspaces that cannot be read.
@@ -174,7 +237,14 @@ impl KeyspaceSchema {
     /// Returns the error for a table that is there but cannot be read.
     pub fn unreadable_table(&self, name: &str) -> Option<SchemaError> {
         let why = self.unreadable_tables.get(name)?;
-        Some(Unreadable::table(&self.name, name, why).into())
+        Some(self.as_unreadable_table(name, why).into())
+    }
+
+    fn as_unreadable_table(&self, name: &str, why: &str) -> Unreadable {
+        Unreadable {
+            snapshot: self.snapshot.as_deref().map(str::to_owned),
+            ..Unreadable::table(&self.name, name, why)
+        }
     }
 
     /// The names of the tables that cannot be read.
@@ -193,7 +263,7 @@ impl KeyspaceSchema {
         let types = self.unreadable_types.iter();
         let types = types.map(|(name, ty)| Unreadable::user_type(&self.name, name, &ty.why));
         let tables = self.unreadable_tables.iter();
-        let tables = tables.map(|(name, why)| Unreadable::table(&self.name, name, why));
+        let tables = tables.map(|(name, why)| self.as_unreadable_table(name, why));
         types.chain(tables).collect()
     }
 

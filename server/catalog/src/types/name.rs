@@ -1,5 +1,7 @@
 //! Types as `system_schema` spells them: `frozen<map<text, int>>`.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -15,17 +17,47 @@ impl CqlType {
         text: &str,
         resolve: &dyn Fn(&str) -> Option<Arc<UserType>>,
     ) -> Result<Self, TypeError> {
-        let mut parser = Parser {
-            rest: text,
-            text,
-            resolve,
-        };
-        let ty = parser.parse_type(0)?;
-        if !parser.rest.trim_start().is_empty() {
-            return Err(parser.refuse("more than one type"));
-        }
+        let ty = Parser::new(text, resolve).parse_all()?;
         ty.check()?;
         Ok(ty)
+    }
+
+    /// Reads a type from a record. Earlier versions wrote a user-defined type with the name of a
+    /// native type without quotes. `frozen<int>` can only be such a type, and is read as one.
+    ///
+    /// # Errors
+    /// See [`parse`](Self::parse).
+    pub fn parse_stored(
+        text: &str,
+        resolve: &dyn Fn(&str) -> Option<Arc<UserType>>,
+    ) -> Result<Self, TypeError> {
+        let parser = Parser {
+            is_stored: true,
+            ..Parser::new(text, resolve)
+        };
+        let ty = parser.parse_all()?;
+        ty.check()?;
+        Ok(ty)
+    }
+
+    /// Returns the names of the user-defined types in the text of a type from a record, whether
+    /// there are such types or not.
+    ///
+    /// # Errors
+    /// If the text is no type.
+    pub fn names_in(text: &str) -> Result<BTreeSet<String>, TypeError> {
+        let any = Arc::new(UserType::new("", "", [])?);
+        let names = RefCell::new(BTreeSet::new());
+        let note = |name: &str| {
+            names.borrow_mut().insert(name.to_owned());
+            Some(any.clone())
+        };
+        let parser = Parser {
+            is_stored: true,
+            ..Parser::new(text, &note)
+        };
+        parser.parse_all()?;
+        Ok(names.into_inner())
     }
 
     /// A native type's name, of any case; `varchar` is `text`.
@@ -122,9 +154,29 @@ struct Parser<'a> {
     rest: &'a str,
     text: &'a str,
     resolve: &'a dyn Fn(&str) -> Option<Arc<UserType>>,
+    /// The text is from a record: see [`CqlType::parse_stored`].
+    is_stored: bool,
 }
 
-impl Parser<'_> {
+impl<'a> Parser<'a> {
+    fn new(text: &'a str, resolve: &'a dyn Fn(&str) -> Option<Arc<UserType>>) -> Self {
+        Self {
+            rest: text,
+            text,
+            resolve,
+            is_stored: false,
+        }
+    }
+
+    /// Reads the whole text as one type, which is not checked.
+    fn parse_all(mut self) -> Result<CqlType, TypeError> {
+        let ty = self.parse_type(0)?;
+        if !self.rest.trim_start().is_empty() {
+            return Err(self.refuse("more than one type"));
+        }
+        Ok(ty)
+    }
+
     fn refuse(&self, what: &str) -> TypeError {
         let at = self.text.len() - self.rest.len();
         TypeError::new(format!("Unknown type {}: {what} at {at}", self.text))
@@ -206,6 +258,7 @@ impl Parser<'_> {
     }
 
     fn parse_generic(&mut self, name: &str, depth: usize) -> Result<CqlType, TypeError> {
+        let before = self.rest;
         let inner = self.parse_type(depth + 1)?;
         Ok(match name {
             "list" => CqlType::list(inner),
@@ -222,6 +275,13 @@ impl Parser<'_> {
                 CqlType::tuple(types)
             }
             "frozen" if inner.is_native() => {
+                let native = before[..before.len() - self.rest.len()].trim();
+                let native = native.to_ascii_lowercase();
+                if self.is_stored
+                    && let Some(definition) = (self.resolve)(&native)
+                {
+                    return Ok(CqlType::udt(definition).freeze());
+                }
                 return Err(TypeError::new(format!(
                     "frozen<> is only allowed on collections, tuples, and user-defined types (got {inner})"
                 )));

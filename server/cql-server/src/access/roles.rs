@@ -14,7 +14,7 @@ use ebb_cql::syntax::ast::{
 use super::passwords;
 use super::{AccessContext, grant_to_creator, identities, of_role};
 use crate::call::Outcome;
-use crate::error::{Result, invalid, of_catalog};
+use crate::error::{Result, invalid, of_catalog, of_schema};
 use crate::listing::Listing;
 use crate::system::cells::{boolean, map, text};
 
@@ -151,6 +151,9 @@ fn alter(context: &AccessContext<'_>, alter: &AlterRole) -> Result<()> {
     if options.is_empty() {
         return invalid("ALTER [ROLE|USER] can't be empty");
     }
+    if let Some(unreadable) = state.unreadable(name) {
+        return Err(of_schema(unreadable));
+    }
     if state.roles().get(name).is_none() {
         return match alter.if_exists {
             true => Ok(()),
@@ -158,7 +161,7 @@ fn alter(context: &AccessContext<'_>, alter: &AlterRole) -> Result<()> {
         };
     }
     // Whoever may alter a superuser could log in as it.
-    if !is_super && state.roles().is_superuser(name) && context.user.name() != Some(name) {
+    if !is_super && state.may_be_superuser(name) && context.user.name() != Some(name) {
         return unauthorized("Only superusers are allowed to alter superusers");
     }
     let apply = apply(options)?;
@@ -172,8 +175,17 @@ fn drop(context: &AccessContext<'_>, drop: &DropRole) -> Result<()> {
     may(context, Permission::Drop, Resource::role(name))?;
     let store = context.schema.catalog.roles();
     let is_super = context.user.is_superuser(store)?;
+    let state = store.state();
+    if state.unreadable(name).is_some() {
+        // It may have been a superuser.
+        if !is_super {
+            return unauthorized("Only superusers can drop a role that cannot be read");
+        }
+        store.drop_unreadable(name).map_err(of_catalog)?;
+        return Ok(());
+    }
     change(context, |roles| {
-        if roles.is_superuser(name) && !is_super {
+        if (roles.is_superuser(name) || state.may_be_superuser(name)) && !is_super {
             return unauthorized("Only superusers can drop a role with superuser status");
         }
         if roles.get(name).is_none() && drop.if_exists {

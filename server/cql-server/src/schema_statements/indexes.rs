@@ -94,7 +94,10 @@ pub(super) fn drop(context: &SchemaContext<'_>, drop: &DropObject) -> Done {
     let mut of = None;
     let changed = context.catalog.change(|schema| {
         let known = schema.keyspace(keyspace);
-        if drop.if_exists && known.is_none_or(|known| known.table_of_index(index).is_none()) {
+        let is_there = known.is_some_and(|known| known.table_of_index(index).is_some());
+        // A table that cannot be read may have it: that is no success.
+        let is_certain = schema.unreadable_owner_of_index(keyspace).is_none();
+        if drop.if_exists && !is_there && is_certain {
             return Ok(None);
         }
         let (next, table) = schema.drop_index(keyspace, index).map_err(of_schema)?;

@@ -235,7 +235,8 @@ fn a_power_loss_during_the_completion_changes_nothing_of_its_end() {
         // All three cuts at once: a record alone, a drop that was only decided, and a
         // table without a record whose creation was noted.
         fixture.store.put_keyspace("alone", b"c").unwrap();
-        fixture.store.keyspaces.put(b"b", &[DROPPING]).unwrap();
+        let dropping = dropping_record(&fixture.db, "b").unwrap();
+        fixture.store.keyspaces.put(b"b", &dropping).unwrap();
         let options = (*fixture.table("b", "t").unwrap().options()).clone();
         fixture.store.creations.put(b"a.cut", &[CREATING]).unwrap();
         let a = fixture.db.existing_keyspace("a").unwrap();
@@ -322,6 +323,83 @@ fn a_table_without_a_record_is_dropped_only_if_its_creation_was_noted_and_it_is_
             assert_eq!(lost, MISSING, "{case}");
             unreadable(store.create_table("a", "t", b"new", options()));
         }
+    }
+}
+
+/// `ebb repair` brought back that a keyspace was being dropped, and the start dropped a later
+/// keyspace of the same name.
+#[test]
+fn a_drop_is_completed_only_if_its_record_lists_everything_that_is_there() {
+    type Change = fn(&Fixture);
+    let create: Change = |fixture| {
+        let created = (fixture.store).create_table("a", "t", b"new", Default::default());
+        created.unwrap();
+    };
+    let with_a_row: Change = |fixture| {
+        let table = fixture.table("a", "t").unwrap();
+        table.put(&[0xff; 9], b"row").unwrap();
+    };
+    let lose_record: Change = |fixture| {
+        let table = fixture.table("a", "t").unwrap();
+        table.delete(SCHEMA_KEY).unwrap();
+    };
+    let load: Change = |fixture| {
+        let keyspace = fixture.db.existing_keyspace("a").unwrap();
+        keyspace.table("lines", TableOptions::default()).unwrap();
+    };
+    let snapshot: Change = |fixture| {
+        let keyspace = fixture.db.existing_keyspace("a").unwrap();
+        keyspace.create_snapshot("s").unwrap();
+    };
+    let nothing: Change = |_| ();
+    // The tables when the drop is decided; what is there later; and is it dropped?
+    for (case, before, is_listed, after, is_dropped) in [
+        ("cut", create, true, nothing, true),
+        ("cut, with rows", create, true, with_a_row, true),
+        ("cut, with a snapshot", create, true, snapshot, true),
+        ("cut, without a record", create, true, lose_record, false),
+        ("a later table", nothing, true, create, false),
+        ("a later table of others", nothing, true, load, false),
+        ("of an earlier version", create, false, nothing, false),
+        ("without tables", nothing, false, nothing, true),
+        (
+            "without tables, with a snapshot",
+            nothing,
+            false,
+            snapshot,
+            false,
+        ),
+    ] {
+        let disk = MemDisk::new();
+        let fixture = open(&disk).unwrap();
+        fixture.store.create_keyspace("a", b"a").unwrap();
+        before(&fixture);
+        let dropping = if is_listed {
+            dropping_record(&fixture.db, "a").unwrap()
+        } else {
+            vec![DROPPING]
+        };
+        after(&fixture);
+        fixture.store.keyspaces.put(b"a", &dropping).unwrap();
+        drop(fixture);
+
+        let db = Db::open("/db", on(&disk)).unwrap();
+        let own = db.existing_keyspace(SYSTEM).unwrap();
+        let own = |name: &str| own.existing_table(name).unwrap();
+        let opened = SchemaStore::open(&db, own(KEYSPACES_TABLE), own(CREATIONS_TABLE));
+        let (store, found) = opened.unwrap();
+        assert_eq!(db.existing_keyspace("a").is_err(), is_dropped, "{case}");
+        if is_dropped {
+            assert!(found.is_empty(), "{case}");
+            continue;
+        }
+        let why = found[0].record.as_ref().unwrap_err();
+        assert!(why.contains("it is being dropped"), "{case}: {why}");
+        // A statement drops what there is now.
+        let has_others = case == "a later table of others";
+        let dropped = store.drop_keyspace("a", || ());
+        assert_eq!(dropped.is_err(), has_others, "{case}");
+        assert_eq!(db.existing_keyspace("a").is_ok(), has_others, "{case}");
     }
 }
 

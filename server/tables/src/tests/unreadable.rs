@@ -31,7 +31,8 @@ fn table(catalog: &Catalog, keyspace: &str, name: &str) -> Table {
 }
 
 fn unreadable(catalog: &Catalog) -> Vec<String> {
-    let all = catalog.unreadable();
+    let mut all = catalog.unreadable();
+    all.extend(catalog.unreadable_in_snapshots());
     // A command that only looks finds the same.
     assert_eq!(unreadable_objects(catalog.db()).unwrap(), all);
     all.iter().map(Unreadable::to_string).collect()
@@ -212,6 +213,146 @@ fn permissions_on_a_table_that_cannot_be_read_stay() {
     assert!(!held(&catalog));
 }
 
+/// Bytes that are not UTF-8 are replaced in a name that is shown, which then may be the name of another role.
+#[test]
+fn a_role_whose_name_is_not_utf_8_is_dropped_and_no_other_one() {
+    let disk = MemDisk::new();
+    let catalog = open(&disk).unwrap();
+    let healthy = "b\u{fffd}d";
+    let changed = catalog.roles().change(|roles| {
+        let roles = roles.with_new(healthy, Role::default())?;
+        Ok::<_, RoleError>(Some(roles.with_new("ada", Role::default())?))
+    });
+    changed.unwrap().unwrap();
+    let records = table(&catalog, "ebb_system", "roles");
+    for key in [&b"b\xffd"[..], b"x\xff", b"x\xfe"] {
+        records.put(key, b"{}").unwrap();
+    }
+    drop((records, catalog));
+
+    let catalog = open(&disk).unwrap();
+    assert_eq!(unreadable(&catalog).len(), 2);
+    let state = catalog.roles().state();
+    assert!(state.unreadable(healthy).is_none() && !state.hides(healthy));
+    assert!(state.hides("x\u{fffd}") && state.may_be_superuser("x\u{fffd}"));
+    assert!(!catalog.roles().drop_unreadable(healthy).unwrap());
+    assert!(catalog.roles().drop_unreadable("x\u{fffd}").unwrap());
+    drop(catalog);
+    let catalog = open(&disk).unwrap();
+    assert_eq!(unreadable(&catalog).len(), 1);
+    assert!(catalog.roles().state().roles().get(healthy).is_some());
+}
+
+/// A member of a role that cannot be read may be a superuser again once that is restored.
+#[test]
+fn a_member_of_a_role_that_cannot_be_read_may_be_a_superuser() {
+    let disk = MemDisk::new();
+    let catalog = open(&disk).unwrap();
+    let changed = catalog.roles().change(|roles| {
+        let roles = roles.with_new("root2", Role::default())?;
+        let roles = roles.with_new("eve", Role::default())?;
+        let roles = roles.with_new("ada", Role::default())?;
+        Ok::<_, RoleError>(Some(roles.with_member("root2", "ada")?))
+    });
+    changed.unwrap().unwrap();
+    let state = catalog.roles().state();
+    assert!(!state.may_be_superuser("ada"));
+    table(&catalog, "ebb_system", "roles")
+        .put(b"root2", b"{}")
+        .unwrap();
+    drop((state, catalog));
+    let state = open(&disk).unwrap().roles().state();
+    assert!(state.may_be_superuser("ada") && !state.may_be_superuser("eve"));
+}
+
+/// The record of one role kept everything from being served.
+#[test]
+fn a_role_that_cannot_be_read_is_out_of_service_alone_until_it_is_dropped() {
+    let disk = MemDisk::new();
+    let catalog = open(&disk).unwrap();
+    let on_it = Resource::role("bad");
+    let changed = catalog.roles().change(|roles| {
+        let roles = roles.with_new("ada", Role::default())?;
+        let roles = roles.with_new("bad", Role::default())?;
+        let roles = roles.with_member("bad", "ada")?;
+        let roles = roles.with_permissions("ada", &on_it, PermissionSet::ALL)?.0;
+        Ok::<_, RoleError>(Some(roles))
+    });
+    changed.unwrap().unwrap();
+    let records = |catalog: &Catalog| table(catalog, "ebb_system", "roles");
+    records(&catalog).put(b"bad", b"{}").unwrap();
+    drop(catalog);
+
+    let add = |catalog: &Catalog, name: &str| {
+        let changed = |roles: &Roles| roles.with_new(name, Role::default()).map(Some);
+        catalog
+            .roles()
+            .change(changed)
+            .map(|changed| changed.unwrap())
+    };
+    for life in 0..2 {
+        let catalog = open(&disk).unwrap();
+        let found = unreadable(&catalog);
+        let [found] = &found[..] else {
+            panic!("{found:?}");
+        };
+        assert!(found.starts_with("role bad cannot be read: "), "{found}");
+        let state = catalog.roles().state();
+        assert!(state.granted("bad").is_none());
+        assert_eq!(state.unreadable("bad").unwrap().to_string(), *found);
+        let ada = state.roles().get("ada").unwrap();
+        assert!(ada.member_of.contains("bad") && ada.permissions.contains_key(&on_it));
+        // Nothing takes its name, and other changes leave its record alone.
+        assert!(is_refused(add(&catalog, "bad")));
+        assert!(add(&catalog, &format!("other{life}")).unwrap());
+        assert_eq!(records(&catalog).get(b"bad").unwrap().unwrap(), "{}");
+    }
+    let catalog = open(&disk).unwrap();
+    assert!(!catalog.roles().drop_unreadable("ada").unwrap());
+    assert!(catalog.roles().drop_unreadable("bad").unwrap());
+    assert_eq!(unreadable(&catalog), [""; 0]);
+    drop(catalog);
+    let catalog = open(&disk).unwrap();
+    assert_eq!(unreadable(&catalog), [""; 0]);
+    let state = catalog.roles().state();
+    let ada = state.roles().get("ada").unwrap();
+    assert!(ada.member_of.is_empty() && ada.permissions.is_empty());
+    assert!(add(&catalog, "bad").unwrap());
+}
+
+#[test]
+fn records_of_the_node_that_cannot_be_read_are_made_anew_and_named() {
+    for (key, name) in [
+        (&b"host_id"[..], "identity"),
+        (&b"token"[..], "identity"),
+        (&b"timestamp_bound_us"[..], "timestamp bound"),
+    ] {
+        let disk = MemDisk::new();
+        let catalog = with_rows(&disk);
+        catalog.timestamps().next_us().unwrap();
+        table(&catalog, "ebb_system", "node")
+            .put(key, b"x")
+            .unwrap();
+        let found = unreadable_objects(catalog.db()).unwrap();
+        assert_eq!(found.len(), 1, "{name}");
+        drop(catalog);
+
+        let catalog = open(&disk).unwrap();
+        // The reason is for the log. A command that only looks finds nothing any more.
+        assert_eq!(catalog.unreadable(), found);
+        let begin = format!("the record {name} of the node cannot be read: ");
+        assert!(found[0].to_string().starts_with(&begin), "{}", found[0]);
+        catalog.timestamps().next_us().unwrap();
+        assert_eq!(unreadable_objects(catalog.db()).unwrap(), []);
+        assert!(catalog.state().table("app", "t").is_some());
+        let identity = *catalog.identity();
+        drop(catalog);
+        let catalog = open(&disk).unwrap();
+        assert_eq!(catalog.unreadable(), []);
+        assert_eq!(*catalog.identity(), identity);
+    }
+}
+
 fn sstables(disk: &MemDisk) -> BTreeSet<PathBuf> {
     let files = disk.list(Path::new("/db")).unwrap().into_iter();
     files
@@ -310,13 +451,18 @@ fn a_snapshot_is_read_without_the_table_that_cannot_be_read() {
     let [found] = &found[..] else {
         panic!("{found:?}");
     };
+    // A start does not wait for the files of snapshots.
+    assert_eq!(catalog.unreadable(), []);
     let begin = "the schema of table app.t at snapshot s cannot be read: ";
     assert!(found.starts_with(begin), "{found}");
     assert!(found.ends_with("or drop the snapshot"), "{found}");
     let state = catalog.state();
     let now = state.schema().keyspace("app").unwrap();
     let then = keyspace_at(catalog.db(), now, "s").unwrap();
-    assert!(then.table("u").is_some() && then.unreadable_table("t").is_some());
+    assert!(then.table("u").is_some());
+    // The error does not advise to drop the table, which is whole now.
+    assert_eq!(then.unreadable_table("t").unwrap().to_string(), *found);
+    assert!(now.unreadable_table("t").is_none());
     let snapshot = keyspace.snapshot("s").unwrap();
     let at = schema_at(&snapshot.table("t").unwrap(), "app.t").unwrap_err();
     assert!(at.at_snapshot("s").to_string().starts_with(begin));

@@ -368,3 +368,136 @@ fn a_keyspace_of_the_past_has_the_types_of_its_tables() {
     let before = schema.keyspace("ks").unwrap().user_types();
     assert!(types.iter().eq(before));
 }
+
+/// The table `t` of `columns` with the type "int" of a user, as an earlier version stored it.
+fn of_an_earlier_version(columns: &[(&str, CqlType)]) -> (TableSchema, String) {
+    let schema = with_type(&schema(), "int", &[("a", CqlType::Text)]);
+    let mut definition = definition(&["k int"], &["k"], &[]);
+    let columns = columns.iter();
+    let columns = columns.map(|(name, ty)| ((*name).to_owned(), ty.clone(), false));
+    definition.columns.extend(columns);
+    let schema = schema.create_table(definition).unwrap();
+    let table = TableSchema::clone(schema.table("ks", "t").unwrap());
+    let record = String::from_utf8(table.encode()).unwrap();
+    // Names in quotes stand in a JSON text.
+    (table, record.replace(r#"\"int\""#, "int"))
+}
+
+/// A column of the user's type was read as one of the native type.
+#[test]
+fn a_record_that_spells_a_users_type_like_a_native_one_is_read_right_or_refused() {
+    let users = with_type(&schema(), "int", &[("a", CqlType::Text)]);
+    let users = user_type(&users, "int");
+    let frozen = users.clone().freeze();
+    let list = CqlType::list(frozen.clone());
+    for columns in [
+        &[("c", frozen.clone())][..],
+        &[("c", list), ("d", CqlType::Text)][..],
+    ] {
+        let (table, record) = of_an_earlier_version(columns);
+        assert_eq!(TableSchema::decode(record.as_bytes()).unwrap(), table);
+        assert_eq!(TableSchema::decode(&table.encode()).unwrap(), table);
+    }
+    for (columns, why) in [
+        (&[("c", users)][..], "a column may be of it"),
+        (
+            &[("c", frozen), ("d", CqlType::Int)][..],
+            "column d is of the native type int or of the user-defined type",
+        ),
+    ] {
+        let (table, record) = of_an_earlier_version(columns);
+        let refused = message(TableSchema::decode(record.as_bytes()));
+        assert!(refused.contains(why), "{refused}");
+        // As it is written now nothing is in doubt.
+        assert_eq!(TableSchema::decode(&table.encode()).unwrap(), table);
+    }
+}
+
+/// ALTER TYPE then changed the meaning of stored values.
+#[test]
+fn a_table_and_its_keyspace_have_the_same_types_or_the_table_is_out_of_service() {
+    let before = with_type(&schema(), "u", &[("a", CqlType::Int)]);
+    let before = with_column(&before, user_type(&before, "u").freeze(), false).unwrap();
+    let after = before.add_field("ks", "u", "b", CqlType::Int).unwrap();
+    let opened = |keyspace: &Schema, table: &Schema| {
+        let keyspace = keyspace.keyspace("ks").unwrap().encode();
+        let record = table.table("ks", "t").unwrap().encode();
+        let keyspace = KeyspaceSchema::open("ks", &keyspace).unwrap();
+        keyspace.with_record("t", Ok(&record))
+    };
+    assert_eq!(opened(&before, &before).all_unreadable(), []);
+    for (keyspace, table) in [(&before, &after), (&after, &before)] {
+        let all = opened(keyspace, table).all_unreadable();
+        let [found] = &all[..] else {
+            panic!("{all:?}");
+        };
+        assert_eq!(
+            (found.kind, &*found.why),
+            (
+                ObjectKind::Table,
+                "it uses another version of type u than its keyspace has"
+            )
+        );
+    }
+    // The keyspace's part is lost: the type comes back as the table has it, and not otherwise.
+    let mut without = opened(&before, &before);
+    without.types.remove("u");
+    let schema = Schema::new([without]);
+    let ty = |field: &str| UserType::new("ks", "u", [(field.into(), CqlType::Int)]).unwrap();
+    let refused = message(schema.create_type(ty("other")));
+    assert!(
+        refused.contains("table t uses another type of this name"),
+        "{refused}"
+    );
+    assert_eq!(schema.create_type(ty("a")).unwrap(), before);
+}
+
+#[test]
+fn the_second_table_with_an_index_of_the_same_name_is_out_of_service() {
+    let with_index = |table: &str| {
+        let mut definition = definition(&["k int", "v int"], &["k"], &[]);
+        definition.name = table.to_owned();
+        let schema = schema().create_table(definition).unwrap();
+        let by = ("v", IndexTarget::Simple);
+        let indexed = schema.create_index(("ks", table), Some("i"), by, false);
+        let indexed = indexed.unwrap().unwrap();
+        indexed.table("ks", table).unwrap().encode()
+    };
+    let keyspace = KeyspaceSchema::clone(schema().keyspace("ks").unwrap());
+    let keyspace = keyspace.with_record("s", Ok(&with_index("s")));
+    let keyspace = keyspace.with_record("t", Ok(&with_index("t")));
+    let refused = keyspace.unreadable_table("t").unwrap().to_string();
+    let why = "its index i has the name of an index of table s";
+    assert!(refused.contains(why), "{refused}");
+    let schema = Schema::new([keyspace]);
+    let (next, table) = schema.drop_index("ks", "i").unwrap();
+    assert_eq!(&*table, "s");
+    // The other table may have any other index.
+    assert_eq!(message(next.drop_index("ks", "i")), refused);
+    let next = next.drop_table("ks", "t").unwrap();
+    assert!(message(next.drop_index("ks", "i")).contains("doesn't exist"));
+}
+
+/// A part of another name counted as the name, and a name with a quote inside did not.
+#[test]
+fn a_type_that_cannot_be_read_keeps_only_the_names_that_it_uses() {
+    let fields = r#"["x","text"],["y","frozen<\"a\"\"b\">"],["z","set<duration>"]"#;
+    let text = format!(
+        "{{\"format\":1,\"keyspace\":\"ks\",\"replication\":{{\"class\":\"SimpleStrategy\"}},\
+         \"durable_writes\":true,\"types\":[{{\"name\":\"broken\",\"fields\":[{fields}]}}]}}"
+    );
+    let create = |text: &str, name: &str| {
+        let keyspace = KeyspaceSchema::decode(text.as_bytes()).unwrap();
+        assert!(keyspace.unreadable_type("broken").is_some());
+        let ty = UserType::new("ks", name, [("a".into(), CqlType::Int)]).unwrap();
+        Schema::new([keyspace]).create_type(ty)
+    };
+    for name in ["t", "text", "a", "b", "rat"] {
+        create(&text, name).unwrap();
+    }
+    assert!(message(create(&text, "a\"b")).contains("another type may use it"));
+    // A text that is no type may mention any name.
+    let text = text.replace("set<duration>", "set<rat");
+    assert!(message(create(&text, "rat")).contains("another type may use it"));
+    create(&text, "mouse").unwrap();
+}

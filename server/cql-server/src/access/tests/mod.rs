@@ -4,6 +4,7 @@ mod login;
 mod matrix;
 mod sessions;
 mod statements;
+mod unreadable;
 
 use ebb_catalog::access::{PermissionSet, Resource, Role};
 use ebb_cql::protocol::{ErrorKind, ErrorResponse, QueryParameters, Response};

@@ -193,11 +193,15 @@ fn a_snapshot_of_a_table_that_cannot_be_read_is_an_invalid_request() {
              supported for PRIMARY KEY column 'c'; restore it from a backup or drop the snapshot"
         );
     }
+    // The error does not advise to drop the table, which is whole now.
+    let at = "the schema of table k.t at snapshot broken cannot be read: ";
+    for text in ["DESCRIBE TABLE \"k@broken\".t", "DESCRIBE \"k@broken\".t"] {
+        let error = error(&mut server, text);
+        assert!(error.message.starts_with(at), "{text}: {error}");
+        assert!(error.message.ends_with("or drop the snapshot"), "{error}");
+    }
     let described = server.rows("DESCRIBE KEYSPACE \"k@broken\"");
-    assert!(
-        described.contains("Warning: the schema of table k.t"),
-        "{described}"
-    );
+    assert!(described.contains(&format!("Warning: {at}")), "{described}");
     server.run("DROP SNAPSHOT broken ON KEYSPACE k");
 }
 
@@ -238,6 +242,9 @@ fn every_statement_that_names_a_table_that_cannot_be_read_gets_the_reason() {
         "CREATE SNAPSHOT s ON TABLE k.t",
         "DESCRIBE TABLE k.t",
         "DESCRIBE k.t",
+        // The table may have the index.
+        "DROP INDEX k.i",
+        "DROP INDEX IF EXISTS k.i",
     ] {
         let error = error(&mut server, text);
         assert_eq!(
@@ -279,6 +286,7 @@ fn every_statement_that_names_a_table_that_cannot_be_read_gets_the_reason() {
     let mut server = self::server(&disk);
     server.run("DROP TABLE k.t");
     server.run("DROP TABLE IF EXISTS k.t");
+    server.run("DROP INDEX IF EXISTS k.i");
     server.run("CREATE TABLE k.t (p int PRIMARY KEY)");
     server.run("ALTER TYPE k.u ADD b int");
     drop(server);
@@ -321,7 +329,13 @@ fn every_statement_that_names_a_keyspace_that_cannot_be_read_gets_the_reason() {
         let reason = "the schema of keyspace k cannot be read: ";
         assert!(error.message.starts_with(reason), "{text}: {error}");
     }
+    let warning = "Warning: the schema of keyspace k cannot be read: ";
+    let described = server.rows("DESCRIBE SCHEMA");
+    assert!(described.contains(warning), "{described}");
+    let described = server.rows("DESCRIBE KEYSPACES");
+    assert!(described.contains("k keyspace k"), "{described}");
     server.run("DROP KEYSPACE k");
+    assert!(!server.rows("DESCRIBE SCHEMA").contains(warning));
     server.run(KEYSPACE);
     server.run("CREATE TABLE k.t (p int PRIMARY KEY)");
     drop(server);

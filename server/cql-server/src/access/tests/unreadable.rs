@@ -1,0 +1,72 @@
+//! Roles whose records cannot be read.
+
+use ebb_catalog::access::{PermissionSet, Resource};
+use ebb_storage::ManualClock;
+use ebb_storage::simulation::MemDisk;
+
+use super::U;
+use crate::access::{FIRST_SUPERUSER, first_superuser};
+use crate::executor::harness::Server;
+use crate::testing::{BEGIN_MS, open};
+
+/// A server over what the disk has.
+fn server(disk: &MemDisk) -> Server {
+    let clock = ManualClock::at_ms(BEGIN_MS);
+    let catalog = open(disk, &clock, |options, _| options);
+    Server::over(catalog, clock, None)
+}
+
+/// A server with the role `u`, and with a role of this name that cannot be read.
+fn with_unreadable(name: &str) -> Server {
+    let disk = MemDisk::new();
+    let server = self::server(&disk);
+    server.add(U);
+    server.add(name);
+    let own = server
+        .executor
+        .catalog()
+        .db()
+        .existing_keyspace("ebb_system");
+    let records = own.unwrap().existing_table("roles").unwrap();
+    records.put(name.as_bytes(), b"{}").unwrap();
+    drop((records, server));
+    self::server(&disk)
+}
+
+#[test]
+fn statements_about_a_role_that_cannot_be_read_get_the_reason_and_superusers_drop_it() {
+    let mut server = with_unreadable("bad");
+    for text in [
+        "CREATE ROLE bad",
+        "CREATE ROLE IF NOT EXISTS bad",
+        "ALTER ROLE bad WITH LOGIN = false",
+        "ALTER ROLE IF EXISTS bad WITH LOGIN = false",
+    ] {
+        let refused = server.try_run(text).unwrap_err().message;
+        assert!(
+            refused.starts_with("role bad cannot be read: "),
+            "{text}: {refused}"
+        );
+    }
+    server.only(U, &[(Resource::AllRoles, PermissionSet::ALL)]);
+    server.add("root");
+    server.set("root", |role| role.is_superuser = true);
+    server.log_in(U);
+    assert_eq!(
+        server.unauthorized("DROP ROLE bad"),
+        "Only superusers can drop a role that cannot be read"
+    );
+    server.log_in("root");
+    server.run("DROP ROLE bad");
+    server.run("CREATE ROLE bad");
+}
+
+/// The server did not start: the name of the superuser that it would have made was taken.
+#[test]
+fn no_superuser_is_made_in_the_place_of_one_that_cannot_be_read() {
+    let server = with_unreadable(FIRST_SUPERUSER);
+    let roles = server.executor.catalog().roles();
+    let made = first_superuser(roles, |_| -> Result<(), ()> { panic!("a password") });
+    assert_eq!(made.unwrap(), None);
+    assert!(roles.state().unreadable(FIRST_SUPERUSER).is_some());
+}
