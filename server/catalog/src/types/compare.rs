@@ -1,10 +1,11 @@
 //! The order of values: that of Cassandra 4.1's comparators, type by type.
 
 use std::cmp::Ordering;
+use std::convert::Infallible;
 
 use super::elements::{components, elements, pairs};
-use super::number::{compare_decimals, compare_varints, is_comparable};
-use super::{CqlType, TypeError};
+use super::number::{compare_decimals, compare_varints, comparison_bytes, is_comparable};
+use super::{Charge, CqlType, TypeError};
 
 impl CqlType {
     /// Which of two values comes first.
@@ -18,7 +19,18 @@ impl CqlType {
     /// equal. Bytes that the type does not validate come last, with each `decimal` that is longer
     /// than [`DECIMAL_BYTES_MAX`](super::number::DECIMAL_BYTES_MAX); the order is total over them.
     pub fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        match self {
+        let Ok(order) = self.try_compare(a, b, &mut |_| Ok::<_, Infallible>(()));
+        order
+    }
+
+    /// Returns the order as [`compare`](Self::compare) does, for values whose comparison may take long.
+    /// It calls `charge` before each part of a collection or tuple and before each power of ten, and
+    /// ends with the first error that `charge` returns.
+    ///
+    /// # Errors
+    /// The error of `charge`.
+    pub fn try_compare<E>(&self, a: &[u8], b: &[u8], charge: Charge<'_, E>) -> Result<Ordering, E> {
+        Ok(match self {
             Self::Ascii
             | Self::Text
             | Self::Blob
@@ -44,28 +56,32 @@ impl CqlType {
                 one_nan_f64(f64::from_be_bytes(a)).total_cmp(&one_nan_f64(f64::from_be_bytes(b)))
             }),
             Self::Varint => compare_varints(a, b),
-            Self::Decimal => compare_decimals(a, b).unwrap_or_else(|| {
-                rank(a, is_comparable(a))
-                    .cmp(&rank(b, is_comparable(b)))
-                    .then(a.cmp(b))
-            }),
+            Self::Decimal => {
+                charge(comparison_bytes(a, b))?;
+                compare_decimals(a, b).unwrap_or_else(|| {
+                    rank(a, is_comparable(a))
+                        .cmp(&rank(b, is_comparable(b)))
+                        .then(a.cmp(b))
+                })
+            }
             Self::Uuid => fixed(a, b, |a, b| uuid_order(a).cmp(&uuid_order(b))),
             Self::Timeuuid => fixed(a, b, |a, b| timeuuid_order(a).cmp(&timeuuid_order(b))),
             Self::List { element, .. } | Self::Set { element, .. } => {
-                compare_collections(a, b, |a, b| {
+                compare_collections(a, b, || {
                     let (a, b) = (elements(a)?, elements(b)?);
-                    Ok(compare_parts(a, b, &[element]))
-                })
+                    Ok(compare_parts(a, b, &[element], charge))
+                })?
             }
-            Self::Map { key, value, .. } => compare_collections(a, b, |a, b| {
+            Self::Map { key, value, .. } => compare_collections(a, b, || {
                 let (a, b) = (pairs(a)?, pairs(b)?);
-                Ok(compare_parts(a, b, &[key, value]))
-            }),
-            Self::Tuple(types) => compare_tuples(a, b, types.iter()),
+                Ok(compare_parts(a, b, &[key, value], charge))
+            })?,
+            Self::Tuple(types) => compare_tuples(a, b, types.iter(), charge)?,
             Self::Udt { definition, .. } => {
-                compare_tuples(a, b, definition.fields().iter().map(|(_, t)| t))
+                let types = definition.fields().iter().map(|(_, ty)| ty);
+                compare_tuples(a, b, types, charge)?
             }
-        }
+        })
     }
 }
 
@@ -132,58 +148,74 @@ pub(crate) fn timeuuid_order(uuid: [u8; 16]) -> (u64, u64) {
 /// Flips the sign of each byte, which makes unsigned what compared as signed.
 pub(crate) const SIGN_OF_EACH_BYTE: u64 = 0x8080_8080_8080_8080;
 
-fn compare_collections(
+fn compare_collections<E>(
     a: &[u8],
     b: &[u8],
-    compare: impl Fn(&[u8], &[u8]) -> Result<Ordering, TypeError>,
-) -> Ordering {
+    compare: impl FnOnce() -> Result<Result<Ordering, E>, TypeError>,
+) -> Result<Ordering, E> {
     let valid = |bytes: &[u8]| elements(bytes).is_ok();
-    rank(a, valid(a))
-        .cmp(&rank(b, valid(b)))
-        .then_with(|| compare(a, b).unwrap_or_else(|_| a.cmp(b)))
+    let by_rank = rank(a, valid(a)).cmp(&rank(b, valid(b)));
+    if by_rank.is_ne() {
+        return Ok(by_rank);
+    }
+    compare().unwrap_or_else(|_| Ok(a.cmp(b)))
 }
 
-fn compare_parts<'a>(
+fn compare_parts<'a, E>(
     mut a: impl Iterator<Item = Result<Option<&'a [u8]>, TypeError>>,
     mut b: impl Iterator<Item = Result<Option<&'a [u8]>, TypeError>>,
     types: &[&CqlType],
-) -> Ordering {
+    charge: Charge<'_, E>,
+) -> Result<Ordering, E> {
     for ty in types.iter().cycle() {
         // What cannot be read ends a collection, as its last element does.
         let (a, b) = (a.next().and_then(Result::ok), b.next().and_then(Result::ok));
         let (a, b) = match (a, b) {
             (Some(a), Some(b)) => (a, b),
-            (a, b) => return a.is_some().cmp(&b.is_some()),
+            (a, b) => return Ok(a.is_some().cmp(&b.is_some())),
         };
-        let order = compare_options(ty, a, b);
+        let order = compare_options(ty, a, b, charge)?;
         if order.is_ne() {
-            return order;
+            return Ok(order);
         }
     }
-    Ordering::Equal
+    Ok(Ordering::Equal)
 }
 
-fn compare_tuples<'a>(a: &[u8], b: &[u8], types: impl Iterator<Item = &'a CqlType>) -> Ordering {
+fn compare_tuples<'t, E>(
+    a: &[u8],
+    b: &[u8],
+    types: impl Iterator<Item = &'t CqlType>,
+    charge: Charge<'_, E>,
+) -> Result<Ordering, E> {
     if a.is_empty() || b.is_empty() {
-        return b.is_empty().cmp(&a.is_empty());
+        return Ok(b.is_empty().cmp(&a.is_empty()));
     }
     let (mut a, mut b) = (components(a), components(b));
     for ty in types {
         // Missing components are null.
         let a = a.next().and_then(Result::ok).flatten();
         let b = b.next().and_then(Result::ok).flatten();
-        let order = compare_options(ty, a, b);
+        let order = compare_options(ty, a, b, charge)?;
         if order.is_ne() {
-            return order;
+            return Ok(order);
         }
     }
-    Ordering::Equal
+    Ok(Ordering::Equal)
 }
 
 /// Null comes first.
-fn compare_options(ty: &CqlType, a: Option<&[u8]>, b: Option<&[u8]>) -> Ordering {
+fn compare_options<E>(
+    ty: &CqlType,
+    a: Option<&[u8]>,
+    b: Option<&[u8]>,
+    charge: Charge<'_, E>,
+) -> Result<Ordering, E> {
     match (a, b) {
-        (Some(a), Some(b)) => ty.compare(a, b),
-        (a, b) => a.is_some().cmp(&b.is_some()),
+        (Some(a), Some(b)) => {
+            charge(a.len().min(b.len()))?;
+            ty.try_compare(a, b, charge)
+        }
+        (a, b) => Ok(a.is_some().cmp(&b.is_some())),
     }
 }

@@ -10,6 +10,7 @@
 //! name, option          a type as system_schema spells it; as result metadata says it
 //! validate, elements    untrusted bytes; the parts of collections, tuples, user types
 //! compare, number       Cassandra's order of values
+//! sort, normal          values brought into that order, by a sort that can be given up
 //! literal               a value as CQL writes it, both ways
 //! ```
 
@@ -23,6 +24,7 @@ mod name;
 mod normal;
 pub mod number;
 mod option;
+mod sort;
 #[cfg(test)]
 pub(crate) mod tests;
 mod user_type;
@@ -33,6 +35,7 @@ pub use cql_type::{CqlType, DEPTH_MAX, NODES_MAX, WRITTEN_DEPTH_MAX};
 pub use hex::Hex;
 pub use name::QuotedType;
 pub use option::DurationOption;
+pub use sort::{Charge, sort_once};
 pub use user_type::UserType;
 
 /// A type or a value that CQL refuses, in Cassandra's words where it has any.

@@ -4,61 +4,86 @@
 //! wrote them, at every depth: they are compared, hashed and shown by these.
 
 use std::borrow::Cow;
+use std::convert::Infallible;
 
-use super::{CqlType, elements};
+use super::{Charge, CqlType, elements, sort_once};
 
 impl CqlType {
     /// A value that the type validates, with the elements of all sets and the keys of all
     /// maps in it in the type's order, each once: of equal elements the first, of equal
     /// keys the last with its value, as in a literal. Other bytes are left as they are.
     pub fn normalize<'v>(&self, value: &'v [u8]) -> Cow<'v, [u8]> {
-        match self.reordered(value) {
+        let Ok(normal) = self.try_normalize(value, &mut |_| Ok::<_, Infallible>(()));
+        normal
+    }
+
+    /// Returns the normal form as [`normalize`](Self::normalize) does, for values whose sort may take
+    /// long. It calls `charge` before each comparison, and ends with the first error that `charge`
+    /// returns.
+    ///
+    /// # Errors
+    /// The error of `charge`.
+    pub fn try_normalize<'v, E>(
+        &self,
+        value: &'v [u8],
+        charge: Charge<'_, E>,
+    ) -> Result<Cow<'v, [u8]>, E> {
+        Ok(match self.reordered(value, charge)? {
             Some(reordered) => Cow::Owned(reordered),
             None => Cow::Borrowed(value),
-        }
+        })
     }
 
     /// The normal form; none where the value has it already.
-    fn reordered(&self, value: &[u8]) -> Option<Vec<u8>> {
+    fn reordered<E>(&self, value: &[u8], charge: Charge<'_, E>) -> Result<Option<Vec<u8>>, E> {
         match self {
             Self::List { element, .. } if element.has_order_within() => {
-                let parts = parts(elements::elements(value).ok()?)?;
-                let (parts, changed) = each(parts.iter().map(|part| (&**element, *part)));
-                changed.then(|| elements::build(parts.iter().map(|part| &**part)))
+                let Some(parts) = elements::elements(value).ok().and_then(parts) else {
+                    return Ok(None);
+                };
+                let parts = parts.iter().map(|part| (&**element, *part));
+                let (parts, changed) = each(parts, charge)?;
+                Ok(changed.then(|| elements::build(parts.iter().map(|part| &**part))))
             }
             Self::Set { element, .. } => {
-                let parts = parts(elements::elements(value).ok()?)?;
-                let (mut parts, changed) = each(parts.iter().map(|part| (&**element, *part)));
-                if !changed && parts.is_sorted_by(|a, b| element.compare(a, b).is_lt()) {
-                    return None;
+                let Some(parts) = elements::elements(value).ok().and_then(parts) else {
+                    return Ok(None);
+                };
+                let parts = parts.iter().map(|part| (&**element, *part));
+                let (parts, changed) = each(parts, charge)?;
+                let members = parts.iter().map(|part| &**part);
+                if !changed && is_ascending(element, members, charge)? {
+                    return Ok(None);
                 }
-                parts.sort_by(|a, b| element.compare(a, b));
-                parts.dedup_by(|a, b| element.compare(a, b).is_eq());
-                Some(elements::build(parts.iter().map(|part| &**part)))
+                let parts = sort_once(element, parts, |part| part, charge)?;
+                Ok(Some(elements::build(parts.iter().map(|part| &**part))))
             }
             Self::Map { key, value: of, .. } => {
-                let parts = parts(elements::pairs(value).ok()?)?;
-                let (entries, []) = parts.as_chunks::<2>() else {
-                    return None;
+                let Some(parts) = elements::pairs(value).ok().and_then(parts) else {
+                    return Ok(None);
                 };
-                let (keys, keys_changed) = each(entries.iter().map(|[k, _]| (&**key, *k)));
-                let (values, values_changed) = each(entries.iter().map(|[_, v]| (&**of, *v)));
-                let mut entries: Vec<_> = keys.into_iter().zip(values).collect();
-                let is_sorted = entries.is_sorted_by(|a, b| key.compare(&a.0, &b.0).is_lt());
-                if is_sorted && !keys_changed && !values_changed {
-                    return None;
+                let (entries, []) = parts.as_chunks::<2>() else {
+                    return Ok(None);
+                };
+                let (keys, keys_changed) = each(entries.iter().map(|[k, _]| (&**key, *k)), charge)?;
+                let (values, values_changed) =
+                    each(entries.iter().map(|[_, v]| (&**of, *v)), charge)?;
+                let changed = keys_changed || values_changed;
+                if !changed && is_ascending(key, keys.iter().map(|key| &**key), charge)? {
+                    return Ok(None);
                 }
+                let mut entries: Vec<_> = keys.into_iter().zip(values).collect();
                 entries.reverse();
-                entries.sort_by(|a, b| key.compare(&a.0, &b.0));
-                entries.dedup_by(|a, b| key.compare(&a.0, &b.0).is_eq());
+                let entries = sort_once(key, entries, |(key, _)| key, charge)?;
                 let entries = entries.iter().map(|(k, v)| (&**k, &**v));
-                Some(elements::build_map(entries))
+                Ok(Some(elements::build_map(entries)))
             }
-            Self::Tuple(types) => components(types.iter(), value),
+            Self::Tuple(types) => components(types.iter(), value, charge),
             Self::Udt { definition, .. } => {
-                components(definition.fields().iter().map(|(_, ty)| ty), value)
+                let types = definition.fields().iter().map(|(_, ty)| ty);
+                components(types, value, charge)
             }
-            _ => None,
+            _ => Ok(None),
         }
     }
 
@@ -81,26 +106,65 @@ fn parts(elements: elements::Elements<'_>) -> Option<Vec<&[u8]>> {
     elements.map(|part| part.ok().flatten()).collect()
 }
 
+/// Whether each value is greater than the one before it.
+fn is_ascending<'p, E>(
+    ty: &CqlType,
+    values: impl Iterator<Item = &'p [u8]>,
+    charge: Charge<'_, E>,
+) -> Result<bool, E> {
+    let mut before: Option<&[u8]> = None;
+    for value in values {
+        if let Some(before) = before {
+            charge(before.len().min(value.len()))?;
+            if ty.try_compare(before, value, charge)?.is_ge() {
+                return Ok(false);
+            }
+        }
+        before = Some(value);
+    }
+    Ok(true)
+}
+
+/// Parts in their normal form, and whether any had another.
+type Parts<'p> = (Vec<Cow<'p, [u8]>>, bool);
+
 /// Each part in its normal form, and whether any had another.
-fn each<'p>(parts: impl Iterator<Item = (&'p CqlType, &'p [u8])>) -> (Vec<Cow<'p, [u8]>>, bool) {
-    let parts: Vec<_> = parts.map(|(ty, part)| ty.normalize(part)).collect();
+fn each<'p, E>(
+    parts: impl Iterator<Item = (&'p CqlType, &'p [u8])>,
+    charge: Charge<'_, E>,
+) -> Result<Parts<'p>, E> {
+    let parts: Vec<_> = parts
+        .map(|(ty, part)| ty.try_normalize(part, charge))
+        .collect::<Result<_, E>>()?;
     let changed = parts.iter().any(|part| matches!(part, Cow::Owned(_)));
-    (parts, changed)
+    Ok((parts, changed))
 }
 
 /// A tuple or user-defined type, of as many components as it has.
-fn components<'t>(types: impl Iterator<Item = &'t CqlType>, value: &[u8]) -> Option<Vec<u8>> {
+fn components<'t, E>(
+    types: impl Iterator<Item = &'t CqlType>,
+    value: &[u8],
+    charge: Charge<'_, E>,
+) -> Result<Option<Vec<u8>>, E> {
     let parts: Option<Vec<Option<&[u8]>>> = elements::components(value).map(Result::ok).collect();
-    let parts = parts?;
-    let normal = |(ty, part): (&'t CqlType, &Option<&[u8]>)| ty.reordered((*part)?);
-    let reordered: Vec<Option<Vec<u8>>> = types.zip(&parts).map(normal).collect();
+    let Some(parts) = parts else {
+        return Ok(None);
+    };
+    let normal = |(ty, part): (&'t CqlType, &Option<&[u8]>)| match part {
+        Some(part) => ty.reordered(part, charge),
+        None => Ok(None),
+    };
+    let reordered: Vec<Option<Vec<u8>>> =
+        types.zip(&parts).map(normal).collect::<Result<_, E>>()?;
     if reordered.iter().all(Option::is_none) {
-        return None;
+        return Ok(None);
     }
     let of = |(at, part): (usize, &Option<&[u8]>)| match reordered.get(at) {
         Some(Some(reordered)) => Some(reordered.clone()),
         _ => part.map(<[u8]>::to_vec),
     };
     let all: Vec<Option<Vec<u8>>> = parts.iter().enumerate().map(of).collect();
-    Some(elements::build_tuple(all.iter().map(Option::as_deref)))
+    Ok(Some(elements::build_tuple(
+        all.iter().map(Option::as_deref),
+    )))
 }

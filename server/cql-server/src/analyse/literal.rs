@@ -6,6 +6,8 @@ use ebb_catalog::types::{CqlType, TypeError};
 use ebb_cql::syntax::ast::{Constant, ConstantKind};
 
 use crate::error::{Result, invalid};
+use crate::functions::digits_units;
+use crate::interrupt;
 
 /// Whether a constant of this kind may stand where a value of this type is wanted.
 pub fn fits(kind: ConstantKind, ty: &CqlType) -> bool {
@@ -59,6 +61,10 @@ fn is_double(text: &str) -> bool {
 /// # Errors
 /// In Cassandra's words: the kind does not fit the type, or the text is no such value.
 pub fn value(constant: &Constant, ty: &CqlType, receiver: &str) -> Result<Vec<u8>> {
+    interrupt::charge_bytes(constant.text.len())?;
+    if matches!(ty, CqlType::Varint | CqlType::Decimal) {
+        interrupt::charge(digits_units(constant.text.len()))?;
+    }
     let value = literal(constant.kind).to_bytes(&constant.text, ty, receiver);
     value.or_else(|error: TypeError| invalid(error.to_string()))
 }

@@ -1,6 +1,7 @@
 //! The markers of a statement: what each stands for, and the values bound to them.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use ebb_catalog::schema::{ColumnKind, TableSchema};
@@ -117,7 +118,10 @@ impl Markers {
 /// The values bound to the markers of a statement, by their places.
 #[derive(Debug, Clone, Default)]
 pub struct Bound<'v> {
-    values: Vec<Value<'v>>,
+    /// Shared by the statements of a batch, and by the rows of a statement: there may be 65,535.
+    values: Arc<[Value<'v>]>,
+    /// The values of a row of INSERT JSON, and the place of the first one.
+    json: Option<(usize, Vec<Value<'v>>)>,
     /// Microseconds since 1970 at which the statement is executed: what `now()` says.
     pub now_us: i64,
     /// The volatile calls of the statement; `None` if it has none.
@@ -138,7 +142,7 @@ impl<'v> Bound<'v> {
             ..Self::default()
         };
         if values.is_empty() && markers.is_empty() {
-            return Ok(bound(Vec::new()));
+            return Ok(bound(Arc::default()));
         }
         if !values.is_named() {
             if values.len() != markers.len() {
@@ -147,13 +151,14 @@ impl<'v> Bound<'v> {
             let values = values.iter().map(|(_, value)| value).collect();
             return Ok(bound(values));
         }
-        let named: Vec<_> = values.iter().collect();
-        let by_place = markers.iter().map(|marker| {
-            let found = named.iter().find(|(name, _)| *name == Some(marker.name));
-            match found {
-                Some((_, value)) => Ok(*value),
-                None => invalid("Invalid amount of bind variables"),
-            }
+        let mut named = HashMap::with_capacity(values.len());
+        for (name, value) in values.iter() {
+            // Of two values with one name the first counts.
+            named.entry(name.unwrap_or_default()).or_insert(value);
+        }
+        let by_place = markers.iter().map(|marker| match named.get(marker.name) {
+            Some(value) => Ok(*value),
+            None => invalid("Invalid amount of bind variables"),
         });
         Ok(bound(by_place.collect::<Result<_>>()?))
     }
@@ -181,23 +186,35 @@ impl<'v> Bound<'v> {
     /// The time-out of the statement.
     pub fn for_row(&self, number: usize) -> Result<Cow<'_, Self>> {
         match self.volatile {
-            Some(volatile) if number > 0 => self.clone().calling(volatile).map(Cow::Owned),
+            Some(volatile) if number > 0 => {
+                let same = Self {
+                    values: Arc::clone(&self.values),
+                    json: self.json.clone(),
+                    now_us: self.now_us,
+                    ..Self::default()
+                };
+                same.calling(volatile).map(Cow::Owned)
+            }
             _ => Ok(Cow::Borrowed(self)),
         }
     }
 
-    /// These values at the first `markers` places, and others behind them.
-    pub fn with(&self, markers: usize, others: impl Iterator<Item = Value<'v>>) -> Self {
-        let mut bound = self.clone();
-        bound.values.resize(markers, Value::Null);
-        bound.values.extend(others);
-        bound
+    /// These values at the first `markers` places, and those of a row of INSERT JSON behind them.
+    pub fn with_json(&self, markers: usize, row: impl Iterator<Item = Value<'v>>) -> Self {
+        Self {
+            json: Some((markers, row.collect())),
+            ..self.clone()
+        }
     }
 
     /// The value of a marker.
     pub fn value(&self, index: u16) -> Value<'v> {
-        let value = self.values.get(usize::from(index)).copied();
-        value.unwrap_or(Value::Null)
+        let index = usize::from(index);
+        let value = match &self.json {
+            Some((from, row)) if index >= *from => row.get(index - from),
+            _ => self.values.get(index),
+        };
+        value.copied().unwrap_or(Value::Null)
     }
 
     /// Returns the value of the volatile call at a place of the statement.
@@ -208,5 +225,54 @@ impl<'v> Bound<'v> {
         let value = self.called.get(place);
         let value = value.expect("volatile functions are called before terms are evaluated");
         value.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_cql::protocol::ValuesBuf;
+    use ebb_cql::syntax::ast::QualifiedName;
+
+    use super::*;
+    use crate::executor::harness::Server;
+    use crate::functions::find;
+
+    /// The story: each of 20,000 statements of a batch had a copy of the values of all.
+    #[test]
+    fn the_values_of_a_request_are_shared_by_its_statements_and_rows() {
+        let server = Server::with(&["CREATE TABLE t (k int PRIMARY KEY)"]);
+        let state = server.executor.catalog().state();
+        let schema = state.table("ks", "t").unwrap().schema().clone();
+        let mut values = ValuesBuf::new();
+        values.push_named("b", Value::Bytes(b"2"));
+        values.push_named("a", Value::Bytes(b"1"));
+        values.push_named("a", Value::Null);
+        let names = ["a", "b", "a"].map(|name| Some(Name::new(name)));
+        let columns = Markers::new(&schema, &names).columns();
+        let bound = Bound::new(values.as_values(), &columns, 7).unwrap();
+        let of = |bound: &Bound<'_>, index| match bound.value(index) {
+            Value::Bytes(bytes) => bytes.to_vec(),
+            _ => Vec::new(),
+        };
+        // Of two values with one name the first counts.
+        assert_eq!([0, 1, 2, 3].map(|at| of(&bound, at)).concat(), b"121");
+        let no_args: [String; 0] = [];
+        let name = QualifiedName::from(Name::new("uuid"));
+        let uuid = find(&name, &schema, &no_args, |_, _| true, |_, _| true).unwrap();
+        let mut calls = VolatileCalls::default();
+        calls.push(uuid);
+        let called = bound.clone().calling(&calls).unwrap();
+        let next = called.for_row(1).unwrap();
+        assert_ne!(next.called(0), called.called(0));
+        assert_eq!(next.now_us, 7);
+        // Those of INSERT JSON stand behind all markers.
+        let with_json = bound.with_json(3, [Value::Bytes(b"9")].into_iter());
+        assert_eq!(
+            [0, 1, 2, 3, 4].map(|at| of(&with_json, at)).concat(),
+            b"1219"
+        );
+        for other in [&called, &*next, &with_json] {
+            assert!(Arc::ptr_eq(&other.values, &bound.values));
+        }
     }
 }

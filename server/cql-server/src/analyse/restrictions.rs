@@ -191,6 +191,14 @@ impl Size {
         })
     }
 
+    fn of_lengths(lengths: impl Iterator<Item = usize>) -> Self {
+        let none = Self { lists: 0, bytes: 0 };
+        lengths.fold(none, |size, bytes| Self {
+            lists: size.lists + 1,
+            bytes: size.bytes.saturating_add(bytes),
+        })
+    }
+
     /// Checks that each of these lists may be put before each of `others`, before that is done.
     ///
     /// # Errors
@@ -213,6 +221,18 @@ impl Size {
         }
         Ok(())
     }
+}
+
+/// Checks that a statement may write each of some rows or ranges in each of some partitions. Both
+/// are given by the lengths of their keys in bytes.
+///
+/// # Errors
+/// If the keys would be too many, or too long together.
+pub fn check_keys(
+    partitions: impl Iterator<Item = usize>,
+    rows: impl Iterator<Item = usize>,
+) -> Result<()> {
+    Size::of_lengths(partitions).check_product(Size::of_lengths(rows))
 }
 
 /// Whether it compares by order.

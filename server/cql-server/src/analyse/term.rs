@@ -10,7 +10,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use ebb_catalog::types::{CqlType, UserType, elements};
+use ebb_catalog::types::{CqlType, UserType, elements, sort_once};
 use ebb_cql::protocol::Value;
 use ebb_cql::syntax::ast;
 
@@ -18,6 +18,7 @@ use super::markers::{Bound, Markers, Receiver};
 use super::{call, literal};
 use crate::error::{Result, invalid, of_type};
 use crate::functions::Function;
+use crate::interrupt;
 
 /// A value that is known, or will be once values are bound.
 #[derive(Debug, Clone)]
@@ -382,16 +383,18 @@ impl Term {
                 Value::Null => Ok(Evaluated::Null),
                 Value::Unset => Ok(Evaluated::Unset),
                 Value::Bytes(bytes) => {
+                    interrupt::charge_bytes(bytes.len())?;
                     ty.validate(bytes).map_err(of_type)?;
-                    Ok(Evaluated::Value(ty.normalize(bytes)))
+                    normalized(ty, bytes)
                 }
             },
             Self::InMarker { index, ty } => match bound.value(*index) {
                 Value::Null => Ok(Evaluated::Null),
                 Value::Unset => Ok(Evaluated::Unset),
                 Value::Bytes(bytes) => {
+                    interrupt::charge_bytes(bytes.len())?;
                     ty.validate_in(bytes).map_err(of_type)?;
-                    Ok(Evaluated::Value(ty.normalize(bytes)))
+                    normalized(ty, bytes)
                 }
             },
             Self::List(items) => {
@@ -399,9 +402,8 @@ impl Term {
                 Ok(owned(elements::build(items.iter().map(|item| &**item))))
             }
             Self::Set(ty, items) => {
-                let mut items = parts(items, bound)?;
-                items.sort_by(|a, b| ty.compare(a, b));
-                items.dedup_by(|a, b| ty.compare(a, b).is_eq());
+                let items = parts(items, bound)?;
+                let items = sort_once(ty, items, |item| item, &mut interrupt::charge_bytes)?;
                 Ok(owned(elements::build(items.iter().map(|item| &**item))))
             }
             Self::Map(ty, entries) => {
@@ -411,8 +413,7 @@ impl Term {
                 }
                 // Of equal keys the last one counts.
                 built.reverse();
-                built.sort_by(|a, b| ty.compare(&a.0, &b.0));
-                built.dedup_by(|a, b| ty.compare(&a.0, &b.0).is_eq());
+                let built = sort_once(ty, built, |(key, _)| key, &mut interrupt::charge_bytes)?;
                 let entries = built.iter().map(|(k, v)| (&**k, &**v));
                 Ok(owned(elements::build_map(entries)))
             }
@@ -455,6 +456,11 @@ impl Term {
             }),
         }
     }
+}
+
+fn normalized<'v>(ty: &CqlType, bytes: &'v [u8]) -> Result<Evaluated<'v>> {
+    let normal = ty.try_normalize(bytes, &mut interrupt::charge_bytes)?;
+    Ok(Evaluated::Value(normal))
 }
 
 fn owned(bytes: Vec<u8>) -> Evaluated<'static> {

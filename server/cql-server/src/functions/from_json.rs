@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ebb_catalog::types::{CqlType, elements};
+use ebb_catalog::types::{CqlType, elements, sort_once};
 use ebb_cql::protocol::{ErrorKind, ErrorResponse};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -118,14 +118,17 @@ fn composite(ty: &CqlType, text: &str) -> Result<Vec<u8>> {
             let items = items.into_iter().map(|raw| part(element, raw, what));
             let mut items = items.collect::<Result<Vec<_>>>()?;
             if is_set {
-                items.sort_by(|a, b| element.compare(a, b));
-                items.dedup_by(|a, b| element.compare(a, b).is_eq());
+                items = sort_once(element, items, |item| item, &mut interrupt::charge_bytes)?;
             }
             Ok(elements::build(items.iter().map(Vec::as_slice)))
         }
         CqlType::Map { key, value: of, .. } => {
             let mut entries = Vec::new();
             for (name, raw) in object(text)? {
+                interrupt::charge_bytes(name.len())?;
+                if matches!(**key, CqlType::Varint | CqlType::Decimal) {
+                    interrupt::charge(number_size::digits_units(name.len()))?;
+                }
                 // What is no text is written into one.
                 let Some(name) = (match &**key {
                     CqlType::Text | CqlType::Ascii => Some(name.into_bytes()),
@@ -136,8 +139,7 @@ fn composite(ty: &CqlType, text: &str) -> Result<Vec<u8>> {
                 };
                 entries.push((name, part(of, raw, "value in map")?));
             }
-            entries.sort_by(|(a, _), (b, _)| key.compare(a, b));
-            entries.dedup_by(|(a, _), (b, _)| key.compare(a, b).is_eq());
+            let entries = sort_once(key, entries, |(key, _)| key, &mut interrupt::charge_bytes)?;
             Ok(elements::build_map(
                 entries.iter().map(|(k, v)| (&k[..], &v[..])),
             ))

@@ -34,6 +34,7 @@ pub use self::aggregate::{Aggregate, State};
 pub use self::arithmetic::{negation, operation};
 pub use self::cast::{cast, cast_name};
 pub use self::from_json::row as json_row;
+pub use self::number_size::digits_units;
 use super::error::{Result, invalid};
 use super::interrupt;
 
@@ -188,7 +189,7 @@ pub fn to_json_of(ty: &CqlType) -> Function {
         CqlType::Text,
         move |args, _| {
             let mut out = String::new();
-            json::value(&of, args[0], &mut out)?;
+            json::value(&of, args[0], &mut out, json::TEXT_BYTES_MAX)?;
             Ok(Some(out.into_bytes()))
         },
     )

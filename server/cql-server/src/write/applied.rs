@@ -20,6 +20,7 @@ use super::condition::Conditions;
 use super::plan::WritePlan;
 use crate::analyse::selection::Slots;
 use crate::error::{Result, of_key, of_row, of_store};
+use crate::interrupt;
 use crate::listing::Listing;
 use crate::read::{Fetch, FoundRow, Partition, Seen, serialize};
 
@@ -164,6 +165,7 @@ impl<'a> Answer<'a> {
     ) -> Result<Vec<Cells>> {
         let mut shown = Vec::new();
         for (key, operand) in rows {
+            interrupt::charge_bytes(operand.map_or(0, <[u8]>::len))?;
             if let Some(row) = self.row(key, operand)? {
                 shown.push(self.cells(&row)?);
             }

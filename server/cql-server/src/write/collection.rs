@@ -1,11 +1,12 @@
 //! Operations on one column, with their values, as cells and elements of a row.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use ebb_catalog::key::ordered;
 use ebb_catalog::row::{ListEnd, LiveColumn, LiveElement, RowView, list_place, parts};
-use ebb_catalog::types::{CqlType, TypeError, elements};
+use ebb_catalog::types::{CqlType, TypeError, elements, sort_once};
 
 use super::operation::Operation;
 use super::plan::Change;
@@ -13,6 +14,8 @@ use super::row_buffer::RowBuffer;
 use crate::analyse::markers::Bound;
 use crate::analyse::term::{Evaluated, Term};
 use crate::error::{Result, invalid, of_row, of_type};
+use crate::functions::digits_units;
+use crate::interrupt;
 
 /// The elements of a list that is there: their values by their places.
 type Present = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -48,7 +51,7 @@ pub(super) fn apply<'v>(
     // Each change sees what those before it did.
     let present = |row: &RowBuffer<'_>| -> Result<Present> {
         match before {
-            Some(before) => Ok(row.elements_after(&elements_of(before, id)?, id)),
+            Some(before) => row.elements_after(&elements_of(before, id)?, id),
             None => Ok(Present::new()),
         }
     };
@@ -137,8 +140,12 @@ pub(super) fn apply<'v>(
                 Evaluated::Value(value) => Some(value),
             };
             if let Some(ty) = key_type(ty) {
-                let original = value.as_ref().and_then(|_| original(ty, &key));
-                row.element(id, path(ty, &key)?, original, value);
+                let path = path(ty, &key)?;
+                let original = match value {
+                    Some(_) => original(ty, &key)?,
+                    None => None,
+                };
+                row.element(id, path, original, value);
             }
             Ok(())
         }
@@ -181,12 +188,10 @@ pub(super) fn apply<'v>(
             let gone = gone
                 .collect::<std::result::Result<Vec<_>, TypeError>>()
                 .map_err(of_type)?;
-            let is_gone = |value: &[u8]| {
-                let mut gone = gone.iter().flatten();
-                gone.any(|one| element.compare(one, value).is_eq())
-            };
+            let gone: Vec<&[u8]> = gone.into_iter().flatten().collect();
+            let gone = sort_once(element, gone, |one| one, &mut interrupt::charge_bytes)?;
             for (place, value) in present(row)? {
-                if is_gone(&value) {
+                if is_among(element, &gone, &value)? {
                     row.element(id, place, None, None);
                 }
             }
@@ -262,8 +267,27 @@ fn elements_of<'r>(row: &RowView<'r>, column: u32) -> Result<Vec<LiveElement<'r>
     let Some(LiveColumn::Collection(list)) = row.column(column).map_err(of_row)? else {
         return Ok(Vec::new());
     };
-    let elements = list.elements().map(|element| element.map_err(of_row));
-    elements.collect()
+    let element = |element: std::result::Result<LiveElement<'r>, _>| {
+        interrupt::charge(1)?;
+        element.map_err(of_row)
+    };
+    list.elements().map(element).collect()
+}
+
+/// Whether a value equals one of others, which ascend.
+fn is_among(ty: &CqlType, others: &[&[u8]], value: &[u8]) -> Result<bool> {
+    let (mut from, mut to) = (0, others.len());
+    while from < to {
+        let middle = from.midpoint(to);
+        let other = others[middle];
+        interrupt::charge_bytes(other.len().min(value.len()))?;
+        match ty.try_compare(other, value, &mut interrupt::charge_bytes)? {
+            Ordering::Less => from = middle + 1,
+            Ordering::Equal => return Ok(true),
+            Ordering::Greater => to = middle,
+        }
+    }
+    Ok(false)
 }
 
 /// Adds all parts of a collection or user-defined type.
@@ -277,6 +301,12 @@ fn add(
 ) -> Result<()> {
     let place = |at, element: &[u8]| list_place(end, came_us, *operation, at, element);
     for part in parts(ty, value, place).map_err(of_type)? {
+        let part = part.map_err(of_type)?;
+        interrupt::charge_bytes(part.value.len())?;
+        if key_type(ty).is_some() {
+            // The iterator has just computed the path of this part.
+            interrupt::charge(2 * digits_units(part.path.len()))?;
+        }
         let original = part.original.map(<[u8]>::to_vec);
         let value = Some(Cow::Owned(part.value.to_vec()));
         row.element(column, part.path, original, value);
@@ -296,14 +326,21 @@ fn key_type(ty: &CqlType) -> Option<&CqlType> {
 }
 
 fn path(ty: &CqlType, key: &[u8]) -> Result<Vec<u8>> {
+    charge_key(key)?;
     let mut path = Vec::new();
     ordered::encode(ty, key, &mut path).map_err(of_type)?;
     Ok(path)
 }
 
 /// The key or member itself, where its path does not say.
-fn original(ty: &CqlType, key: &[u8]) -> Option<Vec<u8>> {
-    (!ordered::is_reconstructible(ty, key)).then(|| key.to_vec())
+fn original(ty: &CqlType, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    charge_key(key)?;
+    Ok((!ordered::is_reconstructible(ty, key)).then(|| key.to_vec()))
+}
+
+/// Charges for the ordered form of a key, which may have the digits of a `decimal`.
+fn charge_key(key: &[u8]) -> Result<()> {
+    interrupt::charge(1 + digits_units(key.len()))
 }
 
 fn some(element: std::result::Result<Option<&[u8]>, TypeError>) -> Result<&[u8]> {

@@ -33,13 +33,14 @@ use ebb_tables::CqlTable;
 
 use super::applied::{Answer, Shown};
 use super::condition::{BoundCondition, Conditions};
-use super::execution::{Committed, Execution};
+use super::execution::{Committed, Execution, READ_UNITS};
 use super::keys::Rows;
 use super::plan::WritePlan;
 use super::statement::WriteContext;
 use crate::analyse::markers::Bound;
 use crate::analyse::restrictions::Statement;
 use crate::error::{Result, invalid, of_catalog, of_key, of_row, of_store};
+use crate::interrupt;
 use crate::listing::Listing;
 
 /// A statement and its values.
@@ -107,6 +108,7 @@ impl<'v> ConditionalWrite<'v> {
             shown: Shown::new(first.table.schema(), plans(), is_batch),
         };
         for (plan, bound) in parts {
+            interrupt::charge(1)?;
             let (partition, row) = row_of(plan, bound, is_batch)?;
             if partition != write.partition {
                 return invalid("Batch with conditions cannot span multiple partitions");
@@ -253,12 +255,16 @@ impl<'v> ConditionalWrite<'v> {
         let header = header.map_err(of_store)?;
         let mut rows = BTreeMap::new();
         for key in self.rows.keys() {
+            interrupt::charge(READ_UNITS)?;
             let row = transaction.get_for_update(table, key);
             rows.insert(key.clone(), row.map_err(of_store)?);
         }
         for key in &self.others {
+            interrupt::charge(READ_UNITS)?;
             rows.insert(key.clone(), transaction.get(table, key).map_err(of_store)?);
         }
+        let bytes = header.iter().chain(rows.values().flatten());
+        interrupt::charge_bytes(bytes.map(Bytes::len).sum())?;
         Ok(Found { header, rows })
     }
 
@@ -272,6 +278,7 @@ impl<'v> ConditionalWrite<'v> {
         }
         for (key, condition) in &self.rows {
             let operand = found.rows.get(key).and_then(Option::as_deref);
+            interrupt::charge_bytes(operand.map_or(0, <[u8]>::len))?;
             let row = answer.row(key, operand)?;
             if !condition.holds(row.as_ref().map(|row| row.view()))? {
                 return Ok(false);

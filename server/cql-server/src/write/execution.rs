@@ -21,6 +21,10 @@ use super::using::check_timestamp;
 use crate::analyse::markers::Bound;
 use crate::error::{Result, of_catalog, of_row, of_store};
 use crate::guardrails::{Feature, Guardrails};
+use crate::interrupt;
+
+/// About how many microseconds it takes to look one key up.
+pub(super) const READ_UNITS: u64 = 4;
 
 /// Where operands go.
 #[derive(Debug)]
@@ -162,9 +166,10 @@ impl<'c> Execution<'c> {
     /// Adds what a statement writes with these values.
     ///
     /// # Errors
-    /// In Cassandra's words, where a value is not as it must be; then nothing may be
-    /// committed.
+    /// In Cassandra's words, where a value is not as it must be. The time-out of the statement. After
+    /// an error nothing may be committed.
     pub(super) fn add(&mut self, plan: &WritePlan, bound: &Bound<'_>) -> Result<()> {
+        interrupt::charge(1)?;
         guarded::check_statement(self.guardrails, plan)?;
         plan.with_values(bound, |bound| self.add_bound(plan, bound))
     }
@@ -188,6 +193,7 @@ impl<'c> Execution<'c> {
         let rows = plan.table.rows();
         let mut rows_before = 0;
         for (number, partition) in targets.partitions.iter().enumerate() {
+            interrupt::charge(1)?;
             times.timestamp_us = self.own_timestamp_us(times.timestamp_us)?;
             match &plan.action {
                 Action::Change {
@@ -217,7 +223,8 @@ impl<'c> Execution<'c> {
         Ok(())
     }
 
-    /// Commits all that was added.
+    /// Commits all that was added. From here on nothing is charged: a statement that moves to another
+    /// thread when its time is over is executed anew there, so it must not have written.
     ///
     /// # Errors
     /// Where a batch is too large. As the store: nothing was written, unless it says otherwise.
@@ -272,7 +279,8 @@ impl<'c> Execution<'c> {
 
     /// What keys have, all at one instant.
     fn read(&mut self, table: &Table, keys: &[&[u8]]) -> Result<Vec<Option<Value>>> {
-        match (&mut self.sink, keys) {
+        interrupt::charge(READ_UNITS * keys.len() as u64)?;
+        let read = match (&mut self.sink, keys) {
             (Sink::Batch(_), [key]) => table.get(key).map(|value| vec![value]),
             (Sink::Batch(_), keys) => table.get_many(keys),
             (Sink::Transaction { transaction, .. } | Sink::Counters { transaction, .. }, keys) => {
@@ -280,7 +288,9 @@ impl<'c> Execution<'c> {
                 keys.iter().map(read).collect()
             }
         }
-        .map_err(of_store)
+        .map_err(of_store)?;
+        interrupt::charge_bytes(read.iter().flatten().map(|value| value.len()).sum())?;
+        Ok(read)
     }
 
     fn delete(
@@ -300,6 +310,7 @@ impl<'c> Execution<'c> {
             }),
             Rows::Named(targets) => {
                 for target in targets {
+                    interrupt::charge(1)?;
                     let key = target.key(layout, partition)?;
                     self.guard(table, &key)?;
                     self.merge(table, &key, |out| {
@@ -312,6 +323,7 @@ impl<'c> Execution<'c> {
             }
             Rows::Ranges(ranges) if ranges.is_empty() => Ok(()),
             Rows::Ranges(ranges) => {
+                interrupt::charge(ranges.len() as u64)?;
                 let ranges = ranges.iter().map(|range| RangeDeletion {
                     start: &range.from,
                     end: range.to.as_deref(),
@@ -334,7 +346,9 @@ impl<'c> Execution<'c> {
     ) -> Result<()> {
         self.operand.clear();
         write(&mut self.operand).map_err(of_row)?;
-        self.bytes += key.len() + self.operand.len();
+        let bytes = key.len() + self.operand.len();
+        interrupt::charge_bytes(bytes)?;
+        self.bytes += bytes;
         match &mut self.sink {
             Sink::Batch(batch) => batch.merge(table, key, &self.operand),
             Sink::Transaction { operands, .. } => {
@@ -376,6 +390,7 @@ impl<'v> Changed<'_, 'v, '_> {
         if !self.changes.iter().any(Change::is_static) {
             return Ok(());
         }
+        interrupt::charge(1)?;
         let key = self.partition.header_key();
         let header = match self.reads(true) {
             true => self.execution.read(self.table, &[&key])?.pop().flatten(),
@@ -403,6 +418,7 @@ impl<'v> Changed<'_, 'v, '_> {
 
     /// One row. `number` counts the rows of the statement before.
     fn row(&mut self, target: &RowTarget<'_>, number: usize, has_marker: bool) -> Result<()> {
+        interrupt::charge(1)?;
         let key = target.key(self.schema.layout(), self.partition)?;
         self.times.timestamp_us = (self.execution).own_timestamp_us(self.times.timestamp_us)?;
         let row = match self.reads(false) {

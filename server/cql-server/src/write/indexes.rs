@@ -10,6 +10,7 @@ use ebb_catalog::schema::{ColumnKind, IndexTarget, Indexed, IndexedColumn, Table
 
 use super::row_buffer::RowBuffer;
 use crate::error::{Result, invalid, of_key, of_type};
+use crate::interrupt;
 
 /// As Cassandra has it: the longest value that is indexed is one byte shorter. Keys of maps are
 /// never that long.
@@ -108,6 +109,7 @@ fn put_values(
                 indexed.column.name,
             ));
         }
+        interrupt::charge_bytes(value_len)?;
         put(indexed.prefix_of(value).map_err(of_type)?);
         Ok(())
     })

@@ -76,6 +76,6 @@ impl JsonRow {
             None if self.default_unset => Value::Unset,
             _ => Value::Null,
         };
-        bound.with(self.markers, values.iter().map(value))
+        bound.with_json(self.markers, values.iter().map(value))
     }
 }

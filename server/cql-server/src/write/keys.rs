@@ -9,7 +9,7 @@ use ebb_catalog::types::elements;
 use ebb_cql::syntax::ast::Relation;
 
 use crate::analyse::markers::{Bound, Markers};
-use crate::analyse::restrictions::{Partitions, Restrictions, Writing};
+use crate::analyse::restrictions::{Partitions, Restrictions, Writing, check_keys};
 use crate::error::{Result, of_key};
 
 /// The rows that a statement writes, as terms.
@@ -41,6 +41,10 @@ pub(super) enum Rows<'v> {
 pub(super) struct RowTarget<'v>(Vec<Cow<'v, [u8]>>);
 
 impl RowTarget<'_> {
+    fn size_bytes(&self) -> usize {
+        self.0.iter().map(|value| value.len()).sum()
+    }
+
     /// The row's key in a partition.
     ///
     /// # Errors
@@ -89,7 +93,8 @@ impl Keys {
     /// The rows with these values.
     ///
     /// # Errors
-    /// In Cassandra's words, where a value is null, or a key too long or empty.
+    /// In Cassandra's words, where a value is null, or a key too long or empty. If partitions and
+    /// rows are too many together.
     pub(super) fn targets<'v>(
         &'v self,
         schema: &TableSchema,
@@ -107,6 +112,22 @@ impl Keys {
             false if !self.0.on_clustering => Rows::Partition,
             false => Rows::Ranges(clustering.ranges(schema, bound)?),
         };
+        // One of the two alone was checked when it was made.
+        if partitions.len() > 1 {
+            let of_partitions = partitions.iter().map(|key| key.as_bytes().len());
+            match &rows {
+                Rows::Partition => {}
+                Rows::Named(rows) => {
+                    check_keys(of_partitions, rows.iter().map(RowTarget::size_bytes))?;
+                }
+                Rows::Ranges(ranges) => {
+                    let size_bytes = |range: &ByteRange| {
+                        range.from.len() + range.to.as_ref().map_or(0, Vec::len)
+                    };
+                    check_keys(of_partitions, ranges.iter().map(size_bytes))?;
+                }
+            }
+        }
         Ok(Targets { partitions, rows })
     }
 }

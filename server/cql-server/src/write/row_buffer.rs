@@ -9,6 +9,8 @@ use ebb_catalog::row::{
 };
 use ebb_catalog::schema::Indexed;
 
+use crate::{error, interrupt};
+
 /// When a write happens, and for how long.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
@@ -155,11 +157,14 @@ impl<'v> RowBuffer<'v> {
 
     /// The elements of a collection that there will be after this write, of those that are
     /// there: their values by their paths.
+    ///
+    /// # Errors
+    /// The time-out of the statement.
     pub(super) fn elements_after(
         &self,
         there: &[LiveElement<'_>],
         column: u32,
-    ) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    ) -> error::Result<BTreeMap<Vec<u8>, Vec<u8>>> {
         let mut after = BTreeMap::new();
         let written = match self.columns.get(&column) {
             Some(Column::Collection { deletion, elements }) => Some((deletion, elements)),
@@ -170,14 +175,16 @@ impl<'v> RowBuffer<'v> {
         };
         let cleared = written.and_then(|(deletion, _)| deletion.map(|d| d.timestamp));
         for element in there {
+            interrupt::charge(1)?;
             if is_newer(element, cleared) {
                 after.insert(element.path.to_vec(), element.cell.value.to_vec());
             }
         }
         let Some((_, elements)) = written else {
-            return after;
+            return Ok(after);
         };
         for (path, entry) in elements {
+            interrupt::charge(1)?;
             let earlier = there.binary_search_by(|element| element.path.cmp(path));
             let earlier = earlier.ok().map(|at| &there[at]);
             if earlier.is_some_and(|earlier| is_newer(earlier, Some(self.times.timestamp_us))) {
@@ -188,7 +195,7 @@ impl<'v> RowBuffer<'v> {
                 None => after.remove(path),
             };
         }
-        after
+        Ok(after)
     }
 
     fn collection(

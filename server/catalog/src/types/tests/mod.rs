@@ -6,6 +6,7 @@ pub(crate) mod generate;
 mod literal;
 mod names;
 mod normal;
+mod sort;
 mod validate;
 
 use std::sync::Arc;

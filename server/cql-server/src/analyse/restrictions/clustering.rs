@@ -195,6 +195,7 @@ impl ClusteringRestrictions {
         let (mut seen, mut each_once) = (HashSet::new(), Vec::with_capacity(all.len()));
         for values in all {
             let mut key = Vec::new();
+            interrupt::charge_bytes(values.iter().map(|value| value.len()).sum())?;
             encode(schema, &values, &mut key).map_err(of_key)?;
             if seen.insert(key) {
                 each_once.push(values);
@@ -262,11 +263,14 @@ impl ClusteringRestrictions {
                 EqualValues::In(values) => in_tuples(values, equal.columns, &equal.name, bound)?,
             };
             size_of(&prefixes).check_product(size_of(&tuples))?;
-            let longer = |prefix: &Vec<Cow<'v, [u8]>>| {
-                let with = |tuple: &Vec<Cow<'v, [u8]>>| [&prefix[..], &tuple[..]].concat();
-                tuples.iter().map(with).collect::<Vec<_>>()
-            };
-            prefixes = prefixes.iter().flat_map(longer).collect();
+            let mut longer = Vec::with_capacity(prefixes.len() * tuples.len());
+            for prefix in &prefixes {
+                for tuple in &tuples {
+                    interrupt::charge(1)?;
+                    longer.push([&prefix[..], &tuple[..]].concat());
+                }
+            }
+            prefixes = longer;
         }
         Ok(prefixes)
     }

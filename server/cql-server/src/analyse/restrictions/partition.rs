@@ -6,7 +6,7 @@ use std::ops::Bound as End;
 
 use ebb_catalog::key::{ByteRange, PartitionKey, Token, token_range};
 use ebb_catalog::schema::{ColumnKind, TableSchema};
-use ebb_catalog::types::elements;
+use ebb_catalog::types::{elements, sort_once};
 use ebb_cql::syntax::ast::Operator;
 
 use super::predicate::Predicate;
@@ -220,8 +220,12 @@ fn keys(schema: &TableSchema, columns: &[OneOf], bound: &Bound<'_>) -> Result<Ve
             OneOf::Equal(term) => vec![term.evaluate(bound)?.condition(&column.name)?],
             OneOf::In(values) => in_values(values, &column.name, bound)?,
         };
-        values.sort_by(|a, b| column.ty.compare(a, b));
-        values.dedup_by(|a, b| column.ty.compare(a, b).is_eq());
+        values = sort_once(
+            &column.ty,
+            values,
+            |value| value,
+            &mut interrupt::charge_bytes,
+        )?;
         products = product(&products, &values)?;
     }
     let key = |values: &Vec<Cow<'_, [u8]>>| {

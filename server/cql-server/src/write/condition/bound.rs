@@ -11,6 +11,7 @@ use super::{ColumnCondition, ConditionPart, ConditionTest};
 use crate::analyse::markers::Bound;
 use crate::analyse::term::Evaluated;
 use crate::error::{Result, invalid, of_row, of_type};
+use crate::interrupt;
 use crate::read::{contains, element};
 
 /// A value; none is null.
@@ -69,9 +70,12 @@ impl ColumnCondition {
                 };
                 let all = elements::elements(&list).map_err(of_type)?;
                 // A list with a null is not in its normal form.
-                let normal = |one: &[u8]| self.ty.normalize(one).into_owned();
                 let one = |one: std::result::Result<Option<&[u8]>, _>| {
-                    Ok(one.map_err(of_type)?.map(|one| Cow::Owned(normal(one))))
+                    let Some(one) = one.map_err(of_type)? else {
+                        return Ok(None);
+                    };
+                    let normal = self.ty.try_normalize(one, &mut interrupt::charge_bytes)?;
+                    Ok(Some(Cow::Owned(normal.into_owned())))
                 };
                 (Operator::Equal, all.map(one).collect::<Result<_>>()?)
             }
@@ -155,6 +159,7 @@ impl BoundCondition<'_> {
 
     fn any(&self, mut holds: impl FnMut(Option<&[u8]>) -> Result<bool>) -> Result<bool> {
         for value in &self.values {
+            interrupt::charge(1)?;
             if holds(value.as_deref())? {
                 return Ok(true);
             }
@@ -196,14 +201,17 @@ fn null(operator: Operator, is_null: bool) -> Result<bool> {
 
 /// Whether what was found compares so with a value.
 fn satisfies(operator: Operator, ty: &CqlType, found: &[u8], value: &[u8]) -> Result<bool> {
-    let order = || ty.compare(found, value);
+    let order = || {
+        interrupt::charge_bytes(found.len().min(value.len()))?;
+        ty.try_compare(found, value, &mut interrupt::charge_bytes)
+    };
     Ok(match operator {
-        Operator::Equal => order() == Ordering::Equal,
-        Operator::NotEqual => order() != Ordering::Equal,
-        Operator::Less => order() == Ordering::Less,
-        Operator::LessOrEqual => order() != Ordering::Greater,
-        Operator::Greater => order() == Ordering::Greater,
-        Operator::GreaterOrEqual => order() != Ordering::Less,
+        Operator::Equal => order()? == Ordering::Equal,
+        Operator::NotEqual => order()? != Ordering::Equal,
+        Operator::Less => order()? == Ordering::Less,
+        Operator::LessOrEqual => order()? != Ordering::Greater,
+        Operator::Greater => order()? == Ordering::Greater,
+        Operator::GreaterOrEqual => order()? != Ordering::Less,
         Operator::Contains => contains(ty, found, value)?,
         Operator::ContainsKey => element(ty, found, value)?.is_some(),
         Operator::Like => false,
