@@ -21,10 +21,13 @@ pub enum Lane {
     /// one thread, which commits together what waits. Batches of writes run here.
     Write,
     /// Behind other scans of its user, on a few threads: it may read any number of rows of some
-    /// partitions. A statement moves here if it takes long on a thread on which others wait.
+    /// partitions.
     Scan,
     /// Like `Scan`, on threads of the kernel's idle class: it may read the whole table.
     Range,
+    /// The lane of statements that computed for long on a thread on which others wait. Users share its
+    /// threads by the rule of the scans, and it has threads of its own. No statement begins here.
+    Moved,
     /// One at a time: it changes the schema.
     Schema,
     /// Few at a time: it verifies a password, which takes tens of milliseconds of a core.

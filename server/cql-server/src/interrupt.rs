@@ -3,7 +3,7 @@
 //! ```text
 //!   scope(interrupt, time-out, execute)         the executor, around each statement
 //!     └ charge(units) ... charge(units) ...     loops over rows, values, digits
-//!          └ each 32 units the clock: a low class offers its core, a long scan gets one, or the
+//!          └ each 32 units the clock: a low class offers its core, a long scan enters one, or the
 //!            statement ends with its time-out
 //! ```
 //!
@@ -20,10 +20,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use ebb_colocate::runtime::{YIELD_EVERY, Yielding, lower_current_thread};
+use ebb_colocate::runtime::{YIELD_EVERY, Yielding};
 use ebb_cql::protocol::{Consistency, ErrorKind, ErrorResponse, WriteType};
 
 use crate::error::Result;
+
+mod cpu_limit;
+
+use cpu_limit::{CpuLimit, thread_cpu};
 
 /// The units after which a statement looks at the clock. A unit is about a microsecond of work, and a
 /// look takes less than a tenth of one.
@@ -42,8 +46,10 @@ thread_local! {
 pub struct Interrupt {
     deadline: Instant,
     is_cancelled: Arc<AtomicBool>,
-    /// The time at which the thread that executes the request enters the lowest scheduling class.
-    lower_at: Option<Instant>,
+    /// The CPU time after which a statement ends with its time-out: it has to go on elsewhere.
+    cpu_max: Option<Duration>,
+    /// The CPU time after which the thread that executes the statement is lowered, by this function.
+    lower_after: Option<(Duration, fn())>,
 }
 
 /// The error of a statement that is given up.
@@ -97,24 +103,28 @@ impl Interrupt {
         Self {
             deadline: now + timeout,
             is_cancelled,
-            lower_at: None,
+            cpu_max: None,
+            lower_after: None,
         }
     }
 
-    /// The same, but given up `timeout` after `now` at the latest: for a thread on which others wait.
+    /// The same, but a statement ends once its thread has used `cpu_max` of CPU time for it, or ten times as
+    /// long has passed since `now`: for a thread on which others wait, also while it waits for the disk.
     #[must_use]
-    pub fn capped(&self, now: Instant, timeout: Duration) -> Self {
+    pub fn capped(&self, now: Instant, cpu_max: Duration) -> Self {
         Self {
-            deadline: self.deadline.min(now + timeout),
+            cpu_max: Some(cpu_max),
+            deadline: self.deadline.min(now + cpu_max * 10),
             ..self.clone()
         }
     }
 
-    /// The same; the thread that executes the request enters the lowest scheduling class at `at`.
+    /// The same; the thread that executes a statement calls `lower` once it has used `cpu` of CPU time
+    /// for it.
     #[must_use]
-    pub fn lowering(self, at: Instant) -> Self {
+    pub fn lowering(self, cpu: Duration, lower: fn()) -> Self {
         Self {
-            lower_at: Some(at),
+            lower_after: Some((cpu, lower)),
             ..self
         }
     }
@@ -165,7 +175,27 @@ struct Current {
     /// The units until the next look.
     left: u64,
     /// From the first look on: most statements end before.
-    yielding: Option<Yielding>,
+    looks: Option<Looks>,
+}
+
+/// The limits that a statement compares the clocks with.
+struct Looks {
+    yielding: Yielding,
+    cap: Option<CpuLimit>,
+    /// The limit at which the thread is lowered, and the function that lowers it.
+    lowering: Option<(CpuLimit, fn())>,
+}
+
+impl Looks {
+    /// The looks of a statement that begins at `now` on this thread.
+    fn begin(interrupt: &Interrupt, now: Instant) -> Self {
+        let limit = |cpu_max| CpuLimit::new(cpu_max, now, thread_cpu());
+        Self {
+            yielding: Yielding::of_current_thread(YIELD_EVERY),
+            cap: interrupt.cpu_max.map(limit),
+            lowering: (interrupt.lower_after).map(|(cpu, lower)| (limit(cpu), lower)),
+        }
+    }
 }
 
 impl Current {
@@ -179,14 +209,18 @@ impl Current {
     }
 
     fn look(&mut self, now: Instant) -> Result<()> {
-        if self.interrupt.lower_at.take_if(|at| now >= *at).is_some() {
-            lower_current_thread();
-            self.yielding = None;
+        let interrupt = &self.interrupt;
+        let looks = (self.looks).get_or_insert_with(|| Looks::begin(interrupt, now));
+        let is_long = |(limit, _): &mut (CpuLimit, fn())| limit.is_reached(now, thread_cpu);
+        if let Some((_, lower)) = looks.lowering.take_if(is_long) {
+            lower();
+            looks.yielding = Yielding::of_current_thread(YIELD_EVERY);
         }
-        self.yielding
-            .get_or_insert_with(|| Yielding::of_current_thread(YIELD_EVERY))
-            .offer_core(now);
-        self.interrupt.check(now, self.time_out)
+        looks.yielding.offer_core(now);
+        if (looks.cap.as_mut()).is_some_and(|cap| cap.is_reached(now, thread_cpu)) {
+            return Err(self.time_out.error());
+        }
+        interrupt.check(now, self.time_out)
     }
 }
 
@@ -205,7 +239,7 @@ pub fn scope<T>(interrupt: &Interrupt, time_out: TimeOut, execute: impl FnOnce()
         interrupt: interrupt.clone(),
         time_out,
         left: UNITS_PER_LOOK,
-        yielding: None,
+        looks: None,
     };
     let _restore = Restore(CURRENT.replace(Some(current)));
     execute()

@@ -20,6 +20,7 @@ use ebb_tables::Catalog;
 use super::Executor;
 use crate::access::User;
 use crate::call::{Call, Interrupt, Outcome, Service};
+use crate::functions::json;
 use crate::prepared::Prepared;
 use crate::read::Limits;
 use crate::testing::{BEGIN_MS, local_node, never, open};
@@ -290,7 +291,7 @@ fn show(option: &[u8], cell: Option<&[u8]>) -> String {
     match ty {
         Some(ty) => {
             let mut text = String::new();
-            crate::functions::json::value(&ty, Some(cell), &mut text).unwrap();
+            json::value(&ty, Some(cell), &mut text, json::TEXT_BYTES_MAX).unwrap();
             text.trim_matches('"').to_owned()
         }
         None => cell.iter().map(|byte| format!("{byte:02x}")).collect(),

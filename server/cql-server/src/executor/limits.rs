@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use ebb_cql::protocol::{ErrorKind, ErrorResponse, QueryParameters};
+use ebb_catalog::types::elements;
+use ebb_cql::protocol::{ErrorKind, ErrorResponse, QueryParameters, Value, ValuesBuf};
 
 use super::Executor;
 use super::harness::Server;
@@ -178,6 +179,12 @@ fn a_write_that_is_given_up_while_it_computes_writes_nothing() {
             "UPDATE one SET b = 7 WHERE k = 1 IF b = {}",
             times(40, "1").replace(", ", " + ")
         ),
+        "UPDATE wide SET v = 7 WHERE a IN (1, 2, 3, 4) AND b IN (1, 2) AND c IN (0, 1)".to_owned(),
+        "DELETE FROM wide WHERE a IN (1, 2, 3, 4) AND b IN (1, 2) AND c IN (0, 1)".to_owned(),
+        "UPDATE one SET l[0] = 7 WHERE k = 1".to_owned(),
+        "UPDATE one SET l = l - [1, 2] WHERE k = 1".to_owned(),
+        format!("UPDATE one SET l = l + [{}] WHERE k = 1", numbers(40)),
+        format!("UPDATE one SET m = m - {{{}}} WHERE k = 1", numbers(40)),
     ];
     for text in cases {
         server.interrupt = cancelled();
@@ -189,6 +196,78 @@ fn a_write_that_is_given_up_while_it_computes_writes_nothing() {
         assert!(units <= UNITS_MAX, "{text}: {units}");
         server.interrupt = never();
         assert_eq!(server.rows("SELECT k, b FROM one"), "1 1", "{text}");
+        let unchanged = "SELECT count(v) FROM wide WHERE v = 0 ALLOW FILTERING";
+        assert_eq!(server.rows(unchanged), "20", "{text}");
+    }
+}
+
+/// The story: each of a million elements was compared with each of two million values that were to be
+/// removed.
+#[test]
+fn the_values_that_are_removed_from_a_list_are_found_in_few_comparisons() {
+    let mut server = Server::with(&["CREATE TABLE t (k int PRIMARY KEY, l list<int>)"]);
+    server.run(&format!(
+        "INSERT INTO t (k, l) VALUES (1, [{}])",
+        numbers(2000)
+    ));
+    let remove = format!("UPDATE t SET l = l - [{}] WHERE k = 1", numbers(1999));
+    let ((), units) = charged(|| server.run(&remove));
+    assert!((20_000..100_000).contains(&units), "{units}");
+    assert_eq!(server.rows("SELECT toJson(l) FROM t"), "[1999]");
+}
+
+#[test]
+fn a_write_names_a_bounded_number_of_rows_in_all_its_partitions() {
+    let mut server = Server::with(&["CREATE TABLE t (a int, b int, v int, PRIMARY KEY (a, b))"]);
+    let (some, many) = (numbers(256), numbers(257));
+    let where_in = |a: &str, b: &str| format!("WHERE a IN ({a}) AND b IN ({b})");
+    for text in [
+        format!("UPDATE t SET v = 1 {}", where_in(&some, &many)),
+        format!("DELETE v FROM t {}", where_in(&many, &some)),
+        format!("DELETE FROM t {}", where_in(&some, &many)),
+    ] {
+        assert_eq!(
+            server.refused(&text),
+            "The IN relations of a statement may name 65536 keys at most"
+        );
+    }
+    // As many rows may be in one partition, or in as many partitions.
+    server.run(&format!("DELETE FROM t {}", where_in("1", &many)));
+    server.run(&format!("DELETE FROM t {}", where_in(&many, "1")));
+}
+
+/// The story: to sort 200,000 decimals of one set, a power of ten with 157,000 digits was computed for
+/// each comparison.
+#[test]
+fn a_write_that_is_given_up_while_a_value_is_sorted_writes_nothing() {
+    let mut server = Server::with(&[
+        "CREATE TABLE t (k int PRIMARY KEY, s set<decimal>, m frozen<map<decimal, int>>)",
+    ]);
+    // 1e9, 1e8, and so on.
+    let decimals: Vec<Vec<u8>> = (-9..9_i32)
+        .map(|scale| [&scale.to_be_bytes()[..], &[1]].concat())
+        .collect();
+    let set = elements::build(decimals.iter().map(Vec::as_slice));
+    let int = 1_i32.to_be_bytes();
+    let map = elements::build_map(decimals.iter().map(|key| (&key[..], &int[..])));
+    for (column, value) in [("s", &set), ("m", &map)] {
+        let text = format!("INSERT INTO t (k, {column}) VALUES (1, ?)");
+        let prepared = server.prepare(&text).unwrap();
+        let mut values = ValuesBuf::new();
+        values.push(Value::Bytes(value));
+        let parameters = || QueryParameters {
+            values: values.as_values(),
+            ..QueryParameters::default()
+        };
+        server.interrupt = cancelled();
+        let (ended, units) = charged(|| server.execute(&prepared, parameters()));
+        assert!(
+            matches!(ended.unwrap_err().kind, ErrorKind::WriteTimeout { .. }),
+            "{column}"
+        );
+        assert!(units <= UNITS_MAX, "{column}: {units}");
+        server.interrupt = never();
+        assert_eq!(server.rows("SELECT k FROM t"), "", "{column}");
     }
 }
 
@@ -317,6 +396,8 @@ fn a_read_that_needs_more_memory_than_it_may_have_is_refused() {
         "SELECT v FROM t WHERE a IN (1, 2) ORDER BY b".to_owned(),
         "SELECT JSON v FROM t WHERE a IN (1, 2) ORDER BY b".to_owned(),
         "SELECT b, max(v) FROM t WHERE a IN (1, 2) GROUP BY a, b ORDER BY b".to_owned(),
+        // Three groups that are written, and a fourth that is kept.
+        "SELECT max(v) FROM t WHERE a = 1 GROUP BY a, b LIMIT 4".to_owned(),
         format!("SELECT {} FROM t WHERE a = 1 AND b = 1", times(5, "v")),
         format!("SELECT {} FROM t WHERE a = 1", times(5, "max(v)")),
         format!("SELECT count(*), {} FROM t WHERE a = 1", times(5, "v")),
@@ -335,6 +416,9 @@ fn a_read_that_needs_more_memory_than_it_may_have_is_refused() {
     assert_eq!(server.rows("SELECT count(v) FROM t"), "10");
     let limited = "SELECT b FROM t WHERE a IN (1, 2) ORDER BY b LIMIT 1";
     assert_eq!(server.rows(limited), "0");
+    // What is written does not count as kept any more.
+    let sorted = "SELECT v FROM t WHERE a IN (1, 2) AND b < 3 ORDER BY b";
+    assert_eq!(server.rows(sorted).split(" | ").count(), 3);
     let page = server.page("SELECT v FROM t", &[], Some(2), None).unwrap();
     assert_eq!((page.rows.len(), page.state.is_some()), (2, true));
 }

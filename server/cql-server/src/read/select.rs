@@ -31,9 +31,9 @@ pub struct Limits {
     pub empty_page: Duration,
     /// After reading for so long a page ends, where the client pages.
     pub page_time: Duration,
-    /// Bytes of the cells of a response, and as many of what a read keeps before it responds: rows
-    /// to be sorted, and what aggregates have seen. A read that needs more fails. Drivers refuse
-    /// longer responses: that for Java from 256 MiB on, by default.
+    /// Bytes of the cells of a response, together with what a read keeps before it responds: rows to be
+    /// sorted, and what aggregates have seen. A read that needs more fails. Drivers refuse longer
+    /// responses: that for Java from 256 MiB on, by default.
     pub result_bytes: usize,
 }
 

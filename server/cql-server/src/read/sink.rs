@@ -29,7 +29,7 @@ pub struct PageLimits {
     pub empty: Duration,
     /// Reading for so long.
     pub time: Duration,
-    /// Bytes of cells at which a read fails, and as many of what it keeps.
+    /// Bytes at which a read fails: of the cells of its response and of what it keeps, together.
     pub result_bytes: usize,
 }
 
@@ -132,10 +132,12 @@ impl<'s> PageSink<'s> {
             false => a.cmp(b),
             true => b.cmp(a),
         });
-        for (_, cells) in sorted {
+        for (sort_key, cells) in sorted {
             if self.left == 0 {
                 break;
             }
+            // From here on its bytes are those of the response.
+            self.sorted_bytes -= sorted_row_bytes(&sort_key, &cells);
             self.write(&cells)?;
         }
         Ok(())
@@ -161,9 +163,15 @@ impl<'s> PageSink<'s> {
         self.writer.rows() >= rows || self.writer.bytes() >= self.page.bytes
     }
 
-    /// Checks the bytes that are kept beside the response.
-    fn check_kept(&self, bytes: usize) -> Result<()> {
-        if self.sorted_bytes.saturating_add(bytes) > self.page.result_bytes {
+    /// The bytes that the response and what is kept beside it may still take.
+    fn room(&self) -> usize {
+        let taken = self.sorted_bytes.saturating_add(self.writer.bytes());
+        self.page.result_bytes.saturating_sub(taken)
+    }
+
+    /// Checks that there is room for more bytes.
+    fn check_room(&self, bytes: usize) -> Result<()> {
+        if bytes > self.room() {
             return Err(result_too_large(self.page.result_bytes));
         }
         Ok(())
@@ -171,19 +179,15 @@ impl<'s> PageSink<'s> {
 
     /// Appends a cell of the response.
     fn cell(&mut self, value: Option<&[u8]>) -> Result<()> {
-        let bytes = value.map_or(0, <[u8]>::len);
-        if self.writer.bytes().saturating_add(bytes) > self.page.result_bytes {
-            return Err(result_too_large(self.page.result_bytes));
-        }
+        self.check_room(value.map_or(0, <[u8]>::len))?;
         self.writer.cell(value);
         Ok(())
     }
 
     /// Keeps a row, or a group, until all are there.
     fn keep(&mut self, sort_key: Vec<u8>, cells: Vec<Option<Vec<u8>>>) -> Result<()> {
-        let cells_bytes: usize = cells.iter().map(kept_bytes).sum();
-        let bytes = KEPT_BYTES + sort_key.len() + cells_bytes;
-        self.check_kept(bytes)?;
+        let bytes = sorted_row_bytes(&sort_key, &cells);
+        self.check_room(bytes)?;
         self.sorted_bytes += bytes;
         self.sorted.push((sort_key, cells));
         Ok(())
@@ -207,7 +211,7 @@ impl<'s> PageSink<'s> {
                 for column in &self.plan.outputs.columns {
                     let value = value::value(&column.output, &context)?.map(Cow::into_owned);
                     bytes += kept_bytes(&value);
-                    self.check_kept(bytes)?;
+                    self.check_room(bytes)?;
                     cells.push(value);
                 }
             }
@@ -284,7 +288,7 @@ impl<'s> PageSink<'s> {
         };
         let outputs = &self.plan.outputs;
         let sort_key = (self.plan.sorted).map(|ordered| self.clustering_part(row, ordered));
-        let room = self.page.result_bytes.saturating_sub(self.sorted_bytes);
+        let room = self.room();
         let too_large = || Err(result_too_large(self.page.result_bytes));
         let groups = self.groups.as_mut().expect("there are groups");
         if groups.key.is_none() {
@@ -375,7 +379,7 @@ impl<'s> PageSink<'s> {
                 false => first,
             };
             bytes += kept_bytes(&cell);
-            self.check_kept(bytes)?;
+            self.check_room(bytes)?;
             cells.push(cell);
         }
         if self.plan.json {
@@ -457,6 +461,12 @@ fn has_aggregate(output: &Output) -> bool {
 /// About how many bytes a cell takes that is kept.
 fn kept_bytes(cell: &Option<Vec<u8>>) -> usize {
     KEPT_BYTES + cell.as_ref().map_or(0, Vec::len)
+}
+
+/// About how many bytes a row takes that waits to be sorted.
+fn sorted_row_bytes(sort_key: &[u8], cells: &[Option<Vec<u8>>]) -> usize {
+    let cells_bytes: usize = cells.iter().map(kept_bytes).sum();
+    KEPT_BYTES + sort_key.len() + cells_bytes
 }
 
 /// A row as one JSON text of up to `bytes_max` bytes.

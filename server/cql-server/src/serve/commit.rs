@@ -9,7 +9,7 @@
 //! A write runs on the thread that received it as long as that takes microseconds
 //! (`pace`). It does not where each write is acknowledged after an fsync.
 //!
-//! A write that computes for long would keep all others waiting: it begins anew in the lane of scans.
+//! A write that computes for long would keep all others waiting: it begins anew in [`Lane::Moved`].
 //!
 //! A write always waits for the group before its own. A write that has waited for several groups is
 //! in a queue that does not go away: the lane refuses it, if `Session::may_refuse` allows that.
@@ -84,7 +84,7 @@ struct Executed<S: Service> {
 }
 
 /// Executes writes, group by group, until all senders are gone. Writes that compute for long move to
-/// the threads for scans, by a task of the runtime.
+/// threads of their own, by a task of the runtime.
 pub(super) fn commit_writes<S: Service>(mut writes: UnboundedReceiver<Sent<S>>, runtime: &Handle) {
     while let Some(first) = writes.blocking_recv() {
         let mut group = vec![first];
@@ -123,7 +123,7 @@ fn commit_group<S: Service>(group: Vec<Sent<S>>, runtime: &Handle) {
                 Ok(Some(ran)) => Some(ran),
                 Ok(None) => {
                     let work = Box::new(work);
-                    runtime.spawn(run_in_lane(Lane::Scan, work, Share::default(), results));
+                    runtime.spawn(run_in_lane(Lane::Moved, work, Share::default(), results));
                     return None;
                 }
                 Err(_) => None,

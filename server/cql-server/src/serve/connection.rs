@@ -72,6 +72,8 @@ pub(super) struct Connection<S: Service> {
     /// The memory that received bytes take if they are more than [`LARGE_BYTES`].
     memory: RequestMemory,
     arrivals: Arrivals,
+    /// Overload control rejects none of its requests: it sends far fewer than others.
+    is_small: bool,
     out: Outbox,
     /// Requests in `out` whose latency counts, of those received last.
     points: u32,
@@ -146,6 +148,7 @@ impl<S: Service> Connection<S> {
             skipping: Progress::default(),
             memory: RequestMemory::default(),
             arrivals: Arrivals::new(shared.overload.now()),
+            is_small: false,
             points: 0,
             writes_received_at: Vec::new(),
             slow: Vec::new(),
@@ -245,6 +248,8 @@ impl<S: Service> Connection<S> {
         let bytes = (self.received.bytes() - read_bytes, read_bytes);
         let now = self.shared.overload.now();
         self.arrivals.read(now, bytes, left_bytes, turn);
+        let unserved_bytes = self.received.bytes() + left_bytes;
+        self.is_small = self.shared.overload.is_small(unserved_bytes);
     }
 
     /// Serves some of the frames that were received, or one that is large. Returns true if the
@@ -307,7 +312,7 @@ impl<S: Service> Connection<S> {
     /// has to end.
     fn serve_received(&mut self, frames_max: usize) -> bool {
         let overload = self.shared.overload.clone();
-        let target = overload.target();
+        let target = overload.target().filter(|_| !self.is_small);
         // Counts of the requests that may be refused: the waits of other requests show no overload.
         let (mut served, mut refused) = (0, 0);
         let mut first_waited = None;

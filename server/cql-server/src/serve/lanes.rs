@@ -8,6 +8,10 @@
 //! yields now and then, as tasks of jobs do. If [`ServeOptions::idle_class`] is off, it runs in
 //! the normal class, and does not yield.
 //!
+//! A statement that takes long on a thread on which others wait moves to threads of its own, shared in
+//! the same way. It waits neither for scans of its user nor for memory for its result, because most
+//! such statements are writes and reads of one row.
+//!
 //! Passwords are verified on threads below those that serve, too, but not in that class: on a
 //! busy machine some can still log in.
 
@@ -15,54 +19,77 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
-use ebb_colocate::runtime::{lower_current_thread, nice_current_thread};
+use ebb_colocate::runtime::nice_current_thread;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 
 use super::options::ServeOptions;
+use super::result_memory::{ResultPages, ResultPool};
 use super::scan_queue::ScanUser;
-use super::scan_threads::ScanThreads;
+use super::scan_threads::{ClassControl, ScanThreads};
 use crate::call::Lane;
 
-/// What a scan may leave for its reader: a page is cut at this size.
+/// The size at which a page of a scan is cut, and the unit of the memory for results.
 pub(super) const PAGE_BYTES: usize = 1 << 20;
 
 /// The lanes of a server.
 pub(super) struct Lanes {
     scans: ScanThreads,
     ranges: ScanThreads,
+    moved: ScanThreads,
     schema: Semaphore,
-    results: Arc<Semaphore>,
+    results: Arc<ResultPool>,
     logins: LowThreads,
 }
 
-/// The results of one connection that may wait for its client at once. These are more than requests
-/// of a connection run at once, so that clients which read are not slowed down. A client that does
-/// not read holds no more memory than this.
+/// The results of one connection that may wait for its client at once, of scans and of moved
+/// statements each. These are more than requests of a connection run at once, so that clients which read
+/// are not slowed down. A client that does not read holds no more results than these.
 const SHARE_RESULTS: usize = 4;
 
-/// The share of one connection in the memory for results.
+/// A result below this size takes no memory if it has none yet: as much of a connection waits anyway.
+const SMALL_BYTES: usize = 64 << 10;
+
+/// The share of one connection in the results that wait. What moved has one of its own, as it must not
+/// wait for scans.
 #[derive(Clone)]
-pub(super) struct Share(Arc<Semaphore>);
+pub(super) struct Share {
+    scans: Arc<Semaphore>,
+    moved: Arc<Semaphore>,
+}
 
 impl Default for Share {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(SHARE_RESULTS)))
+        let results = || Arc::new(Semaphore::new(SHARE_RESULTS));
+        Self {
+            scans: results(),
+            moved: results(),
+        }
     }
 }
 
-/// The memory of a result, taken from its connection's share and from that of all connections.
+/// The memory of a result, taken from that of all connections, and its place in the share of its
+/// connection.
 #[derive(Debug)]
 pub(super) struct ResultMemory {
-    _of_share: OwnedSemaphorePermit,
-    _of_all: OwnedSemaphorePermit,
+    _of_share: Option<OwnedSemaphorePermit>,
+    pages: ResultPages,
+}
+
+impl ResultMemory {
+    /// Takes the memory of a result of `bytes`. Returns false if there is too little at the moment: the
+    /// result has to be dropped.
+    pub(super) fn try_hold(&mut self, bytes: usize) -> bool {
+        bytes < SMALL_BYTES || self.pages.try_grow((bytes / PAGE_BYTES).max(1))
+    }
 }
 
 /// A result that waits for its client. Its memory is taken until this is dropped.
 pub(super) struct Waiting<T> {
     pub value: T,
-    /// `None` for small results.
+    /// `None` for results that no lane has counted.
     pub _memory: Option<ResultMemory>,
 }
 
@@ -70,20 +97,19 @@ impl Lanes {
     /// # Errors
     /// When the system refuses a thread.
     pub(super) fn new(options: &ServeOptions) -> io::Result<Self> {
-        let results = options.lane_result_bytes_max.div_ceil(PAGE_BYTES);
-        let lower_for_ranges: fn() = if options.idle_class {
-            || {
-                lower_current_thread();
-            }
-        } else {
-            || {}
-        };
+        Self::with_class(options, ClassControl::KERNEL)
+    }
+
+    fn with_class(options: &ServeOptions, class: ClassControl) -> io::Result<Self> {
         let (base, threads_max) = (options.scans_max.max(1), options.scan_threads_max);
+        let threads = |name, is_low| ScanThreads::start(name, base, threads_max, is_low, class);
+        let results = options.lane_result_bytes_max.div_ceil(PAGE_BYTES);
         Ok(Self {
-            scans: ScanThreads::start("cql-scan", base, threads_max, || {})?,
-            ranges: ScanThreads::start("cql-range", base, threads_max, lower_for_ranges)?,
+            scans: threads("cql-scan", false)?,
+            ranges: threads("cql-range", options.idle_class)?,
+            moved: threads("cql-moved", false)?,
             schema: Semaphore::new(1),
-            results: Arc::new(Semaphore::new(results.clamp(1, Semaphore::MAX_PERMITS))),
+            results: ResultPool::new(results.max(1)),
             logins: LowThreads::start("cql-login", options.logins_max.max(1), || {
                 nice_current_thread(LOGIN_NICE)
             })?,
@@ -92,35 +118,53 @@ impl Lanes {
 
     /// Returns whether waiting results take all memory for results.
     pub(super) fn is_short(&self) -> bool {
-        self.results.available_permits() == 0
+        self.results.is_short()
     }
 
-    /// Runs `work` of a user when it is its turn. Its result takes memory of the connection's `share`,
-    /// until `work` has ended even if the caller gives up waiting. Returns `None` if `work` panicked.
+    /// Runs `work` of a user when it is its turn. A scan waits for memory until `deadline`, and every
+    /// result takes a place in the connection's `share`; both are free when the result is dropped, or
+    /// `work` has ended for a caller that gave up waiting. Returns `None` if `work` panicked.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         lane: Lane,
         user: &ScanUser,
         share: &Share,
-        work: impl FnOnce() -> T + Send + 'static,
+        deadline: Instant,
+        work: impl FnOnce(&mut ResultMemory) -> T + Send + 'static,
     ) -> Option<Waiting<T>> {
         let never = "the semaphores of the lanes are not closed";
-        // Memory first: a request that waits for memory must not hold a turn.
-        let memory = match lane {
-            // The result has a few bytes, and must not wait for clients that read slowly.
-            Lane::Login => None,
-            _ => Some(ResultMemory {
-                _of_share: share.0.clone().acquire_owned().await.expect(never),
-                _of_all: self.results.clone().acquire_owned().await.expect(never),
-            }),
+        let is_scan = matches!(lane, Lane::Scan | Lane::Range);
+        // Before the turn: a request that waits for its client must not hold one.
+        let of_share = match lane {
+            Lane::Scan | Lane::Range => Some(&share.scans),
+            Lane::Moved => Some(&share.moved),
+            // Such results have a few bytes, and must not wait for clients that read slowly.
+            Lane::Inline | Lane::Write | Lane::Schema | Lane::Login => None,
         };
-        let work = move || Waiting {
-            value: work(),
-            _memory: memory,
+        let of_share = match of_share {
+            Some(share) => Some(share.clone().acquire_owned().await.expect(never)),
+            None => None,
+        };
+        let mut memory = ResultMemory {
+            _of_share: of_share,
+            pages: ResultPages::none(&self.results),
+        };
+        let work = move || {
+            // In its turn: scans of a user that only wait must not take the memory from those of others.
+            // Without memory no other scan could run on this thread either.
+            if is_scan {
+                memory.pages.wait_for_page(deadline);
+            }
+            let value = work(&mut memory);
+            Waiting {
+                value,
+                _memory: Some(memory),
+            }
         };
         match lane {
             Lane::Scan => self.scans.run(user, work).await,
             Lane::Range => self.ranges.run(user, work).await,
+            Lane::Moved => self.moved.run(user, work).await,
             Lane::Login => self.logins.run(work).await,
             Lane::Schema => {
                 let _turn = self.schema.acquire().await.expect(never);
@@ -188,36 +232,84 @@ fn work_through(waiting: &Mutex<Receiver<Work>>) {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::time::Duration;
 
+    use tokio::task::JoinHandle;
     use tokio::time::timeout;
 
-    use ebb_colocate::runtime::{SchedulingClass, current_class};
+    use ebb_colocate::runtime::SchedulingClass;
+    use ebb_test_support::wait::{self, HANG};
 
     use super::*;
 
-    /// Runs work of the one user of a test.
+    thread_local! {
+        static CLASS: Cell<SchedulingClass> = const { Cell::new(SchedulingClass::Normal) };
+    }
+
+    /// Classes that only tests know.
+    const PRETENDED: ClassControl = ClassControl {
+        lower: || CLASS.set(SchedulingClass::Idle),
+        current: || CLASS.get(),
+    };
+
+    fn lanes(options: &ServeOptions) -> Lanes {
+        Lanes::with_class(options, PRETENDED).unwrap()
+    }
+
+    fn deadline() -> Instant {
+        Instant::now() + HANG // clock: waits for memory end at an instant
+    }
+
+    fn role(name: &str) -> ScanUser {
+        ScanUser::Role(name.into())
+    }
+
+    /// Runs work of one user.
     async fn run<T: Send + 'static>(
         lanes: &Lanes,
         lane: Lane,
         share: &Share,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<Waiting<T>> {
-        lanes
-            .run(lane, &ScanUser::Role("ada".into()), share, work)
-            .await
+        let work = |_: &mut ResultMemory| work();
+        lanes.run(lane, &role("ada"), share, deadline(), work).await
+    }
+
+    /// A request that runs until its sender is dropped.
+    struct Endless {
+        task: JoinHandle<bool>,
+        end: Sender<()>,
+    }
+
+    /// Begins an endless request, and waits until it runs.
+    async fn begin(lanes: &Arc<Lanes>, lane: Lane, share: &Share) -> Endless {
+        let (lanes, share) = (lanes.clone(), share.clone());
+        let (begins, begun) = channel();
+        let (end, until) = channel::<()>();
+        let task = tokio::spawn(async move {
+            let work = move || {
+                begins.send(()).unwrap();
+                until.recv().is_err()
+            };
+            run(&lanes, lane, &share, work).await.is_some()
+        });
+        let begun = spawn_blocking(move || begun.recv());
+        begun.await.unwrap().unwrap();
+        Endless { task, end }
     }
 
     #[tokio::test]
     async fn ranges_run_beneath_requests_and_survive_a_panic() {
-        let lanes = Lanes::new(&ServeOptions::default()).unwrap();
+        let lanes = lanes(&ServeOptions::default());
         let share = Share::default();
         let class_in = async |lane| {
-            let class = run(&lanes, lane, &share, current_class).await;
+            let class = run(&lanes, lane, &share, PRETENDED.current).await;
             class.unwrap().value
         };
         assert_eq!(class_in(Lane::Scan).await, SchedulingClass::Normal);
-        assert_ne!(class_in(Lane::Range).await, SchedulingClass::Normal);
+        assert_eq!(class_in(Lane::Moved).await, SchedulingClass::Normal);
+        assert_eq!(class_in(Lane::Range).await, SchedulingClass::Idle);
         assert_eq!(class_in(Lane::Login).await, SchedulingClass::Normal);
         let nice = || rustix::process::getpriority_process(Some(rustix::thread::gettid())).unwrap();
         let of_logins = run(&lanes, Lane::Login, &share, nice).await;
@@ -236,15 +328,15 @@ mod tests {
             idle_class: false,
             ..ServeOptions::default()
         };
-        let lanes = Lanes::new(&options).unwrap();
+        let lanes = lanes(&options);
         let share = Share::default();
-        let class = run(&lanes, Lane::Range, &share, current_class).await;
+        let class = run(&lanes, Lane::Range, &share, PRETENDED.current).await;
         assert_eq!(class.unwrap().value, SchedulingClass::Normal);
     }
 
     #[tokio::test]
     async fn who_does_not_read_holds_no_more_than_its_share() {
-        let lanes = Lanes::new(&ServeOptions::default()).unwrap();
+        let lanes = lanes(&ServeOptions::default());
         let (deaf, other) = (Share::default(), Share::default());
         let mut unread = Vec::new();
         for _ in 0..SHARE_RESULTS {
@@ -259,28 +351,107 @@ mod tests {
 
     #[tokio::test]
     async fn the_memory_of_a_result_is_taken_until_its_work_ends() {
-        let lanes = Arc::new(Lanes::new(&ServeOptions::default()).unwrap());
+        let lanes = Arc::new(lanes(&ServeOptions::default()));
         let share = Share::default();
-        let (begins, begun) = channel();
-        let (end, until) = channel::<()>();
-        let scan = tokio::spawn({
-            let share = share.clone();
-            async move {
-                let work = move || {
-                    begins.send(()).unwrap();
-                    until.recv().is_err()
-                };
-                run(&lanes, Lane::Scan, &share, work).await.is_some()
-            }
-        });
-        let begun = spawn_blocking(move || begun.recv());
-        begun.await.unwrap().unwrap();
-        scan.abort();
-        assert!(scan.await.unwrap_err().is_cancelled());
+        let scan = begin(&lanes, Lane::Scan, &share).await;
+        scan.task.abort();
+        assert!(scan.task.await.unwrap_err().is_cancelled());
         // The caller has given up, but the work still fills its result.
-        assert_eq!(share.0.available_permits(), SHARE_RESULTS - 1);
-        drop(end);
-        let is_free = || share.0.available_permits() == SHARE_RESULTS;
-        ebb_test_support::wait::until("the memory to be free", is_free);
+        assert_eq!(share.scans.available_permits(), SHARE_RESULTS - 1);
+        drop(scan.end);
+        let is_free = || share.scans.available_permits() == SHARE_RESULTS;
+        wait::until("the memory to be free", is_free);
+    }
+
+    /// The story: the scans of one user took all memory for results before they waited for their
+    /// turns, and no scan of another user began.
+    #[tokio::test]
+    async fn scans_that_wait_for_their_turn_take_no_memory_from_those_of_others() {
+        let lanes = Arc::new(lanes(&ServeOptions {
+            scans_max: 1,
+            lane_result_bytes_max: 2 * PAGE_BYTES,
+            ..ServeOptions::default()
+        }));
+        let bad = begin(&lanes, Lane::Scan, &Share::default()).await;
+        let waiting: Vec<_> = (0..8)
+            .map(|_| {
+                let lanes = lanes.clone();
+                tokio::spawn(async move {
+                    let ran = run(&lanes, Lane::Scan, &Share::default(), || ()).await;
+                    ran.is_some()
+                })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        assert!(!lanes.is_short());
+        let share = Share::default();
+        let work = |_: &mut ResultMemory| 7;
+        let good = (lanes.run(Lane::Scan, &role("eve"), &share, deadline(), work)).await;
+        assert_eq!(good.unwrap().value, 7);
+        drop(bad.end);
+        assert!(bad.task.await.unwrap());
+        for scan in waiting {
+            assert!(scan.await.unwrap());
+        }
+    }
+
+    /// The story: a batch that computed for more than 5 ms waited behind ten scans of its client, and
+    /// for memory that their results held, until its time was over.
+    #[tokio::test]
+    async fn what_moved_waits_for_no_scan_and_for_no_memory() {
+        let lanes = Arc::new(lanes(&ServeOptions {
+            scans_max: 1,
+            lane_result_bytes_max: PAGE_BYTES,
+            ..ServeOptions::default()
+        }));
+        let share = Share::default();
+        let bad = begin(&lanes, Lane::Scan, &share).await;
+        assert!(lanes.is_short());
+        let mut unread = Vec::new();
+        for number in 0..SHARE_RESULTS {
+            let moved = run(&lanes, Lane::Moved, &share, move || number)
+                .await
+                .unwrap();
+            assert_eq!(moved.value, number);
+            unread.push(moved);
+        }
+        drop(bad.end);
+        assert!(bad.task.await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_result_counts_with_its_size_and_one_without_room_is_noticed() {
+        let lanes = lanes(&ServeOptions {
+            lane_result_bytes_max: 8 * PAGE_BYTES,
+            ..ServeOptions::default()
+        });
+        let share = Share::default();
+        let hold = async |bytes: usize| {
+            let work = move |memory: &mut ResultMemory| memory.try_hold(bytes);
+            let user = role("ada");
+            let ran = lanes.run(Lane::Scan, &user, &share, deadline(), work).await;
+            ran.unwrap()
+        };
+        let large = hold(5 * PAGE_BYTES).await;
+        assert!(large.value && !lanes.is_short());
+        assert!(!hold(2 * PAGE_BYTES).await.value);
+        let page = hold(PAGE_BYTES).await;
+        assert!(page.value && lanes.is_short());
+        drop((large, page));
+        assert!(!hold(7 * PAGE_BYTES).await.value);
+        let most = hold(6 * PAGE_BYTES).await;
+        let reserved = [hold(PAGE_BYTES).await, hold(PAGE_BYTES).await];
+        assert!(most.value && reserved.iter().all(|page| page.value));
+        // What moved has no memory before its result is there.
+        let moved = async |bytes: usize| {
+            let work = move |memory: &mut ResultMemory| memory.try_hold(bytes);
+            let user = role("ada");
+            let ran = lanes
+                .run(Lane::Moved, &user, &share, deadline(), work)
+                .await;
+            ran.unwrap().value
+        };
+        assert!(moved(SMALL_BYTES - 1).await);
+        assert!(!moved(SMALL_BYTES).await);
     }
 }

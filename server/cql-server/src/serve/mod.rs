@@ -47,8 +47,9 @@
 //! | `session` | one client: what its requests mean |
 //! | `work` | a request that runs on another thread |
 //! | `lanes` | where scans and schema changes run |
+//! | `result_memory` | the memory for results of scans that wait for their clients |
 //! | `scan_queue` | whose scan runs next, and whether it may run now |
-//! | `scan_threads` | the threads for scans, as many as their users need |
+//! | `scan_threads` | the threads for scans and for what moved, as many as their users need |
 //! | `commit` | where writes run that would wait for the disk |
 //! | `pace` | whether they would |
 //! | `slow` | reports of slow requests |
@@ -70,6 +71,7 @@ mod overload;
 mod pace;
 mod received;
 mod requests;
+mod result_memory;
 mod scan_queue;
 mod scan_threads;
 mod session;

@@ -18,11 +18,11 @@ pub struct ServeOptions {
     /// Threads that serve connections, two at least.
     pub threads: usize,
     /// Scans of one user that run at once while no other user scans. The same number of reads of
-    /// ranges runs beside them. A user is a role, or the address of a client on a server without
-    /// logins.
+    /// ranges runs beside them, and of statements that took long on a thread on which others wait. A
+    /// user is a role, or the address of a client on a server without logins.
     pub scans_max: usize,
     /// Scans of all users that run at once: beyond [`scans_max`](Self::scans_max), each user has one.
-    /// The same number of reads of ranges runs beside them.
+    /// The same numbers of the others run beside them.
     pub scan_threads_max: usize,
     /// Whether reads of ranges run in the kernel's idle class, beneath requests. Tests turn it off: on
     /// busy cores, a thread of that class makes hardly any progress.
@@ -42,8 +42,10 @@ pub struct ServeOptions {
     /// [`request_timeout`](Self::request_timeout) before it is refused; one for a lane is refused
     /// at once.
     pub request_bytes_max: usize,
-    /// Bytes of results from lanes that wait for their readers, over all connections.
-    /// Scans wait beyond that. Rounded up to whole MiB.
+    /// Bytes of results from lanes that wait for their readers, over all connections. Beyond that scans
+    /// wait, and a result that is longer than its page and finds no room is refused as OVERLOADED. Such
+    /// results leave a quarter of the memory to those of one page. Rounded up to whole MiB. The default has room
+    /// for the largest response beside that quarter.
     pub lane_result_bytes_max: usize,
     /// Bytes that prepared statements take; the least used go first. A driver prepares
     /// again what is gone.
@@ -86,7 +88,7 @@ impl Default for ServeOptions {
             body_bytes_max: BODY_BYTES_MAX_DEFAULT,
             lane_requests_max: 128,
             request_bytes_max: 128 << 20,
-            lane_result_bytes_max: 256 << 20,
+            lane_result_bytes_max: 352 << 20,
             statement_bytes_max: 64 << 20,
             startup_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(10),

@@ -13,6 +13,9 @@
 //! costs a fraction of serving it. The remaining requests have come lately, and are served as fast
 //! as without overload, until an interval has nothing to reject.
 //!
+//! Requests of a connection that has far fewer of them than the mean connection are never rejected: beside
+//! clients that flood, one that waits for each answer is served.
+//!
 //! Waits are measured on [a clock](running_clock) that stops while the server does not run: a pause
 //! of the machine makes every request late, and is no overload.
 //!
@@ -43,6 +46,11 @@ use wakeup::Wakeup;
 const LIMIT_OVER_TARGET: u32 = 20;
 /// Turns of which the longest counts, as their lengths differ.
 const TURNS: usize = 4;
+/// The reads over which the mean of unserved bytes moves, which is kept in units of 1 / READS bytes.
+const READS: u64 = 16;
+/// The mean over the unserved bytes of a connection, above which the connection is small. Connections that share
+/// a load differ by far less, and all of them must lose requests.
+const MEAN_OVER_SMALL: u64 = 8;
 /// How often the probe measures a turn.
 const PROBE_EVERY: Duration = Duration::from_millis(1);
 /// How long the probe goes on after the last request.
@@ -65,6 +73,8 @@ pub(super) struct Overload {
     /// How long a ready connection waited for its turn, the last few times, in microseconds.
     turns_us: [AtomicU64; TURNS],
     turns: AtomicU32,
+    /// The mean of what connections have not served after a read, during an overload.
+    unserved: AtomicU64,
     wakeup: Wakeup,
     /// Notifies the probe.
     wake: Notify,
@@ -86,6 +96,7 @@ impl Overload {
             rejected_in_all: AtomicU64::new(0),
             turns_us: Default::default(),
             turns: AtomicU32::new(0),
+            unserved: AtomicU64::new(0),
             wakeup: Wakeup::default(),
             wake: Notify::new(),
             ticker: OnceLock::new(),
@@ -141,6 +152,21 @@ impl Overload {
             .limit
             .filter(|_| self.is_rejecting.load(Ordering::Relaxed));
         limit.map(|limit| limit / LIMIT_OVER_TARGET)
+    }
+
+    /// Notes the unserved bytes of a connection after a read. Returns whether they are so few that the
+    /// connection has no part in the overload: its requests are served, however long they waited for their
+    /// turn behind the bursts of others.
+    pub(super) fn is_small(&self, unserved_bytes: usize) -> bool {
+        if !self.is_rejecting.load(Ordering::Relaxed) {
+            return false;
+        }
+        let mean = self.unserved.load(Ordering::Relaxed);
+        let bytes = unserved_bytes as u64;
+        // Two threads may overwrite each other's sum: the mean then misses one read.
+        let next = mean - mean / READS + bytes;
+        self.unserved.store(next, Ordering::Relaxed);
+        bytes * MEAN_OVER_SMALL < mean / READS
     }
 
     /// Counts requests that might have been rejected and were served after this wait.

@@ -97,6 +97,11 @@ impl<W> ScanQueue<W> {
         })
     }
 
+    /// Returns whether a scan waits, also one that may not run now.
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// Takes the next scan that may run now, with its user. It counts as running until
     /// [`end`](Self::end).
     pub(super) fn start(&mut self) -> Option<(ScanUser, W)> {
@@ -202,9 +207,11 @@ mod tests {
         (0..3).for_each(|number| queue.push(&role(0), number));
         queue.push(&role(1), 3);
         let (user, _) = queue.start().unwrap();
+        assert!(queue.has_waiting());
         let mut waiting = queue.take_waiting();
         waiting.sort_unstable();
         assert_eq!(waiting, [1, 2, 3]);
+        assert!(!queue.has_waiting());
         queue.end(&user);
         assert!(started(&mut queue).is_empty());
         assert!(queue.users.is_empty());

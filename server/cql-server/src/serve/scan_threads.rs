@@ -2,21 +2,42 @@
 //! [`ScanQueue`].
 //!
 //! The threads that one user may have alone are there from the start. Others are started for a scan, and
-//! end when nothing is left for them. So does a thread whose scan took long and lowered its
-//! priority, as a process without privileges cannot raise it again: the next scan gets a new thread.
-//! Threads inherit the priority of the one that starts them, so a lowered thread starts none.
+//! end when nothing is left for them.
+//!
+//! A thread whose scan took long and lowered its priority ends after that scan, whatever waits: a
+//! process without privileges cannot raise the priority again, and the next scan must not run at it from
+//! its begin. Threads inherit the priority of the one that starts them. So one thread that runs no scan,
+//! the starter, starts all others.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use ebb_colocate::runtime::current_class;
+use ebb_colocate::runtime::{SchedulingClass, current_class, lower_current_thread};
 use tokio::sync::oneshot;
 
 use super::scan_queue::{ScanQueue, ScanUser};
 
 /// A scan that waits. It does nothing if its caller has given up waiting.
 type Work = Box<dyn FnOnce() + Send>;
+
+/// The functions by which a thread enters the lowest scheduling class and reads its class. Tests replace
+/// both, because threads of that class make hardly any progress on busy cores.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ClassControl {
+    pub lower: fn(),
+    pub current: fn() -> SchedulingClass,
+}
+
+impl ClassControl {
+    /// The classes of the kernel.
+    pub(super) const KERNEL: Self = Self {
+        lower: || {
+            lower_current_thread();
+        },
+        current: current_class,
+    };
+}
 
 /// The threads. They end when this is dropped, after the work that waits.
 pub(super) struct ScanThreads(Arc<Inner>);
@@ -26,22 +47,28 @@ struct Inner {
     /// The threads that are always there.
     base: usize,
     threads_max: usize,
-    /// Called first by each thread, to lower its priority.
-    lower: fn(),
+    /// Whether each thread enters the lowest class before its first scan.
+    is_low: bool,
+    class: ClassControl,
     state: Mutex<State>,
     /// Wakes an idle thread.
     wake: Condvar,
+    /// Wakes the starter.
+    wake_starter: Condvar,
 }
 
 struct State {
     queue: ScanQueue<Work>,
     threads: usize,
+    /// Threads that were started and have not looked for a scan yet.
+    starting: usize,
     idle: usize,
     is_closed: bool,
 }
 
 impl ScanThreads {
-    /// Starts `base` threads, which become up to `threads_max`.
+    /// Starts `base` threads, which become up to `threads_max`. If they are low, each enters the lowest
+    /// class before its first scan.
     ///
     /// # Errors
     /// When the system refuses a thread.
@@ -49,11 +76,13 @@ impl ScanThreads {
         name: &'static str,
         base: usize,
         threads_max: usize,
-        lower: fn(),
+        is_low: bool,
+        class: ClassControl,
     ) -> io::Result<Self> {
         let state = State {
             queue: ScanQueue::new(base, threads_max),
             threads: 0,
+            starting: 0,
             idle: 0,
             is_closed: false,
         };
@@ -61,14 +90,19 @@ impl ScanThreads {
             name,
             base,
             threads_max: threads_max.max(base),
-            lower,
+            is_low,
+            class,
             state: Mutex::new(state),
             wake: Condvar::new(),
+            wake_starter: Condvar::new(),
         }));
         for _ in 0..base {
-            let mut state = threads.0.lock();
-            threads.0.spawn(&mut state)?;
+            threads.0.spawn(&mut threads.0.lock())?;
         }
+        let inner = Arc::clone(&threads.0);
+        std::thread::Builder::new()
+            .name(format!("{name}-start"))
+            .spawn(move || inner.start_threads())?;
         Ok(threads)
     }
 
@@ -92,10 +126,7 @@ impl ScanThreads {
     fn push(&self, user: &ScanUser, work: Work) {
         let mut state = self.0.lock();
         state.queue.push(user, work);
-        let given_up = self.0.provide_thread(&mut state);
-        // What is dropped may hold the last reference to the threads, whose drop locks.
-        drop(state);
-        drop(given_up);
+        self.0.provide_thread(&state);
     }
 
     /// The number of threads.
@@ -109,6 +140,7 @@ impl Drop for ScanThreads {
     fn drop(&mut self) {
         self.0.lock().is_closed = true;
         self.0.wake.notify_all();
+        self.0.wake_starter.notify_one();
     }
 }
 
@@ -123,56 +155,77 @@ impl Inner {
             .name(self.name.into())
             .spawn(move || inner.serve())?;
         state.threads += 1;
+        state.starting += 1;
         Ok(())
     }
 
-    /// Wakes or starts a thread if a scan may run. Without any thread, nothing that waits would ever
-    /// run: it is returned, to be dropped.
-    fn provide_thread(self: &Arc<Self>, state: &mut State) -> Vec<Work> {
+    /// Wakes a thread if a scan may run, or the starter if no thread is idle. A thread that takes a scan
+    /// calls this again for the next one.
+    fn provide_thread(&self, state: &State) {
         if !state.queue.may_start() {
-            return Vec::new();
+            return;
         }
         if state.idle > 0 {
             self.wake.notify_one();
-        } else if state.threads < self.threads_max
-            && self.spawn(state).is_err()
-            // If there is one, it takes the scan later.
-            && state.threads == 0
-        {
-            return state.queue.take_waiting();
+        } else {
+            self.wake_starter.notify_one();
         }
-        Vec::new()
     }
 
-    /// Runs scans until the thread is not needed any more.
-    fn serve(self: &Arc<Self>) {
-        (self.lower)();
-        let class = current_class();
-        let mut is_lowered = false;
+    /// Returns whether a thread has to be started: for the base, or for a scan that may run.
+    fn lacks_thread(&self, state: &State) -> bool {
+        let is_below_base = !state.is_closed && state.threads < self.base;
+        let is_for_scan = state.queue.may_start() && state.idle + state.starting == 0;
+        is_below_base || (is_for_scan && state.threads < self.threads_max)
+    }
+
+    /// Starts threads as they are needed, until no scan can come any more. Runs on the starter.
+    fn start_threads(self: &Arc<Self>) {
         let mut state = self.lock();
-        loop {
-            if is_lowered && state.idle > 0 {
-                // A thread of the usual priority takes what waits.
-                if state.queue.may_start() {
-                    self.wake.notify_one();
+        while !state.is_closed || state.queue.has_waiting() {
+            if self.lacks_thread(&state) {
+                if self.spawn(&mut state).is_ok() {
+                    continue;
                 }
-                break;
+                // Any thread that is there takes the scan later. Without one, nothing that waits would
+                // ever run.
+                if state.threads == 0 {
+                    let given_up = state.queue.take_waiting();
+                    // What is dropped may hold the last reference to the threads, whose drop locks.
+                    drop(state);
+                    drop(given_up);
+                    state = self.lock();
+                    if state.is_closed || state.queue.has_waiting() {
+                        continue;
+                    }
+                }
             }
+            state = (self.wake_starter.wait(state)).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Runs scans until the thread is not needed any more, or has been lowered by a scan.
+    fn serve(&self) {
+        if self.is_low {
+            (self.class.lower)();
+        }
+        let class = (self.class.current)();
+        let mut state = self.lock();
+        state.starting -= 1;
+        loop {
             if let Some((user, work)) = state.queue.start() {
                 // Two scans may have come while this thread woke up.
-                let given_up = if is_lowered {
-                    Vec::new()
-                } else {
-                    self.provide_thread(&mut state)
-                };
+                self.provide_thread(&state);
                 drop(state);
-                drop(given_up);
                 // The caller sees that no result comes; this thread goes on.
                 drop(catch_unwind(AssertUnwindSafe(work)));
-                is_lowered |= current_class() != class;
+                let is_lowered = (self.class.current)() != class;
                 state = self.lock();
                 state.queue.end(&user);
-            } else if is_lowered || state.is_closed || state.threads > self.base {
+                if is_lowered {
+                    break;
+                }
+            } else if state.is_closed || state.threads > self.base {
                 break;
             } else {
                 state.idle += 1;
@@ -181,25 +234,39 @@ impl Inner {
             }
         }
         state.threads -= 1;
+        self.provide_thread(&state);
+        // It replaces this thread, or ends with the last one.
+        self.wake_starter.notify_one();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
-    use ebb_colocate::runtime::{SchedulingClass, lower_current_thread};
     use ebb_test_support::wait;
     use tokio::task::JoinHandle;
 
     use super::*;
+
+    thread_local! {
+        static CLASS: Cell<SchedulingClass> = const { Cell::new(SchedulingClass::Normal) };
+    }
+
+    /// Classes that only tests know.
+    const PRETENDED: ClassControl = ClassControl {
+        lower: || CLASS.set(SchedulingClass::Idle),
+        current: || CLASS.get(),
+    };
 
     fn role(name: &str) -> ScanUser {
         ScanUser::Role(name.into())
     }
 
     fn threads(base: usize, threads_max: usize) -> Arc<ScanThreads> {
-        Arc::new(ScanThreads::start("test-scan", base, threads_max, || ()).unwrap())
+        let threads = ScanThreads::start("test-scan", base, threads_max, false, PRETENDED);
+        Arc::new(threads.unwrap())
     }
 
     /// A scan that runs until its sender is dropped.
@@ -278,16 +345,58 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_thread_that_was_lowered_ends_and_one_that_panicked_goes_on() {
+    async fn a_thread_that_panicked_goes_on_and_one_that_was_lowered_is_replaced() {
         let threads = threads(1, 1);
         for _ in 0..3 {
-            let lowered = threads.run(&role("ada"), lower_current_thread).await;
-            assert_ne!(lowered, Some(SchedulingClass::Normal));
-            wait::until("the lowered thread to end", || threads.count() == 0);
-            let class = threads.run(&role("ada"), current_class).await;
-            assert_eq!(class, Some(SchedulingClass::Normal));
+            let class = || {
+                (PRETENDED.lower)();
+                (PRETENDED.current)()
+            };
+            let lowered = threads.run(&role("ada"), class).await;
+            assert_eq!(lowered, Some(SchedulingClass::Idle));
             let panicked: Option<()> = threads.run(&role("ada"), || panic!("on purpose")).await;
-            assert_eq!((panicked, threads.count()), (None, 1));
+            assert_eq!(panicked, None);
+            let class = threads.run(&role("ada"), PRETENDED.current).await;
+            assert_eq!(class, Some(SchedulingClass::Normal));
         }
+    }
+
+    /// The story: while anything waited, the thread that a long scan had lowered took the next scan.
+    #[tokio::test]
+    async fn scans_that_wait_behind_one_that_is_lowered_run_in_the_usual_class() {
+        let threads = threads(1, 1);
+        let (end, until) = channel::<()>();
+        let (classes, received) = channel();
+        let long = move || {
+            (PRETENDED.lower)();
+            let _ = until.recv();
+        };
+        threads.push(&role("ada"), Box::new(long));
+        for user in ["ada", "eve", "ada"] {
+            let classes = classes.clone();
+            let short = move || classes.send((PRETENDED.current)()).unwrap();
+            threads.push(&role(user), Box::new(short));
+        }
+        drop((end, classes));
+        let classes = tokio::task::spawn_blocking(move || received.iter().collect::<Vec<_>>());
+        assert_eq!(classes.await.unwrap(), [SchedulingClass::Normal; 3]);
+    }
+
+    #[test]
+    fn what_waits_when_the_threads_are_dropped_still_runs_and_then_all_threads_end() {
+        let threads = threads(1, 1);
+        let inner = Arc::downgrade(&threads.0);
+        let (end, until) = channel::<()>();
+        let (runs, has_run) = channel();
+        let long = move || {
+            (PRETENDED.lower)();
+            let _ = until.recv();
+        };
+        threads.push(&role("ada"), Box::new(long));
+        threads.push(&role("ada"), Box::new(move || runs.send(()).unwrap()));
+        drop(threads);
+        drop(end);
+        assert_eq!(has_run.recv(), Ok(()));
+        wait::until("all threads to end", || inner.strong_count() == 0);
     }
 }

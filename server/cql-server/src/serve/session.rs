@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use ebb_cql::protocol::{
-    self, Batch, Coding, Columns, Compression, ErrorKind, ErrorResponse, Event, EventTypes, Frame,
-    Head, Opcode, ProtocolError, QueryParameters, Request, Response, Segments, Startup,
-    StatementRef, Version,
+    self, Batch, Coding, Columns, Compression, Consistency, ErrorKind, ErrorResponse, Event,
+    EventTypes, Frame, Head, Opcode, ProtocolError, QueryParameters, Request, Response, Segments,
+    Startup, StatementRef, Version,
 };
 
 use memchr::memmem;
@@ -19,12 +19,13 @@ use super::requests::RequestMemory;
 use super::slow::{Sender, Spent, Unsent};
 use super::statements::Entry;
 use super::turns::Wanted;
-use super::work::{SHARED_THREAD_TIME_MAX, Work, respond, trace, without_password};
+use super::work::{SHARED_THREAD_CPU_MAX, Work, respond, trace, without_password};
 use crate::access::{AUTHENTICATOR, User};
 use crate::activity::{Client, Encryption, Trace};
 use crate::call::{
-    Call, Interrupt, Lane, Outcome, Service, Statement, batch_write_type, takes_turns,
+    Call, Interrupt, Lane, Outcome, Service, Statement, TimeOut, batch_write_type, takes_turns,
 };
+use crate::interrupt;
 
 /// The error message for logins from an address that has tried too many wrong passwords.
 pub(super) const TOO_MANY_FAILURES: &str =
@@ -55,7 +56,7 @@ impl<S: Service> Elsewhere<S> {
     /// Statements that compute for too long on a thread that serves connections.
     fn moved(statements: Vec<Arc<S::Statement>>) -> Self {
         Self {
-            lane: Lane::Scan,
+            lane: Lane::Moved,
             statements,
             turns: None,
         }
@@ -280,12 +281,19 @@ impl<S: Service> Session<S> {
                 self.answer(stream, &Response::Ready, out);
             }
             Request::AuthResponse { token } => return self.log_in(token, stream, now, out),
-            Request::Prepare { text, keyspace } => self.prepare(text, keyspace, stream, out)?,
+            Request::Prepare { text, keyspace } => {
+                self.prepare(text, keyspace, stream, now, out)?;
+            }
             Request::Query { text, parameters } => {
                 let keyspace = parameters.keyspace.or(self.keyspace.as_deref());
                 let statement = match self.shared.statements.find(keyspace, text) {
                     Some((_, entry)) => entry.statement.clone(),
-                    None => Arc::new(understood(&self.shared, keyspace, text, &mut self.spent)?),
+                    None => {
+                        let time_out = TimeOut::Read(parameters.consistency);
+                        let limit = (&self.interrupt(now), time_out);
+                        let spent = &mut self.spent;
+                        Arc::new(understood(&self.shared, keyspace, text, limit, spent)?)
+                    }
                 };
                 return self.run(statement, parameters, frame, now, out);
             }
@@ -417,11 +425,13 @@ impl<S: Service> Session<S> {
         text: &str,
         keyspace: Option<&str>,
         stream: i16,
+        now: Instant,
         out: &mut BytesMut,
     ) -> Result<(), ErrorResponse> {
         let keyspace = keyspace.or(self.keyspace.as_deref());
+        let limit = (&self.interrupt(now), TimeOut::Read(Consistency::One));
         // Always anew: the schema may be another than when the text was last prepared.
-        let statement = understood(&self.shared, keyspace, text, &mut self.spent)?;
+        let statement = understood(&self.shared, keyspace, text, limit, &mut self.spent)?;
         let (id, entry) = self.shared.statements.insert(keyspace, text, statement);
         let (markers, partition_key_markers) = entry.statement.markers();
         let columns = entry.statement.columns();
@@ -460,7 +470,7 @@ impl<S: Service> Session<S> {
         let is_inline = match lane {
             Lane::Inline => true,
             Lane::Write => !self.writes_wait(now),
-            Lane::Scan | Lane::Range | Lane::Schema | Lane::Login => false,
+            Lane::Scan | Lane::Range | Lane::Moved | Lane::Schema | Lane::Login => false,
         };
         let elsewhere = |statement, turns| {
             Ok(Some(Elsewhere {
@@ -486,7 +496,7 @@ impl<S: Service> Session<S> {
         }
         self.note("Executing on the thread of the connection");
         let interrupt = self.interrupt(now);
-        let brief = interrupt.capped(Instant::now(), SHARED_THREAD_TIME_MAX);
+        let brief = interrupt.capped(Instant::now(), SHARED_THREAD_CPU_MAX);
         let keyspace = self.keyspace.clone();
         let user = self.user.clone();
         let call = Call {
@@ -531,7 +541,12 @@ impl<S: Service> Session<S> {
                 StatementRef::Prepared(id) => self.prepared(id)?.statement.clone(),
                 StatementRef::Text(text) => match self.shared.statements.find(keyspace, text) {
                     Some((_, entry)) => entry.statement.clone(),
-                    None => Arc::new(understood(&self.shared, keyspace, text, &mut self.spent)?),
+                    None => {
+                        let time_out = TimeOut::Read(batch.consistency);
+                        let limit = (&self.interrupt(now), time_out);
+                        let spent = &mut self.spent;
+                        Arc::new(understood(&self.shared, keyspace, text, limit, spent)?)
+                    }
                 },
             };
             statements.push((statement, part.values));
@@ -557,7 +572,7 @@ impl<S: Service> Session<S> {
         }
         self.note("Executing on the thread of the connection");
         let interrupt = self.interrupt(now);
-        let brief = interrupt.capped(Instant::now(), SHARED_THREAD_TIME_MAX);
+        let brief = interrupt.capped(Instant::now(), SHARED_THREAD_CPU_MAX);
         let user = self.user.clone();
         let call = Call {
             keyspace,
@@ -613,15 +628,18 @@ impl<S: Service> Session<S> {
     }
 }
 
-/// A statement that is parsed and planned now, which takes its time.
+/// A statement that is parsed and planned now, which takes its time: constants are computed, and JSON
+/// is read. The time-out of a read is the error of a request that nothing was done for.
 fn understood<S: Service>(
     shared: &Shared<S>,
     keyspace: Option<&str>,
     text: &str,
+    (interrupt, time_out): (&Interrupt, TimeOut),
     spent: &mut Spent,
 ) -> Result<S::Statement, ErrorResponse> {
     let begun = Instant::now();
-    let statement = shared.service.prepare(keyspace, text);
+    let prepare = || shared.service.prepare(keyspace, text);
+    let statement = interrupt::scope(interrupt, time_out, prepare);
     spent.prepared += begun.elapsed();
     statement
 }

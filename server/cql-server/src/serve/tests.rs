@@ -130,6 +130,9 @@ impl Service for Fake {
         if text.starts_with("nonsense") {
             return Err(error(ErrorKind::Syntax, "line 1:0 no viable alternative"));
         }
+        if text.starts_with("analyse") {
+            interrupt::charge(u64::MAX)?;
+        }
         let (text, columns) = (text.to_owned(), Columns::default());
         Ok(FakeStatement { text, columns })
     }
@@ -166,7 +169,7 @@ impl Service for Fake {
                 out.extend_from_slice(b"half a body");
                 return Err(error(ErrorKind::Invalid, rest));
             }
-            "compute" | "compute-put" if std::thread::current().name() != Some("cql-scan") => {
+            "compute" | "compute-put" if std::thread::current().name() != Some("cql-moved") => {
                 // It would take for ever.
                 let time_out = time_out_of(statement, Consistency::One);
                 let compute = || -> Result<Outcome, ErrorResponse> {

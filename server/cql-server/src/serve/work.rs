@@ -14,10 +14,11 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::timeout_at;
 
 use super::connection::LaneResult;
-use super::lanes::{PAGE_BYTES, Share, Waiting};
+use super::lanes::{PAGE_BYTES, ResultMemory, Share, Waiting};
 use super::listener::Shared;
 use super::requests::RequestMemory;
 use super::scan_queue::ScanUser;
+use super::scan_threads::ClassControl;
 use super::session::{TOO_MANY_FAILURES, batch_parameters, error, in_protocol};
 use super::slow::{Sender, Spent, Unsent};
 use super::turns::Wanted;
@@ -31,13 +32,13 @@ use crate::call::{
 /// for a page and one more row, of 64 KiB.
 const PAGE_ROOM_BYTES: usize = (PAGE_BYTES + (64 << 10)) / 16;
 
-/// How long a statement may compute on a thread on which others wait: one that serves connections, or
-/// that of the commit lane. Then it begins anew in the lane of scans.
-pub(super) const SHARED_THREAD_TIME_MAX: Duration = Duration::from_millis(5);
+/// The CPU time that a statement may use on a thread on which others wait: one that serves connections,
+/// or that of the commit lane. Then it begins anew in [`Lane::Moved`].
+pub(super) const SHARED_THREAD_CPU_MAX: Duration = Duration::from_millis(5);
 
-/// How long a scan runs in the normal scheduling class: twice as long as a page of 5,000 rows takes.
-/// Then its thread enters the idle class, as those for ranges are.
-const NORMAL_CLASS_TIME_MAX: Duration = Duration::from_millis(20);
+/// The CPU time that a scan may use in the normal scheduling class: twice as much as a page of 5,000
+/// rows takes. Then its thread enters the idle class, as the threads for ranges do.
+const NORMAL_CLASS_CPU_MAX: Duration = Duration::from_millis(20);
 
 /// The whole response to a request, or the error.
 pub(super) type RequestResult = Result<(BytesMut, Outcome), ErrorResponse>;
@@ -89,15 +90,16 @@ struct LaneProgress {
 
 impl<S: Service> Work<S> {
     /// Executes the request on a thread of a lane.
-    fn run(mut self, lane: Lane, progress: &LaneProgress) -> Ran {
-        let begun_at = *progress.begun_at.get_or_init(Instant::now);
-        let is_scan = matches!(lane, Lane::Scan | Lane::Range);
+    fn run(mut self, lane: Lane, progress: &LaneProgress, memory: &mut ResultMemory) -> Ran {
+        progress.begun_at.get_or_init(Instant::now);
         let is_write = |one: &Arc<S::Statement>| one.lane() == Lane::Write;
-        // A write commits under locks that others wait for: it must not wait for a core meanwhile.
-        let may_lower = is_scan && !self.statements.iter().any(is_write);
+        let is_read = is_cut_off(lane) && !self.statements.iter().any(is_write);
+        // A write commits under locks that others wait for: it must not wait for a core meanwhile. Nor must
+        // it wait for a thread that a read has moved to before it.
+        let may_lower = is_read && !matches!(lane, Lane::Moved);
         if may_lower && self.shared.options.idle_class {
-            let lower_at = begun_at + NORMAL_CLASS_TIME_MAX;
-            self.interrupt = self.interrupt.lowering(lower_at);
+            let lower = ClassControl::KERNEL.lower;
+            self.interrupt = self.interrupt.lowering(NORMAL_CLASS_CPU_MAX, lower);
         }
         let mut ended = self.try_run();
         // What was too long for a thread on which others wait is here, too: a write, which those
@@ -108,6 +110,16 @@ impl<S: Service> Work<S> {
         let has_moved = |one: &Arc<S::Statement>| matches!(one.lane(), Lane::Inline | Lane::Write);
         if self.shared.service.commits_wait_for_sync() && self.statements.iter().any(has_moved) {
             ended = ended.and_then(|ended| self.shared.service.sync().map(|()| ended));
+        }
+        // A write is never answered as refused once it is done, and its response is small.
+        if is_read {
+            ended = ended.and_then(|(frame, outcome)| {
+                if memory.try_hold(frame.len()) {
+                    Ok((frame, outcome))
+                } else {
+                    Err(no_memory(frame.len()))
+                }
+            });
         }
         // The answer at the deadline was reported if it was slow.
         let slow = if progress.is_answered.load(Ordering::Relaxed) {
@@ -140,7 +152,7 @@ impl<S: Service> Work<S> {
     /// that: nothing has been written.
     pub(super) fn try_run_briefly(&mut self) -> Option<RequestResult> {
         let whole = self.interrupt.clone();
-        self.interrupt = whole.capped(Instant::now(), SHARED_THREAD_TIME_MAX);
+        self.interrupt = whole.capped(Instant::now(), SHARED_THREAD_CPU_MAX);
         let ended = self.try_run();
         self.interrupt = whole;
         let may_go_on = self.interrupt.may_go_on(&ended);
@@ -364,6 +376,20 @@ impl<S: Service> Work<S> {
     }
 }
 
+/// Returns whether requests of a lane are answered at their deadlines whatever they do.
+fn is_cut_off(lane: Lane) -> bool {
+    matches!(lane, Lane::Scan | Lane::Range | Lane::Moved)
+}
+
+/// The error of a read whose result would take more memory than there is.
+fn no_memory(bytes: usize) -> ErrorResponse {
+    let mib = bytes.div_ceil(1 << 20);
+    ErrorResponse::overloaded(format!(
+        "the result has {mib} MiB, and results that other clients have not read leave less: read in \
+         pages, or try again later"
+    ))
+}
+
 /// Runs a request in a lane, and sends its result. A scan is answered at its deadline with the
 /// time-out, also while it waits or runs; then it does not begin, or notices and ends.
 ///
@@ -376,12 +402,11 @@ pub(super) async fn run_in_lane<S: Service>(
 ) {
     let (shared, stream, user) = (work.shared.clone(), work.stream(), work.scan_user());
     let deadline = work.interrupt.deadline();
-    let late = matches!(lane, Lane::Scan | Lane::Range).then(|| work.unrun());
+    let late = is_cut_off(lane).then(|| work.unrun());
     let progress = Arc::new(LaneProgress::default());
     let own = progress.clone();
-    let runs = shared
-        .lanes
-        .run(lane, &user, &share, move || work.run(lane, &own));
+    let run = move |memory: &mut ResultMemory| work.run(lane, &own, memory);
+    let runs = shared.lanes.run(lane, &user, &share, deadline, run);
     let ran = match late {
         None => runs.await,
         Some(mut late) => match timeout_at(deadline.into(), runs).await {
@@ -428,7 +453,7 @@ pub(super) async fn run_in_turn<S: Service>(
             Ok(Some(ended)) => Some(ended),
             Ok(None) => {
                 drop(held);
-                return run_in_lane(Lane::Scan, work, Share::default(), results).await;
+                return run_in_lane(Lane::Moved, work, Share::default(), results).await;
             }
             Err(_) => None,
         };

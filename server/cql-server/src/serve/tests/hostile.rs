@@ -311,3 +311,19 @@ fn a_large_request_stands_among_small_ones_of_its_connection() {
     assert!((0..90).eq((0..90).map(|_| client.receive().0)));
     sending.join().unwrap().unwrap();
 }
+
+/// The story: the JSON text of an INSERT was read while the statement was prepared, under no limit.
+#[test]
+fn a_statement_that_is_prepared_when_its_time_is_over_ends_with_its_time_out() {
+    let (_, server) = server(ServeOptions {
+        request_timeout: Duration::ZERO,
+        ..options()
+    });
+    let mut client = Client::new(&server);
+    let text = "analyse for ever";
+    client.query(1, text);
+    assert_eq!(client.error().kind.code(), 0x1200);
+    let keyspace = None;
+    client.send(2, &Request::Prepare { text, keyspace });
+    assert_eq!(client.error().kind.code(), 0x1200);
+}

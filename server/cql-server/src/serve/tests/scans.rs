@@ -59,7 +59,7 @@ fn a_scan_is_answered_at_its_deadline_while_its_thread_goes_on() {
 }
 
 #[test]
-fn what_computes_for_long_moves_to_the_threads_for_scans() {
+fn what_computes_for_long_moves_to_threads_of_its_own() {
     let (_, server) = server(options());
     let mut client = Client::new(&server);
     for text in ["compute", "compute-put"] {
@@ -81,6 +81,52 @@ fn a_write_that_computes_for_long_leaves_the_commit_lane_and_is_synced() {
     client.query(1, "compute-put");
     assert_eq!(client.receive().1.response, Response::Void);
     assert_eq!(fake.syncs.load(Ordering::SeqCst), 1);
+}
+
+/// The story: on a server without logins all clients of an address are one user. Ten scans of one client
+/// made a large batch of another client wait until its time was over.
+#[test]
+fn what_computes_for_long_waits_for_no_scan_of_its_user_and_for_no_memory_for_results() {
+    let (fake, server) = server(ServeOptions {
+        lane_result_bytes_max: 1 << 20,
+        ..options()
+    });
+    let mut scans = Client::new(&server);
+    for stream in 0..10 {
+        scans.query(stream, "scan");
+    }
+    // One of them has taken all the memory for results.
+    wait::until("a scan to run", || fake.executed.load(Ordering::SeqCst) > 0);
+    let mut other = Client::new(&server);
+    for client in [&mut scans, &mut other] {
+        for (stream, text) in [(100, "compute"), (101, "compute-put")] {
+            client.query(stream, text);
+            let (answered, answer) = client.receive();
+            assert_eq!((answered, answer.response), (stream, Response::Void));
+        }
+    }
+    fake.gate.open();
+    for _ in 0..10 {
+        assert!((0..10).contains(&scans.receive().0));
+    }
+}
+
+#[test]
+fn a_result_for_which_there_is_no_memory_is_refused_and_leaves_the_memory_to_others() {
+    let (fake, server) = server(ServeOptions {
+        lane_result_bytes_max: 2 << 20,
+        ..options()
+    });
+    fake.gate.open();
+    let mut client = Client::new(&server);
+    client.query(1, "scan 4000000");
+    let refused = client.error();
+    assert_eq!(refused.kind, ErrorKind::Overloaded);
+    assert!(refused.message.contains("read in pages"), "{refused:?}");
+    client.query(2, "scan 1000000");
+    let (stream, answer) = client.receive();
+    assert_eq!(stream, 2);
+    assert!(matches!(answer.response, Response::SetKeyspace { .. }));
 }
 
 /// The story: two statements that never end kept all scans of all users waiting.

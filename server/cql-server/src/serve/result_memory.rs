@@ -1,0 +1,172 @@
+//! The memory for results of lanes that wait for their clients, over all connections.
+//!
+//! It is counted in pages. A scan takes one when it begins, so that what waits in a queue takes none, and
+//! what is beyond a page once the size of its result is known.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often a thread that waits for a page looks for one that it was not notified of.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// The memory of all results.
+///
+/// Threads of the idle class wait for pages, and the threads of connections make pages free. So these take no
+/// lock that those might hold while they have no core.
+#[derive(Debug)]
+pub(super) struct ResultPool {
+    free_pages: AtomicUsize,
+    /// Pages that results take one at a time: large ones leave them to others, whatever their clients do.
+    reserved_pages: usize,
+    sleeping: Mutex<()>,
+    /// Wakes threads that wait for a page.
+    freed: Condvar,
+}
+
+impl ResultPool {
+    pub(super) fn new(pages: usize) -> Arc<Self> {
+        Arc::new(Self {
+            free_pages: AtomicUsize::new(pages),
+            reserved_pages: pages / 4,
+            sleeping: Mutex::new(()),
+            freed: Condvar::new(),
+        })
+    }
+
+    /// Returns whether only reserved pages are free.
+    pub(super) fn is_short(&self) -> bool {
+        self.free_pages.load(Ordering::Relaxed) <= self.reserved_pages
+    }
+
+    /// Takes pages if at least `left` stay free.
+    fn take(&self, pages: usize, left: usize) -> bool {
+        let enough = |free: usize| free.checked_sub(pages).filter(|rest| *rest >= left);
+        let order = Ordering::SeqCst;
+        self.free_pages.fetch_update(order, order, enough).is_ok()
+    }
+}
+
+/// The memory of one result, which is free again when this is dropped.
+#[derive(Debug)]
+pub(super) struct ResultPages {
+    pool: Arc<ResultPool>,
+    pages: usize,
+}
+
+impl ResultPages {
+    /// No memory yet.
+    pub(super) fn none(pool: &Arc<ResultPool>) -> Self {
+        Self {
+            pool: Arc::clone(pool),
+            pages: 0,
+        }
+    }
+
+    /// Takes a page, and waits for one until `deadline`. Clients that read, or are cut off because they
+    /// do not, make pages free. After the deadline there may be no page: the client has its time-out already.
+    pub(super) fn wait_for_page(&mut self, deadline: Instant) {
+        while !self.pool.take(1, 0) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            let sleeping = self.pool.sleeping.lock();
+            let sleeping = sleeping.unwrap_or_else(PoisonError::into_inner);
+            drop(self.pool.freed.wait_timeout(sleeping, left.min(LOOK_EVERY)));
+        }
+        self.pages += 1;
+    }
+
+    /// Takes what is missing of `pages`, without waiting. Returns false if there are too few; then none
+    /// is taken.
+    pub(super) fn try_grow(&mut self, pages: usize) -> bool {
+        let more = pages.saturating_sub(self.pages);
+        let left = if pages > 1 {
+            self.pool.reserved_pages
+        } else {
+            0
+        };
+        if more > 0 && !self.pool.take(more, left) {
+            return false;
+        }
+        self.pages += more;
+        true
+    }
+}
+
+impl Drop for ResultPages {
+    fn drop(&mut self) {
+        if self.pages > 0 {
+            self.pool.free_pages.fetch_add(self.pages, Ordering::SeqCst);
+            self.pool.freed.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use ebb_test_support::wait::HANG;
+
+    use super::*;
+
+    fn deadline() -> Instant {
+        Instant::now() + HANG // clock: waits for memory end at an instant
+    }
+
+    #[test]
+    fn a_result_takes_its_pages_at_once_or_none_and_returns_all() {
+        let pool = ResultPool::new(8);
+        let mut large = ResultPages::none(&pool);
+        large.wait_for_page(deadline());
+        assert!(large.try_grow(5));
+        // It has them already.
+        assert!(large.try_grow(2));
+        let mut other = ResultPages::none(&pool);
+        assert!(!other.try_grow(2), "one of them is reserved");
+        assert!(!pool.is_short(), "nothing was taken");
+        assert!(other.try_grow(1));
+        assert!(pool.is_short());
+        drop(large);
+        assert!(other.try_grow(6));
+    }
+
+    /// One client that did not read a large result took the memory of all scans.
+    #[test]
+    fn a_large_result_leaves_pages_to_small_ones() {
+        let pool = ResultPool::new(8);
+        let mut large = ResultPages::none(&pool);
+        assert!(!large.try_grow(7));
+        assert!(large.try_grow(6));
+        for _ in 0..2 {
+            let mut small = ResultPages::none(&pool);
+            small.wait_for_page(deadline());
+            assert_eq!(small.pages, 1);
+        }
+    }
+
+    #[test]
+    fn a_page_that_becomes_free_goes_to_a_thread_that_waits() {
+        let pool = ResultPool::new(1);
+        let mut first = ResultPages::none(&pool);
+        assert!(first.try_grow(1));
+        let mut second = ResultPages::none(&pool);
+        let until = deadline();
+        let waits = thread::spawn(move || {
+            second.wait_for_page(until);
+            second.pages
+        });
+        drop(first);
+        assert_eq!(waits.join().unwrap(), 1);
+    }
+
+    #[test]
+    fn who_waits_past_the_deadline_goes_on_without_a_page() {
+        let pool = ResultPool::new(0);
+        let mut pages = ResultPages::none(&pool);
+        pages.wait_for_page(Instant::now()); // clock: an instant that has passed
+        assert_eq!(pages.pages, 0);
+    }
+}
