@@ -15,7 +15,8 @@ pub(super) struct Window {
     pub(super) refused: u64,
     /// CPU time of the server, in seconds.
     pub(super) used_s: f64,
-    /// Resident memory of the server at the end of the window, in bytes.
+    /// Resident memory of the server, in bytes: at the end of the window, or the peak within it if the
+    /// part measures that.
     pub(super) memory_bytes: u64,
     /// True if other processes or the host took too much of the machine.
     pub(super) is_spoiled: bool,
@@ -37,7 +38,7 @@ pub struct Beside {
     /// Windows that were not spoiled. Spoiled windows count too if any condition has fewer than two
     /// others.
     pub windows: usize,
-    /// The most that the server had resident at the end of a window, in bytes.
+    /// The largest resident memory of the server of a window, in bytes.
     pub most_bytes: u64,
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use procfs::net::TcpState;
-use procfs::process::{FDTarget, Process, all_processes};
+use procfs::process::{ClearRefs, FDTarget, Process, all_processes};
 use serde::Serialize;
 
 /// A server's process.
@@ -96,6 +96,26 @@ impl ServerProcess {
         let status = self.0.status().context("the server's process is gone")?;
         let kib = status.vmrss.context("the server's process has ended")?;
         Ok(kib * 1024)
+    }
+
+    /// The most memory that it has had resident (VmHWM), in bytes: since it started, or since
+    /// [`reset_memory_peak`](Self::reset_memory_peak).
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub(crate) fn memory_peak_bytes(&self) -> Result<u64> {
+        let status = self.0.status().context("the server's process is gone")?;
+        let kib = status.vmhwm.context("the server's process has ended")?;
+        Ok(kib * 1024)
+    }
+
+    /// Begins a new measurement of [`memory_peak_bytes`](Self::memory_peak_bytes).
+    ///
+    /// # Errors
+    /// When the process is gone, or of another user.
+    pub(crate) fn reset_memory_peak(&self) -> Result<()> {
+        let reset = self.0.clear_refs(ClearRefs::PeakRSS);
+        reset.context("cannot reset the peak of the server's memory (/proc/PID/clear_refs)")
     }
 
     /// Waits until its processor time no longer grows: background work is done. False
