@@ -1,6 +1,7 @@
 //! Errors in Cassandra's words and with its codes.
 
 use ebb_catalog::key::KeyError;
+use ebb_catalog::key::ordered::EncodeError;
 use ebb_catalog::row::RowError;
 use ebb_catalog::schema::SchemaError;
 use ebb_catalog::types::TypeError;
@@ -35,6 +36,14 @@ pub fn of_parse(error: &ParseError) -> ErrorResponse {
 /// A value that its type refuses.
 pub fn of_type(error: TypeError) -> ErrorResponse {
     ErrorResponse::invalid(error.to_string())
+}
+
+/// A value that has no ordered form, or the time-out of the statement.
+pub fn of_encoding(error: EncodeError<ErrorResponse>) -> ErrorResponse {
+    match error {
+        EncodeError::Value(error) => of_type(error),
+        EncodeError::Charge(error) => error,
+    }
 }
 
 /// A key that a statement names, or one that was read.

@@ -28,12 +28,16 @@
 //! Values that compare as equal have one form, so not every value can be read back: see
 //! [`is_reconstructible`].
 
+use std::convert::Infallible;
+
 use num_bigint::Sign;
 
 use crate::types::compare::{SIGN_OF_EACH_BYTE, halves, time_first, time_last, uuid_order};
-use crate::types::elements::{components, elements, pairs, write_element};
-use crate::types::number::{DECIMAL_BYTES_MAX, Digits, is_negative, minimal};
-use crate::types::{CqlType, TypeError};
+use crate::types::elements::{Elements, components, elements, pairs, write_element};
+use crate::types::number::{
+    DECIMAL_BYTES_MAX, Digits, digits_bytes, has_least_scale, is_negative, minimal,
+};
+use crate::types::{Charge, CqlType, TypeError};
 
 const EMPTY: u8 = 0;
 const PRESENT: u8 = 1;
@@ -46,12 +50,45 @@ const POSITIVE: u8 = 3;
 // A decimal that fits into a key can be compared, in whatever form.
 const _: () = assert!(DECIMAL_BYTES_MAX == super::KEY_LEN_MAX);
 
+/// The reason for which [`try_encode`] returns no form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EncodeError<E> {
+    /// The value is not one of the type, or the type has no order.
+    Value(TypeError),
+    /// The error of the charge.
+    Charge(E),
+}
+
+impl<E> From<TypeError> for EncodeError<E> {
+    fn from(error: TypeError) -> Self {
+        Self::Value(error)
+    }
+}
+
 /// Appends the ordered form of a value.
 ///
 /// # Errors
 /// Where the value is not one of the type, as far as its form depends on it (text is not
 /// looked at), or the type has no order.
 pub fn encode(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeError> {
+    match try_encode(ty, value, out, &mut |_| Ok::<_, Infallible>(())) {
+        Ok(()) => Ok(()),
+        Err(EncodeError::Value(error)) => Err(error),
+    }
+}
+
+/// Appends the ordered form as [`encode`] does, for values that may have any size. It calls `charge`
+/// before each part of a collection or tuple and before the digits of each decimal, and ends with the
+/// first error that `charge` returns. What it has appended then is no form.
+///
+/// # Errors
+/// Those of [`encode`], and the error of `charge`.
+pub fn try_encode<E>(
+    ty: &CqlType,
+    value: &[u8],
+    out: &mut Vec<u8>,
+    charge: Charge<'_, E>,
+) -> Result<(), EncodeError<E>> {
     match ty {
         CqlType::Ascii | CqlType::Text | CqlType::Blob | CqlType::Inet | CqlType::Duration => {
             encode_bytes(value, out);
@@ -60,7 +97,7 @@ pub fn encode(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeE
         CqlType::Smallint => out.extend(flip_sign(fixed::<2>(ty, value)?)),
         CqlType::Date => out.extend(fixed::<4>(ty, value)?),
         CqlType::Time => out.extend(fixed::<8>(ty, value)?),
-        CqlType::Counter => return Err(no_order(ty)),
+        CqlType::Counter => return Err(no_order(ty).into()),
         _ if value.is_empty() => out.push(EMPTY),
         CqlType::Boolean => out.push(1 + u8::from(fixed::<1>(ty, value)? != [0])),
         CqlType::Int => {
@@ -103,18 +140,23 @@ pub fn encode(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeE
                 return Err(TypeError::new(format!(
                     "A decimal of {} bytes is longer than a key may be ({DECIMAL_BYTES_MAX})",
                     value.len()
-                )));
+                ))
+                .into());
             }
+            charge(digits_bytes(value.len())).map_err(EncodeError::Charge)?;
             let digits = Digits::of(value).ok_or_else(|| invalid(ty, value))?;
             encode_decimal(&digits, out);
         }
         CqlType::List { element, .. } | CqlType::Set { element, .. } => {
-            encode_parts(elements(value)?, &[element], out)?;
+            encode_parts(elements(value)?, &[element], out, charge)?;
         }
-        CqlType::Map { key, value: of, .. } => encode_parts(pairs(value)?, &[key, of], out)?,
-        CqlType::Tuple(types) => encode_tuple(value, types.iter(), out)?,
+        CqlType::Map { key, value: of, .. } => {
+            encode_parts(pairs(value)?, &[key, of], out, charge)?;
+        }
+        CqlType::Tuple(types) => encode_tuple(value, types.iter(), out, charge)?,
         CqlType::Udt { definition, .. } => {
-            encode_tuple(value, definition.fields().iter().map(|(_, t)| t), out)?;
+            let types = definition.fields().iter().map(|(_, t)| t);
+            encode_tuple(value, types, out, charge)?;
         }
     }
     Ok(())
@@ -127,12 +169,94 @@ pub fn encode(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeE
 /// `varint` with needless sign bytes, a `decimal` that ends in zeros (1.00 comes back as 1),
 /// a tuple whose last components are missing, and whatever holds one of these.
 pub fn is_reconstructible(ty: &CqlType, value: &[u8]) -> bool {
+    let Ok(is_so) = try_is_reconstructible(ty, value, &mut |_| Ok::<_, Infallible>(()));
+    is_so
+}
+
+/// Returns the same as [`is_reconstructible`], for values that may have any size: it calls `charge`
+/// before each part of a collection or tuple. It computes neither a form nor digits, which takes
+/// longer.
+///
+/// # Errors
+/// The error of `charge`.
+pub fn try_is_reconstructible<E>(
+    ty: &CqlType,
+    value: &[u8],
+    charge: Charge<'_, E>,
+) -> Result<bool, E> {
     if always_reconstructible(ty) {
-        return true;
+        return Ok(true);
     }
-    let mut form = Vec::new();
-    encode(ty, value, &mut form).is_ok()
-        && decode(ty, &mut Reader::new(&form, false)).is_ok_and(|back| back == value)
+    Ok(match ty {
+        CqlType::Counter => false,
+        _ if value.is_empty() => true,
+        CqlType::Boolean => matches!(value, [0 | 1]),
+        CqlType::Float => fixed(ty, value).is_ok_and(|bytes| {
+            !f32::from_be_bytes(bytes).is_nan() || bytes == f32::NAN.to_be_bytes()
+        }),
+        CqlType::Double => fixed(ty, value).is_ok_and(|bytes| {
+            !f64::from_be_bytes(bytes).is_nan() || bytes == f64::NAN.to_be_bytes()
+        }),
+        CqlType::Varint => minimal(value).len() == value.len(),
+        CqlType::Decimal => has_least_scale(value),
+        CqlType::List { element, .. } | CqlType::Set { element, .. } => {
+            are_reconstructible(elements(value), &[element], charge)?
+        }
+        CqlType::Map { key, value: of, .. } => {
+            are_reconstructible(pairs(value), &[key, of], charge)?
+        }
+        CqlType::Tuple(types) => is_reconstructible_tuple(value, types.iter(), charge)?,
+        CqlType::Udt { definition, .. } => {
+            let types = definition.fields().iter().map(|(_, t)| t);
+            is_reconstructible_tuple(value, types, charge)?
+        }
+        // All that are left are of fixed lengths or bytes.
+        _ => true,
+    })
+}
+
+fn are_reconstructible<E>(
+    parts: Result<Elements<'_>, TypeError>,
+    types: &[&CqlType],
+    charge: Charge<'_, E>,
+) -> Result<bool, E> {
+    let Ok(mut parts) = parts else {
+        return Ok(false);
+    };
+    for (part, ty) in parts.by_ref().zip(types.iter().cycle()) {
+        let Ok(Some(part)) = part else {
+            return Ok(false);
+        };
+        charge(part.len())?;
+        if !try_is_reconstructible(ty, part, charge)? {
+            return Ok(false);
+        }
+    }
+    Ok(parts.rest().is_empty())
+}
+
+/// A tuple comes back with all its components, and with nulls of length -1.
+fn is_reconstructible_tuple<'t, E>(
+    value: &[u8],
+    types: impl Iterator<Item = &'t CqlType>,
+    charge: Charge<'_, E>,
+) -> Result<bool, E> {
+    let mut parts = components(value);
+    for ty in types {
+        let before = parts.rest();
+        let is_so = match parts.next() {
+            None | Some(Err(_)) => false,
+            Some(Ok(None)) => before.starts_with(&(-1_i32).to_be_bytes()),
+            Some(Ok(Some(part))) => {
+                charge(part.len())?;
+                try_is_reconstructible(ty, part, charge)?
+            }
+        };
+        if !is_so {
+            return Ok(false);
+        }
+    }
+    Ok(parts.rest().is_empty())
 }
 
 /// Whether every value of the type is [reconstructible](is_reconstructible).
@@ -222,26 +346,29 @@ fn encode_decimal(value: &Digits, out: &mut Vec<u8>) {
     out.push(mask);
 }
 
-fn encode_parts<'a>(
+fn encode_parts<'a, E>(
     parts: impl Iterator<Item = Result<Option<&'a [u8]>, TypeError>>,
     types: &[&CqlType],
     out: &mut Vec<u8>,
-) -> Result<(), TypeError> {
+    charge: Charge<'_, E>,
+) -> Result<(), EncodeError<E>> {
     out.push(PRESENT);
     for (part, ty) in parts.zip(types.iter().cycle()) {
         let part = part?.ok_or_else(|| TypeError::new("Null value read when not allowed"))?;
         out.push(PRESENT);
-        encode(ty, part, out)?;
+        charge(part.len()).map_err(EncodeError::Charge)?;
+        try_encode(ty, part, out, charge)?;
     }
     out.push(EMPTY);
     Ok(())
 }
 
-fn encode_tuple<'a>(
+fn encode_tuple<'a, E>(
     value: &[u8],
     types: impl Iterator<Item = &'a CqlType>,
     out: &mut Vec<u8>,
-) -> Result<(), TypeError> {
+    charge: Charge<'_, E>,
+) -> Result<(), EncodeError<E>> {
     out.push(PRESENT);
     let mut nulls = 0;
     for (part, ty) in components(value).zip(types) {
@@ -250,7 +377,8 @@ fn encode_tuple<'a>(
                 out.extend(std::iter::repeat_n(NULL_PART, nulls));
                 nulls = 0;
                 out.push(PART);
-                encode(ty, part, out)?;
+                charge(part.len()).map_err(EncodeError::Charge)?;
+                try_encode(ty, part, out, charge)?;
             }
             None => nulls += 1,
         }

@@ -35,7 +35,7 @@ pub use cql_type::{CqlType, DEPTH_MAX, NODES_MAX, WRITTEN_DEPTH_MAX};
 pub use hex::Hex;
 pub use name::QuotedType;
 pub use option::DurationOption;
-pub use sort::{Charge, sort_once};
+pub use sort::{Charge, sort_once, sort_stable};
 pub use user_type::UserType;
 
 /// A type or a value that CQL refuses, in Cassandra's words where it has any.

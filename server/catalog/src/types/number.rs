@@ -16,6 +16,12 @@ pub const DIGITS_BYTES_MAX: usize = 41_525;
 /// minutes.
 pub const DECIMAL_BYTES_MAX: usize = 65_535;
 
+/// The bytes that are compared in about the time in which the digits of a number of `bytes` are
+/// computed, beyond the time that any value takes: a quarter of a microsecond for each byte.
+pub fn digits_bytes(bytes: usize) -> usize {
+    256 * bytes.saturating_sub(16)
+}
+
 /// A `varint` without the bytes that only repeat its sign.
 pub fn minimal(mut bytes: &[u8]) -> &[u8] {
     while let [first @ (0 | 0xff), second, ..] = bytes {
@@ -87,6 +93,23 @@ pub fn is_comparable(decimal: &[u8]) -> bool {
 
 fn comparable(decimal: &[u8]) -> Option<(i32, &[u8])> {
     split_decimal(decimal).filter(|_| decimal.len() <= DECIMAL_BYTES_MAX)
+}
+
+/// Returns whether a `decimal` is what [`Digits::to_decimal`] returns of its value: of all its
+/// spellings the one with the least scale and the fewest bytes. It computes no digits but the last.
+pub fn has_least_scale(decimal: &[u8]) -> bool {
+    let Some((scale, unscaled)) = comparable(decimal) else {
+        return false;
+    };
+    if minimal(unscaled).len() < unscaled.len() {
+        return false;
+    }
+    let unscaled = BigInt::from_signed_bytes_be(unscaled);
+    match unscaled.sign() {
+        Sign::NoSign => scale == 0,
+        // No scale lies below the least one, which keeps its zeros.
+        Sign::Minus | Sign::Plus => scale == i32::MIN || unscaled % 10_u32 != BigInt::ZERO,
+    }
 }
 
 /// The order of two numbers above zero, each a magnitude times `10^-scale`.

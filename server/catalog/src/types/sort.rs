@@ -23,11 +23,33 @@ pub fn sort_once<T, E>(
     value: impl Fn(&T) -> &[u8],
     charge: Charge<'_, E>,
 ) -> Result<Vec<T>, E> {
-    let mut compare = |a: usize, b: usize| {
-        let (a, b) = (value(&items[a]), value(&items[b]));
+    merge_sort(items, |a, b| {
+        let (a, b) = (value(a), value(b));
         charge(a.len().min(b.len()))?;
         ty.try_compare(a, b, charge)
-    };
+    })
+}
+
+/// Returns items in the order of `compare`, all of them. Items that compare as equal keep their
+/// order.
+///
+/// # Errors
+/// The first error of `compare`.
+pub fn sort_stable<T, E>(
+    items: Vec<T>,
+    mut compare: impl FnMut(&T, &T) -> Result<Ordering, E>,
+) -> Result<Vec<T>, E> {
+    // The sort compares an item with later ones only.
+    merge_sort(items, |a, b| Ok(compare(a, b)?.then(Ordering::Less)))
+}
+
+/// Sorts items, and keeps the first of equal ones. The first item of each comparison came before the
+/// second one.
+fn merge_sort<T, E>(
+    items: Vec<T>,
+    mut compare_items: impl FnMut(&T, &T) -> Result<Ordering, E>,
+) -> Result<Vec<T>, E> {
+    let mut compare = |a: usize, b: usize| compare_items(&items[a], &items[b]);
     // Places of items, in ascending runs, and the ends of the runs.
     let mut order: Vec<usize> = Vec::with_capacity(items.len());
     let mut ends = Vec::new();

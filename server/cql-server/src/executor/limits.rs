@@ -271,6 +271,136 @@ fn a_write_that_is_given_up_while_a_value_is_sorted_writes_nothing() {
     }
 }
 
+/// A decimal whose digits take a quarter of a millisecond.
+fn long_decimal(scale: i32) -> Vec<u8> {
+    [&scale.to_be_bytes()[..], &[7; 1000]].concat()
+}
+
+/// Executes a statement with values, and returns the units that it charges.
+fn units_of(server: &mut Server, text: &str, bound: &[&[u8]]) -> u64 {
+    let prepared = server.prepare(text).unwrap();
+    let mut values = ValuesBuf::new();
+    for value in bound {
+        values.push(Value::Bytes(value));
+    }
+    let parameters = QueryParameters {
+        values: values.as_values(),
+        ..QueryParameters::default()
+    };
+    let (ended, units) = charged(|| server.execute(&prepared, parameters));
+    ended.unwrap_or_else(|error| panic!("{text}: {error}"));
+    units
+}
+
+/// The story: filters, elements and aggregates compared decimals of different scales, each time with a
+/// power of ten, and charged a copy for it.
+#[test]
+fn a_read_is_charged_for_the_power_of_ten_of_each_comparison() {
+    let mut server = Server::with(&[
+        "CREATE TABLE t (k int PRIMARY KEY, d decimal, l list<decimal>, s set<decimal>, \
+         m map<int, decimal>, f map<decimal, int>)",
+    ]);
+    let (same, other) = (long_decimal(0), long_decimal(1));
+    let list = elements::build([&same[..]]);
+    let int = 1_i32.to_be_bytes();
+    let of_ints = elements::build_map([(&int[..], &same[..])]);
+    let of_decimals = elements::build_map([(&same[..], &int[..])]);
+    units_of(
+        &mut server,
+        "INSERT INTO t (k, d, l, s, m, f) VALUES (1, ?, ?, ?, ?, ?)",
+        &[&same, &list, &list, &of_ints, &of_decimals],
+    );
+    // Of each comparison with another scale; the statements differ in little else.
+    let power_units = 100;
+    for text in [
+        "SELECT k FROM t WHERE d > ? ALLOW FILTERING",
+        "SELECT k FROM t WHERE l CONTAINS ? ALLOW FILTERING",
+        "SELECT k FROM t WHERE s CONTAINS ? ALLOW FILTERING",
+        "SELECT k FROM t WHERE m CONTAINS ? ALLOW FILTERING",
+        "SELECT k FROM t WHERE m[1] = ? ALLOW FILTERING",
+        "SELECT k FROM t WHERE f CONTAINS KEY ? ALLOW FILTERING",
+        "SELECT f[?] FROM t WHERE k = 1",
+        "SELECT f[?..] FROM t WHERE k = 1",
+    ] {
+        let of_same = units_of(&mut server, text, &[&same]);
+        let of_other = units_of(&mut server, text, &[&other]);
+        assert!(
+            of_other >= of_same + power_units,
+            "{text}: {of_same}, {of_other}"
+        );
+    }
+    let insert = "INSERT INTO t (k, d) VALUES (?, ?)";
+    for (k, decimal) in [(2_i32, &same), (3, &other)] {
+        units_of(&mut server, insert, &[&k.to_be_bytes(), decimal]);
+    }
+    for function in ["min", "max"] {
+        let of = |k: i32| format!("SELECT {function}(d) FROM t WHERE k IN (1, {k})");
+        let of_same = units_of(&mut server, &of(2), &[]);
+        let of_other = units_of(&mut server, &of(3), &[]);
+        assert!(
+            of_other >= of_same + power_units,
+            "{function}: {of_same}, {of_other}"
+        );
+    }
+}
+
+/// The story: a million rows of several partitions were sorted after the walk, and no time-out ended
+/// that.
+#[test]
+fn a_read_is_charged_for_each_comparison_of_its_sort() {
+    let mut server = Server::with(&["CREATE TABLE t (a int, b int, PRIMARY KEY (a, b))"]);
+    // The rows of 1 and 2 alternate, those of 4 come after those of 3.
+    for b in 100..140 {
+        let (mixed, ascending) = (1 + b % 2, 3 + i32::from(b >= 120));
+        for a in [mixed, ascending] {
+            server.run(&format!("INSERT INTO t (a, b) VALUES ({a}, {b})"));
+        }
+    }
+    let sorted = |a: &str| format!("SELECT b FROM t WHERE a IN ({a}) ORDER BY b");
+    let ascending = units_of(&mut server, &sorted("3, 4"), &[]);
+    let mixed = units_of(&mut server, &sorted("1, 2"), &[]);
+    assert!(mixed >= ascending + 10, "{ascending}, {mixed}");
+    let expected: Vec<String> = (100..140).map(|b| b.to_string()).collect();
+    assert_eq!(server.rows(&sorted("1, 2")), expected.join(" | "));
+}
+
+/// The story: a text in a set was charged as if it had the digits of a number, and the decimals in one
+/// key only after all of them were encoded.
+#[test]
+fn a_key_of_a_collection_is_charged_for_the_decimals_in_it() {
+    let mut server = Server::with(&[
+        "CREATE TABLE t (k int PRIMARY KEY, s set<text>, m map<text, int>, \
+         ds set<frozen<list<decimal>>>, dm map<frozen<list<decimal>>, int>)",
+    ]);
+    let text = vec![b'x'; 50_000];
+    let decimals = vec![long_decimal(0); 50];
+    let list = elements::build(decimals.iter().map(Vec::as_slice));
+    let digits_units = 50 * 246;
+    let key = |server: &mut Server, column: &str, key: &[u8]| {
+        let update = format!("UPDATE t SET {column}[?] = 1 WHERE k = 1");
+        units_of(server, &update, &[key])
+    };
+    let set = |server: &mut Server, column: &str, member: &[u8]| {
+        let insert = format!("INSERT INTO t (k, {column}) VALUES (1, ?)");
+        units_of(server, &insert, &[&elements::build([member])])
+    };
+    for (what, of_text, of_decimals) in [
+        (
+            "key",
+            key(&mut server, "m", &text),
+            key(&mut server, "dm", &list),
+        ),
+        (
+            "member",
+            set(&mut server, "s", &text),
+            set(&mut server, "ds", &list),
+        ),
+    ] {
+        assert!(of_text < 5_000, "{what}: {of_text}");
+        assert!(of_decimals >= digits_units, "{what}: {of_decimals}");
+    }
+}
+
 /// The story: the sum of 1e1000000000 and of 1.5 was computed with a billion digits, for ever. Two such
 /// statements, and no scan of anybody was answered.
 #[test]

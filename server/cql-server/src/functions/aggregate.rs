@@ -180,8 +180,14 @@ impl Aggregate {
                     Kind::Min => Ordering::Less,
                     _ => Ordering::Greater,
                 };
-                let is_better = |best: &Vec<u8>| self.ty.compare(value, best) == wanted;
-                if state.best.as_ref().is_none_or(is_better) {
+                let is_better = match &state.best {
+                    None => true,
+                    Some(best) => {
+                        let charge = &mut interrupt::charge_bytes;
+                        self.ty.try_compare(value, best, charge)? == wanted
+                    }
+                };
+                if is_better {
                     state.best = Some(value.to_vec());
                 }
             }

@@ -8,7 +8,7 @@ use ebb_catalog::types::{CqlType, elements};
 use ebb_cql::syntax::ast::Operator;
 
 use super::fetch::Seen;
-use super::value::{element, serialize};
+use super::value::{element, is_equal, serialize};
 use crate::analyse::markers::Bound;
 use crate::analyse::restrictions::{Predicate, Test, in_tuples, tuple_values};
 use crate::analyse::selection::Slots;
@@ -113,14 +113,18 @@ impl<'f> Filter<'f> {
         let bytes = values.iter().map(|value| value.len()).sum::<usize>();
         interrupt::charge_bytes(bytes)?;
         let types: Vec<&CqlType> = one.slots.iter().map(|&slot| self.types[slot]).collect();
-        let compare = |with: &[Cow<'_, [u8]>]| {
-            let parts = types.iter().zip(values.iter().zip(with));
-            let orders = parts.map(|(ty, (a, b))| ty.compare(a, b));
-            orders.fold(Ordering::Equal, Ordering::then)
+        let compare = |with: &[Cow<'_, [u8]>]| -> Result<Ordering> {
+            for (ty, (a, b)) in types.iter().zip(values.iter().zip(with)) {
+                let order = ty.try_compare(a, b, &mut interrupt::charge_bytes)?;
+                if order.is_ne() {
+                    return Ok(order);
+                }
+            }
+            Ok(Ordering::Equal)
         };
         Ok(match &one.test {
             Asked::Compare(operator, with) => {
-                let order = compare(with);
+                let order = compare(with)?;
                 match operator {
                     Operator::Equal => order.is_eq(),
                     Operator::NotEqual => order.is_ne(),
@@ -134,7 +138,7 @@ impl<'f> Filter<'f> {
             Asked::In(tuples) => {
                 for with in tuples {
                     interrupt::charge_bytes(bytes)?;
-                    if compare(with).is_eq() {
+                    if compare(with)?.is_eq() {
                         return Ok(true);
                     }
                 }
@@ -146,8 +150,10 @@ impl<'f> Filter<'f> {
                 let CqlType::Map { value, .. } = types[0] else {
                     return Ok(false);
                 };
-                let found = element(types[0], &values[0], key)?;
-                found.is_some_and(|found| value.compare(found, wanted).is_eq())
+                match element(types[0], &values[0], key)? {
+                    Some(found) => is_equal(value, found, wanted)?,
+                    None => false,
+                }
             }
         })
     }
@@ -177,7 +183,7 @@ pub fn contains(ty: &CqlType, collection: &[u8], wanted: &[u8]) -> Result<bool> 
     for found in values {
         let found = found.map_err(of_type)?.unwrap_or_default();
         interrupt::charge_bytes(found.len())?;
-        if value.compare(found, wanted).is_eq() {
+        if is_equal(value, found, wanted)? {
             return Ok(true);
         }
     }

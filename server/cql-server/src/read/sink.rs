@@ -1,11 +1,12 @@
 //! Rows to cells of the result: as they come, in groups, or sorted.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use ebb_catalog::key::ordered::{self, Reader};
 use ebb_catalog::row::LiveColumn;
-use ebb_catalog::types::CqlType;
+use ebb_catalog::types::{CqlType, sort_stable};
 use ebb_cql::protocol::RowsWriter;
 
 use super::value::{self, Context};
@@ -126,12 +127,15 @@ impl<'s> PageSink<'s> {
                 self.end_group()?;
             }
         }
-        let mut sorted = std::mem::take(&mut self.sorted);
+        let is_reversed = self.plan.reversed;
         // Rows that compare as equal keep the order of their partitions.
-        sorted.sort_by(|(a, _), (b, _)| match self.plan.reversed {
-            false => a.cmp(b),
-            true => b.cmp(a),
-        });
+        let sorted = sort_stable(
+            std::mem::take(&mut self.sorted),
+            |(a, _): &SortedRow, (b, _): &SortedRow| -> Result<Ordering> {
+                interrupt::charge_bytes(a.len().min(b.len()))?;
+                Ok(if is_reversed { b.cmp(a) } else { a.cmp(b) })
+            },
+        )?;
         for (sort_key, cells) in sorted {
             if self.left == 0 {
                 break;

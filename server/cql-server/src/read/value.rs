@@ -105,6 +105,15 @@ pub fn value<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>>
     })
 }
 
+/// Returns whether two values are equal. The comparison of decimals or collections may take long.
+///
+/// # Errors
+/// The time-out of the statement.
+pub fn is_equal(ty: &CqlType, a: &[u8], b: &[u8]) -> Result<bool> {
+    let order = ty.try_compare(a, b, &mut interrupt::charge_bytes)?;
+    Ok(order.is_eq())
+}
+
 /// An element of a serialized map by its key, or of a set.
 pub fn element<'c>(ty: &CqlType, collection: &'c [u8], key: &[u8]) -> Result<Option<&'c [u8]>> {
     match ty {
@@ -113,7 +122,7 @@ pub fn element<'c>(ty: &CqlType, collection: &'c [u8], key: &[u8]) -> Result<Opt
             while let (Some(found), Some(value)) = (parts.next(), parts.next()) {
                 let found = found.map_err(of_type)?.unwrap_or_default();
                 interrupt::charge_bytes(found.len())?;
-                if keys.compare(found, key).is_eq() {
+                if is_equal(keys, found, key)? {
                     return value.map_err(of_type);
                 }
             }
@@ -123,7 +132,7 @@ pub fn element<'c>(ty: &CqlType, collection: &'c [u8], key: &[u8]) -> Result<Opt
             for found in elements::elements(collection).map_err(of_type)? {
                 let found = found.map_err(of_type)?.unwrap_or_default();
                 interrupt::charge_bytes(found.len())?;
-                if element.compare(found, key).is_eq() {
+                if is_equal(element, found, key)? {
                     return Ok(Some(found));
                 }
             }
@@ -146,10 +155,15 @@ fn slice(
         CqlType::Set { element, frozen } => (element, 1, *frozen),
         _ => return Ok(None),
     };
-    let beyond = |key: &[u8], end: &Option<Evaluated<'_>>, side: Ordering| match end {
-        None | Some(Evaluated::Unset) => Some(false),
-        Some(Evaluated::Null) => None,
-        Some(Evaluated::Value(end)) => Some(keys.compare(key, end) == side),
+    let beyond = |key: &[u8], end: &Option<Evaluated<'_>>, side: Ordering| -> Result<_> {
+        Ok(match end {
+            None | Some(Evaluated::Unset) => Some(false),
+            Some(Evaluated::Null) => None,
+            Some(Evaluated::Value(end)) => {
+                let order = keys.try_compare(key, end, &mut interrupt::charge_bytes)?;
+                Some(order == side)
+            }
+        })
     };
     let mut all = match parts {
         2 => elements::pairs(collection),
@@ -166,8 +180,8 @@ fn slice(
             _ => None,
         };
         match (
-            beyond(key, &from, Ordering::Less),
-            beyond(key, &to, Ordering::Greater),
+            beyond(key, &from, Ordering::Less)?,
+            beyond(key, &to, Ordering::Greater)?,
         ) {
             (None, _) | (_, None) => return Ok(None),
             (Some(false), Some(false)) => {}

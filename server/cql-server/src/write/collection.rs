@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use ebb_catalog::key::ordered;
-use ebb_catalog::row::{ListEnd, LiveColumn, LiveElement, RowView, list_place, parts};
+use ebb_catalog::row::{ListEnd, LiveColumn, LiveElement, RowView, list_place, try_parts};
 use ebb_catalog::types::{CqlType, TypeError, elements, sort_once};
 
 use super::operation::Operation;
@@ -13,8 +13,7 @@ use super::plan::Change;
 use super::row_buffer::RowBuffer;
 use crate::analyse::markers::Bound;
 use crate::analyse::term::{Evaluated, Term};
-use crate::error::{Result, invalid, of_row, of_type};
-use crate::functions::digits_units;
+use crate::error::{Result, invalid, of_encoding, of_row, of_type};
 use crate::interrupt;
 
 /// The elements of a list that is there: their values by their places.
@@ -300,13 +299,9 @@ fn add(
     row: &mut RowBuffer<'_>,
 ) -> Result<()> {
     let place = |at, element: &[u8]| list_place(end, came_us, *operation, at, element);
-    for part in parts(ty, value, place).map_err(of_type)? {
-        let part = part.map_err(of_type)?;
+    for part in try_parts(ty, value, place, interrupt::charge_bytes).map_err(of_type)? {
+        let part = part.map_err(of_encoding)?;
         interrupt::charge_bytes(part.value.len())?;
-        if key_type(ty).is_some() {
-            // The iterator has just computed the path of this part.
-            interrupt::charge(2 * digits_units(part.path.len()))?;
-        }
         let original = part.original.map(<[u8]>::to_vec);
         let value = Some(Cow::Owned(part.value.to_vec()));
         row.element(column, part.path, original, value);
@@ -326,21 +321,18 @@ fn key_type(ty: &CqlType) -> Option<&CqlType> {
 }
 
 fn path(ty: &CqlType, key: &[u8]) -> Result<Vec<u8>> {
-    charge_key(key)?;
+    interrupt::charge_bytes(key.len())?;
     let mut path = Vec::new();
-    ordered::encode(ty, key, &mut path).map_err(of_type)?;
+    let encoded = ordered::try_encode(ty, key, &mut path, &mut interrupt::charge_bytes);
+    encoded.map_err(of_encoding)?;
     Ok(path)
 }
 
 /// The key or member itself, where its path does not say.
 fn original(ty: &CqlType, key: &[u8]) -> Result<Option<Vec<u8>>> {
-    charge_key(key)?;
-    Ok((!ordered::is_reconstructible(ty, key)).then(|| key.to_vec()))
-}
-
-/// Charges for the ordered form of a key, which may have the digits of a `decimal`.
-fn charge_key(key: &[u8]) -> Result<()> {
-    interrupt::charge(1 + digits_units(key.len()))
+    interrupt::charge_bytes(key.len())?;
+    let is_in_path = ordered::try_is_reconstructible(ty, key, &mut interrupt::charge_bytes)?;
+    Ok((!is_in_path).then(|| key.to_vec()))
 }
 
 fn some(element: std::result::Result<Option<&[u8]>, TypeError>) -> Result<&[u8]> {

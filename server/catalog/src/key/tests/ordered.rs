@@ -1,9 +1,12 @@
 use rand::RngExt;
 
-use crate::key::ordered::{Reader, always_reconstructible, decode, encode, is_reconstructible};
-use crate::types::CqlType;
-use crate::types::number::DECIMAL_BYTES_MAX;
+use crate::key::ordered::{
+    EncodeError, Reader, always_reconstructible, decode, encode, is_reconstructible, try_encode,
+    try_is_reconstructible,
+};
+use crate::types::number::{DECIMAL_BYTES_MAX, digits_bytes};
 use crate::types::tests::{generate, ordered_types, parse, with_rng};
+use crate::types::{CqlType, elements};
 
 fn form(ty: &CqlType, value: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
@@ -69,6 +72,36 @@ fn a_decimal_that_is_longer_than_a_key_has_no_form() {
     );
 }
 
+/// The story: the member of a set was a list of megabytes of decimals, and the digits of all of them
+/// were computed before anybody looked at the time of the statement.
+#[test]
+fn the_form_of_many_decimals_is_given_up_between_two_of_them() {
+    let ty = parse("frozen<list<decimal>>");
+    let decimal = [&[0; 4][..], &[7; 1000]].concat();
+    let list = elements::build(vec![&decimal[..]; 100]);
+    let charge_max = 4 * digits_bytes(decimal.len());
+    let (mut charged, mut out) = (0, Vec::new());
+    let given_up = try_encode(&ty, &list, &mut out, &mut |bytes| {
+        charged += bytes;
+        if charged > charge_max {
+            return Err("given up");
+        }
+        Ok(())
+    });
+    assert_eq!(given_up, Err(EncodeError::Charge("given up")));
+    assert!(charged <= 2 * charge_max, "{charged}");
+    assert!(out.len() <= 5 * form(&parse("decimal"), &decimal).len());
+    let mut calls = 0;
+    let given_up = try_is_reconstructible(&ty, &list, &mut |_| {
+        calls += 1;
+        if calls > 10 {
+            return Err("given up");
+        }
+        Ok(())
+    });
+    assert_eq!((given_up, calls), (Err("given up"), 11));
+}
+
 #[test]
 fn which_values_a_key_keeps() {
     for (ty, value, kept) in [
@@ -84,7 +117,14 @@ fn which_values_a_key_keeps() {
         ("double", &(-0.0f64).to_be_bytes(), true),
         ("tuple<int, int>", b"\xff\xff\xff\xff", false),
         ("tuple<int, int>", b"\xff\xff\xff\xff\xff\xff\xff\xff", true),
+        // A null of another length, a component too many, and a byte behind the last element.
+        ("tuple<int>", b"\xff\xff\xff\xfe", false),
+        ("tuple<int>", b"\xff\xff\xff\xff\xff\xff\xff\xff", false),
+        ("frozen<list<varint>>", b"\0\0\0\x01\0\0\0\x01\x05", true),
+        ("frozen<list<varint>>", b"\0\0\0\x01\0\0\0\x01\x05\0", false),
         ("frozen<list<varint>>", b"\0\0\0\x01\0\0\0\x02\0\0", false),
+        ("decimal", b"\0\0\0\0\x0a", false),     // 10
+        ("decimal", b"\0\0\0\x01\0\x0f", false), // 1.5 with a needless byte
     ] {
         assert_eq!(
             is_reconstructible(&parse(ty), value),

@@ -3,7 +3,7 @@ use std::convert::Infallible;
 use rand::RngExt;
 
 use super::with_rng;
-use crate::types::{CqlType, sort_once};
+use crate::types::{CqlType, sort_once, sort_stable};
 
 /// Items with their numbers.
 fn numbered(values: &[i32]) -> Vec<(usize, [u8; 4])> {
@@ -25,6 +25,22 @@ fn items_come_in_order_and_the_first_of_equal_ones_stays() {
         });
         assert_eq!(sorted, same, "{values:?}");
     });
+}
+
+#[test]
+fn a_stable_sort_keeps_all_items_and_the_order_of_equal_ones() {
+    with_rng("sort_stable", |mut rng| {
+        let count = rng.random_range(0..200);
+        let items: Vec<(i32, usize)> = (0..count)
+            .map(|number| (rng.random_range(0..20), number))
+            .collect();
+        let mut same = items.clone();
+        same.sort_by_key(|(value, _)| *value);
+        let Ok(sorted) = sort_stable(items, |(a, _), (b, _)| Ok::<_, Infallible>(a.cmp(b)));
+        assert_eq!(sorted, same);
+    });
+    let given_up = sort_stable(vec![1, 2], |_, _| Err("given up"));
+    assert_eq!(given_up, Err("given up"));
 }
 
 #[test]
