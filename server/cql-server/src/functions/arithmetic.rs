@@ -13,7 +13,7 @@ use ebb_cql::syntax::ast::ArithmeticOperator as Operator;
 
 use super::cast::Number;
 use super::number_size::{check_decimal, check_integer, decimal_units, integer_units};
-use super::{Function, failure, text};
+use super::{Function, failure, printed};
 use crate::error::{Result, invalid};
 use crate::interrupt;
 
@@ -309,7 +309,7 @@ fn time_and_duration(
         false => (1_000_000, "millisecond"),
     };
     if nanos % least != 0 {
-        let duration = text::of(&CqlType::Duration, duration).unwrap_or_default();
+        let duration = printed::text(&CqlType::Duration, duration).unwrap_or_default();
         return Err(format!(
             "The duration must have a {precision} precision. Was: {duration}"
         ));

@@ -1,12 +1,7 @@
-//! `CAST(value AS type)` of native types, as Cassandra 4.1's `CastFcts` has it.
-//!
-//! ```text
-//! number    numbers, converted as Java converts them
-//! printed   values as text, as Java prints them
-//! ```
+//! `CAST(value AS type)` of native types, as Cassandra 4.1's `CastFcts` has it. The texts are those of
+//! `printed`.
 
 mod number;
-mod printed;
 #[cfg(test)]
 mod tests;
 
@@ -15,7 +10,7 @@ use std::slice::from_ref;
 use ebb_catalog::types::CqlType;
 
 pub use self::number::Number;
-use super::{Function, failure, number_size, scalar};
+use super::{Function, failure, number_size, printed, scalar};
 use crate::error::{Result, invalid};
 use crate::interrupt;
 

@@ -1,143 +1,188 @@
-//! JSON as values, as Cassandra's `fromJson` reads it.
+//! JSON as values, as `fromJSONObject` of Cassandra 4.1's types reads it.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use ebb_catalog::types::{CqlType, elements, sort_once};
 use ebb_cql::protocol::{ErrorKind, ErrorResponse};
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::number_size;
+use super::parsed_json::ParsedJson;
 use crate::error::{Result, invalid, of_type};
 use crate::interrupt;
 
-/// The value of a type that a JSON text says; `None` is null. Numbers keep all their digits.
-/// A text may stand for any native value and for a whole collection.
+/// Returns the value of a type that a JSON text has; `None` is null. A text in quotes may stand for any
+/// native value and for a whole collection.
+///
+/// A `decimal` keeps all its digits. Cassandra 4.1 reads one with a point as a `double` first, and
+/// loses those behind the seventeenth.
 ///
 /// # Errors
 /// A text that is no JSON, or no such value; the time-out of the statement.
 pub fn value(ty: &CqlType, text: &str) -> Result<Option<Vec<u8>>> {
-    read(ty, parse(text)?)
+    match serde_json::from_str::<&RawValue>(text) {
+        Ok(json) => read(ty, json),
+        Err(error) => invalid(format!(
+            "execution of 'system.fromjson[text]' failed: Could not decode JSON string '{text}': \
+             {error}"
+        )),
+    }
 }
 
-fn parse<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T> {
-    serde_json::from_str(text)
-        .or_else(|error| invalid(format!("Could not decode JSON string '{text}': {error}")))
-}
-
-fn read(ty: &CqlType, raw: &RawValue) -> Result<Option<Vec<u8>>> {
-    let text = raw.get();
-    interrupt::charge_bytes(text.len())?;
-    if text == "null" {
+fn read(ty: &CqlType, json: &RawValue) -> Result<Option<Vec<u8>>> {
+    let json = json.get();
+    interrupt::charge_bytes(json.len())?;
+    if json == "null" {
         return Ok(None);
     }
-    if matches!(ty, CqlType::Varint | CqlType::Decimal) {
-        interrupt::charge(number_size::digits_units(text.len()))?;
-    }
-    let string: Option<String> = match text.starts_with('"') {
-        true => Some(parse(text)?),
-        false => None,
+    let value = if json.starts_with('"') {
+        match serde_json::from_str::<String>(json) {
+            Ok(text) => of_string(ty, &text),
+            Err(error) => undecodable(&error),
+        }
+    } else {
+        of_other(ty, json)
     };
-    let value = match ty {
+    value.map(Some)
+}
+
+/// Returns the value of a string, or of the key of a map.
+fn of_string(ty: &CqlType, text: &str) -> Result<Vec<u8>> {
+    interrupt::charge_bytes(text.len())?;
+    match ty {
         CqlType::List { .. }
         | CqlType::Set { .. }
         | CqlType::Map { .. }
         | CqlType::Tuple(_)
-        | CqlType::Udt { .. } => match &string {
-            Some(inner) => return value(ty, inner),
-            None => composite(ty, text)?,
+        | CqlType::Udt { .. } => match serde_json::from_str::<&RawValue>(text) {
+            Ok(json) => composite(ty, json.get()),
+            Err(error) => undecodable(&error),
         },
-        CqlType::Text | CqlType::Ascii | CqlType::Blob if string.is_none() => {
-            return expected(
-                if *ty == CqlType::Blob {
-                    "a blob string"
-                } else {
-                    "a UTF-8 string"
-                },
-                text,
-            );
+        CqlType::Blob => {
+            let bytes = match text.strip_prefix("0x") {
+                Some(digits) => ty.parse_value(digits).map_err(|error| error.to_string()),
+                None => Err(format!(
+                    "String representation of blob is missing 0x prefix: {text}"
+                )),
+            };
+            bytes.or_else(|why| invalid(no_blob(&text, &why)))
         }
-        CqlType::Blob => match string.as_deref().and_then(|text| text.strip_prefix("0x")) {
-            Some(hex) => ty.parse_value(hex).map_err(of_type)?,
-            None => {
-                return invalid(format!(
-                    "Value '{}' is not a valid blob representation: String representation of \
-                     blob is missing 0x prefix",
-                    string.unwrap_or_default()
-                ));
-            }
-        },
-        CqlType::Date
-        | CqlType::Time
-        | CqlType::Duration
-        | CqlType::Inet
-        | CqlType::Uuid
-        | CqlType::Timeuuid
-            if string.is_none() =>
-        {
-            return expected(&format!("a string representation of a {ty} value"), text);
-        }
-        CqlType::Timestamp if string.is_none() && text.parse::<i64>().is_err() => {
-            return expected(
-                "a long or a datestring representation of a timestamp value",
-                text,
-            );
-        }
-        CqlType::Varint if string.as_deref() == Some("") => {
-            return invalid("Value '' is not a valid representation of a varint value");
-        }
-        _ if text.starts_with(['{', '[']) => {
-            return expected(&format!("a value of type {ty}"), text);
-        }
-        _ => ty
-            .parse_value(string.as_deref().unwrap_or(text))
-            .map_err(of_type)?,
-    };
-    Ok(Some(value))
+        // Elsewhere an empty text is the empty value.
+        CqlType::Boolean if text.is_empty() => Ok(vec![0]),
+        CqlType::Varint if text.is_empty() => invalid(no_representation(ty, &text)),
+        CqlType::Varint | CqlType::Decimal => number(ty, text, &text),
+        _ => ty.parse_value(text).map_err(of_type),
+    }
 }
 
-fn expected<T>(what: &str, text: &str) -> Result<T> {
-    invalid(format!("Expected {what}, but got: {text}"))
+/// Returns the value of a number, a truth value, an array or an object.
+fn of_other(ty: &CqlType, json: &str) -> Result<Vec<u8>> {
+    let parsed = ParsedJson(json);
+    let expected_type = match ty {
+        CqlType::List { .. }
+        | CqlType::Set { .. }
+        | CqlType::Map { .. }
+        | CqlType::Tuple(_)
+        | CqlType::Udt { .. } => return composite(ty, json),
+        CqlType::Varint | CqlType::Decimal => return number(ty, json, &parsed),
+        CqlType::Blob => {
+            let why = format!("a {} is no string", parsed.class());
+            return invalid(no_blob(&parsed, &why));
+        }
+        CqlType::Boolean if parsed.class() == "Boolean" => {
+            return Ok(vec![u8::from(json == "true")]);
+        }
+        CqlType::Tinyint | CqlType::Smallint if parsed.is_number() => {
+            return ty.parse_value(&parsed.to_string()).map_err(of_type);
+        }
+        CqlType::Int if parsed.class() == "Integer" => {
+            return ty.parse_value(json).map_err(of_type);
+        }
+        CqlType::Bigint | CqlType::Counter if matches!(parsed.class(), "Integer" | "Long") => {
+            return ty.parse_value(json).map_err(of_type);
+        }
+        // A number of 32 bits is an `Integer`, which Cassandra refuses.
+        CqlType::Timestamp if parsed.class() == "Long" => {
+            return ty.parse_value(json).map_err(of_type);
+        }
+        // By way of a double, as `Number.floatValue` of one.
+        CqlType::Float if parsed.class() == "Double" => {
+            let double: f64 = json.parse().unwrap_or(f64::NAN);
+            return Ok((double as f32).to_be_bytes().to_vec());
+        }
+        CqlType::Float | CqlType::Double if parsed.is_number() => {
+            return ty.parse_value(json).map_err(of_type);
+        }
+        CqlType::Ascii => "an ascii string",
+        CqlType::Text => "a UTF-8 string",
+        CqlType::Boolean => "a boolean value",
+        CqlType::Tinyint => "a byte value",
+        CqlType::Smallint => "a short value",
+        CqlType::Int => "an int value",
+        CqlType::Bigint | CqlType::Counter => "a bigint value",
+        CqlType::Float => "a float value",
+        CqlType::Double => "a double value",
+        CqlType::Timestamp => "a long or a datestring representation of a timestamp value",
+        CqlType::Date => "a string representation of a date value",
+        CqlType::Time => "a string representation of a time value",
+        CqlType::Inet => "a string representation of an inet value",
+        CqlType::Duration => "a string representation of a duration",
+        CqlType::Uuid => "a string representation of a uuid",
+        CqlType::Timeuuid => "a string representation of a timeuuid",
+    };
+    expected(expected_type, json)
+}
+
+/// Returns the value of a number of any size; `shown` stands for it in messages.
+fn number(ty: &CqlType, text: &str, shown: &dyn Display) -> Result<Vec<u8>> {
+    interrupt::charge(number_size::digits_units(text.len()))?;
+    let value = ty.parse_value(text);
+    value.or_else(|_| invalid(no_representation(ty, shown)))
+}
+
+fn no_representation(ty: &CqlType, shown: &dyn Display) -> String {
+    format!("Value '{shown}' is not a valid representation of a {ty} value")
+}
+
+fn no_blob(shown: &dyn Display, why: &str) -> String {
+    format!("Value '{shown}' is not a valid blob representation: {why}")
+}
+
+fn undecodable<T>(error: &serde_json::Error) -> Result<T> {
+    invalid(format!("Error decoding JSON string: {error}"))
+}
+
+fn expected<T>(what: &str, json: &str) -> Result<T> {
+    let parsed = ParsedJson(json);
+    let class = parsed.class();
+    invalid(format!("Expected {what}, but got a {class}: {parsed}"))
 }
 
 /// An array or object.
-fn composite(ty: &CqlType, text: &str) -> Result<Vec<u8>> {
+fn composite(ty: &CqlType, json: &str) -> Result<Vec<u8>> {
     let part = |ty: &CqlType, raw: &RawValue, what: &str| match read(ty, raw)? {
         Some(part) => Ok(part),
         None => invalid(format!("Invalid null {what}")),
     };
     match ty {
-        CqlType::List { element, .. } | CqlType::Set { element, .. } => {
-            let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(text) else {
-                return expected("a list", text);
-            };
-            let (is_set, what) = match ty {
-                CqlType::Set { .. } => (true, "element in set"),
-                _ => (false, "element in list"),
-            };
-            let items = items.into_iter().map(|raw| part(element, raw, what));
-            let mut items = items.collect::<Result<Vec<_>>>()?;
-            if is_set {
-                items = sort_once(element, items, |item| item, &mut interrupt::charge_bytes)?;
-            }
+        CqlType::List { element, .. } => {
+            let items = array(json, "a list")?.into_iter();
+            let items = items.map(|raw| part(element, raw, "element in list"));
+            let items = items.collect::<Result<Vec<_>>>()?;
+            Ok(elements::build(items.iter().map(Vec::as_slice)))
+        }
+        CqlType::Set { element, .. } => {
+            let items = array(json, "a list (representing a set)")?.into_iter();
+            let items = items.map(|raw| part(element, raw, "element in set"));
+            let items = items.collect::<Result<Vec<_>>>()?;
+            let items = sort_once(element, items, |item| item, &mut interrupt::charge_bytes)?;
             Ok(elements::build(items.iter().map(Vec::as_slice)))
         }
         CqlType::Map { key, value: of, .. } => {
             let mut entries = Vec::new();
-            for (name, raw) in object(text)? {
-                interrupt::charge_bytes(name.len())?;
-                if matches!(**key, CqlType::Varint | CqlType::Decimal) {
-                    interrupt::charge(number_size::digits_units(name.len()))?;
-                }
-                // What is no text is written into one.
-                let Some(name) = (match &**key {
-                    CqlType::Text | CqlType::Ascii => Some(name.into_bytes()),
-                    key if key.is_native() => Some(key.parse_value(&name).map_err(of_type)?),
-                    key => value(key, &name)?,
-                }) else {
-                    return invalid("Invalid null key in map");
-                };
-                entries.push((name, part(of, raw, "value in map")?));
+            for (name, raw) in object(json)? {
+                entries.push((of_string(key, &name)?, part(of, raw, "value in map")?));
             }
             let entries = sort_once(key, entries, |(key, _)| key, &mut interrupt::charge_bytes)?;
             Ok(elements::build_map(
@@ -145,30 +190,23 @@ fn composite(ty: &CqlType, text: &str) -> Result<Vec<u8>> {
             ))
         }
         CqlType::Tuple(types) => {
-            let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(text) else {
-                return expected("a list representation of a tuple", text);
-            };
+            let items = array(json, "a list representation of a tuple")?;
             if items.len() != types.len() {
-                return invalid(format!(
-                    "Tuple contains {} than expected (expected {}, got {})",
-                    if items.len() > types.len() {
-                        "more items"
-                    } else {
-                        "fewer items"
-                    },
-                    types.len(),
-                    items.len()
-                ));
+                let what = if items.len() > types.len() {
+                    "contains extra items"
+                } else {
+                    "is missing items"
+                };
+                let (count, parsed) = (types.len(), ParsedJson(json));
+                return invalid(format!("Tuple {what} (expected {count}): {parsed}"));
             }
-            let items = items
-                .into_iter()
-                .zip(types.iter())
-                .map(|(raw, ty)| read(ty, raw));
+            let items = items.into_iter().zip(types.iter());
+            let items = items.map(|(raw, ty)| read(ty, raw));
             let items = items.collect::<Result<Vec<_>>>()?;
             Ok(elements::build_tuple(items.iter().map(Option::as_deref)))
         }
         CqlType::Udt { definition, .. } => {
-            let mut given = by_names(object(text)?);
+            let mut given = by_names(object(json)?);
             let mut fields = Vec::with_capacity(definition.fields().len());
             for (name, ty) in definition.fields() {
                 fields.push(match given.remove(&**name) {
@@ -242,9 +280,13 @@ fn by_names(object: BTreeMap<String, &RawValue>) -> BTreeMap<String, &RawValue> 
     entries.map(|(key, raw)| (name(key), raw)).collect()
 }
 
-fn object(text: &str) -> Result<BTreeMap<String, &RawValue>> {
-    match serde_json::from_str(text) {
-        Ok(object) => Ok(object),
-        Err(_) => expected("a map", text),
-    }
+fn object(json: &str) -> Result<BTreeMap<String, &RawValue>> {
+    serde_json::from_str(json).or_else(|_| expected("a map", json))
 }
+
+fn array<'t>(json: &'t str, what: &str) -> Result<Vec<&'t RawValue>> {
+    serde_json::from_str(json).or_else(|_| expected(what, json))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,12 +1,10 @@
-//! Values as JSON, as Cassandra's `toJson` writes them.
+//! Values as JSON, as `toJSONString` of Cassandra 4.1's types writes them.
 
 use std::fmt::Write;
-use std::net::IpAddr;
 
 use ebb_catalog::types::{CqlType, elements};
-use uuid::Uuid;
 
-use super::{failure, number_size, text};
+use super::{failure, number_size, printed};
 use crate::error::{Result, of_type, result_too_large};
 use crate::interrupt;
 
@@ -53,9 +51,10 @@ impl RowWriter {
 
 /// The key of a column or field: names that need quotes in CQL keep them inside of it.
 fn key(name: &str, out: &mut String, bytes_max: usize) -> Result<()> {
-    match name.chars().any(char::is_uppercase) {
-        false => string(name, out, bytes_max)?,
-        true => string(&format!("\"{name}\""), out, bytes_max)?,
+    if name == name.to_lowercase() {
+        string(name, out, bytes_max)?;
+    } else {
+        string(&format!("\"{name}\""), out, bytes_max)?;
     }
     out.push_str(": ");
     Ok(())
@@ -99,9 +98,10 @@ pub fn value(ty: &CqlType, bytes: Option<&[u8]>, out: &mut String, bytes_max: us
                 value(key, k.map_err(of_type)?, &mut text, bytes_max)?;
                 check(out.len() + text.len(), bytes_max)?;
                 // A key is a text; others are written into one.
-                match text.starts_with('"') {
-                    true => out.push_str(&text),
-                    false => string(&text, out, bytes_max)?,
+                if text.starts_with('"') {
+                    out.push_str(&text);
+                } else {
+                    string(&text, out, bytes_max)?;
                 }
                 out.push_str(": ");
                 value(values, v.map_err(of_type)?, out, bytes_max)?;
@@ -129,35 +129,37 @@ pub fn value(ty: &CqlType, bytes: Option<&[u8]>, out: &mut String, bytes_max: us
             }
             out.push('}');
         }
-        _ if bytes.is_empty() && !matches!(ty, CqlType::Text | CqlType::Ascii | CqlType::Blob) => {
-            out.push_str("\"\"");
-        }
-        CqlType::Text | CqlType::Ascii => {
-            string(&String::from_utf8_lossy(bytes), out, bytes_max)?;
-        }
+        native => self::native(native, bytes, out, bytes_max)?,
+    }
+    Ok(())
+}
+
+/// Appends a value that has no parts. An empty value is an empty text.
+fn native(ty: &CqlType, bytes: &[u8], out: &mut String, bytes_max: usize) -> Result<()> {
+    let printed = || printed::text(ty, bytes).unwrap_or_else(|| "null".to_owned());
+    match ty {
         CqlType::Blob => {
             interrupt::charge((bytes.len() / BLOB_BYTES_PER_UNIT) as u64)?;
-            let mut hex = String::from("0x");
-            bytes
-                .iter()
-                .for_each(|b| write!(hex, "{b:02x}").expect("strings grow"));
-            string(&hex, out, bytes_max)?;
+            string(&printed(), out, bytes_max)
         }
-        CqlType::Boolean => out.push_str(if bytes[0] == 0 { "false" } else { "true" }),
-        CqlType::Uuid | CqlType::Timeuuid => match Uuid::from_slice(bytes) {
-            Ok(uuid) => string(&uuid.to_string(), out, bytes_max)?,
-            Err(_) => out.push_str("null"),
-        },
-        CqlType::Inet => {
-            let address = match bytes.len() {
-                4 => <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from),
-                _ => <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from),
-            };
-            let text = address.map(|address| address.to_string());
-            string(&text.unwrap_or_default(), out, bytes_max)?;
+        CqlType::Text | CqlType::Ascii => string(&printed(), out, bytes_max),
+        _ if bytes.is_empty() => string("", out, bytes_max),
+        CqlType::Uuid
+        | CqlType::Timeuuid
+        | CqlType::Inet
+        | CqlType::Date
+        | CqlType::Time
+        | CqlType::Duration => string(&printed(), out, bytes_max),
+        CqlType::Timestamp => {
+            let ms = bytes.try_into().map_or(0, i64::from_be_bytes);
+            string(&printed::timestamp(ms, ' '), out, bytes_max)
         }
-        CqlType::Date | CqlType::Time | CqlType::Timestamp | CqlType::Duration => {
-            string(&text::of(ty, bytes).unwrap_or_default(), out, bytes_max)?;
+        // JSON has no NaN and no infinity.
+        CqlType::Float | CqlType::Double => {
+            let text = printed();
+            let is_finite = text.ends_with(|last: char| last.is_ascii_digit());
+            out.push_str(if is_finite { &text } else { "null" });
+            Ok(())
         }
         number => {
             number_size::check_digits(number, bytes).map_err(|why| {
@@ -165,16 +167,10 @@ pub fn value(ty: &CqlType, bytes: Option<&[u8]>, out: &mut String, bytes_max: us
                 failure("tojson", std::slice::from_ref(number), what)
             })?;
             interrupt::charge(number_size::digits_units(bytes.len()))?;
-            match text::of(number, bytes) {
-                // JSON has no NaN and no infinity.
-                Some(text) if text.ends_with(|last: char| last.is_ascii_digit()) => {
-                    out.push_str(&text);
-                }
-                _ => out.push_str("null"),
-            }
+            out.push_str(&printed());
+            Ok(())
         }
     }
-    Ok(())
 }
 
 fn separate(at: usize, out: &mut String) {
@@ -196,12 +192,32 @@ fn string(text: &str, out: &mut String, bytes_max: usize) -> Result<()> {
     let quoted_bytes: usize = text.bytes().map(quoted_bytes).sum();
     check(out.len() + quoted_bytes + 2, bytes_max)?;
     interrupt::charge_bytes(quoted_bytes)?;
-    let quoted = serde_json::to_string(text).expect("a text is JSON");
-    out.push_str(&quoted);
+    out.push('"');
+    let mut from = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        if self::quoted_bytes(byte) == 1 {
+            continue;
+        }
+        out.push_str(&text[from..at]);
+        from = at + 1;
+        match byte {
+            b'\n' => out.push_str("\\n"),
+            b'\r' => out.push_str("\\r"),
+            b'\t' => out.push_str("\\t"),
+            0x08 => out.push_str("\\b"),
+            0x0c => out.push_str("\\f"),
+            0..0x20 => write!(out, "\\u{byte:04X}").expect("strings grow"),
+            // A quote or a backslash.
+            _ => out.extend(['\\', char::from(byte)]),
+        }
+    }
+    out.push_str(&text[from..]);
+    out.push('"');
     Ok(())
 }
 
-/// The bytes that stand for one byte of a text between quotes.
+/// The bytes that stand for one byte of a text between quotes: those of `Json.quoteAsJsonString`, which
+/// writes its digits in capitals.
 fn quoted_bytes(byte: u8) -> usize {
     match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
@@ -211,50 +227,4 @@ fn quoted_bytes(byte: u8) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-
-    /// A map whose key is a map whose key is a map, and so on, and its value.
-    fn nested(levels: usize) -> (CqlType, Vec<u8>) {
-        let mut ty = CqlType::Text;
-        let mut value = b"a".to_vec();
-        for _ in 0..levels {
-            value = elements::build_map([(&value[..], &[0, 0, 0, 1][..])]);
-            ty = CqlType::Map {
-                key: Arc::new(ty),
-                value: Arc::new(CqlType::Int),
-                frozen: true,
-            };
-        }
-        (ty, value)
-    }
-
-    /// The story: a value of less than a kilobyte was written as a terabyte of backslashes, and the
-    /// server was aborted when it ran out of memory.
-    #[test]
-    fn a_map_in_keys_of_maps_is_refused_when_its_text_is_too_long() {
-        let (ty, bytes) = nested(3);
-        let mut out = String::new();
-        value(&ty, Some(&bytes), &mut out, TEXT_BYTES_MAX).unwrap();
-        assert_eq!(out, r#"{"{\"{\\\"a\\\": 1}\": 1}": 1}"#);
-        for levels in [20, 40] {
-            let (ty, bytes) = nested(levels);
-            let refused = value(&ty, Some(&bytes), &mut String::new(), 10_000);
-            assert_eq!(refused, Err(result_too_large(10_000)), "{levels}");
-        }
-    }
-
-    #[test]
-    fn the_length_of_a_text_between_quotes_is_known_before_it_is_written() {
-        let all: String = (0..=0xff_u8).map(char::from).collect();
-        let mut out = String::new();
-        string(&all, &mut out, TEXT_BYTES_MAX).unwrap();
-        let mut same = String::new();
-        assert_eq!(string(&all, &mut same, out.len()), Ok(()));
-        let mut shorter = String::new();
-        assert!(string(&all, &mut shorter, out.len() - 1).is_err());
-        assert_eq!((same, shorter), (out, String::new()));
-    }
-}
+mod tests;

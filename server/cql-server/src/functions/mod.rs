@@ -5,7 +5,9 @@
 //! aggregate count, min, max, sum, avg
 //! arithmetic + - * / %
 //! cast      CAST(x AS type)
-//! json      toJson(x), fromJson(x)
+//! json      toJson(x), SELECT JSON
+//! from_json fromJson(x), INSERT JSON; parsed_json shows in errors what was read
+//! printed   values as text, as Java prints them
 //! uuids     new uuids, and the times in them
 //! ```
 //!
@@ -18,8 +20,9 @@ mod cast;
 mod from_json;
 pub mod json;
 mod number_size;
+mod parsed_json;
+mod printed;
 mod scalar;
-mod text;
 mod uuids;
 
 use std::fmt;

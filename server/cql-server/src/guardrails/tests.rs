@@ -11,7 +11,7 @@ use std::sync::Arc;
 const TABLES: [&str; 2] = [
     "CREATE TABLE a (k int PRIMARY KEY, v int)",
     "CREATE TABLE c (k int, c int, t text, l list<int>, m map<int, text>, f frozen<set<int>>, \
-     PRIMARY KEY (k, c))",
+     g frozen<map<int, int>>, PRIMARY KEY (k, c))",
 ];
 
 fn guarded(settings: &str) -> Server {
@@ -236,6 +236,18 @@ fn values_and_collections_have_a_size() {
             (
                 "UPDATE c SET f = {1, 2, 3, 4} WHERE k = 1 AND c = 1",
                 "Guardrail items_per_collection violated: Detected collection f with 4 items, \
+                 this exceeds the failure threshold of 3.",
+            ),
+            // A frozen map is one cell.
+            ("UPDATE c SET g = {1: 1, 2: 2} WHERE k = 1 AND c = 1", ""),
+            (
+                "UPDATE c SET g = {1: 1, 2: 2, 3: 3} WHERE k = 1 AND c = 1",
+                "Guardrail items_per_collection violated: Detected collection g with 3 items, \
+                 this exceeds the warning threshold of 2.",
+            ),
+            (
+                "UPDATE c SET g = {1: 1, 2: 2, 3: 3, 4: 4} WHERE k = 1 AND c = 1",
+                "Guardrail items_per_collection violated: Detected collection g with 4 items, \
                  this exceeds the failure threshold of 3.",
             ),
         ],

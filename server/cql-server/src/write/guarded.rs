@@ -57,11 +57,7 @@ pub(super) fn check_row(
             Written::Cell(value) => {
                 check(Limit::ColumnValueSize, value.len())?;
                 if is_collection(&column.ty) {
-                    let items = elements::elements(value).map_or(0, Iterator::count);
-                    let items = match column.ty {
-                        CqlType::Map { .. } => items / 2,
-                        _ => items,
-                    };
+                    let items = elements::count(value).unwrap_or(0);
                     check(Limit::ItemsPerCollection, items)?;
                     check(Limit::CollectionSize, value.len())?;
                 }

@@ -1,13 +1,12 @@
-//! Native values as text, as Java prints them: the results of `toCQLLiteral` of Cassandra's
-//! serializers.
+//! Native values as text, as Java prints them: in casts as `toCQLLiteral` of Cassandra's serializers
+//! does, and in JSON as `toJSONString` of its types does.
 
 use std::net::IpAddr;
 
 use bigdecimal::num_bigint::{BigInt, Sign};
 use ebb_catalog::types::literal::date_of;
-use ebb_catalog::types::{CqlType, number};
-
-use crate::functions::text;
+use ebb_catalog::types::{CqlType, number, vint};
+use uuid::Uuid;
 
 /// 1970 as a `date`.
 const DATE_EPOCH: i64 = 1 << 31;
@@ -15,12 +14,21 @@ const MS_PER_DAY: i64 = 86_400_000;
 /// 1582-10-15 in days since 1970. `SimpleDateFormat` has the Julian calendar before it.
 const GREGORIAN_FROM: i64 = -141_427;
 
-/// A value as text. An empty value is `null`, except of text. None of damaged bytes. It takes time
-/// with the square of the digits of a number: the caller bounds them.
+/// Returns a value as text. An empty value is `null`, except of text and blobs. Damaged bytes and
+/// collections have no text. It takes time with the square of the digits of a number: the caller
+/// bounds them.
 pub fn text(ty: &CqlType, bytes: &[u8]) -> Option<String> {
     Some(match ty {
         CqlType::Text | CqlType::Ascii => String::from_utf8_lossy(bytes).into_owned(),
+        CqlType::Blob => blob(bytes),
         _ if bytes.is_empty() => "null".to_owned(),
+        CqlType::Boolean => (bytes[0] != 0).to_string(),
+        CqlType::Tinyint => i8::from_be_bytes(bytes.try_into().ok()?).to_string(),
+        CqlType::Smallint => i16::from_be_bytes(bytes.try_into().ok()?).to_string(),
+        CqlType::Int => i32::from_be_bytes(bytes.try_into().ok()?).to_string(),
+        CqlType::Bigint | CqlType::Counter => {
+            i64::from_be_bytes(bytes.try_into().ok()?).to_string()
+        }
         CqlType::Float => float(f32::from_be_bytes(bytes.try_into().ok()?)),
         CqlType::Double => double(f64::from_be_bytes(bytes.try_into().ok()?)),
         CqlType::Varint => BigInt::from_signed_bytes_be(bytes).to_string(),
@@ -28,14 +36,28 @@ pub fn text(ty: &CqlType, bytes: &[u8]) -> Option<String> {
             let (scale, unscaled) = number::split_decimal(bytes)?;
             decimal(&BigInt::from_signed_bytes_be(unscaled), scale)
         }
+        CqlType::Uuid | CqlType::Timeuuid => Uuid::from_slice(bytes).ok()?.to_string(),
         CqlType::Inet => inet(bytes)?,
         CqlType::Date => {
             let days = u32::from_be_bytes(bytes.try_into().ok()?);
             date(i64::from(days) - DATE_EPOCH)
         }
-        CqlType::Timestamp => timestamp(i64::from_be_bytes(bytes.try_into().ok()?)),
-        other => text::of(other, bytes)?,
+        CqlType::Time => time(i64::from_be_bytes(bytes.try_into().ok()?)),
+        CqlType::Timestamp => timestamp(i64::from_be_bytes(bytes.try_into().ok()?), 'T'),
+        CqlType::Duration => duration(bytes)?,
+        CqlType::List { .. }
+        | CqlType::Set { .. }
+        | CqlType::Map { .. }
+        | CqlType::Tuple(_)
+        | CqlType::Udt { .. } => return None,
     })
+}
+
+/// Prints as `ByteBufferUtil.bytesToHex` does, behind `0x`.
+fn blob(bytes: &[u8]) -> String {
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
+    let digits = digits.filter_map(|digit| char::from_digit(digit.into(), 16));
+    "0x".chars().chain(digits).collect()
 }
 
 /// Prints as `Float.toString` does.
@@ -135,9 +157,24 @@ fn date(days: i64) -> String {
     format!("{year}-{month:02}-{day:02}")
 }
 
-/// Prints as `SimpleDateFormat` does of `yyyy-MM-dd'T'HH:mm:ss.SSSX` in UTC: the years before 1 count backwards
-/// from 1, without a sign.
-fn timestamp(ms: i64) -> String {
+/// Prints as `TimeSerializer.toString` does.
+fn time(ns: i64) -> String {
+    let seconds = ns / 1_000_000_000;
+    format!("{}.{:09}", clock(seconds), ns % 1_000_000_000)
+}
+
+fn clock(seconds: i64) -> String {
+    format!(
+        "{:02}:{:02}:{:02}",
+        seconds / 3600,
+        seconds / 60 % 60,
+        seconds % 60
+    )
+}
+
+/// Prints as `SimpleDateFormat` does of `yyyy-MM-dd'T'HH:mm:ss.SSSX` in UTC, with `separator` for the `T`: the
+/// years before 1 count backwards from 1, without a sign.
+pub fn timestamp(ms: i64, separator: char) -> String {
     let (days, of_day) = (ms.div_euclid(MS_PER_DAY), ms.rem_euclid(MS_PER_DAY));
     let (year, month, day) = match days {
         ..GREGORIAN_FROM => julian_date_of(days),
@@ -145,12 +182,42 @@ fn timestamp(ms: i64) -> String {
     };
     let year = if year > 0 { year } else { 1 - year };
     format!(
-        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:03}Z",
-        of_day / 3_600_000,
-        of_day / 60_000 % 60,
-        of_day / 1000 % 60,
+        "{year:04}-{month:02}-{day:02}{separator}{}.{:03}Z",
+        clock(of_day / 1000),
         of_day % 1000
     )
+}
+
+/// Prints as `Duration.toString` does: nothing of an empty duration.
+fn duration(mut bytes: &[u8]) -> Option<String> {
+    let months = vint::read_signed(&mut bytes)?;
+    let days = vint::read_signed(&mut bytes)?;
+    let nanos = vint::read_signed(&mut bytes)?;
+    let mut out = String::new();
+    if months < 0 || days < 0 || nanos < 0 {
+        out.push('-');
+    }
+    let mut part = |mut left: u64, units: &[(u64, &str)]| {
+        for (size, unit) in units {
+            let count = left / size;
+            left %= size;
+            if count > 0 {
+                out.push_str(&format!("{count}{unit}"));
+            }
+        }
+    };
+    part(months.unsigned_abs(), &[(12, "y"), (1, "mo")]);
+    part(days.unsigned_abs(), &[(1, "d")]);
+    let units = [
+        (3_600_000_000_000, "h"),
+        (60_000_000_000, "m"),
+        (1_000_000_000, "s"),
+        (1_000_000, "ms"),
+        (1000, "us"),
+        (1, "ns"),
+    ];
+    part(nanos.unsigned_abs(), &units);
+    Some(out)
 }
 
 /// Year, month and day of days since 1970 in the Julian calendar, by 4-year cycles that begin in

@@ -1,0 +1,267 @@
+//! Values of JSON, and the messages of `fromJSONObject` of Cassandra 4.1's types.
+
+use std::sync::Arc;
+
+use super::*;
+
+fn native(name: &str) -> CqlType {
+    CqlType::native(name).unwrap()
+}
+
+fn list(element: CqlType) -> CqlType {
+    CqlType::List {
+        element: Arc::new(element),
+        frozen: true,
+    }
+}
+
+fn map(key: CqlType, value: CqlType) -> CqlType {
+    CqlType::Map {
+        key: Arc::new(key),
+        value: Arc::new(value),
+        frozen: true,
+    }
+}
+
+fn refusal(ty: &CqlType, json: &str) -> String {
+    match value(ty, json) {
+        Ok(value) => panic!("{ty} of {json}: {value:?}"),
+        Err(error) => error.message,
+    }
+}
+
+#[test]
+fn json_of_another_type_is_refused_in_cassandras_words() {
+    for (ty, json, message) in [
+        (
+            "ascii",
+            "12",
+            "Expected an ascii string, but got a Integer: 12",
+        ),
+        (
+            "text",
+            "[1, 2.50]",
+            "Expected a UTF-8 string, but got a ArrayList: [1, 2.5]",
+        ),
+        (
+            "boolean",
+            "0",
+            "Expected a boolean value, but got a Integer: 0",
+        ),
+        (
+            "tinyint",
+            "true",
+            "Expected a byte value, but got a Boolean: true",
+        ),
+        ("tinyint", "1e2", "Unable to make byte from '100.0'"),
+        (
+            "smallint",
+            "{}",
+            "Expected a short value, but got a LinkedHashMap: {}",
+        ),
+        (
+            "int",
+            "1.50",
+            "Expected an int value, but got a Double: 1.5",
+        ),
+        (
+            "int",
+            "2147483648",
+            "Expected an int value, but got a Long: 2147483648",
+        ),
+        ("int", "\"1.5\"", "Unable to make int from '1.5'"),
+        (
+            "bigint",
+            "9223372036854775808",
+            "Expected a bigint value, but got a BigInteger: 9223372036854775808",
+        ),
+        (
+            "float",
+            "false",
+            "Expected a float value, but got a Boolean: false",
+        ),
+        (
+            "double",
+            "[]",
+            "Expected a double value, but got a ArrayList: []",
+        ),
+        (
+            "varint",
+            "1.0",
+            "Value '1.0' is not a valid representation of a varint value",
+        ),
+        (
+            "varint",
+            "\"\"",
+            "Value '' is not a valid representation of a varint value",
+        ),
+        (
+            "decimal",
+            "{\"a\": 1}",
+            "Value '{a=1}' is not a valid representation of a decimal value",
+        ),
+        (
+            "decimal",
+            "\"x\"",
+            "Value 'x' is not a valid representation of a decimal value",
+        ),
+        (
+            "blob",
+            "12",
+            "Value '12' is not a valid blob representation: a Integer is no string",
+        ),
+        (
+            "blob",
+            "\"xyz\"",
+            "Value 'xyz' is not a valid blob representation: String representation of blob is \
+             missing 0x prefix: xyz",
+        ),
+        (
+            "blob",
+            "\"0xz\"",
+            "Value '0xz' is not a valid blob representation: cannot parse 'z' as hex bytes",
+        ),
+        (
+            "timestamp",
+            "1.5",
+            "Expected a long or a datestring representation of a timestamp value, but got a \
+             Double: 1.5",
+        ),
+        (
+            "timestamp",
+            "1",
+            "Expected a long or a datestring representation of a timestamp value, but got a \
+             Integer: 1",
+        ),
+        (
+            "date",
+            "1",
+            "Expected a string representation of a date value, but got a Integer: 1",
+        ),
+        (
+            "time",
+            "1",
+            "Expected a string representation of a time value, but got a Integer: 1",
+        ),
+        (
+            "inet",
+            "1",
+            "Expected a string representation of an inet value, but got a Integer: 1",
+        ),
+        (
+            "duration",
+            "1",
+            "Expected a string representation of a duration, but got a Integer: 1",
+        ),
+        (
+            "uuid",
+            "1",
+            "Expected a string representation of a uuid, but got a Integer: 1",
+        ),
+        (
+            "timeuuid",
+            "1",
+            "Expected a string representation of a timeuuid, but got a Integer: 1",
+        ),
+    ] {
+        assert_eq!(refusal(&native(ty), json), message);
+    }
+}
+
+#[test]
+fn json_of_other_parts_is_refused_in_cassandras_words() {
+    let ints = list(CqlType::Int);
+    let set = CqlType::Set {
+        element: Arc::new(CqlType::Int),
+        frozen: true,
+    };
+    let pair = CqlType::Tuple([CqlType::Int, CqlType::Text].into());
+    for (ty, json, message) in [
+        (&ints, "1", "Expected a list, but got a Integer: 1"),
+        (
+            &ints,
+            r#""\"[1]\"""#,
+            "Expected a list, but got a String: [1]",
+        ),
+        (&ints, "[null]", "Invalid null element in list"),
+        (
+            &set,
+            "{}",
+            "Expected a list (representing a set), but got a LinkedHashMap: {}",
+        ),
+        (
+            &pair,
+            "true",
+            "Expected a list representation of a tuple, but got a Boolean: true",
+        ),
+        (&pair, "[1]", "Tuple is missing items (expected 2): [1]"),
+        (
+            &pair,
+            r#"[1, "a", 3]"#,
+            "Tuple contains extra items (expected 2): [1, a, 3]",
+        ),
+        (
+            &map(CqlType::Int, CqlType::Int),
+            "[]",
+            "Expected a map, but got a ArrayList: []",
+        ),
+    ] {
+        assert_eq!(refusal(ty, json), message);
+    }
+    let undecodable = refusal(&ints, "\"[1\"");
+    assert!(
+        undecodable.starts_with("Error decoding JSON string: "),
+        "{undecodable}"
+    );
+    let undecodable = refusal(&ints, "[1");
+    assert!(
+        undecodable.starts_with(
+            "execution of 'system.fromjson[text]' failed: Could not decode JSON string '[1': "
+        ),
+        "{undecodable}"
+    );
+}
+
+#[test]
+fn numbers_have_the_values_that_java_gives_them() {
+    for (ty, json, constant) in [
+        ("float", "1e400", "Infinity"),
+        // Above the middle between two floats, but as a double the middle itself.
+        ("float", "1.00000005960464477539062500001", "1"),
+        ("double", "\"NaN\"", "NaN"),
+        ("double", "7", "7.0"),
+        ("int", "-0", "0"),
+        ("smallint", "\"12\"", "12"),
+        ("bigint", "9223372036854775807", "9223372036854775807"),
+        ("decimal", "0.1234567890123456789", "0.1234567890123456789"),
+        ("timestamp", "2147483648", "2147483648"),
+        ("boolean", "\"\"", "false"),
+        ("boolean", "\"TRUE\"", "true"),
+        ("blob", "\"0xCAFE\"", "cafe"),
+    ] {
+        let ty = native(ty);
+        let expected = ty.parse_value(constant).unwrap();
+        assert_eq!(value(&ty, json), Ok(Some(expected)), "{json} of {ty}");
+    }
+}
+
+/// The story: the keys of maps that `toJson` had written, `0xcafe` among them, were not read back.
+#[test]
+fn keys_of_maps_are_read_as_the_strings_of_their_types_are() {
+    for (key, json, constant) in [
+        ("blob", r#"{"0xcafe": 1}"#, "cafe"),
+        ("double", r#"{"1.0E10": 1}"#, "1e10"),
+        ("varint", r#"{"12": 1}"#, "12"),
+        ("boolean", r#"{"true": 1}"#, "true"),
+    ] {
+        let key = native(key);
+        let bytes = key.parse_value(constant).unwrap();
+        let expected = elements::build_map([(&bytes[..], &[0, 0, 0, 1][..])]);
+        let given = value(&map(key, CqlType::Int), json);
+        assert_eq!(given, Ok(Some(expected)), "{json}");
+    }
+    let of_ascii = refusal(&map(CqlType::Ascii, CqlType::Int), "{\"é\": 1}");
+    assert_eq!(of_ascii, "Invalid ASCII character in string literal");
+    let of_lists = map(list(CqlType::Int), CqlType::Int);
+    assert!(value(&of_lists, r#"{"[1, 2]": 1}"#).is_ok());
+}
