@@ -46,8 +46,13 @@ fn endless(place: &Place, output: &str) -> (Waiting, String) {
     let mut command = place.command(&format!("run pi {ENDLESS} --output {output}"));
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let waiting = Waiting(Running::start(&mut command));
-    let job = until_some("the job to run", || jobs(place).get(known).cloned());
-    (waiting, job["id"].as_str().unwrap().to_string())
+    // The server records a job before it runs.
+    let id = until_some("the job to run", || {
+        let id = jobs(place).get(known)?["id"].as_str()?.to_string();
+        let shown = place.ebb(&format!("jobs {id}")).ok();
+        shown.contains(": running").then_some(id)
+    });
+    (waiting, id)
 }
 
 fn jobs(place: &Place) -> Vec<Value> {
