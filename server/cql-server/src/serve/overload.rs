@@ -50,7 +50,7 @@ const TURNS: usize = 4;
 const READS: u64 = 16;
 /// The mean over the unserved bytes of a connection, above which the connection is small. Connections that share
 /// a load differ by far less, and all of them must lose requests.
-const MEAN_OVER_SMALL: u64 = 8;
+const MEAN_OVER_SMALL: u64 = 4;
 /// How often the probe measures a turn.
 const PROBE_EVERY: Duration = Duration::from_millis(1);
 /// How long the probe goes on after the last request.

@@ -122,7 +122,7 @@ fn run(
                     overload.calm();
                     probe = None;
                 }
-            } else if overload.wakeup.has_requests() {
+            } else if overload.wakeup.take_requests() {
                 overload.clock.tick(epoch + now);
                 ticked = now;
                 probe = Some(Probe::begin(measured(now)));

@@ -67,12 +67,6 @@ impl<F: Flag> Wakeup<F> {
         self.is_busy.swap(false, Ordering::SeqCst)
     }
 
-    /// Returns what [`take_requests`](Self::take_requests) would return.
-    #[cfg(test)]
-    pub(super) fn has_requests(&self) -> bool {
-        self.is_busy.load(Ordering::SeqCst)
-    }
-
     /// Notes that the probe sleeps. Returns true if the probe has to notify itself, because requests came
     /// that found it awake.
     #[must_use]
