@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use super::{LoadReport, Message, Order};
 use crate::demo::setup::VALUE_BYTES;
@@ -113,8 +113,7 @@ fn follow(
                 drop(plan);
                 tally
             })?;
-            let wrong = tally.mismatches + tally.not_found;
-            ensure!(wrong == 0, "{wrong} values were wrong or missing");
+            tally.check_values()?;
             let all = Latencies::from(&tally.all());
             Ok(Some(LoadReport {
                 ops_per_s: tally.throughput_ops_per_s(),

@@ -25,7 +25,6 @@ use crate::experiments::colocation::bootstrap::{Estimate, ratios};
 use crate::experiments::colocation::counts::{Counts, Pool};
 use crate::experiments::colocation::disturbance::Observer;
 use crate::experiments::colocation::ratios::mean;
-use crate::ycsb::HIDDEN_MAX;
 use crate::ycsb::cql::{Plan, RawClient, enter_idle_class, pages};
 
 /// Rows of the pager's pages, unless they reach the server's limit of bytes before.
@@ -158,20 +157,14 @@ fn play(
     if condition == Condition::Jobs {
         server.ask("stop")?;
     }
-    let counted = plan
-        .duration
-        .map(|duration| duration.saturating_sub(plan.lead));
-    let is_paused = (tally.paused.zip(counted))
-        .is_some_and(|(paused, counted)| paused > counted.mul_f64(HIDDEN_MAX));
-    let wrong = tally.mismatches + tally.not_found;
-    ensure!(wrong == 0, "{wrong} values were wrong or missing");
+    tally.check_values()?;
     Ok(Window {
         latencies: Counts::from(&tally.all()),
         sample,
         paged_rows,
         paused_s: tally.paused.map(|paused| paused.as_secs_f64()),
         unserved: tally.unserved,
-        is_spoiled: disturbance.spoils() || is_paused,
+        is_spoiled: disturbance.spoils() || tally.is_mostly_paused(plan),
     })
 }
 

@@ -29,8 +29,8 @@ use super::window::{Beside, Window, Windows, p99_us};
 use crate::console::progress_bar;
 use crate::experiments::colocation::counts::Counts;
 use crate::experiments::colocation::disturbance::Observer;
+use crate::ycsb::Operation;
 use crate::ycsb::cql::{Plan, RawClient, enter_idle_class};
-use crate::ycsb::{HIDDEN_MAX, Operation};
 
 /// The users whose statements never end.
 const ENDLESS_USERS: [&str; 2] = ["endless1", "endless2"];
@@ -302,19 +302,13 @@ fn play(server: &Server, client: &mut RawClient, plan: &Plan) -> Result<Window> 
     let used_s = server.process.usage()?.cpu_s() - used_s;
     let memory_bytes = server.process.memory_peak_bytes()?;
     let disturbance = observer.end()?;
-    let wrong = tally.mismatches + tally.not_found;
-    ensure!(wrong == 0, "{wrong} values were wrong or missing");
-    let counted = plan
-        .duration
-        .map(|duration| duration.saturating_sub(plan.lead));
-    let is_paused = (tally.paused.zip(counted))
-        .is_some_and(|(paused, counted)| paused > counted.mul_f64(HIDDEN_MAX));
+    tally.check_values()?;
     Ok(Window {
         latencies: Counts::from(&tally.nanos[Operation::Read.index()]),
         refused: tally.refused,
         used_s,
         memory_bytes,
-        is_spoiled: disturbance.spoils() || is_paused,
+        is_spoiled: disturbance.spoils() || tally.is_mostly_paused(plan),
     })
 }
 

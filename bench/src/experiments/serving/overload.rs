@@ -92,8 +92,7 @@ impl Window {
     /// # Errors
     /// When the server returned wrong values.
     fn new(tally: &Tally, length: Duration) -> Result<Self> {
-        let wrong = tally.mismatches + tally.not_found;
-        ensure!(wrong == 0, "{wrong} values were wrong or missing");
+        tally.check_values()?;
         let all: Histogram<u64> = tally.all();
         let us = |quantile| all.value_at_quantile(quantile) as f64 / 1e3;
         Ok(Self {

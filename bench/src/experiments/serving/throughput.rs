@@ -154,8 +154,7 @@ pub(super) fn run(server: &Server, client: &mut RawClient, plan: &Plan) -> Resul
     let before = server.process.usage()?;
     let tally = client.run(plan, |_| ())?;
     let used = server.process.usage()?.since(&before);
-    let wrong = tally.mismatches + tally.not_found;
-    ensure!(wrong == 0, "{wrong} values were wrong or missing");
+    tally.check_values()?;
     let operations = tally.operations.max(1) as f64;
     Ok((
         tally.throughput_ops_per_s(),

@@ -30,8 +30,8 @@ use crate::console::progress_bar;
 use crate::experiments::colocation::bootstrap::{Estimate, ratios};
 use crate::experiments::colocation::counts::{Counts, Pool};
 use crate::experiments::colocation::disturbance::Observer;
+use crate::ycsb::Operation;
 use crate::ycsb::cql::{Plan, RawClient, enter_idle_class};
-use crate::ycsb::{HIDDEN_MAX, Operation};
 
 /// Event streams that are open at once.
 const STREAMS: usize = 200;
@@ -250,18 +250,12 @@ fn play(client: &mut RawClient, plan: &Plan, watched_by: Option<&Console>) -> Re
     if watched_by.is_some() {
         park_timeout(CLOSED);
     }
-    let wrong = tally.mismatches + tally.not_found;
-    ensure!(wrong == 0, "{wrong} values were wrong or missing");
-    let counted = plan
-        .duration
-        .map(|duration| duration.saturating_sub(plan.lead));
-    let is_paused = (tally.paused.zip(counted))
-        .is_some_and(|(paused, counted)| paused > counted.mul_f64(HIDDEN_MAX));
+    tally.check_values()?;
     Ok(Window {
         reads: Counts::from(&tally.nanos[Operation::Read.index()]),
         received,
         unserved: tally.unserved,
-        is_spoiled: disturbance.spoils() || is_paused,
+        is_spoiled: disturbance.spoils() || tally.is_mostly_paused(plan),
     })
 }
 

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use anyhow::{Result, ensure};
 use hdrhistogram::Histogram;
 
 use super::plan::Plan;
-use crate::ycsb::Operation;
-use crate::ycsb::Pauses;
 use crate::ycsb::latencies::{DIGITS, Latencies, histogram};
+use crate::ycsb::{HIDDEN_MAX, Operation, Pauses};
 
 /// Counts and latencies of a run, of one thread or of all.
 #[derive(Debug, Clone)]
@@ -98,6 +98,24 @@ impl Tally {
             }
         }
         self.paused = pauses.map(|pauses| pauses.hidden(from, until));
+    }
+
+    /// Checks the values that were read.
+    ///
+    /// # Errors
+    /// If some were wrong or missing.
+    pub(crate) fn check_values(&self) -> Result<()> {
+        let wrong = self.mismatches + self.not_found;
+        ensure!(wrong == 0, "{wrong} values were wrong or missing");
+        Ok(())
+    }
+
+    /// Returns whether the machine paused for most of the time in which latencies of `plan` count. Then they
+    /// are no measurement.
+    pub(crate) fn is_mostly_paused(&self, plan: &Plan) -> bool {
+        let counted = plan.duration.map(|all| all.saturating_sub(plan.lead));
+        (self.paused.zip(counted))
+            .is_some_and(|(paused, counted)| paused > counted.mul_f64(HIDDEN_MAX))
     }
 
     /// Operations done per second.

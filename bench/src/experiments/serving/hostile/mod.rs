@@ -37,7 +37,6 @@ use super::window::{Beside, Window, Windows, p99_us};
 use crate::console::progress_bar;
 use crate::experiments::colocation::counts::Counts;
 use crate::experiments::colocation::disturbance::Observer;
-use crate::ycsb::HIDDEN_MAX;
 use crate::ycsb::cql::{Plan, RawClient};
 
 /// Threads of attackers, each of which attacks about a hundred times a second at most.
@@ -214,16 +213,13 @@ pub fn measure(
             };
             let disturbance = observer.end()?;
             most_bytes = most_bytes.max(memory_bytes);
-            let wrong = tally.mismatches + tally.not_found;
-            ensure!(wrong == 0, "{wrong} values were wrong or missing");
-            let is_paused =
-                (tally.paused).is_some_and(|paused| paused > args.window.mul_f64(HIDDEN_MAX));
+            tally.check_values()?;
             windows[turn].0.push(Window {
                 latencies: Counts::from(&tally.all()),
                 refused: tally.refused,
                 used_s,
                 memory_bytes,
-                is_spoiled: disturbance.spoils() || is_paused,
+                is_spoiled: disturbance.spoils() || tally.is_mostly_paused(&plan),
             });
         }
         check_log(&data)?;
