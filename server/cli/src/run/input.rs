@@ -52,9 +52,6 @@ pub(super) struct InputArgs {
     /// job.
     #[arg(long)]
     skip_bad: bool,
-    /// Fields in quotes may always span lines. Scripts may still have this option.
-    #[arg(long, hide = true)]
-    multiline: bool,
     /// Seed of the generated records.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -167,7 +164,6 @@ impl InputArgs {
             },
             lenient_quotes: self.lenient_quotes && is_csv,
             skip_bad: self.skip_bad && place.table.is_none(),
-            multiline: self.multiline && !place.csv.is_empty(),
             place,
             range: None,
             prefix: None,
@@ -210,13 +206,12 @@ impl InputArgs {
                 seed: self.seed,
             }),
             Place { csv, .. } if !csv.is_empty() => InputRequest::Csv(CsvInput {
-                paths: csv,
                 header: !self.no_header,
-                multiline: self.multiline,
                 names,
                 delimiter: self.delimiter.map(char::from),
                 lenient_quotes: self.lenient_quotes,
                 skip_bad: self.skip_bad,
+                ..CsvInput::new(csv)
             }),
             Place { json_lines, .. } if !json_lines.is_empty() => {
                 InputRequest::JsonLines(JsonLinesInput {
@@ -248,7 +243,6 @@ impl InputArgs {
                 "--lenient-quotes",
                 self.lenient_quotes && self.place.table.is_none(),
             ),
-            ("--multiline", self.multiline),
         ];
         let said = |of: &[(&'static str, bool)]| of.iter().find(|(_, said)| *said).map(|of| of.0);
         if let (Some(option), None) = (said(&of_table), &self.place.table) {

@@ -1,17 +1,7 @@
 //! Files as other programs write them: loads and jobs read them alike, or refuse them alike.
 
-use std::io::Write;
-
-use flate2::Compression;
-use flate2::write::GzEncoder;
-
+use crate::loading::gzip;
 use crate::place::Place;
-
-fn gzip(text: &[u8]) -> Vec<u8> {
-    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
-    packed.write_all(text).unwrap();
-    packed.finish().unwrap()
-}
 
 impl Place {
     /// The values that a load of a file puts into a table of its own, in the order of the lines; or
@@ -432,7 +422,7 @@ fn tabs_and_other_delimiters_are_read_by_loads_and_jobs() {
         assert_eq!(place.selected("--csv", file, options).unwrap(), found);
     }
     let run = "run select --text a.txt --output -";
-    for option in ["--delimiter ;", "--lenient-quotes", "--multiline"] {
+    for option in ["--delimiter ;", "--lenient-quotes"] {
         let said = place.ebb(&format!("{run} {option}")).refused();
         assert!(said.contains("is for --csv files: leave it out"), "{said}");
     }

@@ -11,9 +11,9 @@ use crate::signals;
 
 const LOAD: &str = "load --table app.t";
 
-fn gzip(text: &str) -> Vec<u8> {
+pub fn gzip(text: impl AsRef<[u8]>) -> Vec<u8> {
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
-    packed.write_all(text.as_bytes()).unwrap();
+    packed.write_all(text.as_ref()).unwrap();
     packed.finish().unwrap()
 }
 

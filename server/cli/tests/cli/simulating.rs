@@ -247,8 +247,10 @@ fn what_can_never_run_and_what_is_too_large_is_refused_with_file_line_and_field(
         let (command, options) = command.split_once(' ').unwrap_or((command, ""));
         let line = format!("sim {command} never-fits.toml {options}");
         let said = place.ebb(&line).fails(2);
-        let place_of = "never-fits.toml, line 17, applications.scan.map.cpu_hundredths: ";
-        assert!(said.contains(place_of), "{said}");
+        let refused = "never-fits.toml, line 17, applications.scan.map.cpu_hundredths: a map of scan \
+                       needs 300 hundredths of a core, and no node has more than 200: it could never \
+                       run; ask for less, or give nodes more";
+        assert!(said.contains(refused), "{said}");
     }
     let fits = NEVER_FITS.replace("= 300", "= 200");
     place.write("many.toml", fits.replace("maps = 10", "maps = 1000000000"));

@@ -78,52 +78,6 @@ fn the_file_that_is_broken_here_is_a_good_one() {
     }
 }
 
-/// Case 11 of the issue: an outsider's scenario ended with "missed 0.0%" and "took s 0".
-#[test]
-fn a_task_that_no_node_can_hold_is_refused_with_file_line_and_field() {
-    let case_11 = r#"title = "a task that no node can hold"
-policies = ["fifo", "reverse-adaptive", "forecast-edf"]
-seed = 1
-
-[run]
-cycle_s = 30
-measure_from_s = 0
-measure_until_s = 86400
-horizon_s = 86400
-
-[[nodes]]
-count = 2
-cpu_hundredths = 200
-
-[applications.scan]
-map_s = 60
-map = { cpu_hundredths = 300 }
-
-[[job]]
-name = "a"
-application = "scan"
-submitted_s = 0
-maps = 10
-"#;
-    let error = Scenario::parse("11-never-fits.toml", case_11).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "11-never-fits.toml, line 17, applications.scan.map.cpu_hundredths: a map of scan needs \
-         300 hundredths of a core, and no node has more than 200: it could never run; ask for \
-         less, or give nodes more"
-    );
-    let fits = case_11.replace("cpu_hundredths = 300", "cpu_hundredths = 200");
-    assert!(Scenario::parse("fits.toml", &fits).is_ok());
-
-    // Case 12: the same with a thousand million maps of a job that fits.
-    let many = fits.replace("maps = 10", "maps = 1000000000");
-    let error = Scenario::parse("12.toml", &many).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "12.toml, line 23, job[0].maps: is 1000000000; at most 10000000"
-    );
-}
-
 #[test]
 fn what_no_node_has_is_refused_for_each_resource_kind_of_task_and_policy() {
     let large = "map = { cpu_hundredths = 100, memory_bytes = 1001 }";
