@@ -22,7 +22,7 @@ pub enum CatalogError {
     /// There are tables of this database that CQL did not make.
     #[error(
         "keyspace {keyspace} of the database holds tables that were not made by CQL ({}); \
-         choose another name, or drop them with `ebb table drop {keyspace}.{}`",
+         choose another name, or drop them with `ebb drop {keyspace}.{}`",
         .tables.join(", "),
         .tables.first().map_or("TABLE", String::as_str)
     )]

@@ -132,9 +132,10 @@ pub(super) fn check_key_type(
     is_static: bool,
 ) -> Result<(), SchemaError> {
     if ty.is_multi_cell() {
-        let kind = match ty.is_collection() {
-            true => "collection",
-            false => "user-defined",
+        let kind = if ty.is_collection() {
+            "collection"
+        } else {
+            "user-defined"
         };
         return invalid(format!(
             "Invalid non-frozen {kind} type {ty} for PRIMARY KEY column '{column}'"

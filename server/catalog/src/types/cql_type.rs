@@ -210,7 +210,7 @@ impl CqlType {
     }
 
     /// How deep its text nests, as DESCRIBE prints it: see [`WRITTEN_DEPTH_MAX`].
-    pub fn written_depth(&self) -> usize {
+    pub(crate) fn written_depth(&self) -> usize {
         let is_in_frozen = !self.is_native() && !self.is_multi_cell();
         let inner = self.parts().map(Self::written_depth).max();
         1 + usize::from(is_in_frozen) + inner.unwrap_or(0)
@@ -270,7 +270,7 @@ impl CqlType {
     pub(super) fn check_bounds(&self) -> Result<(), TypeError> {
         if self.depth() > DEPTH_MAX {
             return Err(TypeError::new(format!(
-                "A type may nest {DEPTH_MAX} deep at most"
+                "A type may nest {DEPTH_MAX} deep at most, frozen<> not counted"
             )));
         }
         if self.nodes() > NODES_MAX {

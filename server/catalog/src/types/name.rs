@@ -239,7 +239,7 @@ impl<'a> Parser<'a> {
         // `frozen<...>` is no level of the type, but one of this recursion.
         if depth > 2 * DEPTH_MAX {
             return Err(TypeError::new(format!(
-                "A type may nest {DEPTH_MAX} deep at most"
+                "A type may nest {DEPTH_MAX} deep at most, frozen<> not counted"
             )));
         }
         let (name, quoted) = self.name()?;

@@ -13,6 +13,7 @@ use ebb_cql::syntax::ast::ArithmeticOperator as Operator;
 
 use super::cast::Number;
 use super::number_size::{check_decimal, check_integer, decimal_units, integer_units};
+use super::printed::{DATE_EPOCH, MS_PER_DAY};
 use super::{Function, failure, printed};
 use crate::error::{Result, invalid};
 use crate::interrupt;
@@ -23,9 +24,6 @@ const TEXT_BYTES_MAX: usize = 16 << 20;
 /// most: Cassandra's `DecimalType`.
 const QUOTIENT_DIGITS_MIN: i64 = 32;
 const QUOTIENT_SCALE_MAX: i64 = 1000;
-
-const MS_PER_DAY: i64 = 86_400_000;
-const DATE_EPOCH: i64 = 1 << 31;
 
 /// The function of an operator between values of two types, where there is one.
 pub fn operation(operator: Operator, left: &CqlType, right: &CqlType) -> Option<Function> {

@@ -23,10 +23,10 @@ pub type Checked = std::result::Result<(), &'static str>;
 /// # Errors
 /// The reason for which nothing is computed of it.
 pub fn check_integer(number: &BigInt) -> Checked {
-    match number.bits() / 8 < NUMBER_BYTES_MAX {
-        true => Ok(()),
-        false => Err("a number has more than 10000 digits"),
+    if number.bits() / 8 >= NUMBER_BYTES_MAX {
+        return Err("a number has more than 10000 digits");
     }
+    Ok(())
 }
 
 /// Checks an operand or a result.
@@ -35,10 +35,10 @@ pub fn check_integer(number: &BigInt) -> Checked {
 /// The reason for which nothing is computed of it.
 pub fn check_decimal(number: &BigDecimal) -> Checked {
     let (unscaled, scale) = number.as_bigint_and_scale();
-    match scale.unsigned_abs() <= SCALE_MAX {
-        true => check_integer(&unscaled),
-        false => Err("a number has more than 10000 places"),
+    if scale.unsigned_abs() > SCALE_MAX {
+        return Err("a number has more than 10000 places");
     }
+    check_integer(&unscaled)
 }
 
 /// Checks that the digits of a stored value may be written. Values of other types always may.
@@ -51,10 +51,10 @@ pub fn check_digits(ty: &CqlType, bytes: &[u8]) -> Checked {
         CqlType::Decimal => split_decimal(bytes).map_or(&[][..], |(_, unscaled)| unscaled),
         _ => return Ok(()),
     };
-    match minimal(unscaled).len() <= DIGITS_BYTES_MAX {
-        true => Ok(()),
-        false => Err("a number has more than 100000 digits"),
+    if minimal(unscaled).len() > DIGITS_BYTES_MAX {
+        return Err("a number has more than 100000 digits");
     }
+    Ok(())
 }
 
 /// About how many microseconds it takes to write or read the digits of a number of `bytes`, beyond

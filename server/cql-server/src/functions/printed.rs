@@ -4,13 +4,13 @@
 use std::net::IpAddr;
 
 use bigdecimal::num_bigint::{BigInt, Sign};
-use ebb_catalog::types::literal::date_of;
+use ebb_catalog::types::literal::{date_of, hex};
 use ebb_catalog::types::{CqlType, number, vint};
 use uuid::Uuid;
 
 /// 1970 as a `date`.
-const DATE_EPOCH: i64 = 1 << 31;
-const MS_PER_DAY: i64 = 86_400_000;
+pub const DATE_EPOCH: i64 = 1 << 31;
+pub const MS_PER_DAY: i64 = 86_400_000;
 /// 1582-10-15 in days since 1970. `SimpleDateFormat` has the Julian calendar before it.
 const GREGORIAN_FROM: i64 = -141_427;
 
@@ -20,7 +20,7 @@ const GREGORIAN_FROM: i64 = -141_427;
 pub fn text(ty: &CqlType, bytes: &[u8]) -> Option<String> {
     Some(match ty {
         CqlType::Text | CqlType::Ascii => String::from_utf8_lossy(bytes).into_owned(),
-        CqlType::Blob => blob(bytes),
+        CqlType::Blob => hex(bytes),
         _ if bytes.is_empty() => "null".to_owned(),
         CqlType::Boolean => (bytes[0] != 0).to_string(),
         CqlType::Tinyint => i8::from_be_bytes(bytes.try_into().ok()?).to_string(),
@@ -51,13 +51,6 @@ pub fn text(ty: &CqlType, bytes: &[u8]) -> Option<String> {
         | CqlType::Tuple(_)
         | CqlType::Udt { .. } => return None,
     })
-}
-
-/// Prints as `ByteBufferUtil.bytesToHex` does, behind `0x`.
-fn blob(bytes: &[u8]) -> String {
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
-    let digits = digits.filter_map(|digit| char::from_digit(digit.into(), 16));
-    "0x".chars().chain(digits).collect()
 }
 
 /// Prints as `Float.toString` does.

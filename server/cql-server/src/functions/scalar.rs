@@ -4,13 +4,11 @@ use ebb_catalog::key::{PartitionKey, Token};
 use ebb_catalog::schema::TableSchema;
 use ebb_catalog::types::{CqlType, Hex};
 
+use super::printed::{DATE_EPOCH, MS_PER_DAY};
 use super::{Function, failure, uuids};
 use crate::error::{Result, invalid, of_key};
 
-const MS_PER_DAY: i64 = 86_400_000;
 const SECONDS_PER_DAY: i64 = 86_400;
-/// 1970 as a `date`.
-const DATE_EPOCH: i64 = 1 << 31;
 
 /// All functions of a name, which is in small letters. `token` takes the columns of the
 /// table's partition key.

@@ -232,7 +232,6 @@ fn work_through(waiting: &Mutex<Receiver<Work>>) {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
     use std::time::Duration;
 
     use tokio::task::JoinHandle;
@@ -242,16 +241,7 @@ mod tests {
     use ebb_test_support::wait::{self, HANG};
 
     use super::*;
-
-    thread_local! {
-        static CLASS: Cell<SchedulingClass> = const { Cell::new(SchedulingClass::Normal) };
-    }
-
-    /// Classes that only tests know.
-    const PRETENDED: ClassControl = ClassControl {
-        lower: || CLASS.set(SchedulingClass::Idle),
-        current: || CLASS.get(),
-    };
+    use crate::serve::scan_threads::tests::PRETENDED;
 
     fn lanes(options: &ServeOptions) -> Lanes {
         Lanes::with_class(options, PRETENDED).unwrap()

@@ -1,7 +1,7 @@
 //! The memory for results of lanes that wait for their clients, over all connections.
 //!
-//! It is counted in pages. A scan takes one when it begins, so that what waits in a queue takes none, and
-//! what is beyond a page once the size of its result is known.
+//! The memory is counted in pages. A scan takes one page when it begins, so a scan that waits in a queue holds
+//! none. It takes the other pages once the size of its result is known.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -12,8 +12,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The memory of all results.
 ///
-/// Threads of the idle class wait for pages, and the threads of connections make pages free. So these take no
-/// lock that those might hold while they have no core.
+/// Threads of the idle class wait for pages, and threads of connections free them. A thread of a connection
+/// takes no lock to free a page: an idle-class thread may hold the lock while it has no core. A notification
+/// may therefore be lost, so a waiting thread looks again every [`LOOK_EVERY`].
 #[derive(Debug)]
 pub(super) struct ResultPool {
     free_pages: AtomicUsize,

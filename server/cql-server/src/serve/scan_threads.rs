@@ -241,7 +241,7 @@ impl Inner {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::cell::Cell;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -255,7 +255,7 @@ mod tests {
     }
 
     /// Classes that only tests know.
-    const PRETENDED: ClassControl = ClassControl {
+    pub(in crate::serve) const PRETENDED: ClassControl = ClassControl {
         lower: || CLASS.set(SchedulingClass::Idle),
         current: || CLASS.get(),
     };

@@ -102,8 +102,8 @@ impl<S: Service> Work<S> {
             self.interrupt = self.interrupt.lowering(NORMAL_CLASS_CPU_MAX, lower);
         }
         let mut ended = self.try_run();
-        // What was too long for a thread on which others wait is here, too: a write, which those
-        // would execute again and sync, or a read of what was written last.
+        // A statement that took too long for a connection's thread or the commit lane runs here
+        // instead. So this thread repeats a write after a conflict, and syncs, as they would have done.
         while matches!(&ended, Ok((_, outcome)) if outcome.is_in_conflict) {
             ended = self.try_run();
         }
@@ -141,7 +141,7 @@ impl<S: Service> Work<S> {
     }
 
     /// Executes the request; gives its whole response.
-    pub(super) fn try_run(&mut self) -> RequestResult {
+    fn try_run(&mut self) -> RequestResult {
         let begun = Instant::now();
         let ran = self.execute();
         self.spent.executed += begun.elapsed();

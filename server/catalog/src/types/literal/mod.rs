@@ -16,6 +16,7 @@ mod read;
 
 pub use calendar::{add_months, date_of};
 pub use duration::Duration;
+pub use print::hex;
 
 use super::{CqlType, TypeError};
 

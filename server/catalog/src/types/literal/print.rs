@@ -114,7 +114,8 @@ impl CqlType {
     }
 }
 
-fn hex(value: &[u8]) -> String {
+/// Returns bytes as the literal of a blob: `0x`, then two digits for each byte.
+pub fn hex(value: &[u8]) -> String {
     let digits = value.iter().flat_map(|b| [b >> 4, b & 0xf]);
     let digits = digits.filter_map(|d| char::from_digit(d.into(), 16));
     "0x".chars().chain(digits).collect()
