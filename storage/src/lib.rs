@@ -42,7 +42,6 @@
     )
 )]
 
-mod allocator;
 mod api;
 #[expect(clippy::disallowed_methods, reason = "the door to the time of day")]
 mod clock;
@@ -88,7 +87,6 @@ mod varint;
 mod version;
 mod wal;
 
-pub use allocator::return_large_blocks;
 pub use api::{
     Db, DetachedOptions, DetachedTable, Entry, Keyspace, MergePause, PinnedTable, Range, Snapshot,
     SnapshotInfo, SnapshotScope, SnapshotTable, SortedWriter, SortedWriterOptions, Table,

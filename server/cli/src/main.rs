@@ -58,6 +58,12 @@ mod what_if;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use mimalloc::MiMalloc;
+
+/// An allocator whose threads share no locks. In that of the C library, a thread that serves requests
+/// waits for a lock that a task or a long scan has, and the kernel runs those on idle cores only.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// A key-value store with snapshots, and MapReduce jobs on the capacity that its load leaves.
 #[derive(Debug, Parser)]

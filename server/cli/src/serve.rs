@@ -87,7 +87,6 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    ebb_storage::return_large_blocks();
     let settings = args.settings.settings()?;
     let _written_at_the_end = log::begin(settings.log, settings.log_format);
     let slow = SlowLog::new(Duration::from_millis(settings.slow_request_ms.into()));
