@@ -27,7 +27,8 @@ use crate::error::Result;
 
 mod cpu_limit;
 
-use cpu_limit::{CpuLimit, thread_cpu};
+use cpu_limit::CpuLimit;
+pub(crate) use cpu_limit::thread_cpu;
 
 /// The units after which a statement looks at the clock. A unit is about a microsecond of work, and a
 /// look takes less than a tenth of one.

@@ -38,7 +38,7 @@ impl CpuLimit {
 }
 
 /// Returns the CPU time of the calling thread.
-pub(super) fn thread_cpu() -> Duration {
+pub(crate) fn thread_cpu() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

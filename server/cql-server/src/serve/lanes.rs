@@ -19,7 +19,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::Duration;
 
 use ebb_colocate::runtime::nice_current_thread;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -28,11 +28,16 @@ use tokio::task::spawn_blocking;
 use super::options::ServeOptions;
 use super::result_memory::{ResultPages, ResultPool};
 use super::scan_queue::ScanUser;
-use super::scan_threads::{ClassControl, ScanThreads};
-use crate::call::Lane;
+use super::scan_threads::{ClassControl, ScanClass, ScanThreads};
+use crate::call::{Interrupt, Lane};
 
 /// The size at which a page of a scan is cut, and the unit of the memory for results.
 pub(super) const PAGE_BYTES: usize = 1 << 20;
+
+/// The CPU time that a scan may use in the normal scheduling class: twice as much as a page of 5,000
+/// rows takes. Then its thread enters the idle class, as the threads for ranges do, and the next scan
+/// of its user begins there.
+pub(super) const NORMAL_CLASS_CPU_MAX: Duration = Duration::from_millis(20);
 
 /// The lanes of a server.
 pub(super) struct Lanes {
@@ -102,12 +107,16 @@ impl Lanes {
 
     fn with_class(options: &ServeOptions, class: ClassControl) -> io::Result<Self> {
         let (base, threads_max) = (options.scans_max.max(1), options.scan_threads_max);
-        let threads = |name, is_low| ScanThreads::start(name, base, threads_max, is_low, class);
+        let threads = |name, of| ScanThreads::start(name, base, threads_max, of, class);
+        let (scans, ranges) = match options.idle_class {
+            true => (ScanClass::LowAfter(NORMAL_CLASS_CPU_MAX), ScanClass::Low),
+            false => (ScanClass::Normal, ScanClass::Normal),
+        };
         let results = options.lane_result_bytes_max.div_ceil(PAGE_BYTES);
         Ok(Self {
-            scans: threads("cql-scan", false)?,
-            ranges: threads("cql-range", options.idle_class)?,
-            moved: threads("cql-moved", false)?,
+            scans: threads("cql-scan", scans)?,
+            ranges: threads("cql-range", ranges)?,
+            moved: threads("cql-moved", ScanClass::Normal)?,
             schema: Semaphore::new(1),
             results: ResultPool::new(results.max(1)),
             logins: LowThreads::start("cql-login", options.logins_max.max(1), || {
@@ -121,15 +130,15 @@ impl Lanes {
         self.results.is_short()
     }
 
-    /// Runs `work` of a user when it is its turn. A scan waits for memory until `deadline`, and every
-    /// result takes a place in the connection's `share`; both are free when the result is dropped, or
+    /// Runs `work` of a user when it is its turn. A scan waits for memory until the deadline of
+    /// `interrupt`, and every result takes a place in the connection's `share`; both are free when the result is dropped, or
     /// `work` has ended for a caller that gave up waiting. Returns `None` if `work` panicked.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         lane: Lane,
         user: &ScanUser,
         share: &Share,
-        deadline: Instant,
+        interrupt: &Interrupt,
         work: impl FnOnce(&mut ResultMemory) -> T + Send + 'static,
     ) -> Option<Waiting<T>> {
         let never = "the semaphores of the lanes are not closed";
@@ -149,6 +158,7 @@ impl Lanes {
             _of_share: of_share,
             pages: ResultPages::none(&self.results),
         };
+        let deadline = interrupt.deadline();
         let work = move || {
             // In its turn: scans of a user that only wait must not take the memory from those of others.
             // Without memory no other scan could run on this thread either.
@@ -162,9 +172,9 @@ impl Lanes {
             }
         };
         match lane {
-            Lane::Scan => self.scans.run(user, work).await,
-            Lane::Range => self.ranges.run(user, work).await,
-            Lane::Moved => self.moved.run(user, work).await,
+            Lane::Scan => self.scans.run(user, interrupt, work).await,
+            Lane::Range => self.ranges.run(user, interrupt, work).await,
+            Lane::Moved => self.moved.run(user, interrupt, work).await,
             Lane::Login => self.logins.run(work).await,
             Lane::Schema => {
                 let _turn = self.schema.acquire().await.expect(never);
@@ -232,7 +242,7 @@ fn work_through(waiting: &Mutex<Receiver<Work>>) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::time::Instant;
 
     use tokio::task::JoinHandle;
     use tokio::time::timeout;
@@ -247,8 +257,9 @@ mod tests {
         Lanes::with_class(options, PRETENDED).unwrap()
     }
 
-    fn deadline() -> Instant {
-        Instant::now() + HANG // clock: waits for memory end at an instant
+    fn never() -> Interrupt {
+        let now = Instant::now(); // clock: waits for memory end at an instant
+        Interrupt::new(now, HANG, Arc::default())
     }
 
     fn role(name: &str) -> ScanUser {
@@ -263,7 +274,7 @@ mod tests {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<Waiting<T>> {
         let work = |_: &mut ResultMemory| work();
-        lanes.run(lane, &role("ada"), share, deadline(), work).await
+        lanes.run(lane, &role("ada"), share, &never(), work).await
     }
 
     /// A request that runs until its sender is dropped.
@@ -376,7 +387,7 @@ mod tests {
         assert!(!lanes.is_short());
         let share = Share::default();
         let work = |_: &mut ResultMemory| 7;
-        let good = (lanes.run(Lane::Scan, &role("eve"), &share, deadline(), work)).await;
+        let good = (lanes.run(Lane::Scan, &role("eve"), &share, &never(), work)).await;
         assert_eq!(good.unwrap().value, 7);
         drop(bad.end);
         assert!(bad.task.await.unwrap());
@@ -419,7 +430,7 @@ mod tests {
         let hold = async |bytes: usize| {
             let work = move |memory: &mut ResultMemory| memory.try_hold(bytes);
             let user = role("ada");
-            let ran = lanes.run(Lane::Scan, &user, &share, deadline(), work).await;
+            let ran = lanes.run(Lane::Scan, &user, &share, &never(), work).await;
             ran.unwrap()
         };
         let large = hold(5 * PAGE_BYTES).await;
@@ -436,9 +447,7 @@ mod tests {
         let moved = async |bytes: usize| {
             let work = move |memory: &mut ResultMemory| memory.try_hold(bytes);
             let user = role("ada");
-            let ran = lanes
-                .run(Lane::Moved, &user, &share, deadline(), work)
-                .await;
+            let ran = lanes.run(Lane::Moved, &user, &share, &never(), work).await;
             ran.unwrap().value
         };
         assert!(moved(SMALL_BYTES - 1).await);

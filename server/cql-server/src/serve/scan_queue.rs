@@ -7,6 +7,8 @@
 //!   scans that never end take no thread from another user, up to that many users.
 //! - Of the scans that may run, those come first whose users have the fewest under way; among these,
 //!   the one that has waited for the longest time.
+//! - A scan begins in the low class if the last scan of its user that ended was long. Otherwise each
+//!   of a series of long scans would compete with the reads of rows until it is found to be long.
 //!
 //! Once [`ScanQueue::start`] returns `None`, no scan waits that may run.
 
@@ -22,6 +24,9 @@ pub(super) enum ScanUser {
     Address(IpAddr),
 }
 
+/// The most users whose last scan was long that are remembered: clients may have any number of addresses.
+const LONG_USERS_MAX: usize = 1024;
+
 /// The scans that wait, and the number of those that run, by user.
 #[derive(Debug)]
 pub(super) struct ScanQueue<W> {
@@ -31,7 +36,28 @@ pub(super) struct ScanQueue<W> {
     users: BTreeMap<ScanUser, OfUser<W>>,
     /// The users that have a scan waiting, in the order in which they start one.
     ready: BTreeSet<Ready>,
+    /// The users whose last scan that ended was long.
+    long_users: BTreeSet<ScanUser>,
     next_number: u64,
+}
+
+/// A scan that starts.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Started<W> {
+    pub user: ScanUser,
+    pub work: W,
+    /// Whether it begins in the low class.
+    pub is_low: bool,
+}
+
+/// The CPU time that a scan used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Length {
+    /// Little, but the scan was given up. The next one may be long or short.
+    Unknown,
+    Short,
+    /// So much that the user's next scan begins in the low class.
+    Long,
 }
 
 /// The scans of one user.
@@ -79,6 +105,7 @@ impl<W> ScanQueue<W> {
             running: 0,
             users: BTreeMap::new(),
             ready: BTreeSet::new(),
+            long_users: BTreeSet::new(),
             next_number: 0,
         }
     }
@@ -102,9 +129,8 @@ impl<W> ScanQueue<W> {
         !self.ready.is_empty()
     }
 
-    /// Takes the next scan that may run now, with its user. It counts as running until
-    /// [`end`](Self::end).
-    pub(super) fn start(&mut self) -> Option<(ScanUser, W)> {
+    /// Takes the next scan that may run now. It counts as running until [`end`](Self::end).
+    pub(super) fn start(&mut self) -> Option<Started<W>> {
         if !self.may_start() {
             return None;
         }
@@ -115,13 +141,26 @@ impl<W> ScanQueue<W> {
             Some(first)
         })?;
         self.running += 1;
-        Some((user, work))
+        let is_low = self.long_users.contains(&user);
+        Some(Started { user, work, is_low })
     }
 
     /// Ends a scan of a user that was started.
-    pub(super) fn end(&mut self, user: &ScanUser) {
+    pub(super) fn end(&mut self, user: &ScanUser, length: Length) {
         self.change(user, |of| of.running -= 1);
         self.running -= 1;
+        match length {
+            Length::Unknown => {}
+            Length::Short => {
+                self.long_users.remove(user);
+            }
+            Length::Long => {
+                self.long_users.insert(user.clone());
+                if self.long_users.len() > LONG_USERS_MAX {
+                    self.long_users.pop_first();
+                }
+            }
+        }
     }
 
     /// Takes all scans that wait.
@@ -167,7 +206,7 @@ mod tests {
     /// Starts all that may run, and returns its users.
     fn started(queue: &mut ScanQueue<usize>) -> Vec<ScanUser> {
         std::iter::from_fn(|| queue.start())
-            .map(|(user, _)| user)
+            .map(|started| started.user)
             .collect()
     }
 
@@ -183,12 +222,12 @@ mod tests {
         for number in 0..3 {
             queue.push(&good, number);
             assert_eq!(started(&mut queue), slice::from_ref(&good));
-            queue.end(&good);
+            queue.end(&good, Length::Short);
         }
         // One that ends makes room for none of the same users until there are fewer than the base.
-        queue.end(&bad);
+        queue.end(&bad, Length::Long);
         assert!(started(&mut queue).is_empty());
-        queue.end(&worse);
+        queue.end(&worse, Length::Long);
         assert_eq!(started(&mut queue), [worse]);
     }
 
@@ -197,7 +236,7 @@ mod tests {
         let mut queue = ScanQueue::new(2, 16);
         (0..17).for_each(|user| queue.push(&role(user), user));
         assert_eq!(started(&mut queue).len(), 16);
-        queue.end(&role(3));
+        queue.end(&role(3), Length::Short);
         assert_eq!(started(&mut queue), [role(16)]);
     }
 
@@ -206,15 +245,32 @@ mod tests {
         let mut queue = ScanQueue::new(1, 1);
         (0..3).for_each(|number| queue.push(&role(0), number));
         queue.push(&role(1), 3);
-        let (user, _) = queue.start().unwrap();
+        let user = queue.start().unwrap().user;
         assert!(queue.has_waiting());
         let mut waiting = queue.take_waiting();
         waiting.sort_unstable();
         assert_eq!(waiting, [1, 2, 3]);
         assert!(!queue.has_waiting());
-        queue.end(&user);
+        queue.end(&user, Length::Short);
         assert!(started(&mut queue).is_empty());
         assert!(queue.users.is_empty());
+    }
+
+    #[test]
+    fn the_users_whose_scans_are_long_are_remembered_up_to_a_bound() {
+        let mut queue = ScanQueue::new(1, 1);
+        let mut is_low = |user: usize, length| {
+            queue.push(&role(user), user);
+            let started = queue.start().unwrap();
+            queue.end(&started.user, length);
+            started.is_low
+        };
+        assert!((0..=LONG_USERS_MAX).all(|user| !is_low(user, Length::Long)));
+        for length in [Length::Unknown, Length::Short] {
+            let low = (0..=LONG_USERS_MAX).filter(|user| is_low(*user, length));
+            assert_eq!(low.count(), LONG_USERS_MAX);
+        }
+        assert!((0..=LONG_USERS_MAX).all(|user| !is_low(user, Length::Unknown)));
     }
 
     /// The rule, by looking at all that waits.
@@ -224,6 +280,8 @@ mod tests {
         /// Users and numbers, in the order in which they came.
         waiting: Vec<(ScanUser, usize)>,
         running: BTreeMap<ScanUser, usize>,
+        /// The users' scans that ended, in this order.
+        ended: Vec<(ScanUser, Length)>,
     }
 
     impl Model {
@@ -231,16 +289,19 @@ mod tests {
             self.running.get(user).copied().unwrap_or(0)
         }
 
-        fn start(&mut self) -> Option<(ScanUser, usize)> {
+        fn start(&mut self) -> Option<Started<usize>> {
             let total: usize = self.running.values().sum();
             let may = |user: &ScanUser| {
                 total < self.base || (self.of(user) == 0 && total < self.threads_max)
             };
             let allowed = (0..self.waiting.len()).filter(|&at| may(&self.waiting[at].0));
             let best = allowed.min_by_key(|&at| (self.of(&self.waiting[at].0), at))?;
-            let (user, number) = self.waiting.remove(best);
+            let (user, work) = self.waiting.remove(best);
             *self.running.entry(user.clone()).or_default() += 1;
-            Some((user, number))
+            let mut ran = (self.ended.iter().rev())
+                .filter(|(of, length)| *of == user && *length != Length::Unknown);
+            let is_low = ran.next().is_some_and(|(_, last)| *last == Length::Long);
+            Some(Started { user, work, is_low })
         }
     }
 
@@ -256,6 +317,7 @@ mod tests {
                 threads_max: threads_max.max(base),
                 waiting: Vec::new(),
                 running: BTreeMap::new(),
+                ended: Vec::new(),
             };
             for number in 0..400 {
                 let user = role(random.random_range(0..6));
@@ -263,8 +325,11 @@ mod tests {
                     queue.push(&user, number);
                     model.waiting.push((user, number));
                 } else if model.of(&user) > 0 {
-                    queue.end(&user);
+                    let lengths = [Length::Unknown, Length::Short, Length::Long];
+                    let length = lengths[random.random_range(0..3)];
+                    queue.end(&user, length);
                     *model.running.get_mut(&user).unwrap() -= 1;
+                    model.ended.push((user, length));
                 }
                 // Threads may look for work late.
                 while random.random_range(0..4) > 0 {

@@ -12,21 +12,36 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use ebb_colocate::runtime::{SchedulingClass, current_class, lower_current_thread};
 use tokio::sync::oneshot;
 
-use super::scan_queue::{ScanQueue, ScanUser};
+use super::scan_queue::{Length, ScanQueue, ScanUser, Started};
+use crate::interrupt::{Interrupt, thread_cpu};
 
-/// A scan that waits. It does nothing if its caller has given up waiting.
-type Work = Box<dyn FnOnce() + Send>;
+/// A scan that waits. It does nothing if its caller has given up waiting. Returns whether it came to its
+/// end: if it was given up, little CPU time does not mean that it is short.
+type Work = Box<dyn FnOnce() -> bool + Send>;
 
-/// The functions by which a thread enters the lowest scheduling class and reads its class. Tests replace
-/// both, because threads of that class make hardly any progress on busy cores.
+/// The scheduling class in which scans run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ScanClass {
+    Normal,
+    /// The lowest class.
+    Low,
+    /// The normal class; the lowest one for a user whose last scan used more than this CPU time. What
+    /// executes a scan lowers its thread at the same limit.
+    LowAfter(Duration),
+}
+
+/// The functions by which a thread enters the lowest scheduling class, and reads its class and its CPU
+/// time. Tests replace them, because threads of that class make hardly any progress on busy cores.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ClassControl {
     pub lower: fn(),
     pub current: fn() -> SchedulingClass,
+    pub cpu: fn() -> Duration,
 }
 
 impl ClassControl {
@@ -36,6 +51,7 @@ impl ClassControl {
             lower_current_thread();
         },
         current: current_class,
+        cpu: thread_cpu,
     };
 }
 
@@ -47,8 +63,7 @@ struct Inner {
     /// The threads that are always there.
     base: usize,
     threads_max: usize,
-    /// Whether each thread enters the lowest class before its first scan.
-    is_low: bool,
+    scan_class: ScanClass,
     class: ClassControl,
     state: Mutex<State>,
     /// Wakes an idle thread.
@@ -67,8 +82,7 @@ struct State {
 }
 
 impl ScanThreads {
-    /// Starts `base` threads, which become up to `threads_max`. If they are low, each enters the lowest
-    /// class before its first scan.
+    /// Starts `base` threads, which become up to `threads_max`.
     ///
     /// # Errors
     /// When the system refuses a thread.
@@ -76,7 +90,7 @@ impl ScanThreads {
         name: &'static str,
         base: usize,
         threads_max: usize,
-        is_low: bool,
+        scan_class: ScanClass,
         class: ClassControl,
     ) -> io::Result<Self> {
         let state = State {
@@ -90,7 +104,7 @@ impl ScanThreads {
             name,
             base,
             threads_max: threads_max.max(base),
-            is_low,
+            scan_class,
             class,
             state: Mutex::new(state),
             wake: Condvar::new(),
@@ -106,18 +120,21 @@ impl ScanThreads {
         Ok(threads)
     }
 
-    /// Runs `work` when it is the turn of its user. Returns `None` if it panicked. If the caller gives
-    /// up waiting before it began, it does not run.
+    /// Runs `work`, which is given up by `interrupt`, when it is the turn of its user. Returns `None` if it
+    /// panicked. If the caller gives up waiting before it began, it does not run.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         user: &ScanUser,
+        interrupt: &Interrupt,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
         let (sender, result) = oneshot::channel();
+        let interrupt = interrupt.clone();
         let work = move || {
             if !sender.is_closed() {
                 drop(sender.send(work()));
             }
+            !interrupt.is_over(Instant::now())
         };
         self.push(user, Box::new(work));
         result.await.ok()
@@ -204,24 +221,39 @@ impl Inner {
         }
     }
 
+    /// Runs a scan.
+    fn run(&self, work: Work) -> Length {
+        let before = (self.class.cpu)();
+        // The caller sees that no result comes; this thread goes on.
+        let is_whole = catch_unwind(AssertUnwindSafe(work)).unwrap_or(true);
+        let cpu = (self.class.cpu)().saturating_sub(before);
+        match self.scan_class {
+            ScanClass::LowAfter(cpu_max) if cpu > cpu_max => Length::Long,
+            _ if is_whole => Length::Short,
+            _ => Length::Unknown,
+        }
+    }
+
     /// Runs scans until the thread is not needed any more, or has been lowered by a scan.
     fn serve(&self) {
-        if self.is_low {
+        if self.scan_class == ScanClass::Low {
             (self.class.lower)();
         }
         let class = (self.class.current)();
         let mut state = self.lock();
         state.starting -= 1;
         loop {
-            if let Some((user, work)) = state.queue.start() {
+            if let Some(Started { user, work, is_low }) = state.queue.start() {
                 // Two scans may have come while this thread woke up.
                 self.provide_thread(&state);
                 drop(state);
-                // The caller sees that no result comes; this thread goes on.
-                drop(catch_unwind(AssertUnwindSafe(work)));
+                if is_low {
+                    (self.class.lower)();
+                }
+                let length = self.run(work);
                 let is_lowered = (self.class.current)() != class;
                 state = self.lock();
-                state.queue.end(&user);
+                state.queue.end(&user, length);
                 if is_lowered {
                     break;
                 }
@@ -243,30 +275,41 @@ impl Inner {
 #[cfg(test)]
 pub(super) mod tests {
     use std::cell::Cell;
+    use std::sync::atomic::AtomicBool;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
-    use ebb_test_support::wait;
+    use ebb_test_support::wait::{self, HANG};
     use tokio::task::JoinHandle;
 
     use super::*;
 
     thread_local! {
         static CLASS: Cell<SchedulingClass> = const { Cell::new(SchedulingClass::Normal) };
+        static CPU: Cell<Duration> = const { Cell::new(Duration::ZERO) };
     }
 
-    /// Classes that only tests know.
+    /// Classes and CPU times that only tests know.
     pub(in crate::serve) const PRETENDED: ClassControl = ClassControl {
         lower: || CLASS.set(SchedulingClass::Idle),
         current: || CLASS.get(),
+        cpu: || CPU.get(),
     };
+
+    const CPU_MAX: Duration = Duration::from_millis(20);
 
     fn role(name: &str) -> ScanUser {
         ScanUser::Role(name.into())
     }
 
     fn threads(base: usize, threads_max: usize) -> Arc<ScanThreads> {
-        let threads = ScanThreads::start("test-scan", base, threads_max, false, PRETENDED);
+        let class = ScanClass::LowAfter(CPU_MAX);
+        let threads = ScanThreads::start("test-scan", base, threads_max, class, PRETENDED);
         Arc::new(threads.unwrap())
+    }
+
+    fn never() -> Interrupt {
+        let now = Instant::now(); // clock: a scan ends at an instant
+        Interrupt::new(now, HANG, Arc::default())
     }
 
     /// A scan that runs until its sender is dropped.
@@ -285,7 +328,7 @@ pub(super) mod tests {
                 begins.send(()).unwrap();
                 until.recv().unwrap_err();
             };
-            threads.run(&user, work).await
+            threads.run(&user, &never(), work).await
         });
         Endless { task, end, begun }
     }
@@ -317,7 +360,7 @@ pub(super) mod tests {
         let worse = begin(&threads, "worse").running().await;
         let waiting = [begin(&threads, "bad"), begin(&threads, "worse")];
         for number in 0..3 {
-            let answer = threads.run(&role("good"), move || number).await;
+            let answer = threads.run(&role("good"), &never(), move || number).await;
             assert_eq!(answer, Some(number));
         }
         for scan in &waiting {
@@ -340,24 +383,41 @@ pub(super) mod tests {
         given_up.task.abort();
         assert!(given_up.task.await.unwrap_err().is_cancelled());
         first.end().await;
-        assert_eq!(threads.run(&role("ada"), || 7).await, Some(7));
+        assert_eq!(threads.run(&role("ada"), &never(), || 7).await, Some(7));
         assert!(given_up.begun.try_recv().is_err(), "it was not run");
     }
 
+    /// The story: ten statements of a user reached their time-out together. Those that had waited for
+    /// their turn ended at once, and counted as short scans.
     #[tokio::test]
-    async fn a_thread_that_panicked_goes_on_and_one_that_was_lowered_is_replaced() {
+    async fn scans_that_are_given_up_do_not_hide_that_the_one_before_was_long() {
         let threads = threads(1, 1);
-        for _ in 0..3 {
-            let class = || {
-                (PRETENDED.lower)();
-                (PRETENDED.current)()
-            };
-            let lowered = threads.run(&role("ada"), class).await;
-            assert_eq!(lowered, Some(SchedulingClass::Idle));
-            let panicked: Option<()> = threads.run(&role("ada"), || panic!("on purpose")).await;
-            assert_eq!(panicked, None);
-            let class = threads.run(&role("ada"), PRETENDED.current).await;
-            assert_eq!(class, Some(SchedulingClass::Normal));
+        let class_until = async |interrupt: &Interrupt| {
+            let class = threads
+                .run(&role("ada"), interrupt, PRETENDED.current)
+                .await;
+            class.unwrap()
+        };
+        let long = || {
+            CPU.set(CPU.get() + 2 * CPU_MAX);
+            true
+        };
+        threads.push(&role("ada"), Box::new(long));
+        let now = Instant::now(); // clock: a scan ends at an instant
+        let is_cancelled = Arc::new(AtomicBool::new(true));
+        for (interrupt, class) in [
+            (
+                Interrupt::new(now, Duration::ZERO, Arc::default()),
+                SchedulingClass::Idle,
+            ),
+            (
+                Interrupt::new(now, HANG, is_cancelled),
+                SchedulingClass::Idle,
+            ),
+            (never(), SchedulingClass::Idle),
+            (never(), SchedulingClass::Normal),
+        ] {
+            assert_eq!(class_until(&interrupt).await, class);
         }
     }
 
@@ -370,11 +430,12 @@ pub(super) mod tests {
         let long = move || {
             (PRETENDED.lower)();
             let _ = until.recv();
+            true
         };
         threads.push(&role("ada"), Box::new(long));
         for user in ["ada", "eve", "ada"] {
             let classes = classes.clone();
-            let short = move || classes.send((PRETENDED.current)()).unwrap();
+            let short = move || classes.send((PRETENDED.current)()).is_ok();
             threads.push(&role(user), Box::new(short));
         }
         drop((end, classes));
@@ -391,9 +452,10 @@ pub(super) mod tests {
         let long = move || {
             (PRETENDED.lower)();
             let _ = until.recv();
+            true
         };
         threads.push(&role("ada"), Box::new(long));
-        threads.push(&role("ada"), Box::new(move || runs.send(()).unwrap()));
+        threads.push(&role("ada"), Box::new(move || runs.send(()).is_ok()));
         drop(threads);
         drop(end);
         assert_eq!(has_run.recv(), Ok(()));

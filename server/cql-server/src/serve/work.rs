@@ -14,7 +14,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::timeout_at;
 
 use super::connection::LaneResult;
-use super::lanes::{PAGE_BYTES, ResultMemory, Share, Waiting};
+use super::lanes::{NORMAL_CLASS_CPU_MAX, PAGE_BYTES, ResultMemory, Share, Waiting};
 use super::listener::Shared;
 use super::requests::RequestMemory;
 use super::scan_queue::ScanUser;
@@ -35,10 +35,6 @@ const PAGE_ROOM_BYTES: usize = (PAGE_BYTES + (64 << 10)) / 16;
 /// The CPU time that a statement may use on a thread on which others wait: one that serves connections,
 /// or that of the commit lane. Then it begins anew in [`Lane::Moved`].
 pub(super) const SHARED_THREAD_CPU_MAX: Duration = Duration::from_millis(5);
-
-/// The CPU time that a scan may use in the normal scheduling class: twice as much as a page of 5,000
-/// rows takes. Then its thread enters the idle class, as the threads for ranges do.
-const NORMAL_CLASS_CPU_MAX: Duration = Duration::from_millis(20);
 
 /// The whole response to a request, or the error.
 pub(super) type RequestResult = Result<(BytesMut, Outcome), ErrorResponse>;
@@ -401,15 +397,15 @@ pub(super) async fn run_in_lane<S: Service>(
     results: UnboundedSender<LaneResult>,
 ) {
     let (shared, stream, user) = (work.shared.clone(), work.stream(), work.scan_user());
-    let deadline = work.interrupt.deadline();
+    let interrupt = work.interrupt.clone();
     let late = is_cut_off(lane).then(|| work.unrun());
     let progress = Arc::new(LaneProgress::default());
     let own = progress.clone();
     let run = move |memory: &mut ResultMemory| work.run(lane, &own, memory);
-    let runs = shared.lanes.run(lane, &user, &share, deadline, run);
+    let runs = shared.lanes.run(lane, &user, &share, &interrupt, run);
     let ran = match late {
         None => runs.await,
-        Some(mut late) => match timeout_at(deadline.into(), runs).await {
+        Some(mut late) => match timeout_at(interrupt.deadline().into(), runs).await {
             Ok(ran) => ran,
             Err(_) => {
                 progress.is_answered.store(true, Ordering::Relaxed);
