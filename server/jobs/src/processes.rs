@@ -38,6 +38,9 @@ pub(super) fn task_processes(told: Vec<u8>, task_memory_bytes: usize) -> TaskPro
 fn command() -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg0("ebb").arg(ARGUMENT);
+    // The limit on the memory of a task counts memory that may be written. By default mimalloc makes all
+    // of the address space that it reserves writable at once.
+    command.env("MIMALLOC_ARENA_EAGER_COMMIT", "0");
     command
 }
 
