@@ -13,11 +13,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ebb_catalog::schema::{IndexedColumn, KeyspaceSchema, ObjectKind, TableSchema, Unreadable};
-use ebb_catalog::types::identifier::Quoted;
-use ebb_catalog::types::{CqlType, QuotedType, UserType};
 use ebb_cql::protocol::ErrorResponse;
 use ebb_cql::syntax::ast::{Describe, DescribeTarget, Name, QualifiedName};
+use ebb_model::schema::{IndexedColumn, KeyspaceSchema, ObjectKind, TableSchema, Unreadable};
+use ebb_model::types::identifier::Quoted;
+use ebb_model::types::{CqlType, QuotedType, UserType};
 use ebb_storage::SnapshotScope;
 use ebb_tables::SNAPSHOT_SIGN;
 

@@ -1,12 +1,12 @@
 //! Errors in Cassandra's words and with its codes.
 
-use ebb_catalog::key::KeyError;
-use ebb_catalog::key::ordered::EncodeError;
-use ebb_catalog::row::RowError;
-use ebb_catalog::schema::SchemaError;
-use ebb_catalog::types::TypeError;
 use ebb_cql::protocol::ErrorResponse;
 use ebb_cql::syntax::{ParseError, ParseErrorKind};
+use ebb_model::key::KeyError;
+use ebb_model::key::ordered::EncodeError;
+use ebb_model::row::RowError;
+use ebb_model::schema::SchemaError;
+use ebb_model::types::TypeError;
 use ebb_storage::ErrorKind;
 use ebb_tables::CatalogError;
 

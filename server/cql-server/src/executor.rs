@@ -25,13 +25,13 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::BytesMut;
-use ebb_catalog::access::{Need, Resource};
 use ebb_cql::protocol::{
     BatchKind, Columns, Consistency, ErrorResponse, Response, SchemaChange, SchemaChangeKind,
     SchemaTarget, Values, Version, WriteType,
 };
 use ebb_cql::syntax;
 use ebb_cql::syntax::ast::{Parsed, Statement};
+use ebb_model::access::{Need, Resource};
 use ebb_tables::{Announcement, Catalog, CatalogState};
 use xxhash_rust::xxh3::Xxh3;
 

@@ -1,8 +1,8 @@
 //! Rows that a statement makes by itself, of no table: lists and descriptions.
 
 use bytes::{Bytes, BytesMut};
-use ebb_catalog::types::CqlType;
 use ebb_cql::protocol::{ColumnSpec, Columns, Metadata, RowsWriter, Version};
+use ebb_model::types::CqlType;
 
 /// Rows under named columns. They come on one page.
 #[derive(Debug, Clone)]

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use ebb_catalog::access::Need;
-use ebb_catalog::schema::TableSchema;
 use ebb_cql::protocol::{Columns, WriteType};
 use ebb_cql::syntax::ast::{self, Parsed};
+use ebb_model::access::Need;
+use ebb_model::schema::TableSchema;
 
 use super::call::{Lane, Statement};
 use super::error::{Result, invalid};

@@ -14,13 +14,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use ebb_catalog::schema::{KeyspaceSchema, TableSchema};
-use ebb_catalog::types::CqlType;
 use ebb_cql::protocol::{ErrorResponse, Response, SchemaChange, SchemaChangeKind, SchemaTarget};
 use ebb_cql::syntax::ast::{
     CreateSnapshot, DropSnapshot, ListSnapshots, Property, PropertyValue, SnapshotScope as Scope,
     Statement,
 };
+use ebb_model::schema::{KeyspaceSchema, TableSchema};
+use ebb_model::types::CqlType;
 use ebb_storage::{Db, ErrorKind, SnapshotInfo, SnapshotOptions, SnapshotScope, SnapshotTable};
 use ebb_tables::{CatalogState, SNAPSHOT_SIGN, schema_at};
 

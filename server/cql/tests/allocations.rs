@@ -2,11 +2,11 @@
 //! same time.
 
 use bytes::BytesMut;
-use ebb_catalog::types::CqlType;
 use ebb_cql::protocol::{
     BODY_BYTES_MAX_DEFAULT, ColumnSpec, Columns, Compression, Direction, Frame, FrameDecoder, Head,
     Metadata, Opcode, OpenFrame, QueryParameters, Request, RowsWriter, Value, ValuesBuf, Version,
 };
+use ebb_model::types::CqlType;
 use peak_alloc::PeakAlloc;
 
 #[global_allocator]

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::io;
 
-use ebb_catalog::schema::SchemaError;
+use ebb_model::schema::SchemaError;
 use ebb_scheduler::runtime::{SubmitError, TaskError};
 use ebb_storage::ErrorKind;
 use ebb_tables::CatalogError;

@@ -9,9 +9,9 @@
 //! Scope `read` alone is enough for names, sizes and metrics, as every role may `DESCRIBE`.
 
 use axum::http::StatusCode;
-use ebb_catalog::access::{Need, Permission, Resource};
 use ebb_jobs::Failure;
 use ebb_jobs::request::{InputRequest, JobRequest, OutputPlace};
+use ebb_model::access::{Need, Permission, Resource};
 
 use super::problem::Problem;
 use crate::tokens::Principal;

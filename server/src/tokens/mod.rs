@@ -18,7 +18,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use ebb_catalog::access::Granted;
+use ebb_model::access::Granted;
 pub use file::{FILE, TokenFile, TokenFileError, WatchedTokens};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-use ebb_catalog::schema::KeyspaceSchema;
+use ebb_model::schema::KeyspaceSchema;
 
 /// A change of what clients know by `system_schema`, beside their statements.
 #[derive(Debug, Clone, Copy)]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
-use ebb_catalog::schema::{KeyspaceSchema, Schema, Unreadable};
+use ebb_model::schema::{KeyspaceSchema, Schema, Unreadable};
 use ebb_storage::{Clock, Db, Event, Table, TableOptions};
 use uuid::Uuid;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ebb_catalog::schema::{KeyspaceSchema, Schema};
+use ebb_model::schema::{KeyspaceSchema, Schema};
 
 use super::catalog::{CatalogState, Tables};
 use super::error::Result;

@@ -1,6 +1,6 @@
 //! Why the catalog cannot do what is asked.
 
-use ebb_catalog::schema::SchemaError;
+use ebb_model::schema::SchemaError;
 
 /// Why not.
 #[derive(Debug, Clone, thiserror::Error)]

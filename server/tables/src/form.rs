@@ -1,6 +1,6 @@
 //! The file options of a table: compression and filters.
 
-use ebb_catalog::schema::{Compressor, TableSchema};
+use ebb_model::schema::{Compressor, TableSchema};
 use ebb_storage::{Compression, FilterPrefix, SsTableOptions};
 
 /// The file options of a table. If partitions have several rows, filters contain partition

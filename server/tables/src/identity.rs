@@ -1,6 +1,6 @@
 //! Who this node is to drivers: a host id and a token that stay the same over restarts.
 
-use ebb_catalog::schema::Unreadable;
+use ebb_model::schema::Unreadable;
 use ebb_storage::{Db, Table, WriteBatch, WriteOptions};
 use uuid::{Builder, Uuid};
 

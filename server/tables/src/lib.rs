@@ -10,7 +10,7 @@
 //!                   ├ timestamps          what its writes are ordered by
 //!                   ├ roles               who may do what; `quota`: how many snapshots
 //!                   v          v
-//!                 ebb-catalog  ebb-storage, with the merge operator of `operators`
+//!                 ebb-model  ebb-storage, with the merge operator of `operators`
 //! ```
 //!
 //! What always holds: a change of the schema is durable before anybody sees it, and after
@@ -18,7 +18,7 @@
 //!
 //! `names` are names as people write them, and `lookup` finds what has such a name in a
 //! database, with errors that tell what there is instead. The rules of types, keys and rows
-//! are those of `ebb-catalog`, which does no I/O.
+//! are those of `ebb-model`, which does no I/O.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -55,7 +55,7 @@ mod unreadable;
 
 pub use announce::Announcement;
 pub use catalog::{Catalog, CatalogState};
-pub use ebb_catalog::schema::Unreadable;
+pub use ebb_model::schema::Unreadable;
 pub use error::{CatalogError, Result};
 pub use grace::GracePeriods;
 pub use identity::Identity;

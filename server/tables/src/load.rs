@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ebb_catalog::schema::{KeyspaceSchema, Schema};
+use ebb_model::schema::{KeyspaceSchema, Schema};
 use ebb_storage::Table;
 
 use super::survey::StoredKeyspace;

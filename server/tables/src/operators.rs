@@ -8,8 +8,8 @@
 //! the catalog says ([`GracePeriods`]). While there is none, as in commands that only look
 //! or copy, merges purge what the deletions of a partition shadow, and nothing by its age.
 
-use ebb_catalog::key::{DecodedKey, EntryKey, Place, SCHEMA_KEY, is_index_entry};
-use ebb_catalog::row::{
+use ebb_model::key::{DecodedKey, EntryKey, Place, SCHEMA_KEY, is_index_entry};
+use ebb_model::row::{
     self, Garbage, Header, RowError, Stats, header_stats, merge_headers, merge_rows, purge_header,
     purge_row, row_stats,
 };
@@ -157,8 +157,8 @@ fn is_value(key: &[u8]) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use ebb_catalog::key::{PartitionKey, entry_prefix};
-    use ebb_catalog::row::{
+    use ebb_model::key::{PartitionKey, entry_prefix};
+    use ebb_model::row::{
         Cell, Deletion, Header, HeaderBuilder, Lifetime, RowBuilder, RowRef, RowView,
     };
     use ebb_storage::simulation::MemDisk;

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::sync::{MutexGuard, PoisonError};
 
-use ebb_catalog::access::{OwnedSnapshot, Role};
+use ebb_model::access::{OwnedSnapshot, Role};
 use ebb_storage::Db;
 
 use super::error::Result;

@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use ebb_catalog::access::{Granted, Resource, Role, Roles};
-use ebb_catalog::schema::{Schema, SchemaError, Unreadable};
+use ebb_model::access::{Granted, Resource, Role, Roles};
+use ebb_model::schema::{Schema, SchemaError, Unreadable};
 use ebb_storage::{Db, Table, WriteBatch, WriteOptions};
 
 use super::damage::readable;

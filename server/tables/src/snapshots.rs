@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ebb_catalog::schema::{KeyspaceSchema, ObjectKind, Unreadable};
+use ebb_model::schema::{KeyspaceSchema, ObjectKind, Unreadable};
 use ebb_storage::{Db, SeqNo};
 
 use super::catalog::CatalogState;

@@ -15,8 +15,8 @@
 //! Everything else is one commit: dropping a table is the engine's, and what changes
 //! several records writes them by one batch. Every step waits for its fsync.
 
-use ebb_catalog::key::{SCHEMA_KEY, entries_of_indexes};
-use ebb_catalog::schema::{SchemaError, Unreadable};
+use ebb_model::key::{SCHEMA_KEY, entries_of_indexes};
+use ebb_model::schema::{SchemaError, Unreadable};
 use ebb_storage::{Db, ErrorKind, SsTableOptions, Table, TableOptions, WriteBatch, WriteOptions};
 
 use super::damage::{MISSING, readable};

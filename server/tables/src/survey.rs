@@ -18,7 +18,7 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use ebb_catalog::key::SCHEMA_KEY;
+use ebb_model::key::SCHEMA_KEY;
 use ebb_storage::{Db, ErrorKind, Table};
 use uuid::Uuid;
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ebb_catalog::key::SCHEMA_KEY;
-use ebb_catalog::schema::{SchemaError, TableSchema, Unreadable};
+use ebb_model::key::SCHEMA_KEY;
+use ebb_model::schema::{SchemaError, TableSchema, Unreadable};
 use ebb_storage::{DetachedTable, SnapshotTable, Table};
 
 use super::damage::{MISSING, Readable, is_empty, readable};

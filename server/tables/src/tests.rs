@@ -5,11 +5,11 @@ mod unreadable;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ebb_catalog::access::{PermissionSet, Resource, Role, RoleError, Roles};
-use ebb_catalog::schema::{
+use ebb_model::access::{PermissionSet, Resource, Role, RoleError, Roles};
+use ebb_model::schema::{
     KeyspaceSchema, OptionValue, Schema, SchemaError, TableDefinition, TableOptions, UserType,
 };
-use ebb_catalog::types::CqlType;
+use ebb_model::types::CqlType;
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Compression, Db, Maintenance, ManualClock, Options};
 use uuid::Uuid;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use ebb_catalog::schema::{KeyspaceSchema, TableSchema, Unreadable};
+use ebb_model::schema::{KeyspaceSchema, TableSchema, Unreadable};
 use ebb_storage::{Db, ErrorKind, Keyspace};
 
 use super::damage::Readable;

@@ -1,10 +1,10 @@
 //! Jobs over tables that CQL made, beside the server and after it.
 
-use ebb_catalog::row::RowRef;
 use ebb_cql::client::Client;
 use ebb_cql::protocol::Response;
 use ebb_jobs::history::History;
 use ebb_jobs::request::OutputPlace;
+use ebb_model::row::RowRef;
 use ebb_storage::Db;
 use ebb_tables::database_options;
 

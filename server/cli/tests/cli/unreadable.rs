@@ -1,7 +1,7 @@
 //! A schema that cannot be read, as commands show it and as a server starts over it.
 
-use ebb_catalog::key::SCHEMA_KEY;
 use ebb_cql::protocol::{ErrorKind, Response};
+use ebb_model::key::SCHEMA_KEY;
 use ebb_storage::Db;
 use ebb_tables::database_options;
 use serde_json::json;

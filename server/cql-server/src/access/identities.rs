@@ -1,7 +1,7 @@
 //! ADD IDENTITY and DROP IDENTITY: which role the owner of a certificate logs in as.
 
-use ebb_catalog::access::{Permission, Resource};
 use ebb_cql::syntax::ast::{AddIdentity, DropIdentity};
+use ebb_model::access::{Permission, Resource};
 
 use super::roles::{change, may, unauthorized};
 use super::{AccessContext, of_role};

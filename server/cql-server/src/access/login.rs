@@ -8,8 +8,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use ebb_catalog::access::Role;
 use ebb_cql::protocol::{ErrorKind, ErrorResponse};
+use ebb_model::access::Role;
 use ebb_tables::Catalog;
 
 use super::Passwords;

@@ -10,7 +10,7 @@
 //!   superuser    the first one
 //! ```
 //!
-//! What may be done is decided by `ebb_catalog::access`; here statements become its
+//! What may be done is decided by `ebb_model::access`; here statements become its
 //! questions, in the order and the words of Cassandra 4.1. Without a login everybody is
 //! [`User::anyone`], who may do everything.
 
@@ -33,9 +33,9 @@ pub use superuser::{FIRST_SUPERUSER, FirstSuperuserError, first_superuser};
 pub use user::User;
 
 use bytes::BytesMut;
-use ebb_catalog::access::Resource;
 use ebb_cql::protocol::ErrorResponse;
 use ebb_cql::syntax::ast::Statement;
+use ebb_model::access::Resource;
 
 use self::passwords::Passwords;
 #[cfg(test)]
@@ -95,6 +95,6 @@ pub fn grant_to_creator(context: &AccessContext<'_>, created: &Resource) -> Resu
 }
 
 /// What the roles refuse.
-fn of_role(error: ebb_catalog::access::RoleError) -> ErrorResponse {
+fn of_role(error: ebb_model::access::RoleError) -> ErrorResponse {
     ErrorResponse::invalid(error.to_string())
 }

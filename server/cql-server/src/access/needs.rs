@@ -1,9 +1,9 @@
 //! What a statement takes.
 
-use ebb_catalog::access::{Need, Permission, Resource};
 use ebb_cql::syntax::ast::{
     Condition, QualifiedName, Select, SnapshotScope as Scope, Statement, Write,
 };
+use ebb_model::access::{Need, Permission, Resource};
 use ebb_storage::{Db, SnapshotScope};
 use ebb_tables::CatalogState;
 

@@ -1,12 +1,12 @@
 //! GRANT, REVOKE and LIST of permissions.
 
 use bytes::BytesMut;
-use ebb_catalog::access::{Need, Permission, PermissionSet, Resource, RoleError};
-use ebb_catalog::types::CqlType;
 use ebb_cql::protocol::{ErrorResponse, Response};
 use ebb_cql::syntax::ast::{
     ListPermissions, PermissionGrant, PermissionStatement, Permissions, Resource as Named,
 };
+use ebb_model::access::{Need, Permission, PermissionSet, Resource, RoleError};
+use ebb_model::types::CqlType;
 
 use super::roles::answer;
 use super::{AccessContext, of_role};
@@ -95,7 +95,7 @@ fn resource(context: &AccessContext<'_>, named: &Named) -> Result<Resource> {
 
 fn exists(
     context: &AccessContext<'_>,
-    roles: &ebb_catalog::access::Roles,
+    roles: &ebb_model::access::Roles,
     resource: &Resource,
 ) -> bool {
     let system = context.schema.system;

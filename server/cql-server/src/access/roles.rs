@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use bytes::{Bytes, BytesMut};
-use ebb_catalog::access::{Need, Permission, Resource, Role, RoleError, Roles};
-use ebb_catalog::types::CqlType;
 use ebb_cql::protocol::{ErrorResponse, Response};
 use ebb_cql::syntax::ast::{
     AlterRole, Constant, CreateRole, DatacenterAccess, DropRole, ListRoles, Password,
     RoleMembership, RoleOptions, RoleStatement,
 };
+use ebb_model::access::{Need, Permission, Resource, Role, RoleError, Roles};
+use ebb_model::types::CqlType;
 
 use super::passwords;
 use super::{AccessContext, grant_to_creator, identities, of_role};

@@ -1,7 +1,7 @@
 //! The first superuser: whoever turns authentication on must be able to log in, and nobody
 //! else.
 
-use ebb_catalog::access::{Role, RoleError};
+use ebb_model::access::{Role, RoleError};
 use ebb_tables::{CatalogError, RoleStore};
 
 use super::passwords;

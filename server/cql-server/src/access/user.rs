@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ebb_catalog::access::{Granted, Need};
 use ebb_cql::protocol::ErrorResponse;
+use ebb_model::access::{Granted, Need};
 use ebb_tables::RoleStore;
 
 use crate::error::Result;

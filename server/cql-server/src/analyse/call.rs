@@ -2,8 +2,8 @@
 
 use std::fmt::Display;
 
-use ebb_catalog::types::CqlType;
 use ebb_cql::syntax::ast::{self, QualifiedName};
+use ebb_model::types::CqlType;
 
 use super::markers::{Markers, Receiver};
 use super::term::{self, Term};

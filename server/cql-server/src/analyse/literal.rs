@@ -1,9 +1,9 @@
 //! Constants of CQL as values. The catalog knows which kind fits which type, and what it is
 //! as bytes; this brings its kinds and errors together with those of statements.
 
-use ebb_catalog::types::literal::Constant as Literal;
-use ebb_catalog::types::{CqlType, TypeError};
 use ebb_cql::syntax::ast::{Constant, ConstantKind};
+use ebb_model::types::literal::Constant as Literal;
+use ebb_model::types::{CqlType, TypeError};
 
 use crate::error::{Result, invalid};
 use crate::functions::digits_units;

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ebb_catalog::schema::{ColumnKind, TableSchema};
-use ebb_catalog::types::CqlType;
 use ebb_cql::protocol::{ColumnSpec, Columns, Value, Values};
 use ebb_cql::syntax::ast::{Marker, Name};
+use ebb_model::schema::{ColumnKind, TableSchema};
+use ebb_model::types::CqlType;
 
 use super::volatile::VolatileCalls;
 use crate::error::{Result, invalid};

@@ -19,8 +19,8 @@ mod written;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use ebb_catalog::schema::{Column, ColumnKind, TableSchema};
 use ebb_cql::syntax::ast::{Operator, Relation};
+use ebb_model::schema::{Column, ColumnKind, TableSchema};
 
 pub use self::clustering::{ClusteringRestrictions, Rows};
 pub use self::indexed::IndexedRelation;

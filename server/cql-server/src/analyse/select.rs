@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use ebb_catalog::key;
-use ebb_catalog::schema::{ColumnKind, TableSchema};
-use ebb_catalog::types::CqlType;
 use ebb_cql::protocol::{ColumnSpec, Columns};
 use ebb_cql::syntax::ast::{self, Name, Order, Selection, Selector};
+use ebb_model::key;
+use ebb_model::schema::{ColumnKind, TableSchema};
+use ebb_model::types::CqlType;
 
 use super::markers::{Bound, Markers, Receiver};
 use super::restrictions::{Restrictions, column, place};

@@ -1,8 +1,8 @@
 //! What a SELECT computes of each row, and what its result's columns are.
 
-use ebb_catalog::schema::{Column, ColumnKind, TableSchema};
-use ebb_catalog::types::CqlType;
 use ebb_cql::syntax::ast::{self, Selected, Selection, Selector};
+use ebb_model::schema::{Column, ColumnKind, TableSchema};
+use ebb_model::types::CqlType;
 
 use super::call::{ambiguous, unsupported};
 use super::literal;

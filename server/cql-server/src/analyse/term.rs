@@ -10,9 +10,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use ebb_catalog::types::{CqlType, UserType, elements, sort_once};
 use ebb_cql::protocol::Value;
 use ebb_cql::syntax::ast;
+use ebb_model::types::{CqlType, UserType, elements, sort_once};
 
 use super::markers::{Bound, Markers, Receiver};
 use super::{call, literal};

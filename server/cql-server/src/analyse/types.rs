@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use ebb_catalog::types::{CqlType, UserType};
 use ebb_cql::syntax::ast::TypeName;
+use ebb_model::types::{CqlType, UserType};
 
 use crate::error::{Result, invalid, of_type};
 

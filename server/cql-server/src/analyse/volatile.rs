@@ -40,8 +40,8 @@ impl VolatileCalls {
 
 #[cfg(test)]
 mod tests {
-    use ebb_catalog::types::CqlType;
     use ebb_cql::syntax::ast::{self, Name, QualifiedName};
+    use ebb_model::types::CqlType;
 
     use crate::analyse::markers::{Bound, Markers, Receiver};
     use crate::analyse::term::{self, Evaluated, Term};

@@ -1,6 +1,6 @@
 //! DESCRIBE, as cqlsh asks and reads it.
 
-use ebb_catalog::types::elements::pairs;
+use ebb_model::types::elements::pairs;
 
 use super::*;
 use crate::testing::Session;

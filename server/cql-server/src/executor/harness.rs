@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use ebb_catalog::key::PartitionKey;
-use ebb_catalog::row::{Cell, HeaderBuilder, Lifetime, Marker, RowBuilder};
-use ebb_catalog::schema::ColumnKind;
-use ebb_catalog::types::{CqlType, DurationOption};
 use ebb_cql::protocol::Compression;
 use ebb_cql::protocol::{
     Answer, BatchKind, ErrorResponse, Frame, Head, Opcode, OpenFrame, QueryParameters, Response,
     Value, Values, ValuesBuf, Version,
 };
+use ebb_model::key::PartitionKey;
+use ebb_model::row::{Cell, HeaderBuilder, Lifetime, Marker, RowBuilder};
+use ebb_model::schema::ColumnKind;
+use ebb_model::types::{CqlType, DurationOption};
 use ebb_storage::ManualClock;
 use ebb_storage::simulation::MemDisk;
 use ebb_tables::Catalog;

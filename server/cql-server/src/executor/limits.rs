@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use ebb_catalog::types::elements;
 use ebb_cql::protocol::{ErrorKind, ErrorResponse, QueryParameters, Value, ValuesBuf};
+use ebb_model::types::elements;
 
 use super::Executor;
 use super::harness::Server;

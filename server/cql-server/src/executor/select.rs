@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use ebb_catalog::schema::{ColumnKind, TableSchema};
 use ebb_cql::protocol::ErrorResponse;
 use ebb_cql::syntax::ast::{self, Parsed};
+use ebb_model::schema::{ColumnKind, TableSchema};
 use ebb_tables::CatalogState;
 
 use super::Executor;

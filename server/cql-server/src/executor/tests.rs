@@ -250,7 +250,7 @@ fn rows_are_read_by_key_and_by_slices() {
 fn all_partitions_are_read_in_the_order_of_their_tokens() {
     let mut server = squares();
     let mut partitions: Vec<(i64, i32)> = (1..=4_i32)
-        .map(|a| (ebb_catalog::key::Token::of(&a.to_be_bytes()).0, a))
+        .map(|a| (ebb_model::key::Token::of(&a.to_be_bytes()).0, a))
         .collect();
     partitions.sort_unstable();
     let expected: Vec<String> = partitions.iter().map(|(_, a)| a.to_string()).collect();
@@ -462,7 +462,7 @@ fn snapshots_that_expire_are_told_as_dropped() {
 fn keys_that_are_named_are_left_by_their_tokens() {
     let mut server = Server::with(&["CREATE TABLE t (a int, b int, PRIMARY KEY (a, b))"]);
     let mut keys: Vec<i32> = (1..=4).collect();
-    keys.sort_by_key(|a| ebb_catalog::key::Token::of(&a.to_be_bytes()).0);
+    keys.sort_by_key(|a| ebb_model::key::Token::of(&a.to_be_bytes()).0);
     for a in &keys {
         server.run(&format!("INSERT INTO t (a, b) VALUES ({a}, 1)"));
     }

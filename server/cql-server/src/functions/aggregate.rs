@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 
 use bigdecimal::BigDecimal;
 use bigdecimal::num_bigint::{BigInt, Sign};
-use ebb_catalog::types::CqlType;
 use ebb_cql::protocol::ErrorResponse;
 use ebb_cql::syntax::ast::QualifiedName;
+use ebb_model::types::CqlType;
 
 use super::cast::Number;
 use super::failure;

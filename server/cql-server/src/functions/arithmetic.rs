@@ -7,9 +7,9 @@ use std::ops::{Add, Div, Mul, Rem, Sub};
 
 use bigdecimal::num_bigint::{BigInt, Sign};
 use bigdecimal::{BigDecimal, Zero};
-use ebb_catalog::types::CqlType;
-use ebb_catalog::types::literal::{Duration, add_months};
 use ebb_cql::syntax::ast::ArithmeticOperator as Operator;
+use ebb_model::types::CqlType;
+use ebb_model::types::literal::{Duration, add_months};
 
 use super::cast::Number;
 use super::number_size::{check_decimal, check_integer, decimal_units, integer_units};

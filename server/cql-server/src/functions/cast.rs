@@ -7,7 +7,7 @@ mod tests;
 
 use std::slice::from_ref;
 
-use ebb_catalog::types::CqlType;
+use ebb_model::types::CqlType;
 
 pub use self::number::Number;
 use super::{Function, failure, number_size, printed, scalar};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use ebb_catalog::types::{CqlType, elements, sort_once};
 use ebb_cql::protocol::{ErrorKind, ErrorResponse};
+use ebb_model::types::{CqlType, elements, sort_once};
 use serde_json::value::RawValue;
 
 use super::number_size;

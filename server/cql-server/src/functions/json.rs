@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use ebb_catalog::types::{CqlType, elements};
+use ebb_model::types::{CqlType, elements};
 
 use super::{failure, number_size, printed};
 use crate::error::{Result, of_type, result_too_large};

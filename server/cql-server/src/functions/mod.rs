@@ -28,10 +28,10 @@ mod uuids;
 use std::fmt;
 use std::sync::Arc;
 
-use ebb_catalog::schema::TableSchema;
-use ebb_catalog::types::CqlType;
 use ebb_cql::protocol::{ErrorKind, ErrorResponse};
 use ebb_cql::syntax::ast::QualifiedName;
+use ebb_model::schema::TableSchema;
+use ebb_model::types::CqlType;
 
 pub use self::aggregate::{Aggregate, State};
 pub use self::arithmetic::{negation, operation};

@@ -6,8 +6,8 @@
 
 use bigdecimal::BigDecimal;
 use bigdecimal::num_bigint::BigInt;
-use ebb_catalog::types::CqlType;
-use ebb_catalog::types::number::{DIGITS_BYTES_MAX, minimal, split_decimal};
+use ebb_model::types::CqlType;
+use ebb_model::types::number::{DIGITS_BYTES_MAX, minimal, split_decimal};
 
 /// Operands and results have fewer bytes than this: ten thousand digits, as many as Cassandra's
 /// decimals. More would let a short statement fill the memory.

@@ -4,8 +4,8 @@
 use std::net::IpAddr;
 
 use bigdecimal::num_bigint::{BigInt, Sign};
-use ebb_catalog::types::literal::{date_of, hex};
-use ebb_catalog::types::{CqlType, number, vint};
+use ebb_model::types::literal::{date_of, hex};
+use ebb_model::types::{CqlType, number, vint};
 use uuid::Uuid;
 
 /// 1970 as a `date`.

@@ -1,8 +1,8 @@
 //! The functions of one row's values.
 
-use ebb_catalog::key::{PartitionKey, Token};
-use ebb_catalog::schema::TableSchema;
-use ebb_catalog::types::{CqlType, Hex};
+use ebb_model::key::{PartitionKey, Token};
+use ebb_model::schema::TableSchema;
+use ebb_model::types::{CqlType, Hex};
 
 use super::printed::{DATE_EPOCH, MS_PER_DAY};
 use super::{Function, failure, uuids};

@@ -11,8 +11,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ebb_catalog::key::DecodedKey;
-use ebb_catalog::schema::TableSchema;
+use ebb_model::key::DecodedKey;
+use ebb_model::schema::TableSchema;
 use ebb_storage::LargeGroup;
 use ebb_tables::Catalog;
 

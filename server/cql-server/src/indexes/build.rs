@@ -24,10 +24,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use ebb_catalog::key::{DecodedKey, PARTITIONS_START, Place};
-use ebb_catalog::schema::{LiveValues, SchemaError, TableSchema};
 use ebb_colocate::runtime::{YIELD_EVERY, Yielding, lower_current_thread};
 use ebb_cql::protocol::ErrorResponse;
+use ebb_model::key::{DecodedKey, PARTITIONS_START, Place};
+use ebb_model::schema::{LiveValues, SchemaError, TableSchema};
 use ebb_storage::WriteBatch;
 use ebb_tables::{Catalog, CqlTable};
 use uuid::Uuid;

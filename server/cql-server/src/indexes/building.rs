@@ -1,6 +1,6 @@
 //! The indexes that are to be built.
 
-use ebb_catalog::schema::TableSchema;
+use ebb_model::schema::TableSchema;
 use ebb_tables::Catalog;
 use uuid::Uuid;
 

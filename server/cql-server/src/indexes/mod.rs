@@ -18,8 +18,8 @@ mod building;
 mod failures;
 mod stale;
 
-use ebb_catalog::schema::StoredError;
 use ebb_cql::protocol::{ErrorKind, ErrorResponse};
+use ebb_model::schema::StoredError;
 use ebb_tables::CqlTable;
 
 pub use self::build::IndexBuilds;

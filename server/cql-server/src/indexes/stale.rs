@@ -5,8 +5,8 @@
 //! too, so one of the two commits is refused or comes later, and then it is there. Timestamps
 //! do not count: a write with an old one that becomes visible brings its entry along.
 
-use ebb_catalog::key::{DecodedKey, EntryKey, PARTITIONS_START, Place};
-use ebb_catalog::schema::{ColumnKind, IndexedColumn, LiveValues};
+use ebb_model::key::{DecodedKey, EntryKey, PARTITIONS_START, Place};
+use ebb_model::schema::{ColumnKind, IndexedColumn, LiveValues};
 use ebb_storage::Transaction;
 use ebb_tables::{Catalog, CqlTable};
 

@@ -2,7 +2,7 @@
 
 mod builds;
 
-use ebb_catalog::key::{EntryKey, PARTITIONS_START, SCHEMA_KEY};
+use ebb_model::key::{EntryKey, PARTITIONS_START, SCHEMA_KEY};
 
 use crate::executor::harness::Server;
 

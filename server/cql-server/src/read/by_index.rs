@@ -15,7 +15,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use ebb_catalog::key::{ByteRange, DecodedKey, EntryKey, Place};
+use ebb_model::key::{ByteRange, DecodedKey, EntryKey, Place};
 
 use super::fetch::{Partition, Seen};
 use super::walk::{End, Flow, HEADER, Progress, ROW, SEEK_UNITS, Sink, Visited, Walk, with};
@@ -297,8 +297,8 @@ fn row_key_of(entry: &[u8]) -> Result<DecodedKey<'_>> {
     DecodedKey::read(entry.row_key).map_err(of_key)
 }
 
-fn damaged(entry: &[u8]) -> ebb_catalog::key::KeyError {
-    ebb_catalog::key::KeyError::Corrupt {
+fn damaged(entry: &[u8]) -> ebb_model::key::KeyError {
+    ebb_model::key::KeyError::Corrupt {
         what: "an entry of rows points to a header",
         at: 0,
         len: entry.len(),

@@ -1,10 +1,10 @@
 //! The columns that a statement looks at, out of a partition's key and header and out of a
 //! row's key and operand. What is not wanted is not decoded.
 
-use ebb_catalog::key::DecodedKey;
-use ebb_catalog::row::{Header, LiveCell, LiveColumn, RowRef, RowView};
-use ebb_catalog::schema::{ColumnKind, TableSchema};
-use ebb_catalog::types::elements;
+use ebb_model::key::DecodedKey;
+use ebb_model::row::{Header, LiveCell, LiveColumn, RowRef, RowView};
+use ebb_model::schema::{ColumnKind, TableSchema};
+use ebb_model::types::elements;
 
 use crate::analyse::selection::Slots;
 use crate::error::{Result, of_key, of_row, of_type};

@@ -10,9 +10,9 @@
 
 use std::cell::Cell;
 
-use ebb_catalog::row::Header;
-use ebb_catalog::schema::TableSchema;
 use ebb_cql::protocol::{Consistency, ErrorKind, ErrorResponse};
+use ebb_model::row::Header;
+use ebb_model::schema::TableSchema;
 
 use crate::error::Result;
 use crate::guardrails::{Guardrails, Limit};

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use bytes::BytesMut;
-use ebb_catalog::key::DecodedKey;
-use ebb_catalog::types::CqlType;
 use ebb_cql::protocol::{Columns, Metadata, RowsWriter};
+use ebb_model::key::DecodedKey;
+use ebb_model::types::CqlType;
 
 use super::by_index::{Entries, Stale};
 use super::fetch::Fetch;

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use ebb_catalog::key::ordered::{self, Reader};
-use ebb_catalog::row::LiveColumn;
-use ebb_catalog::types::{CqlType, sort_stable};
 use ebb_cql::protocol::RowsWriter;
+use ebb_model::key::ordered::{self, Reader};
+use ebb_model::row::LiveColumn;
+use ebb_model::types::{CqlType, sort_stable};
 
 use super::value::{self, Context};
 use super::walk::{Flow, Sink, Visited};
@@ -348,7 +348,7 @@ impl<'s> PageSink<'s> {
         let clustering = row.key.get(row.prefix_len + 1..).unwrap_or_default();
         let mut reader = Reader::new(clustering, false);
         for column in &self.plan.schema.layout().clustering()[..columns] {
-            reader.set_inverted(column.order == ebb_catalog::key::Order::Desc);
+            reader.set_inverted(column.order == ebb_model::key::Order::Desc);
             if ordered::decode(&column.ty, &mut reader).is_err() {
                 break;
             }

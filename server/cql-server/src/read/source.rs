@@ -1,8 +1,8 @@
 //! Where rows come from: a table now, a table at a snapshot, or a computed one.
 
 use bytes::Bytes;
-use ebb_catalog::row::{Cell, Lifetime, Marker, RowBuilder};
-use ebb_catalog::schema::{ColumnKind, TableSchema};
+use ebb_model::row::{Cell, Lifetime, Marker, RowBuilder};
+use ebb_model::schema::{ColumnKind, TableSchema};
 use ebb_storage::{FoundSoFar, Range, SnapshotTable, Table, View};
 
 use crate::error::{Result, of_row, of_store};

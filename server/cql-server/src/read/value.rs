@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use ebb_catalog::row::{LiveCollection, LiveColumn};
-use ebb_catalog::types::{CqlType, elements};
+use ebb_model::row::{LiveCollection, LiveColumn};
+use ebb_model::types::{CqlType, elements};
 
 use super::fetch::Seen;
 use crate::analyse::markers::Bound;

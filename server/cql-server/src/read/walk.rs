@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use ebb_catalog::key::{ByteRange, DecodedKey, PartitionKey, Place};
-use ebb_catalog::schema::{ColumnKind, TableSchema};
+use ebb_model::key::{ByteRange, DecodedKey, PartitionKey, Place};
+use ebb_model::schema::{ColumnKind, TableSchema};
 use ebb_storage::FoundSoFar;
 
 use super::fetch::{Fetch, Partition, Seen};

@@ -1,8 +1,8 @@
 //! CREATE and DROP INDEX.
 
-use ebb_catalog::schema;
 use ebb_cql::protocol::{ErrorResponse, SchemaChange, SchemaChangeKind, SchemaTarget};
 use ebb_cql::syntax::ast::{CreateIndex, DropObject, IndexTarget, IndexTargetKind, QualifiedName};
+use ebb_model::schema;
 
 use super::{SchemaContext, changed, check_readable, in_keyspace, no_keyspace};
 use crate::error::{of_catalog, of_schema};

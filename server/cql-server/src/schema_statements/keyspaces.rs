@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use ebb_catalog::schema::{KeyspaceSchema, OptionValue};
 use ebb_cql::protocol::{ErrorResponse, SchemaChange, SchemaChangeKind, SchemaTarget};
 use ebb_cql::syntax::ast::{AlterKeyspace, CreateKeyspace, DropKeyspace, Property};
+use ebb_model::schema::{KeyspaceSchema, OptionValue};
 
 use super::{SchemaContext, changed, check_readable, is_alias, no_keyspace, properties};
 use crate::error::of_schema;

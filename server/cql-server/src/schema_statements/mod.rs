@@ -5,7 +5,7 @@
 //!   type_names, properties      what they have in common
 //! ```
 //!
-//! What comes next is decided by `ebb_catalog::schema`; here statements become its calls,
+//! What comes next is decided by `ebb_model::schema`; here statements become its calls,
 //! in the order in which Cassandra 4.1 checks things, so that the first thing that is wrong
 //! is the one that is told. The catalog makes the change durable before the reply, which
 //! is the event for other connections too.
@@ -20,9 +20,9 @@ mod type_names;
 mod types;
 
 use bytes::BytesMut;
-use ebb_catalog::schema::Schema;
 use ebb_cql::protocol::{ErrorResponse, Response, SchemaChange, SchemaChangeKind, SchemaTarget};
 use ebb_cql::syntax::ast::{QualifiedName, Statement};
+use ebb_model::schema::Schema;
 
 pub use self::indexes::indexed_table;
 pub use self::type_names::resolve_type;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use ebb_catalog::schema::{OptionValue, SchemaError, TableOptions};
 use ebb_cql::protocol::ErrorResponse;
 use ebb_cql::syntax::ast::{Property, PropertyValue};
+use ebb_model::schema::{OptionValue, SchemaError, TableOptions};
 use uuid::Uuid;
 
 use crate::error::of_schema;

@@ -1,12 +1,12 @@
 //! CREATE, ALTER, DROP, TRUNCATE TABLE.
 
-use ebb_catalog::key::Order;
-use ebb_catalog::schema::{KeyspaceSchema, TableDefinition, TableOptions, TableSchema};
-use ebb_catalog::types::CqlType;
 use ebb_cql::protocol::{ErrorResponse, SchemaChange, SchemaChangeKind, SchemaTarget};
 use ebb_cql::syntax::ast::{
     self, AlterTable, ColumnDefinition, CreateTable, DropObject, Name, QualifiedName, TableChange,
 };
+use ebb_model::key::Order;
+use ebb_model::schema::{KeyspaceSchema, TableDefinition, TableOptions, TableSchema};
+use ebb_model::types::CqlType;
 use uuid::Builder;
 
 use super::properties::set_table_options;

@@ -1,10 +1,10 @@
 //! Types as statements write them, as the schema knows them.
 
-use ebb_catalog::schema::KeyspaceSchema;
-use ebb_catalog::types::{CqlType, WRITTEN_DEPTH_MAX};
 use ebb_cql::protocol::ErrorResponse;
 use ebb_cql::syntax::NESTING_MAX;
 use ebb_cql::syntax::ast::{NativeType, TypeName};
+use ebb_model::schema::KeyspaceSchema;
+use ebb_model::types::{CqlType, WRITTEN_DEPTH_MAX};
 
 use crate::error::of_schema;
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use ebb_catalog::schema::{Schema, UserType};
-use ebb_catalog::types::CqlType;
 use ebb_cql::protocol::{ErrorResponse, SchemaChange, SchemaChangeKind, SchemaTarget};
 use ebb_cql::syntax::ast::{AlterType, CreateType, DropObject, TypeChange};
+use ebb_model::schema::{Schema, UserType};
+use ebb_model::types::CqlType;
 
 use super::{Next, SchemaContext, changed, no_keyspace, resolve_type};
 use crate::error::of_schema;

@@ -32,7 +32,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use ebb_catalog::schema::TableSchema;
+use ebb_model::schema::TableSchema;
 use ebb_tables::{Catalog, CatalogState};
 
 pub use self::jobs::{JobList, JobRow};

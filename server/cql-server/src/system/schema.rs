@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ebb_catalog::key::Order;
-use ebb_catalog::schema::{
+use ebb_cql::protocol::ErrorResponse;
+use ebb_model::key::Order;
+use ebb_model::schema::{
     Column, ColumnKind, KeyspaceSchema, OptionValue, TableOptions, TableSchema,
 };
-use ebb_cql::protocol::ErrorResponse;
 
 use super::cells::{bigint, boolean, double, int, list, map, text, uuid};
 use super::virtual_table::{Definition, RowSet};

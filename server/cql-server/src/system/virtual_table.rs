@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ebb_catalog::key::Order;
-use ebb_catalog::schema::{ColumnKind, TableDefinition, TableOptions, TableSchema};
-use ebb_catalog::types::CqlType;
 use ebb_cql::protocol::ErrorResponse;
+use ebb_model::key::Order;
+use ebb_model::schema::{ColumnKind, TableDefinition, TableOptions, TableSchema};
+use ebb_model::types::CqlType;
 use uuid::Uuid;
 
 use super::Facts;
@@ -51,7 +51,7 @@ impl VirtualTable {
         };
         let names = |names: &[&str]| names.iter().map(ToString::to_string).collect();
         let mut options = TableOptions::default();
-        let comment = ebb_catalog::schema::OptionValue::Text(definition.comment.to_string());
+        let comment = ebb_model::schema::OptionValue::Text(definition.comment.to_string());
         options
             .set("comment", comment)
             .expect("a comment is a text");
@@ -131,7 +131,7 @@ impl RowSet<'_> {
                 .collect()
         };
         let layout = self.schema.layout();
-        let invalid = |error: ebb_catalog::key::KeyError| ErrorResponse::server(error.to_string());
+        let invalid = |error: ebb_model::key::KeyError| ErrorResponse::server(error.to_string());
         let partition = layout.partition_key(&key_cells(ColumnKind::PartitionKey));
         let clustering = key_cells(ColumnKind::Clustering);
         let key = layout.row_key(&partition.map_err(invalid)?, &clustering);

@@ -10,10 +10,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ebb_catalog::key::{DecodedKey, Place};
-use ebb_catalog::row::{LiveColumn, RowView};
-use ebb_catalog::schema::{Column, ColumnKind, TableSchema};
-use ebb_catalog::types::CqlType;
+use ebb_model::key::{DecodedKey, Place};
+use ebb_model::row::{LiveColumn, RowView};
+use ebb_model::schema::{Column, ColumnKind, TableSchema};
+use ebb_model::types::CqlType;
 use ebb_storage::TransactionRange;
 
 use super::condition::Conditions;

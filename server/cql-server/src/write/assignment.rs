@@ -1,8 +1,8 @@
 //! The assignments of UPDATE and the targets of DELETE, held to the columns' types.
 
-use ebb_catalog::schema::Column;
-use ebb_catalog::types::{CqlType, UserType};
 use ebb_cql::syntax::ast;
+use ebb_model::schema::Column;
+use ebb_model::types::{CqlType, UserType};
 
 use super::operation::Operation;
 use super::plan::Change;

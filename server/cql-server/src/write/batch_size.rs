@@ -4,8 +4,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use ebb_catalog::key::PartitionKey;
 use ebb_cql::protocol::BatchKind;
+use ebb_model::key::PartitionKey;
 use ebb_tables::CqlTable;
 
 use crate::error::Result;

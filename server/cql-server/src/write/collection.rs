@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use ebb_catalog::key::ordered;
-use ebb_catalog::row::{ListEnd, LiveColumn, LiveElement, RowView, list_place, try_parts};
-use ebb_catalog::types::{CqlType, TypeError, elements, sort_once};
+use ebb_model::key::ordered;
+use ebb_model::row::{ListEnd, LiveColumn, LiveElement, RowView, list_place, try_parts};
+use ebb_model::types::{CqlType, TypeError, elements, sort_once};
 
 use super::operation::Operation;
 use super::plan::Change;

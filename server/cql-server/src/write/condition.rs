@@ -4,9 +4,9 @@
 
 mod bound;
 
-use ebb_catalog::schema::{Column, ColumnKind, TableSchema};
-use ebb_catalog::types::CqlType;
 use ebb_cql::syntax::ast::{self, InValues, Operator, Part};
+use ebb_model::schema::{Column, ColumnKind, TableSchema};
+use ebb_model::types::CqlType;
 
 pub(super) use self::bound::BoundCondition;
 use crate::analyse::markers::{Markers, Receiver};

@@ -25,9 +25,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use ebb_catalog::key::{DecodedKey, PartitionKey, Place};
-use ebb_catalog::row::{Header, RowRef, RowView};
-use ebb_catalog::schema::TableSchema;
+use ebb_model::key::{DecodedKey, PartitionKey, Place};
+use ebb_model::row::{Header, RowRef, RowView};
+use ebb_model::schema::TableSchema;
 use ebb_storage::Transaction;
 use ebb_tables::CqlTable;
 

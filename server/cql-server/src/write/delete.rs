@@ -1,7 +1,7 @@
 //! DELETE: what it removes, and from which rows.
 
-use ebb_catalog::schema::{ColumnKind, TableSchema};
 use ebb_cql::syntax::ast::{Delete, Using};
+use ebb_model::schema::{ColumnKind, TableSchema};
 
 use super::assignment;
 use super::plan::{Action, Change, Parts};

@@ -1,10 +1,8 @@
 //! Plans with their values, written into one batch of the store.
 
-use ebb_catalog::key::{KeyLayout, PartitionKey};
-use ebb_catalog::row::{
-    Header, HeaderBuilder, RangeDeletion, RowBuilder, RowError, RowRef, RowView,
-};
-use ebb_catalog::schema::TableSchema;
+use ebb_model::key::{KeyLayout, PartitionKey};
+use ebb_model::row::{Header, HeaderBuilder, RangeDeletion, RowBuilder, RowError, RowRef, RowView};
+use ebb_model::schema::TableSchema;
 use ebb_storage::{Db, ErrorKind, Table, Transaction, Value, WriteBatch};
 use ebb_tables::Timestamps;
 

@@ -1,7 +1,7 @@
 //! The checks of guardrails on writes and on the values that they write.
 
-use ebb_catalog::schema::TableSchema;
-use ebb_catalog::types::{CqlType, elements};
+use ebb_model::schema::TableSchema;
+use ebb_model::types::{CqlType, elements};
 
 use super::operation::Operation;
 use super::plan::{Action, WritePlan};

@@ -5,8 +5,8 @@
 //! a row what is no longer so: whoever reads by the index asks the row. What always holds is
 //! the other half: a value that a reader sees has its entry.
 
-use ebb_catalog::key::PartitionKey;
-use ebb_catalog::schema::{ColumnKind, IndexTarget, Indexed, IndexedColumn, TableSchema};
+use ebb_model::key::PartitionKey;
+use ebb_model::schema::{ColumnKind, IndexTarget, Indexed, IndexedColumn, TableSchema};
 
 use super::row_buffer::RowBuffer;
 use crate::error::{Result, invalid, of_key, of_type};

@@ -1,7 +1,7 @@
 //! INSERT: what it writes, and to which rows.
 
-use ebb_catalog::schema::{Column, ColumnKind, TableSchema};
 use ebb_cql::syntax::ast::{Insert, InsertSource, Marker, Name, Operator, Relation, Term};
+use ebb_model::schema::{Column, ColumnKind, TableSchema};
 
 use super::assignment;
 use super::json::JsonRow;

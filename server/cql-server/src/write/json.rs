@@ -1,10 +1,10 @@
 //! The row of INSERT JSON. Its values stand behind those that are bound to the statement's
 //! markers, as if the statement had a marker for each column of the table.
 
-use ebb_catalog::schema::TableSchema;
-use ebb_catalog::types::CqlType;
 use ebb_cql::protocol::Value;
 use ebb_cql::syntax::ast;
+use ebb_model::schema::TableSchema;
+use ebb_model::types::CqlType;
 
 use crate::analyse::markers::{Bound, Markers, Receiver};
 use crate::analyse::term::{self, Evaluated, Term};

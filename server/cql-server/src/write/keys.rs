@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use ebb_catalog::key::{ByteRange, KeyLayout, PartitionKey};
-use ebb_catalog::schema::TableSchema;
-use ebb_catalog::types::elements;
 use ebb_cql::syntax::ast::Relation;
+use ebb_model::key::{ByteRange, KeyLayout, PartitionKey};
+use ebb_model::schema::TableSchema;
+use ebb_model::types::elements;
 
 use crate::analyse::markers::{Bound, Markers};
 use crate::analyse::restrictions::{Partitions, Restrictions, Writing, check_keys};

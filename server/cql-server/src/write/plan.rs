@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use ebb_catalog::schema::{Column, ColumnKind};
 use ebb_cql::syntax::ast::{self, Relation, Write};
+use ebb_model::schema::{Column, ColumnKind};
 use ebb_tables::CqlTable;
 
 use super::condition::Conditions;

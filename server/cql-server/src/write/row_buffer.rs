@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use ebb_catalog::row::{
+use ebb_model::row::{
     Cell, Deletion, Element, Expiry, Lifetime, LiveElement, Marker, Original, RowBuilder, RowError,
 };
-use ebb_catalog::schema::Indexed;
+use ebb_model::schema::Indexed;
 
 use crate::{error, interrupt};
 

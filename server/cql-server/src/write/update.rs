@@ -1,7 +1,7 @@
 //! UPDATE: what it changes, and in which rows.
 
-use ebb_catalog::schema::{ColumnKind, TableSchema};
 use ebb_cql::syntax::ast::Update;
+use ebb_model::schema::{ColumnKind, TableSchema};
 
 use super::assignment;
 use super::plan::{Action, Change, Parts};

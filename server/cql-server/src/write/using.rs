@@ -1,8 +1,8 @@
 //! USING TIMESTAMP and TTL.
 
-use ebb_catalog::schema::TableSchema;
-use ebb_catalog::types::CqlType;
 use ebb_cql::syntax::ast;
+use ebb_model::schema::TableSchema;
+use ebb_model::types::CqlType;
 
 use crate::analyse::markers::{Bound, Markers, Receiver};
 use crate::analyse::term::{self, Evaluated, Term};

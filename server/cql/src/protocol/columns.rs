@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use ebb_catalog::types::{CqlType, DurationOption};
+use ebb_model::types::{CqlType, DurationOption};
 use md5::{Digest, Md5};
 
 use super::fault::{ProtocolError, Result};

@@ -1,7 +1,7 @@
 //! Words that mean something where a name may stand.
 
-pub(super) use ebb_catalog::types::identifier::RESERVED_TYPES;
-use ebb_catalog::types::identifier::is_reserved;
+pub(super) use ebb_model::types::identifier::RESERVED_TYPES;
+use ebb_model::types::identifier::is_reserved;
 
 /// Words that are names of columns but not of functions: with a parenthesis behind them
 /// they mean something else.

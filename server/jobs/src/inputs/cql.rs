@@ -14,7 +14,7 @@ mod text;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ebb_catalog::key::{DecodedKey, PARTITIONS_START, Place};
+use ebb_model::key::{DecodedKey, PARTITIONS_START, Place};
 use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
 use ebb_storage::Range;
 

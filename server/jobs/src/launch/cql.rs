@@ -1,6 +1,6 @@
 //! What a request may say of a table that CQL made, and which of its columns are read.
 
-use ebb_catalog::schema::TableSchema;
+use ebb_model::schema::TableSchema;
 use ebb_tables::lookup::{LookupError, Unknown};
 
 use crate::error::JobError;

@@ -18,9 +18,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use ebb_catalog::key::{DecodedKey, PARTITIONS_START, Place};
-use ebb_catalog::row::{Column, Header, RowRef};
-use ebb_catalog::schema::{TableDefinition, TableSchema};
+use ebb_model::key::{DecodedKey, PARTITIONS_START, Place};
+use ebb_model::row::{Column, Header, RowRef};
+use ebb_model::schema::{TableDefinition, TableSchema};
 use ebb_scheduler::runtime::{Output, OutputWriter, TaskError};
 use ebb_storage::{SortedWriter, SortedWriterOptions, Table};
 use ebb_tables::{Catalog, CatalogError, CqlRow, CqlTable};
@@ -128,7 +128,7 @@ impl CqlOutput {
         if let Some(table) = self.table()? {
             return Ok(table);
         }
-        let create = |schema: &ebb_catalog::schema::Schema| {
+        let create = |schema: &ebb_model::schema::Schema| {
             let definition = self.missing.clone();
             let created = definition.map(|definition| schema.create_table(definition));
             created.transpose().map_err(CatalogError::from)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use ebb_catalog::access::Role;
+use ebb_model::access::Role;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 

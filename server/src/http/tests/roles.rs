@@ -1,6 +1,6 @@
 //! Tokens that belong to roles of CQL.
 
-use ebb_catalog::access::{Permission, PermissionSet, Resource, Role, RoleError, Roles};
+use ebb_model::access::{Permission, PermissionSet, Resource, Role, RoleError, Roles};
 use serde_json::json;
 
 use super::*;

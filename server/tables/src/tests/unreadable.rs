@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ebb_catalog::key::SCHEMA_KEY;
+use ebb_model::key::SCHEMA_KEY;
 use ebb_storage::simulation::FaultOp;
 use ebb_storage::{ErrorKind, FileSystem, Table};
 

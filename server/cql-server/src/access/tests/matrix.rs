@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use ebb_catalog::access::{Permission, PermissionSet, Resource};
 use ebb_cql::protocol::{BatchKind, ErrorKind, QueryParameters, ValuesBuf};
 use ebb_cql::syntax;
 use ebb_cql::syntax::ast::{PermissionStatement, RoleStatement, Statement, Write};
+use ebb_model::access::{Permission, PermissionSet, Resource};
 
 use super::{U, server};
 use crate::executor::harness::Server;

@@ -6,8 +6,8 @@ mod sessions;
 mod statements;
 mod unreadable;
 
-use ebb_catalog::access::{PermissionSet, Resource, Role};
 use ebb_cql::protocol::{ErrorKind, ErrorResponse, QueryParameters, Response};
+use ebb_model::access::{PermissionSet, Resource, Role};
 
 use super::User;
 use crate::executor::harness::Server;

@@ -1,7 +1,7 @@
 //! What statements about roles and permissions do, and their words.
 
-use ebb_catalog::access::{Permission, PermissionSet, Resource};
 use ebb_cql::protocol::QueryParameters;
+use ebb_model::access::{Permission, PermissionSet, Resource};
 
 use super::{U, server};
 use crate::access::{User, room_for_snapshot};

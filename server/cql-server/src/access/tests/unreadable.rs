@@ -1,6 +1,6 @@
 //! Roles whose records cannot be read.
 
-use ebb_catalog::access::{PermissionSet, Resource};
+use ebb_model::access::{PermissionSet, Resource};
 use ebb_storage::ManualClock;
 use ebb_storage::simulation::MemDisk;
 

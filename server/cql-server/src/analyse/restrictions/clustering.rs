@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::collections::{HashSet, VecDeque};
 
-use ebb_catalog::key::{ByteRange, KeyError, SliceBound};
-use ebb_catalog::schema::{ColumnKind, TableSchema};
 use ebb_cql::syntax::ast::Operator;
+use ebb_model::key::{ByteRange, KeyError, SliceBound};
+use ebb_model::schema::{ColumnKind, TableSchema};
 
 use super::partition::{in_tuples, tuple_values};
 use super::predicate::Predicate;

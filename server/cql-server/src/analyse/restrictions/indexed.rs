@@ -7,8 +7,8 @@
 
 use std::collections::BTreeSet;
 
-use ebb_catalog::schema::{ColumnKind, IndexTarget, IndexedColumn, TableSchema};
 use ebb_cql::syntax::ast::Operator;
+use ebb_model::schema::{ColumnKind, IndexTarget, IndexedColumn, TableSchema};
 
 use super::REQUIRES_ALLOW_FILTERING;
 use super::predicate::{Predicate, Test};

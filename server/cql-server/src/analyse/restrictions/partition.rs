@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::Bound as End;
 
-use ebb_catalog::key::{ByteRange, PartitionKey, Token, token_range};
-use ebb_catalog::schema::{ColumnKind, TableSchema};
-use ebb_catalog::types::{elements, sort_once};
 use ebb_cql::syntax::ast::Operator;
+use ebb_model::key::{ByteRange, PartitionKey, Token, token_range};
+use ebb_model::schema::{ColumnKind, TableSchema};
+use ebb_model::types::{elements, sort_once};
 
 use super::predicate::Predicate;
 use super::relations::{Ask, Asked, InTuples, Parsed, TokenAsk, Tuple};

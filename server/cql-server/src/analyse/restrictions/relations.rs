@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use ebb_catalog::schema::{Column, ColumnKind, TableSchema};
-use ebb_catalog::types::CqlType;
 use ebb_cql::syntax::ast::{self, InValues, Operator, Relation};
+use ebb_model::schema::{Column, ColumnKind, TableSchema};
+use ebb_model::types::CqlType;
 
 use super::predicate::{Predicate, Test};
 use super::{column, is_slice, place};

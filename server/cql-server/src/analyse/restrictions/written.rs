@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ebb_catalog::schema::ColumnKind;
+use ebb_model::schema::ColumnKind;
 
 use super::relations::{Ask, Parsed};
 use crate::error::{Result, invalid};

@@ -4,7 +4,7 @@
 
 use bigdecimal::num_bigint::{BigInt, Sign};
 use bigdecimal::{BigDecimal, ToPrimitive};
-use ebb_catalog::types::{CqlType, number};
+use ebb_model::types::{CqlType, number};
 
 use super::printed;
 

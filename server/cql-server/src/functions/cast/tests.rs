@@ -1,6 +1,6 @@
 //! Results of casts, each with the method of Java that Cassandra 4.1's `CastFcts` calls.
 
-use ebb_catalog::types::CqlType;
+use ebb_model::types::CqlType;
 
 use super::{cast, printed};
 

@@ -94,7 +94,7 @@ fn an_index_that_is_not_built_is_refused_and_built_at_the_next_start() {
     // builds it.
     let catalog = Arc::clone(server.executor.catalog());
     let changed = catalog.change(|schema| {
-        let target = ebb_catalog::schema::IndexTarget::Simple;
+        let target = ebb_model::schema::IndexTarget::Simple;
         schema.create_index(("ks", "t"), None, ("v", target), false)
     });
     assert!(changed.unwrap().unwrap());

@@ -1,8 +1,8 @@
 //! Databases after statements about the schema: each opens again, and what of it cannot be read is
 //! out of service by itself.
 
-use ebb_catalog::key::SCHEMA_KEY;
 use ebb_cql::protocol::{ErrorResponse, QueryParameters};
+use ebb_model::key::SCHEMA_KEY;
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{ManualClock, Table};
 

@@ -1,6 +1,6 @@
 //! Clients that log in, or try to.
 
-use ebb_catalog::access::Role;
+use ebb_model::access::Role;
 use ebb_storage::ManualClock;
 use ebb_storage::simulation::MemDisk;
 

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use ebb_catalog::row::{LiveColumn, RowView};
-use ebb_catalog::types::{CqlType, elements};
 use ebb_cql::syntax::ast::Operator;
+use ebb_model::row::{LiveColumn, RowView};
+use ebb_model::types::{CqlType, elements};
 
 use super::{ColumnCondition, ConditionPart, ConditionTest};
 use crate::analyse::markers::Bound;

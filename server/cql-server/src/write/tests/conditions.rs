@@ -1,6 +1,6 @@
 //! Conditions on collections and parts of them, values that are bound, and what is refused.
 
-use ebb_catalog::types::elements;
+use ebb_model::types::elements;
 
 use crate::executor::harness::Server;
 

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use ebb_catalog::key::ordered::{self, Reader};
-use ebb_catalog::key::{DecodedKey, Place, SCHEMA_KEY};
-use ebb_catalog::row::{Header, LiveColumn, RowError, RowRef, RowView};
-use ebb_catalog::schema::{ColumnKind, TableSchema};
-use ebb_catalog::types::CqlType;
 use ebb_cql::protocol::{BatchKind, ErrorResponse, Value, ValuesBuf};
 use ebb_cql::syntax::ast::QualifiedName;
 use ebb_cql::syntax::parse;
+use ebb_model::key::ordered::{self, Reader};
+use ebb_model::key::{DecodedKey, Place, SCHEMA_KEY};
+use ebb_model::row::{Header, LiveColumn, RowError, RowRef, RowView};
+use ebb_model::schema::{ColumnKind, TableSchema};
+use ebb_model::types::CqlType;
 use ebb_tables::CqlTable;
 
 use crate::error::invalid;
@@ -164,7 +164,7 @@ impl Session {
                         continue;
                     }
                     let values = match row.original_clustering() {
-                        Some(original) => ebb_catalog::types::elements::components(original)
+                        Some(original) => ebb_model::types::elements::components(original)
                             .map(|value| value.unwrap().unwrap().to_vec())
                             .collect(),
                         None => layout.clustering_values(clustering).unwrap(),
@@ -186,7 +186,7 @@ impl Session {
 
 /// The columns of one kind that are not null.
 fn live(schema: &TableSchema, row: &RowView<'_>, kind: ColumnKind) -> Vec<String> {
-    let one = |column: &ebb_catalog::schema::Column| {
+    let one = |column: &ebb_model::schema::Column| {
         let mut value = Vec::new();
         match row.column(column.id.0).unwrap()? {
             LiveColumn::Cell(cell) => value.extend(cell.value),

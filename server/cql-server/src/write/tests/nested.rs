@@ -1,8 +1,8 @@
 //! Collections in collections: what a client binds in any order is what the literal says.
 
-use ebb_catalog::types::CqlType;
-use ebb_catalog::types::elements::{build, build_map, build_tuple};
 use ebb_cql::protocol::Value;
+use ebb_model::types::CqlType;
+use ebb_model::types::elements::{build, build_map, build_tuple};
 use ebb_test_support::seed::for_seeds;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;

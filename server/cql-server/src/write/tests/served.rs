@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use ebb_catalog::types::elements;
 use ebb_cql::protocol::{BatchKind, QueryParameters, Value, ValuesBuf, Version};
+use ebb_model::types::elements;
 
 use crate::call::{Call, Lane, Service, Statement};
 use crate::executor::harness::Server;

@@ -1,7 +1,7 @@
 //! Frames byte for byte, as the specification draws them.
 
 use bytes::BytesMut;
-use ebb_catalog::types::CqlType;
+use ebb_model::types::CqlType;
 
 use super::super::*;
 use super::samples::decode_one;
@@ -74,7 +74,7 @@ fn rows_are_these_bytes() {
         keyspace: "k",
         table: "t",
         name: "v",
-        ty: &ebb_catalog::types::CqlType::Int,
+        ty: &ebb_model::types::CqlType::Int,
     };
     let mut out = BytesMut::new();
     let head = Head {

@@ -1,7 +1,7 @@
 //! One of each request and response, with every optional part.
 
 use bytes::{Bytes, BytesMut};
-use ebb_catalog::types::CqlType;
+use ebb_model::types::CqlType;
 
 use super::super::*;
 

@@ -1,6 +1,6 @@
 //! GRANT, REVOKE, LIST of permissions.
 
-pub use ebb_catalog::access::Permission;
+pub use ebb_model::access::Permission;
 
 use super::{Name, QualifiedName};
 

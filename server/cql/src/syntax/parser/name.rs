@@ -1,6 +1,6 @@
 //! Names.
 
-use ebb_catalog::types::identifier::is_reserved;
+use ebb_model::types::identifier::is_reserved;
 
 use super::{Parser, Result};
 use crate::syntax::ast::{Name, QualifiedName};

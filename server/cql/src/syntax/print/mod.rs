@@ -11,7 +11,7 @@ mod write;
 
 use std::fmt::{Display, Formatter, Result};
 
-use ebb_catalog::types::identifier::Quoted;
+use ebb_model::types::identifier::Quoted;
 
 use super::ast::{Name, QualifiedName, Statement};
 

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Formatter, Result};
 
-use ebb_catalog::types::identifier::is_word;
+use ebb_model::types::identifier::is_word;
 
 use super::{Pairs, comma, quoted};
 use crate::syntax::ast::{

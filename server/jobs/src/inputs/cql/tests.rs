@@ -1,9 +1,9 @@
 use std::collections::BTreeMap;
 
-use ebb_catalog::key::{PartitionKey, SCHEMA_KEY};
-use ebb_catalog::row::{Cell, Deletion, Expiry, HeaderBuilder, Lifetime, Marker, RowBuilder};
-use ebb_catalog::schema::{KeyspaceSchema, OptionValue, Schema, TableDefinition, TableSchema};
-use ebb_catalog::types::CqlType;
+use ebb_model::key::{PartitionKey, SCHEMA_KEY};
+use ebb_model::row::{Cell, Deletion, Expiry, HeaderBuilder, Lifetime, Marker, RowBuilder};
+use ebb_model::schema::{KeyspaceSchema, OptionValue, Schema, TableDefinition, TableSchema};
+use ebb_model::types::CqlType;
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     Db, DetachedOptions, DetachedTable, Keyspace, Maintenance, ManualClock, Options, Table,

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use ebb_catalog::key::{DecodedKey, Place};
-use ebb_catalog::row::{Header, LiveColumn, RowRef, RowView};
-use ebb_catalog::schema::{ColumnId, ColumnKind, TableSchema};
-use ebb_catalog::types::{CqlType, elements};
+use ebb_model::key::{DecodedKey, Place};
+use ebb_model::row::{Header, LiveColumn, RowRef, RowView};
+use ebb_model::schema::{ColumnId, ColumnKind, TableSchema};
+use ebb_model::types::{CqlType, elements};
 use ebb_scheduler::runtime::TaskError;
 
 use super::{damaged, header_key};
@@ -282,7 +282,7 @@ impl PartitionText<'_> {
                 Some(original) => {
                     let values = elements::components(original);
                     let values = values.map(|value| Ok(value?.unwrap_or_default().to_vec()));
-                    let values: Result<Vec<_>, ebb_catalog::types::TypeError> = values.collect();
+                    let values: Result<Vec<_>, ebb_model::types::TypeError> = values.collect();
                     values.map_err(damaged)?
                 }
             };
@@ -296,7 +296,7 @@ impl PartitionText<'_> {
 }
 
 /// A column of the table as one of records.
-fn column_of(column: &ebb_catalog::schema::Column) -> Column {
+fn column_of(column: &ebb_model::schema::Column) -> Column {
     use CqlType as T;
     let name = &column.name[..];
     let number = matches!(

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use ebb_catalog::key::{DecodedKey, Place, is_index_entry};
-use ebb_catalog::schema::{LiveValues, TableSchema};
+use ebb_model::key::{DecodedKey, Place, is_index_entry};
+use ebb_model::schema::{LiveValues, TableSchema};
 use ebb_scheduler::runtime::TaskError;
 use ebb_storage::SortedWriter;
 

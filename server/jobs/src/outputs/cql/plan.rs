@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use ebb_catalog::key::DecodedKey;
-use ebb_catalog::row::{
+use ebb_model::key::DecodedKey;
+use ebb_model::row::{
     Cell, Deletion, Element, HeaderBuilder, Lifetime, ListEnd, Marker, Original, RowBuilder,
     list_place, parts,
 };
-use ebb_catalog::schema::{
-    Column, ColumnId, ColumnKind, TableDefinition, TableOptions, TableSchema,
-};
-use ebb_catalog::types::{CqlType, elements};
+use ebb_model::schema::{Column, ColumnId, ColumnKind, TableDefinition, TableOptions, TableSchema};
+use ebb_model::types::{CqlType, elements};
 use ebb_scheduler::runtime::TaskError;
 use uuid::Builder;
 

@@ -1,7 +1,7 @@
-use ebb_catalog::key::EntryKey;
-use ebb_catalog::row::RowView;
-use ebb_catalog::schema::KeyspaceSchema;
-use ebb_catalog::types::CqlType;
+use ebb_model::key::EntryKey;
+use ebb_model::row::RowView;
+use ebb_model::schema::KeyspaceSchema;
+use ebb_model::types::CqlType;
 use ebb_scheduler::runtime::Input;
 use ebb_storage::{Db, ManualClock, Options};
 use ebb_tables::{Announcement, GracePeriods, database_options};
@@ -27,7 +27,7 @@ fn fixture() -> Fixture {
     let db = Db::open(dir.path().join("db"), options).unwrap();
     let clock = Arc::new(ManualClock::at_ms(1_700_000_000_000));
     let catalog = Arc::new(Catalog::open(&db, &GracePeriods::default(), clock).unwrap());
-    let create = |schema: &ebb_catalog::schema::Schema| {
+    let create = |schema: &ebb_model::schema::Schema| {
         let replication = [("class", "SimpleStrategy"), ("replication_factor", "1")];
         let replication = replication.map(|(name, value)| (name.to_string(), value.to_string()));
         let keyspace = KeyspaceSchema::new("ks", replication.into(), true);
@@ -115,7 +115,7 @@ fn rows_make_a_table_with_their_columns_and_appear_by_one_commit() {
     let schema = table.schema();
     let types = ["city", "kind", "n", "x"].map(|name| schema.column(name).unwrap().ty.to_string());
     assert_eq!(types, ["text", "text", "bigint", "decimal"]);
-    let keys = schema.columns_of(ebb_catalog::schema::ColumnKind::PartitionKey);
+    let keys = schema.columns_of(ebb_model::schema::ColumnKind::PartitionKey);
     assert_eq!(keys.len(), 1, "city; kind is a clustering column");
     // Their timestamp lies between those of the server before and after.
     let after_us = fixture.catalog.timestamps().next_us().unwrap();
@@ -137,7 +137,7 @@ fn rows_come_with_the_entries_of_indexes_also_of_one_that_is_created_meanwhile()
     fixture.output("t", rows()).unwrap().commit().unwrap();
     let create_index = |column: &str| {
         let created = fixture.catalog.change(|schema| {
-            let target = ebb_catalog::schema::IndexTarget::Simple;
+            let target = ebb_model::schema::IndexTarget::Simple;
             schema.create_index(("ks", "t"), None, (column, target), false)
         });
         assert!(created.unwrap().unwrap());
@@ -281,7 +281,7 @@ fn a_table_that_is_dropped_meanwhile_gets_no_rows() {
     fixture.output("t", rows()).unwrap().commit().unwrap();
     let output = fixture.output("t", rows()).unwrap();
     write(&output, 0, &[("a,b", "1,1")]).unwrap();
-    let drop = |schema: &ebb_catalog::schema::Schema| {
+    let drop = |schema: &ebb_model::schema::Schema| {
         Ok::<_, CatalogError>(Some(schema.drop_table("ks", "t").unwrap()))
     };
     assert!(fixture.catalog.change(drop).flatten().unwrap());
@@ -313,7 +313,7 @@ fn with_collections(fixture: &Fixture) -> RecordFormat {
         order: Vec::new(),
         options: Default::default(),
     };
-    let create = |schema: &ebb_catalog::schema::Schema| {
+    let create = |schema: &ebb_model::schema::Schema| {
         Ok::<_, CatalogError>(Some(schema.create_table(definition).unwrap()))
     };
     assert!(fixture.catalog.change(create).flatten().unwrap());
@@ -471,7 +471,7 @@ fn a_table_that_is_made_has_the_collections_of_the_rows() {
 /// was written.
 #[test]
 fn elements_of_a_static_column_tell_when_it_was_written() {
-    use ebb_catalog::row::{Cell, Element, HeaderBuilder, Lifetime};
+    use ebb_model::row::{Cell, Element, HeaderBuilder, Lifetime};
     let mut header = Vec::new();
     let mut row = HeaderBuilder::new(&mut header).static_row(70);
     row.begin_collection(1, None);

@@ -11,8 +11,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use ebb_catalog::key::{DecodedKey, Place, SCHEMA_KEY};
-use ebb_catalog::row::{Garbage, Header, Purged as PurgedRow, purge_header, purge_row};
+use ebb_model::key::{DecodedKey, Place, SCHEMA_KEY};
+use ebb_model::row::{Garbage, Header, Purged as PurgedRow, purge_header, purge_row};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     CompactionOptions, CompactionPicker, Group, ManualClock, MergeOperator, Options, Pick,

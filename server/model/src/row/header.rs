@@ -184,7 +184,7 @@ pub fn merge_headers(older: &[u8], newer: &[u8]) -> Result<Vec<u8>, RowError> {
 /// Writes one header operand, front to back: deletion, ranges, static row.
 ///
 /// ```
-/// use ebb_catalog::row::{Deletion, Header, HeaderBuilder, RangeDeletion};
+/// use ebb_model::row::{Deletion, Header, HeaderBuilder, RangeDeletion};
 ///
 /// // DELETE of the rows from "b" on, at timestamp 1000.
 /// let deletion = Deletion { timestamp: 1000, local_time_s: 7 };
@@ -195,7 +195,7 @@ pub fn merge_headers(older: &[u8], newer: &[u8]) -> Result<Vec<u8>, RowError> {
 /// let header = Header::parse(&operand)?;
 /// assert_eq!(header.deletion_at(b"a"), None);
 /// assert_eq!(header.deletion_at(b"c"), Some(deletion));
-/// # Ok::<(), ebb_catalog::row::RowError>(())
+/// # Ok::<(), ebb_model::row::RowError>(())
 /// ```
 #[derive(Debug)]
 pub struct HeaderBuilder<'o> {

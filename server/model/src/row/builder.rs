@@ -12,7 +12,7 @@ use super::error::RowError;
 /// what it shadows itself: views see it right, merging drops it.
 ///
 /// ```
-/// use ebb_catalog::row::{Cell, Lifetime, Marker, RowBuilder, RowRef, RowView};
+/// use ebb_model::row::{Cell, Lifetime, Marker, RowBuilder, RowRef, RowView};
 ///
 /// // INSERT of one column, at timestamp 1000.
 /// let mut operand = Vec::new();
@@ -23,7 +23,7 @@ use super::error::RowError;
 ///
 /// let row = RowView::new(RowRef::parse(&operand)?, None, 7);
 /// assert_eq!(row.cell(3)?.unwrap().value, b"x");
-/// # Ok::<(), ebb_catalog::row::RowError>(())
+/// # Ok::<(), ebb_model::row::RowError>(())
 /// ```
 #[derive(Debug)]
 pub struct RowBuilder<'o> {

@@ -1,4 +1,4 @@
-//! Tables with columns over a key-value store, as bytes and rules without I/O.
+//! The data model of tables with columns over a key-value store, as bytes and rules without I/O.
 //!
 //! ```text
 //! schema   keyspaces, tables, columns and user-defined types, as records and as DDL
