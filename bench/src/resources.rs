@@ -10,12 +10,6 @@ use procfs::process::{Process, Status};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
-/// CPU time of the calling thread, in seconds.
-pub fn thread_cpu_s() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
-}
-
 /// Processor time and bytes written, of the whole process with its background
 /// threads, since it started or between two moments.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

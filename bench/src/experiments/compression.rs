@@ -12,15 +12,15 @@ use ebb_storage::{
     Compression, Db, Durability, Maintenance, Options, SsTableOptions, Table as StoreTable,
     TableOptions, TieredPicker,
 };
+use ebb_threads::thread_cpu;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
-use super::colocation::ratios::median;
+use super::statistics::median;
 use super::table::Table;
 use crate::console::{progress_bar, write_json};
 use crate::number::fixed;
-use crate::resources::thread_cpu_s;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -159,7 +159,7 @@ fn fill(
         ..TableOptions::default()
     };
     let table = db.keyspace("app")?.table("orders", table)?;
-    let began_s = thread_cpu_s();
+    let began = thread_cpu();
     let mut rng = ChaCha8Rng::seed_from_u64(0);
     for run in 0..RUNS {
         for number in (run..args.records).step_by(RUNS as usize) {
@@ -167,9 +167,9 @@ fn fill(
         }
         db.flush()?;
     }
-    let loaded_s = thread_cpu_s();
+    let loaded = thread_cpu();
     db.compact()?;
-    let merged_s = thread_cpu_s();
+    let merged = thread_cpu();
     let stats = db.stats();
     ensure!(
         stats.tables[0].runs.len() == 1,
@@ -180,8 +180,8 @@ fn fill(
         side: Side {
             form,
             bytes: stats.tables[0].file_bytes,
-            load_cpu_s: loaded_s - began_s,
-            merge_cpu_s: merged_s - loaded_s,
+            load_cpu_s: (loaded - began).as_secs_f64(),
+            merge_cpu_s: (merged - loaded).as_secs_f64(),
             get_us: Vec::new(),
             scan_us: Vec::new(),
         },
@@ -218,25 +218,25 @@ fn order(number: u64, rng: &mut ChaCha8Rng) -> String {
 
 /// Returns the CPU microseconds of a look-up.
 fn gets(table: &StoreTable, mut number: impl FnMut() -> u64) -> Result<f64> {
-    let began_s = thread_cpu_s();
+    let began = thread_cpu();
     for _ in 0..READS {
         let number = number();
         let found = table.get(&number.to_be_bytes())?;
         ensure!(found.is_some(), "order {number} is not there");
     }
-    Ok((thread_cpu_s() - began_s) * 1e6 / READS as f64)
+    Ok((thread_cpu() - began).as_secs_f64() * 1e6 / READS as f64)
 }
 
 /// Returns the CPU microseconds of a record in a scan of the whole table.
 fn scan(table: &StoreTable, records: u64) -> Result<f64> {
-    let began_s = thread_cpu_s();
+    let began = thread_cpu();
     let mut found = 0;
     for record in table.range::<&[u8], _>(..) {
         record?;
         found += 1;
     }
     ensure!(found == records, "{found} orders are there, not {records}");
-    Ok((thread_cpu_s() - began_s) * 1e6 / records as f64)
+    Ok((thread_cpu() - began).as_secs_f64() * 1e6 / records as f64)
 }
 
 impl Outcome {

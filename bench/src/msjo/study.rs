@@ -3,9 +3,9 @@
 use anyhow::{Result, ensure};
 use ebb_scheduler::lp::LpError;
 use ebb_scheduler::msjo::{Algorithm, Bound, Instance, Objective, Search};
+use ebb_threads::thread_cpu;
 use serde::Serialize;
 
-use crate::resources::thread_cpu_s;
 use crate::sim::{Progress, in_parallel};
 
 /// What to compare.
@@ -122,14 +122,14 @@ pub fn run(study: &Study, threads: usize, progress: &dyn Progress) -> Result<Msj
         })
         .collect();
     let solved = in_parallel(&tasks, threads, |&(objective, converged)| {
-        let before_s = thread_cpu_s();
+        let before = thread_cpu();
         let relaxation = Algorithm::relaxation(instance, objective);
         let bound = match converged {
             None => relaxation.coge(study.eps)?,
             Some(eps) => relaxation.converged(eps)?,
         };
         progress.run_done();
-        Ok::<_, LpError>((bound, thread_cpu_s() - before_s))
+        Ok::<_, LpError>((bound, (thread_cpu() - before).as_secs_f64()))
     })?;
     let of = |objective: Objective| {
         let all = tasks.iter().zip(&solved);
@@ -164,9 +164,9 @@ pub fn run(study: &Study, threads: usize, progress: &dyn Progress) -> Result<Msj
 
 fn row(study: &Study, algorithm: Algorithm, coge: &Bound, best: f64) -> Result<MsjoRow> {
     let instance = &study.instance;
-    let before_s = thread_cpu_s();
+    let before = thread_cpu();
     let schedule = algorithm.schedule(instance, coge, study.eps, study.search)?;
-    let cpu_s = thread_cpu_s() - before_s;
+    let cpu_s = (thread_cpu() - before).as_secs_f64();
     let checked = schedule.check(instance);
     ensure!(checked.is_ok(), "{}: {checked:?}", algorithm.name);
     let value = schedule.value(instance, algorithm.objective);

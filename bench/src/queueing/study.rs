@@ -3,9 +3,9 @@
 use anyhow::{Result, anyhow};
 use ebb_scheduler::queueing::{Capacity, Measured, Model, Run, queueing_policy, simulate};
 use ebb_scheduler::sim::scenario::QueueingScenario;
+use ebb_threads::thread_cpu;
 use serde::Serialize;
 
-use crate::resources::thread_cpu_s;
 use crate::sim::{Progress, in_parallel};
 
 /// One run.
@@ -106,7 +106,7 @@ pub fn run_cases(
         let policy = queueing_policy(&case.policy)
             .ok_or_else(|| anyhow!("there is no policy {:?} of queues", case.policy))?;
         let model = model.at_load(case.tasks_per_slot);
-        let before_s = thread_cpu_s();
+        let before = thread_cpu();
         let measured = simulate(&model, policy.build(&model)?.as_mut(), run)?;
         progress.run_done();
         Ok(QueueingRow {
@@ -114,7 +114,7 @@ pub fn run_cases(
             tasks_per_slot: case.tasks_per_slot,
             measured,
             stable: measured.is_stable(),
-            cpu_s: thread_cpu_s() - before_s,
+            cpu_s: (thread_cpu() - before).as_secs_f64(),
         })
     })
 }

@@ -7,10 +7,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ebb_storage::{Error, Result, Table, Value};
+use ebb_threads::thread_cpu;
 use hdrhistogram::Histogram;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use rustix::time::{ClockId, clock_gettime};
 
 use super::agenda::{Agenda, Due, Turn};
 use super::chooser::Chooser;
@@ -19,7 +19,6 @@ use super::latencies::{DIGITS, histogram};
 use super::options::{LatencyFrom, RunOptions};
 use super::records::{Stamp, key, read_stamp, write_value};
 use super::sections::{self, DoneOperation, PackedOperation, Section};
-use super::slow::{SlowOperation, SlowOperations};
 use super::source::{ReadFrom, Source};
 use super::timeline::Slot;
 use super::watch::{Board, overlapped};
@@ -66,8 +65,6 @@ pub(super) struct Tally {
     pub(super) sections: Vec<Section>,
     /// Those whose section is known at the end, where pauses are left out.
     pub(super) packed: Vec<PackedOperation>,
-    /// One by one.
-    pub(super) slow: Vec<SlowOperation>,
     /// Window and latency in nanoseconds of writes that overlapped one.
     pub(super) watched: Vec<(usize, u64)>,
     pub(super) mismatches: u64,
@@ -129,7 +126,6 @@ pub(super) fn run(shared: &Shared, index: usize) -> Tally {
     }
     worker.slot.set_cpu(thread_cpu());
     worker.tally.ended = Instant::now();
-    worker.tally.slow = worker.slow.into_found();
     worker.tally
 }
 
@@ -149,7 +145,6 @@ struct Worker<'a> {
     update: Chooser,
     value: Vec<u8>,
     cpu_shared: Instant,
-    slow: SlowOperations,
     tally: Tally,
 }
 
@@ -167,7 +162,6 @@ impl<'a> Worker<'a> {
             update: chooser(records),
             value: Vec::new(),
             cpu_shared: shared.start,
-            slow: SlowOperations::new(shared.options.slow_from),
             tally: Tally {
                 nanos: std::array::from_fn(|_| histogram(DIGITS)),
                 sections: match &shared.agenda {
@@ -175,7 +169,6 @@ impl<'a> Worker<'a> {
                     None => Vec::new(),
                 },
                 packed: Vec::new(),
-                slow: Vec::new(),
                 watched: Vec::new(),
                 mismatches: 0,
                 not_found: 0,
@@ -269,7 +262,6 @@ impl<'a> Worker<'a> {
         let Some(of_agenda) = &next.of_agenda else {
             return;
         };
-        self.slow.note(next.due, next.taken, now);
         let operation = DoneOperation {
             due: next.due.duration_since(self.shared.start),
             latency: now.saturating_duration_since(next.due),
@@ -377,10 +369,4 @@ impl<'a> Worker<'a> {
         write_value(&mut self.value, stamp, self.shared.options.value_bytes);
         self.shared.table.put(&key(number), &self.value)
     }
-}
-
-/// Processor time that the calling thread has used.
-fn thread_cpu() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

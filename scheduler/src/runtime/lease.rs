@@ -11,10 +11,10 @@ use super::pacing::account::{Account, Payee};
 use super::pacing::attempt_state::AttemptState;
 use super::pacing::lowered::Lowered;
 use super::pacing::pacer::Pacer;
-use super::pacing::thread_use::ThreadUse;
 use super::schedule::tracker::Tracker;
 use super::state::Shared;
 use crate::model::{Job, JobId, TaskId};
+use ebb_threads::{Cancelled, ThreadUse};
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -313,4 +313,27 @@ impl fmt::Debug for LeasedThread {
         let lease = self._entered.lease.id();
         f.debug_tuple("LeasedThread").field(&lease).finish()
     }
+}
+
+/// The lease for code that does not depend on the scheduler.
+impl ebb_threads::Lease for Lease {
+    fn enter(&self) -> Result<Box<dyn ebb_threads::LeasedThread>, Cancelled> {
+        let thread = Lease::enter(self).map_err(cancelled)?;
+        Ok(Box::new(thread))
+    }
+}
+
+impl ebb_threads::LeasedThread for LeasedThread {
+    fn checkpoint(&self) -> Result<(), Cancelled> {
+        LeasedThread::checkpoint(self).map_err(cancelled)
+    }
+
+    fn read(&self, bytes: usize) -> Result<(), Cancelled> {
+        LeasedThread::read(self, bytes).map_err(cancelled)
+    }
+}
+
+/// Converts the error of a thread under a lease, which is always [`TaskError::Cancelled`].
+fn cancelled(_: TaskError) -> Cancelled {
+    Cancelled
 }

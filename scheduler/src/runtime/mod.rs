@@ -43,8 +43,7 @@
 //! | `state`, `job_entry`, `control`, `worker`, `panics`, `handle`, `runner` | threads and the lock |
 //!
 //! Arrows between the folders point down: `schedule` and `process`, `task`, `shuffle`,
-//! `pacing`, `job`; but a reducer takes the shuffle's [`Values`], and a status names the
-//! scheduling class.
+//! `pacing`, `job`; but a reducer takes the shuffle's [`Values`].
 
 mod capacity;
 #[expect(clippy::disallowed_methods, reason = "the door to the time")]
@@ -85,6 +84,8 @@ mod worker;
 
 pub use capacity::{Capacity, CapacityRequest, CapacitySource, FixedCapacity};
 pub use clock::{Clock, ManualClock, MonotonicClock};
+/// The types that [`Runtime::scheduling_class`] and [`leased_use`] return.
+pub use ebb_threads::{SchedulingClass, ThreadUse};
 pub use error::{RuntimeError, SubmitError, TaskError};
 pub use handle::JobHandle;
 pub use job::attempt_record::{AttemptOutcome, AttemptRecord};
@@ -107,12 +108,7 @@ pub use job::text_output::TextOutput;
 pub use job::typed;
 pub use lease::{Lease, LeaseOptions, LeasedThread, leased_use};
 pub use options::{Management, RuntimeOptions, TASK_MEMORY_BYTES_MIN, Throttles};
-pub use pacing::class::{
-    SchedulingClass, current_class, lower_current_thread, nice_current_thread,
-};
 pub use pacing::pacer::BURST_S;
-pub use pacing::thread_use::{ThreadFiles, ThreadUse};
-pub use pacing::yielding::{YIELD_EVERY, Yielding};
 pub use process::{TaskServer, processes_cpu_s};
 pub use runner::Runtime;
 pub use schedule::lookahead::{Finish, HypotheticalJob, Situation};

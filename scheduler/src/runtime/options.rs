@@ -2,8 +2,8 @@
 
 use super::capacity::{CapacitySource, FixedCapacity};
 use super::error::RuntimeError;
-use super::pacing::yielding::YIELD_EVERY;
 use crate::policy::{self, Policy};
+use ebb_threads::YIELD_EVERY;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;

@@ -11,9 +11,6 @@ use super::job::task_context::TaskContext;
 use super::job_entry::{JobContext, JobEntry};
 use super::lease::{Lease, LeaseOptions};
 use super::options::RuntimeOptions;
-use super::pacing::class::{
-    SchedulingClass, current_nice, lower_current_thread, raise_current_thread,
-};
 use super::process::Pool;
 use super::schedule::lookahead::{Outstanding, Situation};
 use super::schedule::tracker::Tracker;
@@ -21,7 +18,7 @@ use super::state::{LEFT_BEHIND_MAX, Shared};
 use super::task::key_sample::JobRanges;
 use crate::availability::Availability;
 use crate::model::{Job, JobId, TaskKind};
-
+use ebb_threads::{SchedulingClass, current_nice, lower_current_thread, raise_current_thread};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 

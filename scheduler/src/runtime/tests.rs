@@ -12,19 +12,20 @@ mod memory;
 mod processes;
 mod results;
 
-use super::pacing::account::thread_cpu_s;
 use super::pacing::attempt::Attempt;
 use super::pacing::attempt_state::AttemptState;
 use super::pacing::pacer::{Pacer, SETTLE_EVERY};
 use super::pacing::reads::ReadBudget;
 use super::*;
 use ebb_test_support::wait;
+use ebb_threads::thread_cpu;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 struct WordCount;
 
@@ -170,16 +171,16 @@ impl LongestStep {
     /// Computes until `checkpoint` returns an error, and returns that.
     fn spin(&self, mut checkpoint: impl FnMut() -> Result<(), TaskError>) -> TaskError {
         // The first step includes all that the thread did before.
-        let mut before_s = 0.0;
+        let mut before = Duration::ZERO;
         loop {
             for n in 0..1000_u64 {
                 std::hint::black_box(n.wrapping_mul(n));
             }
             let checked = checkpoint();
-            let now_s = thread_cpu_s();
-            let step_ns = ((now_s - before_s) * 1e9) as u64;
+            let now = thread_cpu();
+            let step_ns = now.saturating_sub(before).as_nanos() as u64;
             self.0.fetch_max(step_ns, Ordering::SeqCst);
-            before_s = now_s;
+            before = now;
             if let Err(error) = checked {
                 return error;
             }

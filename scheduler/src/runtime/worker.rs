@@ -4,13 +4,13 @@
 use super::error::TaskError;
 use super::job_entry::{Assignment, Done, Duty};
 use super::pacing::attempt::Attempt;
-use super::pacing::class::lower_current_thread;
 use super::panics::catch;
 use super::process::run_in_process;
 use super::state::Shared;
 use super::task::map::{MapWork, run_map};
 use super::task::reduce::run_reduce;
 use crate::model::TaskKind;
+use ebb_threads::lower_current_thread;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;

@@ -11,22 +11,17 @@ use std::thread;
 use std::time::Duration;
 
 use ebb_colocate::{Colocated, ColocatedOptions};
-use rustix::time::{ClockId, clock_gettime};
+use ebb_threads::thread_cpu;
 
 const RECORDS: u64 = 20_000_000;
 
-fn thread_cpu_ns() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
-}
-
 /// CPU time of this thread for each request that it records, in nanoseconds.
 fn record_ns(colocated: &Colocated) -> f64 {
-    let before_ns = thread_cpu_ns();
+    let before = thread_cpu();
     for number in 0..RECORDS {
         colocated.record(Duration::from_nanos(black_box(50_000 + number % 100_000)));
     }
-    (thread_cpu_ns() - before_ns) / RECORDS as f64
+    (thread_cpu() - before).as_nanos() as f64 / RECORDS as f64
 }
 
 fn main() {

@@ -5,7 +5,8 @@ use std::fmt;
 use std::io;
 use std::time::Instant;
 
-use ebb_scheduler::runtime::{ThreadUse, leased_use, processes_cpu_s};
+use ebb_scheduler::runtime::{leased_use, processes_cpu_s};
+use ebb_threads::ThreadUse;
 use procfs::{CurrentSI, KernelStats};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use rustix::time::{ClockId, clock_gettime};

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use ebb_scheduler::runtime::{ThreadFiles, ThreadUse};
+use ebb_threads::{ThreadFiles, ThreadUse};
 
 /// The name that the scheduler's runtime gives to threads that run tasks.
 pub(super) const ANALYTICS_THREAD: &str = "ebb-task";

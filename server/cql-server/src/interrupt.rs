@@ -20,15 +20,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use ebb_colocate::runtime::{YIELD_EVERY, Yielding};
 use ebb_cql::protocol::{Consistency, ErrorKind, ErrorResponse, WriteType};
+use ebb_threads::{YIELD_EVERY, Yielding, thread_cpu};
 
 use crate::error::Result;
 
 mod cpu_limit;
 
 use cpu_limit::CpuLimit;
-pub(crate) use cpu_limit::thread_cpu;
 
 /// The units after which a statement looks at the clock. A unit is about a microsecond of work, and a
 /// look takes less than a tenth of one.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::middleware::{from_fn_with_state, map_response};
 use axum::{Extension, Router};
-use ebb_colocate::runtime::nice_current_thread;
+use ebb_threads::nice_current_thread;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;

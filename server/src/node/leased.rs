@@ -15,6 +15,7 @@
 use std::io;
 use std::ops::{ControlFlow, RangeBounds};
 use std::path::Path;
+use std::sync::Arc;
 
 use ebb_jobs::{JobError, ScratchDir};
 use ebb_scheduler::runtime::{Lease, LeaseOptions, LeasedThread, SubmitError};
@@ -115,8 +116,9 @@ impl Node {
             ..LeaseOptions::default()
         };
         let lease = self.lease("load", own_threads);
+        let lease = lease.map_err(|_| LoadError::Cancelled)?;
         let options = LoadOptions {
-            lease: Some(lease.map_err(|_| LoadError::Cancelled)?),
+            lease: Some(Arc::new(lease)),
             ..options.clone()
         };
         let path = self.site.spill_dir.clone();

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use ebb_scheduler::runtime::{Lease, LeasedThread};
 use ebb_storage::{FileSystem, SortedWriter, Table};
+use ebb_threads::{Lease, LeasedThread};
 use serde::Serialize;
 
 use super::error::{LoadError, Problem};
@@ -175,26 +175,29 @@ impl Sorted {
 }
 
 /// A thread of a load, under a lease if there is one.
-struct Pace(Option<LeasedThread>);
+struct Pace(Option<Box<dyn LeasedThread>>);
 
 impl Pace {
     /// Waits until the calling thread may work.
-    fn begin(lease: Option<&Lease>) -> Result<Self, LoadError> {
-        let thread = lease.map(Lease::enter).transpose();
-        thread.map(Self).map_err(|_| LoadError::Cancelled)
+    fn begin(lease: Option<&dyn Lease>) -> Result<Self, LoadError> {
+        let thread = lease.map(Lease::enter).transpose()?;
+        Ok(Self(thread))
     }
 
     /// Waits until it may work on.
     fn checkpoint(&self) -> Result<(), LoadError> {
-        let checked = self.0.as_ref().map_or(Ok(()), LeasedThread::checkpoint);
-        checked.map_err(|_| LoadError::Cancelled)
+        if let Some(thread) = &self.0 {
+            thread.checkpoint()?;
+        }
+        Ok(())
     }
 
     /// As [`checkpoint`](Self::checkpoint), with a row that was read.
     fn read(&self, row: &Row) -> Result<(), LoadError> {
-        let read = |thread: &LeasedThread| thread.read(row.text_bytes as usize);
-        let checked = self.0.as_ref().map_or(Ok(()), read);
-        checked.map_err(|_| LoadError::Cancelled)
+        if let Some(thread) = &self.0 {
+            thread.read(row.text_bytes as usize)?;
+        }
+        Ok(())
     }
 }
 
@@ -253,7 +256,7 @@ impl<'a> Work<'a> {
             let part = &part;
             let spawn = |(at, tasks)| {
                 let run = move || {
-                    let paced = Pace::begin(self.options.lease.as_ref());
+                    let paced = Pace::begin(self.options.lease.as_deref());
                     let result = paced.and_then(|pace| part(at, tasks, &pace));
                     result.inspect_err(|_| self.failed.store(true, Ordering::Relaxed))
                 };

@@ -1,10 +1,11 @@
 //! How to load.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 
-use ebb_scheduler::runtime::Lease;
 use ebb_storage::SortedWriterOptions;
+use ebb_threads::Lease;
 
 use super::csv::CsvDialect;
 use super::format::TextFormat;
@@ -48,9 +49,9 @@ pub struct LoadOptions {
     pub max_bytes: Option<u64>,
     /// Memory for rows that are sorted, of all threads together, in bytes.
     pub sort_bytes: usize,
-    /// What the threads work under; a lease [for threads of its
-    /// own](ebb_scheduler::runtime::LeaseOptions::owns_threads). `None`: they are not paced.
-    pub lease: Option<Lease>,
+    /// The lease under which the threads work. They are made for the load and do nothing after it.
+    /// `None`: they are not paced.
+    pub lease: Option<Arc<dyn Lease>>,
     /// The disk of the scratch folder, and the form of the files in it: those of the
     /// database, [`SortedWriterOptions::from`] its options.
     pub sorted: SortedWriterOptions,

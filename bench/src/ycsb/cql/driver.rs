@@ -12,6 +12,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use ebb_threads::thread_cpu;
 use futures_util::future::try_join_all;
 use scylla::client::PoolSize;
 use scylla::client::session::Session;
@@ -21,9 +22,10 @@ use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 
 use super::check::{check_read, check_scan};
-use super::feed::{Feed, Records, Step};
+use super::feed::Feed;
 use super::plan::Plan;
-use super::run::{Shared, run, thread_cpu};
+use super::records::{Records, Step};
+use super::run::{Shared, run};
 use super::statements::{SnapshotRead, Texts};
 use super::tally::{Tally, TimedOperation};
 use crate::ycsb::pace::{Arrival, Arrivals};

@@ -1,7 +1,7 @@
 //! The kernel's idle class, for a client that must not be in the way.
 
 use anyhow::{Result, ensure};
-use ebb_colocate::runtime::{SchedulingClass, lower_current_thread};
+use ebb_threads::{SchedulingClass, lower_current_thread};
 
 /// Puts the calling thread under `SCHED_IDLE`: it runs on what threads of its session (or
 /// cgroup) leave.

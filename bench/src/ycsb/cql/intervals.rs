@@ -3,14 +3,12 @@
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
+use ebb_threads::thread_cpu;
 use hdrhistogram::Histogram;
 
-use super::run::thread_cpu;
 use crate::ycsb::latencies::histogram;
+use crate::ycsb::timeline::DIGITS;
 use crate::ycsb::{Interval, Pace};
-
-/// The precision of histograms, in decimal digits: that of the timeline of the embedded store.
-const DIGITS: u8 = 2;
 
 /// The current interval of one thread.
 #[derive(Debug)]
@@ -49,28 +47,9 @@ impl Intervals {
             return;
         }
         let (now_s, length_s) = (now.as_secs_f64(), length.as_secs_f64());
-        let percentile_us = |quantile| {
-            if self.nanos.is_empty() {
-                0.0
-            } else {
-                self.nanos.value_at_quantile(quantile) as f64 / 1e3
-            }
-        };
         let cpu = thread_cpu();
-        let interval = Interval {
-            t_s: now_s,
-            length_s,
-            ops: self.nanos.len(),
-            target_ops_per_s: match &self.pace {
-                Pace::Closed => None,
-                Pace::Open(rate) => Some(rate(now_s - length_s / 2.0)),
-            },
-            p50_us: percentile_us(0.5),
-            p99_us: percentile_us(0.99),
-            p999_us: percentile_us(0.999),
-            max_us: self.nanos.max() as f64 / 1e3,
-            cpu_s: cpu.saturating_sub(self.cpu).as_secs_f64(),
-        };
+        let cpu_s = cpu.saturating_sub(self.cpu).as_secs_f64();
+        let interval = Interval::new(now_s, length_s, &self.nanos, &self.pace, cpu_s);
         // The receiver may be gone: the run goes on without it.
         let _ = self.sender.send(interval);
         self.nanos.reset();

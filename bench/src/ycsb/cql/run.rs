@@ -5,11 +5,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use rustix::time::{ClockId, clock_gettime};
+use ebb_threads::thread_cpu;
 
-use super::feed::Records;
 use super::idle_class::enter_idle_class;
 use super::plan::{Operations, Plan};
+use super::records::Records;
 use super::tally::Tally;
 use crate::ycsb::Sentinels;
 
@@ -129,12 +129,6 @@ pub(super) fn run<P: Send>(
         sum.leave_out(pauses.as_ref(), counts_from, shared.start + sum.elapsed);
     }
     Ok(sum)
-}
-
-/// Processor time of the calling thread.
-pub(super) fn thread_cpu() -> Duration {
-    let cpu = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(cpu.tv_sec as u64, cpu.tv_nsec as u32)
 }
 
 #[cfg(test)]

@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use bytes::{Bytes, BytesMut};
-use ebb_colocate::runtime::{YIELD_EVERY, Yielding};
 use ebb_cql::client::Client;
 use ebb_cql::protocol::{Compression, QueryParameters, Request, Response, Value, ValuesBuf};
+use ebb_threads::{YIELD_EVERY, Yielding};
 
-use super::feed::Step;
+use super::records::Step;
 use crate::ycsb::{KEY_BYTES, key, write_value};
 
 /// The keyspace of the table.

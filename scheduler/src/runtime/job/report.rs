@@ -2,7 +2,7 @@
 
 use super::counters::Counters;
 use crate::model::JobId;
-use crate::runtime::pacing::class::SchedulingClass;
+use ebb_threads::SchedulingClass;
 use serde::{Deserialize, Serialize};
 
 /// The longest cause that is kept, in bytes: an error's text may be of any length, and

@@ -1,9 +1,8 @@
 //! What one thread uses for an attempt, and when it looks at that.
 
 use super::attempt_state::AttemptState;
-use super::yielding::Yielding;
 use crate::runtime::error::TaskError;
-use rustix::time::{ClockId, clock_gettime};
+use ebb_threads::{Yielding, thread_cpu};
 use std::cell::Cell;
 use std::ops::Deref;
 use std::time::{Duration, Instant};
@@ -43,7 +42,7 @@ where
     settle_every: Duration,
     yielding: Yielding,
     state: S,
-    settled_cpu_s: Cell<f64>,
+    settled_cpu: Cell<Duration>,
     settled_at: Cell<Instant>,
     ticks: Cell<u32>,
     bytes: Cell<usize>,
@@ -68,7 +67,7 @@ where
                 .map_or_else(Yielding::never, Yielding::of_current_thread),
             payee,
             state,
-            settled_cpu_s: Cell::new(thread_cpu_s()),
+            settled_cpu: Cell::new(thread_cpu()),
             settled_at: Cell::new(Instant::now()),
             ticks: Cell::new(0),
             bytes: Cell::new(0),
@@ -155,9 +154,9 @@ where
     }
 
     fn charge(&self) {
-        let cpu_s = thread_cpu_s();
-        let used_s = cpu_s - self.settled_cpu_s.replace(cpu_s);
-        self.pay(used_s, self.read_bytes.take());
+        let cpu = thread_cpu();
+        let used = cpu.saturating_sub(self.settled_cpu.replace(cpu));
+        self.pay(used.as_secs_f64(), self.read_bytes.take());
     }
 }
 
@@ -169,10 +168,4 @@ where
     fn drop(&mut self) {
         self.charge();
     }
-}
-
-/// CPU time of the calling thread in seconds.
-pub(in crate::runtime) fn thread_cpu_s() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

@@ -1,10 +1,11 @@
 //! One attempt at a task, as seen from its own thread: what it has used and
 //! counted, and where it lets itself be paced.
 
-use super::account::{Account, Payee, thread_cpu_s};
+use super::account::{Account, Payee};
 use super::attempt_state::AttemptState;
 use crate::runtime::error::TaskError;
 use crate::runtime::job::counters::Counters;
+use ebb_threads::thread_cpu;
 use std::cell::RefCell;
 
 /// An attempt in progress. Lives on one thread; shared there by reader and
@@ -89,9 +90,9 @@ impl<'a> Attempt<'a> {
 
     /// Does a part of the shuffle: its CPU time is counted apart, too.
     pub fn shuffle<T>(&self, work: impl FnOnce() -> T) -> T {
-        let before_s = thread_cpu_s();
+        let before = thread_cpu();
         let result = work();
-        let used_ns = ((thread_cpu_s() - before_s) * 1e9) as u64;
+        let used_ns = thread_cpu().saturating_sub(before).as_nanos() as u64;
         self.count(|counters| counters.shuffle_cpu_ns += used_ns);
         result
     }

@@ -1,10 +1,10 @@
 //! A thread of the caller under the scheduling class of tasks, for a while.
 
-use super::class::{
-    SchedulingClass, current_class, current_nice, lower_current_thread, raise_current_thread,
-};
 use super::cores::{Cores, Place};
 use crate::model::JobId;
+use ebb_threads::{
+    SchedulingClass, current_class, current_nice, lower_current_thread, raise_current_thread,
+};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::Arc;
 

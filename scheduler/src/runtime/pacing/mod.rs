@@ -6,9 +6,7 @@
 //! | `attempt` | one attempt at a task, on its own thread |
 //! | `attempt_state` | what others see of it, and tell it |
 //! | `pacer`, `reads`, `bucket` | CPU per job, bytes read by all jobs; the token bucket of both |
-//! | `yielding` | when a thread lets the kernel choose anew who gets its core |
-//! | `thread_use` | what a thread used, as the kernel counts it |
-//! | `class`, `cores`, `lowered` | what the kernel does: scheduling class, and which core |
+//! | `cores`, `lowered` | which core a thread runs on; a thread of the caller in a low class |
 
 #[expect(
     clippy::disallowed_methods,
@@ -18,12 +16,7 @@ pub(in crate::runtime) mod account;
 pub(in crate::runtime) mod attempt;
 pub(in crate::runtime) mod attempt_state;
 pub(in crate::runtime) mod bucket;
-pub(in crate::runtime) mod class;
 pub(in crate::runtime) mod cores;
 pub(in crate::runtime) mod lowered;
 pub(in crate::runtime) mod pacer;
 pub(in crate::runtime) mod reads;
-#[expect(clippy::disallowed_methods, reason = "reads the kernel's own counters")]
-pub(in crate::runtime) mod thread_use;
-#[expect(clippy::disallowed_methods, reason = "yields in real time")]
-pub(in crate::runtime) mod yielding;

@@ -4,8 +4,8 @@
 use super::memory::Memory;
 use super::*;
 use crate::policy::ReverseAdaptive;
-use crate::runtime::pacing::class::current_class;
 use ebb_test_support::seed::for_seeds;
+use ebb_threads::current_class;
 use rustix::process::{Signal, getpid, kill_process};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

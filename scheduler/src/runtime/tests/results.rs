@@ -198,7 +198,7 @@ impl Output for CommitWitness {
 
     fn commit(&self) -> Result<(), TaskError> {
         let name = std::thread::current().name().map(str::to_owned);
-        let idle = crate::runtime::pacing::class::current_class() == SchedulingClass::Idle;
+        let idle = ebb_threads::current_class() == SchedulingClass::Idle;
         *self.thread.lock().unwrap() = Some((name.unwrap_or_default(), idle));
         self.rows.commit()
     }

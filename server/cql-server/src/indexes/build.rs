@@ -24,12 +24,12 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use ebb_colocate::runtime::{YIELD_EVERY, Yielding, lower_current_thread};
 use ebb_cql::protocol::ErrorResponse;
 use ebb_model::key::{DecodedKey, PARTITIONS_START, Place};
 use ebb_model::schema::{LiveValues, SchemaError, TableSchema};
 use ebb_storage::WriteBatch;
 use ebb_tables::{Catalog, CqlTable};
+use ebb_threads::{YIELD_EVERY, Yielding, lower_current_thread};
 use uuid::Uuid;
 
 use super::building::Building;

@@ -21,7 +21,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ebb_colocate::runtime::nice_current_thread;
+use ebb_threads::nice_current_thread;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 
@@ -247,8 +247,8 @@ mod tests {
     use tokio::task::JoinHandle;
     use tokio::time::timeout;
 
-    use ebb_colocate::runtime::SchedulingClass;
     use ebb_test_support::wait::{self, HANG};
+    use ebb_threads::SchedulingClass;
 
     use super::*;
     use crate::serve::scan_threads::tests::PRETENDED;

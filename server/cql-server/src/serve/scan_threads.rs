@@ -14,11 +14,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use ebb_colocate::runtime::{SchedulingClass, current_class, lower_current_thread};
+use ebb_threads::{SchedulingClass, current_class, lower_current_thread, thread_cpu};
 use tokio::sync::oneshot;
 
 use super::scan_queue::{Length, ScanQueue, ScanUser, Started};
-use crate::interrupt::{Interrupt, thread_cpu};
+use crate::interrupt::Interrupt;
 
 /// A scan that waits. It does nothing if its caller has given up waiting. Returns whether it came to its
 /// end: if it was given up, little CPU time does not mean that it is short.

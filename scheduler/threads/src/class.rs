@@ -1,4 +1,4 @@
-//! The kernel's scheduling class for task threads.
+//! The kernel's scheduling class for threads that work beside a transactional load.
 
 use rustix::process::{getpriority_process, nice, setpriority_process};
 use serde::Serialize;
@@ -15,14 +15,14 @@ const OTHER: ThreadSchedulePolicy = ThreadSchedulePolicy::Normal(NormalThreadSch
 
 const IDLE: ThreadSchedulePolicy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
 
-/// The class a task thread runs in.
+/// The class that a thread runs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SchedulingClass {
     /// `SCHED_IDLE`: a thread of the transactional side that wakes up on its core mostly
     /// displaces it within microseconds while it runs its own code, but not always: some
-    /// wait until the kernel next chooses, which is why tasks
-    /// [yield](crate::runtime::Throttles::yield_every). In the kernel it goes on until
+    /// wait until the kernel next chooses, which is why such a thread
+    /// [yields](crate::Yielding). In the kernel it goes on until
     /// its system call or page fault ends, or until the kernel looks for others by itself
     /// (`preempt=none`, which is how many servers are set up). Where the kernel schedules
     /// by session or by cgroup, this holds only for threads of the same one.
@@ -69,7 +69,7 @@ pub fn nice_current_thread(steps: i32) {
 /// Puts the calling thread back into the ordinary class, with this nice value. False
 /// where the system does not let it: it takes a right (`CAP_SYS_NICE`, or a limit
 /// `RLIMIT_NICE`) that most processes do not have.
-pub(in crate::runtime) fn raise_current_thread(nice: i32) -> bool {
+pub fn raise_current_thread(nice: i32) -> bool {
     let middle = ThreadPriorityValue::try_from(50_u8).map(ThreadPriority::Crossplatform);
     if let Ok(middle) = middle {
         let _ = set_thread_priority_and_policy(thread_native_id(), middle, OTHER);
@@ -80,7 +80,7 @@ pub(in crate::runtime) fn raise_current_thread(nice: i32) -> bool {
 }
 
 /// The nice value of the calling thread.
-pub(in crate::runtime) fn current_nice() -> i32 {
+pub fn current_nice() -> i32 {
     getpriority_process(None).unwrap_or(0)
 }
 

@@ -5,8 +5,8 @@
 //! until the core next had to choose, at the tick or for another thread. The trace shows
 //! that, not why. (An idle-class thread has a small share too, and under EEVDF a woken
 //! thread that has had more than its own is not eligible.) So whoever works in a low class
-//! asks the kernel to choose far more often: tasks of jobs, and other work that is not
-//! urgent.
+//! asks the kernel to choose far more often: tasks of jobs, scans of whole tables, and other
+//! work that is not urgent.
 
 use super::class::{SchedulingClass, current_class};
 use std::cell::Cell;
@@ -18,8 +18,21 @@ use std::time::{Duration, Instant};
 pub const YIELD_EVERY: Duration = Duration::from_micros(50);
 
 /// Lets one thread offer its core to others now and then, if it is of a low class
-/// ([`lower_current_thread`](crate::runtime::lower_current_thread)). A thread of the
+/// ([`lower_current_thread`](crate::lower_current_thread)). A thread of the
 /// ordinary class never yields: for it that would mean to give up its share.
+///
+/// ```no_run
+/// use ebb_threads::{YIELD_EVERY, Yielding, lower_current_thread};
+/// use std::time::Instant;
+///
+/// # fn work_on(_record: u64) {}
+/// lower_current_thread();
+/// let yielding = Yielding::of_current_thread(YIELD_EVERY);
+/// for record in 0..1_000_000 {
+///     work_on(record);
+///     yielding.offer_core(Instant::now());
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Yielding(Option<Every>);
 
@@ -76,7 +89,7 @@ impl Yielding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::lower_current_thread;
+    use crate::lower_current_thread;
 
     fn now() -> Instant {
         Instant::now() // clock: handed to code that takes an instant

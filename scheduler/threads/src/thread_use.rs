@@ -116,7 +116,7 @@ impl ThreadUse {
     }
 
     /// What the calling thread used; nothing where the kernel does not show it.
-    pub(in crate::runtime) fn of_this_thread() -> Self {
+    pub fn of_this_thread() -> Self {
         Self::read(Path::new("/proc/thread-self")).unwrap_or_default()
     }
 }

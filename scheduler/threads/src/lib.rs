@@ -1,0 +1,39 @@
+//! What a thread that works beside a transactional load needs: a lower scheduling class, a rule when
+//! to yield, its own CPU time, and a lease that paces it.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `class` | the kernel's scheduling class and nice value of the calling thread |
+//! | `yielding` | when a thread of a low class lets the kernel choose anew who gets its core |
+//! | `cpu_time` | the CPU time of the calling thread |
+//! | `thread_use` | what any thread of the process used, as the kernel counts it |
+//! | `lease` | the interface by which a thread is paced |
+//!
+//! It is below `ebb-scheduler`, and contains no jobs, no policy and no shares: it is for code that
+//! works beside the load and need not know who decides how much that may use.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        reason = "tests look at clocks and files themselves"
+    )
+)]
+
+mod class;
+mod cpu_time;
+mod lease;
+#[expect(clippy::disallowed_methods, reason = "reads the kernel's own counters")]
+mod thread_use;
+#[expect(clippy::disallowed_methods, reason = "yields in real time")]
+mod yielding;
+
+pub use class::{
+    SchedulingClass, current_class, current_nice, lower_current_thread, nice_current_thread,
+    raise_current_thread,
+};
+pub use cpu_time::thread_cpu;
+pub use lease::{Cancelled, Lease, LeasedThread};
+pub use thread_use::{ThreadFiles, ThreadUse};
+pub use yielding::{YIELD_EVERY, Yielding};
