@@ -88,9 +88,9 @@ mod version;
 mod wal;
 
 pub use api::{
-    Db, DetachedOptions, DetachedTable, Entry, Keyspace, MergePause, PinnedTable, Range, Snapshot,
-    SnapshotInfo, SnapshotScope, SnapshotTable, SortedWriter, SortedWriterOptions, Table,
-    Transaction, TransactionOptions, TransactionRange, Value, View, WriteBatch,
+    Cache, Db, DetachedOptions, DetachedTable, Entries, Entry, Keyspace, MergePause, PinnedTable,
+    Range, Snapshot, SnapshotInfo, SnapshotScope, SnapshotTable, SortedWriter, SortedWriterOptions,
+    Table, TableReader, Transaction, TransactionOptions, TransactionRange, Value, View, WriteBatch,
 };
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use compaction::{

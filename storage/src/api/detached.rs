@@ -17,7 +17,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Range, Value};
+use crate::api::{Cache, Range, Value};
 use crate::db::{DbInner, TableCore};
 use crate::disk::{Disk, PatientDisk};
 use crate::error::{Error, Result};
@@ -104,7 +104,7 @@ impl PinnedTable {
 }
 
 /// A table as it was when a snapshot was created, read from files that somebody
-/// else pins ([`PinnedTable`]).
+/// else pins ([`PinnedTable`]). Clones are cheap.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -121,7 +121,7 @@ impl PinnedTable {
 /// assert_eq!(users.get(b"ada")?.unwrap(), "1815");
 /// # Ok::<(), ebb_storage::Error>(())
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct DetachedTable {
     version: Arc<TableVersion>,
     merger: Arc<Merger>,
@@ -131,7 +131,8 @@ pub struct DetachedTable {
 /// How a [`DetachedTable`] is opened.
 #[derive(Debug, Clone)]
 pub struct DetachedOptions {
-    /// Bytes of the block cache, which [`DetachedTable::get`] goes by; 0 for none.
+    /// Bytes of the block cache for [`DetachedTable::get`], and for ranges that
+    /// [fill](Cache::Fill) it; 0 for none.
     pub cache_bytes: u64,
     /// Like [`Options::max_open_files`](crate::Options::max_open_files), for this table alone.
     pub max_open_files: Option<usize>,
@@ -188,6 +189,11 @@ impl DetachedTable {
         })
     }
 
+    /// When it judges what expires, in milliseconds since 1970: when the snapshot was created.
+    pub fn read_time_ms(&self) -> u64 {
+        self.point.read_time_ms
+    }
+
     /// The value that a key had.
     pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         let mut lookup = Lookup::new(key, self.point.read_time());
@@ -215,7 +221,7 @@ impl DetachedTable {
         R: std::ops::RangeBounds<K>,
     {
         let (version, merger) = (self.version.clone(), self.merger.clone());
-        Range::new(None, merger, version, self.point, range, false)
+        Range::new(None, merger, version, self.point, range).caching(Cache::Bypass)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Db ── Keyspace ── Table           writes: WriteBatch, Transaction
-//!    │        └────── Snapshot        reads: View, Range
+//!    │        └────── Snapshot        reads: View, Range; TableReader for all readers
 //!    └─ SortedWriter, PinnedTable and DetachedTable: files written or read
 //!       beside the database
 //! ```
@@ -19,16 +19,18 @@ mod snapshot;
 mod snapshot_info;
 mod sorted_writer;
 mod table;
+mod table_reader;
 mod transaction;
 mod write_batch;
 
 pub use db::{Db, MergePause};
 pub use detached::{DetachedOptions, DetachedTable, PinnedTable};
 pub use keyspace::Keyspace;
-pub use range::{Entry, Range};
+pub use range::{Cache, Entry, Range};
 pub use snapshot::{Snapshot, SnapshotTable, View};
 pub use snapshot_info::{SnapshotInfo, SnapshotScope};
 pub use sorted_writer::{SortedWriter, SortedWriterOptions};
 pub use table::{Table, Value};
+pub use table_reader::{Entries, TableReader};
 pub use transaction::{Transaction, TransactionOptions, TransactionRange};
 pub use write_batch::WriteBatch;

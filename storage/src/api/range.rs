@@ -18,6 +18,16 @@ use crate::version::{Source, TableVersion, Tombstones};
 /// A key and its value.
 pub type Entry = (Bytes, Bytes);
 
+/// The use of the block cache by a range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cache {
+    /// The range reads through the cache, until it turns out to be long.
+    Fill,
+    /// The range leaves no trace in the cache: for scans beside a load whose working set is to stay
+    /// there.
+    Bypass,
+}
+
 /// The live entries of a key range at one instant, ascending; `rev()` and
 /// `next_back` go from the other end.
 ///
@@ -32,7 +42,7 @@ pub struct Range {
     point: ReadPoint,
     /// Of all sources.
     range_tombstones: Vec<Tombstones>,
-    fill_cache: bool,
+    cache: Cache,
     /// The front end's: what it read last, once it read anything.
     lower: Bound<Vec<u8>>,
     /// The back end's.
@@ -60,7 +70,6 @@ impl Range {
         version: Arc<TableVersion>,
         point: ReadPoint,
         range: R,
-        fill_cache: bool,
     ) -> Self
     where
         K: AsRef<[u8]>,
@@ -73,7 +82,7 @@ impl Range {
             version,
             merger,
             point,
-            fill_cache,
+            cache: Cache::Fill,
             lower,
             upper,
             front: None,
@@ -84,6 +93,12 @@ impl Range {
             dead_keys: None,
             db,
         }
+    }
+
+    /// This range, not read yet, with this use of the cache instead of [`Cache::Fill`].
+    pub(crate) fn caching(mut self, cache: Cache) -> Self {
+        self.cache = cache;
+        self
     }
 
     /// This range, measured as a request by `scan`.
@@ -128,12 +143,11 @@ impl Range {
 
     /// Over what may have something between the bounds.
     fn cursors(&self) -> Vec<Source> {
-        // Who reads past the cache reads no filter either.
-        let prefixes = self.merger.prefixes().filter(|_| self.fill_cache);
+        let fill_cache = self.cache == Cache::Fill;
+        // A range past the cache reads no filters either.
+        let prefixes = self.merger.prefixes().filter(|_| fill_cache);
         let sought = Sought::between(&self.lower, &self.upper, prefixes);
-        let (cursors, skips) = self
-            .version
-            .cursors(self.point.seq, &sought, self.fill_cache);
+        let (cursors, skips) = self.version.cursors(self.point.seq, &sought, fill_cache);
         if let Some(db) = self.db.as_ref().filter(|_| skips > 0) {
             db.counters().prefix_skips.add(skips);
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::api::table::{end_read, get_at, get_many_at};
-use crate::api::{PinnedTable, Range, Table, Value};
+use crate::api::{Cache, PinnedTable, Range, Table, Value};
 use crate::db::{DbInner, TableCore};
 use crate::error::{Error, Result};
 use crate::key::{KeyRange, ReadPoint, SeqNo};
@@ -57,7 +57,7 @@ impl View {
     /// The entries of a key range at this instant, from both ends.
     pub fn range<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, table: &Table, range: R) -> Range {
         let scan = Scan::begin(self.db.metering());
-        self.range_of(&table.core, range, true).metered(scan)
+        self.range_of(&table.core, range).metered(scan)
     }
 
     /// The entries whose keys begin with `prefix`, at this instant.
@@ -148,21 +148,13 @@ impl View {
         get_many_at(&self.db, core, &core.peek(), keys, point, enough)
     }
 
-    fn range_of<K, R>(&self, core: &Arc<TableCore>, range: R, fill_cache: bool) -> Range
+    fn range_of<K, R>(&self, core: &Arc<TableCore>, range: R) -> Range
     where
         K: AsRef<[u8]>,
         R: RangeBounds<K>,
     {
         let (db, merger) = (self.db.clone(), core.merger.clone());
-        Range::new(
-            Some(db),
-            merger,
-            core.version(),
-            self.point,
-            range,
-            fill_cache,
-        )
-        .flushing(Arc::clone(core))
+        Range::new(Some(db), merger, core.version(), self.point, range).flushing(Arc::clone(core))
     }
 }
 
@@ -308,13 +300,13 @@ impl SnapshotTable {
 
     /// The entries that a key range had, from both ends.
     pub fn range<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, range: R) -> Range {
-        self.view.range_of(&self.core, range, true)
+        self.view.range_of(&self.core, range)
     }
 
     /// The same, leaving no trace in the block cache: for scans beside a load
     /// whose working set is to stay there.
     pub fn scan<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, range: R) -> Range {
-        self.view.range_of(&self.core, range, false)
+        self.range(range).caching(Cache::Bypass)
     }
 
     /// Keys that cut a range into at most `parts` pieces of about as many bytes on

@@ -170,7 +170,7 @@ impl Table {
         let version = self.core.version();
         self.db.end_view(point);
         let (db, merger) = (self.db.clone(), self.core.merger.clone());
-        Range::new(Some(db), merger, version, point, range, true)
+        Range::new(Some(db), merger, version, point, range)
             .flushing(Arc::clone(&self.core))
             .metered(scan)
     }

@@ -14,7 +14,7 @@ use crate::common::{Rng, for_seeds, manual, number, rng};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     Db, FoundSoFar, MergeOperator, MergeOperators, Options, SortedWriter, SortedWriterOptions,
-    Table, TimestampBounds, Value, View,
+    Table, TableReader, TimestampBounds, Value, View,
 };
 use rand::RngExt;
 
@@ -136,6 +136,27 @@ fn a_reader_of_what_was_written_last_looks_into_one_run() {
     let (stopped, _) = stops(&view, &table, ["a", "b"], &["w"]);
     assert!(!stopped, "nobody has said anything of it");
     assert_eq!(touched() - before, 12);
+}
+
+#[test]
+fn a_view_and_a_snapshot_stop_early_as_table_readers() {
+    let (db, keyspace, table) = open(options(&MemDisk::new()), merging("register"));
+    for value in ["v=1:old", "v=2:new"] {
+        table.merge(b"a", value.as_bytes()).unwrap();
+        db.flush().unwrap();
+    }
+    keyspace.create_snapshot("s").unwrap();
+    let snapshot = keyspace.snapshot("s").unwrap().table("users").unwrap();
+    let view = db.view();
+    let live = (&view, &table);
+    let readers: [&dyn TableReader; 2] = [&live, &snapshot];
+    for reader in readers {
+        let before = db.stats().runs_touched;
+        let enough = |found: &FoundSoFar<'_>| has_all(found, &["v"]);
+        let found = reader.get_many_until(&[&b"a"[..]], &enough).unwrap();
+        assert_eq!(found[0].as_deref(), Some(&b"v=2:new"[..]));
+        assert_eq!(db.stats().runs_touched - before, 1, "{reader:?}");
+    }
 }
 
 #[test]

@@ -28,6 +28,7 @@ mod read_only;
 mod repair;
 mod reserve;
 mod snapshots;
+mod table_readers;
 mod table_store;
 mod transactions;
 mod traps;

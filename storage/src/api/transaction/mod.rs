@@ -98,6 +98,11 @@ impl Transaction {
         self.view.seq()
     }
 
+    /// When it judges what expires, in milliseconds since 1970: when it began.
+    pub fn read_time_ms(&self) -> u64 {
+        self.view.read_time_ms()
+    }
+
     /// The value of a key: what the transaction wrote, or else what it had when
     /// the transaction began.
     ///

@@ -7,7 +7,7 @@ use std::ops::{Bound, RangeBounds};
 use bytes::Bytes;
 
 use super::own_writes::{OwnTable, Write};
-use crate::api::{Entry, Range};
+use crate::api::{Cache, Entry, Range};
 use crate::error::{Error, Result};
 
 /// The entries of a key range as a transaction sees them, ascending; `rev()` and
@@ -46,6 +46,12 @@ impl<'txn> TransactionRange<'txn> {
             view: Ends::new(view(bounds)),
             failed: false,
         }
+    }
+
+    /// This range, not read yet, with this use of the block cache instead of [`Cache::Fill`].
+    pub(crate) fn caching(mut self, cache: Cache) -> Self {
+        self.view.rest = self.view.rest.caching(cache);
+        self
     }
 
     /// The next entry from an end. Of two entries the one nearer to that end
