@@ -47,11 +47,8 @@ pub struct SnapshotName {
 pub struct SnapshotTarget {
     /// The columns that it had.
     pub schema: Arc<TableSchema>,
-    /// Its rows.
+    /// Its rows, which are judged by the time at which the snapshot was created.
     pub rows: SnapshotTable,
-    /// When the snapshot was created, in milliseconds since 1970: what had expired then is
-    /// not there.
-    pub read_time_ms: u64,
 }
 
 /// Whether a name can only mean a snapshot of a keyspace, whether it is there or not.
@@ -160,7 +157,6 @@ pub(super) fn open(
         // An index that was being built has not all rows of that moment.
         schema: Arc::new(schema.without_unbuilt_indexes()),
         rows,
-        read_time_ms: opened.read_time_ms(),
     })
 }
 

@@ -6,6 +6,7 @@ use bytes::BytesMut;
 use ebb_cql::protocol::ErrorResponse;
 use ebb_cql::syntax::ast::{self, Parsed};
 use ebb_model::schema::{ColumnKind, TableSchema};
+use ebb_storage::Cache;
 use ebb_tables::CatalogState;
 
 use super::Executor;
@@ -18,7 +19,7 @@ use crate::error::Result;
 use crate::guardrails::Access;
 use crate::indexes;
 use crate::prepared::{Meaning, Prepared, SelectMeaning};
-use crate::read::{Bounds, Select, Source};
+use crate::read::{Bounds, Select, Source, computed_rows};
 use crate::targets::{self, Target};
 
 impl Executor {
@@ -121,13 +122,17 @@ impl Executor {
         let now_us = self.catalog.timestamps().now_us();
         let bound = Bound::new(call.parameters.values, &meaning.markers, now_us)?
             .calling(&meaning.select.plan().volatile)?;
+        let (view, live, computed);
         let source = match &target {
-            Target::Live(table) => Source::Live(table.rows(), self.catalog.db().view()),
-            Target::Snapshot(snapshot) => {
-                Source::Snapshot(snapshot.rows.clone(), snapshot.read_time_ms)
+            Target::Live(table) => {
+                view = self.catalog.db().view();
+                live = (&view, table.rows());
+                Source::Stored(&live, Cache::Fill)
             }
+            Target::Snapshot(snapshot) => Source::Stored(&snapshot.rows, Cache::Bypass),
             Target::Virtual(table) => {
-                Source::computed(table.schema(), table.rows(&self.facts(&state))?)?
+                computed = computed_rows(table.schema(), table.rows(&self.facts(&state))?)?;
+                Source::Memory(&computed)
             }
         };
         if let Target::Live(table) = &target {

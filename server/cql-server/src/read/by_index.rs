@@ -106,7 +106,7 @@ impl Walk<'_> {
             }
         };
         let (from, to) = within(entries.prefix, &range);
-        for entry in self.source.range(&from, to.as_deref(), false) {
+        for entry in self.source.range(&from, to.as_deref(), false)? {
             let (key, _) = entry?;
             let decoded = row_key_of(&key)?;
             let resume = resume.take();
@@ -144,7 +144,7 @@ impl Walk<'_> {
             range.from = range.from.max(with(&resume.key, 0));
         }
         let (from, to) = within(entries.prefix, &range);
-        let mut found = self.source.range(&from, to.as_deref(), false);
+        let mut found = self.source.range(&from, to.as_deref(), false)?;
         let mut next = found.next().transpose()?;
         while let Some((first, _)) = next.take() {
             let first_row = row_key_of(&first)?;
@@ -217,7 +217,7 @@ impl Walk<'_> {
                         if to.as_ref().is_some_and(|to| *to <= from) {
                             return Ok(End::Done);
                         }
-                        found = self.source.range(&from, to.as_deref(), false);
+                        found = self.source.range(&from, to.as_deref(), false)?;
                         next = found.next().transpose()?;
                         break;
                     }

@@ -1,42 +1,33 @@
-//! Where rows come from: a table now, a table at a snapshot, or a computed one.
+//! The sources of rows: a table of the store at one instant, or computed rows.
+
+use std::iter;
+use std::ops::Bound;
 
 use bytes::Bytes;
 use ebb_model::row::{Cell, Lifetime, Marker, RowBuilder};
 use ebb_model::schema::{ColumnKind, TableSchema};
-use ebb_storage::{FoundSoFar, Range, SnapshotTable, Table, View};
+use ebb_storage::{Cache, Entries, Entry, FoundSoFar, TableReader};
 
 use crate::error::{Result, of_row, of_store};
 use crate::system::VirtualRow;
 
 /// Headers and rows as operands, by keys of the engine, at one instant.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub enum Source<'s> {
-    /// A table now.
-    Live(&'s Table, View),
-    /// A table as a snapshot has it, which was created so many milliseconds after 1970.
-    Snapshot(SnapshotTable, u64),
-    /// Rows that were computed, in the order of their keys.
-    Computed(Vec<(Bytes, Bytes)>),
+    /// A table of the store, and the use of the block cache by its ranges.
+    Stored(&'s dyn TableReader, Cache),
+    /// Computed rows, in the order of their keys.
+    Memory(&'s [Entry]),
 }
 
-impl Source<'_> {
-    /// The rows of a virtual table, in the order of their keys.
-    ///
-    /// # Errors
-    /// Where a value is none of its column.
-    pub fn computed(schema: &TableSchema, rows: Vec<VirtualRow>) -> Result<Self> {
-        let row = |row: VirtualRow| Ok((row.key.into(), operand(schema, &row.cells)?));
-        let rows = rows.into_iter().map(row).collect::<Result<_>>()?;
-        Ok(Self::Computed(rows))
-    }
-
+impl<'s> Source<'s> {
     /// When it judges what expires, in seconds since 1970.
     pub fn read_time_s(&self, now_us: i64) -> i64 {
-        let of = |ms: u64| i64::try_from(ms / 1000).unwrap_or(i64::MAX);
         match self {
-            Self::Live(_, view) => of(view.read_time_ms()),
-            Self::Snapshot(_, read_time_ms) => of(*read_time_ms),
-            Self::Computed(_) => now_us.div_euclid(1_000_000),
+            Self::Stored(reader, _) => {
+                i64::try_from(reader.read_time_ms() / 1000).unwrap_or(i64::MAX)
+            }
+            Self::Memory(_) => now_us.div_euclid(1_000_000),
         }
     }
 
@@ -46,9 +37,8 @@ impl Source<'_> {
     /// As the store.
     pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
         match self {
-            Self::Live(table, view) => view.get(table, key).map_err(of_store),
-            Self::Snapshot(table, _) => table.get(key).map_err(of_store),
-            Self::Computed(rows) => {
+            Self::Stored(reader, _) => reader.get(key).map_err(of_store),
+            Self::Memory(rows) => {
                 let found = rows.binary_search_by(|(k, _)| k[..].cmp(key));
                 Ok(found.ok().map(|at| rows[at].1.clone()))
             }
@@ -65,66 +55,58 @@ impl Source<'_> {
         keys: [&[u8]; 2],
         enough: &dyn Fn(&FoundSoFar<'_>) -> bool,
     ) -> Result<[Option<Bytes>; 2]> {
-        let found = match self {
-            Self::Live(table, view) => view.get_many_until(table, &keys, enough),
-            Self::Snapshot(table, _) => table.get_many_until(&keys, enough),
-            Self::Computed(_) => return Ok([self.get(keys[0])?, self.get(keys[1])?]),
-        };
-        let mut found = found.map_err(of_store)?.into_iter();
-        Ok([(); 2].map(|()| found.next().flatten()))
+        match self {
+            Self::Stored(reader, _) => {
+                let found = reader.get_many_until(&keys, enough).map_err(of_store)?;
+                let mut found = found.into_iter();
+                Ok([(); 2].map(|()| found.next().flatten()))
+            }
+            Self::Memory(_) => Ok([self.get(keys[0])?, self.get(keys[1])?]),
+        }
     }
 
-    /// The operands of keys from `from` to before `to`, in their order or against it.
-    pub fn range(&self, from: &[u8], to: Option<&[u8]>, reversed: bool) -> Entries<'_> {
-        use std::ops::Bound;
-        let bounds = || -> (Bound<&[u8]>, Bound<&[u8]>) {
-            let to = to.map_or(Bound::Unbounded, Bound::Excluded);
-            (Bound::Included(from), to)
-        };
-        match self {
-            Self::Live(table, view) => {
-                Entries::Stored(Box::new(view.range::<&[u8], _>(table, bounds())), reversed)
+    /// The keys and operands from `from` to before `to`, in their order or against it.
+    ///
+    /// # Errors
+    /// If the store cannot open the range, or read an entry.
+    pub fn range(
+        &self,
+        from: &[u8],
+        to: Option<&[u8]>,
+        reversed: bool,
+    ) -> Result<impl Iterator<Item = Result<Entry>> + use<'s>> {
+        let mut entries = match self {
+            Self::Stored(reader, cache) => {
+                let to = to.map_or(Bound::Unbounded, Bound::Excluded);
+                let entries = reader.range(Bound::Included(from), to, *cache);
+                entries.map_err(of_store)?
             }
-            Self::Snapshot(table, _) => {
-                Entries::Stored(Box::new(table.scan::<&[u8], _>(bounds())), reversed)
-            }
-            Self::Computed(rows) => {
+            Self::Memory(rows) => {
                 let start = rows.partition_point(|(key, _)| key[..] < *from);
                 let end = to.map_or(rows.len(), |to| {
                     rows.partition_point(|(key, _)| key[..] < *to)
                 });
-                Entries::Computed(&rows[start..end.max(start)], reversed)
+                Entries::Memory(rows[start..end.max(start)].iter())
             }
-        }
+        };
+        Ok(iter::from_fn(move || {
+            let entry = if reversed {
+                entries.next_back()
+            } else {
+                entries.next()
+            };
+            entry.map(|entry| entry.map_err(of_store))
+        }))
     }
 }
 
-/// Iterates over keys and operands.
-#[derive(Debug)]
-pub enum Entries<'s> {
-    /// Of the store.
-    Stored(Box<Range>, bool),
-    /// Those that are left.
-    Computed(&'s [(Bytes, Bytes)], bool),
-}
-
-impl Iterator for Entries<'_> {
-    type Item = Result<(Bytes, Bytes)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        match self {
-            Self::Stored(range, false) => range.next().map(|entry| entry.map_err(of_store)),
-            Self::Stored(range, true) => range.next_back().map(|entry| entry.map_err(of_store)),
-            Self::Computed(rows, reversed) => {
-                let (one, rest) = match reversed {
-                    false => rows.split_first()?,
-                    true => rows.split_last()?,
-                };
-                *rows = rest;
-                Some(Ok(one.clone()))
-            }
-        }
-    }
+/// Returns the rows of a virtual table as keys and operands, in the order of the keys.
+///
+/// # Errors
+/// If a value does not fit its column.
+pub fn computed_rows(schema: &TableSchema, rows: Vec<VirtualRow>) -> Result<Vec<Entry>> {
+    let row = |row: VirtualRow| Ok((row.key.into(), operand(schema, &row.cells)?));
+    rows.into_iter().map(row).collect()
 }
 
 /// A computed row as an operand.

@@ -274,7 +274,7 @@ impl Walk<'_> {
                     continue;
                 }
                 interrupt::charge(SEEK_UNITS)?;
-                for entry in self.source.range(&from, to.as_deref(), self.reversed) {
+                for entry in self.source.range(&from, to.as_deref(), self.reversed)? {
                     let (key, operand) = entry?;
                     let step = self.visit(&partition, &key, prefix.len(), &operand, sink)?;
                     had_rows |= step.is_some();
@@ -322,7 +322,7 @@ impl Walk<'_> {
             return Ok(End::Done);
         }
         let to = range.to.as_deref();
-        let mut entries = self.source.range(&from, to, false);
+        let mut entries = self.source.range(&from, to, false)?;
         let mut pending = entries.next().transpose()?;
         while let Some((key, value)) = pending.take() {
             let decoded = DecodedKey::read(&key).map_err(of_key)?;
@@ -353,7 +353,7 @@ impl Walk<'_> {
                     Some(Flow::Stop) => return Ok(End::Stopped),
                     Some(Flow::Partition) => {
                         if let Some(after) = ByteRange::of_prefix(prefix.to_vec()).to {
-                            entries = self.source.range(&after, to, false);
+                            entries = self.source.range(&after, to, false)?;
                             pending = entries.next().transpose()?;
                         }
                         break;

@@ -17,7 +17,7 @@ fn read(session: &Session, keyspace: &str, snapshot: Option<&str>) -> (Vec<Strin
     let target = readable(db, &state, &session.system, (keyspace, "t"), snapshot);
     let (schema, time) = match target.unwrap_or_else(|error| panic!("{keyspace}: {error}")) {
         Target::Live(table) => (table.schema().clone(), None),
-        Target::Snapshot(target) => (target.schema, Some(target.read_time_ms)),
+        Target::Snapshot(target) => (target.schema, Some(target.rows.read_time_ms())),
         Target::Virtual(table) => (table.schema().clone(), None),
     };
     let names = schema
