@@ -16,7 +16,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use ebb_model::key::{DecodedKey, PARTITIONS_START, Place};
 use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
-use ebb_storage::Range;
+use ebb_storage::Entries;
 
 pub use self::text::CqlText;
 use self::text::{Buffers, PartitionText};
@@ -59,7 +59,7 @@ impl CqlInput {
             lower: from,
             upper: None,
         };
-        for entry in self.table.scan(rest) {
+        for entry in self.table.scan(&rest)? {
             let (key, operand) = entry.map_err(TaskError::failed)?;
             if !key.starts_with(prefix) {
                 break;
@@ -76,7 +76,7 @@ impl CqlInput {
     /// them, up to the end of the entries. What comes behind the partition is the answer.
     fn read_partition(
         &self,
-        walk: &mut Walk<'_>,
+        walk: &mut Walk<'_, '_>,
         prefix: &[u8],
         header: Option<Bytes>,
         mut row: Option<(Bytes, Bytes)>,
@@ -114,15 +114,15 @@ impl CqlInput {
 }
 
 /// A walk over the entries of a split.
-struct Walk<'r> {
-    entries: Range,
+struct Walk<'e, 'r> {
+    entries: Entries<'e>,
     /// Where the split ends.
     upper: Option<Bytes>,
     buffers: Buffers,
     record: RecordSink<'r>,
 }
 
-impl Walk<'_> {
+impl Walk<'_, '_> {
     fn next(&mut self) -> Result<Option<(Bytes, Bytes)>, TaskError> {
         self.entries.next().transpose().map_err(TaskError::failed)
     }
@@ -142,8 +142,8 @@ impl Input for CqlInput {
             None => None,
         };
         let mut walk = Walk {
-            upper: piece.upper.clone(),
-            entries: self.table.scan(piece),
+            entries: self.table.scan(&piece)?,
+            upper: piece.upper,
             buffers: Buffers::default(),
             record,
         };

@@ -3,11 +3,10 @@
 mod sampler;
 
 use std::ops::Bound;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
-use ebb_storage::{DetachedTable, Range, SnapshotTable};
+use ebb_storage::{Cache, DetachedTable, Entries, SnapshotTable, TableReader};
 
 use self::sampler::Sampler;
 use super::SPLIT_BYTES_MIN;
@@ -41,7 +40,16 @@ pub struct SnapshotInput {
 #[derive(Debug, Clone)]
 enum Rows {
     Snapshot(SnapshotTable),
-    Detached(Arc<DetachedTable>),
+    Detached(DetachedTable),
+}
+
+impl Rows {
+    fn reader(&self) -> &dyn TableReader {
+        match self {
+            Self::Snapshot(table) => table,
+            Self::Detached(table) => table,
+        }
+    }
 }
 
 impl SnapshotInput {
@@ -58,7 +66,7 @@ impl SnapshotInput {
     /// that it is given, and cannot cut any.
     pub fn detached(table: DetachedTable) -> Self {
         Self {
-            rows: Rows::Detached(Arc::new(table)),
+            rows: Rows::Detached(table),
             keys: Piece::default(),
             splits: 1,
         }
@@ -77,32 +85,27 @@ impl SnapshotInput {
 
     /// The operand or value of a key.
     pub(super) fn get(&self, key: &[u8]) -> Result<Option<Bytes>, TaskError> {
-        let found = match &self.rows {
-            Rows::Snapshot(table) => table.get(key),
-            Rows::Detached(table) => table.get(key),
-        };
-        found.map_err(TaskError::failed)
+        self.rows.reader().get(key).map_err(TaskError::failed)
     }
 
-    pub(super) fn scan(&self, piece: Piece) -> Range {
-        match &self.rows {
-            Rows::Snapshot(table) => table.scan(piece.bounds()),
-            Rows::Detached(table) => table.scan(piece.bounds()),
-        }
+    pub(super) fn scan(&self, piece: &Piece) -> Result<Entries<'_>, TaskError> {
+        let (lower, upper) = piece.bounds();
+        let entries = self.rows.reader().range(lower, upper, Cache::Bypass);
+        entries.map_err(TaskError::failed)
     }
 
     /// Ascending keys that begin all pieces but the first, and the bytes of all
     /// pieces together.
-    fn cut(&self, table: &SnapshotTable) -> ebb_storage::Result<(Vec<Bytes>, u64)> {
-        let keys = || self.keys.clone().bounds();
-        let indexed_bytes = table.approximate_bytes(keys());
+    fn cut(&self, table: &SnapshotTable) -> Result<(Vec<Bytes>, u64), TaskError> {
+        let keys = self.keys.bounds();
+        let indexed_bytes = table.approximate_bytes::<&[u8], _>(keys);
         if indexed_bytes >= INDEXED_BYTES_MIN {
-            let cuts = table.split_keys(keys(), self.splits);
+            let cuts = table.split_keys::<&[u8], _>(keys, self.splits);
             return Ok((cuts, indexed_bytes));
         }
         let mut sampler = Sampler::default();
-        for row in self.scan(self.keys.clone()) {
-            let (key, value) = row?;
+        for row in self.scan(&self.keys)? {
+            let (key, value) = row.map_err(TaskError::failed)?;
             let bytes = (key.len() + value.len()) as u64;
             sampler.add(key, bytes);
         }
@@ -118,7 +121,7 @@ impl Input for SnapshotInput {
             let text = "a table without its database cannot be cut into splits";
             return Err(TaskError::failed(text));
         };
-        let (keys, bytes) = self.cut(table).map_err(TaskError::failed)?;
+        let (keys, bytes) = self.cut(table)?;
         let parts = keys.len() as u64 + 1;
         let mut lower = self.keys.lower.clone();
         let uppers = keys.into_iter().map(Some).chain([self.keys.upper.clone()]);
@@ -138,7 +141,7 @@ impl Input for SnapshotInput {
     }
 
     fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
-        for row in self.scan(Piece::of(split)) {
+        for row in self.scan(&Piece::of(split))? {
             let (key, value) = row.map_err(TaskError::failed)?;
             record(&key, &value)?;
         }
@@ -157,11 +160,11 @@ impl Input for SnapshotInput {
         let piece = Piece::of(split);
         let places = places(records);
         let cuts = match &self.rows {
-            Rows::Snapshot(table) => table.split_keys(piece.clone().bounds(), places),
-            Rows::Detached(table) => table.split_keys(piece.clone().bounds(), places),
+            Rows::Snapshot(table) => table.split_keys::<&[u8], _>(piece.bounds(), places),
+            Rows::Detached(table) => table.split_keys::<&[u8], _>(piece.bounds(), places),
         };
         if 2 * (cuts.len() + 1) < places {
-            return self.sample_evenly(piece, split.bytes / records.max(1) as u64, record);
+            return self.sample_evenly(&piece, split.bytes / records.max(1) as u64, record);
         }
         let per_place = records.div_ceil(cuts.len() + 1);
         let mut lower = piece.lower;
@@ -170,7 +173,7 @@ impl Input for SnapshotInput {
                 lower: std::mem::replace(&mut lower, upper.clone().unwrap_or_default()),
                 upper,
             };
-            for row in self.scan(place).take(per_place) {
+            for row in self.scan(&place)?.take(per_place) {
                 let (key, value) = row.map_err(TaskError::failed)?;
                 record(&key, &value)?;
             }
@@ -183,12 +186,12 @@ impl SnapshotInput {
     /// The rows of a piece after every `distance_bytes`.
     fn sample_evenly(
         &self,
-        piece: Piece,
+        piece: &Piece,
         distance_bytes: u64,
         record: RecordSink<'_>,
     ) -> Result<(), TaskError> {
         let (mut bytes, mut next) = (0, 0);
-        for row in self.scan(piece) {
+        for row in self.scan(piece)? {
             let (key, value) = row.map_err(TaskError::failed)?;
             if bytes >= next {
                 record(&key, &value)?;
@@ -219,9 +222,10 @@ impl Piece {
         Self::decode(&split.payload)
     }
 
-    fn bounds(self) -> (Bound<Bytes>, Bound<Bytes>) {
-        let upper = self.upper.map_or(Bound::Unbounded, Bound::Excluded);
-        (Bound::Included(self.lower), upper)
+    fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+        let upper = self.upper.as_deref();
+        let upper = upper.map_or(Bound::Unbounded, Bound::Excluded);
+        (Bound::Included(&self.lower[..]), upper)
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {

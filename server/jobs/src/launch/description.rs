@@ -45,8 +45,6 @@ enum PlaceDescription {
     Cql {
         /// The same.
         table: String,
-        /// Milliseconds since 1970.
-        read_time_ms: u64,
         /// The columns that are read; `None`: all.
         columns: Option<Vec<String>>,
     },
@@ -104,7 +102,6 @@ impl InputDescription {
                 let pin = table.pin()?;
                 let description = PlaceDescription::Cql {
                     table: pin.description().to_string(),
-                    read_time_ms: table.read_time_ms(),
                     columns: columns.clone(),
                 };
                 (description, Some(pin))
@@ -126,14 +123,10 @@ impl InputDescription {
                 let rows = SnapshotInput::detached(detached(&description)?);
                 Arc::new(LenientCsvInput::new(rows))
             }
-            PlaceDescription::Cql {
-                table,
-                read_time_ms,
-                columns,
-            } => {
+            PlaceDescription::Cql { table, columns } => {
                 let table = detached(&table)?;
                 let schema = detached_schema(&table, "of the job")?;
-                let text = CqlText::new(Arc::new(schema), read_time_ms, columns.as_deref());
+                let text = CqlText::new(Arc::new(schema), table.read_time_ms(), columns.as_deref());
                 Arc::new(CqlInput::new(SnapshotInput::detached(table), text))
             }
             PlaceDescription::Files(files) => Arc::new(files),
