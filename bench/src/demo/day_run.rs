@@ -8,7 +8,7 @@ use ebb_colocate::{ColocatedOptions, GuardSample, Latencies, LoadHistory, LoadSa
 use ebb_jobs::request::JobRequest;
 use ebb_scheduler::availability::{Availability, Step};
 use ebb_scheduler::model::JobId;
-use ebb_scheduler::policy;
+use ebb_scheduler::queueing::policy_by_name;
 use ebb_scheduler::runtime::{
     CycleSample, JobHandle, JobReport, JobSpec, Management, Outcome, RuntimeOptions, RuntimeStatus,
 };
@@ -89,7 +89,7 @@ pub(super) fn node_options(
     policy: &Policy,
     objective: Option<Objective>,
 ) -> Result<NodeOptions> {
-    let named = |name: &str| policy::by_name(name).ok_or_else(|| anyhow!("no policy {name}"));
+    let named = |name: &str| policy_by_name(name).ok_or_else(|| anyhow!("no policy {name}"));
     let (policy, management) = match policy {
         Policy::Managed(name) => (named(name)?, Management::Managed),
         // The runtime does not use the policy of unmanaged jobs, so it may be any.

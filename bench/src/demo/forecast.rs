@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use ebb_colocate::{LoadHistory, LoadSample, left_by};
 use ebb_scheduler::availability::{Availability, Step};
 use ebb_scheduler::forecast::Series;
-use ebb_scheduler::policy;
+use ebb_scheduler::queueing::policy_by_name;
 use ebb_text::read_whole;
 use serde::Serialize;
 
@@ -46,7 +46,7 @@ impl Trust {
 
     /// What a policy plans with.
     pub(super) fn of(policy: &Policy) -> Self {
-        match policy::by_name(policy.name()) {
+        match policy_by_name(policy.name()) {
             Some(policy) if !policy.finishes_just_in_time() => Self::EVEN,
             _ => Self::CAUTIOUS,
         }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use ebb_scheduler::policy;
+use ebb_scheduler::queueing::policy_by_name;
 
 /// Who decides what the jobs get.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +52,7 @@ impl FromStr for Policy {
         if name == NONE {
             return Ok(Self::None);
         }
-        match policy::by_name(name) {
+        match policy_by_name(name) {
             Some(_) => Ok(Self::Managed(name.to_string())),
             None => {
                 let known = policy::descriptors().into_iter().map(|policy| policy.name);

@@ -10,13 +10,11 @@ use ebb_storage::{Db, Keyspace, Options, Table, TableOptions};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::corpus::{self, Corpus, TEXT_BYTES_MAX};
-use super::load::{Load, LoadProcess};
+use super::load::{Load, LoadProcess, VALUE_BYTES};
 use crate::ycsb;
 
-/// The records of the transactional table, and the bytes of a value: small
-/// enough that what a request costs is the store's work, not copying.
-pub(super) const RECORDS: u64 = 100_000;
-pub(super) const VALUE_BYTES: usize = 256;
+/// The records of the transactional table.
+const RECORDS: u64 = 100_000;
 /// Small memtables: flushes come often and cost little each, so the load of a
 /// short day is as even as that of a long one.
 const MEMTABLE_BYTES: usize = 16 << 20;

@@ -7,7 +7,8 @@ use anyhow::{Result, anyhow};
 use ebb_colocate::LoadSample;
 use ebb_scheduler::availability::{Availability, Step};
 use ebb_scheduler::model::{Job, Pool, Profile, Resources};
-use ebb_scheduler::policy::{self, Preemption};
+use ebb_scheduler::policy::Preemption;
+use ebb_scheduler::queueing::policy_by_name;
 use ebb_scheduler::runtime::{JobReport, RuntimeOptions};
 use ebb_scheduler::sim::{Recording, SimConfig, SimJob, SimNode, Spread, TaskLength, simulate};
 
@@ -34,7 +35,7 @@ impl Replay<'_> {
     /// # Errors
     /// When the day cannot be simulated: a job did nothing, or nothing was left.
     pub(super) fn run(&self) -> Result<Vec<Option<f64>>> {
-        let policy = policy::by_name(self.policy);
+        let policy = policy_by_name(self.policy);
         let options = RuntimeOptions {
             policy: policy.ok_or_else(|| anyhow!("no policy {}", self.policy))?,
             ..RuntimeOptions::new(self.cores)

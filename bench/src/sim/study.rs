@@ -2,7 +2,7 @@
 
 use anyhow::{Result, anyhow};
 use ebb_scheduler::planning::{OfflineBound, offline_bound};
-use ebb_scheduler::policy;
+use ebb_scheduler::queueing::policy_by_name;
 use ebb_scheduler::sim::scenario::Scenario;
 use ebb_scheduler::sim::{JobRecord, Metrics, SimError, simulate};
 use indicatif::ProgressBar;
@@ -49,7 +49,7 @@ enum Done {
 /// When there is no such policy, or a drawn job cannot be simulated.
 pub fn run(scenario: &Scenario, threads: usize, progress: &dyn Progress) -> Result<StudyResult> {
     let policies = (scenario.policies.iter())
-        .map(|name| policy::by_name(name).ok_or_else(|| anyhow!("there is no policy {name:?}")))
+        .map(|name| policy_by_name(name).ok_or_else(|| anyhow!("there is no policy {name:?}")))
         .collect::<Result<Vec<_>>>()?;
     let mut runs = Vec::new();
     for point in 0..scenario.points.len() {

@@ -56,4 +56,5 @@ pub use evaluation::{Coverage, Evaluation, MethodScore, Predicted, evaluate};
 pub use forecaster::{ForecastError, Forecaster, Options};
 pub use method::{Cycle, Level, Method};
 pub use predicted::{Forecast, PlanError};
+pub use profile::median;
 pub use series::{Point, Series, SeriesError};

@@ -55,9 +55,8 @@ impl Profile {
     }
 }
 
-/// The middle one, or the mean of the two in the middle; `None` of nothing.
-/// Reorders the values.
-pub(super) fn median(values: &mut [f64]) -> Option<f64> {
+/// The middle value, or the mean of the two in the middle; `None` without values. Reorders them.
+pub fn median(values: &mut [f64]) -> Option<f64> {
     if values.is_empty() {
         return None;
     }

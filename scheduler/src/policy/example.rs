@@ -6,13 +6,13 @@ use crate::model::{Job, JobId, Node, NodeId, Profile, Resources};
 use std::sync::Arc;
 
 /// A job whose maps each take a core for 10 s.
-pub(super) fn job(id: u64, submitted_s: f64, goal_s: Option<f64>, maps: u32) -> JobView {
+pub(crate) fn job(id: u64, submitted_s: f64, goal_s: Option<f64>, maps: u32) -> JobView {
     let job = Job::new(JobId(id), submitted_s, goal_s);
     JobView::new(job, maps, 0, Profile::cpu(100, 10.0, 10.0))
 }
 
 /// One node with room for `slots` such maps, a cycle of 10 s from time 0.
-pub(super) fn view(slots: u32, forecast_hundredths: f64, jobs: Vec<JobView>) -> ClusterView {
+pub(crate) fn view(slots: u32, forecast_hundredths: f64, jobs: Vec<JobView>) -> ClusterView {
     ClusterView {
         now_s: 0.0,
         cycle_s: 10.0,

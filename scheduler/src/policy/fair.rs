@@ -68,6 +68,20 @@ pub(super) fn fair_draft(view: &ClusterView) -> Draft<'_> {
     draft
 }
 
+/// Shares reduces and the slots of running tasks as [`Fair`] does. Each idle slot for maps goes to
+/// the job at the position that `choose` returns; `None` leaves the node's room idle in this cycle.
+/// `choose` gets the node, and a function that returns whether a pending map of a job could start
+/// there.
+#[cfg(feature = "simulation")]
+pub(crate) fn fair_with_idle_slots(
+    view: &ClusterView,
+    mut choose: impl FnMut(crate::model::NodeId, &dyn Fn(usize) -> bool) -> Option<usize>,
+) -> Decision {
+    let places = fair_draft(view).keep();
+    let placement = places.offer(|places, node| choose(node, &|job| places.can_start(job, node)));
+    placement.into()
+}
+
 /// A [`Share`] in less space: the queue is walked once a slot.
 struct Claim {
     slots_for_weight: f64,

@@ -21,7 +21,6 @@
 //! | `forecast_edf` | the default: the earliest of the goals that can be met first |
 //! | `on_time`, `given_up` | which goals can be met together, by the forecast; when to run the others |
 //! | `fifo`, `fair`, `delay` | Hadoop's, one policy each |
-//! | `near_data` | those of the queueing model |
 //! | `weighted` | rules of weighted completion time |
 //! | `thesis/` | the policies of the thesis, and what only they use |
 //! | `registry` | all of them by name |
@@ -30,7 +29,7 @@ mod decision;
 mod delay;
 mod draft;
 #[cfg(test)]
-mod example;
+pub(crate) mod example;
 mod fair;
 mod fifo;
 mod forecast_edf;
@@ -38,8 +37,6 @@ mod given_up;
 mod kept_maps;
 mod local;
 mod matrix;
-#[cfg(feature = "simulation")]
-mod near_data;
 mod on_time;
 mod places;
 mod registry;
@@ -54,11 +51,11 @@ mod workload;
 pub use decision::{Decision, Measure, Refill};
 pub use delay::{DELAY_S, Delay};
 pub use fair::Fair;
+#[cfg(feature = "simulation")]
+pub(crate) use fair::fair_with_idle_slots;
 pub use fifo::Fifo;
 pub use forecast_edf::{ForecastEdf, GIVEN_UP_MAX, PROBING_MAX, RESERVE};
 pub use matrix::{Cell, Placement};
-#[cfg(feature = "simulation")]
-pub use near_data::NearData;
 pub use on_time::room_per_work;
 pub use registry::{DEFAULT, Descriptor, all, by_name, default, descriptors};
 pub use thesis::{

@@ -145,30 +145,16 @@ pub fn descriptors() -> Vec<Descriptor> {
 }
 
 /// The policy called `name`, if there is one. `adaptive-data:N` is adaptive-data
-/// that lets each task be passed over N times. With the feature `simulation` those of the
-/// [queueing model](crate::queueing::QUEUEING_POLICIES) are found too, but for the one
-/// that is told the arrival rates.
+/// that lets each task be passed over N times.
 #[must_use]
 pub fn by_name(name: &str) -> Option<Arc<dyn Policy>> {
     if let Some(delays_max) = name.strip_prefix("adaptive-data:") {
         let delays_max = delays_max.parse().ok()?;
         return Some(Arc::new(AdaptiveData { delays_max }));
     }
-    match ENTRIES.iter().find(|entry| entry.descriptor.name == name) {
-        Some(entry) => Some((entry.build)()),
-        None => near_data(name),
-    }
-}
-
-#[cfg(feature = "simulation")]
-fn near_data(name: &str) -> Option<Arc<dyn Policy>> {
-    let policy = super::NearData::new(crate::queueing::queueing_policy(name)?)?;
-    Some(Arc::new(policy))
-}
-
-#[cfg(not(feature = "simulation"))]
-fn near_data(_: &str) -> Option<Arc<dyn Policy>> {
-    None
+    let mut entries = ENTRIES.iter();
+    let entry = entries.find(|entry| entry.descriptor.name == name)?;
+    Some((entry.build)())
 }
 
 #[cfg(test)]

@@ -30,13 +30,14 @@
 //! | --- | --- |
 //! | `cluster`, `traffic` | nodes, racks, rates; which jobs arrive, and where their data lies |
 //! | `task`, `length` | a task with its replicas; how long it takes |
-//! | `discipline` | what a policy is asked, and all of them by name |
+//! | `discipline`, `registry` | the interface of a policy, and all policies by name |
 //! | `naive_fair`, `jsq_maxweight`, `weighted_workload`, `c_mu` | one policy each |
 //! | `node_queues` | policies with a queue per node: JSQ-MaxWeight, Pandas |
 //! | `late_binding`, `prices` | one of our own, and what it learns from the arrivals |
 //! | `capacity`, `fluid` | the capacity region, and the policy that plans by it |
 //! | `queues`, `type_queues`, `job_queue`, `waiting` | where tasks wait |
 //! | `least`, `longest`, `by_length` | who comes first |
+//! | `near_data` | these policies for the jobs of [`policy`](crate::policy) |
 //! | `engine`, `measured` | the slots, and what is counted in them |
 
 mod by_length;
@@ -56,9 +57,11 @@ mod length;
 mod longest;
 mod measured;
 mod naive_fair;
+mod near_data;
 mod node_queues;
 mod prices;
 mod queues;
+mod registry;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -70,8 +73,10 @@ mod weighted_workload;
 #[cfg(feature = "lp")]
 pub use capacity::{Activity, Capacity, NodeClass};
 pub use cluster::{Cluster, Locality, ModelError};
-pub use discipline::{Discipline, QUEUEING_POLICIES, QueueingPolicy, queueing_policy};
+pub use discipline::Discipline;
 pub use engine::{EndOfSlot, Run, simulate, simulate_observed};
 pub use measured::{Measured, STABLE_GROWTH_MAX};
+pub use near_data::policy_by_name;
+pub use registry::{QUEUEING_POLICIES, QueueingPolicy, queueing_policy};
 pub use task::{REPLICAS_MAX, Task};
 pub use traffic::{JobSizes, LOAD_MAX, Model, SizeBin, Stream};

@@ -14,7 +14,8 @@ use std::sync::Arc;
 use anyhow::Result;
 use clap::Subcommand;
 use clap::builder::RangedI64ValueParser;
-use ebb_scheduler::policy::{self, Policy};
+use ebb_scheduler::policy::Policy;
+use ebb_scheduler::queueing::policy_by_name;
 use ebb_scheduler::sim::bounds::{KEPT_MAX, REPLICAS_MAX};
 use ebb_scheduler::sim::scenario::Point;
 
@@ -81,6 +82,6 @@ fn check_draws(path: &Path, option: &str, count: u32, point: &Point) -> Result<(
 
 /// The policy of this name.
 fn policy_named(name: &str) -> Result<Arc<dyn Policy>, CliError> {
-    policy::by_name(name)
+    policy_by_name(name)
         .ok_or_else(|| CliError::Usage(format!("there is no policy {name:?}: see `ebb policies`")))
 }

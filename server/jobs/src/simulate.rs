@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
-use ebb_scheduler::policy;
+use ebb_scheduler::queueing::policy_by_name;
 use ebb_scheduler::runtime::{
     Emit, Input, JobSpec, Mapper, Output, RecordSink, Split, TaskError, Values,
 };
@@ -73,7 +73,7 @@ pub fn spec(
     scenario: Scenario,
     tasks: u32,
 ) -> Result<JobSpec, String> {
-    let known = |name: &&String| policy::by_name(name).is_none();
+    let known = |name: &&String| policy_by_name(name).is_none();
     if let Some(name) = scenario.policies.iter().find(known) {
         return Err(format!("there is no policy {name:?}: see `ebb policies`"));
     }
@@ -174,7 +174,7 @@ impl Mapper for SimulateMapper {
         let run = Run::decode(key).ok_or_else(|| TaskError::failed("a record of another input"))?;
         let point = &self.scenario.points[run.point as usize];
         let name = &self.scenario.policies[run.policy as usize];
-        let policy = policy::by_name(name).expect("checked at submission");
+        let policy = policy_by_name(name).expect("checked at submission");
         let seed = self.scenario.seed.wrapping_add(run.replica.into());
         let (config, jobs) = point.draw(seed).map_err(TaskError::failed)?;
         let report = simulate(&config, jobs, policy.as_ref()).map_err(TaskError::failed)?;

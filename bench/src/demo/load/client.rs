@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::{LoadReport, Message, Order};
-use crate::demo::setup::VALUE_BYTES;
+use super::{LoadReport, Message, Order, VALUE_BYTES};
 use crate::ycsb::cql::{Operations, Plan, RawClient};
 use crate::ycsb::{Interval, Latencies, Pace};
 

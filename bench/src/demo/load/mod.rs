@@ -23,9 +23,10 @@ pub use self::client::run_client;
 pub(super) use self::process::LoadProcess;
 use self::process::ProcessRun;
 use super::day::Day;
-use super::setup::VALUE_BYTES;
 use crate::ycsb::{Driver, Interval, Pace, ReadFrom, Report, RunOptions};
 
+/// The bytes of a value: so few that what a request costs is the store's work, not copying.
+pub(super) const VALUE_BYTES: usize = 256;
 /// Operations that are due together: those of a page that a front end builds.
 /// Each operation takes microseconds; one by one they would wake a thread tens
 /// of thousands of times a second, and what is measured would be the wake-ups.

@@ -57,7 +57,7 @@ mod trace;
 
 use super::{SimConfig, SimError, SimJob};
 use crate::model::JobId;
-use crate::policy::by_name;
+use crate::queueing::policy_by_name;
 use build::Plan;
 use error::Complaint;
 pub use error::ScenarioError;
@@ -235,7 +235,7 @@ fn measures(policies: &[String]) -> Checked<Vec<PolicyMeasure>> {
     let mut seen = HashSet::new();
     let each = policies.iter().enumerate().map(|(index, name)| {
         let complaint = |what: String| Complaint::new(format!("policies[{index}]"), what);
-        let Some(policy) = by_name(name) else {
+        let Some(policy) = policy_by_name(name) else {
             let all = crate::policy::descriptors().into_iter();
             let names: Vec<&str> = all.map(|policy| policy.name).collect();
             let names = names.join(", ");

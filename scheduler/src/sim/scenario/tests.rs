@@ -58,7 +58,7 @@ fn a_file_says_what_to_run() {
     assert!((config.availability.at(6.0 * 3600.0) - 9500.0).abs() < 1e-6);
     assert_eq!(jobs[0].job.goal_s, Some(23_400.0));
     assert_eq!((jobs[1].job.submitted_s, jobs[1].job.goal_s), (60.0, None));
-    let policy = by_name("reverse-adaptive").unwrap();
+    let policy = policy_by_name("reverse-adaptive").unwrap();
     let report = simulate(&config, jobs, policy.as_ref()).unwrap();
     assert_eq!(Metrics::of(&report).missed, 0);
 }
@@ -305,7 +305,7 @@ fn a_job_that_comes_after_another_counts_from_its_end() {
     let text = DAY.replace("application = \"scan\"\nsubmitted_s", follower);
     let scenario = parse(&text).unwrap();
     let (config, jobs) = scenario.points[0].draw(0).unwrap();
-    let policy = by_name("fifo").unwrap();
+    let policy = policy_by_name("fifo").unwrap();
     let report = simulate(&config, jobs, policy.as_ref()).unwrap();
     let (first, second) = (&report.jobs[0], &report.jobs[1]);
     let submitted_s = first.finished_s.unwrap() + 60.0;

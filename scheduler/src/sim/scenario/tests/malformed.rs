@@ -71,7 +71,7 @@ fn the_file_that_is_broken_here_is_a_good_one() {
     for point in &scenario.points {
         let (config, jobs) = point.draw(1).unwrap();
         for policy in &scenario.policies {
-            let policy = by_name(policy).unwrap();
+            let policy = policy_by_name(policy).unwrap();
             let report = simulate(&config, jobs.clone(), policy.as_ref()).unwrap();
             assert!(report.jobs[1].finished_s.is_some(), "{}", policy.name());
         }

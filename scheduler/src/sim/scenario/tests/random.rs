@@ -147,7 +147,7 @@ fn run(scenario: &Scenario, text: &str) {
             continue;
         };
         for policy in &scenario.policies {
-            let policy = by_name(policy).unwrap();
+            let policy = policy_by_name(policy).unwrap();
             let report = simulate(&config, jobs.clone(), policy.as_ref()).unwrap();
             let metrics = Metrics::of(&report);
             let shown = format!("{metrics:?} {:?} {:?}", report.jobs, report.window_s);

@@ -1,14 +1,26 @@
-//! The policies of the [queueing model](crate::queueing) where jobs have splits, profiles
-//! and control cycles.
+//! The policies of the queueing model for clusters whose jobs have splits, profiles and control
+//! cycles.
 
-use super::fair::fair_draft;
-use super::places::Places;
-use super::view::ClusterView;
-use super::{Decision, Policy};
+use super::cluster::Cluster;
+use super::discipline::Discipline;
+use super::registry::{QueueingPolicy, queueing_policy};
+use super::task::{REPLICAS_MAX, Task};
+use super::traffic::{JobSizes, Model, Stream};
 use crate::model::{NodeId, TaskKind};
-use crate::queueing::{Cluster, Discipline, JobSizes, Model, QueueingPolicy, Stream, Task};
+use crate::policy::{self, ClusterView, Decision, Fair, Policy, fair_with_idle_slots};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
+use std::sync::Arc;
+
+/// The policy called `name` that runs jobs: one of [`policy::by_name`], or a policy of this model
+/// that needs no arrival rates.
+#[must_use]
+pub fn policy_by_name(name: &str) -> Option<Arc<dyn Policy>> {
+    policy::by_name(name).or_else(|| {
+        let policy = NearData::new(queueing_policy(name)?)?;
+        Some(Arc::new(policy))
+    })
+}
 
 /// Chances per slot that a task ends near its data and elsewhere: Wang's. Only their
 /// ratio counts, four.
@@ -21,17 +33,16 @@ const RATES: [f64; 2] = [0.8, 0.2];
 /// the policy, node after node. Lengths of queues count waiting tasks only. A split counts
 /// as local on the first three of its replicas; nodes have no racks. What the decision
 /// carries is the job: which of its maps starts (a local one if there is one) is up to who
-/// runs it. Reduces, and slots of running tasks, are shared as by
-/// [`Fair`](super::Fair). Ties are drawn from the time, so that a view has one decision.
+/// runs it. Reduces, and slots of running tasks, are shared as by [`Fair`]. Ties are drawn
+/// from the time, so that a view has one decision.
 #[derive(Clone, Copy, Debug)]
-pub struct NearData {
+struct NearData {
     policy: &'static QueueingPolicy,
 }
 
 impl NearData {
     /// `None` for a policy that is told the arrival rates: a view has none.
-    #[must_use]
-    pub fn new(policy: &'static QueueingPolicy) -> Option<Self> {
+    fn new(policy: &'static QueueingPolicy) -> Option<Self> {
         (!policy.knows_rates).then_some(Self { policy })
     }
 }
@@ -42,13 +53,12 @@ impl Policy for NearData {
     }
 
     fn decide(&self, view: &ClusterView) -> Decision {
-        let placement = match Queues::new(self.policy, view) {
-            Some(mut queues) => fair_draft(view)
-                .keep()
-                .offer(|places, node| queues.choose(places, node)),
-            None => fair_draft(view).carry_out(),
-        };
-        placement.into()
+        match Queues::new(self.policy, view) {
+            Some(mut queues) => {
+                fair_with_idle_slots(view, |node, can_start| queues.choose(node, can_start))
+            }
+            None => Fair.decide(view),
+        }
     }
 }
 
@@ -107,7 +117,7 @@ impl Queues {
             let on: Vec<u32> = (local.splits().nodes_of(split).iter())
                 .map(|node| node.0)
                 .filter(|&node| node < nodes)
-                .take(crate::queueing::REPLICAS_MAX)
+                .take(REPLICAS_MAX)
                 .collect();
             let on = if on.is_empty() {
                 &[split % nodes]
@@ -120,11 +130,11 @@ impl Queues {
     }
 
     /// What does not fit on `node` is out of the queues for this decision.
-    fn choose(&mut self, places: &Places<'_>, node: NodeId) -> Option<usize> {
+    fn choose(&mut self, node: NodeId, can_start: &dyn Fn(usize) -> bool) -> Option<usize> {
         loop {
             let task = (self.discipline).choose(node, &self.running, &mut self.ties)?;
             let job = task.job as usize;
-            if places.can_start(job, node) {
+            if can_start(job) {
                 self.running[job] += 1;
                 return Some(job);
             }
@@ -134,11 +144,10 @@ impl Queues {
 
 #[cfg(test)]
 mod tests {
-    use super::super::by_name;
-    use super::super::example::{job, view};
     use super::*;
     use crate::model::{JobId, Node, PendingSplits, Resources, Splits};
-    use std::sync::Arc;
+    use crate::policy::example::{job, view};
+    use crate::queueing::QUEUEING_POLICIES;
 
     /// Three nodes of one slot; job 1 with `of_first` splits on node 0, job 2 with one on
     /// node 1.
@@ -157,7 +166,7 @@ mod tests {
 
     /// Who has the slots of nodes 0, 1 and 2; 0 for nobody.
     fn owners(name: &str, of_first: usize) -> [u64; 3] {
-        let decision = by_name(name).unwrap().decide(&three_nodes(of_first));
+        let decision = policy_by_name(name).unwrap().decide(&three_nodes(of_first));
         [0, 1, 2].map(|node| {
             let cells = decision.placement.on_node(NodeId(node));
             cells.first().map_or(0, |cell| cell.job.0)
@@ -177,8 +186,8 @@ mod tests {
 
     #[test]
     fn every_policy_that_need_not_know_the_rates_has_one_decision_for_a_view() {
-        for policy in crate::queueing::QUEUEING_POLICIES {
-            let found = by_name(policy.name);
+        for policy in QUEUEING_POLICIES {
+            let found = policy_by_name(policy.name);
             assert_eq!(found.is_none(), policy.knows_rates, "{}", policy.name);
             let Some(found) = found else { continue };
             assert_eq!(found.name(), policy.name);
