@@ -13,6 +13,9 @@ use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
+/// The length of the bar of a run, which may end by operations or by time.
+pub const BAR_STEPS: u64 = 1000;
+
 /// Drawn on stderr, and only when that is a terminal.
 pub fn progress_bar(name: impl Into<Cow<'static, str>>, length: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg:>5} {wide_bar} {percent:>3}% {eta}")

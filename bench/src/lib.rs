@@ -9,6 +9,7 @@
 //!   experiments   one question each, with processes of their own
 //!   chart         pictures of results: the one place that draws
 //!   number        numbers as people read them, "-" where there is none
+//!   columns       tables of text
 //!   console  resources    bars and files; what a process uses
 //! ```
 //!
@@ -17,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 pub mod chart;
+pub mod columns;
 pub mod command_line;
 mod console;
 pub mod demo;

@@ -16,7 +16,7 @@
 //!   weighted_completion how far from the best is a plan for jobs known in advance?
 //!   predictions         how far off are the predicted ends of jobs?
 //!   what_if             does another job make those jobs late that were predicted?
-//!   part, table         tables and files of several experiments
+//!   part, table, statistics   of several experiments: tables and files, means and medians
 //! ```
 
 mod colocation;
@@ -33,6 +33,7 @@ mod queue;
 mod serving;
 mod snapshot_bill;
 mod snapshot_creation;
+mod statistics;
 mod table;
 mod thesis_5_2_4;
 mod weighted_completion;

@@ -17,7 +17,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
-use super::colocation::ratios::median;
+use super::statistics::median;
 use super::table::Table;
 use crate::console::{progress_bar, write_json};
 use crate::number::fixed;

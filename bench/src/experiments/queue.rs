@@ -13,6 +13,7 @@ use clap::Args;
 use ebb_storage::{Db, Durability, Options, Table as StoreTable, TableOptions};
 use serde::Serialize;
 
+use super::statistics::median;
 use super::table::Table;
 use crate::console::{progress_bar, stop_on_interrupt, write_json};
 
@@ -170,8 +171,7 @@ fn look(table: &StoreTable, expected: Option<u64>) -> Result<f64> {
             "the front is {first:?}, not {expected:?}"
         );
     }
-    times_us.sort_by(f64::total_cmp);
-    Ok(times_us[LOOKS / 2])
+    Ok(median(times_us))
 }
 
 impl Outcome {

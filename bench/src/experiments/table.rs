@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::columns::columns;
+
 /// A table with a title.
 #[derive(Debug, Serialize)]
 pub struct Table {
@@ -15,14 +17,7 @@ impl Table {
     /// Prints it: the first column flush left, others flush right.
     pub fn print(&self) {
         println!("{}\n", self.title);
-        let all = || std::iter::once(&self.head).chain(&self.rows);
-        let width = |column: usize| all().map(|row| row[column].len()).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..self.head.len()).map(width).collect();
-        for row in all() {
-            let mut line = format!("{:<1$}", row[0], widths[0]);
-            for (cell, width) in row[1..].iter().zip(&widths[1..]) {
-                line += &format!("  {cell:>width$}");
-            }
+        for line in columns(&self.head, &self.rows, |column| column > 0) {
             println!("{line}");
         }
         println!();

@@ -48,7 +48,6 @@ mod pauses;
 mod records;
 mod report;
 mod sections;
-mod slow;
 mod source;
 mod timeline;
 mod watch;
@@ -69,7 +68,6 @@ pub use records::{
 };
 pub use report::{OperationReport, Report};
 pub use sections::Section;
-pub use slow::SlowOperation;
 pub use source::{ReadFrom, Source};
 pub use timeline::{Interval, Timeline};
 pub use watch::{Watch, WatchGroup, WatchReport};

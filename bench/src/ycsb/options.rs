@@ -50,9 +50,6 @@ pub struct RunOptions {
     /// Ends of the sections that the report of an open loop has, ascending, from the
     /// run's beginning on. Default: none.
     pub section_ends: Vec<Duration>,
-    /// Operations of an open loop that took at least so long from the moment at which
-    /// they were due are in the report one by one. Default: none.
-    pub slow_from: Option<Duration>,
     /// Operations of an open loop that were due while the machine paused are in no section,
     /// where the system lets sentinels stand (CAP_SYS_NICE). Each operation takes 16 bytes
     /// until the end. Default: false.
@@ -94,7 +91,6 @@ impl RunOptions {
             latency_from: LatencyFrom::default(),
             interval: Duration::from_millis(100),
             section_ends: Vec::new(),
-            slow_from: None,
             leave_out_pauses: false,
             latencies: None,
         }

@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use super::latencies::{DIGITS, Latencies, histogram};
 use super::sections::Section;
-use super::slow::SlowOperation;
 use super::timeline::{Interval, Slot};
 use super::watch::{WatchGroup, group};
 use super::worker::{Shared, Tally};
@@ -68,9 +67,6 @@ pub struct Report {
     /// The sections that were asked for, of an open loop.
     #[serde(skip)]
     pub sections: Vec<Section>,
-    /// Slow operations one by one, of an open loop that was asked for them.
-    #[serde(skip)]
-    pub slow: Vec<SlowOperation>,
 }
 
 /// One kind of operation.
@@ -146,10 +142,6 @@ impl Report {
             watches: group(&shared.board.windows(), watched.copied()),
             timeline,
             sections: sections(tallies),
-            slow: tallies
-                .iter()
-                .flat_map(|tally| tally.slow.iter().copied())
-                .collect(),
         }
     }
 }

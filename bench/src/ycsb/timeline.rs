@@ -11,7 +11,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::latencies::histogram;
+use super::latencies::{Latencies, histogram};
 use super::pace::Pace;
 
 /// What happened in one interval, over all threads and operations.
@@ -36,6 +36,33 @@ pub struct Interval {
     /// Processor time that the driver's threads used, in seconds; each shares it at
     /// most every 10 ms, so some of it may count for the next interval.
     pub cpu_s: f64,
+}
+
+impl Interval {
+    /// The interval of this length that ended at `t_s`, with latencies in nanoseconds.
+    pub(super) fn new(
+        t_s: f64,
+        length_s: f64,
+        nanos: &Histogram<u64>,
+        pace: &Pace,
+        cpu_s: f64,
+    ) -> Self {
+        let latencies = Latencies::from(nanos);
+        Self {
+            t_s,
+            length_s,
+            ops: latencies.count,
+            target_ops_per_s: match pace {
+                Pace::Closed => None,
+                Pace::Open(rate) => Some(rate(t_s - length_s / 2.0)),
+            },
+            p50_us: latencies.p50_us,
+            p99_us: latencies.p99_us,
+            p999_us: latencies.p999_us,
+            max_us: latencies.max_us,
+            cpu_s,
+        }
+    }
 }
 
 /// The intervals so far. Clones share them; they outlive the run.
@@ -70,7 +97,7 @@ pub(super) struct Slot {
 
 /// Two digits (1 %) keep a histogram at 35 KB, small enough to be exchanged and
 /// merged ten times a second for every thread.
-const DIGITS: u8 = 2;
+pub(super) const DIGITS: u8 = 2;
 
 impl Slot {
     pub(super) fn new() -> Self {
@@ -128,24 +155,9 @@ impl Sampler {
         }
         let cpu_ns: u64 = slots.iter().map(Slot::cpu_ns).sum();
         let length_s = now_s - self.ended_s;
-        let percentile_us = |quantile| match self.merged.is_empty() {
-            true => 0.0,
-            false => self.merged.value_at_quantile(quantile) as f64 / 1e3,
-        };
-        self.timeline.push(Interval {
-            t_s: now_s,
-            length_s,
-            ops: self.merged.len(),
-            target_ops_per_s: match &self.pace {
-                Pace::Closed => None,
-                Pace::Open(rate) => Some(rate(now_s - length_s / 2.0)),
-            },
-            p50_us: percentile_us(0.5),
-            p99_us: percentile_us(0.99),
-            p999_us: percentile_us(0.999),
-            max_us: self.merged.max() as f64 / 1e3,
-            cpu_s: (cpu_ns - self.cpu_ns) as f64 / 1e9,
-        });
+        let cpu_s = (cpu_ns - self.cpu_ns) as f64 / 1e9;
+        let interval = Interval::new(now_s, length_s, &self.merged, &self.pace, cpu_s);
+        self.timeline.push(interval);
         (self.cpu_ns, self.ended_s) = (cpu_ns, now_s);
     }
 }

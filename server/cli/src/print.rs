@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::builder::{PathBufValueParser, TypedValueParser};
+use ebb_bench::columns::columns;
 use indicatif::HumanCount;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -153,20 +154,7 @@ pub(super) fn row(key: &[u8], value: Option<&[u8]>) -> Value {
 /// A table of text: columns as wide as their widest cell, two blanks between
 /// them; those named in `right` are flush right.
 pub(super) fn table(head: &[&str], right: &[&str], rows: &[Vec<String>]) -> Vec<String> {
-    let head_row: Vec<String> = head.iter().map(|cell| cell.to_string()).collect();
-    let all = || std::iter::once(&head_row).chain(rows);
-    let width = |column: usize| all().map(|row| row[column].chars().count()).max();
-    let widths: Vec<usize> = (0..head.len()).filter_map(width).collect();
-    let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(head).zip(&widths);
-        let cells = cells.map(|((cell, name), &width)| match right.contains(name) {
-            true => format!("{cell:>width$}"),
-            false => format!("{cell:<width$}"),
-        });
-        let line = cells.collect::<Vec<_>>().join("  ");
-        line.trim_end().to_string()
-    };
-    all().map(line).collect()
+    columns(head, rows, |column| right.contains(&head[column]))
 }
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     let _written_at_the_end = log::begin(settings.log, settings.log_format);
     let slow = SlowLog::new(Duration::from_millis(settings.slow_request_ms.into()));
     let stop = StopSignal::listen()?;
-    let tls = tls::start(&settings)?;
+    let tls = settings.tls_options()?.map(tls::start).transpose()?;
     let node = Arc::new(open(&settings)?);
     if let Some(db) = node.db() {
         store_events::log(db);

@@ -81,9 +81,6 @@ pub enum Part {
     /// What it costs jobs that their tasks yield, and what it spares the load, beside the first
     /// of the loads (50%)
     Yields,
-    /// Where request threads wait for a core, beside the first of the loads (50%); root
-    /// sees who has it
-    Waits,
 }
 
 impl ColocationArgs {
@@ -138,7 +135,6 @@ Examples:
   ebb-bench experiments colocation --part loads,step --json-file colocation.json
   ebb-bench experiments colocation --part loads --load 50 --batch 1,10,50
   ebb-bench experiments colocation --part loads --workload a --rounds 5
-  ebb-bench experiments colocation --part waits --load 50
 
 A database in a temporary directory (TMPDIR) goes with the run. Run nothing else
 meanwhile: windows that others spoil do not count. All parts at full length take hours.";
@@ -159,7 +155,7 @@ mod tests {
     fn all_parts_run_unless_some_are_named_and_what_is_given_wins() {
         let parse = |words: &str| Cli::parse_from(words.split(' ')).args;
         let all = parse("x");
-        assert_eq!(all.parts().len(), 13);
+        assert_eq!(all.parts().len(), 12);
         let extent = |window_s, rounds| Extent {
             window: Duration::from_secs(window_s),
             rounds,

@@ -1,7 +1,5 @@
 //! The latencies of one window, as what is put together and drawn again needs them.
 
-use std::time::Duration;
-
 use hdrhistogram::Histogram;
 
 /// How often each latency occurred: what a histogram of mostly empty buckets holds.
@@ -18,21 +16,6 @@ impl From<&Histogram<u64>> for Counts {
         Self {
             ascending: counted.collect(),
         }
-    }
-}
-
-impl Counts {
-    /// The latency that this part of all, 0 to 1, do not exceed; zero of none.
-    pub fn quantile(&self, part: f64) -> Duration {
-        let all: u64 = self.ascending.iter().map(|(_, count)| count).sum();
-        let mut left = ((all as f64 * part).ceil() as u64).max(1);
-        for (nanos, count) in &self.ascending {
-            if *count >= left {
-                return Duration::from_nanos(*nanos);
-            }
-            left -= count;
-        }
-        Duration::ZERO
     }
 }
 
@@ -126,14 +109,6 @@ mod tests {
         assert_eq!(of(&[0, 1]), [50.0, 99.0, 5000.0]);
         assert_eq!(of(&[0, 1, 1]), [51.0, 5000.0, 5000.0]);
         assert!(of(&[])[0].is_nan());
-    }
-
-    #[test]
-    fn a_quantile_of_one_window_is_a_latency_of_it() {
-        let counts: Counts = (1..=100).map(|us| us * 1000).collect();
-        assert_eq!(counts.quantile(0.97), Duration::from_micros(97));
-        assert_eq!(counts.quantile(0.0), Duration::from_micros(1));
-        assert_eq!(Counts::default().quantile(0.5), Duration::ZERO);
     }
 
     #[test]

@@ -7,8 +7,8 @@ use anyhow::{Result, ensure};
 use serde::Serialize;
 
 use super::args::Extent;
-use super::ratios::median;
 use crate::demo::{self, DemoDay, DemoOptions, ForecastFrom, Goals, Outcome};
+use crate::experiments::statistics::median;
 
 /// Contenders' days on the same input, in turn.
 #[derive(Debug, Clone, Serialize)]

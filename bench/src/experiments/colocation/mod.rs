@@ -35,7 +35,6 @@ mod shape;
 mod step;
 pub(super) mod text;
 mod trial;
-mod waits;
 mod window;
 
 pub use args::ColocationArgs;

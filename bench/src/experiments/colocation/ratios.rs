@@ -6,6 +6,7 @@ use serde::{Serialize, Serializer};
 use super::bootstrap::{Estimate, ratios};
 use super::counts::{Counts, Pool};
 use super::window::Window;
+use crate::experiments::statistics::mean;
 
 /// Windows beside somebody against windows of the load alone: all that counted of each,
 /// put together.
@@ -114,27 +115,6 @@ impl Serialize for Ratios {
     }
 }
 
-/// Of at least one value.
-pub fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
-    let (mut sum, mut count) = (0.0, 0.0);
-    for value in values {
-        sum += value;
-        count += 1.0;
-    }
-    sum / count
-}
-
-/// Of at least one value.
-pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.into_iter().collect();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() % 2 {
-        0 => (values[middle - 1] + values[middle]) / 2.0,
-        _ => values[middle],
-    }
-}
-
 #[cfg(test)]
 pub mod tests {
     use super::*;
@@ -192,12 +172,5 @@ pub mod tests {
         ] {
             assert!((json[name].as_f64().unwrap() - 1.1).abs() < 1e-9, "{json}");
         }
-    }
-
-    #[test]
-    fn a_median_of_evenly_many_lies_between_two() {
-        assert_eq!(median([3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median([4.0, 1.0, 2.0, 3.0]), 2.5);
-        assert_eq!(mean([4.0, 1.0, 1.0]), 2.0);
     }
 }

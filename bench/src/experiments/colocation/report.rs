@@ -15,7 +15,6 @@ use super::ratios::Ratios;
 use super::setup::Setup;
 use super::step::Step;
 use super::trial::{Against, Trial};
-use super::waits::Waits;
 use crate::chart::{Bar, BarChart, Group};
 use crate::number::{fixed, percent};
 
@@ -59,8 +58,6 @@ pub struct Report {
     pub yields: Option<Trial>,
     /// The price of analytics as the guard found it.
     pub curve: Option<Curve>,
-    /// Where request threads wait for a core.
-    pub waits: Option<Waits>,
 }
 
 /// A steady load: the figures that matter by name, and the trial.
@@ -160,7 +157,6 @@ impl Report {
             forecast: None,
             yields: None,
             curve: None,
-            waits: None,
         }
     }
 
@@ -191,9 +187,6 @@ impl Report {
         }
         if let Some(curve) = &self.curve {
             out += &curve.text();
-        }
-        if let Some(waits) = &self.waits {
-            out += &waits.text();
         }
         out
     }

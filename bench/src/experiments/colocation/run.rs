@@ -16,8 +16,7 @@ use super::report::{LoadRow, Report};
 use super::setup::{BATCH, Load, Setup};
 use super::shape::Shape;
 use super::step;
-use super::trial::{Contender, Trial};
-use super::waits;
+use super::trial::{Contender, Trial, both, managed};
 use crate::console::{stop_on_interrupt, write_json};
 use crate::demo::{DemoDay, ForecastFrom, Goals, Policy};
 
@@ -83,11 +82,6 @@ pub fn run(args: &ColocationArgs) -> Result<()> {
                 report.curve = Some(curve::run(&setup, &load, length)?);
             }
             Part::Yields => yields(args, &setup, &interrupted, &mut report)?,
-            Part::Waits => {
-                let load = first_load(args, &setup)?;
-                let extent = args.extent((2, 5), (2, 2));
-                report.waits = Some(waits::run(&setup, &load, extent, &interrupted)?);
-            }
         }
         // A long run that is interrupted leaves the parts that are done.
         if let Some(path) = &args.json {
@@ -99,21 +93,6 @@ pub fn run(args: &ColocationArgs) -> Result<()> {
         report.write_figures(folder)?;
     }
     Ok(())
-}
-
-/// Jobs that nobody manages, in every so manyth round, and managed ones.
-pub fn both(unmanaged_every: u32) -> [Contender; 2] {
-    [
-        managed("managed", Held::default()),
-        Contender {
-            every: unmanaged_every,
-            ..Contender::new("unmanaged", Beside::Unmanaged)
-        },
-    ]
-}
-
-fn managed(name: impl Into<String>, held: Held) -> Contender {
-    Contender::new(name, Beside::Managed(held))
 }
 
 fn loads(
@@ -211,7 +190,6 @@ fn days(
             // All of the day counts.
             lead: Duration::ZERO,
             cuts: Vec::new(),
-            slow_from: None,
         };
         let name = format!("day, level {level}");
         let trial = Trial::run(setup, name, &load, extent, &both(1), interrupted)?;

@@ -46,8 +46,6 @@ pub struct Load {
     /// Ends of the pieces in which what counts is cut, but for the last; from the end of
     /// the lead on.
     pub cuts: Vec<Duration>,
-    /// Operations that take at least so long are reported one by one.
-    pub slow_from: Option<Duration>,
 }
 
 /// The store, and the machine.
@@ -147,7 +145,6 @@ impl Setup {
             batch,
             lead: LEAD,
             cuts: Vec::new(),
-            slow_from: None,
         })
     }
 
@@ -184,7 +181,6 @@ impl Setup {
             pace: load.pace.clone(),
             duration: Some(load.lead + length),
             section_ends,
-            slow_from: load.slow_from,
             leave_out_pauses: length <= PAUSES_WITHIN,
             latencies,
             value_bytes: VALUE_BYTES,
@@ -210,7 +206,6 @@ impl Setup {
             batch,
             lead: LEAD.min(length),
             cuts: Vec::new(),
-            slow_from: None,
         };
         let driver = self.start_load(&load, length, None)?;
         driver.wait_for_end(load.lead);

@@ -9,10 +9,9 @@ use serde::Serialize;
 use super::args::Extent;
 use super::bootstrap::{Estimate, ratios};
 use super::counts::Pool;
-use super::run::both;
 use super::setup::{BATCH, Load, Setup};
 use super::shape::Shape;
-use super::trial::Trial;
+use super::trial::{Trial, both};
 use super::window::Window;
 
 const FROM: f64 = 0.1;
@@ -79,7 +78,6 @@ pub fn run(setup: &Setup, rounds: u32, interrupted: &AtomicBool) -> Result<Step>
         batch: BATCH,
         lead: BEFORE,
         cuts: (1..pieces).map(|piece| PIECE * piece).collect(),
-        slow_from: None,
     };
     let extent = Extent {
         window: AFTER,

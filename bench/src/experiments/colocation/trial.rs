@@ -8,14 +8,15 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
-use super::analytics::Beside;
+use super::analytics::{Beside, Held};
 use super::args::Extent;
 use super::bootstrap::windows_needed;
 use super::counts::Pool;
-use super::ratios::{Ratios, mean};
+use super::ratios::Ratios;
 use super::setup::{Load, Setup};
 use super::window::{Window, play};
 use crate::console::progress_bar;
+use crate::experiments::statistics::mean;
 
 /// Orders the windows of a round: each run has the same order.
 const SEED: u64 = 0xebb;
@@ -45,6 +46,22 @@ impl Contender {
             every: 1,
         }
     }
+}
+
+/// Managed jobs, and unmanaged ones in one round of `unmanaged_every`.
+pub fn both(unmanaged_every: u32) -> [Contender; 2] {
+    [
+        managed("managed", Held::default()),
+        Contender {
+            every: unmanaged_every,
+            ..Contender::new("unmanaged", Beside::Unmanaged)
+        },
+    ]
+}
+
+/// Managed jobs, held back as `held` has it.
+pub fn managed(name: impl Into<String>, held: Held) -> Contender {
+    Contender::new(name, Beside::Managed(held))
 }
 
 /// What a trial came to.
@@ -260,7 +277,6 @@ pub mod tests {
             batch: 1,
             lead: Duration::ZERO,
             cuts: Vec::new(),
-            slow_from: None,
         };
         let extent = Extent {
             window: Duration::from_secs(1),

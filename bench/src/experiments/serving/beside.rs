@@ -24,7 +24,7 @@ use crate::console::progress_bar;
 use crate::experiments::colocation::bootstrap::{Estimate, ratios};
 use crate::experiments::colocation::counts::{Counts, Pool};
 use crate::experiments::colocation::disturbance::Observer;
-use crate::experiments::colocation::ratios::mean;
+use crate::experiments::statistics::mean;
 use crate::ycsb::cql::{Plan, RawClient, enter_idle_class, pages};
 
 /// Rows of the pager's pages, unless they reach the server's limit of bytes before.

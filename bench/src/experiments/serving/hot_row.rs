@@ -18,7 +18,7 @@ use serde::Serialize;
 use super::args::ServingArgs;
 use super::server::Server;
 use crate::console::progress_bar;
-use crate::experiments::colocation::ratios::median;
+use crate::experiments::statistics::median;
 use crate::number::fixed;
 
 /// What the part came to, a number for each round: writes per second that were done.

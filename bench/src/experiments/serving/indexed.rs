@@ -22,7 +22,7 @@ use serde::Serialize;
 use super::args::ServingArgs;
 use super::server::Server;
 use crate::console::progress_bar;
-use crate::experiments::colocation::ratios::median;
+use crate::experiments::statistics::median;
 
 /// Rows with the same value of the indexed column, when the table is loaded.
 const ROWS_OF_VALUE: u64 = 10;

@@ -20,7 +20,7 @@ use super::args::ServingArgs;
 use super::server::{Server, loaded};
 use super::slow_core::SlowCore;
 use crate::console::progress_bar;
-use crate::experiments::colocation::ratios::median;
+use crate::experiments::statistics::median;
 use crate::ycsb::cql::{Operations, Plan, RawClient, Tally};
 use crate::ycsb::{Pace, Workload};
 

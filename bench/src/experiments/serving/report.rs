@@ -17,7 +17,7 @@ use super::startup::Startup;
 use super::throughput::{Kind, Throughput};
 use super::watched::WatchedLoad;
 use crate::experiments::colocation::bootstrap::Estimate;
-use crate::experiments::colocation::ratios::median;
+use crate::experiments::statistics::median;
 use crate::number::fixed;
 use crate::ycsb::Distribution;
 

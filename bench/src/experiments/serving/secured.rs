@@ -19,7 +19,7 @@ use super::certificate::Certificate;
 use super::server::{Account, Server, loaded};
 use super::throughput;
 use crate::console::progress_bar;
-use crate::experiments::colocation::ratios::median;
+use crate::experiments::statistics::median;
 use crate::number::fixed;
 use crate::ycsb::Workload;
 use crate::ycsb::cql::{Operations, Plan};

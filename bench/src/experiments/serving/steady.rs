@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 
 use super::args::ServingArgs;
-use crate::experiments::colocation::ratios::median;
+use crate::experiments::statistics::median;
 use crate::ycsb::cql::{Operations, Plan, RawClient};
 use crate::ycsb::{Pace, Workload};
 

@@ -13,7 +13,7 @@ use super::embedded::Embedded;
 use super::redis::Redis;
 use super::server::{Server, loaded};
 use crate::console::progress_bar;
-use crate::experiments::colocation::ratios::median;
+use crate::experiments::statistics::median;
 use crate::ycsb::cql::{Operations, Plan, RawClient};
 use crate::ycsb::{Distribution, Operation, Workload};
 

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::args::Scale;
 use super::case::Measured;
 use crate::console::mb;
+use crate::experiments::statistics::median;
 
 /// The figures, each of medians over the rounds.
 #[derive(Debug, Serialize)]
@@ -47,11 +48,12 @@ impl Bill {
     /// Sums up; there is at least one round.
     pub fn new(settings: Scale, fresh: &Measured, rounds: Vec<Round>) -> Self {
         let live_bytes = fresh.space.sstable_bytes;
-        let with = |of: fn(&Measured) -> u64| median(rounds.iter().map(|round| of(&round.with)));
+        let with =
+            |of: fn(&Measured) -> u64| median(rounds.iter().map(|round| of(&round.with) as f64));
         let without =
-            |of: fn(&Measured) -> u64| median(rounds.iter().map(|round| of(&round.without)));
-        let over_live = |bytes: u64| bytes as f64 / live_bytes as f64;
-        let memory_over_none = |of: fn(&Measured) -> u64| with(of) as f64 / without(of) as f64;
+            |of: fn(&Measured) -> u64| median(rounds.iter().map(|round| of(&round.without) as f64));
+        let over_live = |bytes: f64| bytes / live_bytes as f64;
+        let memory_over_none = |of: fn(&Measured) -> u64| with(of) / without(of);
         Self {
             live_bytes,
             disk_over_live: over_live(with(|m| m.space.disk_bytes())),
@@ -67,13 +69,6 @@ impl Bill {
             rounds,
         }
     }
-}
-
-/// The middle one, the larger of the two in the middle.
-fn median(values: impl Iterator<Item = u64>) -> u64 {
-    let mut values: Vec<_> = values.collect();
-    values.sort_unstable();
-    values[values.len() / 2]
 }
 
 impl fmt::Display for Bill {

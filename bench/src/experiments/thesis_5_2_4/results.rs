@@ -1,5 +1,6 @@
 //! What came out: means, spreads and ratios over the rounds.
 
+use ebb_scheduler::forecast::median;
 use serde::Serialize;
 
 use super::case::Execution;
@@ -93,7 +94,8 @@ impl Results {
         let median_ratio = |of: fn(&Execution) -> f64| {
             let runs = self.executions(run.0, run.1);
             let bases = self.executions(base.0, base.1);
-            median(runs.zip(bases).map(|(run, base)| of(run) / of(base)))
+            let ratios = runs.zip(bases).map(|(run, base)| of(run) / of(base));
+            median(&mut ratios.collect::<Vec<_>>())
         };
         Some(Ratio {
             mean: median_ratio(|execution| execution.reads.mean_us)?,
@@ -129,7 +131,8 @@ impl Results {
     pub fn full_speed_ops_per_s(&self, workload: Mix) -> Option<f64> {
         let run = Run::saturating(workload, Reads::Original);
         let executions = self.executions(run, 0);
-        median(executions.map(|execution| execution.throughput_ops_per_s))
+        let ops_per_s = executions.map(|execution| execution.throughput_ops_per_s);
+        median(&mut ops_per_s.collect::<Vec<_>>())
     }
 
     /// The executions that did less than 99 in a hundred of their target.
@@ -154,14 +157,6 @@ impl Spread {
             deviation: (squares / (count - 1.0).max(1.0)).sqrt(),
         })
     }
-}
-
-/// The middle one, or the mean of the two in the middle; `None` without any.
-fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<_> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let (below, above) = (values.len().checked_sub(1)? / 2, values.len() / 2);
-    Some(f64::midpoint(values[below], values[above]))
 }
 
 #[cfg(test)]
@@ -208,15 +203,12 @@ pub mod tests {
     }
 
     #[test]
-    fn spreads_and_medians_are_those_of_the_rounds() {
+    fn spreads_are_those_of_the_rounds() {
         assert_eq!(Spread::of(&[]), None);
         let one = Spread::of(&[3.0]).unwrap();
         assert_eq!((one.mean, one.deviation), (3.0, 0.0));
         let three = Spread::of(&[1.0, 2.0, 3.0]).unwrap();
         assert_eq!((three.mean, three.deviation), (2.0, 1.0));
-        assert_eq!(median([3.0, 1.0, 2.0].into_iter()), Some(2.0));
-        assert_eq!(median([3.0, 1.0].into_iter()), Some(2.0));
-        assert_eq!(median(std::iter::empty()), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A table of text, for a terminal and for a page.
 
-use std::fmt::Write;
+use crate::columns::columns;
 
 /// Cells, with a line of names above and a line of text below.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,22 +19,9 @@ impl Table {
     /// For a terminal: columns as wide as their widest cell, the first to the
     /// left and the others to the right.
     pub fn plain(&self) -> String {
-        let lines = || std::iter::once(&self.header).chain(&self.rows);
-        let width = |column: usize| lines().map(|line| line[column].chars().count()).max();
-        let widths: Vec<_> = (0..self.header.len())
-            .map(|column| width(column).unwrap_or(0))
-            .collect();
         let mut text = format!("{}\n", self.title);
-        for line in lines() {
-            for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
-                let written = match column {
-                    0 => write!(text, "  {cell:<width$}"),
-                    _ => write!(text, "  {cell:>width$}"),
-                };
-                written.expect("writing to a string does not fail");
-            }
-            text.truncate(text.trim_end().len());
-            text.push('\n');
+        for line in columns(&self.header, &self.rows, |column| column > 0) {
+            text += &format!("  {line}\n");
         }
         if !self.note.is_empty() {
             text = text + "  " + &self.note + "\n";

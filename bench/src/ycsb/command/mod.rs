@@ -15,6 +15,8 @@ mod run;
 mod snapshots;
 mod table;
 mod through_cql;
+mod verdict;
 
 pub use args::YcsbArgs;
-pub use run::{Verdict, run};
+pub use run::run;
+pub use verdict::Verdict;

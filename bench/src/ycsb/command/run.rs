@@ -16,8 +16,9 @@ use ebb_storage::{Db, ErrorKind, Keyspace, Options, Stats, Table, TableOptions};
 use super::args::YcsbArgs;
 use super::outcome::{Outcome, Reads, Settings, WriteStalls, Written};
 use super::snapshots::SnapshotProbe;
+use super::verdict::Verdict;
 use super::{table, through_cql};
-use crate::console::{progress_bar, stop_on_interrupt, write_json};
+use crate::console::{BAR_STEPS, progress_bar, stop_on_interrupt, write_json};
 use crate::resources::{Usage, directory_bytes, memory_peak_bytes};
 use crate::ycsb::{
     Driver, KEY_BYTES, LoadOptions, LoadReport, Pace, ReadFrom, Report, RunOptions, Source, load,
@@ -26,15 +27,6 @@ use crate::ycsb::{
 const KEYSPACE: &str = "ycsb";
 /// As YCSB calls it.
 const TABLE: &str = "usertable";
-
-/// Whether the reads were right.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// All found what they should.
-    Right,
-    /// Some found another value, or none.
-    WrongReads,
-}
 
 /// Runs what the command line says, prints the table, writes the JSON.
 ///
@@ -52,10 +44,7 @@ pub fn run(args: &YcsbArgs) -> Result<Verdict> {
     if let Some(path) = &args.json {
         write_json(path, &outcome)?;
     }
-    Ok(match outcome.run.mismatches + outcome.run.not_found {
-        0 => Verdict::Right,
-        _ => Verdict::WrongReads,
-    })
+    Ok(Verdict::of(outcome.run.mismatches, outcome.run.not_found))
 }
 
 /// The database of a run.
@@ -271,6 +260,3 @@ fn settings(args: &YcsbArgs) -> Settings {
         seed: args.seed,
     }
 }
-
-/// Positions of the bar of a run, which may end by operations or by time.
-pub(super) const BAR_STEPS: u64 = 1000;

@@ -9,8 +9,8 @@ use anyhow::{Context, Result, ensure};
 
 use super::args::{ClientArg, YcsbArgs};
 use super::cql_outcome::{CqlOutcome, CqlSettings, render};
-use super::run::{BAR_STEPS, Verdict};
-use crate::console::{progress_bar, write_json};
+use super::verdict::Verdict;
+use crate::console::{BAR_STEPS, progress_bar, write_json};
 use crate::ycsb::cql::{Operations, Plan, RawClient, ServerProcess, Sessions, SnapshotRead, Tally};
 use crate::ycsb::{KEY_BYTES, LoadReport, Pace, ReadFrom};
 
@@ -67,10 +67,7 @@ pub fn run(args: &YcsbArgs, server: &str, stop: Arc<AtomicBool>) -> Result<Verdi
     if let Some(path) = &args.json {
         write_json(path, &outcome)?;
     }
-    Ok(match outcome.mismatches + outcome.not_found {
-        0 => Verdict::Right,
-        _ => Verdict::WrongReads,
-    })
+    Ok(Verdict::of(outcome.mismatches, outcome.not_found))
 }
 
 fn snapshot_read(args: &YcsbArgs) -> Option<SnapshotRead> {

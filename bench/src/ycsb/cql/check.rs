@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use ebb_cql::protocol::{Answer, ErrorKind, Frame, Response};
 
-use super::feed::{Records, Step};
+use super::records::{Records, Step};
 use super::tally::Tally;
 use crate::ycsb::{Stamp, key, read_stamp};
 

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use bytes::BytesMut;
 use ebb_cql::protocol::{BODY_BYTES_MAX_DEFAULT, Direction, Frame, FrameDecoder};
 
-use super::feed::Step;
+use super::records::Step;
 use super::socket::Socket;
 use crate::ycsb::Operation;
 

@@ -6,56 +6,12 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::plan::Operations;
+use super::records::{Records, Step};
 use super::run::Shared;
-use crate::ycsb::{Chooser, Distribution, Inserts, Operation, Stamp, Workload};
+use crate::ycsb::{Chooser, Distribution, Operation, Stamp, Workload};
 
 /// The most records of a scan.
 const SCAN_RECORDS_MAX: u32 = 100;
-
-/// What a server is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
-    /// The value of a record.
-    Read { number: u64 },
-    /// A value for a record.
-    Write { stamp: Stamp },
-    /// So many records from this one on.
-    Scan { number: u64, records: u32 },
-}
-
-/// The table, as clients know it: which records there are, and what was written last.
-#[derive(Debug)]
-pub(super) struct Records {
-    pub inserts: Inserts,
-    /// Records that a snapshot holds, where reads go to one.
-    pub in_snapshot: Option<u64>,
-    /// No value carries a larger version before the run.
-    pub version_before: u64,
-    version_next: AtomicU64,
-}
-
-impl Records {
-    /// Of a table that holds so many.
-    pub(super) fn new(records: u64, in_snapshot: Option<u64>, version_before: u64) -> Self {
-        Self {
-            inserts: Inserts::new(records),
-            in_snapshot,
-            version_before,
-            version_next: AtomicU64::new(version_before + 1),
-        }
-    }
-
-    /// A new value for a record.
-    pub(super) fn write(&self, number: u64) -> Step {
-        let version = self.version_next.fetch_add(1, Ordering::Relaxed);
-        let stamp = Stamp { number, version };
-        Step::Write { stamp }
-    }
-
-    fn readable(&self) -> u64 {
-        self.in_snapshot.unwrap_or_else(|| self.inserts.records())
-    }
-}
 
 /// Operations of one thread.
 pub(super) struct Feed<'a> {

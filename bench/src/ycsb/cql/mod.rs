@@ -3,6 +3,7 @@
 //! ```text
 //!   statements ── keyspace, table, what is prepared
 //!   plan ──────── what to do, how fast, for how long
+//!   records ───── which there are, and the steps
 //!   feed ──────── the next operation, and its step      check ── is the answer right?
 //!                  \                                     /
 //!                   worker: one thread, its connections, epoll
@@ -28,6 +29,7 @@ mod idle_class;
 mod intervals;
 mod plan;
 mod raw;
+mod records;
 mod run;
 mod server_process;
 mod sessions;
@@ -40,8 +42,9 @@ mod worker;
 
 pub(crate) use idle_class::enter_idle_class;
 pub(crate) use plan::{Operations, Plan};
-pub(crate) use raw::{Account, RawClient};
+pub(crate) use raw::RawClient;
 pub(crate) use server_process::{ServerProcess, ServerUsage};
 pub(crate) use sessions::Sessions;
+pub(crate) use socket::Account;
 pub(crate) use statements::{SnapshotForm, SnapshotRead, pages};
 pub(crate) use tally::Tally;

@@ -1,36 +1,23 @@
 //! The built-in client: its connections, and runs over them.
 
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
 use ebb_cql::client::Client;
 use ebb_cql::protocol::{Answer, Compression, ErrorKind, Response};
-use rustls::ClientConfig;
 
 use super::connection::Connection;
 #[cfg(feature = "scylla")]
 use super::driver::DriverClient;
-use super::feed::{Records, Step};
 use super::plan::{Operations, Plan};
+use super::records::{Records, Step};
 use super::run::run;
-use super::socket::Socket;
+use super::socket::{Account, Socket};
 use super::statements::{SnapshotRead, Statements, create, create_snapshot};
 use super::tally::Tally;
 use super::worker::Worker;
-use crate::ycsb::{Operation, ReadFrom, count_records};
-
-/// The credentials of a client.
-#[derive(Debug, Clone)]
-pub(crate) struct Account {
-    /// The name of a role.
-    pub name: String,
-    /// The password of that role.
-    pub password: String,
-    /// The configuration of TLS for the connections of the runs. `None` for plain connections.
-    pub tls: Option<Arc<ClientConfig>>,
-}
+use crate::ycsb::{ReadFrom, count_records};
 
 /// Connections to a server, for one run after the other.
 #[derive(Debug)]
@@ -197,14 +184,3 @@ impl RawClient {
 
 /// The length of values for statements that only read.
 const VALUE_BYTES_NONE: usize = 0;
-
-impl Records {
-    /// Counts an acknowledged insert, so that later operations can choose its record.
-    pub(super) fn acknowledge(&self, operation: Operation, step: &Step) {
-        if let (Operation::Insert, Step::Write { stamp }) = (operation, step)
-            && stamp.version > 0
-        {
-            self.inserts.acknowledge(stamp.number);
-        }
-    }
-}

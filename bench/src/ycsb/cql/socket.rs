@@ -10,10 +10,19 @@ use ebb_cql::protocol::{Answer, Compression, Direction, FrameDecoder, Request, R
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
-use super::raw::Account;
-
 /// The longest response to STARTUP and to a login.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
+
+/// The credentials of a client.
+#[derive(Debug, Clone)]
+pub(crate) struct Account {
+    /// The name of a role.
+    pub name: String,
+    /// The password of that role.
+    pub password: String,
+    /// The configuration of TLS for the connections of the runs. `None` for plain connections.
+    pub tls: Option<Arc<ClientConfig>>,
+}
 
 /// A TCP connection, with or without TLS.
 #[derive(Debug)]

@@ -14,9 +14,10 @@ use rustix::fd::OwnedFd;
 
 use super::check::check_frame;
 use super::connection::{Connection, Pending, READ_BYTES};
-use super::feed::{Feed, Step};
+use super::feed::Feed;
 use super::intervals::Intervals;
 use super::plan::Operations;
+use super::records::Step;
 use super::run::Shared;
 use super::statements::Statements;
 use super::tally::{Tally, TimedOperation};

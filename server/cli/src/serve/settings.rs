@@ -14,12 +14,12 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches};
 use ebb_colocate::Objective;
 use ebb_cql_server::guardrails::Guardrails;
+use ebb_cql_server::serve::TlsOptions;
 use ebb_text::read_whole;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::log::LogFormat;
-use super::tls;
 use crate::error::CliError;
 
 /// How alike a name must be to be meant, of 0 to 1.
@@ -542,7 +542,7 @@ impl Settings {
         if self.startup_timeout.is_zero() {
             return refused("startup-timeout is 0: no client could connect".into());
         }
-        tls::options(self)?;
+        self.tls_options()?;
         if self.login_timeout.is_zero() {
             return refused("login-timeout is 0: no client could log in".into());
         }
@@ -558,6 +558,40 @@ impl Settings {
             ));
         }
         Ok(())
+    }
+
+    /// Returns the options of TLS, if the settings have any.
+    ///
+    /// # Errors
+    /// When a setting needs another that is missing.
+    pub(crate) fn tls_options(&self) -> Result<Option<TlsOptions>, CliError> {
+        let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else {
+            let said = [
+                ("tls-cert", self.tls_cert.is_some()),
+                ("tls-key", self.tls_key.is_some()),
+                ("tls-client-ca", self.tls_client_ca.is_some()),
+                ("tls-client-optional", self.tls_client_optional),
+                ("tls-optional", self.tls_optional),
+            ];
+            return match said.iter().find(|(_, is_said)| *is_said) {
+                None => Ok(None),
+                Some((name, _)) => {
+                    let text = format!("{name} is there, but not both of tls-cert and tls-key");
+                    Err(CliError::Usage(text))
+                }
+            };
+        };
+        if self.tls_client_optional && self.tls_client_ca.is_none() {
+            let text = "tls-client-optional is there, but no tls-client-ca";
+            return Err(CliError::Usage(text.into()));
+        }
+        Ok(Some(TlsOptions {
+            certificate: certificate.clone(),
+            key: key.clone(),
+            client_authorities: self.tls_client_ca.clone(),
+            is_client_optional: self.tls_client_optional,
+            is_optional: self.tls_optional,
+        }))
     }
 }
 

@@ -1,13 +1,11 @@
-//! One thread of hostile clients: it attacks at random, and keeps some connections open.
+//! One thread of hostile clients: its connections, some of which it keeps open.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::Result;
 use bytes::BytesMut;
 use ebb_cql::protocol::{Compression, Request, Startup};
 use rand::{RngExt as _, SeedableRng as _};
@@ -15,13 +13,8 @@ use rand_chacha::ChaCha8Rng;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use rustls::ClientConfig;
 
-use super::attacks::Attack;
-use crate::ycsb::cql::enter_idle_class;
-
 /// How long a client waits for a response, so that it goes on if the server sends none.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// The longest pause between two attacks of a thread. Pauses are drawn uniformly up to this.
-const PAUSE_MAX: Duration = Duration::from_millis(20);
 /// The most connections that a thread keeps open.
 const HELD_MAX: usize = 100;
 
@@ -56,37 +49,6 @@ impl<'t> Attacker<'t> {
             from: Ipv4Addr::new(127, 0, 1, number.saturating_add(1)),
             held: VecDeque::new(),
         }
-    }
-
-    /// Attacks until `is_over`, and returns the number of attacks by name. The thread draws from
-    /// all kinds but performs `only` these, so each kind is about as frequent alone as among the
-    /// others.
-    ///
-    /// # Errors
-    /// When the system does not grant the idle class.
-    pub(super) fn run(
-        mut self,
-        only: &[Attack],
-        is_over: &AtomicBool,
-    ) -> Result<BTreeMap<&'static str, u64>> {
-        // The server can do nothing about the CPU that the attackers themselves use.
-        enter_idle_class()?;
-        let mut done = BTreeMap::new();
-        while !is_over.load(Ordering::Relaxed) {
-            let attack = Attack::ALL[self.rng.random_range(0..Attack::ALL.len())];
-            if only.contains(&attack) {
-                // The server may close the connection at any point.
-                drop(attack.begin(&mut self));
-                *done.entry(attack.name()).or_default() += 1;
-            }
-            let until = Instant::now() + self.rng.random_range(Duration::ZERO..PAUSE_MAX);
-            while let Some(left) = until.checked_duration_since(Instant::now())
-                && !left.is_zero()
-            {
-                std::thread::park_timeout(left);
-            }
-        }
-        Ok(done)
     }
 
     /// Opens a connection, and sends nothing.

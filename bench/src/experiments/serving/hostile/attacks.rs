@@ -1,9 +1,13 @@
 //! The attacks of hostile and half-broken clients. Each uses one connection or a few.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
+use anyhow::Result;
 use ebb_cql::client::set_stream;
 use ebb_cql::protocol::{Opcode, QueryParameters, Request, Value, ValuesBuf};
 use rand::RngExt as _;
@@ -11,7 +15,10 @@ use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
 
 use super::attacker::{Attacker, answer, encoded};
+use crate::ycsb::cql::enter_idle_class;
 
+/// The longest pause between two attacks of a thread. Pauses are drawn uniformly up to this.
+const PAUSE_MAX: Duration = Duration::from_millis(20);
 /// A length that is larger than any request may have.
 const HUGE: u32 = 0x7fff_ffff;
 /// The largest length of a request that a server accepts by default.
@@ -58,6 +65,36 @@ pub(super) enum Attack {
     WrongCounts,
     /// Several scans of a whole table at once on one connection.
     Scans,
+}
+
+/// Attacks until `is_over`, and returns the number of attacks by name. The thread draws from all
+/// kinds but performs `only` these, so each kind is about as frequent alone as among the others.
+///
+/// # Errors
+/// When the system does not grant the idle class.
+pub(super) fn run(
+    mut attacker: Attacker<'_>,
+    only: &[Attack],
+    is_over: &AtomicBool,
+) -> Result<BTreeMap<&'static str, u64>> {
+    // The server can do nothing about the CPU that the attackers themselves use.
+    enter_idle_class()?;
+    let mut done = BTreeMap::new();
+    while !is_over.load(Ordering::Relaxed) {
+        let attack = Attack::ALL[attacker.rng.random_range(0..Attack::ALL.len())];
+        if only.contains(&attack) {
+            // The server may close the connection at any point.
+            drop(attack.begin(&mut attacker));
+            *done.entry(attack.name()).or_default() += 1;
+        }
+        let until = Instant::now() + attacker.rng.random_range(Duration::ZERO..PAUSE_MAX);
+        while let Some(left) = until.checked_duration_since(Instant::now())
+            && !left.is_zero()
+        {
+            std::thread::park_timeout(left);
+        }
+    }
+    Ok(done)
 }
 
 impl Attack {
@@ -110,7 +147,7 @@ impl Attack {
     ///
     /// # Errors
     /// When the connection fails: the server may close it at any point.
-    pub(super) fn begin(self, by: &mut Attacker<'_>) -> io::Result<()> {
+    fn begin(self, by: &mut Attacker<'_>) -> io::Result<()> {
         match self {
             Self::Garbage => {
                 let bytes = by.bytes(4096);

@@ -273,7 +273,7 @@ fn beside_attackers<T>(
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let is_over = &is_over;
-        let attack = move |number| Attacker::new(target, seed, number).run(only, is_over);
+        let attack = move |number| attacks::run(Attacker::new(target, seed, number), only, is_over);
         let spawn = |number| scope.spawn(move || attack(number));
         let attackers: Vec<_> = (0..ATTACKERS).map(spawn).collect();
         let ran = run();

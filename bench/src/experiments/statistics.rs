@@ -1,0 +1,34 @@
+//! Means and medians of measurements.
+
+use ebb_scheduler::forecast;
+
+/// The mean of at least one value.
+pub fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
+    let (mut sum, mut count) = (0.0, 0.0);
+    for value in values {
+        sum += value;
+        count += 1.0;
+    }
+    sum / count
+}
+
+/// The median of at least one value.
+///
+/// # Panics
+/// If there is none.
+pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    forecast::median(&mut values).expect("there is at least one value")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_of_evenly_many_lies_between_two() {
+        assert_eq!(median([3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median([4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert_eq!(mean([4.0, 1.0, 1.0]), 2.0);
+    }
+}

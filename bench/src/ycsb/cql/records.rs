@@ -1,0 +1,60 @@
+//! The table as the threads of a client know it, and the steps that a server is asked for.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::ycsb::{Inserts, Operation, Stamp};
+
+/// What a server is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The value of a record.
+    Read { number: u64 },
+    /// A value for a record.
+    Write { stamp: Stamp },
+    /// So many records from this one on.
+    Scan { number: u64, records: u32 },
+}
+
+/// The table, as clients know it: which records there are, and what was written last.
+#[derive(Debug)]
+pub(super) struct Records {
+    pub inserts: Inserts,
+    /// Records that a snapshot holds, where reads go to one.
+    pub in_snapshot: Option<u64>,
+    /// No value carries a larger version before the run.
+    pub version_before: u64,
+    version_next: AtomicU64,
+}
+
+impl Records {
+    /// Of a table that holds so many.
+    pub(super) fn new(records: u64, in_snapshot: Option<u64>, version_before: u64) -> Self {
+        Self {
+            inserts: Inserts::new(records),
+            in_snapshot,
+            version_before,
+            version_next: AtomicU64::new(version_before + 1),
+        }
+    }
+
+    /// A new value for a record.
+    pub(super) fn write(&self, number: u64) -> Step {
+        let version = self.version_next.fetch_add(1, Ordering::Relaxed);
+        let stamp = Stamp { number, version };
+        Step::Write { stamp }
+    }
+
+    /// The number of records that reads may choose from.
+    pub(super) fn readable(&self) -> u64 {
+        self.in_snapshot.unwrap_or_else(|| self.inserts.records())
+    }
+
+    /// Counts an acknowledged insert, so that later operations can choose its record.
+    pub(super) fn acknowledge(&self, operation: Operation, step: &Step) {
+        if let (Operation::Insert, Step::Write { stamp }) = (operation, step)
+            && stamp.version > 0
+        {
+            self.inserts.acknowledge(stamp.number);
+        }
+    }
+}
