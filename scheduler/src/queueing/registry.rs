@@ -22,7 +22,7 @@ pub struct QueueingPolicy {
     pub paper: &'static str,
     /// One sentence on what it does.
     pub summary: &'static str,
-    /// Whether it is told the arrival rates, which nobody knows outside a model.
+    /// Whether it uses the arrival rates, which exist only in a model.
     pub knows_rates: bool,
     #[serde(skip)]
     pub(super) build: fn(&Model) -> Result<Box<dyn Discipline>, ModelError>,

@@ -49,8 +49,8 @@ pub trait LeasedThread {
     /// If the work is to stop.
     fn checkpoint(&self) -> Result<(), Cancelled>;
 
-    /// As [`checkpoint`](Self::checkpoint), for a record of `bytes` bytes that was read: reads are
-    /// paced, too.
+    /// Charges the lease for a record of `bytes` bytes that was read, too: reads are paced as CPU
+    /// time is. Otherwise the same as [`checkpoint`](Self::checkpoint).
     ///
     /// # Errors
     /// If the work is to stop.

@@ -1,5 +1,5 @@
-//! What a thread that works beside a transactional load needs: a lower scheduling class, a rule when
-//! to yield, its own CPU time, and a lease that paces it.
+//! Threads that work beside a transactional load: their scheduling class, when they yield, their CPU
+//! time, and the lease that paces them.
 //!
 //! | file | what it holds |
 //! | --- | --- |

@@ -1,17 +1,17 @@
-//! The table as the threads of a client know it, and the steps that a server is asked for.
+//! The records of the table that a client loads and reads, and the steps of its threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::ycsb::{Inserts, Operation, Stamp};
 
-/// What a server is asked for.
+/// A request to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     /// The value of a record.
     Read { number: u64 },
     /// A value for a record.
     Write { stamp: Stamp },
-    /// So many records from this one on.
+    /// Reads `records` records, the first of which is `number`.
     Scan { number: u64, records: u32 },
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// Of a table that holds so many.
+    /// Creates the state of a table that has `records` records.
     pub(super) fn new(records: u64, in_snapshot: Option<u64>, version_before: u64) -> Self {
         Self {
             inserts: Inserts::new(records),

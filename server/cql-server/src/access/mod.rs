@@ -10,7 +10,7 @@
 //!   superuser    the first one
 //! ```
 //!
-//! What may be done is decided by `ebb_model::access`; here statements become its
+//! `ebb_model::access` decides who may do what. This module translates statements into its
 //! questions, in the order and the words of Cassandra 4.1. Without a login everybody is
 //! [`User::anyone`], who may do everything.
 

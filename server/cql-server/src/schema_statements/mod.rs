@@ -5,9 +5,9 @@
 //!   type_names, properties      what they have in common
 //! ```
 //!
-//! What comes next is decided by `ebb_model::schema`; here statements become its calls,
-//! in the order in which Cassandra 4.1 checks things, so that the first thing that is wrong
-//! is the one that is told. The catalog makes the change durable before the reply, which
+//! `ebb_model::schema` decides how a statement changes the schema. This module translates statements
+//! into its calls, in the order in which Cassandra 4.1 checks them, so that the error is about the same
+//! mistake. The catalog makes the change durable before the reply, which
 //! is the event for other connections too.
 
 mod indexes;
