@@ -9,6 +9,7 @@ use ebb_model::schema::SchemaError;
 use ebb_model::types::TypeError;
 use ebb_storage::ErrorKind;
 use ebb_tables::CatalogError;
+use ebb_tables::read::TableError;
 
 /// What statements give.
 pub type Result<T> = std::result::Result<T, ErrorResponse>;
@@ -62,6 +63,15 @@ pub fn of_row(error: RowError) -> ErrorResponse {
 /// What the store says.
 pub fn of_store(error: ebb_storage::Error) -> ErrorResponse {
     of_catalog(error.into())
+}
+
+/// Returns the error of a statement that cannot read rows of a table.
+#[cold]
+pub fn of_table(error: TableError) -> ErrorResponse {
+    match error {
+        TableError::Store(error) => of_store(error),
+        TableError::Damaged(damage) => damaged(&damage),
+    }
 }
 
 /// What the schema refuses.

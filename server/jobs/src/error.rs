@@ -7,6 +7,7 @@ use ebb_colocate::ColocateError;
 use ebb_scheduler::runtime::{SubmitError, TaskError};
 use ebb_tables::CatalogError;
 use ebb_tables::lookup::{LookupError, Unknown};
+use ebb_tables::read::TableError;
 
 use super::history::HistoryError;
 use super::request::RequestError;
@@ -80,5 +81,16 @@ impl JobError {
             place: "the history".to_string(),
             known,
         }))
+    }
+}
+
+/// Returns the error of a task that cannot read rows of a table.
+#[cold]
+pub(crate) fn of_table(error: TableError) -> TaskError {
+    match error {
+        TableError::Store(error) => TaskError::failed(error),
+        TableError::Damaged(damage) => {
+            TaskError::failed(format!("a row of the table is damaged: {damage}"))
+        }
     }
 }

@@ -16,9 +16,10 @@
 //! What always holds: a change of the schema is durable before anybody sees it, and after
 //! a crash it is there or it is not, never half. Changes come one after the other.
 //!
-//! `names` are names as people write them, and `lookup` finds what has such a name in a
-//! database, with errors that tell what there is instead. The rules of types, keys and rows
-//! are those of `ebb-model`, which does no I/O.
+//! `read` holds the rules of which rows and columns are visible, for all readers of tables. `names`
+//! are names as people write them, and `lookup` finds what has such a name in a database, with
+//! errors that list what there is instead. The rules of types, keys and rows are those of
+//! `ebb-model`, which does no I/O.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -43,6 +44,7 @@ pub mod lookup;
 pub mod names;
 mod operators;
 mod quota;
+pub mod read;
 mod roles;
 mod snapshots;
 mod store;

@@ -26,16 +26,16 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use ebb_cql::protocol::ErrorResponse;
 use ebb_model::key::{DecodedKey, PARTITIONS_START, Place};
-use ebb_model::schema::{LiveValues, SchemaError, TableSchema};
+use ebb_model::schema::{SchemaError, TableSchema};
 use ebb_storage::WriteBatch;
+use ebb_tables::read::{LiveValues, header_key};
 use ebb_tables::{Catalog, CqlTable};
 use ebb_threads::{YIELD_EVERY, Yielding, lower_current_thread};
 use uuid::Uuid;
 
 use super::building::Building;
 use super::failures::BuildFailures;
-use super::of_stored;
-use crate::error::{Result, of_catalog, of_key, of_schema, of_store};
+use crate::error::{Result, of_catalog, of_key, of_schema, of_store, of_table};
 
 /// Entries in one commit.
 const ENTRIES_PER_COMMIT: usize = 256;
@@ -341,10 +341,11 @@ fn scan_some(
     let indexed: Vec<_> = (building.iter())
         .filter_map(|&id| schema.indexed_column(id))
         .collect();
-    // Of the partition that the last key lay in: its prefix, and its header.
+    // Of the partition that the last key lay in: its prefix, and its header. That of the first one is
+    // read before the iterator opens: see `ebb_tables::read`, the purge race.
     let mut partition: Option<(Vec<u8>, Option<Bytes>)> = None;
     if let Ok(at) = DecodedKey::read(from) {
-        let header = view.get(table.rows(), &[at.prefix, &[0]].concat());
+        let header = view.get(table.rows(), &header_key(at.prefix));
         partition = Some((at.prefix.to_vec(), header.map_err(of_store)?));
     }
     let range = view.range::<&[u8], _>(table.rows(), (Included(from), Unbounded));
@@ -367,7 +368,7 @@ fn scan_some(
                     entries.push(entry);
                 }
             });
-            found.map_err(of_stored)?;
+            found.map_err(of_table)?;
         }
         if !goes_on(entries) {
             return Ok(Some(Vec::new()));

@@ -19,7 +19,6 @@ mod failures;
 mod stale;
 
 use ebb_cql::protocol::{ErrorKind, ErrorResponse};
-use ebb_model::schema::StoredError;
 use ebb_tables::CqlTable;
 
 pub use self::build::IndexBuilds;
@@ -27,7 +26,7 @@ pub use self::failures::BuildFailures;
 pub use self::stale::remove_stale;
 use crate::analyse::select::SelectPlan;
 use crate::call::Call;
-use crate::error::{Result, of_key, of_row};
+use crate::error::Result;
 
 /// Refuses to read by an index that has not all rows yet.
 ///
@@ -51,13 +50,6 @@ pub fn check_built(plan: &SelectPlan, table: &CqlTable, call: &Call<'_>) -> Resu
                 indexed.index.name
             ),
         }),
-    }
-}
-
-fn of_stored(error: StoredError) -> ErrorResponse {
-    match error {
-        StoredError::Key(error) => of_key(error),
-        StoredError::Row(error) => of_row(error),
     }
 }
 

@@ -6,12 +6,12 @@
 //! do not count: a write with an old one that becomes visible brings its entry along.
 
 use ebb_model::key::{DecodedKey, EntryKey, PARTITIONS_START, Place};
-use ebb_model::schema::{ColumnKind, IndexedColumn, LiveValues};
+use ebb_model::schema::{ColumnKind, IndexedColumn};
 use ebb_storage::Transaction;
+use ebb_tables::read::{LiveValues, header_key};
 use ebb_tables::{Catalog, CqlTable};
 
-use super::of_stored;
-use crate::error::{Result, of_key, of_store};
+use crate::error::{Result, of_key, of_store, of_table};
 
 /// A value that expired counts as there for so long, for readers with a view from before.
 const MARGIN_S: i64 = 60;
@@ -59,9 +59,9 @@ fn is_right(
 ) -> Result<bool> {
     let row_key = EntryKey::read(entry).map_err(of_key)?.row_key;
     let decoded = DecodedKey::read(row_key).map_err(of_key)?;
-    let header_key = [decoded.prefix, &[0]].concat();
+    let header_key = header_key(decoded.prefix);
     let get = |key: &[u8]| transaction.get(table.rows(), key).map_err(of_store);
-    // The header first: what it deletes may be purged behind it.
+    // The header first: see `ebb_tables::read`, the purge race.
     let header = get(&header_key)?;
     let mut is_right = false;
     if let Place::Row(_) = decoded.place {
@@ -69,7 +69,7 @@ fn is_right(
             let entries = values.entries(indexed, row_key, header.as_deref(), &row, |found| {
                 is_right |= found == entry;
             });
-            entries.map_err(of_stored)?;
+            entries.map_err(of_table)?;
         }
         return Ok(is_right);
     }
@@ -77,7 +77,7 @@ fn is_right(
         let entries = values.entries(indexed, &header_key, None, header, |found| {
             is_right |= found == entry;
         });
-        entries.map_err(of_stored)?;
+        entries.map_err(of_table)?;
     }
     if is_right || indexed.column.kind != ColumnKind::PartitionKey {
         return Ok(is_right);
@@ -95,7 +95,7 @@ fn is_right(
         }
         let (key, row) = row.map_err(of_store)?;
         let entries = values.entries(indexed, &key, header.as_deref(), &row, |_| is_right = true);
-        entries.map_err(of_stored)?;
+        entries.map_err(of_table)?;
     }
     Ok(is_right)
 }

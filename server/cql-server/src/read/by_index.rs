@@ -14,13 +14,12 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use ebb_model::key::{ByteRange, DecodedKey, EntryKey, Place};
 
-use super::fetch::{Partition, Seen};
+use super::fetch::Seen;
 use super::walk::{End, Flow, HEADER, Progress, ROW, SEEK_UNITS, Sink, Visited, Walk, with};
 use crate::analyse::restrictions::Partitions;
-use crate::error::{Result, of_key};
+use crate::error::{Result, of_key, of_table};
 use crate::interrupt;
 use crate::paging::{self, PagingState};
 
@@ -106,8 +105,9 @@ impl Walk<'_> {
             }
         };
         let (from, to) = within(entries.prefix, &range);
-        for entry in self.source.range(&from, to.as_deref(), false)? {
-            let (key, _) = entry?;
+        let found = self.source.range(&from, to.as_deref(), false);
+        for entry in found.map_err(of_table)? {
+            let (key, _) = entry.map_err(of_table)?;
             let decoded = row_key_of(&key)?;
             let resume = resume.take();
             let resume = resume.filter(|(prefix, _)| *prefix == decoded.prefix);
@@ -144,31 +144,29 @@ impl Walk<'_> {
             range.from = range.from.max(with(&resume.key, 0));
         }
         let (from, to) = within(entries.prefix, &range);
-        let mut found = self.source.range(&from, to.as_deref(), false)?;
-        let mut next = found.next().transpose()?;
+        let found = self.source.range(&from, to.as_deref(), false);
+        let mut found = found.map_err(of_table)?;
+        let mut next = found.next().transpose().map_err(of_table)?;
         while let Some((first, _)) = next.take() {
             let first_row = row_key_of(&first)?;
             let header_key = with(first_row.prefix, HEADER);
             let prefix_len = first_row.prefix.len();
-            next = found.next().transpose()?;
+            next = found.next().transpose().map_err(of_table)?;
             let is_alone = match &next {
                 Some((another, _)) => row_key_of(another)?.prefix != first_row.prefix,
                 None => true,
             };
             // The header comes with the only row, or before any.
-            let (header, mut row) = match is_alone {
-                true => self.header_and_row(&header_key, &first)?,
-                false => (self.source.get(&header_key)?, None),
+            let (header, mut row) = match first_row.place {
+                Place::Row(clustering) if is_alone && self.selects(clustering) => {
+                    let row_key = EntryKey::read(&first).map_err(of_key)?.row_key;
+                    let keys = [&header_key[..], row_key];
+                    let (header, row) = self.header_and(first_row, keys, clustering)?;
+                    (header, Some(row))
+                }
+                _ => (self.source.get(&header_key).map_err(of_table)?, None),
             };
-            let now_s = self.now_s;
-            let partition = Partition::new(
-                self.fetch,
-                self.schema,
-                &header_key,
-                header.as_deref(),
-                now_s,
-            )?;
-            self.scanned.note_header(partition.header())?;
+            let partition = self.open(first_row, header.as_deref())?;
             let mut key = first.clone();
             loop {
                 let decoded = row_key_of(&key)?;
@@ -180,7 +178,7 @@ impl Walk<'_> {
                 if self.selects(clustering) {
                     let operand = match row.take() {
                         Some(operand) => operand,
-                        None => self.source.get(row_key)?,
+                        None => self.source.get(row_key).map_err(of_table)?,
                     };
                     flow = match operand {
                         Some(operand) => {
@@ -217,8 +215,9 @@ impl Walk<'_> {
                         if to.as_ref().is_some_and(|to| *to <= from) {
                             return Ok(End::Done);
                         }
-                        found = self.source.range(&from, to.as_deref(), false)?;
-                        next = found.next().transpose()?;
+                        let behind = self.source.range(&from, to.as_deref(), false);
+                        found = behind.map_err(of_table)?;
+                        next = found.next().transpose().map_err(of_table)?;
                         break;
                     }
                     _ => {}
@@ -233,7 +232,7 @@ impl Walk<'_> {
                 match next.take() {
                     Some((another, _)) if row_key_of(&another)?.prefix == first_row.prefix => {
                         key = another;
-                        next = found.next().transpose()?;
+                        next = found.next().transpose().map_err(of_table)?;
                     }
                     another => {
                         next = another;
@@ -243,25 +242,6 @@ impl Walk<'_> {
             }
         }
         Ok(End::Done)
-    }
-
-    /// A partition's header, and the row that an entry points to, or that there is none.
-    fn header_and_row(
-        &self,
-        header_key: &[u8],
-        entry: &[u8],
-    ) -> Result<(Option<Bytes>, Option<Option<Bytes>>)> {
-        let decoded = row_key_of(entry)?;
-        let Place::Row(clustering) = decoded.place else {
-            return Err(of_key(damaged(entry)));
-        };
-        if !self.selects(clustering) {
-            return Ok((self.source.get(header_key)?, None));
-        }
-        let row_key = EntryKey::read(entry).map_err(of_key)?.row_key;
-        let enough = |found: &ebb_storage::FoundSoFar<'_>| self.is_enough(clustering, found);
-        let [header, row] = self.source.get_both([header_key, row_key], &enough)?;
-        Ok((header, Some(row)))
     }
 }
 

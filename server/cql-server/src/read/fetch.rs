@@ -2,12 +2,12 @@
 //! row's key and operand. What is not wanted is not decoded.
 
 use ebb_model::key::DecodedKey;
-use ebb_model::row::{Header, LiveCell, LiveColumn, RowRef, RowView};
+use ebb_model::row::{LiveCell, LiveColumn, RowError, RowView};
 use ebb_model::schema::{ColumnKind, TableSchema};
-use ebb_model::types::elements;
+use ebb_tables::read::{Partition, WantedColumns};
 
 use crate::analyse::selection::Slots;
-use crate::error::{Result, of_key, of_row, of_type};
+use crate::error::{Result, of_table};
 
 /// What is seen of one column; none is null.
 pub type Seen<'a> = Option<LiveColumn<'a>>;
@@ -21,9 +21,6 @@ pub struct Fetch {
     clustering: Vec<(usize, usize)>,
     statics: Wanted,
     regular: Wanted,
-    /// Ids of all columns of the kind, where others were dropped.
-    known_statics: Option<Vec<u32>>,
-    known_regular: Option<Vec<u32>>,
     /// The clustering is looked at, and keys do not say how it was written.
     needs_original: bool,
 }
@@ -36,13 +33,17 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn fill<'a>(&self, view: &RowView<'a>, cells: &mut [Seen<'a>]) -> Result<()> {
+    fn fill<'a>(
+        &self,
+        view: &RowView<'a>,
+        cells: &mut [Seen<'a>],
+    ) -> std::result::Result<(), RowError> {
         if self.ids.is_empty() {
             return Ok(());
         }
         let mut next = 0;
         for live in view.columns(&self.ids) {
-            let (id, column) = live.map_err(of_row)?;
+            let (id, column) = live?;
             while self.ids[next] != id {
                 next += 1;
             }
@@ -78,53 +79,31 @@ impl Fetch {
             clustering: by_place(ColumnKind::Clustering),
             statics: by_id(ColumnKind::Static),
             regular: by_id(ColumnKind::Regular),
-            known_statics: schema.ids_beside_dropped(ColumnKind::Static),
-            known_regular: schema.ids_beside_dropped(ColumnKind::Regular),
             needs_original: of(ColumnKind::Clustering)
                 .any(|_| !schema.layout().is_always_reconstructible()),
         }
     }
 
-    /// Whether what newer places have of a partition's header and of its row at this
-    /// clustering says all that is looked at, `now_s` seconds since 1970; older places
-    /// have no timestamp above `greatest_left`.
-    ///
-    /// # Errors
-    /// Where they are damaged.
-    pub fn is_decided(
-        &self,
-        schema: &TableSchema,
-        (header, row): (Option<&[u8]>, Option<&[u8]>),
-        clustering: &[u8],
-        now_s: i64,
-        greatest_left: i64,
-    ) -> Result<bool> {
-        let header = header.map_or(Ok(Header::EMPTY), Header::parse);
-        let header = header.map_err(of_row)?;
-        let row = row.map_or(Ok(RowRef::EMPTY), RowRef::parse);
-        let view = RowView::new(row.map_err(of_row)?, header.deletion_at(clustering), now_s);
-        let view = view.without(schema.dropped_cells());
-        let is_row = view.is_decided(&self.regular.ids, self.needs_original, greatest_left);
-        let statics = || {
-            let statics = header.static_view(now_s);
-            statics.are_columns_decided(&self.statics.ids, greatest_left)
-        };
-        Ok(is_row.map_err(of_row)? && statics().map_err(of_row)?)
+    /// The columns that are looked at beside those of the key.
+    pub fn wanted(&self) -> WantedColumns<'_> {
+        WantedColumns {
+            statics: &self.statics.ids,
+            regular: &self.regular.ids,
+            original_clustering: self.needs_original,
+        }
     }
 }
 
-/// A partition: its header, and what all its rows have in common.
+/// A partition, and the columns that all its rows have in common.
 #[derive(Debug)]
-pub struct Partition<'p> {
+pub struct FetchedPartition<'p> {
     fetch: &'p Fetch,
-    schema: &'p TableSchema,
-    header: Header<'p>,
-    now_s: i64,
+    partition: Partition<'p>,
     /// Key and static columns at their slots.
     cells: Vec<Seen<'p>>,
 }
 
-impl<'p> Partition<'p> {
+impl<'p> FetchedPartition<'p> {
     /// From any of its keys, and its header's operand where it has one, at `now_s` seconds
     /// since 1970.
     ///
@@ -133,56 +112,30 @@ impl<'p> Partition<'p> {
     pub fn new(
         fetch: &'p Fetch,
         schema: &'p TableSchema,
-        key: &'p [u8],
+        key: DecodedKey<'p>,
         header: Option<&'p [u8]>,
         now_s: i64,
     ) -> Result<Self> {
-        let header = match header {
-            Some(header) => Header::parse(header).map_err(of_row)?,
-            None => Header::EMPTY,
-        };
+        let partition = Partition::new(schema, key, header, now_s).map_err(of_table)?;
         let mut cells = vec![None; fetch.slots];
         if !fetch.partition.is_empty() {
-            let key = DecodedKey::read(key).map_err(of_key)?;
-            let values = schema.layout().partition_values(key.partition_key);
-            let values = values.map_err(of_key)?;
+            let values = partition.key_values().map_err(of_table)?;
             for &(slot, place) in &fetch.partition {
                 cells[slot] = Some(plain(values[place]));
             }
         }
-        let statics = header.static_view(now_s).without(schema.dropped_cells());
-        fetch.statics.fill(&statics, &mut cells)?;
+        let filled = fetch.statics.fill(&partition.static_view(), &mut cells);
+        filled.map_err(|error| of_table(partition.damaged_header(error)))?;
         Ok(Self {
             fetch,
-            schema,
-            header,
-            now_s,
+            partition,
             cells,
         })
     }
 
-    /// Whether a static column has a value.
-    ///
-    /// # Errors
-    /// Where the header is damaged.
-    pub fn has_static_values(&self) -> Result<bool> {
-        if self.header.static_row().is_none() {
-            return Ok(false);
-        }
-        (self.static_view())
-            .is_live(self.fetch.known_statics.as_deref())
-            .map_err(of_row)
-    }
-
-    /// Its static row.
-    pub fn static_view(&self) -> RowView<'_> {
-        let view = self.header.static_view(self.now_s);
-        view.without(self.schema.dropped_cells())
-    }
-
-    /// The header of the partition: its deletions and its static row.
-    pub fn header(&self) -> &Header<'p> {
-        &self.header
+    /// Returns the partition, by whose rules rows are visible.
+    pub fn partition(&self) -> &Partition<'p> {
+        &self.partition
     }
 
     /// What is seen of it without a row.
@@ -198,29 +151,20 @@ impl<'p> Partition<'p> {
     where
         'p: 'r,
     {
-        let row = RowRef::parse(operand).map_err(of_row)?;
-        let view = RowView::new(row, self.header.deletion_at(clustering), self.now_s);
-        let view = view.without(self.schema.dropped_cells());
-        let known = self.fetch.known_regular.as_deref();
-        if !view.is_live(known).map_err(of_row)? {
+        let Some(view) = (self.partition.row(clustering, operand)).map_err(of_table)? else {
             return Ok(None);
-        }
-        let keys = match (self.fetch.clustering.is_empty(), view.original_clustering()) {
-            (true, _) => Vec::new(),
-            (false, None) => {
-                let values = self.schema.layout().clustering_values(clustering);
-                values.map_err(of_key)?
-            }
-            // As a tuple of all clustering values, as they were written.
-            (false, Some(original)) => {
-                let values = elements::components(original).map(|value| value.map_err(of_type));
-                let values = values.map(|value| Ok(value?.unwrap_or_default().to_vec()));
-                let mut values = values.collect::<Result<Vec<_>>>()?;
-                values.resize(self.schema.layout().clustering().len(), Vec::new());
-                values
-            }
         };
-        Ok(Some(Row { view, keys }))
+        let keys = if self.fetch.clustering.is_empty() {
+            Vec::new()
+        } else {
+            let values = self.partition.clustering_values(clustering, &view);
+            values.map_err(of_table)?
+        };
+        Ok(Some(Row {
+            clustering,
+            view,
+            keys,
+        }))
     }
 
     /// The columns of a row at their slots.
@@ -236,13 +180,15 @@ impl<'p> Partition<'p> {
         for &(slot, place) in &self.fetch.clustering {
             cells[slot] = Some(plain(&row.keys[place]));
         }
-        self.fetch.regular.fill(&row.view, cells)
+        let filled = self.fetch.regular.fill(&row.view, cells);
+        filled.map_err(|error| of_table(self.partition.damaged_row(row.clustering, error)))
     }
 }
 
 /// A row that is there.
 #[derive(Debug)]
 pub struct Row<'r> {
+    clustering: &'r [u8],
     view: RowView<'r>,
     keys: Vec<Vec<u8>>,
 }

@@ -4,7 +4,7 @@
 //! select    one SELECT: source, walk, sink, paging state
 //!   walk      partitions and rows in their order, headers applied, predicates asked
 //!     by_index  the same, by the entries of an index
-//!     source    a table of the store at one instant, or computed rows
+//!     computed  rows of virtual tables, as if they were stored
 //!     fetch     the columns that are looked at, out of key, header and row
 //!     filter    what ALLOW FILTERING allows to ask
 //!     scanned   how many rows and deletions it came upon
@@ -12,23 +12,26 @@
 //!     value     what a selector computes of a row
 //! ```
 //!
-//! A read sees one instant: headers and rows come from one view.
+//! A read sees one instant: headers and rows come from one view. What of them is visible is decided in
+//! [`ebb_tables::read`].
 
 mod by_index;
+mod computed;
 mod fetch;
 mod filter;
 mod scanned;
 mod select;
 mod sink;
-mod source;
 #[cfg(test)]
 mod tests;
 mod value;
 mod walk;
 
+pub use ebb_tables::read::Source;
+
 pub use self::by_index::Stale;
-pub(crate) use self::fetch::{Fetch, Partition, Row as FoundRow, Seen};
+pub use self::computed::computed_rows;
+pub(crate) use self::fetch::{Fetch, FetchedPartition, Row as FoundRow, Seen};
 pub(crate) use self::filter::contains;
 pub use self::select::{Bounds, Limits, Read, Select};
-pub use self::source::{Source, computed_rows};
 pub(crate) use self::value::{element, serialize};

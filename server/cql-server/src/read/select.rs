@@ -6,13 +6,13 @@ use bytes::BytesMut;
 use ebb_cql::protocol::{Columns, Metadata, RowsWriter};
 use ebb_model::key::DecodedKey;
 use ebb_model::types::CqlType;
+use ebb_tables::read::Source;
 
 use super::by_index::{Entries, Stale};
 use super::fetch::Fetch;
 use super::filter::Filter;
 use super::scanned::{AGGREGATE_PAGE_ROWS, Scanned};
 use super::sink::{PageLimits, PageSink};
-use super::source::Source;
 use super::walk::{End, Walk};
 use crate::analyse::markers::Bound;
 use crate::analyse::restrictions::{Partitions, Rows};

@@ -1,5 +1,7 @@
 //! What SELECT gives of collections, in orders and of each partition once.
 
+mod merges;
+
 use crate::executor::harness::Server;
 
 /// JSON without quotes.

@@ -4,15 +4,15 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ebb_model::key::{ByteRange, DecodedKey, PartitionKey, Place};
-use ebb_model::schema::{ColumnKind, TableSchema};
+use ebb_model::schema::TableSchema;
 use ebb_storage::FoundSoFar;
+use ebb_tables::read::{Partition, Source};
 
-use super::fetch::{Fetch, Partition, Seen};
+use super::fetch::{Fetch, FetchedPartition, Seen};
 use super::filter::Filter;
 use super::scanned::Scanned;
-use super::source::Source;
 use crate::analyse::restrictions::{Partitions, Rows};
-use crate::error::{Result, of_key};
+use crate::error::{Result, of_key, of_table};
 use crate::interrupt;
 use crate::paging::{self, PagingState};
 
@@ -113,8 +113,7 @@ pub struct Walk<'w> {
 /// The partition within which a page was cut.
 struct Resumed {
     prefix: Vec<u8>,
-    /// Read before the iterator over the rows begins: afterwards a merge may have purged
-    /// it together with rows that the iterator still has.
+    /// Read before the iterator over the rows is opened: see [`ebb_tables::read`], the purge race.
     header: Option<Bytes>,
     had_rows: bool,
 }
@@ -177,8 +176,8 @@ impl Walk<'_> {
         Ok(End::Done)
     }
 
-    /// One partition whose key is known. The header is read before any row or with it, as
-    /// merges that purge demand.
+    /// One partition whose key is known. The header is read before any row or with it: see
+    /// [`ebb_tables::read`], the purge race.
     pub(super) fn partition(
         &self,
         prefix: Vec<u8>,
@@ -187,25 +186,19 @@ impl Walk<'_> {
         progress: &mut Progress,
     ) -> Result<End> {
         let header_key = with(&prefix, HEADER);
+        let decoded = DecodedKey::read(&header_key).map_err(of_key)?;
         let rows = with(&prefix, ROW);
         // The only row that is asked for comes with the header.
         let (header, mut only) = match self.rows {
             Rows::Exactly(clusterings) if clusterings.len() == 1 => {
                 let key = [&rows[..], &clusterings[0]].concat();
-                let enough = |found: &FoundSoFar<'_>| self.is_enough(&clusterings[0], found);
-                let [header, row] = self.source.get_both([&header_key, &key], &enough)?;
+                let keys = [&header_key[..], &key];
+                let (header, row) = self.header_and(decoded, keys, &clusterings[0])?;
                 (header, Some(row))
             }
-            _ => (self.source.get(&header_key)?, None),
+            _ => (self.source.get(&header_key).map_err(of_table)?, None),
         };
-        let partition = Partition::new(
-            self.fetch,
-            self.schema,
-            &header_key,
-            header.as_deref(),
-            self.now_s,
-        )?;
-        self.scanned.note_header(partition.header())?;
+        let partition = self.open(decoded, header.as_deref())?;
         let mut had_rows = resume.is_some_and(|resume| resume.had_rows);
         // Of the rows: from here, to before there.
         let all = ByteRange::of_prefix(rows.clone());
@@ -230,7 +223,7 @@ impl Walk<'_> {
                 }
                 let operand = match only.take() {
                     Some(operand) => operand,
-                    None => self.source.get(&key)?,
+                    None => self.source.get(&key).map_err(of_table)?,
                 };
                 // One that is not there takes time too.
                 let step = match operand {
@@ -274,8 +267,9 @@ impl Walk<'_> {
                     continue;
                 }
                 interrupt::charge(SEEK_UNITS)?;
-                for entry in self.source.range(&from, to.as_deref(), self.reversed)? {
-                    let (key, operand) = entry?;
+                let entries = self.source.range(&from, to.as_deref(), self.reversed);
+                for entry in entries.map_err(of_table)? {
+                    let (key, operand) = entry.map_err(of_table)?;
                     let step = self.visit(&partition, &key, prefix.len(), &operand, sink)?;
                     had_rows |= step.is_some();
                     match step {
@@ -312,7 +306,7 @@ impl Walk<'_> {
                 return Err(paging::invalid());
             }
             resumed = Some(Resumed {
-                header: self.source.get(&with(at.prefix, HEADER))?,
+                header: (self.source.get(&with(at.prefix, HEADER))).map_err(of_table)?,
                 prefix: at.prefix.to_vec(),
                 had_rows: resume.had_rows,
             });
@@ -322,23 +316,24 @@ impl Walk<'_> {
             return Ok(End::Done);
         }
         let to = range.to.as_deref();
-        let mut entries = self.source.range(&from, to, false)?;
-        let mut pending = entries.next().transpose()?;
+        let mut entries = self.source.range(&from, to, false).map_err(of_table)?;
+        let mut pending = entries.next().transpose().map_err(of_table)?;
         while let Some((key, value)) = pending.take() {
             let decoded = DecodedKey::read(&key).map_err(of_key)?;
             let prefix = key.slice(..decoded.prefix.len());
             let resumed = resumed.take().filter(|resumed| resumed.prefix == prefix);
             let mut had_rows = resumed.as_ref().is_some_and(|resumed| resumed.had_rows);
             let (header, mut next): (Option<Bytes>, _) = match decoded.place {
-                Place::Header => (Some(value), entries.next().transpose()?),
+                Place::Header => {
+                    let next = entries.next().transpose();
+                    (Some(value), next.map_err(of_table)?)
+                }
                 Place::Row(_) => {
                     let header = resumed.and_then(|resumed| resumed.header);
                     (header, Some((key.clone(), value)))
                 }
             };
-            let partition =
-                Partition::new(self.fetch, self.schema, &key, header.as_deref(), self.now_s)?;
-            self.scanned.note_header(partition.header())?;
+            let partition = self.open(decoded, header.as_deref())?;
             while let Some((key, operand)) = next.take() {
                 if !key.starts_with(&prefix) {
                     pending = Some((key, operand));
@@ -353,8 +348,8 @@ impl Walk<'_> {
                     Some(Flow::Stop) => return Ok(End::Stopped),
                     Some(Flow::Partition) => {
                         if let Some(after) = ByteRange::of_prefix(prefix.to_vec()).to {
-                            entries = self.source.range(&after, to, false)?;
-                            pending = entries.next().transpose()?;
+                            entries = self.source.range(&after, to, false).map_err(of_table)?;
+                            pending = entries.next().transpose().map_err(of_table)?;
                         }
                         break;
                     }
@@ -364,7 +359,7 @@ impl Walk<'_> {
                     let key = key.to_vec();
                     return Ok(End::Cut { key, had_rows });
                 }
-                next = entries.next().transpose()?;
+                next = entries.next().transpose().map_err(of_table)?;
             }
             let header_key = with(&prefix, HEADER);
             let flow = self.visit_statics(&partition, &header_key, prefix.len(), had_rows, sink)?;
@@ -379,24 +374,46 @@ impl Walk<'_> {
         Ok(End::Done)
     }
 
+    /// Opens a partition under its header, whose deletions count as tombstones.
+    pub(super) fn open<'p>(
+        &'p self,
+        key: DecodedKey<'p>,
+        header: Option<&'p [u8]>,
+    ) -> Result<FetchedPartition<'p>> {
+        let partition = FetchedPartition::new(self.fetch, self.schema, key, header, self.now_s)?;
+        self.scanned.note_header(partition.partition().header())?;
+        Ok(partition)
+    }
+
+    /// Reads the header of a partition and one of its rows, or as much of both as decides the selected
+    /// columns. `keys` are theirs, in this order.
+    pub(super) fn header_and(
+        &self,
+        partition: DecodedKey<'_>,
+        keys: [&[u8]; 2],
+        clustering: &[u8],
+    ) -> Result<(Option<Bytes>, Option<Bytes>)> {
+        let enough = |found: &FoundSoFar<'_>| self.is_enough(partition, clustering, found);
+        let [header, row] = (self.source.get_both(keys, &enough)).map_err(of_table)?;
+        Ok((header, row))
+    }
+
     /// Whether the newest writes of a header and a row say all that is looked at. What is
     /// damaged says nothing; whoever reads it in the end reports it.
-    pub(super) fn is_enough(&self, clustering: &[u8], found: &FoundSoFar<'_>) -> bool {
+    fn is_enough(&self, key: DecodedKey<'_>, clustering: &[u8], found: &FoundSoFar<'_>) -> bool {
         let [header, row] = found.values else {
             return false;
         };
-        let (header, row) = (header.as_deref(), row.as_deref());
-        let decided = self.fetch.is_decided(
-            self.schema,
-            (header, row),
-            clustering,
-            self.now_s,
-            found.greatest_left,
-        );
         // A partition without rows may have one of its static columns.
-        let is_about_rows =
-            !self.static_rows || self.schema.columns_of(ColumnKind::Static).is_empty();
-        is_about_rows && decided.unwrap_or(false)
+        if self.static_rows && self.schema.has_static_columns() {
+            return false;
+        }
+        let (header, row) = (header.as_deref(), row.as_deref());
+        let partition = Partition::new(self.schema, key, header, self.now_s);
+        let decided = partition.and_then(|partition| {
+            partition.is_decided(clustering, row, self.fetch.wanted(), found.greatest_left)
+        });
+        decided.unwrap_or(false)
     }
 
     /// Whether what is asked of clusterings holds of one, where all partitions are read.
@@ -417,7 +434,7 @@ impl Walk<'_> {
     /// Gives a row to the sink, if it is there and passes.
     fn visit(
         &self,
-        partition: &Partition<'_>,
+        partition: &FetchedPartition<'_>,
         key: &[u8],
         prefix_len: usize,
         operand: &[u8],
@@ -431,7 +448,7 @@ impl Walk<'_> {
     /// is not there, or `is_stale` says so of its columns.
     pub(super) fn visit_found(
         &self,
-        partition: &Partition<'_>,
+        partition: &FetchedPartition<'_>,
         key: &[u8],
         prefix_len: usize,
         operand: &[u8],
@@ -461,16 +478,17 @@ impl Walk<'_> {
     /// Gives the row of a partition that has static values only.
     fn visit_statics(
         &self,
-        partition: &Partition<'_>,
+        partition: &FetchedPartition<'_>,
         header_key: &[u8],
         prefix_len: usize,
         had_rows: bool,
         sink: &mut dyn Sink,
     ) -> Result<Option<Flow>> {
-        if had_rows || !self.static_rows || !partition.has_static_values()? {
+        if !self.static_rows {
             return Ok(None);
         }
-        if !self.filter.passes(partition.cells())? {
+        let has_static_row = partition.partition().has_static_row(had_rows);
+        if !has_static_row.map_err(of_table)? || !self.filter.passes(partition.cells())? {
             return Ok(None);
         }
         self.scanned.note_passed();

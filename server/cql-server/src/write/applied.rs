@@ -11,18 +11,19 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ebb_model::key::{DecodedKey, Place};
-use ebb_model::row::{LiveColumn, RowView};
+use ebb_model::row::LiveColumn;
 use ebb_model::schema::{Column, ColumnKind, TableSchema};
 use ebb_model::types::CqlType;
 use ebb_storage::TransactionRange;
+use ebb_tables::read::Partition;
 
 use super::condition::Conditions;
 use super::plan::WritePlan;
 use crate::analyse::selection::Slots;
-use crate::error::{Result, of_key, of_row, of_store};
+use crate::error::{Result, of_key, of_store, of_table};
 use crate::interrupt;
 use crate::listing::Listing;
-use crate::read::{Fetch, FoundRow, Partition, Seen, serialize};
+use crate::read::{Fetch, FetchedPartition, FoundRow, Seen, serialize};
 
 /// The name of the column that says whether it was written.
 const APPLIED: &str = "[applied]";
@@ -101,7 +102,7 @@ impl Shown {
 pub(super) struct Answer<'a> {
     shown: &'a Shown,
     schema: &'a TableSchema,
-    partition: Partition<'a>,
+    partition: FetchedPartition<'a>,
 }
 
 /// Cells of one row.
@@ -119,24 +120,17 @@ impl<'a> Answer<'a> {
         header: Option<&'a [u8]>,
         now_s: i64,
     ) -> Result<Self> {
+        let key = DecodedKey::read(header_key).map_err(of_key)?;
         Ok(Self {
             shown,
             schema,
-            partition: Partition::new(&shown.fetch, schema, header_key, header, now_s)?,
+            partition: FetchedPartition::new(&shown.fetch, schema, key, header, now_s)?,
         })
     }
 
-    /// The static row.
-    pub(super) fn static_view(&self) -> RowView<'_> {
-        self.partition.static_view()
-    }
-
-    /// Whether a static column has a value.
-    ///
-    /// # Errors
-    /// Where the header is damaged.
-    pub(super) fn has_static_values(&self) -> Result<bool> {
-        self.partition.has_static_values()
+    /// The partition.
+    pub(super) fn partition(&self) -> &Partition<'a> {
+        self.partition.partition()
     }
 
     /// A row, if it is there.
@@ -200,14 +194,10 @@ impl<'a> Answer<'a> {
         let of_place = |place: &usize| self.schema.columns()[*place].id.0;
         let asked: BTreeSet<u32> = self.shown.statics.iter().map(of_place).collect();
         let asked: Vec<u32> = asked.into_iter().collect();
-        let view = self.partition.static_view();
-        if view
-            .columns(&asked)
-            .next()
-            .transpose()
-            .map_err(of_row)?
-            .is_some()
-        {
+        let partition = self.partition();
+        let found = partition.static_view().columns(&asked).next().transpose();
+        let found = found.map_err(|error| of_table(partition.damaged_header(error)))?;
+        if found.is_some() {
             let slots = self
                 .shown
                 .slots

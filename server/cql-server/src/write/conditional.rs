@@ -26,10 +26,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use ebb_model::key::{DecodedKey, PartitionKey, Place};
-use ebb_model::row::{Header, RowRef, RowView};
+use ebb_model::row::RowView;
 use ebb_model::schema::TableSchema;
 use ebb_storage::Transaction;
 use ebb_tables::CqlTable;
+use ebb_tables::read::Partition;
 
 use super::applied::{Answer, Shown};
 use super::condition::{BoundCondition, Conditions};
@@ -39,7 +40,7 @@ use super::plan::WritePlan;
 use super::statement::WriteContext;
 use crate::analyse::markers::Bound;
 use crate::analyse::restrictions::Statement;
-use crate::error::{Result, invalid, of_catalog, of_key, of_row, of_store};
+use crate::error::{Result, invalid, of_catalog, of_key, of_store, of_table};
 use crate::interrupt;
 use crate::listing::Listing;
 
@@ -227,7 +228,7 @@ impl<'v> ConditionalWrite<'v> {
             return Ok(Verdict::Decided(answer.refused(rows), Vec::new()));
         }
         let next_us = catalog.timestamps().next_us().map_err(of_catalog)?;
-        let timestamp_us = match self.greatest(&found)?.checked_add(1) {
+        let timestamp_us = match self.greatest(&found, answer.partition())?.checked_add(1) {
             Some(above_us) => next_us.max(above_us),
             None => {
                 return invalid(format!(
@@ -250,7 +251,7 @@ impl<'v> ConditionalWrite<'v> {
     fn read(&self, transaction: &mut Transaction) -> Result<Found> {
         let table = self.table.rows();
         let header_key = self.partition.header_key();
-        // The header first: what it deletes may be purged behind it.
+        // The header first: see `ebb_tables::read`, the purge race.
         let header = transaction.get_for_update(table, &header_key);
         let header = header.map_err(of_store)?;
         let mut rows = BTreeMap::new();
@@ -271,8 +272,9 @@ impl<'v> ConditionalWrite<'v> {
     /// Whether all conditions hold.
     fn holds(&self, found: &Found, answer: &Answer<'_>) -> Result<bool> {
         if let Some(condition) = &self.statics {
-            let exists = answer.has_static_values()?;
-            if !condition.holds(exists.then(|| answer.static_view()))? {
+            let partition = answer.partition();
+            let exists = partition.has_static_values().map_err(of_table)?;
+            if !condition.holds(exists.then(|| partition.static_view()))? {
                 return Ok(false);
             }
         }
@@ -288,30 +290,18 @@ impl<'v> ConditionalWrite<'v> {
     }
 
     /// The greatest timestamp of what was found: nothing that is written above it is hidden.
-    fn greatest(&self, found: &Found) -> Result<i64> {
-        let header = match &found.header {
-            Some(header) => Header::parse(header).map_err(of_row)?,
-            None => Header::EMPTY,
-        };
-        let mut greatest = header.deletion().map_or(i64::MIN, |one| one.timestamp);
+    fn greatest(&self, found: &Found, partition: &Partition<'_>) -> Result<i64> {
+        let mut greatest = partition.hidden_up_to();
         if self.writes_statics || self.statics.is_some() {
-            let statics = header.static_row();
-            greatest = greatest.max(statics.map_or(i64::MIN, |row| row.greatest_timestamp()));
+            greatest = greatest.max(partition.greatest_timestamp_of_statics());
         }
         for (key, row) in &found.rows {
             if let Place::Row(clustering) = DecodedKey::read(key).map_err(of_key)?.place {
-                let deletion = header.deletion_at(clustering);
-                greatest = greatest.max(deletion.map_or(i64::MIN, |one| one.timestamp));
-            }
-            if let Some(row) = row {
-                let row = RowRef::parse(row).map_err(of_row)?;
-                greatest = greatest.max(row.greatest_timestamp());
+                let of_this = partition.greatest_timestamp_of_row(clustering, row.as_deref());
+                greatest = greatest.max(of_this.map_err(of_table)?);
             }
         }
-        // Cells of a column that was dropped and added again.
-        let dropped = self.table.schema().dropped_cells().iter();
-        let dropped = dropped.map(|cells| cells.timestamp_us).max();
-        Ok(greatest.max(dropped.unwrap_or(i64::MIN)))
+        Ok(greatest)
     }
 }
 
@@ -322,8 +312,7 @@ impl RowCondition<'_> {
             Self::Exists => Ok(row.is_some()),
             Self::NotExists => Ok(row.is_none()),
             Self::Columns(columns) => {
-                let nothing = RowView::new(RowRef::EMPTY, None, 0);
-                let row = row.unwrap_or(nothing);
+                let row = row.unwrap_or(RowView::EMPTY);
                 for column in columns {
                     if !column.holds(&row)? {
                         return Ok(false);

@@ -1,10 +1,11 @@
 //! Plans with their values, written into one batch of the store.
 
-use ebb_model::key::{KeyLayout, PartitionKey};
-use ebb_model::row::{Header, HeaderBuilder, RangeDeletion, RowBuilder, RowError, RowRef, RowView};
+use ebb_model::key::{DecodedKey, KeyLayout, PartitionKey};
+use ebb_model::row::{HeaderBuilder, RangeDeletion, RowBuilder, RowError, RowView};
 use ebb_model::schema::TableSchema;
 use ebb_storage::{Db, ErrorKind, Table, Transaction, Value, WriteBatch};
 use ebb_tables::Timestamps;
+use ebb_tables::read::Partition;
 
 use super::batch::BatchTerms;
 use super::batch_size::BatchSize;
@@ -17,7 +18,7 @@ use super::row_buffer::{RowBuffer, Times};
 use super::statement::WriteContext;
 use super::using::check_timestamp;
 use crate::analyse::markers::Bound;
-use crate::error::{Result, of_catalog, of_row, of_store};
+use crate::error::{Result, of_catalog, of_key, of_row, of_store, of_table};
 use crate::guardrails::{Feature, Guardrails};
 use crate::interrupt;
 
@@ -382,7 +383,7 @@ struct Changed<'e, 'v, 'c> {
     times: Times,
 }
 
-impl<'v> Changed<'_, 'v, '_> {
+impl<'e, 'v> Changed<'e, 'v, '_> {
     /// The static columns, where the statement changes any. `number` counts the partitions before.
     fn statics(&mut self, number: usize) -> Result<()> {
         if !self.changes.iter().any(Change::is_static) {
@@ -394,12 +395,7 @@ impl<'v> Changed<'_, 'v, '_> {
             true => self.execution.read(self.table, &[&key])?.pop().flatten(),
             false => None,
         };
-        let header = match &header {
-            Some(header) => Header::parse(header).map_err(of_row)?,
-            None => Header::EMPTY,
-        };
-        let view = header.static_view(self.times.now_s);
-        let view = view.without(self.schema.dropped_cells());
+        let view = self.before(&key, header.as_deref())?.static_view();
         self.times.timestamp_us = (self.execution).own_timestamp_us(self.times.timestamp_us)?;
         let row = self.gather(true, number, Some(&view))?;
         if row.is_empty() {
@@ -456,19 +452,19 @@ impl<'v> Changed<'_, 'v, '_> {
     fn gather_after(&mut self, key: &[u8], number: usize) -> Result<RowBuffer<'v>> {
         let header_key = self.partition.header_key();
         let read = self.execution.read(self.table, &[&header_key, key])?;
-        let header = match &read[0] {
-            Some(header) => Header::parse(header).map_err(of_row)?,
-            None => Header::EMPTY,
-        };
-        let row = match &read[1] {
-            Some(row) => RowRef::parse(row).map_err(of_row)?,
-            None => RowRef::EMPTY,
-        };
+        let partition = self.before(&header_key, read[0].as_deref())?;
         // The row's key is as long as the header's, and then its clustering.
-        let above = header.deletion_at(&key[header_key.len()..]);
-        let view = RowView::new(row, above, self.times.now_s);
-        let view = view.without(self.schema.dropped_cells());
-        self.gather(false, number, Some(&view))
+        let view = partition.view(&key[header_key.len()..], read[1].as_deref());
+        self.gather(false, number, Some(&view.map_err(of_table)?))
+    }
+
+    /// The partition before the statement.
+    fn before<'p>(&self, key: &'p [u8], header: Option<&'p [u8]>) -> Result<Partition<'p>>
+    where
+        'e: 'p,
+    {
+        let key = DecodedKey::read(key).map_err(of_key)?;
+        Partition::new(self.schema, key, header, self.times.now_s).map_err(of_table)
     }
 
     fn gather(

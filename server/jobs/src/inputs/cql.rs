@@ -17,13 +17,12 @@ use bytes::Bytes;
 use ebb_model::key::{DecodedKey, PARTITIONS_START, Place};
 use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
 use ebb_storage::Entries;
+use ebb_tables::read::header_key;
 
 pub use self::text::CqlText;
 use self::text::{Buffers, PartitionText};
 use super::snapshot::{Piece, SnapshotInput};
-
-/// The byte after a partition's prefix: its header.
-const HEADER: u8 = 0;
+use crate::error::of_table;
 
 /// The rows of a table that CQL made, as a snapshot has it. A split may begin inside of a
 /// partition, whose header is fetched then.
@@ -65,24 +64,26 @@ impl CqlInput {
                 break;
             }
             let clustering = key.get(prefix.len() + 1..).unwrap_or_default();
-            if partition.is_there(clustering, &operand)? {
+            let row = partition.partition().row(clustering, &operand);
+            if row.map_err(of_table)?.is_some() {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// Hands the rows of a partition to `record`: those behind `row`, which is the first of
-    /// them, up to the end of the entries. What comes behind the partition is the answer.
+    /// Hands the rows of the partition of the key `of` to `record`: those behind `row`, which is the
+    /// first of them, up to the end of the entries. What comes behind the partition is the answer.
     fn read_partition(
         &self,
         walk: &mut Walk<'_, '_>,
-        prefix: &[u8],
+        of: DecodedKey<'_>,
         header: Option<Bytes>,
         mut row: Option<(Bytes, Bytes)>,
         begins_here: bool,
     ) -> Result<Option<(Bytes, Bytes)>, TaskError> {
-        let partition = self.text.partition(prefix, header.as_deref())?;
+        let prefix = of.prefix;
+        let partition = self.text.partition(of, header.as_deref())?;
         let mut had_rows = false;
         while let Some((key, operand)) = row {
             if !key.starts_with(prefix) {
@@ -97,7 +98,8 @@ impl CqlInput {
             row = walk.next()?;
         }
         // Static columns without a row are a row, once, where the partition begins.
-        if begins_here && !had_rows && partition.has_static_values()? {
+        let has_static_row = || partition.partition().has_static_row(had_rows);
+        if begins_here && has_static_row().map_err(of_table)? {
             let elsewhere = match (&row, &walk.upper) {
                 (None, Some(upper)) if upper.starts_with(prefix) => {
                     self.has_row_from(upper.clone(), &partition, prefix)?
@@ -135,8 +137,8 @@ impl Input for CqlInput {
 
     fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
         let piece = Piece::of(split);
-        // Read before the rows: later a merge may have dropped it, with rows that the walk
-        // still sees. Only the first partition may have begun before the split.
+        // Read before the iterator opens: see `ebb_tables::read`, the purge race. Only the first
+        // partition may have begun before the split.
         let begun = match prefix_of(&piece.lower) {
             Some(prefix) => self.header(prefix)?.map(|header| (prefix.to_vec(), header)),
             None => None,
@@ -150,17 +152,16 @@ impl Input for CqlInput {
         let mut pending = walk.next()?;
         while let Some((key, value)) = pending.take() {
             let decoded = DecodedKey::read(&key).map_err(damaged)?;
-            let prefix = key.slice(..decoded.prefix.len());
             pending = match decoded.place {
                 Place::Header => {
                     let row = walk.next()?;
-                    self.read_partition(&mut walk, &prefix, Some(value), row, true)?
+                    self.read_partition(&mut walk, decoded, Some(value), row, true)?
                 }
                 Place::Row(_) => {
-                    let begun = begun.as_ref().filter(|(of, _)| of[..] == prefix[..]);
+                    let begun = begun.as_ref().filter(|(of, _)| of[..] == *decoded.prefix);
                     let header = begun.map(|(_, header)| header.clone());
                     let row = Some((key.clone(), value));
-                    self.read_partition(&mut walk, &prefix, header, row, false)?
+                    self.read_partition(&mut walk, decoded, header, row, false)?
                 }
             };
         }
@@ -185,12 +186,12 @@ impl Input for CqlInput {
                 Some(known) => known,
                 None => (decoded.prefix.to_vec(), self.header(decoded.prefix)?),
             });
-            // Not the operand that the walk brings: since the walk began a merge may have
-            // dropped it, with what deletes it in the header.
+            // Not the operand that the walk brings: the header is newer. See `ebb_tables::read`,
+            // the purge race.
             let Some(operand) = self.table.get(key)? else {
                 return Ok(());
             };
-            let partition = self.text.partition(decoded.prefix, header.as_deref())?;
+            let partition = self.text.partition(decoded, header.as_deref())?;
             match partition.write_row(clustering, &operand, &mut buffers)? {
                 true => record(&buffers.key, &buffers.value),
                 false => Ok(()),
@@ -204,12 +205,6 @@ impl Input for CqlInput {
 fn prefix_of(lower: &[u8]) -> Option<&[u8]> {
     let length: [u8; 2] = lower.get(8..10)?.try_into().ok()?;
     lower.get(..10 + usize::from(u16::from_be_bytes(length)))
-}
-
-fn header_key(prefix: &[u8]) -> Vec<u8> {
-    let mut key = prefix.to_vec();
-    key.push(HEADER);
-    key
 }
 
 /// That a key or an operand is none.

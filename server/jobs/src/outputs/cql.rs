@@ -23,14 +23,14 @@ use ebb_model::row::{Column, Header, RowRef};
 use ebb_model::schema::{TableDefinition, TableSchema};
 use ebb_scheduler::runtime::{Output, OutputWriter, TaskError};
 use ebb_storage::{SortedWriter, SortedWriterOptions, Table};
+use ebb_tables::read::Partition;
 use ebb_tables::{Catalog, CatalogError, CqlRow, CqlTable};
 
 use self::entries::WithEntries;
 use self::plan::RowPlan;
 use super::staging::{StagedRows, StagingWriter, merge_with};
-use crate::error::JobError;
+use crate::error::{JobError, of_table};
 use crate::history::CommitRecord;
-use crate::inputs::CqlText;
 use crate::records::{Fields, InvalidInput, RowDecoder, RowSchema};
 
 /// How much of the rows of a partition is sorted at a time.
@@ -192,35 +192,25 @@ fn has_statics_written_at(header: &[u8], written_us: i64) -> Result<bool, TaskEr
     Ok(false)
 }
 
-/// Whether a reader now sees a row.
-fn has_rows(table: &CqlTable, now_ms: u64) -> Result<bool, TaskError> {
-    let text = CqlText::new(Arc::clone(table.schema()), now_ms, Some(&[]));
+/// Whether a reader at this time, in seconds since 1970, sees a row.
+fn has_rows(table: &CqlTable, now_s: i64) -> Result<bool, TaskError> {
     let mut header: Option<(Bytes, Bytes)> = None;
     for entry in rows_of(table.rows()) {
         let (key, operand) = entry.map_err(TaskError::failed)?;
         let decoded = DecodedKey::read(&key).map_err(TaskError::failed)?;
-        let prefix = key.slice(..decoded.prefix.len());
-        match decoded.place {
-            Place::Header => {
-                // Static columns are a row, where there is no other.
-                if text
-                    .partition(&prefix, Some(&operand))?
-                    .has_static_values()?
-                {
-                    return Ok(true);
-                }
-                header = Some((prefix, operand));
-            }
-            Place::Row(clustering) => {
-                let header = header.as_ref().filter(|(of, _)| *of == prefix);
-                let header = header.map(|(_, header)| &header[..]);
-                if text
-                    .partition(&prefix, header)?
-                    .is_there(clustering, &operand)?
-                {
-                    return Ok(true);
-                }
-            }
+        if decoded.place == Place::Header {
+            header = Some((key.slice(..decoded.prefix.len()), operand.clone()));
+        }
+        let of_partition = header.as_ref().filter(|(of, _)| of[..] == *decoded.prefix);
+        let of_partition = of_partition.map(|(_, header)| &header[..]);
+        let partition = Partition::new(table.schema(), decoded, of_partition, now_s);
+        let is_there = partition.and_then(|partition| match decoded.place {
+            // Static columns are a row, where there is no other.
+            Place::Header => partition.has_static_values(),
+            Place::Row(clustering) => Ok(partition.row(clustering, &operand)?.is_some()),
+        });
+        if is_there.map_err(of_table)? {
+            return Ok(true);
         }
     }
     Ok(false)
@@ -241,8 +231,8 @@ impl Output for CqlOutput {
         let Some(table) = self.table()? else {
             return Ok(());
         };
-        let now_ms = u64::try_from(self.catalog.timestamps().now_us() / 1000).unwrap_or(0);
-        match has_rows(&table, now_ms)? {
+        let now_s = self.catalog.timestamps().now_us().div_euclid(1_000_000);
+        match has_rows(&table, now_s)? {
             false => Ok(()),
             true => Err(TaskError::failed(format!(
                 "table {} has rows already; choose another name, or TRUNCATE it",

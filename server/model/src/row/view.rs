@@ -40,6 +40,14 @@ pub enum LiveColumn<'a> {
 }
 
 impl<'a> RowView<'a> {
+    /// The view of a row of which nothing is stored.
+    pub const EMPTY: RowView<'static> = RowView {
+        row: RowRef::EMPTY,
+        deletion: None,
+        read_time_s: 0,
+        dropped: &[],
+    };
+
     /// The row as of `read_time_s`, in seconds since the Unix epoch, under the deletion
     /// that the partition's header has for it ([`super::Header::deletion_at`]).
     pub fn new(row: RowRef<'a>, above: Option<Deletion>, read_time_s: i64) -> Self {
@@ -58,7 +66,8 @@ impl<'a> RowView<'a> {
     }
 
     /// Whether the row is there. `known` are the ids of the table's columns, ascending,
-    /// where columns were dropped: cells of others do not count.
+    /// where columns were dropped: cells of others do not count. See
+    /// [`TableSchema::ids_beside_dropped`](crate::schema::TableSchema::ids_beside_dropped).
     ///
     /// # Errors
     /// The operand is damaged.

@@ -13,7 +13,6 @@
 //! table      one table: columns, their ids, keys
 //! rules      the rules for tables: one list for CREATE, ALTER and records
 //! index      secondary indexes, and the values that rows are under
-//! live_values   the entries that an index has for a stored row
 //! options    what stands behind WITH
 //! record     the bytes that are stored, from untrusted bytes
 //! describe   the statements that make it, as DESCRIBE prints them
@@ -24,7 +23,6 @@ mod catalog;
 mod describe;
 mod index;
 mod keyspace;
-mod live_values;
 mod opening;
 mod options;
 mod record;
@@ -37,7 +35,6 @@ mod unreadable;
 pub use catalog::Schema;
 pub use index::{IndexSchema, IndexTarget, Indexed, IndexedColumn};
 pub use keyspace::KeyspaceSchema;
-pub use live_values::{LiveValues, StoredError};
 pub use options::{Compressor, OptionValue, TableOptions};
 pub use table::{Column, ColumnId, ColumnKind, DroppedColumn, TableDefinition, TableSchema};
 pub use unreadable::{ObjectKind, Unreadable};

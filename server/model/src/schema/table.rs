@@ -109,6 +109,7 @@ pub struct TableSchema {
     pub(super) next_index_id: u32,
     layout: KeyLayout,
     dropped_cells: Vec<DroppedCells>,
+    ids_beside_dropped: Option<Vec<u32>>,
 }
 
 impl TableSchema {
@@ -206,6 +207,7 @@ impl TableSchema {
             next_index_id: 0,
             layout: KeyLayout::new(Vec::new(), Vec::new()),
             dropped_cells: Vec::new(),
+            ids_beside_dropped: None,
         };
         table.checked()
     }
@@ -223,6 +225,13 @@ impl TableSchema {
             timestamp_us: old.dropped_us,
         });
         self.dropped_cells = cells.collect();
+        self.ids_beside_dropped = (!self.dropped.is_empty()).then(|| {
+            let columns = self.columns.iter();
+            let columns = columns.filter(|column| column.kind >= ColumnKind::Static);
+            let mut ids: Vec<u32> = columns.map(|column| column.id.0).collect();
+            ids.sort_unstable();
+            ids
+        });
         self
     }
 
@@ -248,6 +257,7 @@ impl TableSchema {
             next_index_id,
             layout: KeyLayout::new(Vec::new(), Vec::new()),
             dropped_cells: Vec::new(),
+            ids_beside_dropped: None,
         })
     }
 
@@ -294,17 +304,11 @@ impl TableSchema {
         &self.dropped
     }
 
-    /// Returns the ids of all columns of a kind, in order, if columns of that kind were dropped: stored
+    /// Returns the ids of all static and regular columns, ascending, if any column was dropped: stored
     /// rows may still have cells of the dropped ones. Returns `None` if none was dropped, so that
     /// every cell belongs to a column of the table.
-    pub fn ids_beside_dropped(&self, kind: ColumnKind) -> Option<Vec<u32>> {
-        let dropped = self.dropped.iter().any(|column| column.kind == kind);
-        dropped.then(|| {
-            let columns = self.columns_of(kind).iter();
-            let mut ids: Vec<u32> = columns.map(|column| column.id.0).collect();
-            ids.sort_unstable();
-            ids
-        })
+    pub fn ids_beside_dropped(&self) -> Option<&[u32]> {
+        self.ids_beside_dropped.as_deref()
     }
 
     /// What readers of a row must not see of its columns, in the order of their ids.

@@ -34,7 +34,7 @@ fn a_prepared_write_follows_its_table() {
     let mut server = Server::with(&[T]);
     let text = "INSERT INTO t (k, c, v) VALUES (?, 1, ?)";
     let prepared = server.prepare(text).unwrap();
-    assert_eq!(prepared.lane(), Lane::Write);
+    assert_eq!(prepared.kind().lane, Lane::Write);
     assert!(prepared.needs_keyspace());
     assert_eq!(prepared.markers().1, [0]);
     let mut values = ValuesBuf::new();

@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 
-use ebb_model::key::{DecodedKey, Place};
-use ebb_model::row::{Header, LiveColumn, RowRef, RowView};
+use ebb_model::key::DecodedKey;
+use ebb_model::row::{LiveColumn, RowError, RowView};
 use ebb_model::schema::{ColumnId, ColumnKind, TableSchema};
-use ebb_model::types::{CqlType, elements};
+use ebb_model::types::CqlType;
 use ebb_scheduler::runtime::TaskError;
+use ebb_tables::read::Partition;
 
-use super::{damaged, header_key};
+use crate::error::of_table;
 use crate::records::csv::push_fields;
 use crate::records::{Column, RecordFormat};
 
@@ -23,9 +24,6 @@ pub struct CqlText {
     regular: Wanted,
     /// How many columns are wanted.
     values: usize,
-    /// Ids of all columns of the kind, ascending, where others were dropped.
-    known_statics: Option<Vec<u32>>,
-    known_regular: Option<Vec<u32>>,
 }
 
 /// The wanted columns of a kind, by ascending id: their places in the value, their types.
@@ -97,8 +95,6 @@ impl CqlText {
             statics: Wanted::of(statics),
             regular: Wanted::of(regular),
             values,
-            known_statics: schema.ids_beside_dropped(ColumnKind::Static),
-            known_regular: schema.ids_beside_dropped(ColumnKind::Regular),
             schema,
         }
     }
@@ -121,31 +117,27 @@ impl CqlText {
         )
     }
 
-    /// A partition by what its keys begin with, and its header's operand where it has one.
-    pub(crate) fn partition<'p>(
+    /// A partition by one of its keys, and its header's operand where it has one.
+    pub(super) fn partition<'p>(
         &'p self,
-        prefix: &[u8],
+        key: DecodedKey<'p>,
         header: Option<&'p [u8]>,
     ) -> Result<PartitionText<'p>, TaskError> {
-        let header = match header {
-            Some(header) => Header::parse(header).map_err(damaged)?,
-            None => Header::EMPTY,
-        };
-        let key = header_key(prefix);
-        let key = DecodedKey::read(&key).map_err(damaged)?;
-        debug_assert_eq!(key.place, Place::Header);
-        let layout = self.schema.layout();
-        let values = layout
-            .partition_values(key.partition_key)
-            .map_err(damaged)?;
+        let partition = Partition::new(&self.schema, key, header, self.read_time_s);
+        let partition = partition.map_err(of_table)?;
+        let values = partition.key_values().map_err(of_table)?;
         let mut keys = Texts::default();
         keys.reset(values.len());
-        for ((at, value), ty) in values.iter().enumerate().zip(layout.partition()) {
+        for ((at, value), ty) in values
+            .iter()
+            .enumerate()
+            .zip(self.schema.layout().partition())
+        {
             keys.set(at, ty, value);
         }
         Ok(PartitionText {
             text: self,
-            header,
+            partition,
             keys,
         })
     }
@@ -163,13 +155,13 @@ impl Wanted {
     }
 
     /// Writes what is live of them.
-    fn fill(&self, view: &RowView<'_>, to: &mut Buffers) -> Result<(), TaskError> {
+    fn fill(&self, view: &RowView<'_>, to: &mut Buffers) -> Result<(), RowError> {
         if self.ids.is_empty() {
             return Ok(());
         }
         let mut next = 0;
         for live in view.columns(&self.ids) {
-            let (id, live) = live.map_err(damaged)?;
+            let (id, live) = live?;
             while self.ids[next] != id {
                 next += 1;
             }
@@ -178,9 +170,7 @@ impl Wanted {
                 LiveColumn::Cell(cell) => to.fields.set(*at, ty, cell.value),
                 LiveColumn::Collection(collection) => {
                     to.native.clear();
-                    collection
-                        .write_value(ty, &mut to.native)
-                        .map_err(damaged)?;
+                    collection.write_value(ty, &mut to.native)?;
                     to.fields.set(*at, ty, &to.native);
                 }
             }
@@ -189,14 +179,19 @@ impl Wanted {
     }
 }
 
-/// A partition: its header, and the texts of its key.
-pub(crate) struct PartitionText<'p> {
+/// A partition, and the texts of its key.
+pub(super) struct PartitionText<'p> {
     text: &'p CqlText,
-    header: Header<'p>,
+    partition: Partition<'p>,
     keys: Texts,
 }
 
-impl PartitionText<'_> {
+impl<'p> PartitionText<'p> {
+    /// Returns the partition, by whose rules rows are visible.
+    pub(super) fn partition(&self) -> &Partition<'p> {
+        &self.partition
+    }
+
     /// Writes the row of an encoded clustering, if it is there.
     pub(super) fn write_row(
         &self,
@@ -204,31 +199,17 @@ impl PartitionText<'_> {
         operand: &[u8],
         to: &mut Buffers,
     ) -> Result<bool, TaskError> {
-        let view = self.view(clustering, operand)?;
-        if !self.is_live(&view)? {
+        let row = self.partition.row(clustering, operand);
+        let Some(row) = row.map_err(of_table)? else {
             return Ok(false);
-        }
-        self.write_key(Some((clustering, &view)), to)?;
+        };
+        self.write_key(Some((clustering, &row)), to)?;
         to.fields.reset(self.text.values);
         self.fill_statics(to)?;
-        self.text.regular.fill(&view, to)?;
+        let filled = self.text.regular.fill(&row, to);
+        filled.map_err(|error| of_table(self.partition.damaged_row(clustering, error)))?;
         to.fields.write(&mut to.value);
         Ok(true)
-    }
-
-    /// Whether that row is there.
-    pub(crate) fn is_there(&self, clustering: &[u8], operand: &[u8]) -> Result<bool, TaskError> {
-        self.is_live(&self.view(clustering, operand)?)
-    }
-
-    /// Whether a static column has a value.
-    pub(crate) fn has_static_values(&self) -> Result<bool, TaskError> {
-        if self.header.static_row().is_none() {
-            return Ok(false);
-        }
-        self.static_view()
-            .is_live(self.text.known_statics.as_deref())
-            .map_err(damaged)
     }
 
     /// Writes the row of a partition that has static values only.
@@ -240,25 +221,9 @@ impl PartitionText<'_> {
         Ok(())
     }
 
-    fn view<'r>(&'r self, clustering: &[u8], operand: &'r [u8]) -> Result<RowView<'r>, TaskError> {
-        let row = RowRef::parse(operand).map_err(damaged)?;
-        let deletion = self.header.deletion_at(clustering);
-        let view = RowView::new(row, deletion, self.text.read_time_s);
-        Ok(view.without(self.text.schema.dropped_cells()))
-    }
-
-    fn static_view(&self) -> RowView<'_> {
-        let view = self.header.static_view(self.text.read_time_s);
-        view.without(self.text.schema.dropped_cells())
-    }
-
-    fn is_live(&self, view: &RowView<'_>) -> Result<bool, TaskError> {
-        let known = self.text.known_regular.as_deref();
-        view.is_live(known).map_err(damaged)
-    }
-
     fn fill_statics(&self, to: &mut Buffers) -> Result<(), TaskError> {
-        self.text.statics.fill(&self.static_view(), to)
+        let filled = self.text.statics.fill(&self.partition.static_view(), to);
+        filled.map_err(|error| of_table(self.partition.damaged_header(error)))
     }
 
     /// Writes the columns of the primary key; without a row those of the clustering are
@@ -276,16 +241,8 @@ impl PartitionText<'_> {
         if let Some((clustering, view)) = row
             && !layout.clustering().is_empty()
         {
-            let values = match view.original_clustering() {
-                None => layout.clustering_values(clustering).map_err(damaged)?,
-                // As a tuple of all clustering values, as they were written.
-                Some(original) => {
-                    let values = elements::components(original);
-                    let values = values.map(|value| Ok(value?.unwrap_or_default().to_vec()));
-                    let values: Result<Vec<_>, ebb_model::types::TypeError> = values.collect();
-                    values.map_err(damaged)?
-                }
-            };
+            let values = self.partition.clustering_values(clustering, view);
+            let values = values.map_err(of_table)?;
             for ((at, value), column) in values.iter().enumerate().zip(layout.clustering()) {
                 to.fields.set(partition + at, &column.ty, value);
             }

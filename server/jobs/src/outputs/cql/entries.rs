@@ -4,11 +4,13 @@
 use std::path::Path;
 
 use ebb_model::key::{DecodedKey, Place, is_index_entry};
-use ebb_model::schema::{LiveValues, TableSchema};
+use ebb_model::schema::TableSchema;
 use ebb_scheduler::runtime::TaskError;
 use ebb_storage::SortedWriter;
+use ebb_tables::read::LiveValues;
 
 use super::SORT_BYTES;
+use crate::error::of_table;
 use crate::outputs::staging::{StagingWriter, merge_with};
 
 /// Staged operands of rows and the index entries that they need. Entries sort before all rows.
@@ -57,7 +59,7 @@ impl<'s> WithEntries<'s> {
                     pushed = self.entries.push(&entry, &[]);
                 }
             });
-            found.map_err(TaskError::failed)?;
+            found.map_err(of_table)?;
             pushed.map_err(waiting())?;
         }
         self.operands.push(key, operand).map_err(waiting())

@@ -7,7 +7,7 @@ use ebb_storage::{Db, ManualClock, Options};
 use ebb_tables::{Announcement, GracePeriods, database_options};
 
 use super::*;
-use crate::inputs::{CqlInput, SnapshotInput};
+use crate::inputs::{CqlInput, CqlText, SnapshotInput};
 use crate::records::{Column, RecordFormat};
 
 struct Fixture {

@@ -4,12 +4,9 @@ use std::iter;
 use std::ops::Bound;
 
 use bytes::Bytes;
-use ebb_model::row::{Cell, Lifetime, Marker, RowBuilder};
-use ebb_model::schema::{ColumnKind, TableSchema};
 use ebb_storage::{Cache, Entries, Entry, FoundSoFar, TableReader};
 
-use crate::error::{Result, of_row, of_store};
-use crate::system::VirtualRow;
+use super::error::{Result, TableError};
 
 /// Headers and rows as operands, by keys of the engine, at one instant.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +18,8 @@ pub enum Source<'s> {
 }
 
 impl<'s> Source<'s> {
-    /// When it judges what expires, in seconds since 1970.
+    /// Returns the time by which the source judges what expires, in seconds since 1970. Computed rows
+    /// are of `now_us`.
     pub fn read_time_s(&self, now_us: i64) -> i64 {
         match self {
             Self::Stored(reader, _) => {
@@ -31,13 +29,14 @@ impl<'s> Source<'s> {
         }
     }
 
-    /// The operand of a key.
+    /// Returns the operand of a key.
     ///
     /// # Errors
     /// As the store.
+    #[inline]
     pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
         match self {
-            Self::Stored(reader, _) => reader.get(key).map_err(of_store),
+            Self::Stored(reader, _) => Ok(reader.get(key)?),
             Self::Memory(rows) => {
                 let found = rows.binary_search_by(|(k, _)| k[..].cmp(key));
                 Ok(found.ok().map(|at| rows[at].1.clone()))
@@ -45,11 +44,12 @@ impl<'s> Source<'s> {
         }
     }
 
-    /// The operands of two keys, the first of which is the smaller one, or as much of them
+    /// Returns the operands of two keys, the first of which is the smaller one, or as much of them
     /// as is `enough`.
     ///
     /// # Errors
     /// As the store.
+    #[inline]
     pub fn get_both(
         &self,
         keys: [&[u8]; 2],
@@ -57,18 +57,18 @@ impl<'s> Source<'s> {
     ) -> Result<[Option<Bytes>; 2]> {
         match self {
             Self::Stored(reader, _) => {
-                let found = reader.get_many_until(&keys, enough).map_err(of_store)?;
-                let mut found = found.into_iter();
+                let mut found = reader.get_many_until(&keys, enough)?.into_iter();
                 Ok([(); 2].map(|()| found.next().flatten()))
             }
             Self::Memory(_) => Ok([self.get(keys[0])?, self.get(keys[1])?]),
         }
     }
 
-    /// The keys and operands from `from` to before `to`, in their order or against it.
+    /// Opens the keys and operands from `from` to before `to`, in their order or against it.
     ///
     /// # Errors
     /// If the store cannot open the range, or read an entry.
+    #[inline]
     pub fn range(
         &self,
         from: &[u8],
@@ -78,8 +78,7 @@ impl<'s> Source<'s> {
         let mut entries = match self {
             Self::Stored(reader, cache) => {
                 let to = to.map_or(Bound::Unbounded, Bound::Excluded);
-                let entries = reader.range(Bound::Included(from), to, *cache);
-                entries.map_err(of_store)?
+                reader.range(Bound::Included(from), to, *cache)?
             }
             Self::Memory(rows) => {
                 let start = rows.partition_point(|(key, _)| key[..] < *from);
@@ -95,43 +94,7 @@ impl<'s> Source<'s> {
             } else {
                 entries.next()
             };
-            entry.map(|entry| entry.map_err(of_store))
+            Some(entry?.map_err(TableError::Store))
         }))
     }
-}
-
-/// Returns the rows of a virtual table as keys and operands, in the order of the keys.
-///
-/// # Errors
-/// If a value does not fit its column.
-pub fn computed_rows(schema: &TableSchema, rows: Vec<VirtualRow>) -> Result<Vec<Entry>> {
-    let row = |row: VirtualRow| Ok((row.key.into(), operand(schema, &row.cells)?));
-    rows.into_iter().map(row).collect()
-}
-
-/// A computed row as an operand.
-fn operand(schema: &TableSchema, values: &[Option<Bytes>]) -> Result<Bytes> {
-    let mut cells: Vec<(u32, &Bytes)> = (schema.columns().iter().zip(values))
-        .filter(|(column, _)| column.kind == ColumnKind::Regular)
-        .filter_map(|(column, value)| Some((column.id.0, value.as_ref()?)))
-        .collect();
-    cells.sort_unstable_by_key(|(id, _)| *id);
-    let mut out = Vec::new();
-    let mut row = RowBuilder::new(&mut out, 0);
-    row.marker(Marker {
-        timestamp: 0,
-        expiry: None,
-    });
-    for (id, value) in cells {
-        row.cell(
-            id,
-            Cell {
-                timestamp: 0,
-                lifetime: Lifetime::Permanent,
-                value,
-            },
-        );
-    }
-    row.finish().map_err(of_row)?;
-    Ok(out.into())
 }

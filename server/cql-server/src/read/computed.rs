@@ -1,0 +1,45 @@
+//! Rows of virtual tables as keys and operands.
+
+use bytes::Bytes;
+use ebb_model::row::{Cell, Lifetime, Marker, RowBuilder};
+use ebb_model::schema::{ColumnKind, TableSchema};
+use ebb_storage::Entry;
+
+use crate::error::{Result, of_row};
+use crate::system::VirtualRow;
+
+/// Returns the rows of a virtual table as keys and operands, in the order of the keys.
+///
+/// # Errors
+/// If a value does not fit its column.
+pub fn computed_rows(schema: &TableSchema, rows: Vec<VirtualRow>) -> Result<Vec<Entry>> {
+    let row = |row: VirtualRow| Ok((row.key.into(), operand(schema, &row.cells)?));
+    rows.into_iter().map(row).collect()
+}
+
+/// A computed row as an operand.
+fn operand(schema: &TableSchema, values: &[Option<Bytes>]) -> Result<Bytes> {
+    let mut cells: Vec<(u32, &Bytes)> = (schema.columns().iter().zip(values))
+        .filter(|(column, _)| column.kind == ColumnKind::Regular)
+        .filter_map(|(column, value)| Some((column.id.0, value.as_ref()?)))
+        .collect();
+    cells.sort_unstable_by_key(|(id, _)| *id);
+    let mut out = Vec::new();
+    let mut row = RowBuilder::new(&mut out, 0);
+    row.marker(Marker {
+        timestamp: 0,
+        expiry: None,
+    });
+    for (id, value) in cells {
+        row.cell(
+            id,
+            Cell {
+                timestamp: 0,
+                lifetime: Lifetime::Permanent,
+                value,
+            },
+        );
+    }
+    row.finish().map_err(of_row)?;
+    Ok(out.into())
+}

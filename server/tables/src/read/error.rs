@@ -1,0 +1,58 @@
+//! Errors of reads of rows.
+
+use ebb_model::key::KeyError;
+use ebb_model::row::RowError;
+use ebb_model::schema::TableSchema;
+use ebb_model::types::{Hex, TypeError};
+
+/// An error of a read of rows.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum TableError {
+    /// The store failed.
+    #[error("{0}")]
+    Store(#[from] ebb_storage::Error),
+    /// The store returned bytes that are no key, header or row of the table.
+    #[error("{0}")]
+    Damaged(Box<Damage>),
+}
+
+/// Stored bytes that are no key, header or row of their table.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}, at key {} of table {table}", Hex(key))]
+pub struct Damage {
+    /// The table, as `KEYSPACE.TABLE`.
+    pub table: String,
+    /// The key of the engine under which the bytes lie.
+    pub key: Vec<u8>,
+    /// The damage that a decoder found.
+    pub reason: DamageReason,
+}
+
+/// Damage of stored bytes, as a decoder reports it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DamageReason {
+    /// The key cannot be taken apart.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The header or the row cannot be decoded.
+    #[error(transparent)]
+    Row(#[from] RowError),
+    /// A value is none of its type.
+    #[error(transparent)]
+    Value(#[from] TypeError),
+}
+
+impl TableError {
+    /// Returns the error for damaged bytes under `key`.
+    #[cold]
+    pub fn damaged(schema: &TableSchema, key: &[u8], reason: impl Into<DamageReason>) -> Self {
+        Self::Damaged(Box::new(Damage {
+            table: format!("{}.{}", schema.keyspace(), schema.name()),
+            key: key.to_vec(),
+            reason: reason.into(),
+        }))
+    }
+}
+
+/// The result of a read of rows.
+pub(super) type Result<T, E = TableError> = std::result::Result<T, E>;

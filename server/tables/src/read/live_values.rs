@@ -1,0 +1,73 @@
+//! The entries that an index has for a stored row.
+
+use ebb_model::key::{DecodedKey, Place};
+use ebb_model::schema::{ColumnKind, IndexedColumn, TableSchema};
+
+use super::error::{Result, TableError};
+use super::partition::{Partition, header_key};
+
+/// Computes the index entries of a table's stored rows, as they are live at one time.
+#[derive(Debug)]
+pub struct LiveValues<'s> {
+    schema: &'s TableSchema,
+    now_s: i64,
+}
+
+impl<'s> LiveValues<'s> {
+    /// Prepares the computation for a table. `now_s` is the time in seconds since 1970: values that
+    /// have expired by then have no entries.
+    pub fn new(schema: &'s TableSchema, now_s: i64) -> Self {
+        Self { schema, now_s }
+    }
+
+    /// Calls `each` with the key of every index entry of one stored row or partition header. `key` is
+    /// its key and `row` its bytes. `header` is the partition's header, which deletes rows below it;
+    /// it is not read if `key` is the header's own.
+    ///
+    /// # Errors
+    /// If the stored bytes are damaged.
+    pub fn entries(
+        &self,
+        indexed: IndexedColumn<'_>,
+        key: &[u8],
+        header: Option<&[u8]>,
+        row: &[u8],
+        mut each: impl FnMut(Vec<u8>),
+    ) -> Result<()> {
+        let schema = self.schema;
+        let decoded =
+            DecodedKey::read(key).map_err(|error| TableError::damaged(schema, key, error))?;
+        let header = match decoded.place {
+            Place::Header => Some(row),
+            Place::Row(_) => header,
+        };
+        let partition = Partition::new(schema, decoded, header, self.now_s)?;
+        let view = match decoded.place {
+            Place::Header => partition.static_view(),
+            Place::Row(clustering) => partition.view(clustering, Some(row))?,
+        };
+        let is_there = || match decoded.place {
+            Place::Header => partition.has_static_values(),
+            Place::Row(clustering) => Ok(partition.row(clustering, row)?.is_some()),
+        };
+        match (indexed.column.kind, decoded.place) {
+            (ColumnKind::Static, Place::Header) | (ColumnKind::Regular, Place::Row(_)) => {
+                let found =
+                    indexed.for_each_live(&view, |prefix| each([&prefix[..], key].concat()));
+                found.map_err(|error| TableError::damaged(schema, key, error))?;
+            }
+            (ColumnKind::Clustering, Place::Row(clustering)) if is_there()? => {
+                let prefix = indexed.prefix_of_clustering(schema, clustering);
+                let prefix = prefix.map_err(|error| TableError::damaged(schema, key, error))?;
+                each([&prefix[..], key].concat());
+            }
+            (ColumnKind::PartitionKey, _) if is_there()? => {
+                let prefix = indexed.prefix_of_partition(schema, decoded.partition_key);
+                let prefix = prefix.map_err(|error| TableError::damaged(schema, key, error))?;
+                each([prefix, header_key(decoded.prefix)].concat());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,38 @@
+//! Reads of rows: what a reader at one time sees of the bytes that a table stores.
+//!
+//! ```text
+//!   source        keys and operands of a table at one instant, or of computed rows
+//!     v
+//!   partition     a header over static columns and rows: every rule of what is visible
+//!     ├─► SELECT, IF, reads before writes, job inputs and outputs
+//!     └─► live_values   the entries that an index has for a row
+//!   error         stored bytes that cannot be read, by table and key
+//! ```
+//!
+//! The purge in merges ([`CqlRow`](crate::CqlRow)) stands below: it drops what no reader may notice,
+//! by the same functions of `ebb-model`.
+//!
+//! # The purge race
+//!
+//! **A header is never newer than the rows that it is combined with.** A merge may purge a deletion
+//! from a header together with the rows that it hides, also while a reader is at work: an iterator
+//! that was opened before keeps the old rows, and a later look-up of the header finds the new one,
+//! which hides nothing. So deleted rows would come back. Every reader does one of three things:
+//!
+//! | how | who |
+//! | --- | --- |
+//! | it reads the header before it opens the iterator, or reads the row after the header or with it | SELECT of known partitions, a page or split that begins within a partition, IF, reads before writes |
+//! | it takes the header from the same iterator as the rows | SELECT over ranges, index builds, job inputs and outputs |
+//! | it reads both again, the header first | reads by an index, removal of stale index entries, samples of job inputs |
+
+mod error;
+mod live_values;
+mod partition;
+mod source;
+#[cfg(test)]
+mod tests;
+
+pub use self::error::{Damage, DamageReason, TableError};
+pub use self::live_values::LiveValues;
+pub use self::partition::{Partition, WantedColumns, header_key};
+pub use self::source::Source;

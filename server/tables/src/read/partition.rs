@@ -1,0 +1,265 @@
+//! A partition as a reader at one time sees it: the only place that puts together what of a row is
+//! visible.
+//!
+//! ```text
+//!   header   deletion of the partition ─┬─► static columns
+//!            deletions of ranges ───────┼─► rows
+//!   schema   columns that were dropped ─┘
+//! ```
+//!
+//! A row is there if its marker is live or any cell of a column that the table has, whether the
+//! statement selects it or not. A cell is live if no deletion above it has its timestamp or a later
+//! one, and if it has not expired: of its row, of a range of rows, of its partition, and of its column
+//! where that was dropped and added again. Static columns that have a value are a row of their own in a
+//! partition that has no other row.
+//!
+//! The header and the rows of a call have to be of one instant: see [the purge race](super#the-purge-race).
+
+use ebb_model::key::DecodedKey;
+use ebb_model::row::{Header, RowRef, RowView};
+use ebb_model::schema::TableSchema;
+use ebb_model::types::{TypeError, elements};
+
+use super::error::{DamageReason, Result, TableError};
+
+/// The byte after a partition's prefix: its header; its rows.
+const HEADER: u8 = 0;
+const ROW: u8 = 1;
+
+/// Returns the key of the header of the partition whose keys begin with `prefix`.
+pub fn header_key(prefix: &[u8]) -> Vec<u8> {
+    [prefix, &[HEADER]].concat()
+}
+
+/// A partition: its header, and the time by which its reader judges what has expired.
+#[derive(Debug)]
+pub struct Partition<'p> {
+    schema: &'p TableSchema,
+    key: DecodedKey<'p>,
+    header: Header<'p>,
+    read_time_s: i64,
+}
+
+/// The columns that a reader looks at.
+#[derive(Debug, Clone, Copy)]
+pub struct WantedColumns<'w> {
+    /// Ids of static columns, ascending.
+    pub statics: &'w [u32],
+    /// Ids of regular columns, ascending.
+    pub regular: &'w [u32],
+    /// True if the reader looks at clustering values as they were written, and keys may not have them.
+    pub original_clustering: bool,
+}
+
+impl<'p> Partition<'p> {
+    /// Reads the header of a partition. `key` is any key of the partition. `header` is its header's
+    /// operand, `None` if it has none. `read_time_s` is the time of the reader in seconds since 1970.
+    ///
+    /// # Errors
+    /// If the header is damaged.
+    #[inline]
+    pub fn new(
+        schema: &'p TableSchema,
+        key: DecodedKey<'p>,
+        header: Option<&'p [u8]>,
+        read_time_s: i64,
+    ) -> Result<Self> {
+        let header = match header {
+            Some(header) => {
+                let header = Header::parse(header);
+                header.map_err(|error| damaged_header(schema, key.prefix, error))?
+            }
+            None => Header::EMPTY,
+        };
+        Ok(Self {
+            schema,
+            key,
+            header,
+            read_time_s,
+        })
+    }
+
+    /// Returns the header: the deletions of the partition and its static row.
+    #[inline]
+    pub fn header(&self) -> &Header<'p> {
+        &self.header
+    }
+
+    /// Returns the values of the partition key, in the order of its columns.
+    ///
+    /// # Errors
+    /// If the key is damaged.
+    pub fn key_values(&self) -> Result<Vec<&'p [u8]>> {
+        let values = self
+            .schema
+            .layout()
+            .partition_values(self.key.partition_key);
+        values.map_err(|error| self.damaged_header(error))
+    }
+
+    /// Returns the static row.
+    #[inline]
+    pub fn static_view(&self) -> RowView<'p> {
+        let view = self.header.static_view(self.read_time_s);
+        view.without(self.schema.dropped_cells())
+    }
+
+    /// Returns whether a static column has a value.
+    ///
+    /// # Errors
+    /// If the header is damaged.
+    pub fn has_static_values(&self) -> Result<bool> {
+        if self.header.static_row().is_none() {
+            return Ok(false);
+        }
+        let is_live = self.static_view().is_live(self.schema.ids_beside_dropped());
+        is_live.map_err(|error| self.damaged_header(error))
+    }
+
+    /// Returns whether the static columns are a row of their own. `has_rows` is true if the partition
+    /// has another row.
+    ///
+    /// # Errors
+    /// If the header is damaged.
+    pub fn has_static_row(&self, has_rows: bool) -> Result<bool> {
+        Ok(!has_rows && self.has_static_values()?)
+    }
+
+    /// Returns what is visible of a row, be it there or not, by its encoded clustering and its operand.
+    ///
+    /// # Errors
+    /// If the operand is damaged.
+    #[inline]
+    pub fn view<'r>(&self, clustering: &[u8], operand: Option<&'r [u8]>) -> Result<RowView<'r>>
+    where
+        'p: 'r,
+    {
+        let row = match operand {
+            Some(operand) => {
+                RowRef::parse(operand).map_err(|error| self.damaged_row(clustering, error))?
+            }
+            None => RowRef::EMPTY,
+        };
+        let view = RowView::new(row, self.header.deletion_at(clustering), self.read_time_s);
+        Ok(view.without(self.schema.dropped_cells()))
+    }
+
+    /// Returns a row, if it is there, by its encoded clustering and its operand.
+    ///
+    /// # Errors
+    /// If the operand is damaged.
+    #[inline]
+    pub fn row<'r>(&self, clustering: &[u8], operand: &'r [u8]) -> Result<Option<RowView<'r>>>
+    where
+        'p: 'r,
+    {
+        let view = self.view(clustering, Some(operand))?;
+        let is_live = view.is_live(self.schema.ids_beside_dropped());
+        let is_live = is_live.map_err(|error| self.damaged_row(clustering, error))?;
+        Ok(is_live.then_some(view))
+    }
+
+    /// Returns the clustering values of a row as they were written, one for each column.
+    ///
+    /// # Errors
+    /// If the clustering or the operand is damaged.
+    #[inline]
+    pub fn clustering_values(&self, clustering: &[u8], row: &RowView<'_>) -> Result<Vec<Vec<u8>>> {
+        let layout = self.schema.layout();
+        let Some(original) = row.original_clustering() else {
+            let values = layout.clustering_values(clustering);
+            return values.map_err(|error| self.damaged_row(clustering, error));
+        };
+        // The original is a tuple of all clustering values.
+        let written: Result<Vec<Vec<u8>>, TypeError> = elements::components(original)
+            .map(|value| value.map(|value| value.unwrap_or_default().to_vec()))
+            .collect();
+        let mut values = written.map_err(|error| self.damaged_row(clustering, error))?;
+        values.resize(layout.clustering().len(), Vec::new());
+        Ok(values)
+    }
+
+    /// Returns whether a reader of `wanted` sees the same of a row and of the static columns whatever
+    /// more is merged into header and row, none of it with a timestamp above `greatest_left`.
+    ///
+    /// # Errors
+    /// If the header or the operand is damaged.
+    pub fn is_decided(
+        &self,
+        clustering: &[u8],
+        operand: Option<&[u8]>,
+        wanted: WantedColumns<'_>,
+        greatest_left: i64,
+    ) -> Result<bool> {
+        let row = self.view(clustering, operand)?;
+        let row = row.is_decided(wanted.regular, wanted.original_clustering, greatest_left);
+        if !row.map_err(|error| self.damaged_row(clustering, error))? {
+            return Ok(false);
+        }
+        let statics = self.static_view();
+        let statics = statics.are_columns_decided(wanted.statics, greatest_left);
+        statics.map_err(|error| self.damaged_header(error))
+    }
+
+    /// Returns the greatest timestamp that is hidden in the whole partition: by its deletion, or by a
+    /// column that was dropped and added again. It is [`i64::MIN`] if nothing is hidden.
+    pub fn hidden_up_to(&self) -> i64 {
+        let dropped = self.schema.dropped_cells().iter();
+        let dropped = dropped.map(|cells| cells.timestamp_us);
+        let deletion = self.header.deletion().map(|deletion| deletion.timestamp);
+        dropped.chain(deletion).max().unwrap_or(i64::MIN)
+    }
+
+    /// Returns the greatest timestamp that the static columns have or that is hidden of them. A write
+    /// above it is visible.
+    pub fn greatest_timestamp_of_statics(&self) -> i64 {
+        let row = self.header.static_row();
+        let greatest = row.map_or(i64::MIN, |row| row.greatest_timestamp());
+        greatest.max(self.hidden_up_to())
+    }
+
+    /// Returns the greatest timestamp that a row has or that is hidden of it. A write above it is
+    /// visible.
+    ///
+    /// # Errors
+    /// If the operand is damaged.
+    pub fn greatest_timestamp_of_row(
+        &self,
+        clustering: &[u8],
+        operand: Option<&[u8]>,
+    ) -> Result<i64> {
+        let deletion = self.header.deletion_at(clustering);
+        let deletion = deletion.map_or(i64::MIN, |deletion| deletion.timestamp);
+        let greatest = match operand {
+            Some(operand) => {
+                let row = RowRef::parse(operand);
+                row.map_err(|error| self.damaged_row(clustering, error))?
+                    .greatest_timestamp()
+            }
+            None => i64::MIN,
+        };
+        Ok(greatest.max(deletion).max(self.hidden_up_to()))
+    }
+
+    /// Returns the error for damage that shows when static columns are decoded.
+    #[cold]
+    pub fn damaged_header(&self, reason: impl Into<DamageReason>) -> TableError {
+        damaged_header(self.schema, self.key.prefix, reason)
+    }
+
+    /// Returns the error for damage that shows when columns of a row are decoded.
+    #[cold]
+    pub fn damaged_row(&self, clustering: &[u8], reason: impl Into<DamageReason>) -> TableError {
+        let key = [self.key.prefix, &[ROW], clustering].concat();
+        TableError::damaged(self.schema, &key, reason)
+    }
+}
+
+#[cold]
+fn damaged_header(
+    schema: &TableSchema,
+    prefix: &[u8],
+    reason: impl Into<DamageReason>,
+) -> TableError {
+    TableError::damaged(schema, &header_key(prefix), reason)
+}

@@ -1,0 +1,359 @@
+//! Tests of each rule of visibility, and of the purge race.
+
+use std::sync::Arc;
+
+use ebb_model::key::{DecodedKey, PartitionKey};
+use ebb_model::row::{Cell, Deletion, HeaderBuilder, Lifetime, Marker, RangeDeletion, RowBuilder};
+use ebb_model::schema::{
+    ColumnKind, KeyspaceSchema, OptionValue, Schema, TableDefinition, TableSchema,
+};
+use ebb_model::types::CqlType;
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{Cache, Db, Maintenance, ManualClock, Options, SnapshotTable};
+
+use super::*;
+use crate::{Catalog, GracePeriods, with_cql_tables};
+
+/// When the clock of a test begins, in seconds since 1970.
+const NOW_S: i64 = 1_700_000_000;
+
+/// The table `t (k int, c int, s text STATIC, a int, b text, PRIMARY KEY (k, c))`.
+fn definition() -> TableDefinition {
+    let column = |name: &str, ty, is_static| (name.to_string(), ty, is_static);
+    TableDefinition {
+        keyspace: "app".into(),
+        name: "t".into(),
+        id: uuid::Uuid::nil(),
+        columns: vec![
+            column("k", CqlType::Int, false),
+            column("c", CqlType::Int, false),
+            column("s", CqlType::Text, true),
+            column("a", CqlType::Int, false),
+            column("b", CqlType::Text, false),
+        ],
+        partition_key: vec!["k".into()],
+        clustering: vec!["c".into()],
+        order: Vec::new(),
+        options: Default::default(),
+    }
+}
+
+fn schema() -> TableSchema {
+    TableSchema::create(definition()).unwrap()
+}
+
+fn partition_key() -> PartitionKey {
+    PartitionKey::new(&[&1_i32.to_be_bytes()]).unwrap()
+}
+
+fn clustering(schema: &TableSchema, c: i32) -> Vec<u8> {
+    let mut clustering = Vec::new();
+    let encoded = (schema.layout()).encode_clustering(&[&c.to_be_bytes()], &mut clustering);
+    encoded.unwrap();
+    clustering
+}
+
+/// Writes a column into a row at a timestamp.
+fn cell(row: &mut RowBuilder<'_>, schema: &TableSchema, column: &str, timestamp: i64) {
+    let cell = Cell {
+        timestamp,
+        lifetime: Lifetime::Permanent,
+        value: b"text",
+    };
+    row.cell(schema.column(column).unwrap().id.0, cell);
+}
+
+/// An UPDATE of a column.
+fn update(schema: &TableSchema, column: &str, timestamp: i64) -> Vec<u8> {
+    let mut operand = Vec::new();
+    let mut row = RowBuilder::new(&mut operand, timestamp);
+    cell(&mut row, schema, column, timestamp);
+    row.finish().unwrap();
+    operand
+}
+
+/// An INSERT of the primary key alone.
+fn insert(timestamp: i64) -> Vec<u8> {
+    let mut operand = Vec::new();
+    let mut row = RowBuilder::new(&mut operand, timestamp);
+    row.marker(Marker {
+        timestamp,
+        expiry: None,
+    });
+    row.finish().unwrap();
+    operand
+}
+
+fn deletion(timestamp: i64) -> Deletion {
+    Deletion {
+        timestamp,
+        local_time_s: NOW_S,
+    }
+}
+
+fn header(write: impl FnOnce(HeaderBuilder<'_>)) -> Vec<u8> {
+    let mut operand = Vec::new();
+    write(HeaderBuilder::new(&mut operand));
+    operand
+}
+
+fn deleted_at(timestamp: i64) -> Vec<u8> {
+    header(|mut header| header.deletion(deletion(timestamp)))
+}
+
+/// Calls `check` with the partition under a header.
+fn with_partition<T>(
+    schema: &TableSchema,
+    header: Option<&[u8]>,
+    check: impl FnOnce(&Partition<'_>) -> T,
+) -> T {
+    let key = partition_key().header_key();
+    let key = DecodedKey::read(&key).unwrap();
+    check(&Partition::new(schema, key, header, NOW_S).unwrap())
+}
+
+/// Whether the row with the clustering 5 is there.
+fn is_there(schema: &TableSchema, header: Option<&[u8]>, row: &[u8]) -> bool {
+    with_partition(schema, header, |partition| {
+        let row = partition.row(&clustering(schema, 5), row).unwrap();
+        row.is_some()
+    })
+}
+
+#[test]
+fn a_deletion_of_the_partition_hides_rows_up_to_its_timestamp() {
+    let schema = schema();
+    for row in [update(&schema, "a", 7), insert(7)] {
+        assert!(is_there(&schema, None, &row));
+        assert!(is_there(&schema, Some(&deleted_at(6)), &row));
+        assert!(!is_there(&schema, Some(&deleted_at(7)), &row));
+    }
+}
+
+#[test]
+fn a_deletion_of_a_range_hides_the_rows_in_it() {
+    let schema = schema();
+    let row = update(&schema, "a", 7);
+    for (from, to, is_hidden) in [(0, 6, true), (5, 6, true), (0, 5, false), (6, 9, false)] {
+        let (start, end) = (clustering(&schema, from), clustering(&schema, to));
+        let header = header(|mut header| {
+            let range = RangeDeletion {
+                start: &start,
+                end: Some(&end),
+                deletion: deletion(7),
+            };
+            header.ranges(&[range]).unwrap();
+        });
+        let is_there = is_there(&schema, Some(&header), &row);
+        assert_eq!(is_there, !is_hidden, "from {from} to {to}");
+    }
+}
+
+#[test]
+fn a_row_that_has_only_cells_of_a_dropped_column_is_not_there() {
+    let schema = schema();
+    let row = update(&schema, "a", 7);
+    let dropped = schema.drop_column("a", 7).unwrap();
+    assert!(!is_there(&dropped, None, &row));
+    assert!(is_there(&dropped, None, &update(&schema, "b", 7)));
+    assert!(is_there(&dropped, None, &insert(7)));
+    let again = dropped.add_column("a", CqlType::Int, false).unwrap();
+    assert!(!is_there(&again, None, &row));
+    assert!(is_there(&again, None, &update(&schema, "a", 8)));
+}
+
+#[test]
+fn static_values_are_a_row_where_there_is_no_other() {
+    let mut schema = schema();
+    let statics = |timestamp| {
+        header(|header| {
+            let mut row = header.static_row(timestamp);
+            cell(&mut row, &self::schema(), "s", timestamp);
+            row.finish().unwrap();
+        })
+    };
+    let has_static_row = |schema: &TableSchema, header: &[u8], has_rows| {
+        with_partition(schema, Some(header), |partition| {
+            partition.has_static_row(has_rows).unwrap()
+        })
+    };
+    assert!(has_static_row(&schema, &statics(7), false));
+    assert!(!has_static_row(&schema, &statics(7), true));
+    assert!(!has_static_row(&schema, &deleted_at(7), false));
+    schema = schema.drop_column("s", 7).unwrap();
+    assert!(!has_static_row(&schema, &statics(7), false));
+    schema = schema.add_column("s", CqlType::Text, true).unwrap();
+    assert_eq!(schema.columns_of(ColumnKind::Static).len(), 1);
+    assert!(!has_static_row(&schema, &statics(7), false));
+    assert!(has_static_row(&schema, &statics(8), false));
+}
+
+#[test]
+fn a_write_above_the_greatest_timestamp_is_visible() {
+    let schema = schema();
+    let (row, five) = (update(&schema, "a", 7), clustering(&schema, 5));
+    for (header, greatest) in [(deleted_at(3), 7), (deleted_at(9), 9)] {
+        let found = with_partition(&schema, Some(&header), |partition| {
+            partition.greatest_timestamp_of_row(&five, Some(&row))
+        });
+        assert_eq!(found.unwrap(), greatest);
+        assert!(is_there(
+            &schema,
+            Some(&header),
+            &update(&schema, "a", greatest + 1)
+        ));
+    }
+    let back = schema.drop_column("a", 20).unwrap();
+    let back = back.add_column("a", CqlType::Int, false).unwrap();
+    let found = with_partition(&back, None, |partition| partition.hidden_up_to());
+    assert_eq!(found, 20);
+    assert!(is_there(&back, None, &update(&schema, "a", 21)));
+}
+
+#[test]
+fn damage_is_reported_with_its_table_and_key() {
+    let schema = schema();
+    let key = partition_key().header_key();
+    let decoded = DecodedKey::read(&key).unwrap();
+    let Err(TableError::Damaged(damage)) = Partition::new(&schema, decoded, Some(b"?"), NOW_S)
+    else {
+        panic!("no header begins with this byte");
+    };
+    assert_eq!((&damage.table[..], &damage.key), ("app.t", &key));
+    let five = clustering(&schema, 5);
+    let found = with_partition(&schema, None, |partition| {
+        partition.row(&five, b"?").map(|row| row.is_some())
+    });
+    let Err(TableError::Damaged(damage)) = found else {
+        panic!("no row begins with this byte");
+    };
+    assert_eq!(
+        damage.key,
+        [&partition_key().prefix()[..], &[1], &five].concat()
+    );
+    let text = damage.to_string();
+    assert!(text.ends_with(" of table app.t"), "{text}");
+}
+
+/// A partition that was deleted, in as many runs as a merge takes; and a snapshot of its table. The
+/// next merge purges the deletion and the rows.
+struct Deleted {
+    db: Db,
+    table: SnapshotTable,
+    schema: Arc<TableSchema>,
+    header_key: Vec<u8>,
+}
+
+fn deleted_partition() -> Deleted {
+    let clock = ManualClock::at_ms(NOW_S as u64 * 1000);
+    let grace_periods = GracePeriods::default();
+    let options = Options {
+        clock: Arc::new(clock.clone()),
+        disk: Arc::new(MemDisk::new()),
+        maintenance: Maintenance::Manual,
+        ..Options::default()
+    };
+    let db = Db::open("/db", with_cql_tables(options, &grace_periods)).unwrap();
+    let catalog = Catalog::open(&db, &grace_periods, Arc::new(clock.clone())).unwrap();
+    let replication = [("class", "SimpleStrategy"), ("replication_factor", "1")];
+    let replication = replication.map(|(name, value)| (name.to_string(), value.to_string()));
+    let keyspace = KeyspaceSchema::new("app", replication.into(), true).unwrap();
+    let create = |schema: &Schema| schema.create_keyspace(keyspace).map(Some);
+    assert!(catalog.change(create).unwrap().unwrap());
+    let mut definition = definition();
+    let none = OptionValue::Text("0".to_string());
+    definition.options.set("gc_grace_seconds", none).unwrap();
+    let create = |schema: &Schema| schema.create_table(definition).map(Some);
+    assert!(catalog.change(create).unwrap().unwrap());
+    let table = catalog.state().table("app", "t").unwrap().clone();
+    let (rows, schema) = (table.rows(), Arc::clone(table.schema()));
+    for c in 0..8_i32 {
+        let key = schema
+            .layout()
+            .row_key(&partition_key(), &[&c.to_be_bytes()]);
+        rows.merge(&key.unwrap(), &insert(5)).unwrap();
+        db.flush().unwrap();
+    }
+    let header_key = partition_key().header_key();
+    rows.merge(&header_key, &deleted_at(7)).unwrap();
+    db.flush().unwrap();
+    clock.advance_ms(10_000);
+    let keyspace = db.existing_keyspace("app").unwrap();
+    keyspace.create_snapshot("s").unwrap();
+    let table = keyspace.snapshot("s").unwrap().table("t").unwrap();
+    Deleted {
+        db,
+        table,
+        schema,
+        header_key,
+    }
+}
+
+impl Deleted {
+    fn source(&self) -> Source<'_> {
+        Source::Stored(&self.table, Cache::Bypass)
+    }
+
+    fn header(&self) -> Option<bytes::Bytes> {
+        self.source().get(&self.header_key).unwrap()
+    }
+
+    /// Whether a row is there under this header.
+    fn shows(&self, header: Option<&[u8]>, key: &[u8], operand: &[u8]) -> bool {
+        let clustering = &key[self.header_key.len()..];
+        with_partition(&self.schema, header, |partition| {
+            partition.row(clustering, operand).unwrap().is_some()
+        })
+    }
+}
+
+#[test]
+fn a_header_from_before_the_iterator_hides_rows_that_a_merge_purges() {
+    let deleted = deleted_partition();
+    let header = deleted.header().unwrap();
+    let first = [&partition_key().prefix()[..], &[1]].concat();
+    let rows = deleted.source().range(&first, None, false).unwrap();
+    deleted.db.compact().unwrap();
+    assert_eq!(deleted.header(), None, "the merge has purged the deletion");
+    let mut count = 0;
+    for row in rows {
+        let (key, operand) = row.unwrap();
+        assert!(!deleted.shows(Some(&header), &key, &operand));
+        // The rule has a reason: a header from behind the iterator shows what was deleted.
+        assert!(deleted.shows(deleted.header().as_deref(), &key, &operand));
+        count += 1;
+    }
+    assert_eq!(count, 8);
+}
+
+#[test]
+fn a_header_from_the_iterator_hides_rows_that_a_merge_purges() {
+    let deleted = deleted_partition();
+    let mut entries = (deleted.source().range(&deleted.header_key, None, false)).unwrap();
+    deleted.db.compact().unwrap();
+    let (key, header) = entries.next().unwrap().unwrap();
+    assert_eq!(key, deleted.header_key);
+    let rows: Vec<_> = entries.map(Result::unwrap).collect();
+    assert_eq!(rows.len(), 8);
+    for (key, operand) in rows {
+        assert!(!deleted.shows(Some(&header), &key, &operand));
+    }
+}
+
+#[test]
+fn a_header_and_then_its_row_read_again_show_nothing_that_a_merge_purges() {
+    let deleted = deleted_partition();
+    let first = [&partition_key().prefix()[..], &[1]].concat();
+    let rows = deleted.source().range(&first, None, false).unwrap();
+    deleted.db.compact().unwrap();
+    let mut count = 0;
+    for row in rows {
+        let (key, _) = row.unwrap();
+        let header = deleted.header();
+        let operand = deleted.source().get(&key).unwrap();
+        let shows = |operand: bytes::Bytes| deleted.shows(header.as_deref(), &key, &operand);
+        assert!(!operand.is_some_and(shows));
+        count += 1;
+    }
+    assert_eq!(count, 8);
+}
