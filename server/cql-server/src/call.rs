@@ -1,4 +1,4 @@
-//! One request, as whoever executes it sees it, and what came of it.
+//! One request as its executor sees it: the statement, the call and the service.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use ebb_cql::protocol::{
 
 use super::access::{Login, User};
 pub use super::interrupt::{Interrupt, TimeOut};
+pub use super::outcome::Outcome;
 use super::write::write_type_of;
 
 /// Where a statement may run.
@@ -115,15 +116,50 @@ pub trait Service: Send + Sync + 'static {
     }
 }
 
-/// What the protocol has to know of a statement.
-pub trait Statement: Send + Sync + 'static {
-    /// Where it may run.
-    fn lane(&self) -> Lane;
+/// The kind of a statement or batch. The server chooses the lane and the turns of a request by it.
+/// It is computed once, when the statement is prepared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StatementKind {
+    /// The lane in which it begins.
+    pub lane: Lane,
+    /// The type of a write in the error of its time-out. Reads have [`WriteType::Simple`].
+    pub write_type: WriteType,
+}
 
-    /// Of one that writes, what it is for those whom it keeps waiting.
-    fn write_type(&self) -> WriteType {
-        WriteType::Simple
+impl StatementKind {
+    /// Returns the kind of a batch of statements of these kinds.
+    pub fn of_batch(kind: BatchKind, statements: impl Iterator<Item = Self> + Clone) -> Self {
+        let has = |of: &WriteType| statements.clone().any(|one| one.write_type == *of);
+        let special = [WriteType::Cas, WriteType::Counter].into_iter().find(has);
+        Self {
+            lane: Lane::Write,
+            write_type: special.unwrap_or_else(|| write_type_of(kind)),
+        }
     }
+
+    /// Returns whether it reads what it writes to. Such writes to one row wait for each other.
+    pub fn takes_turns(self) -> bool {
+        matches!(self.write_type, WriteType::Cas | WriteType::Counter)
+    }
+
+    /// Returns whether it may read any number of rows.
+    pub fn is_scan(self) -> bool {
+        matches!(self.lane, Lane::Scan | Lane::Range)
+    }
+
+    /// Returns the time-out of an execution at this consistency level.
+    pub fn time_out(self, consistency: Consistency) -> TimeOut {
+        match self.lane {
+            Lane::Write => TimeOut::Write(consistency, self.write_type),
+            _ => TimeOut::Read(consistency),
+        }
+    }
+}
+
+/// A statement as the protocol sees it.
+pub trait Statement: Send + Sync + 'static {
+    /// Returns the kind of the statement.
+    fn kind(&self) -> StatementKind;
 
     /// Its meaning depends on the keyspace in use: a name in it has none.
     fn needs_keyspace(&self) -> bool;
@@ -142,37 +178,6 @@ pub trait Statement: Send + Sync + 'static {
     fn size_bytes(&self) -> usize;
 }
 
-/// Whether writes of this type read what they write to, so that those to one row wait for
-/// each other.
-pub fn takes_turns(write_type: WriteType) -> bool {
-    matches!(write_type, WriteType::Cas | WriteType::Counter)
-}
-
-/// What a batch of statements is for those whom it keeps waiting.
-pub fn batch_write_type<S: Statement>(
-    kind: BatchKind,
-    statements: &[(Arc<S>, Values<'_>)],
-) -> WriteType {
-    let types = || {
-        statements
-            .iter()
-            .map(|(statement, _)| statement.write_type())
-    };
-    match kind {
-        _ if types().any(|one| one == WriteType::Cas) => WriteType::Cas,
-        _ if types().any(|one| one == WriteType::Counter) => WriteType::Counter,
-        kind => write_type_of(kind),
-    }
-}
-
-/// The error of a statement with this consistency whose time is over.
-pub fn time_out_of(statement: &impl Statement, consistency: Consistency) -> TimeOut {
-    match statement.lane() {
-        Lane::Write => TimeOut::Write(consistency, statement.write_type()),
-        _ => TimeOut::Read(consistency),
-    }
-}
-
 /// What a statement is executed with.
 #[derive(Debug, Clone)]
 pub struct Call<'a> {
@@ -186,22 +191,4 @@ pub struct Call<'a> {
     pub interrupt: &'a Interrupt,
     /// Who asks.
     pub user: &'a User,
-}
-
-/// What came of a statement, beyond the body of its RESULT.
-#[derive(Debug, Default)]
-pub struct Outcome {
-    /// For whoever wrote the statement.
-    pub warnings: Vec<String>,
-    /// The keyspace that is in use from now on.
-    pub keyspace: Option<String>,
-    /// For all connections that asked for such events, in this order.
-    pub changes: Vec<SchemaChange>,
-    /// Others wrote the same meanwhile, time and again. Nothing was executed, and there is no
-    /// body: the request may be executed again.
-    pub is_in_conflict: bool,
-    /// True if the result would have other columns than those in the response to PREPARE, by
-    /// which the client decodes rows. Nothing was executed, and there is no body: the client has
-    /// to prepare the statement again.
-    pub is_outdated: bool,
 }

@@ -40,9 +40,7 @@ use super::access::{
     self, AccessContext, Login, NeedsContext, User, is_access_statement, needs, trace_need,
 };
 use super::activity::Activity;
-use super::call::{
-    Call, Lane, Outcome, Service, TimeOut, batch_write_type, takes_turns, time_out_of,
-};
+use super::call::{Call, Lane, Outcome, Service, StatementKind};
 use super::context::{SchemaContext, in_keyspace};
 use super::describe;
 use super::error::{Result, invalid, of_parse};
@@ -329,7 +327,7 @@ impl Executor {
             }
             Statement::Write(_) | Statement::Batch(_) => {
                 let (level, serial) = levels(call);
-                check_consistency(statement.write_type, level, serial)?;
+                check_consistency(statement.kind.write_type, level, serial)?;
                 // Held until it is written: see `Catalog::earlier_states`.
                 let state = self.catalog.state();
                 let meaning = self.write_meaning(&state, statement)?;
@@ -384,7 +382,7 @@ impl Executor {
         out: &mut BytesMut,
     ) -> Result<Outcome> {
         let (level, serial) = levels(call);
-        check_consistency(batch_write_type(kind, statements), level, serial)?;
+        check_consistency(batch_kind(kind, statements).write_type, level, serial)?;
         // Held until all is written, as of one statement.
         let state = self.catalog.state();
         let mut meanings = Vec::with_capacity(statements.len());
@@ -408,7 +406,7 @@ impl Executor {
         let state = self.catalog.state();
         let mut turns = Vec::new();
         for (prepared, values) in statements {
-            if takes_turns(prepared.write_type) {
+            if prepared.kind.takes_turns() {
                 let meaning = self.write_meaning(&state, prepared)?;
                 turns.extend(meaning.as_write()?.turns(&self.catalog, *values)?);
             }
@@ -430,8 +428,10 @@ impl Service for Executor {
             markers: Columns::default(),
             partition_key: Vec::new(),
             columns: None,
-            lane: Lane::Schema,
-            write_type: WriteType::Simple,
+            kind: StatementKind {
+                lane: Lane::Schema,
+                write_type: WriteType::Simple,
+            },
             needs_keyspace: false,
             meaning: ArcSwap::from_pointee(Meaning::Late),
             number: self.next_number.fetch_add(1, Ordering::Relaxed),
@@ -447,7 +447,7 @@ impl Service for Executor {
                     self.analyse(parsed, select, schema_of(&target), hash)?;
                 let plan = meaning.select.plan();
                 prepared.needs_keyspace = select.from.keyspace.is_none();
-                prepared.lane = match &target {
+                prepared.kind.lane = match &target {
                     Target::Virtual(_) => Lane::Inline,
                     _ if plan.is_point() => Lane::Inline,
                     _ if plan.restrictions.index.is_some() => Lane::Scan,
@@ -461,7 +461,7 @@ impl Service for Executor {
                 prepared.meaning = ArcSwap::from_pointee(Meaning::Select(Box::new(meaning)));
             }
             Statement::Describe(_) => {
-                prepared.lane = Lane::Scan;
+                prepared.kind.lane = Lane::Scan;
                 prepared.needs_keyspace = true;
             }
             Statement::Write(_) | Statement::Batch(_) => {
@@ -469,8 +469,10 @@ impl Service for Executor {
                 if let Some(write) = write {
                     prepared.needs = Some(self.needs(parsed, keyspace)?);
                     prepared.needs_keyspace = write.needs_keyspace();
-                    prepared.lane = Lane::Write;
-                    prepared.write_type = write.write_type();
+                    prepared.kind = StatementKind {
+                        lane: Lane::Write,
+                        write_type: write.write_type(),
+                    };
                     prepared.markers = write.markers().clone();
                     prepared.partition_key = write.partition_key().to_vec();
                     prepared.meaning = ArcSwap::from_pointee(Meaning::Write(Box::new(write)));
@@ -479,7 +481,7 @@ impl Service for Executor {
             Statement::Unsupported(unsupported) => {
                 return invalid(format!("{} is not supported", unsupported.what));
             }
-            Statement::Use(_) => prepared.lane = Lane::Inline,
+            Statement::Use(_) => prepared.kind.lane = Lane::Inline,
             // About the schema or snapshots.
             _ => prepared.needs_keyspace = true,
         }
@@ -492,7 +494,7 @@ impl Service for Executor {
         call: &Call<'_>,
         out: &mut BytesMut,
     ) -> Result<Outcome> {
-        let time_out = time_out_of(statement, call.parameters.consistency);
+        let time_out = statement.kind.time_out(call.parameters.consistency);
         interrupt::scope(call.interrupt, time_out, || {
             self.execute_in_time(statement, call, out)
         })
@@ -505,8 +507,7 @@ impl Service for Executor {
         call: &Call<'_>,
         out: &mut BytesMut,
     ) -> Result<Outcome> {
-        let write_type = batch_write_type(kind, statements);
-        let time_out = TimeOut::Write(call.parameters.consistency, write_type);
+        let time_out = batch_kind(kind, statements).time_out(call.parameters.consistency);
         interrupt::scope(call.interrupt, time_out, || {
             self.batch_in_time(kind, statements, call, out)
         })
@@ -555,6 +556,10 @@ impl Service for Executor {
         let synced = self.catalog.db().sync();
         synced.map_err(|error| ErrorResponse::server(error.to_string()))
     }
+}
+
+fn batch_kind(kind: BatchKind, statements: &[(Arc<Prepared>, Values<'_>)]) -> StatementKind {
+    StatementKind::of_batch(kind, statements.iter().map(|(statement, _)| statement.kind))
 }
 
 /// The consistency levels of a request.

@@ -51,6 +51,7 @@ pub mod indexes;
 )]
 pub mod interrupt;
 mod listing;
+mod outcome;
 pub mod paging;
 pub mod prepared;
 #[expect(clippy::disallowed_methods, reason = "a page ends after its time")]

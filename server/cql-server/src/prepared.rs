@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use ebb_cql::protocol::{Columns, WriteType};
+use ebb_cql::protocol::Columns;
 use ebb_cql::syntax::ast::{self, Parsed};
 use ebb_model::access::Need;
 use ebb_model::schema::TableSchema;
 
-use super::call::{Lane, Statement};
+use super::call::{Statement, StatementKind};
 use super::error::{Result, invalid};
 use super::read::Select;
 use super::write::{NOT_A_WRITE, WriteStatement};
@@ -31,9 +31,7 @@ pub struct Prepared {
     pub(super) markers: Columns,
     pub(super) partition_key: Vec<u16>,
     pub(super) columns: Option<Columns>,
-    pub(super) lane: Lane,
-    /// Of what writes.
-    pub(super) write_type: WriteType,
+    pub(super) kind: StatementKind,
     pub(super) needs_keyspace: bool,
     /// What it means now.
     pub(super) meaning: ArcSwap<Meaning>,
@@ -82,12 +80,8 @@ impl Prepared {
 }
 
 impl Statement for Prepared {
-    fn lane(&self) -> Lane {
-        self.lane
-    }
-
-    fn write_type(&self) -> WriteType {
-        self.write_type
+    fn kind(&self) -> StatementKind {
+        self.kind
     }
 
     fn needs_keyspace(&self) -> bool {

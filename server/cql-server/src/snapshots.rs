@@ -24,10 +24,10 @@ use ebb_model::types::CqlType;
 use ebb_storage::{Db, ErrorKind, SnapshotInfo, SnapshotOptions, SnapshotScope, SnapshotTable};
 use ebb_tables::{CatalogState, SNAPSHOT_SIGN, schema_at};
 
-use super::call::Outcome;
 use super::context::{SchemaContext, in_keyspace};
 use super::error::{of_catalog, of_schema, of_store};
 use super::listing::Listing;
+use super::outcome::Outcome;
 use super::system::{SNAPSHOT_COLUMNS, snapshot_rows};
 
 /// Between keyspace and snapshot, in a name for drivers that refuse `@`.

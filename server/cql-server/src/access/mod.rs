@@ -10,8 +10,8 @@
 //!   superuser    the first one
 //! ```
 //!
-//! `ebb_model::access` decides who may do what. This module translates statements into its
-//! questions, in the order and the words of Cassandra 4.1. Without a login everybody is
+//! `ebb_model::access` decides what a user may do. This module checks the permissions that a
+//! statement requires, in the order and the words of Cassandra 4.1. Without a login every client is
 //! [`User::anyone`], who may do everything.
 
 mod identities;
@@ -40,9 +40,9 @@ use ebb_model::access::Resource;
 use self::passwords::Passwords;
 #[cfg(test)]
 pub(crate) use self::passwords::hash;
-use super::call::Outcome;
 use super::context::SchemaContext;
 use super::error::{Result, of_catalog};
+use super::outcome::Outcome;
 
 /// What statements about roles and permissions work on.
 #[derive(Debug, Clone, Copy)]

@@ -10,9 +10,9 @@ use ebb_model::types::CqlType;
 
 use super::roles::answer;
 use super::{AccessContext, of_role};
-use crate::call::Outcome;
 use crate::context::in_keyspace;
 use crate::error::{Result, invalid, of_catalog};
+use crate::outcome::Outcome;
 use crate::system::cells::text;
 
 pub(super) fn execute(

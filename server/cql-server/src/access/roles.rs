@@ -13,9 +13,9 @@ use ebb_model::types::CqlType;
 
 use super::passwords;
 use super::{AccessContext, grant_to_creator, identities, of_role};
-use crate::call::Outcome;
 use crate::error::{Result, invalid, of_catalog, of_schema};
 use crate::listing::Listing;
+use crate::outcome::Outcome;
 use crate::system::cells::{boolean, map, text};
 
 /// The option that bounds how many snapshots a role may hold.

@@ -370,15 +370,15 @@ fn markers_have_names_types_and_places() {
     let names: Vec<&str> = markers.iter().map(|marker| marker.name).collect();
     assert_eq!(names, ["a", "b", "in(c)", "[limit]"]);
     assert_eq!(key, [0]);
-    assert_eq!(prepared.lane(), Lane::Scan);
+    assert_eq!(prepared.kind().lane, Lane::Scan);
     let point = server
         .prepare("SELECT v FROM ks.t WHERE a = ? AND b = ? AND c = ?")
         .unwrap();
-    assert_eq!(point.lane(), Lane::Inline);
+    assert_eq!(point.kind().lane, Lane::Inline);
     let range = server
         .prepare("SELECT v FROM t WHERE token(a) > ?")
         .unwrap();
-    assert_eq!(range.lane(), Lane::Range);
+    assert_eq!(range.kind().lane, Lane::Range);
     assert!(!point.needs_keyspace() && prepared.needs_keyspace());
 }
 

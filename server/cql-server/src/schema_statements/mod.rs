@@ -26,9 +26,9 @@ use ebb_model::schema::Schema;
 
 pub use self::indexes::indexed_table;
 pub use self::type_names::resolve_type;
-use super::call::Outcome;
 pub use super::context::{SchemaContext, in_keyspace};
 use super::error::{of_catalog, of_schema};
+use super::outcome::Outcome;
 use super::snapshots::{AT_ALIAS, names_snapshot};
 use super::system::is_reserved;
 

@@ -1,33 +1,33 @@
 //! Where writes run that would wait for the disk.
 //!
 //! ```text
-//!   connections ── Work ─> queue ─> one thread: executes what is there, syncs once,
-//!        ^                                        v
-//!        └───────────── responses ────────────────┘
+//!   connections ── writes ─> queue ─> one thread: executes what is there, syncs once,
+//!        ^                                          v
+//!        └────────────── responses ─────────────────┘
 //! ```
 //!
 //! A write runs on the thread that received it as long as that takes microseconds
 //! (`pace`). It does not where each write is acknowledged after an fsync.
 //!
-//! A write that computes for long would keep all others waiting: it begins anew in [`Lane::Moved`].
+//! A write that computes for long would keep all others waiting: it begins anew in `Lane::Moved`.
 //!
 //! A write always waits for the group before its own. A write that has waited for several groups is
 //! in a queue that does not go away: the lane refuses it, if `Session::may_refuse` allows that.
 
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
-use ebb_cql::protocol::{ErrorKind, ErrorResponse};
+use ebb_cql::protocol::ErrorResponse;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::connection::{LaneResult, OVERLOADED};
-use super::lanes::{Share, Waiting};
+use super::lane_result::{LaneResult, RequestResult, is_in_conflict};
+use super::overload::Overload;
 use super::pace::WritePace;
-use super::session::error;
-use super::work::{RequestResult, Work, run_in_lane};
+use super::replies::overloaded;
 use crate::call::{Lane, Service};
 
 /// Writes that one sync serves at most: the first of them waits for all.
@@ -37,126 +37,157 @@ const GROUP_WRITES_MAX: usize = 1024;
 /// overload control. The group that runs when the write comes does not count.
 const GROUPS_WAITED_MAX: u64 = 4;
 
+/// A write in the queue of the commit lane. A trait, as requests hold the state of the server, and that
+/// holds the lane.
+pub(super) trait QueuedWrite: Send {
+    /// Returns when the write was received, if overload control may reject it.
+    fn refusable_since(&self) -> Option<Instant>;
+
+    /// Executes the write on a thread on which others wait. Returns `None` if it takes too long for
+    /// that: nothing has been written.
+    fn try_run_briefly(&mut self) -> Option<RequestResult>;
+
+    /// Begins the write anew: in this lane after a conflict, or in the one for what takes long.
+    fn begin_anew(self: Box<Self>, lane: Lane, results: UnboundedSender<LaneResult>);
+
+    /// Returns the result of a write that has ended, or panicked, and shared a sync that took `synced`.
+    fn end(self: Box<Self>, ended: Option<RequestResult>, synced: Duration) -> LaneResult;
+}
+
 /// A write that waits.
-pub(super) struct Sent<S: Service> {
-    work: Work<S>,
+struct Sent {
+    write: Box<dyn QueuedWrite>,
     results: UnboundedSender<LaneResult>,
     /// The number of groups that had begun when the write came.
     groups_before: u64,
 }
 
 /// The writes that wait for the commit lane. Its thread ends when this is dropped.
-pub(super) struct CommitLane<S: Service> {
-    writes: UnboundedSender<Sent<S>>,
+pub(super) struct CommitLane {
+    writes: UnboundedSender<Sent>,
     pub pace: Arc<WritePace>,
     /// The number of groups that have begun.
-    groups: AtomicU64,
+    groups: Arc<AtomicU64>,
 }
 
-impl<S: Service> CommitLane<S> {
-    pub(super) fn new(pace: Arc<WritePace>) -> (Self, UnboundedReceiver<Sent<S>>) {
-        let (writes, receiver) = unbounded_channel();
-        let groups = AtomicU64::new(0);
-        let lane = Self {
+impl CommitLane {
+    /// Starts the thread of the lane. Writes that compute for long leave it by a task of `runtime`.
+    ///
+    /// # Errors
+    /// When the system refuses a thread.
+    pub(super) fn start<S: Service>(
+        service: &Arc<S>,
+        overload: &Arc<Overload>,
+        runtime: &Handle,
+    ) -> io::Result<Self> {
+        let (writes, waiting) = unbounded_channel();
+        let pace = WritePace::watched(runtime.clone())?;
+        let thread = CommitThread {
+            service: Arc::downgrade(service),
+            overload: overload.clone(),
+            pace: pace.clone(),
+            groups: Arc::default(),
+        };
+        let (groups, runtime) = (thread.groups.clone(), runtime.clone());
+        std::thread::Builder::new()
+            .name("cql-commit".into())
+            .spawn(move || {
+                // Writes that begin anew elsewhere are tasks.
+                let _entered = runtime.enter();
+                thread.run(waiting);
+            })?;
+        Ok(Self {
             writes,
             pace,
             groups,
-        };
-        (lane, receiver)
+        })
     }
 
     /// Lets a write run there; its result goes to `results`.
-    pub(super) fn send(&self, work: Work<S>, results: UnboundedSender<LaneResult>) {
+    pub(super) fn send(&self, write: Box<dyn QueuedWrite>, results: UnboundedSender<LaneResult>) {
         // Without its thread there is no server any more that would answer.
         drop(self.writes.send(Sent {
-            work,
+            write,
             results,
             groups_before: self.groups.load(Ordering::Relaxed),
         }));
     }
 }
 
-/// A write that was executed, unless that panicked.
-struct Executed<S: Service> {
-    work: Work<S>,
-    results: UnboundedSender<LaneResult>,
-    ran: Option<RequestResult>,
+/// A write that has ended, and its result unless it panicked.
+type Ended = (Sent, Option<RequestResult>);
+
+/// The state of the lane's thread.
+struct CommitThread<S> {
+    /// Weak, as a server that is dropped must not stay open until the thread notices. Each write that
+    /// waits keeps the service alive.
+    service: Weak<S>,
+    overload: Arc<Overload>,
+    pace: Arc<WritePace>,
+    groups: Arc<AtomicU64>,
 }
 
-/// Executes writes, group by group, until all senders are gone. Writes that compute for long move to
-/// threads of their own, by a task of the runtime.
-pub(super) fn commit_writes<S: Service>(mut writes: UnboundedReceiver<Sent<S>>, runtime: &Handle) {
-    while let Some(first) = writes.blocking_recv() {
-        let mut group = vec![first];
-        while group.len() < GROUP_WRITES_MAX {
-            match writes.try_recv() {
-                Ok(next) => group.push(next),
-                Err(_) => break,
+impl<S: Service> CommitThread<S> {
+    /// Executes writes, group by group, until all senders are gone.
+    fn run(self, mut writes: UnboundedReceiver<Sent>) {
+        while let Some(first) = writes.blocking_recv() {
+            let mut group = vec![first];
+            group.extend(std::iter::from_fn(|| writes.try_recv().ok()).take(GROUP_WRITES_MAX - 1));
+            if let Some(service) = self.service.upgrade() {
+                self.commit(&service, group);
             }
         }
-        commit_group(group, runtime);
     }
-}
 
-fn commit_group<S: Service>(group: Vec<Sent<S>>, runtime: &Handle) {
-    let Some(first) = group.first() else {
-        return;
-    };
-    let shared = first.work.shared.clone();
-    let groups = shared.commits.groups.fetch_add(1, Ordering::Relaxed);
-    let executed: Vec<_> = (group.into_iter())
-        .filter_map(|sent| {
-            let (mut work, results) = (sent.work, sent.results);
-            let begun = Instant::now();
-            let waited = begun.saturating_duration_since(work.received_at);
-            let groups_waited = groups - sent.groups_before;
-            let is_late = groups_waited >= GROUPS_WAITED_MAX && shared.overload.is_too_long(waited);
-            if is_late && work.may_refuse {
-                shared.overload.rejected_by_commit_lane();
-                let ran = Some(Err(error(ErrorKind::Overloaded, OVERLOADED)));
-                return Some(Executed { work, results, ran });
+    fn commit(&self, service: &S, group: Vec<Sent>) {
+        let groups = self.groups.fetch_add(1, Ordering::Relaxed);
+        let ended: Vec<_> = (group.into_iter())
+            .filter_map(|sent| self.execute(sent, groups))
+            .collect();
+        let has_written = |result: &RequestResult| result.is_ok() && !is_in_conflict(result);
+        let writes = (ended.iter()).any(|(_, result)| result.as_ref().is_some_and(has_written));
+        let begun = Instant::now();
+        let synced: Result<(), ErrorResponse> = if writes && service.commits_wait_for_sync() {
+            service.sync()
+        } else {
+            Ok(())
+        };
+        let sync_took = begun.elapsed();
+        for (sent, result) in ended {
+            if result.as_ref().is_some_and(is_in_conflict) {
+                // Behind what came meanwhile, until its time is over.
+                sent.write.begin_anew(Lane::Write, sent.results);
+                continue;
             }
-            // A panic is an error of one request: the lane goes on.
-            let ran = catch_unwind(AssertUnwindSafe(|| work.try_run_briefly()));
-            shared.commits.pace.ended(begun, Instant::now());
-            let ran = match ran {
-                Ok(Some(ran)) => Some(ran),
-                Ok(None) => {
-                    let work = Box::new(work);
-                    runtime.spawn(run_in_lane(Lane::Moved, work, Share::default(), results));
-                    return None;
-                }
-                Err(_) => None,
-            };
-            Some(Executed { work, results, ran })
-        })
-        .collect();
-    let writes = executed
-        .iter()
-        .any(|it| matches!(&it.ran, Some(Ok((_, outcome))) if !outcome.is_in_conflict));
-    let begun = Instant::now();
-    let synced: Result<(), ErrorResponse> = match writes && shared.service.commits_wait_for_sync() {
-        true => shared.service.sync(),
-        false => Ok(()),
-    };
-    let sync_took = begun.elapsed();
-    for executed in executed {
-        let (mut work, results, ran) = (executed.work, executed.results, executed.ran);
-        if matches!(&ran, Some(Ok((_, outcome))) if outcome.is_in_conflict) {
-            // Behind what came meanwhile, until its time is over.
-            shared.commits.send(work, results);
-            continue;
+            let result = result.map(|result| result.and_then(|it| synced.clone().map(|()| it)));
+            // The receiver is gone if the connection has ended.
+            drop(sent.results.send(sent.write.end(result, sync_took)));
         }
-        work.spent.synced += sync_took;
-        let stream = work.stream();
-        let ran = ran.map(|ran| {
-            let ran = ran.and_then(|ran| synced.clone().map(|()| ran));
-            Waiting {
-                value: work.end(ran),
-                _memory: None,
+    }
+
+    /// Executes a write, unless it has waited for too many groups. Returns `None` if it computes for
+    /// long and goes on elsewhere.
+    fn execute(&self, mut sent: Sent, groups: u64) -> Option<Ended> {
+        let begun = Instant::now();
+        let is_too_late = |received_at| {
+            let waited = begun.saturating_duration_since(received_at);
+            self.overload.is_too_long(waited)
+        };
+        let waits_long = groups - sent.groups_before >= GROUPS_WAITED_MAX;
+        if waits_long && sent.write.refusable_since().is_some_and(is_too_late) {
+            self.overload.rejected_by_commit_lane();
+            return Some((sent, Some(Err(overloaded()))));
+        }
+        // A panic is an error of one request: the lane goes on.
+        let result = catch_unwind(AssertUnwindSafe(|| sent.write.try_run_briefly()));
+        self.pace.ended(begun, Instant::now());
+        match result {
+            Ok(Some(result)) => Some((sent, Some(result))),
+            Ok(None) => {
+                sent.write.begin_anew(Lane::Moved, sent.results);
+                None
             }
-        });
-        // Nobody hears it where the connection has ended.
-        drop(results.send(LaneResult { stream, ran }));
+            Err(_) => Some((sent, None)),
+        }
     }
 }

@@ -10,24 +10,25 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use ebb_cql::protocol::{
-    Direction, ErrorKind, ErrorResponse, Event, FrameDecoder, HEADER_BYTES, PAYLOAD_BYTES_MAX,
-    Response,
+    Direction, ErrorResponse, Event, FrameDecoder, HEADER_BYTES, PAYLOAD_BYTES_MAX, Response,
 };
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio::time::{Sleep, sleep_until, timeout};
 
 use super::arrivals::Arrivals;
+use super::lane_request::{LaneRequest, run_in_lane, run_in_turn};
+use super::lane_result::LaneResult;
 use super::lanes::{Share, Waiting};
-use super::listener::Shared;
 use super::outbox::Outbox;
 use super::received::{Limits, Received, ReceivedError};
+use super::replies::overloaded;
 use super::requests::{LARGE_BYTES, RequestMemory};
-use super::session::{Handled, Session, error};
+use super::session::{Handled, Session};
+use super::shared::Shared;
 use super::skip::{Progress, SKIPPED_BYTES_MAX};
 use super::slow::Unsent;
 use super::stream::Stream;
-use super::work::{Ran, Work, run_in_lane, run_in_turn};
 use crate::call::{Lane, Service};
 
 /// Frames of a connection that are served before other connections get their turn on this thread.
@@ -40,22 +41,10 @@ const READ_BYTES: usize = 64 << 10;
 /// The longest body before the client has logged in.
 const LOGIN_BODY_BYTES_MAX: usize = 16 << 10;
 
-/// What Cassandra says.
-pub(super) const OVERLOADED: &str =
-    "Server is in overloaded state. Cannot accept more requests at this point";
-
 thread_local! {
     /// Connections keep only what is not yet a whole frame, so one buffer for each
     /// thread is enough to read into.
     static READ_BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
-}
-
-/// What came of a request that ran elsewhere.
-pub(super) struct LaneResult {
-    /// Of the request.
-    pub stream: i16,
-    /// Nothing if it panicked.
-    pub ran: Option<Waiting<Ran>>,
 }
 
 /// A connection, from its accept to its end.
@@ -77,11 +66,11 @@ pub(super) struct Connection<S: Service> {
     out: Outbox,
     /// Requests in `out` whose latency counts, of those received last.
     points: u32,
-    /// The same of writes that ran elsewhere: when each was received.
+    /// When each write was received that ran in a lane and whose response is in `out`.
     writes_received_at: Vec<Instant>,
     /// Slow requests whose responses are in `out`.
     slow: Vec<Unsent>,
-    /// Made for the first request that runs elsewhere: it takes some KiB.
+    /// Made for the first request that runs in a lane: it takes some KiB.
     results: Option<Results>,
     running: usize,
     events: Option<broadcast::Receiver<Event>>,
@@ -302,7 +291,7 @@ impl<S: Service> Connection<S> {
         if timeout(patience, counted).await.is_ok() {
             return Ok(());
         }
-        let response = Response::Error(error(ErrorKind::Overloaded, OVERLOADED));
+        let response = Response::Error(overloaded());
         (self.session).answer(0, &response, self.out.frames());
         self.flush().await?;
         Err(Ended::WithError)
@@ -341,10 +330,10 @@ impl<S: Service> Connection<S> {
             match self.received.decode(&self.decoder, &limits) {
                 Ok(None) => break,
                 Ok(Some(frame)) => {
-                    if self.session.may_refuse(&frame) {
+                    let may_refuse = self.session.may_refuse(&frame);
+                    if may_refuse {
                         if self.is_late(target, &mut first_waited) {
-                            let response =
-                                Response::Error(error(ErrorKind::Overloaded, OVERLOADED));
+                            let response = Response::Error(overloaded());
                             (self.session).answer(frame.stream, &response, self.out.frames());
                             refused += 1;
                             continue;
@@ -352,19 +341,13 @@ impl<S: Service> Connection<S> {
                         served += 1;
                     }
                     let out = self.out.frames();
-                    let handled = self.session.handle(frame, self.received_at, out);
-                    match handled {
+                    let received_at = self.received_at;
+                    match self.session.handle(frame, may_refuse, received_at, out) {
                         Handled::Answered { is_point, slow } => {
                             self.points += u32::from(is_point);
                             self.slow.extend(slow.map(|slow| *slow));
                         }
-                        Handled::Elsewhere(lane, work) => match self.count_waiting(work) {
-                            Ok(work) => self.start(lane, work),
-                            Err((stream, error)) => {
-                                let response = Response::Error(error);
-                                (self.session).answer(stream, &response, self.out.frames());
-                            }
-                        },
+                        Handled::InLane(lane, request) => self.start(lane, request),
                     }
                 }
                 Err(problem) => {
@@ -439,39 +422,33 @@ impl<S: Service> Connection<S> {
         self.received.has_frame(&self.limits())
     }
 
-    /// Takes memory for a request that waits for its lane. If there is none, returns the stream of
-    /// the request and the error.
-    fn count_waiting(&self, mut work: Box<Work<S>>) -> Result<Box<Work<S>>, (i16, ErrorResponse)> {
-        match self.shared.requests.wait(work.frame.body.len()) {
-            Ok(memory) => {
-                work.memory = memory;
-                Ok(work)
+    /// Starts a request in its lane, or refuses it if there is no memory for its frame.
+    fn start(&mut self, lane: Lane, mut request: Box<LaneRequest<S>>) {
+        match self.shared.requests.wait(request.frame.body.len()) {
+            Ok(memory) => request.memory = memory,
+            Err(error) => {
+                let response = Response::Error(error);
+                return (self.session).answer(request.stream(), &response, self.out.frames());
             }
-            Err(error) => Err((work.stream(), error)),
         }
-    }
-
-    fn start(&mut self, lane: Lane, work: Box<Work<S>>) {
         self.running += 1;
         let Results { sender, share, .. } = self.results.get_or_insert_default();
         let (results, share) = (sender.clone(), share.clone());
-        let shared = self.shared.clone();
-        if lane == Lane::Write {
-            match work.turns.is_some() {
-                true => drop(tokio::spawn(run_in_turn(work, results))),
-                false => shared.commits.send(*work, results),
-            }
-            return;
+        if lane != Lane::Write {
+            tokio::spawn(run_in_lane(lane, request, share, results));
+        } else if request.work.turns.is_some() {
+            tokio::spawn(run_in_turn(request, results));
+        } else {
+            self.shared.commits.send(request, results);
         }
-        tokio::spawn(run_in_lane(lane, work, share, results));
     }
 
     /// Appends a result, and others that came with it.
     fn take_results(&mut self, first: LaneResult) {
         let mut next = Some(first);
-        while let Some(LaneResult { stream, ran }) = next {
+        while let Some(LaneResult { stream, reply }) = next {
             self.running -= 1;
-            match ran {
+            match reply {
                 Some(Waiting { value, _memory }) => {
                     if let Some(keyspace) = value.keyspace {
                         self.session.use_keyspace(keyspace);
@@ -486,7 +463,7 @@ impl<S: Service> Connection<S> {
                 }
                 None => {
                     let message = "the request failed by a bug of the server; see its log";
-                    let response = Response::Error(error(ErrorKind::Server, message));
+                    let response = Response::Error(ErrorResponse::server(message));
                     (self.session).answer(stream, &response, self.out.frames());
                 }
             }
@@ -569,7 +546,7 @@ async fn over(time: &mut Option<Pin<Box<Sleep>>>) {
     }
 }
 
-/// The next result; never one where no request has run elsewhere.
+/// The next result; never one where no request has run in a lane.
 async fn next_result(results: &mut Option<Results>) -> Option<LaneResult> {
     match results {
         Some(results) => results.receiver.recv().await,

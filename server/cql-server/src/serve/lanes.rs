@@ -98,6 +98,16 @@ pub(super) struct Waiting<T> {
     pub _memory: Option<ResultMemory>,
 }
 
+impl<T> Waiting<T> {
+    /// A small result, which takes no memory from others.
+    pub(super) fn small(value: T) -> Self {
+        Self {
+            value,
+            _memory: None,
+        }
+    }
+}
+
 impl Lanes {
     /// # Errors
     /// When the system refuses a thread.

@@ -2,13 +2,13 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use ebb_colocate::Latencies;
-use ebb_cql::protocol::{Compression, Consistency, ErrorKind, Event, Head, Response};
+use ebb_cql::protocol::{Compression, ErrorResponse, Event, Head, Response};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
@@ -16,16 +16,15 @@ use tokio::sync::{Semaphore, broadcast, watch};
 use tokio::time::{sleep, timeout_at};
 
 use super::addresses::Addresses;
-use super::commit::{CommitLane, commit_writes};
+use super::commit::CommitLane;
 use super::connection::Connection;
 use super::counts::Counters;
 use super::failed_logins::FailedLogins;
 use super::lanes::Lanes;
 use super::options::ServeOptions;
 use super::overload::{Overload, probe};
-use super::pace::WritePace;
 use super::requests::Requests;
-use super::session::error;
+use super::shared::Shared;
 use super::statements::Statements;
 use super::stream::{Stream, TLS_HANDSHAKE};
 use super::tls::Tls;
@@ -36,54 +35,6 @@ use crate::call::Service;
 const EVENTS_KEPT: usize = 256;
 /// What an accept waits when the system is out of something, such as open files.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-
-/// What all connections share.
-pub(super) struct Shared<S: Service> {
-    pub service: Arc<S>,
-    pub options: ServeOptions,
-    pub statements: Statements<S::Statement>,
-    pub lanes: Lanes,
-    pub requests: Requests,
-    pub commits: CommitLane<S>,
-    pub turns: Turns,
-    pub overload: Arc<Overload>,
-    pub failed_logins: Arc<FailedLogins>,
-    connections_refused: Arc<AtomicU64>,
-    /// Turns to compute the keys of a handshake: some threads go on serving.
-    handshakes: Semaphore,
-    pub events: broadcast::Sender<Event>,
-    pub stop: watch::Sender<bool>,
-    latencies: Option<Latencies>,
-}
-
-impl<S: Service> Shared<S> {
-    /// Tells all who want to hear it.
-    pub(super) fn publish(&self, event: Event) {
-        // An error says that nobody does.
-        drop(self.events.send(event));
-    }
-
-    pub(super) fn request_timeout(&self) -> Duration {
-        self.options.request_timeout
-    }
-
-    /// Whether a write would keep its thread for longer than others may wait.
-    pub(super) fn writes_wait(&self, now: Instant) -> bool {
-        self.service.commits_wait_for_sync() || self.commits.pace.is_slow(now)
-    }
-
-    /// Whether a read at this level is answered only after a sync.
-    pub(super) fn is_synced(&self, consistency: Consistency) -> bool {
-        consistency.is_serial() && self.service.commits_wait_for_sync()
-    }
-
-    /// Counts a point request that took so long.
-    pub(super) fn record(&self, took: Duration) {
-        if let Some(latencies) = &self.latencies {
-            latencies.record(took);
-        }
-    }
-}
 
 /// A server that answers on a socket, on threads of its own, until it is dropped.
 #[derive(Debug)]
@@ -119,17 +70,12 @@ impl CqlServer {
         let (events, _) = broadcast::channel(EVENTS_KEPT);
         let connections_max = options.connections_max.clamp(1, Semaphore::MAX_PERMITS);
         let connections = Arc::new(Semaphore::new(connections_max));
-        let pace = WritePace::watched(runtime.handle().clone())?;
-        let (commits, writes) = CommitLane::new(pace);
-        let of_commits = runtime.handle().clone();
-        std::thread::Builder::new()
-            .name("cql-commit".into())
-            .spawn(move || commit_writes(writes, &of_commits))?;
+        let overload = Arc::new(Overload::new(options.overload_wait));
         let shared = Arc::new(Shared {
+            commits: CommitLane::start(&service, &overload, runtime.handle())?,
             service,
-            commits,
             turns: Turns::new(),
-            overload: Arc::new(Overload::new(options.overload_wait)),
+            overload,
             failed_logins: Arc::new(FailedLogins::new(
                 options.login_failures_max,
                 options.logins_max,
@@ -266,7 +212,7 @@ async fn shake_hands(mut socket: TcpStream, tls: &Tls, turns: &Semaphore) -> io:
     if tls.is_optional() {
         return Ok(Stream::Plain(socket));
     }
-    let refusal = error(ErrorKind::Protocol, "this port speaks TLS only");
+    let refusal = ErrorResponse::protocol("this port speaks TLS only");
     let mut frame = BytesMut::new();
     Response::Error(refusal).encode(&mut frame, 0, &Head::default(), Compression::None);
     socket.write_all(&frame).await?;

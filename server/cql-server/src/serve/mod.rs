@@ -44,8 +44,14 @@
 //! | `skip` | a request that is too large |
 //! | `requests` | the memory of requests, and turns for large ones |
 //! | `outbox` | responses that are not sent yet |
-//! | `session` | one client: what its requests mean |
-//! | `work` | a request that runs on another thread |
+//! | `shared` | the state that all connections share |
+//! | `session` | one client: turns its frames into work |
+//! | `login` | logins by name and password |
+//! | `work` | a request whose statements are known, and the one way to execute it |
+//! | `lane_request` | work that runs on another thread, with its frame |
+//! | `lane_result` | the result of such work, on its way back |
+//! | `replies` | RESULT around the body of a statement, and errors in one wording |
+//! | `traces` | traces of requests whose clients ask for them |
 //! | `lanes` | where scans and schema changes run |
 //! | `result_memory` | the memory for results of scans that wait for their clients |
 //! | `scan_queue` | whose scan runs next, and whether it may run now |
@@ -63,18 +69,23 @@ mod connection;
 mod counts;
 mod failed_logins;
 mod identity;
+mod lane_request;
+mod lane_result;
 mod lanes;
 mod listener;
+mod login;
 mod options;
 mod outbox;
 mod overload;
 mod pace;
 mod received;
+mod replies;
 mod requests;
 mod result_memory;
 mod scan_queue;
 mod scan_threads;
 mod session;
+mod shared;
 mod skip;
 mod slow;
 mod statements;
@@ -82,6 +93,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod traces;
 mod turns;
 mod work;
 

@@ -149,10 +149,7 @@ mod tests {
     }
 
     fn waiting(bytes: &[u8]) -> Waiting<BytesMut> {
-        Waiting {
-            value: bytes.into(),
-            _memory: None,
-        }
+        Waiting::small(bytes.into())
     }
 
     /// More than sockets hold, and no two pieces of it alike.

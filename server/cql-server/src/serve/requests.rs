@@ -11,11 +11,10 @@
 
 use std::sync::Arc;
 
-use ebb_cql::protocol::{ErrorKind, ErrorResponse};
+use ebb_cql::protocol::ErrorResponse;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
-use super::connection::OVERLOADED;
-use super::session::error;
+use super::replies::overloaded;
 
 /// The plain bytes from which a request is large: decompressing and parsing it takes longer than
 /// other requests should wait. Connections with fewer received bytes take no memory.
@@ -65,7 +64,7 @@ impl Requests {
         }
         match (self.waiting.clone()).try_acquire_many_owned(units(body_bytes)) {
             Ok(permit) => Ok(RequestMemory(Some(permit))),
-            Err(_) => Err(error(ErrorKind::Overloaded, OVERLOADED)),
+            Err(_) => Err(overloaded()),
         }
     }
 
@@ -111,6 +110,7 @@ fn units(bytes: usize) -> u32 {
 mod tests {
     use std::time::Duration;
 
+    use ebb_cql::protocol::ErrorKind;
     use tokio::time::timeout;
 
     use super::*;

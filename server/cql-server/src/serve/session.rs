@@ -7,72 +7,46 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use ebb_cql::protocol::{
-    self, Batch, Coding, Columns, Compression, Consistency, ErrorKind, ErrorResponse, Event,
-    EventTypes, Frame, Head, Opcode, ProtocolError, QueryParameters, Request, Response, Segments,
-    Startup, StatementRef, Version,
+    self, Coding, Columns, Compression, Consistency, ErrorKind, ErrorResponse, EventTypes, Frame,
+    Head, Opcode, Request, Response, Segments, Startup, StatementRef, Version, WriteType,
 };
 
 use memchr::memmem;
 
-use super::listener::Shared;
+use super::lane_request::LaneRequest;
+use super::login::recall;
+use super::replies::{in_protocol, supported};
 use super::requests::RequestMemory;
+use super::shared::Shared;
 use super::slow::{Sender, Spent, Unsent};
-use super::statements::Entry;
-use super::turns::Wanted;
-use super::work::{SHARED_THREAD_CPU_MAX, Work, respond, trace, without_password};
+use super::traces::{self, without_password};
+use super::work::{Inline, RequestStatements, Work};
 use crate::access::{AUTHENTICATOR, User};
 use crate::activity::{Client, Encryption, Trace};
-use crate::call::{
-    Call, Interrupt, Lane, Outcome, Service, Statement, TimeOut, batch_write_type, takes_turns,
-};
+use crate::call::{Interrupt, Lane, Service, Statement, StatementKind, TimeOut};
 use crate::interrupt;
 
-/// The error message for logins from an address that has tried too many wrong passwords.
-pub(super) const TOO_MANY_FAILURES: &str =
-    "Too many failed logins from this address; try again later";
-
-/// What became of a request.
+/// The result of handling a request.
 pub(super) enum Handled<S: Service> {
-    /// Its response was appended.
+    /// The response was appended.
     Answered {
-        /// It was one that ran at once, whose latency says how the server is.
+        /// Whether it was a statement that ran inline, whose latency shows the state of the server.
         is_point: bool,
         /// The report of a slow request.
         slow: Option<Box<Unsent>>,
     },
-    /// It is to run elsewhere.
-    Elsewhere(Lane, Box<Work<S>>),
-}
-
-/// Where a request is to run, and what it executes.
-struct Elsewhere<S: Service> {
-    lane: Lane,
-    statements: Vec<Arc<S::Statement>>,
-    /// What it has to wait for.
-    turns: Option<Wanted>,
-}
-
-impl<S: Service> Elsewhere<S> {
-    /// Statements that compute for too long on a thread that serves connections.
-    fn moved(statements: Vec<Arc<S::Statement>>) -> Self {
-        Self {
-            lane: Lane::Moved,
-            statements,
-            turns: None,
-        }
-    }
+    /// The request has to run in this lane.
+    InLane(Lane, Box<LaneRequest<S>>),
 }
 
 /// The state of a connection, as its requests change it.
 pub(super) struct Session<S: Service> {
     shared: Arc<Shared<S>>,
-    keyspace: Option<Arc<str>>,
+    sender: Sender,
     has_started: bool,
-    /// Who asks.
-    user: Arc<User>,
     /// The identity in the client's certificate, until the client has logged in with it.
     identity: Option<String>,
-    /// A password is verified elsewhere.
+    /// A password is being verified in its lane.
     is_verifying: bool,
     pub coding: Coding,
     /// The segments that carry frames behind the response to STARTUP, since version 5.
@@ -103,11 +77,15 @@ impl<S: Service> Session<S> {
             None => User::anyone(),
             Some(_) => User::nobody(),
         };
+        let sender = Sender {
+            address: peer,
+            user: Arc::new(user),
+            keyspace: None,
+        };
         Self {
             shared,
-            keyspace: None,
+            sender,
             has_started: false,
-            user: Arc::new(user),
             identity,
             is_verifying: false,
             coding: Coding::default(),
@@ -151,12 +129,12 @@ impl<S: Service> Session<S> {
     pub(super) fn use_keyspace(&mut self, keyspace: String) {
         let keyspace: Arc<str> = keyspace.into();
         self.client.note_keyspace(keyspace.clone());
-        self.keyspace = Some(keyspace);
+        self.sender.keyspace = Some(keyspace);
     }
 
     /// Returns whether the client has logged in, or need not: then it may send any request.
     pub(super) fn is_logged_in(&self) -> bool {
-        !self.user.is_nobody()
+        !self.sender.user.is_nobody()
     }
 
     /// Ends the verification of a password: that of `user`, or a wrong one.
@@ -171,11 +149,17 @@ impl<S: Service> Session<S> {
         if let Some(name) = user.name() {
             self.client.note_user(name);
         }
-        self.user = user;
+        self.sender.user = user;
     }
 
-    /// Does what a request asks, or says where it is to be done.
-    pub(super) fn handle(&mut self, frame: Frame, now: Instant, out: &mut BytesMut) -> Handled<S> {
+    /// Answers a request that was received at `now`, or returns it with the lane that it has to run in.
+    pub(super) fn handle(
+        &mut self,
+        frame: Frame,
+        may_refuse: bool,
+        now: Instant,
+        out: &mut BytesMut,
+    ) -> Handled<S> {
         self.client.note_request();
         self.spent = Spent::default();
         let begun_at = Instant::now();
@@ -183,55 +167,34 @@ impl<S: Service> Session<S> {
             self.coding.version = frame.version;
         }
         let begun = self.begin_trace(now, &frame);
-        let handled = match begun.and_then(|()| self.try_handle(&frame, now, out)) {
-            Ok(Some(Elsewhere {
-                lane,
-                statements,
-                turns,
-            })) => {
-                let interrupt = self.interrupt(now);
-                let may_refuse = self.may_refuse(&frame);
-                let work = Work {
-                    shared: self.shared.clone(),
-                    keyspace: self.keyspace.clone(),
-                    coding: self.coding,
-                    statements,
-                    turns,
+        let is_point = match begun.and_then(|()| self.try_handle(&frame, may_refuse, now, out)) {
+            Ok(Some((lane, work))) => {
+                let memory = RequestMemory::default();
+                let request = LaneRequest {
+                    work,
                     frame,
-                    memory: RequestMemory::default(),
-                    interrupt,
-                    received_at: now,
-                    may_refuse,
-                    address: self.client.address,
-                    trace: self.trace.take(),
-                    user: self.user.clone(),
-                    spent: self.spent,
+                    memory,
                 };
-                Handled::Elsewhere(lane, Box::new(work))
+                return Handled::InLane(lane, Box::new(request));
             }
-            Ok(None) => Handled::Answered {
-                is_point: matches!(
-                    Opcode::from_code(frame.opcode),
-                    Ok(Opcode::Query | Opcode::Execute | Opcode::Batch)
-                ),
-                slow: self.slow(&frame, now, begun_at),
-            },
+            Ok(None) => matches!(
+                Opcode::from_code(frame.opcode),
+                Ok(Opcode::Query | Opcode::Execute | Opcode::Batch)
+            ),
             Err(error) => {
                 if let Some(trace) = &mut self.trace {
                     trace.note(without_password(&error.message));
                 }
                 self.answer(frame.stream, &Response::Error(error), out);
-                Handled::Answered {
-                    is_point: false,
-                    slow: self.slow(&frame, now, begun_at),
-                }
+                false
             }
         };
+        let slow = self.slow(&frame, now, begun_at);
         if let Some(mut trace) = self.trace.take() {
             trace.note("Request complete");
             trace.end();
         }
-        handled
+        Handled::Answered { is_point, slow }
     }
 
     /// Returns the report of the current request, whose response is ready, if it was slow.
@@ -241,12 +204,7 @@ impl<S: Service> Session<S> {
             executed: begun_at.elapsed().saturating_sub(self.spent.prepared),
             ..self.spent
         };
-        let sender = Sender {
-            address: self.client.address,
-            user: &self.user,
-            keyspace: self.keyspace.as_deref(),
-        };
-        Unsent::of(&self.shared, &sender, frame, received_at, spent)
+        self.shared.slow(&self.sender, received_at, frame, spent)
     }
 
     pub(super) fn answer(&self, stream: i16, response: &Response, out: &mut BytesMut) {
@@ -257,51 +215,104 @@ impl<S: Service> Session<S> {
         response.encode(out, stream, &head, self.coding);
     }
 
-    /// Appends the response, or gives what is to be executed elsewhere.
+    /// Appends the response, or returns the work and the lane that it has to run in.
     fn try_handle(
         &mut self,
         frame: &Frame,
+        may_refuse: bool,
         now: Instant,
         out: &mut BytesMut,
-    ) -> Result<Option<Elsewhere<S>>, ErrorResponse> {
+    ) -> Result<Option<(Lane, Work<S>)>, ErrorResponse> {
         let request = Request::decode(frame).map_err(in_protocol)?;
         self.check_order(&request)?;
         if !self.has_started && !matches!(request, Request::Startup(_) | Request::Options) {
             let message = "the first message of a connection is STARTUP or OPTIONS";
-            return Err(error(ErrorKind::Protocol, message));
+            return Err(ErrorResponse::protocol(message));
         }
         let stream = frame.stream;
-        match request {
-            Request::Startup(startup) => self.start(&startup, stream, out)?,
-            Request::Options => self.answer(stream, &supported(), out),
+        let (statements, kind, consistency) = match &request {
+            Request::Query { text, parameters } => {
+                let consistency = parameters.consistency;
+                let statement = self.statement(parameters.keyspace, text, consistency, now)?;
+                let kind = statement.kind();
+                (RequestStatements::One(statement), kind, consistency)
+            }
+            Request::Execute { id, parameters } => {
+                let consistency = parameters.consistency;
+                let statement = self.prepared(id)?;
+                let kind = statement.kind();
+                (RequestStatements::One(statement), kind, consistency)
+            }
+            Request::Batch(batch) => {
+                let consistency = batch.consistency;
+                let mut statements = Vec::with_capacity(batch.statements.len());
+                for part in &batch.statements {
+                    statements.push(match part.statement {
+                        StatementRef::Prepared(id) => self.prepared(id)?,
+                        StatementRef::Text(text) => {
+                            self.statement(batch.keyspace, text, consistency, now)?
+                        }
+                    });
+                }
+                let kinds = statements.iter().map(|statement| statement.kind());
+                let kind = StatementKind::of_batch(batch.kind, kinds);
+                (RequestStatements::Batch(statements), kind, consistency)
+            }
+            Request::AuthResponse { token } => {
+                if self.log_in(*token, now)? {
+                    self.answer(stream, &Response::AuthSuccess { token: None }, out);
+                    return Ok(None);
+                }
+                let kind = StatementKind {
+                    lane: Lane::Login,
+                    write_type: WriteType::Simple,
+                };
+                (RequestStatements::None, kind, Consistency::One)
+            }
+            Request::Startup(startup) => {
+                self.start(startup, stream, out)?;
+                return Ok(None);
+            }
+            Request::Options => {
+                self.answer(stream, &supported(), out);
+                return Ok(None);
+            }
             Request::Register(events) => {
                 self.events.topology |= events.topology;
                 self.events.status |= events.status;
                 self.events.schema |= events.schema;
                 self.answer(stream, &Response::Ready, out);
+                return Ok(None);
             }
-            Request::AuthResponse { token } => return self.log_in(token, stream, now, out),
             Request::Prepare { text, keyspace } => {
-                self.prepare(text, keyspace, stream, now, out)?;
+                self.prepare(text, *keyspace, stream, now, out)?;
+                return Ok(None);
             }
-            Request::Query { text, parameters } => {
-                let keyspace = parameters.keyspace.or(self.keyspace.as_deref());
-                let statement = match self.shared.statements.find(keyspace, text) {
-                    Some((_, entry)) => entry.statement.clone(),
-                    None => {
-                        let time_out = TimeOut::Read(parameters.consistency);
-                        let limit = (&self.interrupt(now), time_out);
-                        let spent = &mut self.spent;
-                        Arc::new(understood(&self.shared, keyspace, text, limit, spent)?)
-                    }
-                };
-                return self.run(statement, parameters, frame, now, out);
+        };
+        let mut work = Work {
+            shared: self.shared.clone(),
+            sender: self.sender.clone(),
+            coding: self.coding,
+            statements,
+            kind,
+            consistency,
+            turns: None,
+            interrupt: self.interrupt(now),
+            received_at: now,
+            may_refuse,
+            trace: self.trace.take(),
+            spent: self.spent,
+        };
+        let ended = work.run_inline(request, stream, now, out);
+        if let Ok(Inline::Lane(lane)) = ended {
+            return Ok(Some((lane, work)));
+        }
+        self.trace = work.trace;
+        if let Inline::Answered(outcome) = ended? {
+            if let Some(keyspace) = outcome.keyspace {
+                self.use_keyspace(keyspace);
             }
-            Request::Execute { id, parameters } => {
-                let statement = self.prepared(id)?.statement.clone();
-                return self.run(statement, parameters, frame, now, out);
-            }
-            Request::Batch(batch) => return self.batch(&batch, frame, now, out),
+            self.shared.publish(outcome.changes);
         }
         Ok(None)
     }
@@ -316,7 +327,7 @@ impl<S: Service> Session<S> {
             None | Some("") => Compression::None,
             Some(name) => Compression::from_name(name).ok_or_else(|| {
                 let message = format!("Unknown compression algorithm: {name}; there is lz4");
-                error(ErrorKind::Protocol, message)
+                ErrorResponse::protocol(message)
             })?,
         };
         self.log_in_by_certificate()?;
@@ -340,7 +351,7 @@ impl<S: Service> Session<S> {
     /// Logs in a client whose certificate has the identity of a role. All others need a password.
     fn log_in_by_certificate(&mut self) -> Result<(), ErrorResponse> {
         let (None, Some(login), Some(identity)) = (
-            self.user.name(),
+            self.sender.user.name(),
             self.shared.service.login(),
             &self.identity,
         ) else {
@@ -371,51 +382,38 @@ impl<S: Service> Session<S> {
             }
             _ => return Ok(()),
         };
-        Err(error(ErrorKind::Protocol, message))
+        Err(ErrorResponse::protocol(message))
     }
 
-    /// A step of the authentication: there is one.
-    fn log_in(
-        &mut self,
-        token: Option<&[u8]>,
-        stream: i16,
-        now: Instant,
-        out: &mut BytesMut,
-    ) -> Result<Option<Elsewhere<S>>, ErrorResponse> {
-        let shared = self.shared.clone();
-        let login = match shared.service.login() {
+    /// Logs the client in by credentials that were verified before. Returns false if they have to be
+    /// verified.
+    fn log_in(&mut self, token: Option<&[u8]>, now: Instant) -> Result<bool, ErrorResponse> {
+        let login = match self.shared.service.login() {
             Some(login) if !self.is_logged_in() && !self.is_verifying => login,
             _ => {
                 let message = "nobody asked for AUTH_RESPONSE: the server wants no credentials";
-                return Err(error(ErrorKind::Protocol, message));
+                return Err(ErrorResponse::protocol(message));
             }
         };
-        let address = self.client.address.ip();
-        if !shared.failed_logins.may_try(address, now) {
-            return Err(error(ErrorKind::BadCredentials, TOO_MANY_FAILURES));
-        }
-        if let Some(user) = login.recall(token)? {
+        let address = self.sender.address.ip();
+        let user = recall(login, &self.shared.failed_logins, address, token, now)?;
+        self.is_verifying = user.is_none();
+        if let Some(user) = user {
             self.take_user(user);
-            self.answer(stream, &Response::AuthSuccess { token: None }, out);
-            return Ok(None);
         }
-        self.is_verifying = true;
-        Ok(Some(Elsewhere {
-            lane: Lane::Login,
-            statements: Vec::new(),
-            turns: None,
-        }))
+        Ok(!self.is_verifying)
     }
 
-    /// Begins the trace of a request that wants one.
+    /// Begins the trace of a request whose client asks for one.
     ///
     /// # Errors
     /// Where the user may not trace.
     fn begin_trace(&mut self, now: Instant, frame: &Frame) -> Result<(), ErrorResponse> {
         // Before the login nothing is traced, and nothing is done.
         if frame.is_traced() && self.is_logged_in() {
-            self.shared.service.check_trace(&self.user)?;
-            self.trace = trace(&self.shared, self.client.address, now, frame);
+            self.shared.service.check_trace(&self.sender.user)?;
+            let activity = &self.shared.options.activity;
+            self.trace = traces::begin(activity, self.sender.address, now, frame);
         }
         Ok(())
     }
@@ -428,10 +426,9 @@ impl<S: Service> Session<S> {
         now: Instant,
         out: &mut BytesMut,
     ) -> Result<(), ErrorResponse> {
-        let keyspace = keyspace.or(self.keyspace.as_deref());
-        let limit = (&self.interrupt(now), TimeOut::Read(Consistency::One));
         // Always anew: the schema may be another than when the text was last prepared.
-        let statement = understood(&self.shared, keyspace, text, limit, &mut self.spent)?;
+        let statement = self.understand(keyspace, text, Consistency::One, now)?;
+        let keyspace = keyspace.or(self.sender.keyspace.as_deref());
         let (id, entry) = self.shared.statements.insert(keyspace, text, statement);
         let (markers, partition_key_markers) = entry.statement.markers();
         let columns = entry.statement.columns();
@@ -447,235 +444,50 @@ impl<S: Service> Session<S> {
         Ok(())
     }
 
-    fn prepared(&self, id: &[u8]) -> Result<Arc<Entry<S::Statement>>, ErrorResponse> {
-        self.shared.statements.get(id).ok_or_else(|| {
+    fn prepared(&self, id: &[u8]) -> Result<Arc<S::Statement>, ErrorResponse> {
+        let entry = self.shared.statements.get(id).ok_or_else(|| {
             let message = "the statement is not prepared here: prepare it, then execute it again";
-            error(ErrorKind::Unprepared { id: id.to_vec() }, message)
-        })
+            ErrorResponse::new(ErrorKind::Unprepared { id: id.to_vec() }, message)
+        })?;
+        Ok(entry.statement.clone())
     }
 
-    fn run(
+    /// Returns the statement of a text, which may have been prepared before. `keyspace` is that of the
+    /// request.
+    fn statement(
         &mut self,
-        statement: Arc<S::Statement>,
-        parameters: QueryParameters<'_>,
-        frame: &Frame,
+        keyspace: Option<&str>,
+        text: &str,
+        consistency: Consistency,
         now: Instant,
-        out: &mut BytesMut,
-    ) -> Result<Option<Elsewhere<S>>, ErrorResponse> {
-        let lane = match statement.lane() {
-            // It must not show what a crash may take back: it is answered after a sync, too.
-            Lane::Inline if self.shared.is_synced(parameters.consistency) => Lane::Write,
-            lane => lane,
-        };
-        let is_inline = match lane {
-            Lane::Inline => true,
-            Lane::Write => !self.writes_wait(now),
-            Lane::Scan | Lane::Range | Lane::Moved | Lane::Schema | Lane::Login => false,
-        };
-        let elsewhere = |statement, turns| {
-            Ok(Some(Elsewhere {
-                lane,
-                statements: vec![statement],
-                turns,
-            }))
-        };
-        if !is_inline {
-            return elsewhere(statement, None);
+    ) -> Result<Arc<S::Statement>, ErrorResponse> {
+        let in_use = keyspace.or(self.sender.keyspace.as_deref());
+        if let Some((_, entry)) = self.shared.statements.find(in_use, text) {
+            return Ok(entry.statement.clone());
         }
-        let shared = self.shared.clone();
-        let turns = match takes_turns(statement.write_type()) {
-            true => {
-                let one = [(statement.clone(), parameters.values)];
-                Wanted::of(&shared.service.turns(&one)?)
-            }
-            false => None,
-        };
-        let held = turns.as_ref().map(|turns| shared.turns.try_take(turns));
-        if matches!(held, Some(None)) {
-            return elsewhere(statement, turns);
-        }
-        self.note("Executing on the thread of the connection");
-        let interrupt = self.interrupt(now);
-        let brief = interrupt.capped(Instant::now(), SHARED_THREAD_CPU_MAX);
-        let keyspace = self.keyspace.clone();
-        let user = self.user.clone();
-        let call = Call {
-            keyspace: parameters.keyspace.or(keyspace.as_deref()),
-            version: self.coding.version,
-            parameters,
-            interrupt: &brief,
-            user: &user,
-        };
-        let execute = |out: &mut BytesMut| match lane {
-            Lane::Write => {
-                (shared.commits.pace).run(|| shared.service.execute(&statement, &call, out))
-            }
-            _ => shared.service.execute(&statement, &call, out),
-        };
-        let tracing_id = self.trace.as_ref().map(Trace::id);
-        let ended = respond(frame, self.coding, tracing_id, out, execute);
-        drop(held);
-        if interrupt.may_go_on(&ended) {
-            return Ok(Some(Elsewhere::moved(vec![statement])));
-        }
-        let outcome = ended?;
-        if outcome.is_in_conflict {
-            return elsewhere(statement, turns);
-        }
-        self.take(outcome);
-        Ok(None)
+        let statement = self.understand(keyspace, text, consistency, now)?;
+        Ok(Arc::new(statement))
     }
 
-    fn batch(
+    /// Parses and plans a statement, which takes its time: constants are computed, and JSON is read. The
+    /// time-out of a read is the error of a request that nothing was done for.
+    fn understand(
         &mut self,
-        batch: &Batch<'_>,
-        frame: &Frame,
+        keyspace: Option<&str>,
+        text: &str,
+        consistency: Consistency,
         now: Instant,
-        out: &mut BytesMut,
-    ) -> Result<Option<Elsewhere<S>>, ErrorResponse> {
-        let keyspace = self.keyspace.clone();
-        let keyspace = batch.keyspace.or(keyspace.as_deref());
-        let mut statements = Vec::with_capacity(batch.statements.len());
-        for part in &batch.statements {
-            let statement = match part.statement {
-                StatementRef::Prepared(id) => self.prepared(id)?.statement.clone(),
-                StatementRef::Text(text) => match self.shared.statements.find(keyspace, text) {
-                    Some((_, entry)) => entry.statement.clone(),
-                    None => {
-                        let time_out = TimeOut::Read(batch.consistency);
-                        let limit = (&self.interrupt(now), time_out);
-                        let spent = &mut self.spent;
-                        Arc::new(understood(&self.shared, keyspace, text, limit, spent)?)
-                    }
-                },
-            };
-            statements.push((statement, part.values));
-        }
-        let elsewhere = |statements: Vec<(_, _)>, turns| {
-            Ok(Some(Elsewhere {
-                lane: Lane::Write,
-                statements: statements.into_iter().map(|(one, _)| one).collect(),
-                turns,
-            }))
-        };
-        if self.writes_wait(now) {
-            return elsewhere(statements, None);
-        }
-        let shared = self.shared.clone();
-        let turns = match takes_turns(batch_write_type(batch.kind, &statements)) {
-            true => Wanted::of(&shared.service.turns(&statements)?),
-            false => None,
-        };
-        let held = turns.as_ref().map(|turns| shared.turns.try_take(turns));
-        if matches!(held, Some(None)) {
-            return elsewhere(statements, turns);
-        }
-        self.note("Executing on the thread of the connection");
-        let interrupt = self.interrupt(now);
-        let brief = interrupt.capped(Instant::now(), SHARED_THREAD_CPU_MAX);
-        let user = self.user.clone();
-        let call = Call {
-            keyspace,
-            version: self.coding.version,
-            parameters: batch_parameters(batch),
-            interrupt: &brief,
-            user: &user,
-        };
-        let tracing_id = self.trace.as_ref().map(Trace::id);
-        let ended = respond(frame, self.coding, tracing_id, out, |out| {
-            let write = || shared.service.batch(batch.kind, &statements, &call, out);
-            shared.commits.pace.run(write)
-        });
-        drop(held);
-        if interrupt.may_go_on(&ended) {
-            let statements = statements.into_iter().map(|(one, _)| one).collect();
-            return Ok(Some(Elsewhere::moved(statements)));
-        }
-        let outcome = ended?;
-        if outcome.is_in_conflict {
-            return elsewhere(statements, turns);
-        }
-        self.take(outcome);
-        Ok(None)
-    }
-
-    /// Whether a write would keep this thread for longer than others may wait.
-    fn writes_wait(&self, now: Instant) -> bool {
-        self.shared.writes_wait(now)
-    }
-
-    fn note(&mut self, activity: &str) {
-        if let Some(trace) = &mut self.trace {
-            trace.note(activity);
-        }
-    }
-
-    fn take(&mut self, outcome: Outcome) {
-        if let Some(keyspace) = outcome.keyspace {
-            self.use_keyspace(keyspace);
-        }
-        for change in outcome.changes {
-            self.shared.publish(Event::Schema(change));
-        }
+    ) -> Result<S::Statement, ErrorResponse> {
+        let keyspace = keyspace.or(self.sender.keyspace.as_deref());
+        let (interrupt, begun) = (self.interrupt(now), Instant::now());
+        let prepare = || self.shared.service.prepare(keyspace, text);
+        let statement = interrupt::scope(&interrupt, TimeOut::Read(consistency), prepare);
+        self.spent.prepared += begun.elapsed();
+        statement
     }
 
     fn interrupt(&self, now: Instant) -> Interrupt {
-        Interrupt::new(
-            now,
-            self.shared.request_timeout(),
-            self.is_cancelled.clone(),
-        )
-    }
-}
-
-/// A statement that is parsed and planned now, which takes its time: constants are computed, and JSON
-/// is read. The time-out of a read is the error of a request that nothing was done for.
-fn understood<S: Service>(
-    shared: &Shared<S>,
-    keyspace: Option<&str>,
-    text: &str,
-    (interrupt, time_out): (&Interrupt, TimeOut),
-    spent: &mut Spent,
-) -> Result<S::Statement, ErrorResponse> {
-    let begun = Instant::now();
-    let prepare = || shared.service.prepare(keyspace, text);
-    let statement = interrupt::scope(interrupt, time_out, prepare);
-    spent.prepared += begun.elapsed();
-    statement
-}
-
-/// What a batch is executed with: the values are with its statements.
-pub(super) fn batch_parameters(batch: &Batch<'_>) -> QueryParameters<'static> {
-    QueryParameters {
-        consistency: batch.consistency,
-        serial_consistency: batch.serial_consistency,
-        timestamp_us: batch.timestamp_us,
-        now_s: batch.now_s,
-        ..QueryParameters::default()
-    }
-}
-
-fn supported() -> Response {
-    let option = |name: &str, values: &[&str]| {
-        let values = values.iter().map(|&value| value.to_owned());
-        (name.to_owned(), values.collect())
-    };
-    Response::Supported {
-        options: vec![
-            option("CQL_VERSION", &["3.4.5"]),
-            option("COMPRESSION", &["lz4"]),
-            option("PROTOCOL_VERSIONS", &["4/v4", "5/v5"]),
-        ],
-    }
-}
-
-pub(super) fn in_protocol(error: ProtocolError) -> ErrorResponse {
-    self::error(ErrorKind::Protocol, error.to_string())
-}
-
-pub(super) fn error(kind: ErrorKind, message: impl Into<String>) -> ErrorResponse {
-    ErrorResponse {
-        kind,
-        message: message.into(),
+        let timeout = self.shared.options.request_timeout;
+        Interrupt::new(now, timeout, self.is_cancelled.clone())
     }
 }

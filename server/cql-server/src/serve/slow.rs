@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 use ebb_cql::protocol::{Frame, Request, StatementRef};
 use ebb_cql::syntax::masked;
 
-use super::listener::Shared;
+use super::statements::Statements;
 use crate::access::User;
-use crate::call::{Service, Statement};
+use crate::call::Statement;
 
 /// The longest statement that is shown.
 const STATEMENT_BYTES_MAX: usize = 1024;
@@ -91,10 +91,11 @@ pub(super) struct Spent {
 }
 
 /// The sender of a request, and its keyspace in use.
-pub(super) struct Sender<'r> {
+#[derive(Clone)]
+pub(super) struct Sender {
     pub address: SocketAddr,
-    pub user: &'r User,
-    pub keyspace: Option<&'r str>,
+    pub user: Arc<User>,
+    pub keyspace: Option<Arc<str>>,
 }
 
 /// A slow request whose response waits to be sent. It is reported when that is done, or when this
@@ -108,36 +109,31 @@ pub(super) struct Unsent {
 impl Unsent {
     /// Returns the request if it is slow. It was received at `received_at`, and its response is
     /// ready now.
-    pub(super) fn of<S: Service>(
-        shared: &Shared<S>,
-        sender: &Sender<'_>,
-        frame: &Frame,
+    pub(super) fn of<S: Statement>(
+        slow: &SlowRequests,
+        statements: &Statements<S>,
+        sender: &Sender,
         received_at: Instant,
+        frame: &Frame,
         spent: Spent,
     ) -> Option<Box<Self>> {
-        let slow = shared.options.slow.as_ref()?;
         let ended_at = Instant::now();
         let total = ended_at.saturating_duration_since(received_at);
         if total < slow.at_least {
             return None;
         }
-        let Spent {
-            prepared,
-            executed,
-            synced,
-        } = spent;
-        let (statement, statements) = statement_of(shared, frame);
+        let (statement, statements) = statement_of(statements, frame);
         let request = SlowRequest {
             address: sender.address,
             user: sender.user.name().map(str::to_owned),
-            keyspace: sender.keyspace.map(str::to_owned),
+            keyspace: sender.keyspace.as_deref().map(str::to_owned),
             statement,
             statements,
             total,
-            queued: total.saturating_sub(prepared + executed + synced),
-            prepared,
-            executed,
-            synced,
+            queued: total.saturating_sub(spent.prepared + spent.executed + spent.synced),
+            prepared: spent.prepared,
+            executed: spent.executed,
+            synced: spent.synced,
             sent: None,
         };
         Some(Box::new(Self {
@@ -162,9 +158,9 @@ impl Drop for Unsent {
 }
 
 /// Returns the statement of a request without its constants, and the number of its statements.
-fn statement_of<S: Service>(shared: &Shared<S>, frame: &Frame) -> (String, usize) {
+fn statement_of<S: Statement>(statements: &Statements<S>, frame: &Frame) -> (String, usize) {
     let shown = |text: &str| masked(text, STATEMENT_BYTES_MAX);
-    let prepared = |id: &[u8]| match shared.statements.get(id) {
+    let prepared = |id: &[u8]| match statements.get(id) {
         Some(entry) => shown(entry.statement.text()),
         None => "a statement that is not prepared any more".to_owned(),
     };

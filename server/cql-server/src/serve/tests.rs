@@ -28,9 +28,8 @@ use ebb_test_support::wait::{self, HANG};
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-use super::session::error;
 use super::{CqlServer, ServeOptions};
-use crate::call::{Call, Lane, Outcome, Service, Statement, time_out_of};
+use crate::call::{Call, Lane, Outcome, Service, Statement, StatementKind};
 use crate::interrupt;
 
 /// A service whose statements are named after what they do.
@@ -85,21 +84,19 @@ struct FakeStatement {
 }
 
 impl Statement for FakeStatement {
-    fn lane(&self) -> Lane {
-        match self.text.split(' ').next() {
+    fn kind(&self) -> StatementKind {
+        let lane = match self.text.split(' ').next() {
             Some("scan" | "panic") => Lane::Scan,
             Some("alter") => Lane::Schema,
             Some("put" | "stall" | "explode" | "swap" | "compute-put") => Lane::Write,
             _ => Lane::Inline,
-        }
-    }
-
-    fn write_type(&self) -> WriteType {
-        if self.text.starts_with("swap") {
+        };
+        let write_type = if self.text.starts_with("swap") {
             WriteType::Cas
         } else {
             WriteType::Simple
-        }
+        };
+        StatementKind { lane, write_type }
     }
 
     fn needs_keyspace(&self) -> bool {
@@ -128,7 +125,7 @@ impl Service for Fake {
 
     fn prepare(&self, _: Option<&str>, text: &str) -> Result<FakeStatement, ErrorResponse> {
         if text.starts_with("nonsense") {
-            return Err(error(ErrorKind::Syntax, "line 1:0 no viable alternative"));
+            return Err(ErrorResponse::syntax("line 1:0 no viable alternative"));
         }
         if text.starts_with("analyse") {
             interrupt::charge(u64::MAX)?;
@@ -148,7 +145,7 @@ impl Service for Fake {
             .text
             .split_once(' ')
             .unwrap_or((&statement.text, ""));
-        if statement.lane() != Lane::Inline {
+        if statement.kind().lane != Lane::Inline {
             self.executed.fetch_add(1, Ordering::SeqCst);
         }
         match verb {
@@ -167,11 +164,11 @@ impl Service for Fake {
             }
             "fail" => {
                 out.extend_from_slice(b"half a body");
-                return Err(error(ErrorKind::Invalid, rest));
+                return Err(ErrorResponse::invalid(rest));
             }
             "compute" | "compute-put" if std::thread::current().name() != Some("cql-moved") => {
                 // It would take for ever.
-                let time_out = time_out_of(statement, Consistency::One);
+                let time_out = statement.kind().time_out(Consistency::One);
                 let compute = || -> Result<Outcome, ErrorResponse> {
                     loop {
                         interrupt::charge(1)?;
@@ -257,7 +254,7 @@ impl Service for Fake {
         self.sync_gate.wait(|| false);
         self.syncs.fetch_add(1, Ordering::SeqCst);
         if self.sync_fails.load(Ordering::SeqCst) {
-            return Err(error(ErrorKind::Server, "the disk is gone"));
+            return Err(ErrorResponse::server("the disk is gone"));
         }
         Ok(())
     }

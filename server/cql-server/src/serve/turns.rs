@@ -28,9 +28,9 @@ pub(super) struct Turns {
 
 /// The turns that a request waits for: stripes, ascending, each once.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Wanted(Vec<usize>);
+pub(super) struct Stripes(Vec<usize>);
 
-impl Wanted {
+impl Stripes {
     /// None where there is nothing to take turns at.
     pub(super) fn of(turns: &[u64]) -> Option<Self> {
         let mut stripes: Vec<usize> = turns.iter().map(|n| *n as usize % STRIPES).collect();
@@ -42,7 +42,7 @@ impl Wanted {
 
 /// Turns that are held, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Held<'t>(#[expect(dead_code, reason = "held")] Vec<MutexGuard<'t, ()>>);
+pub(super) struct TurnGuard<'t>(#[expect(dead_code, reason = "held")] Vec<MutexGuard<'t, ()>>);
 
 impl Turns {
     pub(super) fn new() -> Self {
@@ -52,18 +52,19 @@ impl Turns {
     }
 
     /// All turns, where they are free and nobody waits for one of them.
-    pub(super) fn try_take(&self, wanted: &Wanted) -> Option<Held<'_>> {
+    pub(super) fn try_take(&self, stripes: &Stripes) -> Option<TurnGuard<'_>> {
         let one = |stripe: &usize| self.stripes[*stripe].try_lock().ok();
-        wanted.0.iter().map(one).collect::<Option<_>>().map(Held)
+        let guards: Option<_> = stripes.0.iter().map(one).collect();
+        guards.map(TurnGuard)
     }
 
     /// All turns, when they are free.
-    pub(super) async fn take(&self, wanted: &Wanted) -> Held<'_> {
-        let mut held = Vec::with_capacity(wanted.0.len());
-        for stripe in &wanted.0 {
-            held.push(self.stripes[*stripe].lock().await);
+    pub(super) async fn take(&self, stripes: &Stripes) -> TurnGuard<'_> {
+        let mut guards = Vec::with_capacity(stripes.0.len());
+        for stripe in &stripes.0 {
+            guards.push(self.stripes[*stripe].lock().await);
         }
-        Held(held)
+        TurnGuard(guards)
     }
 }
 
@@ -78,40 +79,40 @@ mod tests {
 
     #[test]
     fn turns_are_taken_in_one_order_and_each_once() {
-        let stripes = STRIPES as u64;
-        assert_eq!(Wanted::of(&[]), None);
-        let wanted = Wanted::of(&[9, 3, 9 + stripes, 3]).unwrap();
-        assert_eq!(wanted.0, [3, 9]);
+        let count = STRIPES as u64;
+        assert_eq!(Stripes::of(&[]), None);
+        let stripes = Stripes::of(&[9, 3, 9 + count, 3]).unwrap();
+        assert_eq!(stripes.0, [3, 9]);
     }
 
     #[tokio::test]
     async fn who_waits_comes_before_who_only_looks() {
         let turns = Arc::new(Turns::new());
-        let wanted = Wanted::of(&[1, 2]).unwrap();
-        let held = turns.try_take(&wanted).unwrap();
-        assert!(turns.try_take(&Wanted::of(&[2]).unwrap()).is_none());
-        assert!(turns.try_take(&Wanted::of(&[3]).unwrap()).is_some());
+        let stripes = Stripes::of(&[1, 2]).unwrap();
+        let held = turns.try_take(&stripes).unwrap();
+        assert!(turns.try_take(&Stripes::of(&[2]).unwrap()).is_none());
+        assert!(turns.try_take(&Stripes::of(&[3]).unwrap()).is_some());
         let waits = tokio::spawn({
-            let (turns, wanted) = (turns.clone(), wanted.clone());
-            async move { drop(turns.take(&wanted).await) }
+            let (turns, stripes) = (turns.clone(), stripes.clone());
+            async move { drop(turns.take(&stripes).await) }
         });
         tokio::task::yield_now().await;
         drop(held);
         // The one that waits has the turn already, although it has not run yet.
-        assert!(turns.try_take(&Wanted::of(&[1]).unwrap()).is_none());
+        assert!(turns.try_take(&Stripes::of(&[1]).unwrap()).is_none());
         waits.await.unwrap();
-        assert!(turns.try_take(&wanted).is_some());
+        assert!(turns.try_take(&stripes).is_some());
     }
 
     #[tokio::test]
     async fn who_gives_up_waiting_is_in_nobodys_way() {
         let turns = Turns::new();
-        let wanted = Wanted::of(&[1, 2]).unwrap();
-        let second = turns.try_take(&Wanted::of(&[2]).unwrap()).unwrap();
-        let waits = timeout(Duration::from_millis(5), turns.take(&wanted));
+        let stripes = Stripes::of(&[1, 2]).unwrap();
+        let second = turns.try_take(&Stripes::of(&[2]).unwrap()).unwrap();
+        let waits = timeout(Duration::from_millis(5), turns.take(&stripes));
         assert!(waits.await.is_err());
-        assert!(turns.try_take(&Wanted::of(&[1]).unwrap()).is_some());
+        assert!(turns.try_take(&Stripes::of(&[1]).unwrap()).is_some());
         drop(second);
-        assert!(turns.try_take(&wanted).is_some());
+        assert!(turns.try_take(&stripes).is_some());
     }
 }

@@ -1,0 +1,316 @@
+//! A request that runs in a lane: on another thread than the one that received it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use ebb_cql::protocol::{ErrorResponse, Frame, Head, Request, Response};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::timeout_at;
+
+use super::commit::QueuedWrite;
+use super::lane_result::{LaneResult, Reply, RequestResult, is_in_conflict};
+use super::lanes::{NORMAL_CLASS_CPU_MAX, PAGE_BYTES, ResultMemory, Share, Waiting};
+use super::login;
+use super::replies::in_protocol;
+use super::requests::RequestMemory;
+use super::scan_queue::ScanUser;
+use super::scan_threads::ClassControl;
+use super::traces::without_password;
+use super::work::{SHARED_THREAD_CPU_MAX, Work};
+use crate::call::{Interrupt, Lane, Service};
+use crate::outcome::Outcome;
+
+/// The first capacity of a page's buffer. The buffer doubles when it is full, and so ends with room
+/// for a page and one more row, of 64 KiB.
+const PAGE_ROOM_BYTES: usize = (PAGE_BYTES + (64 << 10)) / 16;
+
+/// A request that waits for its lane, or runs there.
+pub(super) struct LaneRequest<S: Service> {
+    pub work: Work<S>,
+    pub frame: Frame,
+    /// The memory that the frame takes while it waits.
+    pub memory: RequestMemory,
+}
+
+/// The progress of a request, for the thread that runs it and the task that waits for the result.
+#[derive(Debug, Default)]
+struct LaneProgress {
+    begun_at: OnceLock<Instant>,
+    /// The client was answered, at the deadline of the request.
+    is_answered: AtomicBool,
+}
+
+impl<S: Service> LaneRequest<S> {
+    /// The stream to answer in.
+    pub(super) fn stream(&self) -> i16 {
+        self.frame.stream
+    }
+
+    /// Executes the request on a thread of a lane.
+    fn run(mut self, lane: Lane, progress: &LaneProgress, memory: &mut ResultMemory) -> Reply {
+        progress.begun_at.get_or_init(Instant::now);
+        let (shared, kind) = (self.work.shared.clone(), self.work.kind);
+        let is_read = is_cut_off(lane) && kind.lane != Lane::Write;
+        let mut interrupt = self.work.interrupt.clone();
+        // A write commits under locks that others wait for: it must not wait for a core meanwhile. Nor must
+        // it wait for a thread that a read has moved to before it.
+        if is_read && lane != Lane::Moved && shared.options.idle_class {
+            interrupt = interrupt.lowering(NORMAL_CLASS_CPU_MAX, ClassControl::KERNEL.lower);
+        }
+        let mut ended = self.try_run(&interrupt);
+        // A statement that took too long for a connection's thread or the commit lane runs here
+        // instead. So this thread repeats a write after a conflict, and syncs, as they would have done.
+        while is_in_conflict(&ended) {
+            ended = self.try_run(&interrupt);
+        }
+        let has_moved = matches!(kind.lane, Lane::Inline | Lane::Write);
+        if has_moved && shared.service.commits_wait_for_sync() {
+            ended = ended.and_then(|ended| shared.service.sync().map(|()| ended));
+        }
+        // A write is never answered as refused once it is done, and its response is small.
+        if is_read {
+            ended = ended.and_then(|(frame, outcome)| {
+                if memory.try_hold(frame.len()) {
+                    Ok((frame, outcome))
+                } else {
+                    Err(no_memory(frame.len()))
+                }
+            });
+        }
+        Reply {
+            // A statement that takes long by itself is no sign of a slow server.
+            point_received_at: None,
+            ..self.reply(ended, progress.is_answered.load(Ordering::Relaxed))
+        }
+    }
+
+    /// Executes the request under an interrupt, and measures how long that takes.
+    fn try_run(&mut self, interrupt: &Interrupt) -> RequestResult {
+        let begun = Instant::now();
+        if let Some(trace) = &mut self.work.trace {
+            trace.note("Executing on a thread of its lane");
+        }
+        let ended = self.execute(interrupt);
+        self.work.spent.executed += begun.elapsed();
+        ended
+    }
+
+    fn execute(&mut self, interrupt: &Interrupt) -> RequestResult {
+        let Self { work, frame, .. } = self;
+        // The session has decoded it, but what it borrows from could not come along.
+        let request = Request::decode(frame).map_err(in_protocol)?;
+        let mut out = BytesMut::new();
+        if work.kind.is_scan() {
+            out.reserve(PAGE_ROOM_BYTES);
+        }
+        if let Request::AuthResponse { token } = request {
+            // Clients that are gone or have waited for long must not delay others.
+            if interrupt.is_over(Instant::now()) {
+                let message = "too many clients log in at once; try again later";
+                return Err(ErrorResponse::overloaded(message));
+            }
+            let Some(login) = work.shared.service.login() else {
+                return Err(ErrorResponse::server("nobody has to log in"));
+            };
+            let (failed, address) = (&work.shared.failed_logins, work.sender.address.ip());
+            work.sender.user = login::verify(login, failed, address, token)?;
+            let success = Response::AuthSuccess { token: None };
+            success.encode(&mut out, frame.stream, &Head::default(), work.coding);
+            return Ok((out, Outcome::default()));
+        }
+        // The request may have waited for its turn for longer than it may take.
+        interrupt.check(Instant::now(), work.time_out())?;
+        let outcome = work.run(request, frame.stream, interrupt, &mut out)?;
+        // The commit lane syncs once for all that it runs at once.
+        if work.kind.is_scan() && work.shared.is_synced(work.consistency) {
+            work.shared.service.sync()?;
+        }
+        Ok((out, outcome))
+    }
+
+    /// Returns the user that the request counts for if it is a scan.
+    fn scan_user(&self) -> ScanUser {
+        let sender = &self.work.sender;
+        match sender.user.name() {
+            Some(name) => ScanUser::Role(name.into()),
+            None => ScanUser::Address(sender.address.ip()),
+        }
+    }
+
+    /// Returns a function that makes the reply to the request when its time is over, whatever its thread
+    /// does. The function takes the time for which the request has run.
+    fn late_reply(&self) -> impl FnOnce(Duration) -> Reply + Send + use<S> {
+        let (work, frame) = (&self.work, self.frame.clone());
+        let (shared, sender, received_at) =
+            (work.shared.clone(), work.sender.clone(), work.received_at);
+        let (mut spent, coding, time_out) = (work.spent, work.coding, work.time_out());
+        move |executed| {
+            spent.executed = executed;
+            let mut reply = Reply {
+                slow: shared.slow(&sender, received_at, &frame, spent),
+                ..Reply::default()
+            };
+            let response = Response::Error(time_out.error());
+            response.encode(&mut reply.frame, frame.stream, &Head::default(), coding);
+            reply
+        }
+    }
+
+    /// Returns the reply to the request. A request that was answered at its deadline has been reported
+    /// if it was slow.
+    fn reply(self, ended: RequestResult, is_answered: bool) -> Reply {
+        let Self {
+            mut work, frame, ..
+        } = self;
+        let mut reply = Reply::default();
+        if !is_answered {
+            let (sender, received_at) = (&work.sender, work.received_at);
+            reply.slow = work.shared.slow(sender, received_at, &frame, work.spent);
+        }
+        if work.kind.lane == Lane::Login {
+            reply.login = Some(ended.is_ok().then(|| work.sender.user.clone()));
+        }
+        match ended {
+            Ok((response, outcome)) => {
+                work.shared.publish(outcome.changes);
+                reply.frame = response;
+                reply.keyspace = outcome.keyspace;
+                let is_write = work.kind.lane == Lane::Write;
+                reply.point_received_at = is_write.then_some(work.received_at);
+            }
+            Err(error) => {
+                if let Some(trace) = &mut work.trace {
+                    trace.note(without_password(&error.message));
+                }
+                let head = Head {
+                    tracing_id: work.tracing_id(),
+                    warnings: &[],
+                };
+                let response = Response::Error(error);
+                response.encode(&mut reply.frame, frame.stream, &head, work.coding);
+            }
+        }
+        if let Some(trace) = work.trace {
+            trace.end();
+        }
+        reply
+    }
+}
+
+impl<S: Service> QueuedWrite for LaneRequest<S> {
+    fn refusable_since(&self) -> Option<Instant> {
+        self.work.may_refuse.then_some(self.work.received_at)
+    }
+
+    fn try_run_briefly(&mut self) -> Option<RequestResult> {
+        let brief = (self.work.interrupt).capped(Instant::now(), SHARED_THREAD_CPU_MAX);
+        let ended = self.try_run(&brief);
+        (!self.work.interrupt.may_go_on(&ended)).then_some(ended)
+    }
+
+    fn begin_anew(self: Box<Self>, lane: Lane, results: UnboundedSender<LaneResult>) {
+        if lane == Lane::Write {
+            let shared = self.work.shared.clone();
+            shared.commits.send(self, results);
+        } else {
+            tokio::spawn(run_in_lane(lane, self, Share::default(), results));
+        }
+    }
+
+    fn end(mut self: Box<Self>, ended: Option<RequestResult>, synced: Duration) -> LaneResult {
+        self.work.spent.synced += synced;
+        let stream = self.stream();
+        let reply = ended.map(|ended| Waiting::small(self.reply(ended, false)));
+        LaneResult { stream, reply }
+    }
+}
+
+/// Returns whether requests of a lane are answered at their deadlines whatever they do.
+fn is_cut_off(lane: Lane) -> bool {
+    matches!(lane, Lane::Scan | Lane::Range | Lane::Moved)
+}
+
+/// The error of a read whose result would take more memory than there is.
+fn no_memory(bytes: usize) -> ErrorResponse {
+    let mib = bytes.div_ceil(1 << 20);
+    ErrorResponse::overloaded(format!(
+        "the result has {mib} MiB, and results that other clients have not read leave less: read in \
+         pages, or try again later"
+    ))
+}
+
+/// Runs a request in a lane, and sends its result. A scan is answered at its deadline with the
+/// time-out, also while it waits or runs; then it does not begin, or notices and ends.
+///
+/// A change of the schema is answered when it is done: whether it happened is not to be guessed.
+pub(super) async fn run_in_lane<S: Service>(
+    lane: Lane,
+    request: Box<LaneRequest<S>>,
+    share: Share,
+    results: UnboundedSender<LaneResult>,
+) {
+    let shared = request.work.shared.clone();
+    let (stream, user) = (request.stream(), request.scan_user());
+    let interrupt = request.work.interrupt.clone();
+    let late_reply = is_cut_off(lane).then(|| request.late_reply());
+    let progress = Arc::new(LaneProgress::default());
+    let own = progress.clone();
+    let run = move |memory: &mut ResultMemory| request.run(lane, &own, memory);
+    let runs = shared.lanes.run(lane, &user, &share, &interrupt, run);
+    let reply = match late_reply {
+        None => runs.await,
+        Some(late_reply) => match timeout_at(interrupt.deadline().into(), runs).await {
+            Ok(reply) => reply,
+            Err(_) => {
+                progress.is_answered.store(true, Ordering::Relaxed);
+                let begun_at = progress.begun_at.get();
+                let executed = begun_at.map_or(Duration::ZERO, Instant::elapsed);
+                Some(Waiting::small(late_reply(executed)))
+            }
+        },
+    };
+    // The receiver is gone if the connection has ended.
+    drop(results.send(LaneResult { stream, reply }));
+}
+
+/// Runs a write when it is its turn: on a thread that serves connections, as it takes no
+/// longer than others that run there, or by the commit lane where those do not either.
+pub(super) async fn run_in_turn<S: Service>(
+    mut request: Box<LaneRequest<S>>,
+    results: UnboundedSender<LaneResult>,
+) {
+    let shared = request.work.shared.clone();
+    // A write whose time ends before its turn comes runs without it, and ends with its time-out.
+    let turn = match &request.work.turns {
+        Some(turns) => {
+            let deadline = request.work.interrupt.deadline().into();
+            timeout_at(deadline, shared.turns.take(turns)).await.ok()
+        }
+        None => None,
+    };
+    loop {
+        if shared.writes_wait(Instant::now()) {
+            return shared.commits.send(request, results);
+        }
+        // A panic is an error of one request.
+        let run = AssertUnwindSafe(|| shared.commits.pace.run(|| request.try_run_briefly()));
+        let ended = match catch_unwind(run) {
+            Ok(Some(ended)) => Some(ended),
+            Ok(None) => {
+                drop(turn);
+                return run_in_lane(Lane::Moved, request, Share::default(), results).await;
+            }
+            Err(_) => None,
+        };
+        if ended.as_ref().is_some_and(is_in_conflict) {
+            tokio::task::yield_now().await;
+            continue;
+        }
+        // The receiver is gone if the connection has ended.
+        drop(results.send(request.end(ended, Duration::ZERO)));
+        return;
+    }
+}

@@ -1,0 +1,43 @@
+//! The result of a request that ran in a lane, on its way back to the connection.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::BytesMut;
+use ebb_cql::protocol::ErrorResponse;
+
+use super::lanes::Waiting;
+use super::slow::Unsent;
+use crate::access::User;
+use crate::outcome::Outcome;
+
+/// The whole response to a request, or the error.
+pub(super) type RequestResult = Result<(BytesMut, Outcome), ErrorResponse>;
+
+/// Returns whether a write has to run again, because others wrote the same meanwhile.
+pub(super) fn is_in_conflict(ended: &RequestResult) -> bool {
+    matches!(ended, Ok((_, outcome)) if outcome.is_in_conflict)
+}
+
+/// The result of a request that ran in a lane.
+pub(super) struct LaneResult {
+    /// The stream of the request.
+    pub stream: i16,
+    /// `None` if the request panicked.
+    pub reply: Option<Waiting<Reply>>,
+}
+
+/// The response to a request, and its effects on the connection.
+#[derive(Default)]
+pub(super) struct Reply {
+    /// The response.
+    pub frame: BytesMut,
+    /// The keyspace that is in use from now on.
+    pub keyspace: Option<String>,
+    /// For a login: the user, or `None` if the login was refused.
+    pub login: Option<Option<Arc<User>>>,
+    /// When a point request was received that succeeded: its latency counts.
+    pub point_received_at: Option<Instant>,
+    /// The report of a slow request.
+    pub slow: Option<Box<Unsent>>,
+}

@@ -1,0 +1,55 @@
+//! Logins by name and password, under the limit on wrong passwords of an address.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ebb_cql::protocol::{ErrorKind, ErrorResponse};
+
+use super::failed_logins::FailedLogins;
+use crate::access::{Login, User};
+
+/// Returns the user of credentials that were verified before; `None` if they have to be
+/// [verified](verify). Takes microseconds.
+///
+/// # Errors
+/// Bad credentials, or too many wrong passwords of this address.
+pub(super) fn recall(
+    login: &Login,
+    failed: &FailedLogins,
+    address: IpAddr,
+    token: Option<&[u8]>,
+    now: Instant,
+) -> Result<Option<Arc<User>>, ErrorResponse> {
+    if !failed.may_try(address, now) {
+        return Err(too_many_failures());
+    }
+    login.recall(token)
+}
+
+/// Returns the user of these credentials. Takes some tens of milliseconds of a core.
+///
+/// # Errors
+/// Bad credentials, or too many wrong passwords of this address.
+pub(super) fn verify(
+    login: &Login,
+    failed: &FailedLogins,
+    address: IpAddr,
+    token: Option<&[u8]>,
+) -> Result<Arc<User>, ErrorResponse> {
+    // The connections of a pool come together: only the first one is verified.
+    if let Some(user) = recall(login, failed, address, token, Instant::now())? {
+        return Ok(user);
+    }
+    if !failed.begin(address, Instant::now()) {
+        return Err(too_many_failures());
+    }
+    let user = login.verify(token).inspect_err(|_| failed.was_wrong())?;
+    failed.was_right(address, Instant::now());
+    Ok(user)
+}
+
+fn too_many_failures() -> ErrorResponse {
+    let message = "Too many failed logins from this address; try again later";
+    ErrorResponse::new(ErrorKind::BadCredentials, message)
+}

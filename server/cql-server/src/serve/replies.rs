@@ -1,0 +1,71 @@
+//! Responses: RESULT around the body that a statement writes, and errors in one wording.
+
+use bytes::BytesMut;
+use ebb_cql::protocol::{Coding, ErrorResponse, Head, Opcode, OpenFrame, ProtocolError, Response};
+
+use crate::outcome::Outcome;
+
+/// Cassandra's message for a request that is refused.
+const OVERLOADED: &str = "Server is in overloaded state. Cannot accept more requests at this point";
+
+/// Returns the error of a request that is refused because there are too many.
+pub(super) fn overloaded() -> ErrorResponse {
+    ErrorResponse::overloaded(OVERLOADED)
+}
+
+/// Returns the response to bytes that are no request.
+pub(super) fn in_protocol(error: ProtocolError) -> ErrorResponse {
+    ErrorResponse::protocol(error.to_string())
+}
+
+/// Returns the response to OPTIONS.
+pub(super) fn supported() -> Response {
+    let option = |name: &str, values: &[&str]| {
+        let values = values.iter().map(|&value| value.to_owned());
+        (name.to_owned(), values.collect())
+    };
+    Response::Supported {
+        options: vec![
+            option("CQL_VERSION", &["3.4.5"]),
+            option("COMPRESSION", &["lz4"]),
+            option("PROTOCOL_VERSIONS", &["4/v4", "5/v5"]),
+        ],
+    }
+}
+
+/// Appends a RESULT whose body `write` appends; nothing if `write` fails or its outcome has no body.
+pub(super) fn respond(
+    stream: i16,
+    coding: Coding,
+    tracing_id: Option<[u8; 16]>,
+    out: &mut BytesMut,
+    write: impl FnOnce(&mut BytesMut) -> Result<Outcome, ErrorResponse>,
+) -> Result<Outcome, ErrorResponse> {
+    let open = |out: &mut BytesMut, warnings: &[String]| {
+        let head = Head {
+            tracing_id,
+            warnings,
+        };
+        OpenFrame::response(out, coding.version, stream, Opcode::Result, &head)
+    };
+    let frame = open(out, &[]);
+    let body_at = out.len();
+    let outcome = match write(out) {
+        Ok(outcome) if !outcome.is_outdated && !outcome.is_in_conflict => outcome,
+        without_body => {
+            frame.abandon(out);
+            return without_body;
+        }
+    };
+    if outcome.warnings.is_empty() {
+        frame.finish(out, coding.compression);
+        return Ok(outcome);
+    }
+    // Warnings stand before the body and are known after it, which is seldom.
+    let body = out.split_off(body_at);
+    frame.abandon(out);
+    let frame = open(out, &outcome.warnings);
+    out.extend_from_slice(&body);
+    frame.finish(out, coding.compression);
+    Ok(outcome)
+}

@@ -1,0 +1,78 @@
+//! The state that all connections of a server share.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
+use ebb_colocate::Latencies;
+use ebb_cql::protocol::{Consistency, Event, Frame, SchemaChange};
+use tokio::sync::{Semaphore, broadcast, watch};
+
+use super::commit::CommitLane;
+use super::failed_logins::FailedLogins;
+use super::lanes::Lanes;
+use super::options::ServeOptions;
+use super::overload::Overload;
+use super::requests::Requests;
+use super::slow::{Sender, Spent, Unsent};
+use super::statements::Statements;
+use super::turns::Turns;
+use crate::call::Service;
+
+/// The state that all connections share.
+pub(super) struct Shared<S: Service> {
+    pub service: Arc<S>,
+    pub options: ServeOptions,
+    pub statements: Statements<S::Statement>,
+    pub lanes: Lanes,
+    pub requests: Requests,
+    pub commits: CommitLane,
+    pub turns: Turns,
+    pub overload: Arc<Overload>,
+    pub failed_logins: Arc<FailedLogins>,
+    pub connections_refused: Arc<AtomicU64>,
+    /// Turns to compute the keys of a handshake: some threads go on serving.
+    pub handshakes: Semaphore,
+    pub events: broadcast::Sender<Event>,
+    pub stop: watch::Sender<bool>,
+    pub latencies: Option<Latencies>,
+}
+
+impl<S: Service> Shared<S> {
+    /// Sends changes of the schema to all clients that registered for them.
+    pub(super) fn publish(&self, changes: Vec<SchemaChange>) {
+        for change in changes {
+            // It fails if no client is registered.
+            drop(self.events.send(Event::Schema(change)));
+        }
+    }
+
+    /// Returns whether a write would keep its thread for longer than others may wait.
+    pub(super) fn writes_wait(&self, now: Instant) -> bool {
+        self.service.commits_wait_for_sync() || self.commits.pace.is_slow(now)
+    }
+
+    /// Returns whether a read at this level is answered only after a sync.
+    pub(super) fn is_synced(&self, consistency: Consistency) -> bool {
+        consistency.is_serial() && self.service.commits_wait_for_sync()
+    }
+
+    /// Counts a point request that took so long.
+    pub(super) fn record(&self, took: Duration) {
+        if let Some(latencies) = &self.latencies {
+            latencies.record(took);
+        }
+    }
+
+    /// Returns the report of a request whose response is ready, if the request was slow.
+    pub(super) fn slow(
+        &self,
+        sender: &Sender,
+        received_at: Instant,
+        frame: &Frame,
+        spent: Spent,
+    ) -> Option<Box<Unsent>> {
+        let limit = self.options.slow.as_ref()?;
+        Unsent::of(limit, &self.statements, sender, received_at, frame, spent)
+    }
+}

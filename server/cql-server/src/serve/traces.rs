@@ -1,0 +1,57 @@
+//! Traces of requests whose clients ask for them.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ebb_cql::protocol::{Frame, Request};
+
+use crate::activity::{Activity, Trace};
+
+/// Begins the trace of a request whose client asks for one.
+pub(super) fn begin(
+    activity: &Arc<Activity>,
+    client: SocketAddr,
+    received_at: Instant,
+    frame: &Frame,
+) -> Option<Trace> {
+    if !frame.is_traced() {
+        return None;
+    }
+    let (options, text, request) = match Request::decode(frame).ok()? {
+        Request::Query { text, parameters } => {
+            let options = (parameters.consistency, parameters.page_size_rows);
+            (Some(options), Some(text), "Execute CQL3 query")
+        }
+        Request::Execute { parameters, .. } => {
+            let options = (parameters.consistency, parameters.page_size_rows);
+            (Some(options), None, "Execute CQL3 prepared query")
+        }
+        Request::Batch(batch) => {
+            let options = (batch.consistency, None);
+            (Some(options), None, "Execute batch of CQL3 queries")
+        }
+        Request::Prepare { text, .. } => (None, Some(text), "Preparing CQL3 query"),
+        _ => return None,
+    };
+    let mut parameters = Vec::new();
+    if let Some((consistency, page_size_rows)) = options {
+        parameters.push(("consistency_level", consistency.name().to_owned()));
+        parameters.extend(page_size_rows.map(|rows| ("page_size", rows.to_string())));
+    }
+    parameters.extend(text.map(|text| ("query", without_password(text))));
+    Some(activity.begin_trace(client, received_at, ("QUERY", request), parameters))
+}
+
+/// A text that may be a statement, cut behind the word before a password: traces are for more
+/// eyes than passwords are. What reads and writes rows has none of a role.
+pub(super) fn without_password(text: &str) -> String {
+    const ROWS: [&str; 5] = ["select", "insert", "update", "delete", "begin"];
+    const PASSWORD: &str = "password";
+    let lower = text.to_ascii_lowercase();
+    let is_of_rows = ROWS.iter().any(|word| lower.trim_start().starts_with(word));
+    match lower.find(PASSWORD) {
+        Some(at) if !is_of_rows => format!("{} *******", &text[..at + PASSWORD.len()]),
+        _ => text.to_owned(),
+    }
+}
