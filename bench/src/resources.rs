@@ -3,11 +3,10 @@
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
+use ebb_threads::process_cpu;
 use procfs::process::{Process, Status};
-use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 /// Processor time and bytes written, of the whole process with its background
@@ -35,10 +34,8 @@ impl Usage {
         let stat = process.stat().context("cannot read /proc/self/stat")?;
         let io = process.io().context("cannot read /proc/self/io")?;
         let ticks_per_s = procfs::ticks_per_second() as f64;
-        let cpu = clock_gettime(ClockId::ProcessCPUTime);
-        let cpu = Duration::new(cpu.tv_sec as u64, cpu.tv_nsec as u32);
         Ok(Self {
-            cpu_s: cpu.as_secs_f64(),
+            cpu_s: process_cpu().as_secs_f64(),
             cpu_user_s: stat.utime as f64 / ticks_per_s,
             cpu_system_s: stat.stime as f64 / ticks_per_s,
             process_write_bytes: io.write_bytes,

@@ -45,8 +45,8 @@ impl std::fmt::Display for SchedulingClass {
     }
 }
 
-/// Puts the calling thread under `SCHED_IDLE`, or what is nearest to it of what
-/// the system allows, and says what it runs under now.
+/// Moves the calling thread to `SCHED_IDLE`, or to nice 19 where the system refuses that.
+/// Returns the class that the thread has then.
 pub fn lower_current_thread() -> SchedulingClass {
     // What counts is what the kernel reports afterwards: a refused nice value
     // does not undo a granted class.
@@ -66,9 +66,9 @@ pub fn nice_current_thread(steps: i32) {
     let _ = nice(steps);
 }
 
-/// Puts the calling thread back into the ordinary class, with this nice value. False
-/// where the system does not let it: it takes a right (`CAP_SYS_NICE`, or a limit
-/// `RLIMIT_NICE`) that most processes do not have.
+/// Moves the calling thread back to the ordinary class, with this nice value. Returns false
+/// if the system refuses: that takes a right (`CAP_SYS_NICE`, or a limit `RLIMIT_NICE`) that
+/// most processes do not have.
 pub fn raise_current_thread(nice: i32) -> bool {
     let middle = ThreadPriorityValue::try_from(50_u8).map(ThreadPriority::Crossplatform);
     if let Ok(middle) = middle {
@@ -79,12 +79,12 @@ pub fn raise_current_thread(nice: i32) -> bool {
     current_class() == class_of(false, nice) && current_nice() == nice
 }
 
-/// The nice value of the calling thread.
+/// Returns the nice value of the calling thread.
 pub fn current_nice() -> i32 {
     getpriority_process(None).unwrap_or(0)
 }
 
-/// What the calling thread runs under.
+/// Returns the scheduling class of the calling thread.
 pub fn current_class() -> SchedulingClass {
     let is_idle = thread_schedule_policy().is_ok_and(|policy| policy == IDLE);
     class_of(is_idle, current_nice())

@@ -1,7 +1,7 @@
 //! The interface by which a thread is paced: its work uses no more than the share of a lease.
 //!
-//! Code that works under a lease depends on these traits only. What gives out leases implements
-//! them: `runtime::Lease` of `ebb-scheduler`, whose policy decides the share.
+//! Code that works under a lease depends on these traits only. `runtime::Lease` of `ebb-scheduler`
+//! implements them; there the policy decides the share.
 
 use std::fmt;
 use thiserror::Error;
@@ -39,8 +39,8 @@ pub trait Lease: fmt::Debug + Send + Sync {
 
 /// A guard: the calling thread works under a [`Lease`] until it is dropped.
 ///
-/// Both functions are called for each row or record. So an implementation has to return within
-/// tens of nanoseconds if there is nothing to wait for.
+/// Callers may call both functions for each row. So an implementation returns within tens of
+/// nanoseconds if there is nothing to wait for.
 pub trait LeasedThread {
     /// Charges the lease for the CPU time that the thread used, and waits while the lease has used
     /// more than its share. To be called between pieces of work of well below a millisecond.
@@ -49,8 +49,8 @@ pub trait LeasedThread {
     /// If the work is to stop.
     fn checkpoint(&self) -> Result<(), Cancelled>;
 
-    /// Charges the lease for a record of `bytes` bytes that was read, too: reads are paced as CPU
-    /// time is. Otherwise the same as [`checkpoint`](Self::checkpoint).
+    /// Charges the lease also for reading a record of `bytes` bytes, since reads are paced too.
+    /// Otherwise the same as [`checkpoint`](Self::checkpoint).
     ///
     /// # Errors
     /// If the work is to stop.

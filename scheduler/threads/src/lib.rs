@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | `class` | the kernel's scheduling class and nice value of the calling thread |
 //! | `yielding` | when a thread of a low class lets the kernel choose anew who gets its core |
-//! | `cpu_time` | the CPU time of the calling thread |
+//! | `cpu_time` | the CPU time of the calling thread, and of the process |
 //! | `thread_use` | what any thread of the process used, as the kernel counts it |
 //! | `lease` | the interface by which a thread is paced |
 //!
@@ -33,7 +33,7 @@ pub use class::{
     SchedulingClass, current_class, current_nice, lower_current_thread, nice_current_thread,
     raise_current_thread,
 };
-pub use cpu_time::thread_cpu;
+pub use cpu_time::{process_cpu, thread_cpu};
 pub use lease::{Cancelled, Lease, LeasedThread};
 pub use thread_use::{ThreadFiles, ThreadUse};
 pub use yielding::{YIELD_EVERY, Yielding};

@@ -55,7 +55,7 @@ pub struct ThreadFiles {
 }
 
 impl ThreadFiles {
-    /// Those of the thread whose directory this is, such as `/proc/self/task/17`.
+    /// Opens the files of the thread whose directory this is, such as `/proc/self/task/17`.
     ///
     /// # Errors
     /// When the kernel does not show them: the thread has ended, this is not Linux, or the
@@ -67,10 +67,11 @@ impl ThreadFiles {
         })
     }
 
-    /// What the thread used so far.
+    /// Returns what the thread has used so far.
     ///
     /// # Errors
-    /// When it has ended: never again what another thread of the same id uses.
+    /// If the thread has ended, or the text is not what the kernel writes. A later thread with the
+    /// same id is never read.
     pub fn read(&self) -> io::Result<ThreadUse> {
         let mut used = self.read_cpu()?;
         if let Some(io) = &self.io {
@@ -80,7 +81,7 @@ impl ThreadFiles {
         Ok(used)
     }
 
-    /// The same without what it read and wrote, in one system call.
+    /// Returns the same without the bytes that the thread read and wrote, in one system call.
     ///
     /// # Errors
     /// As [`ThreadFiles::read`].

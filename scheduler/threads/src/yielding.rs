@@ -13,8 +13,8 @@ use std::cell::Cell;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Wall time between two such moments. Each is a system call of less than half a
-/// microsecond where nobody waits, and a switch where another task of the core does.
+/// The wall time between two yields of a thread. A yield is a system call of less than half a
+/// microsecond if no other thread waits for the core, and a switch to the other thread if one does.
 pub const YIELD_EVERY: Duration = Duration::from_micros(50);
 
 /// Lets one thread offer its core to others now and then, if it is of a low class
@@ -44,8 +44,9 @@ struct Every {
 }
 
 impl Yielding {
-    /// For the calling thread, from now on: each time that so much wall time is over, such as
-    /// [`YIELD_EVERY`]. Asks the kernel for the thread's class.
+    /// Creates the state for the calling thread, which yields when `every` (such as
+    /// [`YIELD_EVERY`]) has passed since the last time; never if its class is the ordinary one.
+    /// Asks the kernel for that class.
     pub fn of_current_thread(every: Duration) -> Self {
         match current_class() {
             SchedulingClass::Normal => Self::never(),
@@ -63,8 +64,7 @@ impl Yielding {
         Self(Some(Every { every, last }))
     }
 
-    /// Offers the core to others, if the last time is long enough before `now`, which has
-    /// just been.
+    /// Yields if at least `every` has passed since the last yield. `now` is the present time.
     pub fn offer_core(&self, now: Instant) {
         if self.is_due(now) {
             thread::yield_now();

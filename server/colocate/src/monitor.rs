@@ -6,10 +6,9 @@ use std::io;
 use std::time::Instant;
 
 use ebb_scheduler::runtime::{leased_use, processes_cpu_s};
-use ebb_threads::ThreadUse;
+use ebb_threads::{ThreadUse, process_cpu};
 use procfs::{CurrentSI, KernelStats};
 use rustix::thread::{CpuSet, sched_getaffinity};
-use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 use crate::threads::Threads;
@@ -89,7 +88,7 @@ impl LoadMonitor {
         let machine = Machine::detect();
         Ok(Self {
             threads: Threads::find()?,
-            process_s: process_cpu_s(),
+            process_s: process_cpu().as_secs_f64(),
             tasks_s: processes_cpu_s(),
             leased: leased_use(),
             idle_s: machine.idle_s()?,
@@ -115,7 +114,7 @@ impl LoadMonitor {
     /// As [`LoadMonitor::start`].
     pub fn sample(&mut self) -> io::Result<MeasuredLoad> {
         let threads = self.threads.sample()?;
-        let (process_s, tasks_s) = (process_cpu_s(), processes_cpu_s());
+        let (process_s, tasks_s) = (process_cpu().as_secs_f64(), processes_cpu_s());
         let idle_s = self.machine.idle_s()?;
         let elapsed = std::mem::replace(&mut self.measured, Instant::now()).elapsed();
         let length_s = elapsed.as_secs_f64().max(1e-9);
@@ -209,11 +208,6 @@ impl Machine {
 fn charge_leases([load, mut analytics]: [ThreadUse; 2], leased: ThreadUse) -> [ThreadUse; 2] {
     analytics += leased;
     [load - leased, analytics]
-}
-
-fn process_cpu_s() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ impl From<&Histogram<u64>> for Counts {
     }
 }
 
+#[cfg(test)]
 impl FromIterator<u64> for Counts {
     fn from_iter<T: IntoIterator<Item = u64>>(nanos: T) -> Self {
         let mut nanos: Vec<u64> = nanos.into_iter().collect();

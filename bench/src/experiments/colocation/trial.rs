@@ -59,7 +59,7 @@ pub fn both(unmanaged_every: u32) -> [Contender; 2] {
     ]
 }
 
-/// Managed jobs, held back as `held` has it.
+/// Managed jobs, throttled by the settings in `held`.
 pub fn managed(name: impl Into<String>, held: Held) -> Contender {
     Contender::new(name, Beside::Managed(held))
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   statements ── keyspace, table, what is prepared
 //!   plan ──────── what to do, how fast, for how long
-//!   records ───── which there are, and the steps
+//!   records ───── which there are, and the requests for them (steps)
 //!   feed ──────── the next operation, and its step      check ── is the answer right?
 //!                  \                                     /
 //!                   worker: one thread, its connections, epoll

@@ -1,4 +1,5 @@
-//! The records of the table that a client loads and reads, and the steps of its threads.
+//! The records of the table that a client loads and reads, and the requests ([`Step`]) that read
+//! and write them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,9 +8,9 @@ use crate::ycsb::{Inserts, Operation, Stamp};
 /// A request to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The value of a record.
+    /// Reads the value of a record.
     Read { number: u64 },
-    /// A value for a record.
+    /// Writes a value of a record.
     Write { stamp: Stamp },
     /// Reads `records` records, the first of which is `number`.
     Scan { number: u64, records: u32 },

@@ -110,8 +110,8 @@ impl Tally {
         Ok(())
     }
 
-    /// Returns whether the machine paused for most of the time in which latencies of `plan` count. Then they
-    /// are no measurement.
+    /// Returns whether the machine paused for most of the time in which latencies of `plan` count.
+    /// If so, the window is spoiled.
     pub(crate) fn is_mostly_paused(&self, plan: &Plan) -> bool {
         let counted = plan.duration.map(|all| all.saturating_sub(plan.lead));
         (self.paused.zip(counted))

@@ -16,10 +16,9 @@ use crate::runtime::panics::catch;
 use crate::runtime::shuffle::run::Run;
 use crate::runtime::task::map::{MapWork, run_map};
 use crate::runtime::task::reduce::run_reduce;
-use ebb_threads::YIELD_EVERY;
+use ebb_threads::{YIELD_EVERY, process_cpu};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use rustix::time::{ClockId, clock_gettime};
 use std::fmt::Display;
 use std::io;
 use std::os::fd::AsFd;
@@ -273,19 +272,13 @@ impl Link {
     fn take_use(&mut self, attempt_state: &AttemptState) -> Use {
         let (input, handled) = attempt_state.input();
         Use {
-            cpu_ns: process_cpu_ns(),
+            cpu_ns: process_cpu().as_nanos() as u64,
             read_bytes: std::mem::take(&mut self.read_bytes),
             input,
             handled,
             memory_bytes: attempt_state.memory_bytes(),
         }
     }
-}
-
-/// CPU time of all threads of this process, in nanoseconds.
-fn process_cpu_ns() -> u64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// The parent, who keeps the account of what is used and takes the rows.

@@ -5,7 +5,7 @@ use super::memory::Memory;
 use super::*;
 use crate::policy::ReverseAdaptive;
 use ebb_test_support::seed::for_seeds;
-use ebb_threads::current_class;
+use ebb_threads::{current_class, process_cpu};
 use rustix::process::{Signal, getpid, kill_process};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -160,8 +160,7 @@ fn each(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), 
 fn tell_of_this_process(_: &[u8], _: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
     let id = std::process::id().to_string();
     emit.emit(id.as_bytes(), current_class().to_string().as_bytes())?;
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    let cpu_ns = time.tv_sec * 1_000_000_000 + time.tv_nsec;
+    let cpu_ns = process_cpu().as_nanos();
     emit.emit(b"cpu_ns", cpu_ns.to_string().as_bytes())
 }
 
