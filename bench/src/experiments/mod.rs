@@ -16,7 +16,7 @@
 //!   weighted_completion how far from the best is a plan for jobs known in advance?
 //!   predictions         how far off are the predicted ends of jobs?
 //!   what_if             does another job make those jobs late that were predicted?
-//!   part, table, statistics   of several experiments: tables and files, means and medians
+//!   part, table, statistics   shared: files of results, tables, means and medians
 //! ```
 
 mod colocation;

@@ -17,8 +17,13 @@ pub fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
 /// # Panics
 /// If there is none.
 pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    median_if_any(values).expect("there is at least one value")
+}
+
+/// The median of the values; `None` without values.
+pub fn median_if_any(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
-    forecast::median(&mut values).expect("there is at least one value")
+    forecast::median(&mut values)
 }
 
 #[cfg(test)]
@@ -29,6 +34,7 @@ mod tests {
     fn a_median_of_evenly_many_lies_between_two() {
         assert_eq!(median([3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median([4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert_eq!(median_if_any([]), None);
         assert_eq!(mean([4.0, 1.0, 1.0]), 2.0);
     }
 }

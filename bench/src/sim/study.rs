@@ -5,8 +5,8 @@ use ebb_scheduler::planning::{OfflineBound, offline_bound};
 use ebb_scheduler::queueing::policy_by_name;
 use ebb_scheduler::sim::scenario::Scenario;
 use ebb_scheduler::sim::{JobRecord, Metrics, SimError, simulate};
+use ebb_threads::process_cpu;
 use indicatif::ProgressBar;
-use rustix::time::{ClockId, clock_gettime};
 
 use super::parallel::in_parallel;
 use super::result::{BoundResult, FirstReplica, PointResult, PolicyResult, StudyResult};
@@ -63,7 +63,7 @@ pub fn run(scenario: &Scenario, threads: usize, progress: &dyn Progress) -> Resu
         }
     }
 
-    let before_s = cpu_s();
+    let before = process_cpu();
     let one = |run: &Run| -> Result<Done, SimError> {
         let point = &scenario.points[run.point];
         let (config, jobs) = point.draw(scenario.seed.wrapping_add(run.replica.into()))?;
@@ -131,14 +131,8 @@ pub fn run(scenario: &Scenario, threads: usize, progress: &dyn Progress) -> Resu
         title: scenario.title.clone(),
         replicas: scenario.replicas,
         points,
-        cpu_s: cpu_s() - before_s,
+        cpu_s: (process_cpu() - before).as_secs_f64(),
     })
-}
-
-/// CPU time of this process, in seconds.
-fn cpu_s() -> f64 {
-    let t = clock_gettime(ClockId::ProcessCPUTime);
-    t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
 }
 
 #[cfg(test)]

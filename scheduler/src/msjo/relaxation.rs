@@ -18,10 +18,12 @@
 //! | `by_jobs` | the programme for jobs: a variable for each job |
 //! | `by_tasks` | that for tasks: a variable for each task |
 //! | `cuts` | which violated prefixes become rows, and which rows go again |
+//! | `solved` | the solution of a programme |
 
 mod by_jobs;
 mod by_tasks;
 mod cuts;
+mod solved;
 
 use super::instance::Instance;
 use super::schedule::Objective;
@@ -29,6 +31,7 @@ use crate::lp::LpError;
 use by_jobs::ByJobs;
 use by_tasks::ByTasks;
 use cuts::{Chain, Cuts, Row};
+use solved::Solved;
 use std::borrow::Cow;
 
 /// The smallest violation that counts, as a part of the right side: what the solver's
@@ -352,13 +355,6 @@ fn mean(a: &[f64], b: &[f64]) -> Vec<f64> {
         .zip(b)
         .map(|(a, b)| f64::midpoint(*a, *b))
         .collect()
-}
-
-/// What a programme came to.
-#[derive(Debug)]
-struct Solved {
-    value: f64,
-    start_s: Vec<f64>,
 }
 
 #[derive(Debug)]

@@ -76,7 +76,7 @@ pub use cluster::{Cluster, Locality, ModelError};
 pub use discipline::Discipline;
 pub use engine::{EndOfSlot, Run, simulate, simulate_observed};
 pub use measured::{Measured, STABLE_GROWTH_MAX};
-pub use near_data::policy_by_name;
+pub use near_data::{policy_by_name, policy_names};
 pub use registry::{QUEUEING_POLICIES, QueueingPolicy, queueing_policy};
 pub use task::{REPLICAS_MAX, Task};
 pub use traffic::{JobSizes, LOAD_MAX, Model, SizeBin, Stream};

@@ -3,11 +3,11 @@
 
 use super::cluster::Cluster;
 use super::discipline::Discipline;
-use super::registry::{QueueingPolicy, queueing_policy};
+use super::registry::{QUEUEING_POLICIES, QueueingPolicy, queueing_policy};
 use super::task::{REPLICAS_MAX, Task};
 use super::traffic::{JobSizes, Model, Stream};
 use crate::model::{NodeId, TaskKind};
-use crate::policy::{self, ClusterView, Decision, Fair, Policy, fair_with_idle_slots};
+use crate::policy::{self, ClusterView, Decision, Policy, fair_with_idle_slots};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
@@ -22,6 +22,15 @@ pub fn policy_by_name(name: &str) -> Option<Arc<dyn Policy>> {
     })
 }
 
+/// The names that [`policy_by_name`] takes, without those that have parameters.
+pub fn policy_names() -> impl Iterator<Item = &'static str> {
+    let of_queues = QUEUEING_POLICIES
+        .iter()
+        .filter(|policy| !policy.knows_rates);
+    let of_jobs = policy::descriptors().into_iter().map(|policy| policy.name);
+    of_jobs.chain(of_queues.map(|policy| policy.name))
+}
+
 /// Chances per slot that a task ends near its data and elsewhere: Wang's. Only their
 /// ratio counts, four.
 const RATES: [f64; 2] = [0.8, 0.2];
@@ -33,7 +42,7 @@ const RATES: [f64; 2] = [0.8, 0.2];
 /// the policy, node after node. Lengths of queues count waiting tasks only. A split counts
 /// as local on the first three of its replicas; nodes have no racks. What the decision
 /// carries is the job: which of its maps starts (a local one if there is one) is up to who
-/// runs it. Reduces, and slots of running tasks, are shared as by [`Fair`]. Ties are drawn
+/// runs it. Reduces, and slots of running tasks, are shared as by [`Fair`](policy::Fair). Ties are drawn
 /// from the time, so that a view has one decision.
 #[derive(Clone, Copy, Debug)]
 struct NearData {
@@ -57,7 +66,7 @@ impl Policy for NearData {
             Some(mut queues) => {
                 fair_with_idle_slots(view, |node, can_start| queues.choose(node, can_start))
             }
-            None => Fair.decide(view),
+            None => Decision::default(),
         }
     }
 }
@@ -71,7 +80,7 @@ struct Queues {
 }
 
 impl Queues {
-    /// `None` without nodes.
+    /// Returns `None` if the view has no nodes.
     fn new(policy: &QueueingPolicy, view: &ClusterView) -> Option<Self> {
         let nodes = view.nodes.len() as u32;
         let stream = Stream {

@@ -29,17 +29,17 @@ pub struct QueueingPolicy {
 }
 
 impl QueueingPolicy {
-    /// With empty queues, for a model of which all but `fluid` look at the cluster only.
+    /// Returns the policy with empty queues. Only `fluid` uses more of `model` than its cluster.
     ///
     /// # Errors
-    /// A model that makes no sense, or for which no plan can be made.
+    /// If `model` is invalid, or if `fluid` finds no plan for it.
     pub fn build(&self, model: &Model) -> Result<Box<dyn Discipline>, ModelError> {
         model.check()?;
         (self.build)(model)
     }
 }
 
-/// All of them, in the order of a listing.
+/// The policies of the queueing model, in the order in which they are listed.
 pub const QUEUEING_POLICIES: &[QueueingPolicy] = &[
     QueueingPolicy {
         name: "naive-fair",

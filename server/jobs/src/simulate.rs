@@ -73,8 +73,8 @@ pub fn spec(
     scenario: Scenario,
     tasks: u32,
 ) -> Result<JobSpec, String> {
-    let known = |name: &&String| policy_by_name(name).is_none();
-    if let Some(name) = scenario.policies.iter().find(known) {
+    let is_unknown = |name: &&String| policy_by_name(name).is_none();
+    if let Some(name) = scenario.policies.iter().find(is_unknown) {
         return Err(format!("there is no policy {name:?}: see `ebb policies`"));
     }
     let scenario = Arc::new(scenario);

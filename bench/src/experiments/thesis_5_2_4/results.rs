@@ -1,12 +1,12 @@
 //! What came out: means, spreads and ratios over the rounds.
 
-use ebb_scheduler::forecast::median;
 use serde::Serialize;
 
 use super::case::Execution;
 use super::mix::Mix;
 use super::plan::Run;
 use super::reads::Reads;
+use crate::experiments::statistics::median_if_any;
 
 /// A process that ran.
 #[derive(Debug, Clone, Serialize)]
@@ -94,8 +94,7 @@ impl Results {
         let median_ratio = |of: fn(&Execution) -> f64| {
             let runs = self.executions(run.0, run.1);
             let bases = self.executions(base.0, base.1);
-            let ratios = runs.zip(bases).map(|(run, base)| of(run) / of(base));
-            median(&mut ratios.collect::<Vec<_>>())
+            median_if_any(runs.zip(bases).map(|(run, base)| of(run) / of(base)))
         };
         Some(Ratio {
             mean: median_ratio(|execution| execution.reads.mean_us)?,
@@ -131,8 +130,7 @@ impl Results {
     pub fn full_speed_ops_per_s(&self, workload: Mix) -> Option<f64> {
         let run = Run::saturating(workload, Reads::Original);
         let executions = self.executions(run, 0);
-        let ops_per_s = executions.map(|execution| execution.throughput_ops_per_s);
-        median(&mut ops_per_s.collect::<Vec<_>>())
+        median_if_any(executions.map(|execution| execution.throughput_ops_per_s))
     }
 
     /// The executions that did less than 99 in a hundred of their target.

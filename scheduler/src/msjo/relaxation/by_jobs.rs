@@ -14,8 +14,9 @@
 //! 100 jobs of 4,500 tasks make a hundred variables.
 
 use super::cuts::Chain;
-use super::{Instance, Solved};
+use super::solved::Solved;
 use crate::lp::{LinearProgramme, LpError, Variable};
+use crate::msjo::instance::Instance;
 
 /// Equations (1) to (3) in terms of the ends of jobs.
 #[derive(Debug)]

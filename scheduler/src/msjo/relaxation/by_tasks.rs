@@ -4,9 +4,10 @@
 //! own tasks' p S, instead of a dense triangle of rows.
 
 use super::cuts::Chain;
-use super::{Instance, Solved};
+use super::solved::Solved;
 use crate::lp::{LinearProgramme, LpError, Variable};
 use crate::model::TaskKind;
+use crate::msjo::instance::Instance;
 
 /// Equations (1) and (2).
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Rows for sets of tasks: which of the violated ones are added, and which go again.
 
-use super::Instance;
+use crate::msjo::instance::Instance;
 
 /// Which violated prefixes of an order become rows.
 #[derive(Clone, Copy, Debug)]

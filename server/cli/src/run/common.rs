@@ -9,7 +9,7 @@ use ebb_jobs::RowFormat;
 use ebb_jobs::request::{
     ApplicationRequest, InputRequest, Isolation, JobRequest, OutputPlace, OutputRequest,
 };
-use ebb_scheduler::policy;
+use ebb_scheduler::queueing::{policy_by_name, policy_names};
 use ebb_server::http::JobsClient;
 use ebb_server::node::{Node, NodeOptions};
 use ebb_storage::{Maintenance, Options};
@@ -114,7 +114,7 @@ fn goal(text: &str) -> Result<Duration, String> {
 }
 
 fn policies() -> PossibleValuesParser {
-    PossibleValuesParser::new(policy::descriptors().into_iter().map(|policy| policy.name))
+    PossibleValuesParser::new(policy_names())
 }
 
 /// Priority of tasks against other processes.
@@ -210,7 +210,7 @@ impl Common {
         };
         let runtime = options.runtime_mut();
         if let Some(name) = &self.policy {
-            runtime.policy = policy::by_name(name).context("clap checked the name")?;
+            runtime.policy = policy_by_name(name).context("clap checked the name")?;
         }
         if let Some(all_bytes) = self.memory_bytes {
             // A job has as many tasks at a time as it may use cores.

@@ -31,7 +31,7 @@ fn words_of_a_snapshot_are_counted_as_they_stood_in_the_files() {
     assert!(said.contains("goal of 1h met"), "{said}");
     assert_eq!(rows(&place.read("counts.tsv")), expected);
 
-    // Into a table, under every policy.
+    // Into a table, under several policies.
     for policy in [
         "fifo",
         "fair",
@@ -39,6 +39,7 @@ fn words_of_a_snapshot_are_counted_as_they_stood_in_the_files() {
         "ras",
         "reverse-adaptive",
         "forecast-edf",
+        "pandas",
     ] {
         let report = place
             .ebb(&format!(
