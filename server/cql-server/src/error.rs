@@ -70,7 +70,9 @@ pub fn of_store(error: ebb_storage::Error) -> ErrorResponse {
 pub fn of_table(error: TableError) -> ErrorResponse {
     match error {
         TableError::Store(error) => of_store(error),
-        TableError::Damaged(damage) => damaged(&damage),
+        TableError::Damaged(damage) => {
+            ErrorResponse::server(format!("{damage}; check the database with `ebb verify`"))
+        }
     }
 }
 

@@ -244,7 +244,7 @@ impl Executor {
 }
 
 impl Executor {
-    /// What a statement takes of whoever executes it.
+    /// Returns the permissions that a statement requires.
     fn needs(&self, parsed: &Parsed, keyspace: Option<&str>) -> Result<Box<[Need]>> {
         let state = self.catalog.state();
         let context = NeedsContext {
@@ -381,8 +381,6 @@ impl Executor {
         call: &Call<'_>,
         out: &mut BytesMut,
     ) -> Result<Outcome> {
-        let (level, serial) = levels(call);
-        check_consistency(batch_kind(kind, statements).write_type, level, serial)?;
         // Held until all is written, as of one statement.
         let state = self.catalog.state();
         let mut meanings = Vec::with_capacity(statements.len());
@@ -396,6 +394,7 @@ impl Executor {
         let with_values = with_values.collect::<Result<Vec<_>>>()?;
         let timestamp_us = call.parameters.timestamp_us;
         let writing = self.writing(call)?;
+        let (level, serial) = levels(call);
         let warnings = writing.check_levels(level, serial)?;
         let written = execute_batch(writing, kind, &with_values, timestamp_us)?;
         drop(state);
@@ -507,8 +506,11 @@ impl Service for Executor {
         call: &Call<'_>,
         out: &mut BytesMut,
     ) -> Result<Outcome> {
-        let time_out = batch_kind(kind, statements).time_out(call.parameters.consistency);
-        interrupt::scope(call.interrupt, time_out, || {
+        let kinds = statements.iter().map(|(statement, _)| statement.kind);
+        let of_batch = StatementKind::of_batch(kind, kinds);
+        let (level, serial) = levels(call);
+        check_consistency(of_batch.write_type, level, serial)?;
+        interrupt::scope(call.interrupt, of_batch.time_out(level), || {
             self.batch_in_time(kind, statements, call, out)
         })
     }
@@ -556,10 +558,6 @@ impl Service for Executor {
         let synced = self.catalog.db().sync();
         synced.map_err(|error| ErrorResponse::server(error.to_string()))
     }
-}
-
-fn batch_kind(kind: BatchKind, statements: &[(Arc<Prepared>, Values<'_>)]) -> StatementKind {
-    StatementKind::of_batch(kind, statements.iter().map(|(statement, _)| statement.kind))
 }
 
 /// The consistency levels of a request.

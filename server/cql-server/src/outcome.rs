@@ -7,11 +7,11 @@ use ebb_cql::protocol::SchemaChange;
 pub struct Outcome {
     /// Warnings for the client that sent the statement.
     pub warnings: Vec<String>,
-    /// The keyspace that is in use from now on.
+    /// The keyspace that USE selected, if the statement was one.
     pub keyspace: Option<String>,
     /// Changes of the schema, in order: events for the connections that registered for them.
     pub changes: Vec<SchemaChange>,
-    /// Others wrote the same meanwhile, time and again. Nothing was executed, and there is no
+    /// True if the write conflicted with other writes and gave up. Nothing was written, and there is no
     /// body: the request may be executed again.
     pub is_in_conflict: bool,
     /// True if the result would have other columns than those in the response to PREPARE, by

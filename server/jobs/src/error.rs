@@ -89,8 +89,6 @@ impl JobError {
 pub(crate) fn of_table(error: TableError) -> TaskError {
     match error {
         TableError::Store(error) => TaskError::failed(error),
-        TableError::Damaged(damage) => {
-            TaskError::failed(format!("a row of the table is damaged: {damage}"))
-        }
+        TableError::Damaged(damage) => TaskError::failed(*damage),
     }
 }

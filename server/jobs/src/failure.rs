@@ -8,6 +8,7 @@ use ebb_scheduler::runtime::{SubmitError, TaskError};
 use ebb_storage::ErrorKind;
 use ebb_tables::CatalogError;
 use ebb_tables::lookup::Unknown;
+use ebb_tables::read::Damage;
 use serde::{Deserialize, Serialize};
 
 use super::records::InvalidInput;
@@ -24,7 +25,7 @@ pub enum Failure {
     NotFound,
     /// Another process has the database.
     Locked,
-    /// A file of the database is damaged.
+    /// A file or a row of the database is damaged.
     Corrupt,
     /// There is no space.
     DiskFull,
@@ -51,6 +52,9 @@ impl Failure {
     pub fn of_cause(cause: &(dyn Error + 'static)) -> Option<Self> {
         if cause.is::<Unknown>() {
             return Some(Self::NotFound);
+        }
+        if cause.is::<Damage>() {
+            return Some(Self::Corrupt);
         }
         if cause.is::<RequestError>() || cause.is::<InvalidInput>() {
             return Some(Self::Invalid);

@@ -49,8 +49,9 @@ pub struct LoadOptions {
     pub max_bytes: Option<u64>,
     /// Memory for rows that are sorted, of all threads together, in bytes.
     pub sort_bytes: usize,
-    /// The lease under which the threads work. They are made for the load and do nothing after it.
-    /// `None`: they are not paced.
+    /// The lease under which the threads work; `None`: they are not paced. The load starts these
+    /// threads and ends them, so they need not get back the class that they had before
+    /// (`LeaseOptions::owns_threads` of the scheduler).
     pub lease: Option<Arc<dyn Lease>>,
     /// The disk of the scratch folder, and the form of the files in it: those of the
     /// database, [`SortedWriterOptions::from`] its options.

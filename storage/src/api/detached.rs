@@ -189,7 +189,8 @@ impl DetachedTable {
         })
     }
 
-    /// When it judges what expires, in milliseconds since 1970: when the snapshot was created.
+    /// The time by which the table judges what has expired, in milliseconds since 1970: when the snapshot
+    /// was created.
     pub fn read_time_ms(&self) -> u64 {
         self.point.read_time_ms
     }

@@ -41,7 +41,7 @@ impl View {
         self.point.seq
     }
 
-    /// When it judges what expires, in milliseconds since 1970.
+    /// The time by which the view judges what has expired, in milliseconds since 1970.
     pub fn read_time_ms(&self) -> u64 {
         self.point.read_time_ms
     }
@@ -221,7 +221,8 @@ impl Snapshot {
         self.bookmark.seq
     }
 
-    /// When it judges what expires, in milliseconds since 1970: when it was created.
+    /// The time by which the snapshot judges what has expired, in milliseconds since 1970: when it was
+    /// created.
     pub fn read_time_ms(&self) -> u64 {
         self.view.read_time_ms()
     }
@@ -269,7 +270,8 @@ impl SnapshotTable {
         self.core.options()
     }
 
-    /// When it judges what expires, in milliseconds since 1970: when the snapshot was created.
+    /// The time by which the table judges what has expired, in milliseconds since 1970: when the snapshot
+    /// was created.
     pub fn read_time_ms(&self) -> u64 {
         self.view.read_time_ms()
     }

@@ -24,7 +24,7 @@ use crate::read::FoundSoFar;
 /// Reads of one table at one instant.
 ///
 /// A reader never sees a commit that came after its instant. A transaction sees its own writes on
-/// top. `split_keys` and the like are methods of the types, because what they need differs.
+/// top. `split_keys` and `approximate_bytes` are not part of the trait: a transaction has neither.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -52,16 +52,9 @@ pub trait TableReader: Debug + Send + Sync {
     /// Returns the value of a key.
     ///
     /// # Errors
-    /// As [`Table::get`]. A transaction refuses a table of another database, in all methods.
+    /// If a file cannot be read or is damaged. [`InvalidRequest`](crate::Error::InvalidRequest), from
+    /// `get` and `range` alike, if a transaction is paired with a table of another database.
     fn get(&self, key: &[u8]) -> Result<Option<Value>>;
-
-    /// Returns the values of some keys, in the order of `keys`.
-    ///
-    /// # Errors
-    /// As [`TableReader::get`].
-    fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Value>>> {
-        keys.iter().map(|key| self.get(key)).collect()
-    }
 
     /// Returns what the values of some keys begin with, newest writes first, until `enough` returns
     /// true: as [`View::get_many_until`]. A reader may read everything all the same, without ever
@@ -75,13 +68,14 @@ pub trait TableReader: Debug + Send + Sync {
         enough: &dyn Fn(&FoundSoFar<'_>) -> bool,
     ) -> Result<Vec<Option<Value>>> {
         let _ = enough;
-        self.get_many(keys)
+        keys.iter().map(|key| self.get(key)).collect()
     }
 
     /// Opens a key range, which is read from either end.
     ///
     /// # Errors
-    /// As [`TableReader::get`], for the table; errors of reading are items of the iterator.
+    /// [`InvalidRequest`](crate::Error::InvalidRequest), as [`TableReader::get`]. An entry that cannot
+    /// be read is an error of the iterator.
     fn range(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>, cache: Cache) -> Result<Entries<'_>>;
 
     /// The time by which the reader judges what has expired, in milliseconds since 1970.
@@ -91,10 +85,6 @@ pub trait TableReader: Debug + Send + Sync {
 impl TableReader for (&View, &Table) {
     fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         self.0.get(self.1, key)
-    }
-
-    fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Value>>> {
-        self.0.get_many(self.1, keys)
     }
 
     fn get_many_until(
@@ -135,10 +125,6 @@ impl TableReader for (&Transaction, &Table) {
 impl TableReader for SnapshotTable {
     fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         self.get(key)
-    }
-
-    fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Value>>> {
-        self.get_many(keys)
     }
 
     fn get_many_until(

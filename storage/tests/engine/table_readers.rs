@@ -55,7 +55,7 @@ fn owned(entry: Result<Entry>) -> (Vec<u8>, Vec<u8>) {
     (key.to_vec(), value.to_vec())
 }
 
-/// Reads all in all ways.
+/// Asserts that each method of a reader returns the content `then`.
 fn assert_reads(reader: &dyn TableReader, then: &Content) {
     let numbers: Vec<[u8; 1]> = (0..=KEYS).map(|number| [number]).collect();
     let keys: Vec<&[u8]> = numbers.iter().map(|key| &key[..]).collect();
@@ -66,7 +66,6 @@ fn assert_reads(reader: &dyn TableReader, then: &Content) {
     };
     let one_by_one: Vec<_> = keys.iter().map(|key| reader.get(key).unwrap()).collect();
     assert_eq!(bytes(one_by_one), expected);
-    assert_eq!(bytes(reader.get_many(&keys).unwrap()), expected);
     let never = |_: &FoundSoFar<'_>| false;
     let to_the_end = reader.get_many_until(&keys, &never).unwrap();
     assert_eq!(bytes(to_the_end), expected);
@@ -103,7 +102,8 @@ fn a_view_a_snapshot_a_detached_table_and_a_transaction_of_one_instant_read_the_
         };
         let (db, keyspace, table) = open(options, merging("append"));
         let mut rng = rng(seed);
-        // What is brief of the first writes has expired at the instant; of the second it has not.
+        // Values with a TTL from the first round have expired at the instant of the readers; those from
+        // the second have not.
         for _ in 0..2 {
             change(&db, &table, &mut rng);
             clock.advance_ms(600);
@@ -148,7 +148,7 @@ fn a_transaction_reads_its_own_writes_on_top() {
     transaction.put(&table, b"c", b"own").unwrap();
     let own = (&transaction, &table);
     let reader: &dyn TableReader = &own;
-    let found = reader.get_many(&[&b"a"[..], b"b", b"c"]).unwrap();
+    let found = [b"a", b"b", b"c"].map(|key| reader.get(key).unwrap());
     let found: Vec<_> = found.iter().map(Option::as_deref).collect();
     assert_eq!(found, [None, Some(&b"below"[..]), Some(&b"own"[..])]);
     let entries = reader.range(Unbounded, Unbounded, Cache::Fill).unwrap();
@@ -174,6 +174,7 @@ fn a_transaction_refuses_a_table_of_another_database() {
 
 #[test]
 fn a_range_leaves_blocks_in_the_cache_only_if_it_fills_the_cache() {
+    // Each reader has a database of its own, whose cache is empty.
     for at in 0..3 {
         let (db, keyspace, table) = open(manual(&MemDisk::new()), TableOptions::default());
         for number in 0..100_u8 {

@@ -8,6 +8,7 @@ use ebb_cql::syntax::ast::{self, Parsed};
 use ebb_model::schema::{ColumnKind, TableSchema};
 use ebb_storage::Cache;
 use ebb_tables::CatalogState;
+use ebb_tables::read::Source;
 
 use super::Executor;
 use crate::access;
@@ -19,7 +20,7 @@ use crate::error::Result;
 use crate::guardrails::Access;
 use crate::indexes;
 use crate::prepared::{Meaning, Prepared, SelectMeaning};
-use crate::read::{Bounds, Select, Source, computed_rows};
+use crate::read::{Bounds, Select, computed_rows};
 use crate::targets::{self, Target};
 
 impl Executor {

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ebb_model::key::DecodedKey;
+use ebb_model::key::{DecodedKey, header_key};
 use ebb_model::schema::TableSchema;
 use ebb_storage::LargeGroup;
 use ebb_tables::Catalog;
@@ -119,7 +119,7 @@ fn large(
 
 /// Returns the values of the partition key in `prefix`, a prefix of stored keys, as text.
 fn key_text(schema: &TableSchema, prefix: &[u8]) -> Option<String> {
-    let header = [prefix, &[0]].concat();
+    let header = header_key(prefix);
     let key = DecodedKey::read(&header).ok()?.partition_key;
     let layout = schema.layout();
     let values = layout.partition_values(key).ok()?;

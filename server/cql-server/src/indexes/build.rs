@@ -25,17 +25,17 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ebb_cql::protocol::ErrorResponse;
-use ebb_model::key::{DecodedKey, PARTITIONS_START, Place};
+use ebb_model::key::{DecodedKey, PARTITIONS_START, Place, header_key};
 use ebb_model::schema::{SchemaError, TableSchema};
 use ebb_storage::WriteBatch;
-use ebb_tables::read::{LiveValues, header_key};
+use ebb_tables::read::{LiveValues, read_key};
 use ebb_tables::{Catalog, CqlTable};
 use ebb_threads::{YIELD_EVERY, Yielding, lower_current_thread};
 use uuid::Uuid;
 
 use super::building::Building;
 use super::failures::BuildFailures;
-use crate::error::{Result, of_catalog, of_key, of_schema, of_store, of_table};
+use crate::error::{Result, of_catalog, of_schema, of_store, of_table};
 
 /// Entries in one commit.
 const ENTRIES_PER_COMMIT: usize = 256;
@@ -354,7 +354,7 @@ fn scan_some(
         if at == ROWS_PER_VIEW {
             return Ok(Some(key.to_vec()));
         }
-        let decoded = DecodedKey::read(&key).map_err(of_key)?;
+        let decoded = read_key(schema, &key).map_err(of_table)?;
         match decoded.place {
             Place::Header => partition = Some((decoded.prefix.to_vec(), Some(operand.clone()))),
             Place::Row(_) => {}

@@ -5,10 +5,10 @@
 //! too, so one of the two commits is refused or comes later, and then it is there. Timestamps
 //! do not count: a write with an old one that becomes visible brings its entry along.
 
-use ebb_model::key::{DecodedKey, EntryKey, PARTITIONS_START, Place};
+use ebb_model::key::{DecodedKey, EntryKey, PARTITIONS_START, Place, ROW, header_key};
 use ebb_model::schema::{ColumnKind, IndexedColumn};
 use ebb_storage::Transaction;
-use ebb_tables::read::{LiveValues, header_key};
+use ebb_tables::read::LiveValues;
 use ebb_tables::{Catalog, CqlTable};
 
 use crate::error::{Result, of_key, of_store, of_table};
@@ -83,8 +83,8 @@ fn is_right(
         return Ok(is_right);
     }
     // A column of the partition key has its value where the partition has any row.
-    let from = [decoded.prefix, &[1]].concat();
-    let to = [decoded.prefix, &[2]].concat();
+    let from = [decoded.prefix, &[ROW]].concat();
+    let to = [decoded.prefix, &[ROW + 1]].concat();
     debug_assert!(&from[..] > PARTITIONS_START);
     let rows = transaction
         .range(table.rows(), from..to)

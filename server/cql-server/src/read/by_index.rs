@@ -14,10 +14,11 @@
 
 use std::time::Duration;
 
-use ebb_model::key::{ByteRange, DecodedKey, EntryKey, Place};
+use ebb_model::key::{ByteRange, DecodedKey, EntryKey, Place, ROW, header_key};
+use ebb_tables::read::TableError;
 
 use super::fetch::Seen;
-use super::walk::{End, Flow, HEADER, Progress, ROW, SEEK_UNITS, Sink, Visited, Walk, with};
+use super::walk::{End, Flow, Progress, SEEK_UNITS, Sink, Visited, Walk, with};
 use crate::analyse::restrictions::Partitions;
 use crate::error::{Result, of_key, of_table};
 use crate::interrupt;
@@ -100,7 +101,7 @@ impl Walk<'_> {
             None => None,
             Some(resume) => {
                 let at = DecodedKey::read(&resume.key).map_err(|_| paging::invalid())?;
-                range.from = range.from.max(with(at.prefix, HEADER));
+                range.from = range.from.max(header_key(at.prefix));
                 Some((at.prefix, resume))
             }
         };
@@ -108,7 +109,7 @@ impl Walk<'_> {
         let found = self.source.range(&from, to.as_deref(), false);
         for entry in found.map_err(of_table)? {
             let (key, _) = entry.map_err(of_table)?;
-            let decoded = row_key_of(&key)?;
+            let decoded = self.row_key_of(&key)?;
             let resume = resume.take();
             let resume = resume.filter(|(prefix, _)| *prefix == decoded.prefix);
             let resume = resume.map(|(_, resume)| resume);
@@ -148,12 +149,12 @@ impl Walk<'_> {
         let mut found = found.map_err(of_table)?;
         let mut next = found.next().transpose().map_err(of_table)?;
         while let Some((first, _)) = next.take() {
-            let first_row = row_key_of(&first)?;
-            let header_key = with(first_row.prefix, HEADER);
+            let first_row = self.row_key_of(&first)?;
+            let header_key = header_key(first_row.prefix);
             let prefix_len = first_row.prefix.len();
             next = found.next().transpose().map_err(of_table)?;
             let is_alone = match &next {
-                Some((another, _)) => row_key_of(another)?.prefix != first_row.prefix,
+                Some((another, _)) => self.row_key_of(another)?.prefix != first_row.prefix,
                 None => true,
             };
             // The header comes with the only row, or before any.
@@ -161,7 +162,7 @@ impl Walk<'_> {
                 Place::Row(clustering) if is_alone && self.selects(clustering) => {
                     let row_key = EntryKey::read(&first).map_err(of_key)?.row_key;
                     let keys = [&header_key[..], row_key];
-                    let (header, row) = self.header_and(first_row, keys, clustering)?;
+                    let (header, row) = self.header_and_row(first_row, keys, clustering)?;
                     (header, Some(row))
                 }
                 _ => (self.source.get(&header_key).map_err(of_table)?, None),
@@ -169,10 +170,11 @@ impl Walk<'_> {
             let partition = self.open(first_row, header.as_deref())?;
             let mut key = first.clone();
             loop {
-                let decoded = row_key_of(&key)?;
+                let decoded = self.row_key_of(&key)?;
                 let row_key = EntryKey::read(&key).map_err(of_key)?.row_key;
                 let Place::Row(clustering) = decoded.place else {
-                    return Err(of_key(damaged(&key)));
+                    let error = TableError::damaged(self.schema, &key, damaged(&key));
+                    return Err(of_table(error));
                 };
                 let mut flow = None;
                 if self.selects(clustering) {
@@ -230,7 +232,7 @@ impl Walk<'_> {
                     });
                 }
                 match next.take() {
-                    Some((another, _)) if row_key_of(&another)?.prefix == first_row.prefix => {
+                    Some((another, _)) if self.row_key_of(&another)?.prefix == first_row.prefix => {
                         key = another;
                         next = found.next().transpose().map_err(of_table)?;
                     }
@@ -242,6 +244,13 @@ impl Walk<'_> {
             }
         }
         Ok(End::Done)
+    }
+
+    /// Returns the key of a row or a header that an entry points to.
+    fn row_key_of<'k>(&self, entry: &'k [u8]) -> Result<DecodedKey<'k>> {
+        let row_key = EntryKey::read(entry).map(|read| read.row_key);
+        let decoded = row_key.and_then(DecodedKey::read);
+        decoded.map_err(|error| of_table(TableError::damaged(self.schema, entry, error)))
     }
 }
 
@@ -269,12 +278,6 @@ fn within(prefix: &[u8], range: &ByteRange) -> (Vec<u8>, Option<Vec<u8>>) {
         None => ByteRange::of_prefix(prefix.to_vec()).to,
     };
     ([prefix, &range.from].concat(), to)
-}
-
-/// What an entry points to.
-fn row_key_of(entry: &[u8]) -> Result<DecodedKey<'_>> {
-    let entry = EntryKey::read(entry).map_err(of_key)?;
-    DecodedKey::read(entry.row_key).map_err(of_key)
 }
 
 fn damaged(entry: &[u8]) -> ebb_model::key::KeyError {

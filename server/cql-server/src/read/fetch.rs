@@ -104,11 +104,11 @@ pub struct FetchedPartition<'p> {
 }
 
 impl<'p> FetchedPartition<'p> {
-    /// From any of its keys, and its header's operand where it has one, at `now_s` seconds
-    /// since 1970.
+    /// Opens a partition under its header. `key` is any of its keys; `header` is the operand of its
+    /// header, if it has one; `now_s` is the time of the reader in seconds since 1970.
     ///
     /// # Errors
-    /// Where they are damaged.
+    /// If the header or the partition key is damaged.
     pub fn new(
         fetch: &'p Fetch,
         schema: &'p TableSchema,

@@ -27,8 +27,6 @@ mod tests;
 mod value;
 mod walk;
 
-pub use ebb_tables::read::Source;
-
 pub use self::by_index::Stale;
 pub use self::computed::computed_rows;
 pub(crate) use self::fetch::{Fetch, FetchedPartition, Row as FoundRow, Seen};

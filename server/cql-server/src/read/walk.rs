@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use ebb_model::key::{ByteRange, DecodedKey, PartitionKey, Place};
+use ebb_model::key::{ByteRange, DecodedKey, PartitionKey, Place, ROW, header_key};
 use ebb_model::schema::TableSchema;
 use ebb_storage::FoundSoFar;
-use ebb_tables::read::{Partition, Source};
+use ebb_tables::read::{Partition, Source, read_key};
 
 use super::fetch::{Fetch, FetchedPartition, Seen};
 use super::filter::Filter;
@@ -15,10 +15,6 @@ use crate::analyse::restrictions::{Partitions, Rows};
 use crate::error::{Result, of_key, of_table};
 use crate::interrupt;
 use crate::paging::{self, PagingState};
-
-/// The byte after a partition's prefix: its header; its rows.
-pub(super) const HEADER: u8 = 0;
-pub(super) const ROW: u8 = 1;
 
 /// The rows after which a walk looks whether its page has taken its time: some tens of microseconds.
 const ROWS_PER_LOOK: u32 = 8;
@@ -185,7 +181,7 @@ impl Walk<'_> {
         sink: &mut dyn Sink,
         progress: &mut Progress,
     ) -> Result<End> {
-        let header_key = with(&prefix, HEADER);
+        let header_key = header_key(&prefix);
         let decoded = DecodedKey::read(&header_key).map_err(of_key)?;
         let rows = with(&prefix, ROW);
         // The only row that is asked for comes with the header.
@@ -193,7 +189,7 @@ impl Walk<'_> {
             Rows::Exactly(clusterings) if clusterings.len() == 1 => {
                 let key = [&rows[..], &clusterings[0]].concat();
                 let keys = [&header_key[..], &key];
-                let (header, row) = self.header_and(decoded, keys, &clusterings[0])?;
+                let (header, row) = self.header_and_row(decoded, keys, &clusterings[0])?;
                 (header, Some(row))
             }
             _ => (self.source.get(&header_key).map_err(of_table)?, None),
@@ -306,7 +302,7 @@ impl Walk<'_> {
                 return Err(paging::invalid());
             }
             resumed = Some(Resumed {
-                header: (self.source.get(&with(at.prefix, HEADER))).map_err(of_table)?,
+                header: (self.source.get(&header_key(at.prefix))).map_err(of_table)?,
                 prefix: at.prefix.to_vec(),
                 had_rows: resume.had_rows,
             });
@@ -319,7 +315,7 @@ impl Walk<'_> {
         let mut entries = self.source.range(&from, to, false).map_err(of_table)?;
         let mut pending = entries.next().transpose().map_err(of_table)?;
         while let Some((key, value)) = pending.take() {
-            let decoded = DecodedKey::read(&key).map_err(of_key)?;
+            let decoded = read_key(self.schema, &key).map_err(of_table)?;
             let prefix = key.slice(..decoded.prefix.len());
             let resumed = resumed.take().filter(|resumed| resumed.prefix == prefix);
             let mut had_rows = resumed.as_ref().is_some_and(|resumed| resumed.had_rows);
@@ -361,7 +357,7 @@ impl Walk<'_> {
                 }
                 next = entries.next().transpose().map_err(of_table)?;
             }
-            let header_key = with(&prefix, HEADER);
+            let header_key = header_key(&prefix);
             let flow = self.visit_statics(&partition, &header_key, prefix.len(), had_rows, sink)?;
             if flow == Some(Flow::Stop) {
                 return Ok(End::Stopped);
@@ -374,7 +370,8 @@ impl Walk<'_> {
         Ok(End::Done)
     }
 
-    /// Opens a partition under its header, whose deletions count as tombstones.
+    /// Opens a partition under its header, and counts the header's deletions as tombstones that the read
+    /// met.
     pub(super) fn open<'p>(
         &'p self,
         key: DecodedKey<'p>,
@@ -387,7 +384,7 @@ impl Walk<'_> {
 
     /// Reads the header of a partition and one of its rows, or as much of both as decides the selected
     /// columns. `keys` are theirs, in this order.
-    pub(super) fn header_and(
+    pub(super) fn header_and_row(
         &self,
         partition: DecodedKey<'_>,
         keys: [&[u8]; 2],

@@ -170,7 +170,7 @@ impl<'a> Answer<'a> {
     /// What is shown of the first row that is there, of all rows of the partition.
     ///
     /// # Errors
-    /// As the store; where a row is damaged.
+    /// If the store cannot read an entry, or if a row is damaged.
     pub(super) fn first_row(&self, rows: TransactionRange<'_>) -> Result<Vec<Cells>> {
         for entry in rows.take(FIRST_ROW_KEYS_MAX) {
             let (key, operand) = entry.map_err(of_store)?;

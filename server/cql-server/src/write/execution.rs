@@ -458,7 +458,7 @@ impl<'e, 'v> Changed<'e, 'v, '_> {
         self.gather(false, number, Some(&view.map_err(of_table)?))
     }
 
-    /// The partition before the statement.
+    /// Returns the partition as it is before the statement, under this header. `key` is any of its keys.
     fn before<'p>(&self, key: &'p [u8], header: Option<&'p [u8]>) -> Result<Partition<'p>>
     where
         'e: 'p,

@@ -14,10 +14,9 @@ mod text;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ebb_model::key::{DecodedKey, PARTITIONS_START, Place};
+use ebb_model::key::{DecodedKey, PARTITIONS_START, Place, header_key};
 use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
 use ebb_storage::Entries;
-use ebb_tables::read::header_key;
 
 pub use self::text::CqlText;
 use self::text::{Buffers, PartitionText};
@@ -72,8 +71,9 @@ impl CqlInput {
         Ok(false)
     }
 
-    /// Hands the rows of the partition of the key `of` to `record`: those behind `row`, which is the
-    /// first of them, up to the end of the entries. What comes behind the partition is the answer.
+    /// Passes the rows of one partition to `record`, from the entry `row` to the end of the partition or
+    /// of the split. `of` is any key of the partition. Returns the first entry after the partition, if
+    /// the split has one.
     fn read_partition(
         &self,
         walk: &mut Walk<'_, '_>,
@@ -151,7 +151,7 @@ impl Input for CqlInput {
         };
         let mut pending = walk.next()?;
         while let Some((key, value)) = pending.take() {
-            let decoded = DecodedKey::read(&key).map_err(damaged)?;
+            let decoded = self.text.read_key(&key)?;
             pending = match decoded.place {
                 Place::Header => {
                     let row = walk.next()?;
@@ -177,7 +177,7 @@ impl Input for CqlInput {
         let mut buffers = Buffers::default();
         let mut header: Option<(Vec<u8>, Option<Bytes>)> = None;
         self.table.sample(split, records, &mut |key, _| {
-            let decoded = DecodedKey::read(key).map_err(damaged)?;
+            let decoded = self.text.read_key(key)?;
             let Place::Row(clustering) = decoded.place else {
                 return Ok(());
             };
@@ -205,9 +205,4 @@ impl Input for CqlInput {
 fn prefix_of(lower: &[u8]) -> Option<&[u8]> {
     let length: [u8; 2] = lower.get(8..10)?.try_into().ok()?;
     lower.get(..10 + usize::from(u16::from_be_bytes(length)))
-}
-
-/// That a key or an operand is none.
-fn damaged(error: impl std::fmt::Display) -> TaskError {
-    TaskError::failed(format!("a row of the table is damaged: {error}"))
 }

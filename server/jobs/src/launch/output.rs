@@ -114,7 +114,7 @@ pub fn output_is_there(
         (Place::Cql(catalog, name), Some(written_us)) => {
             let state = catalog.state();
             match state.table(&name.keyspace, &name.table) {
-                Some(table) => Ok(has_rows_written_at(table.rows(), written_us)?),
+                Some(table) => Ok(has_rows_written_at(table, written_us)?),
                 None => Ok(false),
             }
         }

@@ -19,11 +19,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use ebb_model::key::{DecodedKey, PARTITIONS_START, Place};
-use ebb_model::row::{Column, Header, RowRef};
+use ebb_model::row::{Column, Header, RowError, RowRef};
 use ebb_model::schema::{TableDefinition, TableSchema};
 use ebb_scheduler::runtime::{Output, OutputWriter, TaskError};
 use ebb_storage::{SortedWriter, SortedWriterOptions, Table};
-use ebb_tables::read::Partition;
+use ebb_tables::read::{Partition, TableError, read_key};
 use ebb_tables::{Catalog, CatalogError, CqlRow, CqlTable};
 
 use self::entries::WithEntries;
@@ -147,19 +147,19 @@ impl CqlOutput {
 ///
 /// # Errors
 /// When the store fails, or an operand is damaged.
-pub fn has_rows_written_at(table: &Table, written_us: i64) -> Result<bool, TaskError> {
-    for entry in rows_of(table) {
+pub fn has_rows_written_at(table: &CqlTable, written_us: i64) -> Result<bool, TaskError> {
+    let schema = table.schema();
+    for entry in rows_of(table.rows()) {
         let (key, operand) = entry.map_err(TaskError::failed)?;
-        let decoded = DecodedKey::read(&key).map_err(TaskError::failed)?;
-        let is_written = match decoded.place {
-            Place::Header => has_statics_written_at(&operand, written_us)?,
-            Place::Row(_) => {
-                let row = RowRef::parse(&operand).map_err(TaskError::failed)?;
+        let is_written = match read_key(schema, &key).map_err(of_table)?.place {
+            Place::Header => has_statics_written_at(&operand, written_us),
+            Place::Row(_) => RowRef::parse(&operand).map(|row| {
                 let marker = row.marker();
                 marker.is_some_and(|marker| marker.timestamp == written_us)
-            }
+            }),
         };
-        if is_written {
+        let damaged = |error: RowError| of_table(TableError::damaged(schema, &key, error));
+        if is_written.map_err(damaged)? {
             return Ok(true);
         }
     }
@@ -167,11 +167,11 @@ pub fn has_rows_written_at(table: &Table, written_us: i64) -> Result<bool, TaskE
 }
 
 /// The same of the static columns of a partition.
-fn has_statics_written_at(header: &[u8], written_us: i64) -> Result<bool, TaskError> {
-    let header = Header::parse(header).map_err(TaskError::failed)?;
+fn has_statics_written_at(header: &[u8], written_us: i64) -> Result<bool, RowError> {
+    let header = Header::parse(header)?;
     let columns = header.static_row().map(|row| row.columns());
     for column in columns.into_iter().flatten() {
-        let is_written = match column.map_err(TaskError::failed)?.1 {
+        let is_written = match column?.1 {
             Column::Cell(cell) => cell.timestamp == written_us,
             // A merge may have dropped the deletion, and an empty value has no elements.
             Column::Collection(all) => {
@@ -179,7 +179,7 @@ fn has_statics_written_at(header: &[u8], written_us: i64) -> Result<bool, TaskEr
                 let mut is_written =
                     older.is_some_and(|deletion| deletion.timestamp == written_us - 1);
                 for element in all.elements() {
-                    let element = element.map_err(TaskError::failed)?;
+                    let element = element?;
                     is_written |= element.cell.timestamp == written_us;
                 }
                 is_written
@@ -197,7 +197,7 @@ fn has_rows(table: &CqlTable, now_s: i64) -> Result<bool, TaskError> {
     let mut header: Option<(Bytes, Bytes)> = None;
     for entry in rows_of(table.rows()) {
         let (key, operand) = entry.map_err(TaskError::failed)?;
-        let decoded = DecodedKey::read(&key).map_err(TaskError::failed)?;
+        let decoded = read_key(table.schema(), &key).map_err(of_table)?;
         if decoded.place == Place::Header {
             header = Some((key.slice(..decoded.prefix.len()), operand.clone()));
         }

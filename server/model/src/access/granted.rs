@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use super::permission::{Permission, PermissionSet};
 use super::resource::Resource;
 
-/// What a statement takes.
+/// A permission that a statement requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Need {
-    /// What it does.
+    /// The permission.
     pub permission: Permission,
-    /// With what.
+    /// The resource that it is for.
     pub on: Resource,
 }
 

@@ -8,7 +8,12 @@ use crate::types::{CqlType, TypeError};
 /// The byte after a partition's prefix: its header.
 const HEADER: u8 = 0;
 /// The byte after a partition's prefix: one of its rows.
-pub(super) const ROW: u8 = 1;
+pub const ROW: u8 = 1;
+
+/// Returns the key of the header of the partition whose keys begin with `prefix`.
+pub fn header_key(prefix: &[u8]) -> Vec<u8> {
+    [prefix, &[HEADER]].concat()
+}
 
 /// Which way a clustering column sorts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -18,7 +18,7 @@ pub enum TableError {
 
 /// Stored bytes that are no key, header or row of their table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}, at key {} of table {table}", Hex(key))]
+#[error("a row of table {table} is damaged: {reason}, at key {}", Hex(key))]
 pub struct Damage {
     /// The table, as `KEYSPACE.TABLE`.
     pub table: String,
@@ -37,7 +37,7 @@ pub enum DamageReason {
     /// The header or the row cannot be decoded.
     #[error(transparent)]
     Row(#[from] RowError),
-    /// A value is none of its type.
+    /// A value is not one of its type.
     #[error(transparent)]
     Value(#[from] TypeError),
 }

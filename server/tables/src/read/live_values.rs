@@ -1,10 +1,11 @@
 //! The entries that an index has for a stored row.
 
-use ebb_model::key::{DecodedKey, Place};
+use ebb_model::key::{Place, header_key};
+use ebb_model::row::RowView;
 use ebb_model::schema::{ColumnKind, IndexedColumn, TableSchema};
 
 use super::error::{Result, TableError};
-use super::partition::{Partition, header_key};
+use super::partition::{Partition, read_key};
 
 /// Computes the index entries of a table's stored rows, as they are live at one time.
 #[derive(Debug)]
@@ -25,7 +26,7 @@ impl<'s> LiveValues<'s> {
     /// it is not read if `key` is the header's own.
     ///
     /// # Errors
-    /// If the stored bytes are damaged.
+    /// If stored bytes that the entries depend on are damaged.
     pub fn entries(
         &self,
         indexed: IndexedColumn<'_>,
@@ -35,26 +36,24 @@ impl<'s> LiveValues<'s> {
         mut each: impl FnMut(Vec<u8>),
     ) -> Result<()> {
         let schema = self.schema;
-        let decoded =
-            DecodedKey::read(key).map_err(|error| TableError::damaged(schema, key, error))?;
+        let decoded = read_key(schema, key)?;
         let header = match decoded.place {
             Place::Header => Some(row),
             Place::Row(_) => header,
         };
         let partition = Partition::new(schema, decoded, header, self.now_s)?;
-        let view = match decoded.place {
-            Place::Header => partition.static_view(),
-            Place::Row(clustering) => partition.view(clustering, Some(row))?,
-        };
         let is_there = || match decoded.place {
             Place::Header => partition.has_static_values(),
             Place::Row(clustering) => Ok(partition.row(clustering, row)?.is_some()),
         };
+        let mut each_live = |view: &RowView<'_>| {
+            let found = indexed.for_each_live(view, |prefix| each([&prefix[..], key].concat()));
+            found.map_err(|error| TableError::damaged(schema, key, error))
+        };
         match (indexed.column.kind, decoded.place) {
-            (ColumnKind::Static, Place::Header) | (ColumnKind::Regular, Place::Row(_)) => {
-                let found =
-                    indexed.for_each_live(&view, |prefix| each([&prefix[..], key].concat()));
-                found.map_err(|error| TableError::damaged(schema, key, error))?;
+            (ColumnKind::Static, Place::Header) => each_live(&partition.static_view())?,
+            (ColumnKind::Regular, Place::Row(clustering)) => {
+                each_live(&partition.view(clustering, Some(row))?)?;
             }
             (ColumnKind::Clustering, Place::Row(clustering)) if is_there()? => {
                 let prefix = indexed.prefix_of_clustering(schema, clustering);

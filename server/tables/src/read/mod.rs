@@ -21,9 +21,12 @@
 //!
 //! | how | who |
 //! | --- | --- |
-//! | it reads the header before it opens the iterator, or reads the row after the header or with it | SELECT of known partitions, a page or split that begins within a partition, IF, reads before writes |
+//! | it reads the header before it opens the iterator, or reads the row after the header or with it | SELECT of known partitions, a page, a split or a step of an index build that begins within a partition, IF, reads before writes |
 //! | it takes the header from the same iterator as the rows | SELECT over ranges, index builds, job inputs and outputs |
 //! | it reads both again, the header first | reads by an index, removal of stale index entries, samples of job inputs |
+//!
+//! Tests with a merge in between: `read/tests/merges.rs` of ebb-cql-server for the first two ways,
+//! `inputs/cql/tests.rs` of ebb-jobs for the third.
 
 mod error;
 mod live_values;
@@ -34,5 +37,5 @@ mod tests;
 
 pub use self::error::{Damage, DamageReason, TableError};
 pub use self::live_values::LiveValues;
-pub use self::partition::{Partition, WantedColumns, header_key};
+pub use self::partition::{Partition, WantedColumns, read_key};
 pub use self::source::Source;

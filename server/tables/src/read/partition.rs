@@ -7,28 +7,28 @@
 //!   schema   columns that were dropped ─┘
 //! ```
 //!
-//! A row is there if its marker is live or any cell of a column that the table has, whether the
-//! statement selects it or not. A cell is live if no deletion above it has its timestamp or a later
-//! one, and if it has not expired: of its row, of a range of rows, of its partition, and of its column
-//! where that was dropped and added again. Static columns that have a value are a row of their own in a
-//! partition that has no other row.
+//! A row is there if its marker is live, or any cell of a column that the table has, whether the
+//! statement selects it or not. A cell is live if it has not expired and if every deletion above it is
+//! older: that of its row, of a range of rows, of its partition, and, for a column that was dropped and
+//! added again, the drop. Static columns with a value are a row of their own in a partition without
+//! other rows.
 //!
 //! The header and the rows of a call have to be of one instant: see [the purge race](super#the-purge-race).
 
-use ebb_model::key::DecodedKey;
+use ebb_model::key::{DecodedKey, ROW, header_key};
 use ebb_model::row::{Header, RowRef, RowView};
 use ebb_model::schema::TableSchema;
 use ebb_model::types::{TypeError, elements};
 
 use super::error::{DamageReason, Result, TableError};
 
-/// The byte after a partition's prefix: its header; its rows.
-const HEADER: u8 = 0;
-const ROW: u8 = 1;
-
-/// Returns the key of the header of the partition whose keys begin with `prefix`.
-pub fn header_key(prefix: &[u8]) -> Vec<u8> {
-    [prefix, &[HEADER]].concat()
+/// Takes apart a key that the table stores.
+///
+/// # Errors
+/// If the key is damaged.
+#[inline]
+pub fn read_key<'k>(schema: &TableSchema, key: &'k [u8]) -> Result<DecodedKey<'k>> {
+    DecodedKey::read(key).map_err(|error| TableError::damaged(schema, key, error))
 }
 
 /// A partition: its header, and the time by which its reader judges what has expired.
@@ -47,7 +47,7 @@ pub struct WantedColumns<'w> {
     pub statics: &'w [u32],
     /// Ids of regular columns, ascending.
     pub regular: &'w [u32],
-    /// True if the reader looks at clustering values as they were written, and keys may not have them.
+    /// True if the reader needs clustering values as they were written and keys may not determine them.
     pub original_clustering: bool,
 }
 
@@ -201,8 +201,8 @@ impl<'p> Partition<'p> {
         statics.map_err(|error| self.damaged_header(error))
     }
 
-    /// Returns the greatest timestamp that is hidden in the whole partition: by its deletion, or by a
-    /// column that was dropped and added again. It is [`i64::MIN`] if nothing is hidden.
+    /// Returns the greatest timestamp that the deletion of the partition, or a column that was dropped
+    /// and added again, hides. Neither hides a write above it. It is [`i64::MIN`] if there is neither.
     pub fn hidden_up_to(&self) -> i64 {
         let dropped = self.schema.dropped_cells().iter();
         let dropped = dropped.map(|cells| cells.timestamp_us);

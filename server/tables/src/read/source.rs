@@ -32,7 +32,7 @@ impl<'s> Source<'s> {
     /// Returns the operand of a key.
     ///
     /// # Errors
-    /// As the store.
+    /// If the store cannot read the key.
     #[inline]
     pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
         match self {
@@ -48,7 +48,7 @@ impl<'s> Source<'s> {
     /// as is `enough`.
     ///
     /// # Errors
-    /// As the store.
+    /// If the store cannot read a key.
     #[inline]
     pub fn get_both(
         &self,
@@ -67,7 +67,7 @@ impl<'s> Source<'s> {
     /// Opens the keys and operands from `from` to before `to`, in their order or against it.
     ///
     /// # Errors
-    /// If the store cannot open the range, or read an entry.
+    /// If the store cannot open the range. An entry that cannot be read is an error of the iterator.
     #[inline]
     pub fn range(
         &self,

@@ -522,7 +522,7 @@ impl LeasedThread for CountingLease {
 }
 
 #[test]
-fn each_row_is_charged_to_the_lease_which_can_end_the_load_there() {
+fn a_load_charges_its_lease_for_each_row_and_ends_where_that_is_cancelled() {
     let fixture = Fixture::new();
     fixture.write("a.csv", "id,v\n2,b\n1,a\n3,c\n");
     let lease = CountingLease::new(u64::MAX);

@@ -98,7 +98,8 @@ impl Transaction {
         self.view.seq()
     }
 
-    /// When it judges what expires, in milliseconds since 1970: when it began.
+    /// The time by which the transaction judges what has expired, in milliseconds since 1970: when it
+    /// began.
     pub fn read_time_ms(&self) -> u64 {
         self.view.read_time_ms()
     }

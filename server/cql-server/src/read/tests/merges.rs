@@ -19,8 +19,8 @@ use crate::read::filter::Filter;
 use crate::read::scanned::Scanned;
 use crate::read::walk::{End, Flow, Sink, Visited, Walk};
 
-/// A reader that merges the table after each of its calls. So an iterator has what was there before
-/// the merge, and a look-up behind it what the merge left.
+/// A reader that merges the table after each call: its iterators keep what was there before the merge,
+/// and later look-ups find what the merge left.
 #[derive(Debug)]
 struct MergingReader<'t> {
     table: &'t SnapshotTable,
@@ -76,7 +76,8 @@ fn all() -> Partitions {
     })
 }
 
-/// Walks over a partition that was deleted, while merges purge it.
+/// Reads `partitions` of a table with two deleted partitions while a merge purges both, and asserts that
+/// no row is shown. A read of both meets the second one in the middle of its walk.
 fn assert_shows_nothing(partitions: &Partitions, resumes_behind: Option<i32>) {
     let mut server = Server::with(&[
         "CREATE TABLE t (k int, c int, v int, PRIMARY KEY (k, c)) WITH gc_grace_seconds = 0",

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use ebb_model::key::{PartitionKey, SCHEMA_KEY};
+use ebb_model::key::{PartitionKey, ROW, SCHEMA_KEY};
 use ebb_model::row::{Cell, Deletion, Expiry, HeaderBuilder, Lifetime, Marker, RowBuilder};
 use ebb_model::schema::{KeyspaceSchema, OptionValue, Schema, TableDefinition, TableSchema};
 use ebb_model::types::CqlType;
@@ -16,6 +16,7 @@ use ebb_test_support::seed::for_seeds;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
+use crate::Failure;
 
 /// When the clock of a test begins, in seconds since 1970.
 const NOW_S: i64 = 1_700_000_000;
@@ -250,6 +251,26 @@ fn a_column_that_was_dropped_and_added_again_begins_after_the_drop() {
     assert_eq!(rows(&fixture.input("without", 1, None)), without);
     let with = pairs(&[("1,1", "\"\",11,"), ("1,2", "\"\",12,newer")]);
     assert_eq!(rows(&fixture.input("with", 1, None)), with);
+}
+
+#[test]
+fn a_damaged_row_or_key_fails_as_damage_of_the_database() {
+    for place in [ROW, ROW + 1] {
+        let fixture = in_memory();
+        let key = [&fixture.partition(1).prefix()[..], &[place]].concat();
+        fixture.table.put(&key, b"?").unwrap();
+        fixture.keyspace.create_snapshot("s").unwrap();
+        let input = fixture.input("s", 1, None);
+        let [split] = &input.splits().unwrap()[..] else {
+            panic!("one split");
+        };
+        let mut ignore = |_: &[u8], _: &[u8]| Ok(());
+        let error = input.read(split, &mut ignore).unwrap_err();
+        assert_eq!(Failure::of(&error), Failure::Corrupt, "{error}");
+        let text = error.to_string();
+        let begin = "a row of table app.t is damaged: ";
+        assert!(text.starts_with(begin), "{text}");
+    }
 }
 
 /// A few partitions, some of them large, some of static values only, with deletions of all

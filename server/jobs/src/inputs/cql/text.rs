@@ -8,7 +8,7 @@ use ebb_model::row::{LiveColumn, RowError, RowView};
 use ebb_model::schema::{ColumnId, ColumnKind, TableSchema};
 use ebb_model::types::CqlType;
 use ebb_scheduler::runtime::TaskError;
-use ebb_tables::read::Partition;
+use ebb_tables::read::{Partition, read_key};
 
 use crate::error::of_table;
 use crate::records::csv::push_fields;
@@ -115,6 +115,11 @@ impl CqlText {
             keys.map(column_of).collect(),
             values.map(column_of).collect(),
         )
+    }
+
+    /// Takes apart a key that the table stores.
+    pub(super) fn read_key<'k>(&self, key: &'k [u8]) -> Result<DecodedKey<'k>, TaskError> {
+        read_key(&self.schema, key).map_err(of_table)
     }
 
     /// A partition by one of its keys, and its header's operand where it has one.

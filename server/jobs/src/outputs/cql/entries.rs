@@ -7,10 +7,9 @@ use ebb_model::key::{DecodedKey, Place, is_index_entry};
 use ebb_model::schema::TableSchema;
 use ebb_scheduler::runtime::TaskError;
 use ebb_storage::SortedWriter;
-use ebb_tables::read::LiveValues;
+use ebb_tables::read::{LiveValues, TableError};
 
 use super::SORT_BYTES;
-use crate::error::of_table;
 use crate::outputs::staging::{StagingWriter, merge_with};
 
 /// Staged operands of rows and the index entries that they need. Entries sort before all rows.
@@ -59,7 +58,7 @@ impl<'s> WithEntries<'s> {
                     pushed = self.entries.push(&entry, &[]);
                 }
             });
-            found.map_err(of_table)?;
+            found.map_err(damaged)?;
             pushed.map_err(waiting())?;
         }
         self.operands.push(key, operand).map_err(waiting())
@@ -79,6 +78,18 @@ impl<'s> WithEntries<'s> {
         };
         // Several rows of a partition may have the same entry.
         merge_with([entries?, operands?], write, |_, _, _| Ok(()))
+    }
+}
+
+/// Returns the error for an operand of the job that cannot be read. It is no damage of the table.
+#[cold]
+fn damaged(error: TableError) -> TaskError {
+    match error {
+        TableError::Store(error) => TaskError::failed(error),
+        TableError::Damaged(damage) => TaskError::failed(format!(
+            "a row that waits for the commit is damaged: {}",
+            damage.reason
+        )),
     }
 }
 
