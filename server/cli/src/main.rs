@@ -60,8 +60,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use mimalloc::MiMalloc;
 
-/// An allocator whose threads share no locks. In that of the C library, a thread that serves requests
-/// waits for a lock that a task or a long scan has, and the kernel runs those on idle cores only.
+/// An allocator whose threads share locks only to reserve address space, and when a thread starts or
+/// ends. With the C library's allocator, a thread that serves requests waits for locks held by tasks and
+/// long scans, which the kernel runs on idle cores only.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

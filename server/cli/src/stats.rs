@@ -17,8 +17,8 @@ Examples:
 VERSIONS counts all stored versions of the rows. A version that a newer one replaces is
 kept while a snapshot sees it, and until a merge drops it. KEPT is roughly the size of
 such versions, where it is known. TO MERGE is the size of the files that merges will read.
-Each table, type, keyspace, role, table of a snapshot or record of the node that cannot be
-read is a line that starts with \"unreadable\" and names what to do. Everything else is served.
+A line that starts with \"unreadable\" names a table, type, keyspace, role, table of a snapshot
+or record of the node that cannot be read, and what to do. A server serves everything else.
 
 Memory and the bounds of memory and log are those of this command, which replays the log. What
 a server takes, its metrics tell.";

@@ -116,8 +116,9 @@ pub trait Service: Send + Sync + 'static {
     }
 }
 
-/// The kind of a statement or batch. The server chooses the lane and the turns of a request by it.
-/// It is computed once, when the statement is prepared.
+/// The kind of a statement or batch. The server chooses the lane and the turns of a request by it. The
+/// kind of a statement is computed when the statement is prepared, the kind of a batch by
+/// [`of_batch`](Self::of_batch) for each request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatementKind {
     /// The lane in which it begins.
@@ -137,7 +138,7 @@ impl StatementKind {
         }
     }
 
-    /// Returns whether it reads what it writes to. Such writes to one row wait for each other.
+    /// Returns whether the statement reads what it writes to. Such writes to one row wait for each other.
     pub fn takes_turns(self) -> bool {
         matches!(self.write_type, WriteType::Cas | WriteType::Counter)
     }

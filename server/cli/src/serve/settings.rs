@@ -566,23 +566,23 @@ impl Settings {
     /// When a setting needs another that is missing.
     pub(crate) fn tls_options(&self) -> Result<Option<TlsOptions>, CliError> {
         let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else {
-            let said = [
+            let given = [
                 ("tls-cert", self.tls_cert.is_some()),
                 ("tls-key", self.tls_key.is_some()),
                 ("tls-client-ca", self.tls_client_ca.is_some()),
                 ("tls-client-optional", self.tls_client_optional),
                 ("tls-optional", self.tls_optional),
             ];
-            return match said.iter().find(|(_, is_said)| *is_said) {
+            return match given.iter().find(|(_, is_given)| *is_given) {
                 None => Ok(None),
                 Some((name, _)) => {
-                    let text = format!("{name} is there, but not both of tls-cert and tls-key");
+                    let text = format!("{name} is given, but TLS needs both tls-cert and tls-key");
                     Err(CliError::Usage(text))
                 }
             };
         };
         if self.tls_client_optional && self.tls_client_ca.is_none() {
-            let text = "tls-client-optional is there, but no tls-client-ca";
+            let text = "tls-client-optional needs tls-client-ca";
             return Err(CliError::Usage(text.into()));
         }
         Ok(Some(TlsOptions {

@@ -4,7 +4,7 @@
 //!   login        a token of AUTH_RESPONSE ─> a user
 //!     └ passwords   hashes of passwords, and which were verified before
 //!   user         who a connection is of: may they do that?
-//!   needs        what a statement takes: a function of its tree
+//!   needs        the permissions that a statement requires: a function of its tree
 //!   roles, identities, permissions   the statements about them
 //!   quota        how many snapshots a role may hold
 //!   superuser    the first one

@@ -1,4 +1,4 @@
-//! What a statement takes.
+//! The permissions that a statement requires.
 
 use ebb_cql::syntax::ast::{
     Condition, QualifiedName, Select, SnapshotScope as Scope, Statement, Write,
@@ -26,8 +26,8 @@ pub struct NeedsContext<'a> {
 /// Keyspaces that all may read who are logged in: drivers and cqlsh need them.
 const READABLE: [&str; 3] = ["system", "system_schema", "system_virtual_schema"];
 
-/// What a statement takes of whoever executes it. Those about roles and permissions take more,
-/// which they ask for themselves: it depends on what they name.
+/// Returns the permissions that a statement requires. A statement about roles or permissions requires
+/// more, which depend on the roles and resources that it names: it checks them when it is executed.
 ///
 /// # Errors
 /// Where a name means nothing.

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! `ebb_model::schema` decides how a statement changes the schema. This module translates statements
-//! into its calls, in the order in which Cassandra 4.1 checks them, so that the error is about the same
-//! mistake. The catalog makes the change durable before the reply, which
-//! is the event for other connections too.
+//! into its calls. It checks in the order of Cassandra 4.1, so that a statement with several mistakes gets
+//! Cassandra's error. The catalog makes a change durable before the reply; the change in the reply is also
+//! the event for other connections.
 
 mod indexes;
 mod keyspaces;

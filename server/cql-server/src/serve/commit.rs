@@ -37,8 +37,8 @@ const GROUP_WRITES_MAX: usize = 1024;
 /// overload control. The group that runs when the write comes does not count.
 const GROUPS_WAITED_MAX: u64 = 4;
 
-/// A write in the queue of the commit lane. A trait, as requests hold the state of the server, and that
-/// holds the lane.
+/// A write in the queue of the commit lane. It is a trait because a request holds the server's shared
+/// state, which holds this lane: with the request's own type here, the files would import each other.
 pub(super) trait QueuedWrite: Send {
     /// Returns when the write was received, if overload control may reject it.
     fn refusable_since(&self) -> Option<Instant>;
@@ -47,7 +47,7 @@ pub(super) trait QueuedWrite: Send {
     /// that: nothing has been written.
     fn try_run_briefly(&mut self) -> Option<RequestResult>;
 
-    /// Begins the write anew: in this lane after a conflict, or in the one for what takes long.
+    /// Begins the write anew: in [`Lane::Write`] after a conflict, in [`Lane::Moved`] if it took too long.
     fn begin_anew(self: Box<Self>, lane: Lane, results: UnboundedSender<LaneResult>);
 
     /// Returns the result of a write that has ended, or panicked, and shared a sync that took `synced`.
@@ -92,7 +92,7 @@ impl CommitLane {
         std::thread::Builder::new()
             .name("cql-commit".into())
             .spawn(move || {
-                // Writes that begin anew elsewhere are tasks.
+                // `begin_anew` spawns tasks.
                 let _entered = runtime.enter();
                 thread.run(waiting);
             })?;
@@ -103,7 +103,7 @@ impl CommitLane {
         })
     }
 
-    /// Lets a write run there; its result goes to `results`.
+    /// Queues a write for the lane; its result goes to `results`.
     pub(super) fn send(&self, write: Box<dyn QueuedWrite>, results: UnboundedSender<LaneResult>) {
         // Without its thread there is no server any more that would answer.
         drop(self.writes.send(Sent {
@@ -119,8 +119,8 @@ type Ended = (Sent, Option<RequestResult>);
 
 /// The state of the lane's thread.
 struct CommitThread<S> {
-    /// Weak, as a server that is dropped must not stay open until the thread notices. Each write that
-    /// waits keeps the service alive.
+    /// Weak, so that the database closes when the server is dropped, and not when this thread notices
+    /// it. Each write that waits keeps the service alive.
     service: Weak<S>,
     overload: Arc<Overload>,
     pace: Arc<WritePace>,
@@ -165,8 +165,8 @@ impl<S: Service> CommitThread<S> {
         }
     }
 
-    /// Executes a write, unless it has waited for too many groups. Returns `None` if it computes for
-    /// long and goes on elsewhere.
+    /// Executes a write, unless it has waited for too many groups. Returns `None` if it took too long: it
+    /// begins anew in [`Lane::Moved`].
     fn execute(&self, mut sent: Sent, groups: u64) -> Option<Ended> {
         let begun = Instant::now();
         let is_too_late = |received_at| {

@@ -62,13 +62,21 @@ impl<S: Service> LaneRequest<S> {
         }
         let mut ended = self.try_run(&interrupt);
         // A statement that took too long for a connection's thread or the commit lane runs here
-        // instead. So this thread repeats a write after a conflict, and syncs, as they would have done.
+        // instead. So this thread repeats a write after a conflict, as they would have done.
         while is_in_conflict(&ended) {
             ended = self.try_run(&interrupt);
         }
-        let has_moved = matches!(kind.lane, Lane::Inline | Lane::Write);
-        if has_moved && shared.service.commits_wait_for_sync() {
+        let syncs = match kind.lane {
+            Lane::Write => shared.service.commits_wait_for_sync(),
+            Lane::Schema | Lane::Login => false,
+            Lane::Inline | Lane::Scan | Lane::Range | Lane::Moved => {
+                shared.is_synced(self.work.consistency)
+            }
+        };
+        if syncs && ended.is_ok() {
+            let begun = Instant::now();
             ended = ended.and_then(|ended| shared.service.sync().map(|()| ended));
+            self.work.spent.synced += begun.elapsed();
         }
         // A write is never answered as refused once it is done, and its response is small.
         if is_read {
@@ -124,10 +132,6 @@ impl<S: Service> LaneRequest<S> {
         // The request may have waited for its turn for longer than it may take.
         interrupt.check(Instant::now(), work.time_out())?;
         let outcome = work.run(request, frame.stream, interrupt, &mut out)?;
-        // The commit lane syncs once for all that it runs at once.
-        if work.kind.is_scan() && work.shared.is_synced(work.consistency) {
-            work.shared.service.sync()?;
-        }
         Ok((out, outcome))
     }
 
@@ -245,7 +249,8 @@ fn no_memory(bytes: usize) -> ErrorResponse {
 /// Runs a request in a lane, and sends its result. A scan is answered at its deadline with the
 /// time-out, also while it waits or runs; then it does not begin, or notices and ends.
 ///
-/// A change of the schema is answered when it is done: whether it happened is not to be guessed.
+/// A change of the schema is answered when it is done: the client must not have to guess whether it
+/// happened.
 pub(super) async fn run_in_lane<S: Service>(
     lane: Lane,
     request: Box<LaneRequest<S>>,
@@ -276,8 +281,8 @@ pub(super) async fn run_in_lane<S: Service>(
     drop(results.send(LaneResult { stream, reply }));
 }
 
-/// Runs a write when it is its turn: on a thread that serves connections, as it takes no
-/// longer than others that run there, or by the commit lane where those do not either.
+/// Runs a write once it has its turns, on a thread that serves connections. While writes would wait
+/// there, the commit lane runs it instead, without turns.
 pub(super) async fn run_in_turn<S: Service>(
     mut request: Box<LaneRequest<S>>,
     results: UnboundedSender<LaneResult>,

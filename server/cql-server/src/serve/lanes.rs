@@ -117,10 +117,12 @@ impl Lanes {
 
     fn with_class(options: &ServeOptions, class: ClassControl) -> io::Result<Self> {
         let (base, threads_max) = (options.scans_max.max(1), options.scan_threads_max);
-        let threads = |name, of| ScanThreads::start(name, base, threads_max, of, class);
-        let (scans, ranges) = match options.idle_class {
-            true => (ScanClass::LowAfter(NORMAL_CLASS_CPU_MAX), ScanClass::Low),
-            false => (ScanClass::Normal, ScanClass::Normal),
+        let threads =
+            |name, scan_class| ScanThreads::start(name, base, threads_max, scan_class, class);
+        let (scans, ranges) = if options.idle_class {
+            (ScanClass::LowAfter(NORMAL_CLASS_CPU_MAX), ScanClass::Low)
+        } else {
+            (ScanClass::Normal, ScanClass::Normal)
         };
         let results = options.lane_result_bytes_max.div_ceil(PAGE_BYTES);
         Ok(Self {
@@ -141,8 +143,9 @@ impl Lanes {
     }
 
     /// Runs `work` of a user when it is its turn. A scan waits for memory until the deadline of
-    /// `interrupt`, and every result takes a place in the connection's `share`; both are free when the result is dropped, or
-    /// `work` has ended for a caller that gave up waiting. Returns `None` if `work` panicked.
+    /// `interrupt`. Every result of a scan, and of a statement that has moved, takes a place in the
+    /// connection's `share`. Both are free when the result is dropped, or when `work` has ended for a
+    /// caller that gave up waiting. Returns `None` if `work` panicked.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         lane: Lane,
@@ -252,28 +255,17 @@ fn work_through(waiting: &Mutex<Receiver<Work>>) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use tokio::task::JoinHandle;
     use tokio::time::timeout;
 
-    use ebb_test_support::wait::{self, HANG};
+    use ebb_test_support::wait;
     use ebb_threads::SchedulingClass;
 
     use super::*;
-    use crate::serve::scan_threads::tests::PRETENDED;
+    use crate::serve::scan_threads::tests::{PRETENDED, never, role};
 
     fn lanes(options: &ServeOptions) -> Lanes {
         Lanes::with_class(options, PRETENDED).unwrap()
-    }
-
-    fn never() -> Interrupt {
-        let now = Instant::now(); // clock: waits for memory end at an instant
-        Interrupt::new(now, HANG, Arc::default())
-    }
-
-    fn role(name: &str) -> ScanUser {
-        ScanUser::Role(name.into())
     }
 
     /// Runs work of one user.

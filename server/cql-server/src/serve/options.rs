@@ -24,8 +24,9 @@ pub struct ServeOptions {
     /// Scans of all users that run at once: beyond [`scans_max`](Self::scans_max), each user has one.
     /// The same numbers of the others run beside them.
     pub scan_threads_max: usize,
-    /// Whether reads of ranges run in the kernel's idle class, beneath requests. Tests turn it off: on
-    /// busy cores, a thread of that class makes hardly any progress.
+    /// Whether reads of ranges, and scans that have used much CPU time, run in the kernel's idle class,
+    /// beneath requests. Tests turn it off: on busy cores, a thread of that class makes hardly any
+    /// progress.
     pub idle_class: bool,
     /// Connections at once; more are refused.
     pub connections_max: usize,

@@ -61,7 +61,7 @@ pub(super) fn respond(
         frame.finish(out, coding.compression);
         return Ok(outcome);
     }
-    // Warnings stand before the body and are known after it, which is seldom.
+    // Warnings stand before the body, but are known only after it. They are rare, so the body is copied.
     let body = out.split_off(body_at);
     frame.abandon(out);
     let frame = open(out, &outcome.warnings);

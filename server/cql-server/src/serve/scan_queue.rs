@@ -155,10 +155,11 @@ impl<W> ScanQueue<W> {
                 self.long_users.remove(user);
             }
             Length::Long => {
-                self.long_users.insert(user.clone());
-                if self.long_users.len() > LONG_USERS_MAX {
-                    self.long_users.pop_first();
+                // To forget one user by its name would always hit the same users.
+                if self.long_users.len() == LONG_USERS_MAX && !self.long_users.contains(user) {
+                    self.long_users.clear();
                 }
+                self.long_users.insert(user.clone());
             }
         }
     }
@@ -265,12 +266,18 @@ mod tests {
             queue.end(&started.user, length);
             started.is_low
         };
-        assert!((0..=LONG_USERS_MAX).all(|user| !is_low(user, Length::Long)));
-        for length in [Length::Unknown, Length::Short] {
+        assert!((0..LONG_USERS_MAX).all(|user| !is_low(user, Length::Long)));
+        assert!((0..LONG_USERS_MAX).all(|user| is_low(user, Length::Long)));
+        // One user more, and the others are forgotten.
+        assert!(!is_low(LONG_USERS_MAX, Length::Long));
+        for (length, expected) in [
+            (Length::Unknown, vec![LONG_USERS_MAX]),
+            (Length::Short, vec![LONG_USERS_MAX]),
+            (Length::Unknown, vec![]),
+        ] {
             let low = (0..=LONG_USERS_MAX).filter(|user| is_low(*user, length));
-            assert_eq!(low.count(), LONG_USERS_MAX);
+            assert_eq!(low.collect::<Vec<_>>(), expected);
         }
-        assert!((0..=LONG_USERS_MAX).all(|user| !is_low(user, Length::Unknown)));
     }
 
     /// The rule, by looking at all that waits.

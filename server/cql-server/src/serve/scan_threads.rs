@@ -4,10 +4,10 @@
 //! The threads that one user may have alone are there from the start. Others are started for a scan, and
 //! end when nothing is left for them.
 //!
-//! A thread whose scan took long and lowered its priority ends after that scan, whatever waits: a
-//! process without privileges cannot raise the priority again, and the next scan must not run at it from
-//! its begin. Threads inherit the priority of the one that starts them. So one thread that runs no scan,
-//! the starter, starts all others.
+//! A thread that was lowered, before its scan or because that took long, ends after that scan, whatever
+//! waits: a process without privileges cannot raise the priority again, and the next scan must not run at
+//! it from its begin. Threads inherit the priority of the one that starts them. So one thread that runs
+//! no scan, the starter, starts all others.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,8 +20,8 @@ use tokio::sync::oneshot;
 use super::scan_queue::{Length, ScanQueue, ScanUser, Started};
 use crate::interrupt::Interrupt;
 
-/// A scan that waits. It does nothing if its caller has given up waiting. Returns whether it came to its
-/// end: if it was given up, little CPU time does not mean that it is short.
+/// A scan that waits. It does nothing if its caller has given up waiting. Returns false if the scan was
+/// given up: then little CPU time does not mean that it is short.
 type Work = Box<dyn FnOnce() -> bool + Send>;
 
 /// The scheduling class in which scans run.
@@ -120,8 +120,9 @@ impl ScanThreads {
         Ok(threads)
     }
 
-    /// Runs `work`, which is given up by `interrupt`, when it is the turn of its user. Returns `None` if it
-    /// panicked. If the caller gives up waiting before it began, it does not run.
+    /// Runs `work` when it is the turn of its user. `interrupt` is that of the request: if it is over when
+    /// `work` ends, the scan does not count as short. Returns `None` if `work` panicked. If the caller
+    /// gives up waiting before `work` began, it does not run.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         user: &ScanUser,
@@ -234,7 +235,7 @@ impl Inner {
         }
     }
 
-    /// Runs scans until the thread is not needed any more, or has been lowered by a scan.
+    /// Runs scans until the thread is not needed any more, or has entered the lowest class for a scan.
     fn serve(&self) {
         if self.scan_class == ScanClass::Low {
             (self.class.lower)();
@@ -297,7 +298,7 @@ pub(super) mod tests {
 
     const CPU_MAX: Duration = Duration::from_millis(20);
 
-    fn role(name: &str) -> ScanUser {
+    pub(in crate::serve) fn role(name: &str) -> ScanUser {
         ScanUser::Role(name.into())
     }
 
@@ -307,7 +308,8 @@ pub(super) mod tests {
         Arc::new(threads.unwrap())
     }
 
-    fn never() -> Interrupt {
+    /// The interrupt of a request whose time does not end during a test.
+    pub(in crate::serve) fn never() -> Interrupt {
         let now = Instant::now(); // clock: a scan ends at an instant
         Interrupt::new(now, HANG, Arc::default())
     }

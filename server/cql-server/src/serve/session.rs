@@ -1,4 +1,4 @@
-//! One client's session: what its requests mean.
+//! One client's session: turns its frames into work, and answers those without a statement.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use ebb_cql::protocol::{
-    self, Coding, Columns, Compression, Consistency, ErrorKind, ErrorResponse, EventTypes, Frame,
-    Head, Opcode, Request, Response, Segments, Startup, StatementRef, Version, WriteType,
+    self, Coding, Columns, Compression, Consistency, ErrorResponse, EventTypes, Frame, Head,
+    Opcode, Request, Response, Segments, Startup, StatementRef, Version, WriteType,
 };
 
 use memchr::memmem;
@@ -445,10 +445,8 @@ impl<S: Service> Session<S> {
     }
 
     fn prepared(&self, id: &[u8]) -> Result<Arc<S::Statement>, ErrorResponse> {
-        let entry = self.shared.statements.get(id).ok_or_else(|| {
-            let message = "the statement is not prepared here: prepare it, then execute it again";
-            ErrorResponse::new(ErrorKind::Unprepared { id: id.to_vec() }, message)
-        })?;
+        let entry = self.shared.statements.get(id);
+        let entry = entry.ok_or_else(|| ErrorResponse::unprepared(id))?;
         Ok(entry.statement.clone())
     }
 
@@ -469,8 +467,8 @@ impl<S: Service> Session<S> {
         Ok(Arc::new(statement))
     }
 
-    /// Parses and plans a statement, which takes its time: constants are computed, and JSON is read. The
-    /// time-out of a read is the error of a request that nothing was done for.
+    /// Parses and plans a statement, which takes its time: constants are computed, and JSON is read. If
+    /// the time of the request is over, the error is that of a read, because nothing was executed.
     fn understand(
         &mut self,
         keyspace: Option<&str>,

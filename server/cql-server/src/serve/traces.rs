@@ -8,16 +8,14 @@ use ebb_cql::protocol::{Frame, Request};
 
 use crate::activity::{Activity, Trace};
 
-/// Begins the trace of a request whose client asks for one.
+/// Begins the trace of a request. Returns `None` unless it is a QUERY, EXECUTE, BATCH or PREPARE
+/// that can be decoded.
 pub(super) fn begin(
     activity: &Arc<Activity>,
     client: SocketAddr,
     received_at: Instant,
     frame: &Frame,
 ) -> Option<Trace> {
-    if !frame.is_traced() {
-        return None;
-    }
     let (options, text, request) = match Request::decode(frame).ok()? {
         Request::Query { text, parameters } => {
             let options = (parameters.consistency, parameters.page_size_rows);

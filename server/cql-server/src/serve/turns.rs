@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_comes_before_who_only_looks() {
+    async fn a_waiting_request_gets_its_turn_before_try_take() {
         let turns = Arc::new(Turns::new());
         let stripes = Stripes::of(&[1, 2]).unwrap();
         let held = turns.try_take(&stripes).unwrap();
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_gives_up_waiting_is_in_nobodys_way() {
+    async fn a_request_that_stops_waiting_returns_the_turns_it_has() {
         let turns = Turns::new();
         let stripes = Stripes::of(&[1, 2]).unwrap();
         let second = turns.try_take(&Stripes::of(&[2]).unwrap()).unwrap();

@@ -74,7 +74,8 @@ impl<S: Service> Work<S> {
         out: &mut BytesMut,
     ) -> Result<Inline, ErrorResponse> {
         let lane = match self.kind.lane {
-            // It must not show what a crash may take back: it is answered after a sync, too.
+            // A serial read must not return what a crash may take back, so it is answered after a sync,
+            // as writes are.
             Lane::Inline if self.shared.is_synced(self.consistency) => Lane::Write,
             lane => lane,
         };
@@ -102,7 +103,6 @@ impl<S: Service> Work<S> {
         };
         drop(turn);
         if self.interrupt.may_go_on(&ended) {
-            self.turns = None;
             return Ok(Inline::Lane(Lane::Moved));
         }
         let outcome = ended?;
@@ -130,7 +130,10 @@ impl<S: Service> Work<S> {
             Request::Query { parameters, .. } => (without_id, parameters, None),
             Request::Execute { id, parameters } => (id, parameters, None),
             Request::Batch(batch) => (without_id, batch_parameters(&batch), Some(batch)),
-            _ => return Err(ErrorResponse::server("only statements are executed")),
+            _ => {
+                let message = "bug: a message that is no statement was given to the executor";
+                return Err(ErrorResponse::server(message));
+            }
         };
         let call = Call {
             keyspace: parameters.keyspace.or(self.sender.keyspace.as_deref()),
@@ -145,7 +148,11 @@ impl<S: Service> Work<S> {
             (RequestStatements::Batch(statements), Some(batch)) => {
                 service.batch(batch.kind, &with_values(statements, batch), &call, out)
             }
-            _ => Err(ErrorResponse::server("a request has its own statements")),
+            _ => {
+                let message =
+                    "bug: a request was executed with the statements of another kind of request";
+                Err(ErrorResponse::server(message))
+            }
         };
         let outcome = respond(stream, self.coding, self.tracing_id(), out, execute)?;
         if outcome.is_outdated {
