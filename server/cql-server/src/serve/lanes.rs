@@ -28,7 +28,7 @@ use tokio::task::spawn_blocking;
 use super::options::ServeOptions;
 use super::result_memory::{ResultPages, ResultPool};
 use super::scan_queue::ScanUser;
-use super::scan_threads::{ClassControl, ScanClass, ScanThreads};
+use super::scan_threads::{ClassControl, SPARE_FOR, ScanClass, ScanThreads};
 use crate::call::{Interrupt, Lane};
 
 /// The size at which a page of a scan is cut, and the unit of the memory for results.
@@ -117,8 +117,9 @@ impl Lanes {
 
     fn with_class(options: &ServeOptions, class: ClassControl) -> io::Result<Self> {
         let (base, threads_max) = (options.scans_max.max(1), options.scan_threads_max);
-        let threads =
-            |name, scan_class| ScanThreads::start(name, base, threads_max, scan_class, class);
+        let threads = |name, scan_class| {
+            ScanThreads::start(name, base, threads_max, SPARE_FOR, scan_class, class)
+        };
         let (scans, ranges) = if options.idle_class {
             (ScanClass::LowAfter(NORMAL_CLASS_CPU_MAX), ScanClass::Low)
         } else {

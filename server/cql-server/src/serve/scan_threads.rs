@@ -2,7 +2,7 @@
 //! [`ScanQueue`].
 //!
 //! The threads that one user may have alone are there from the start. Others are started for a scan, and
-//! end when nothing is left for them.
+//! end when there was no scan for them [for some time](SPARE_FOR).
 //!
 //! A thread that was lowered, before its scan or because that took long, ends after that scan, whatever
 //! waits: a process without privileges cannot raise the priority again, and the next scan must not run at
@@ -19,6 +19,11 @@ use tokio::sync::oneshot;
 
 use super::scan_queue::{Length, ScanQueue, ScanUser, Started};
 use crate::interrupt::Interrupt;
+
+/// The time without a scan after which a thread ends that is there beside the base. To start one for each
+/// scan would cost more than many scans, and a thread that starts or ends changes the address space:
+/// requests that touch new memory wait for it, also if it is in the lowest class and waits for a core.
+pub(super) const SPARE_FOR: Duration = Duration::from_secs(10);
 
 /// A scan that waits. It does nothing if its caller has given up waiting. Returns false if the scan was
 /// given up: then little CPU time does not mean that it is short.
@@ -63,6 +68,7 @@ struct Inner {
     /// The threads that are always there.
     base: usize,
     threads_max: usize,
+    spare_for: Duration,
     scan_class: ScanClass,
     class: ClassControl,
     state: Mutex<State>,
@@ -82,7 +88,8 @@ struct State {
 }
 
 impl ScanThreads {
-    /// Starts `base` threads, which become up to `threads_max`.
+    /// Starts `base` threads, which become up to `threads_max`. Those beside the base end after
+    /// `spare_for` without a scan.
     ///
     /// # Errors
     /// When the system refuses a thread.
@@ -90,6 +97,7 @@ impl ScanThreads {
         name: &'static str,
         base: usize,
         threads_max: usize,
+        spare_for: Duration,
         scan_class: ScanClass,
         class: ClassControl,
     ) -> io::Result<Self> {
@@ -104,6 +112,7 @@ impl ScanThreads {
             name,
             base,
             threads_max: threads_max.max(base),
+            spare_for,
             scan_class,
             class,
             state: Mutex::new(state),
@@ -235,6 +244,21 @@ impl Inner {
         }
     }
 
+    /// Waits for a scan, on a thread beside the base not for ever. Returns also whether the time is over.
+    fn wait<'s>(&'s self, mut state: MutexGuard<'s, State>) -> (MutexGuard<'s, State>, bool) {
+        state.idle += 1;
+        let (mut state, has_timed_out) = if state.threads > self.base {
+            let waited = self.wake.wait_timeout(state, self.spare_for);
+            let (state, result) = waited.unwrap_or_else(PoisonError::into_inner);
+            (state, result.timed_out())
+        } else {
+            let waited = self.wake.wait(state);
+            (waited.unwrap_or_else(PoisonError::into_inner), false)
+        };
+        state.idle -= 1;
+        (state, has_timed_out)
+    }
+
     /// Runs scans until the thread is not needed any more, or has entered the lowest class for a scan.
     fn serve(&self) {
         if self.scan_class == ScanClass::Low {
@@ -258,12 +282,15 @@ impl Inner {
                 if is_lowered {
                     break;
                 }
-            } else if state.is_closed || state.threads > self.base {
+            } else if state.is_closed {
                 break;
             } else {
-                state.idle += 1;
-                state = (self.wake.wait(state)).unwrap_or_else(PoisonError::into_inner);
-                state.idle -= 1;
+                let (waited, has_timed_out) = self.wait(state);
+                state = waited;
+                let is_spare = state.threads > self.base;
+                if has_timed_out && is_spare && !state.queue.may_start() {
+                    break;
+                }
             }
         }
         state.threads -= 1;
@@ -303,8 +330,16 @@ pub(super) mod tests {
     }
 
     fn threads(base: usize, threads_max: usize) -> Arc<ScanThreads> {
-        let class = ScanClass::LowAfter(CPU_MAX);
-        let threads = ScanThreads::start("test-scan", base, threads_max, class, PRETENDED);
+        threads_with_spares(base, threads_max, Duration::ZERO)
+    }
+
+    fn threads_with_spares(
+        base: usize,
+        threads_max: usize,
+        spare_for: Duration,
+    ) -> Arc<ScanThreads> {
+        let (name, class) = ("test-scan", ScanClass::LowAfter(CPU_MAX));
+        let threads = ScanThreads::start(name, base, threads_max, spare_for, class, PRETENDED);
         Arc::new(threads.unwrap())
     }
 
@@ -374,6 +409,20 @@ pub(super) mod tests {
         wait::until("the threads that are not needed to end", || {
             threads.count() == 2
         });
+    }
+
+    /// The story: beside scans that never ended, each scan of another user started a thread, hundreds in
+    /// a second.
+    #[tokio::test]
+    async fn a_thread_beside_the_base_runs_the_next_scan_too() {
+        let threads = threads_with_spares(1, 16, HANG);
+        let bad = begin(&threads, "bad").running().await;
+        let thread = || std::thread::current().id();
+        let first = threads.run(&role("good"), &never(), thread).await;
+        wait::until("the thread to have no scan", || threads.0.lock().idle == 1);
+        assert_eq!(threads.run(&role("good"), &never(), thread).await, first);
+        assert_eq!(threads.count(), 2);
+        bad.end().await;
     }
 
     #[tokio::test]
