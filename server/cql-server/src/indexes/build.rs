@@ -23,12 +23,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use ebb_cql::protocol::ErrorResponse;
-use ebb_model::key::{DecodedKey, PARTITIONS_START, Place, header_key};
+use ebb_model::key::PARTITIONS_START;
 use ebb_model::schema::{SchemaError, TableSchema};
-use ebb_storage::WriteBatch;
-use ebb_tables::read::{LiveValues, read_key};
+use ebb_storage::{Cache, WriteBatch};
+use ebb_tables::read::{LiveValues, RowScan, Source};
 use ebb_tables::{Catalog, CqlTable};
 use ebb_threads::{YIELD_EVERY, Yielding, lower_current_thread};
 use uuid::Uuid;
@@ -322,9 +321,9 @@ fn scan(
     }
 }
 
-/// Adds the entries of some rows, from a key on, to those that wait, and asks `goes_on` after
-/// each row. From where to go on; nothing at the end of the table, an empty key where it shall
-/// not.
+/// Reads headers and rows of a table from one view, from a key on. Adds the index entries of each to
+/// `entries`, and then calls `goes_on`. Returns the key from which the next view is read: `None` at the
+/// end of the table, and an empty key after `goes_on` has returned false.
 fn scan_some(
     shared: &Shared,
     table: &CqlTable,
@@ -333,7 +332,6 @@ fn scan_some(
     entries: &mut Vec<Vec<u8>>,
     mut goes_on: impl FnMut(&mut Vec<Vec<u8>>) -> bool,
 ) -> Result<Option<Vec<u8>>> {
-    use std::ops::Bound::{Included, Unbounded};
     let schema = table.schema();
     let view = shared.catalog.db().view();
     let now_s = i64::try_from(view.read_time_ms() / 1000).unwrap_or(i64::MAX);
@@ -341,28 +339,10 @@ fn scan_some(
     let indexed: Vec<_> = (building.iter())
         .filter_map(|&id| schema.indexed_column(id))
         .collect();
-    // Of the partition that the last key lay in: its prefix, and its header. That of the first one is
-    // read before the iterator opens: see `ebb_tables::read`, the purge race.
-    let mut partition: Option<(Vec<u8>, Option<Bytes>)> = None;
-    if let Ok(at) = DecodedKey::read(from) {
-        let header = view.get(table.rows(), &header_key(at.prefix));
-        partition = Some((at.prefix.to_vec(), header.map_err(of_store)?));
-    }
-    let range = view.range::<&[u8], _>(table.rows(), (Included(from), Unbounded));
-    for (at, found) in range.enumerate() {
-        let (key, operand) = found.map_err(of_store)?;
-        if at == ROWS_PER_VIEW {
-            return Ok(Some(key.to_vec()));
-        }
-        let decoded = read_key(schema, &key).map_err(of_table)?;
-        match decoded.place {
-            Place::Header => partition = Some((decoded.prefix.to_vec(), Some(operand.clone()))),
-            Place::Row(_) => {}
-        }
-        let header = partition.as_ref().filter(|(of, _)| of == decoded.prefix);
-        let header = header.and_then(|(_, header)| header.as_deref());
+    let mut read_count = 0;
+    let mut add = |key: &[u8], header: Option<&[u8]>, row: &[u8]| -> Result<Option<Vec<u8>>> {
         for one in &indexed {
-            let found = values.entries(*one, &key, header, &operand, |entry| {
+            let found = values.entries(*one, key, header, row, |entry| {
                 // Each row of a partition is a reason for the partition's entry.
                 if entries.last() != Some(&entry) {
                     entries.push(entry);
@@ -370,8 +350,28 @@ fn scan_some(
             });
             found.map_err(of_table)?;
         }
-        if !goes_on(entries) {
-            return Ok(Some(Vec::new()));
+        read_count += 1;
+        Ok(if goes_on(entries) {
+            (read_count == ROWS_PER_VIEW).then(|| [key, &[0]].concat())
+        } else {
+            Some(Vec::new())
+        })
+    };
+    let reader = (&view, table.rows());
+    let scan = RowScan::open(Source::Stored(&reader, Cache::Fill), schema, from, None);
+    let mut scan = scan.map_err(of_table)?;
+    while let Some(start) = scan.next_partition().map_err(of_table)? {
+        let header = start.header.as_deref();
+        if start.header_in_range
+            && let Some(header) = header
+            && let Some(next) = add(&start.key, None, header)?
+        {
+            return Ok(Some(next));
+        }
+        while let Some(row) = scan.next_row().map_err(of_table)? {
+            if let Some(next) = add(&row.key, header, &row.operand)? {
+                return Ok(Some(next));
+            }
         }
     }
     Ok(None)

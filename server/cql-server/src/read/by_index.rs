@@ -15,9 +15,9 @@
 use std::time::Duration;
 
 use ebb_model::key::{ByteRange, DecodedKey, EntryKey, Place, ROW, header_key};
+use ebb_model::row::LiveColumn;
 use ebb_tables::read::TableError;
 
-use super::fetch::Seen;
 use super::walk::{End, Flow, Progress, SEEK_UNITS, Sink, Visited, Walk, with};
 use crate::analyse::restrictions::Partitions;
 use crate::error::{Result, of_key, of_table};
@@ -190,7 +190,7 @@ impl Walk<'_> {
                                 prefix_len,
                                 &operand,
                                 sink,
-                                |cells: &[Seen<'_>]| match entries.predicate {
+                                |cells: &[Option<LiveColumn<'_>>]| match entries.predicate {
                                     Some(one) => Ok(!self.filter.passes_one(one, cells)?),
                                     None => Ok(false),
                                 },

@@ -7,7 +7,6 @@ use ebb_cql::syntax::ast::Operator;
 use ebb_model::row::LiveColumn;
 use ebb_model::types::{CqlType, elements};
 
-use super::fetch::Seen;
 use super::value::{element, is_equal, serialize};
 use crate::analyse::markers::Bound;
 use crate::analyse::restrictions::{Predicate, Test, in_tuples, tuple_values};
@@ -80,7 +79,7 @@ impl<'f> Filter<'f> {
     ///
     /// # Errors
     /// A damaged row; the time-out of the statement.
-    pub fn passes(&self, cells: &[Seen<'_>]) -> Result<bool> {
+    pub fn passes(&self, cells: &[Option<LiveColumn<'_>>]) -> Result<bool> {
         for one in &self.all {
             if !self.holds(one, cells)? {
                 return Ok(false);
@@ -93,11 +92,11 @@ impl<'f> Filter<'f> {
     ///
     /// # Errors
     /// As [`passes`](Self::passes).
-    pub fn passes_one(&self, predicate: usize, cells: &[Seen<'_>]) -> Result<bool> {
+    pub fn passes_one(&self, predicate: usize, cells: &[Option<LiveColumn<'_>>]) -> Result<bool> {
         self.holds(&self.all[predicate], cells)
     }
 
-    fn holds(&self, one: &One<'_>, cells: &[Seen<'_>]) -> Result<bool> {
+    fn holds(&self, one: &One<'_>, cells: &[Option<LiveColumn<'_>>]) -> Result<bool> {
         let mut values: Vec<Cow<'_, [u8]>> = Vec::with_capacity(one.slots.len());
         for &slot in &one.slots {
             values.push(match &cells[slot] {

@@ -5,7 +5,6 @@
 //!   walk      partitions and rows in their order, headers applied, predicates asked
 //!     by_index  the same, by the entries of an index
 //!     computed  rows of virtual tables, as if they were stored
-//!     fetch     the columns that are looked at, out of key, header and row
 //!     filter    what ALLOW FILTERING allows to ask
 //!     scanned   how many rows and deletions it came upon
 //!   sink      rows to cells of the result: plain, grouped, sorted
@@ -13,11 +12,10 @@
 //! ```
 //!
 //! A read sees one instant: headers and rows come from one view. What of them is visible is decided in
-//! [`ebb_tables::read`].
+//! [`ebb_tables::read`], which also decodes the columns that a statement looks at.
 
 mod by_index;
 mod computed;
-mod fetch;
 mod filter;
 mod scanned;
 mod select;
@@ -29,7 +27,6 @@ mod walk;
 
 pub use self::by_index::Stale;
 pub use self::computed::computed_rows;
-pub(crate) use self::fetch::{Fetch, FetchedPartition, Row as FoundRow, Seen};
 pub(crate) use self::filter::contains;
 pub use self::select::{Bounds, Limits, Read, Select};
 pub(crate) use self::value::{element, serialize};

@@ -6,10 +6,9 @@ use bytes::BytesMut;
 use ebb_cql::protocol::{Columns, Metadata, RowsWriter};
 use ebb_model::key::DecodedKey;
 use ebb_model::types::CqlType;
-use ebb_tables::read::Source;
+use ebb_tables::read::{Projection, Source};
 
 use super::by_index::{Entries, Stale};
-use super::fetch::Fetch;
 use super::filter::Filter;
 use super::scanned::{AGGREGATE_PAGE_ROWS, Scanned};
 use super::sink::{PageLimits, PageSink};
@@ -70,7 +69,7 @@ pub struct Read {
 #[derive(Debug)]
 pub struct Select {
     plan: SelectPlan,
-    fetch: Fetch,
+    projection: Projection,
     /// Of the text: paging states belong to it.
     hash: u64,
 }
@@ -79,7 +78,7 @@ impl Select {
     /// From its plan. `hash` is another one for another text.
     pub fn new(plan: SelectPlan, hash: u64) -> Self {
         Self {
-            fetch: Fetch::new(&plan.schema, &plan.slots),
+            projection: Projection::new(&plan.schema, plan.slots.columns()),
             plan,
             hash,
         }
@@ -175,7 +174,7 @@ impl Select {
         let walk = Walk {
             source,
             schema,
-            fetch: &self.fetch,
+            projection: &self.projection,
             filter: &filter,
             rows: &rows,
             reversed: plan.reversed,

@@ -6,7 +6,6 @@ use std::cmp::Ordering;
 use ebb_model::row::{LiveCollection, LiveColumn};
 use ebb_model::types::{CqlType, elements};
 
-use super::fetch::Seen;
 use crate::analyse::markers::Bound;
 use crate::analyse::selection::Output;
 use crate::analyse::term::{Evaluated, Term};
@@ -17,7 +16,7 @@ use crate::interrupt;
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'r> {
     /// The columns at their slots.
-    pub cells: &'r [Seen<'r>],
+    pub cells: &'r [Option<LiveColumn<'r>>],
     /// Their types.
     pub types: &'r [&'r CqlType],
     /// What is bound.

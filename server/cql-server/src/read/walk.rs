@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use ebb_model::key::{ByteRange, DecodedKey, PartitionKey, Place, ROW, header_key};
+use ebb_model::key::{ByteRange, DecodedKey, PartitionKey, ROW, header_key};
+use ebb_model::row::LiveColumn;
 use ebb_model::schema::TableSchema;
 use ebb_storage::FoundSoFar;
-use ebb_tables::read::{Partition, Source, read_key};
+use ebb_tables::read::{Partition, ProjectedPartition, Projection, RowScan, Source, read_key};
 
-use super::fetch::{Fetch, FetchedPartition, Seen};
 use super::filter::Filter;
 use super::scanned::Scanned;
 use crate::analyse::restrictions::{Partitions, Rows};
@@ -33,7 +33,7 @@ pub struct Visited<'r> {
     /// How many bytes of it are the partition's.
     pub prefix_len: usize,
     /// The columns at their slots.
-    pub cells: &'r [Seen<'r>],
+    pub cells: &'r [Option<LiveColumn<'r>>],
 }
 
 /// What takes rows wants next.
@@ -95,7 +95,7 @@ fn behind(key: &[u8], prefix_len: usize) -> Vec<u8> {
 pub struct Walk<'w> {
     pub source: &'w Source<'w>,
     pub schema: &'w TableSchema,
-    pub fetch: &'w Fetch,
+    pub projection: &'w Projection,
     pub filter: &'w Filter<'w>,
     pub rows: &'w Rows,
     pub reversed: bool,
@@ -104,14 +104,6 @@ pub struct Walk<'w> {
     /// Seconds since 1970.
     pub now_s: i64,
     pub scanned: &'w Scanned<'w>,
-}
-
-/// The partition within which a page was cut.
-struct Resumed {
-    prefix: Vec<u8>,
-    /// Read before the iterator over the rows is opened: see [`ebb_tables::read`], the purge race.
-    header: Option<Bytes>,
-    had_rows: bool,
 }
 
 /// What changes on the way.
@@ -295,76 +287,51 @@ impl Walk<'_> {
         progress: &mut Progress,
     ) -> Result<End> {
         let mut from = range.from.clone();
-        let mut resumed: Option<Resumed> = None;
+        // The partition in which the page was cut, if it gave rows before the cut.
+        let mut cut_partition: Option<&[u8]> = None;
         if let Some(resume) = resume {
             let at = DecodedKey::read(&resume.key).map_err(|_| paging::invalid())?;
             if !range.contains(&resume.key) {
                 return Err(paging::invalid());
             }
-            resumed = Some(Resumed {
-                header: (self.source.get(&header_key(at.prefix))).map_err(of_table)?,
-                prefix: at.prefix.to_vec(),
-                had_rows: resume.had_rows,
-            });
+            cut_partition = resume.had_rows.then_some(at.prefix);
             from = behind(&resume.key, at.prefix.len());
         }
         if range.is_empty() {
             return Ok(End::Done);
         }
-        let to = range.to.as_deref();
-        let mut entries = self.source.range(&from, to, false).map_err(of_table)?;
-        let mut pending = entries.next().transpose().map_err(of_table)?;
-        while let Some((key, value)) = pending.take() {
-            let decoded = read_key(self.schema, &key).map_err(of_table)?;
-            let prefix = key.slice(..decoded.prefix.len());
-            let resumed = resumed.take().filter(|resumed| resumed.prefix == prefix);
-            let mut had_rows = resumed.as_ref().is_some_and(|resumed| resumed.had_rows);
-            let (header, mut next): (Option<Bytes>, _) = match decoded.place {
-                Place::Header => {
-                    let next = entries.next().transpose();
-                    (Some(value), next.map_err(of_table)?)
-                }
-                Place::Row(_) => {
-                    let header = resumed.and_then(|resumed| resumed.header);
-                    (header, Some((key.clone(), value)))
-                }
-            };
-            let partition = self.open(decoded, header.as_deref())?;
-            while let Some((key, operand)) = next.take() {
-                if !key.starts_with(&prefix) {
-                    pending = Some((key, operand));
-                    break;
-                }
-                let flow = match self.selects(&key[prefix.len() + 1..]) {
-                    true => self.visit(&partition, &key, prefix.len(), &operand, sink)?,
-                    false => None,
+        let scan = RowScan::open(*self.source, self.schema, &from, range.to.as_deref());
+        let mut scan = scan.map_err(of_table)?;
+        while let Some(start) = scan.next_partition().map_err(of_table)? {
+            let decoded = read_key(self.schema, &start.key).map_err(of_table)?;
+            let prefix = decoded.prefix;
+            let mut had_rows = cut_partition == Some(prefix);
+            let partition = self.open(decoded, start.header.as_deref())?;
+            while let Some(row) = scan.next_row().map_err(of_table)? {
+                let flow = if self.selects(row.clustering()) {
+                    self.visit(&partition, &row.key, prefix.len(), &row.operand, sink)?
+                } else {
+                    None
                 };
                 had_rows |= flow.is_some();
                 match flow {
                     Some(Flow::Stop) => return Ok(End::Stopped),
-                    Some(Flow::Partition) => {
-                        if let Some(after) = ByteRange::of_prefix(prefix.to_vec()).to {
-                            entries = self.source.range(&after, to, false).map_err(of_table)?;
-                            pending = entries.next().transpose().map_err(of_table)?;
-                        }
-                        break;
-                    }
+                    Some(Flow::Partition) => break,
                     _ => {}
                 }
                 if progress.is_over(sink)? {
-                    let key = key.to_vec();
+                    let key = row.key.to_vec();
                     return Ok(End::Cut { key, had_rows });
                 }
-                next = entries.next().transpose().map_err(of_table)?;
             }
-            let header_key = header_key(&prefix);
+            let header_key = header_key(prefix);
             let flow = self.visit_statics(&partition, &header_key, prefix.len(), had_rows, sink)?;
             if flow == Some(Flow::Stop) {
                 return Ok(End::Stopped);
             }
             // Partitions of which nothing is left take time too.
-            if pending.is_some() && progress.is_over(sink)? {
-                return Ok(End::after(with(&prefix, ROW)));
+            if scan.has_next_partition().map_err(of_table)? && progress.is_over(sink)? {
+                return Ok(End::after(with(prefix, ROW)));
             }
         }
         Ok(End::Done)
@@ -376,8 +343,10 @@ impl Walk<'_> {
         &'p self,
         key: DecodedKey<'p>,
         header: Option<&'p [u8]>,
-    ) -> Result<FetchedPartition<'p>> {
-        let partition = FetchedPartition::new(self.fetch, self.schema, key, header, self.now_s)?;
+    ) -> Result<ProjectedPartition<'p>> {
+        let (projection, schema) = (self.projection, self.schema);
+        let partition = ProjectedPartition::new(projection, schema, key, header, self.now_s);
+        let partition = partition.map_err(of_table)?;
         self.scanned.note_header(partition.partition().header())?;
         Ok(partition)
     }
@@ -408,7 +377,7 @@ impl Walk<'_> {
         let (header, row) = (header.as_deref(), row.as_deref());
         let partition = Partition::new(self.schema, key, header, self.now_s);
         let decided = partition.and_then(|partition| {
-            partition.is_decided(clustering, row, self.fetch.wanted(), found.greatest_left)
+            (self.projection).is_decided(&partition, clustering, row, found.greatest_left)
         });
         decided.unwrap_or(false)
     }
@@ -431,7 +400,7 @@ impl Walk<'_> {
     /// Gives a row to the sink, if it is there and passes.
     fn visit(
         &self,
-        partition: &FetchedPartition<'_>,
+        partition: &ProjectedPartition<'_>,
         key: &[u8],
         prefix_len: usize,
         operand: &[u8],
@@ -445,21 +414,22 @@ impl Walk<'_> {
     /// is not there, or `is_stale` says so of its columns.
     pub(super) fn visit_found(
         &self,
-        partition: &FetchedPartition<'_>,
+        partition: &ProjectedPartition<'_>,
         key: &[u8],
         prefix_len: usize,
         operand: &[u8],
         sink: &mut dyn Sink,
-        is_stale: impl FnOnce(&[Seen<'_>]) -> Result<bool>,
+        is_stale: impl FnOnce(&[Option<LiveColumn<'_>>]) -> Result<bool>,
     ) -> Result<(Option<Flow>, bool)> {
         interrupt::charge((operand.len() / BYTES_PER_UNIT) as u64)?;
-        let Some(row) = partition.row(&key[prefix_len + 1..], operand)? else {
+        let row = partition.row(&key[prefix_len + 1..], operand);
+        let Some(row) = row.map_err(of_table)? else {
             self.scanned.note_tombstones(1)?;
             return Ok((None, true));
         };
         self.scanned.note_row();
         let mut cells = Vec::new();
-        partition.fill(&row, &mut cells)?;
+        partition.fill(&row, &mut cells).map_err(of_table)?;
         if !self.filter.passes(&cells)? {
             return Ok((Some(Flow::Row), is_stale(&cells)?));
         }
@@ -475,7 +445,7 @@ impl Walk<'_> {
     /// Gives the row of a partition that has static values only.
     fn visit_statics(
         &self,
-        partition: &FetchedPartition<'_>,
+        partition: &ProjectedPartition<'_>,
         header_key: &[u8],
         prefix_len: usize,
         had_rows: bool,

@@ -15,7 +15,7 @@ use ebb_model::row::LiveColumn;
 use ebb_model::schema::{Column, ColumnKind, TableSchema};
 use ebb_model::types::CqlType;
 use ebb_storage::TransactionRange;
-use ebb_tables::read::Partition;
+use ebb_tables::read::{Partition, ProjectedPartition, ProjectedRow, Projection};
 
 use super::condition::Conditions;
 use super::plan::WritePlan;
@@ -23,7 +23,7 @@ use crate::analyse::selection::Slots;
 use crate::error::{Result, of_key, of_store, of_table};
 use crate::interrupt;
 use crate::listing::Listing;
-use crate::read::{Fetch, FetchedPartition, FoundRow, Seen, serialize};
+use crate::read::serialize;
 
 /// The name of the column that says whether it was written.
 const APPLIED: &str = "[applied]";
@@ -37,7 +37,7 @@ const FIRST_ROW_KEYS_MAX: usize = 1_000;
 pub(super) struct Shown {
     /// Each column that is shown at its slot, in the order of the answer.
     slots: Slots,
-    fetch: Fetch,
+    projection: Projection,
     /// Places of static columns that were asked for. Others are null.
     statics: BTreeSet<usize>,
     /// Whether regular columns were asked for.
@@ -89,7 +89,7 @@ impl Shown {
                 })
         };
         Self {
-            fetch: Fetch::new(schema, &slots),
+            projection: Projection::new(schema, slots.columns()),
             statics: places(&is_asked).into_iter().collect(),
             has_regular: plans.clone().any(|plan| plan.keys.names_rows(schema)),
             slots,
@@ -102,7 +102,7 @@ impl Shown {
 pub(super) struct Answer<'a> {
     shown: &'a Shown,
     schema: &'a TableSchema,
-    partition: FetchedPartition<'a>,
+    partition: ProjectedPartition<'a>,
 }
 
 /// Cells of one row.
@@ -121,10 +121,11 @@ impl<'a> Answer<'a> {
         now_s: i64,
     ) -> Result<Self> {
         let key = DecodedKey::read(header_key).map_err(of_key)?;
+        let partition = ProjectedPartition::new(&shown.projection, schema, key, header, now_s);
         Ok(Self {
             shown,
             schema,
-            partition: FetchedPartition::new(&shown.fetch, schema, key, header, now_s)?,
+            partition: partition.map_err(of_table)?,
         })
     }
 
@@ -141,10 +142,12 @@ impl<'a> Answer<'a> {
         &'r self,
         key: &'r [u8],
         operand: Option<&'r [u8]>,
-    ) -> Result<Option<FoundRow<'r>>> {
+    ) -> Result<Option<ProjectedRow<'r>>> {
         let place = DecodedKey::read(key).map_err(of_key)?.place;
         match (place, operand) {
-            (Place::Row(clustering), Some(operand)) => self.partition.row(clustering, operand),
+            (Place::Row(clustering), Some(operand)) => {
+                (self.partition.row(clustering, operand)).map_err(of_table)
+            }
             _ => Ok(None),
         }
     }
@@ -204,27 +207,27 @@ impl<'a> Answer<'a> {
                 .columns()
                 .iter()
                 .zip(self.partition.cells());
-            let cells = slots.map(|(place, seen)| self.cell(*place, seen));
+            let cells = slots.map(|(place, live)| self.cell(*place, live));
             rows.push(cells.collect::<Result<_>>()?);
         }
         Ok(rows)
     }
 
-    fn cells(&self, row: &FoundRow<'_>) -> Result<Cells> {
+    fn cells(&self, row: &ProjectedRow<'_>) -> Result<Cells> {
         let mut cells = Vec::new();
-        self.partition.fill(row, &mut cells)?;
+        (self.partition.fill(row, &mut cells)).map_err(of_table)?;
         let slots = self.shown.slots.columns().iter().zip(&cells);
-        slots.map(|(place, seen)| self.cell(*place, seen)).collect()
+        slots.map(|(place, live)| self.cell(*place, live)).collect()
     }
 
-    fn cell(&self, place: usize, seen: &Seen<'_>) -> Result<Option<Bytes>> {
+    fn cell(&self, place: usize, live: &Option<LiveColumn<'_>>) -> Result<Option<Bytes>> {
         let column = &self.schema.columns()[place];
         let is_asked = match column.kind {
             ColumnKind::Static => self.shown.statics.contains(&place),
             ColumnKind::Regular => self.shown.has_regular,
             ColumnKind::PartitionKey | ColumnKind::Clustering => true,
         };
-        Ok(match seen.as_ref().filter(|_| is_asked) {
+        Ok(match live.as_ref().filter(|_| is_asked) {
             None => None,
             Some(LiveColumn::Cell(cell)) => Some(Bytes::copy_from_slice(cell.value)),
             Some(LiveColumn::Collection(collection)) => {

@@ -1,7 +1,7 @@
 //! A table that CQL made, at a snapshot, as the input of a job.
 //!
 //! ```text
-//!   SnapshotInput: splits, keys and operands ─> partitions ─> CqlText ─> key, value
+//!   SnapshotInput: splits, a reader ─> RowScan: partitions, rows ─> CqlText ─> key, value
 //! ```
 //!
 //! A record is a row as its reader at the time of the snapshot sees it: under the deletions
@@ -14,12 +14,13 @@ mod text;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ebb_model::key::{DecodedKey, PARTITIONS_START, Place, header_key};
+use ebb_model::key::{ByteRange, PARTITIONS_START, Place, header_key};
 use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
-use ebb_storage::Entries;
+use ebb_storage::Cache;
+use ebb_tables::read::{Partition, RowScan, Source, TableError};
 
+use self::text::Buffers;
 pub use self::text::CqlText;
-use self::text::{Buffers, PartitionText};
 use super::snapshot::{Piece, SnapshotInput};
 use crate::error::of_table;
 
@@ -42,91 +43,29 @@ impl CqlInput {
         }
     }
 
-    fn header(&self, prefix: &[u8]) -> Result<Option<Bytes>, TaskError> {
-        self.table.get(&header_key(prefix))
+    fn source(&self) -> Source<'_> {
+        Source::Stored(self.table.reader(), Cache::Bypass)
     }
 
-    /// Whether a partition has a row from `from` on that is there.
+    fn scan<'s>(&'s self, from: &[u8], to: Option<&'s [u8]>) -> Result<RowScan<'s>, TableError> {
+        RowScan::open(self.source(), self.text.schema(), from, to)
+    }
+
+    fn header(&self, prefix: &[u8]) -> Result<Option<Bytes>, TaskError> {
+        let header = self.source().get(&header_key(prefix));
+        header.map_err(of_table)
+    }
+
+    /// Returns whether any row from `from` on is there, of the partition whose keys begin with `prefix`.
     fn has_row_from(
         &self,
-        from: Bytes,
-        partition: &PartitionText<'_>,
+        from: &[u8],
+        partition: &Partition<'_>,
         prefix: &[u8],
-    ) -> Result<bool, TaskError> {
-        let rest = Piece {
-            lower: from,
-            upper: None,
-        };
-        for entry in self.table.scan(&rest)? {
-            let (key, operand) = entry.map_err(TaskError::failed)?;
-            if !key.starts_with(prefix) {
-                break;
-            }
-            let clustering = key.get(prefix.len() + 1..).unwrap_or_default();
-            let row = partition.partition().row(clustering, &operand);
-            if row.map_err(of_table)?.is_some() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Passes the rows of one partition to `record`, from the entry `row` to the end of the partition or
-    /// of the split. `of` is any key of the partition. Returns the first entry after the partition, if
-    /// the split has one.
-    fn read_partition(
-        &self,
-        walk: &mut Walk<'_, '_>,
-        of: DecodedKey<'_>,
-        header: Option<Bytes>,
-        mut row: Option<(Bytes, Bytes)>,
-        begins_here: bool,
-    ) -> Result<Option<(Bytes, Bytes)>, TaskError> {
-        let prefix = of.prefix;
-        let partition = self.text.partition(of, header.as_deref())?;
-        let mut had_rows = false;
-        while let Some((key, operand)) = row {
-            if !key.starts_with(prefix) {
-                row = Some((key, operand));
-                break;
-            }
-            let clustering = key.get(prefix.len() + 1..).unwrap_or_default();
-            if partition.write_row(clustering, &operand, &mut walk.buffers)? {
-                had_rows = true;
-                (walk.record)(&walk.buffers.key, &walk.buffers.value)?;
-            }
-            row = walk.next()?;
-        }
-        // Static columns without a row are a row, once, where the partition begins.
-        let has_static_row = || partition.partition().has_static_row(had_rows);
-        if begins_here && has_static_row().map_err(of_table)? {
-            let elsewhere = match (&row, &walk.upper) {
-                (None, Some(upper)) if upper.starts_with(prefix) => {
-                    self.has_row_from(upper.clone(), &partition, prefix)?
-                }
-                _ => false,
-            };
-            if !elsewhere {
-                partition.write_statics(&mut walk.buffers)?;
-                (walk.record)(&walk.buffers.key, &walk.buffers.value)?;
-            }
-        }
-        Ok(row)
-    }
-}
-
-/// A walk over the entries of a split.
-struct Walk<'e, 'r> {
-    entries: Entries<'e>,
-    /// Where the split ends.
-    upper: Option<Bytes>,
-    buffers: Buffers,
-    record: RecordSink<'r>,
-}
-
-impl Walk<'_, '_> {
-    fn next(&mut self) -> Result<Option<(Bytes, Bytes)>, TaskError> {
-        self.entries.next().transpose().map_err(TaskError::failed)
+    ) -> Result<bool, TableError> {
+        let to = ByteRange::of_prefix(prefix.to_vec()).to;
+        let mut rest = self.scan(from, to.as_deref())?;
+        Ok(rest.next_partition()?.is_some() && rest.has_live_row(partition)?)
     }
 }
 
@@ -137,33 +76,36 @@ impl Input for CqlInput {
 
     fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
         let piece = Piece::of(split);
-        // Read before the iterator opens: see `ebb_tables::read`, the purge race. Only the first
-        // partition may have begun before the split.
-        let begun = match prefix_of(&piece.lower) {
-            Some(prefix) => self.header(prefix)?.map(|header| (prefix.to_vec(), header)),
-            None => None,
-        };
-        let mut walk = Walk {
-            entries: self.table.scan(&piece)?,
-            upper: piece.upper,
-            buffers: Buffers::default(),
-            record,
-        };
-        let mut pending = walk.next()?;
-        while let Some((key, value)) = pending.take() {
-            let decoded = self.text.read_key(&key)?;
-            pending = match decoded.place {
-                Place::Header => {
-                    let row = walk.next()?;
-                    self.read_partition(&mut walk, decoded, Some(value), row, true)?
+        let scan = self.scan(&piece.lower, piece.upper.as_deref());
+        let mut scan = scan.map_err(of_table)?;
+        let mut buffers = Buffers::default();
+        while let Some(start) = scan.next_partition().map_err(of_table)? {
+            let key = self.text.read_key(&start.key)?;
+            let header = start.header.as_deref();
+            let projected = self.text.partition(key, header, &mut buffers)?;
+            let partition = projected.partition();
+            let mut had_rows = false;
+            while let Some(row) = scan.next_row().map_err(of_table)? {
+                let (clustering, operand) = (row.clustering(), &row.operand);
+                if (self.text).write_row(&projected, clustering, operand, &mut buffers)? {
+                    had_rows = true;
+                    record(&buffers.key, &buffers.value)?;
                 }
-                Place::Row(_) => {
-                    let begun = begun.as_ref().filter(|(of, _)| of[..] == *decoded.prefix);
-                    let header = begun.map(|(_, header)| header.clone());
-                    let row = Some((key.clone(), value));
-                    self.read_partition(&mut walk, decoded, header, row, false)?
+            }
+            // Static columns without a row are a row, once: of the split that has the header.
+            if !start.header_in_range || !partition.has_static_row(had_rows).map_err(of_table)? {
+                continue;
+            }
+            let has_row_behind = match &piece.upper {
+                Some(upper) if upper.starts_with(key.prefix) => {
+                    self.has_row_from(upper, partition, key.prefix)
                 }
+                _ => Ok(false),
             };
+            if !has_row_behind.map_err(of_table)? {
+                self.text.write_statics(&mut buffers);
+                record(&buffers.key, &buffers.value)?;
+            }
         }
         Ok(())
     }
@@ -186,23 +128,18 @@ impl Input for CqlInput {
                 Some(known) => known,
                 None => (decoded.prefix.to_vec(), self.header(decoded.prefix)?),
             });
-            // Not the operand that the walk brings: the header is newer. See `ebb_tables::read`,
-            // the purge race.
-            let Some(operand) = self.table.get(key)? else {
+            // The operand of the sample is older than the header, so it is read again: see
+            // `ebb_tables::read`, the purge race.
+            let Some(operand) = self.source().get(key).map_err(of_table)? else {
                 return Ok(());
             };
-            let partition = self.text.partition(decoded, header.as_deref())?;
-            match partition.write_row(clustering, &operand, &mut buffers)? {
+            let partition = self
+                .text
+                .partition(decoded, header.as_deref(), &mut buffers)?;
+            match (self.text).write_row(&partition, clustering, &operand, &mut buffers)? {
                 true => record(&buffers.key, &buffers.value),
                 false => Ok(()),
             }
         })
     }
-}
-
-/// What the keys of the partition begin with in which a split begins that begins with this
-/// key; `None` where it begins before a partition.
-fn prefix_of(lower: &[u8]) -> Option<&[u8]> {
-    let length: [u8; 2] = lower.get(8..10)?.try_into().ok()?;
-    lower.get(..10 + usize::from(u16::from_be_bytes(length)))
 }

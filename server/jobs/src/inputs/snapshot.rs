@@ -43,15 +43,6 @@ enum Rows {
     Detached(DetachedTable),
 }
 
-impl Rows {
-    fn reader(&self) -> &dyn TableReader {
-        match self {
-            Self::Snapshot(table) => table,
-            Self::Detached(table) => table,
-        }
-    }
-}
-
 impl SnapshotInput {
     /// All of `table` in at most `splits` splits, at least one.
     pub fn new(table: SnapshotTable, splits: usize) -> Self {
@@ -83,14 +74,17 @@ impl SnapshotInput {
         self
     }
 
-    /// The operand or value of a key.
-    pub(super) fn get(&self, key: &[u8]) -> Result<Option<Bytes>, TaskError> {
-        self.rows.reader().get(key).map_err(TaskError::failed)
+    /// Returns the table, to be read past the block cache.
+    pub(super) fn reader(&self) -> &dyn TableReader {
+        match &self.rows {
+            Rows::Snapshot(table) => table,
+            Rows::Detached(table) => table,
+        }
     }
 
-    pub(super) fn scan(&self, piece: &Piece) -> Result<Entries<'_>, TaskError> {
+    fn scan(&self, piece: &Piece) -> Result<Entries<'_>, TaskError> {
         let (lower, upper) = piece.bounds();
-        let entries = self.rows.reader().range(lower, upper, Cache::Bypass);
+        let entries = self.reader().range(lower, upper, Cache::Bypass);
         entries.map_err(TaskError::failed)
     }
 

@@ -8,7 +8,7 @@ use ebb_tables::names::TableName;
 use ebb_tables::{Catalog, CatalogError, is_cql_keyspace, is_cql_table};
 
 use super::site::Site;
-use crate::error::JobError;
+use crate::error::{JobError, of_table};
 use crate::history::{CommitRecord, RecordedOutput, SYSTEM_KEYSPACE};
 use crate::records::RowSchema;
 use crate::request::{JobRequest, OutputPlace, Paths};
@@ -114,7 +114,10 @@ pub fn output_is_there(
         (Place::Cql(catalog, name), Some(written_us)) => {
             let state = catalog.state();
             match state.table(&name.keyspace, &name.table) {
-                Some(table) => Ok(has_rows_written_at(table, written_us)?),
+                Some(table) => {
+                    let is_there = has_rows_written_at(catalog.db(), table, written_us);
+                    Ok(is_there.map_err(of_table)?)
+                }
                 None => Ok(false),
             }
         }

@@ -17,13 +17,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::Bytes;
 use ebb_model::key::{DecodedKey, PARTITIONS_START, Place};
 use ebb_model::row::{Column, Header, RowError, RowRef};
 use ebb_model::schema::{TableDefinition, TableSchema};
 use ebb_scheduler::runtime::{Output, OutputWriter, TaskError};
-use ebb_storage::{SortedWriter, SortedWriterOptions, Table};
-use ebb_tables::read::{Partition, TableError, read_key};
+use ebb_storage::{Cache, Db, SortedWriter, SortedWriterOptions, TableReader};
+use ebb_tables::read::{Partition, RowScan, Source, TableError, read_key};
 use ebb_tables::{Catalog, CatalogError, CqlRow, CqlTable};
 
 use self::entries::WithEntries;
@@ -147,20 +146,24 @@ impl CqlOutput {
 ///
 /// # Errors
 /// When the store fails, or an operand is damaged.
-pub fn has_rows_written_at(table: &CqlTable, written_us: i64) -> Result<bool, TaskError> {
-    let schema = table.schema();
-    for entry in rows_of(table.rows()) {
-        let (key, operand) = entry.map_err(TaskError::failed)?;
-        let is_written = match read_key(schema, &key).map_err(of_table)?.place {
-            Place::Header => has_statics_written_at(&operand, written_us),
-            Place::Row(_) => RowRef::parse(&operand).map(|row| {
-                let marker = row.marker();
-                marker.is_some_and(|marker| marker.timestamp == written_us)
-            }),
-        };
-        let damaged = |error: RowError| of_table(TableError::damaged(schema, &key, error));
-        if is_written.map_err(damaged)? {
-            return Ok(true);
+pub fn has_rows_written_at(db: &Db, table: &CqlTable, written_us: i64) -> Result<bool, TableError> {
+    let (view, schema) = (db.view(), table.schema());
+    let reader = (&view, table.rows());
+    let damaged = |key: &[u8], error: RowError| TableError::damaged(schema, key, error);
+    let mut scan = scan(&reader, schema)?;
+    while let Some(start) = scan.next_partition()? {
+        if let Some(header) = &start.header {
+            let is_written = has_statics_written_at(header, written_us);
+            if is_written.map_err(|error| damaged(&start.key, error))? {
+                return Ok(true);
+            }
+        }
+        while let Some(row) = scan.next_row()? {
+            let marker = RowRef::parse(&row.operand).map(|row| row.marker());
+            let marker = marker.map_err(|error| damaged(&row.key, error))?;
+            if marker.is_some_and(|marker| marker.timestamp == written_us) {
+                return Ok(true);
+            }
         }
     }
     Ok(false)
@@ -193,37 +196,35 @@ fn has_statics_written_at(header: &[u8], written_us: i64) -> Result<bool, RowErr
 }
 
 /// Whether a reader at this time, in seconds since 1970, sees a row.
-fn has_rows(table: &CqlTable, now_s: i64) -> Result<bool, TaskError> {
-    let mut header: Option<(Bytes, Bytes)> = None;
-    for entry in rows_of(table.rows()) {
-        let (key, operand) = entry.map_err(TaskError::failed)?;
-        let decoded = read_key(table.schema(), &key).map_err(of_table)?;
-        if decoded.place == Place::Header {
-            header = Some((key.slice(..decoded.prefix.len()), operand.clone()));
-        }
-        let of_partition = header.as_ref().filter(|(of, _)| of[..] == *decoded.prefix);
-        let of_partition = of_partition.map(|(_, header)| &header[..]);
-        let partition = Partition::new(table.schema(), decoded, of_partition, now_s);
-        let is_there = partition.and_then(|partition| match decoded.place {
-            // Static columns are a row, where there is no other.
-            Place::Header => partition.has_static_values(),
-            Place::Row(clustering) => Ok(partition.row(clustering, &operand)?.is_some()),
-        });
-        if is_there.map_err(of_table)? {
+fn has_rows(
+    reader: &dyn TableReader,
+    schema: &TableSchema,
+    now_s: i64,
+) -> Result<bool, TableError> {
+    let mut scan = scan(reader, schema)?;
+    while let Some(start) = scan.next_partition()? {
+        let key = read_key(schema, &start.key)?;
+        let partition = Partition::new(schema, key, start.header.as_deref(), now_s)?;
+        // Static columns are a row, where there is no other.
+        if partition.has_static_values()? || scan.has_live_row(&partition)? {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
+/// Opens a scan over all rows of a table.
+fn scan<'s>(
+    reader: &'s dyn TableReader,
+    schema: &'s TableSchema,
+) -> Result<RowScan<'s>, TableError> {
+    let source = Source::Stored(reader, Cache::Fill);
+    RowScan::open(source, schema, PARTITIONS_START, None)
+}
+
 fn is_header(key: &[u8]) -> Result<bool, TaskError> {
     let decoded = DecodedKey::read(key).map_err(TaskError::failed)?;
     Ok(decoded.place == Place::Header)
-}
-
-fn rows_of(table: &Table) -> ebb_storage::Range {
-    use std::ops::Bound;
-    table.range::<&[u8], _>((Bound::Included(PARTITIONS_START), Bound::Unbounded))
 }
 
 impl Output for CqlOutput {
@@ -232,7 +233,9 @@ impl Output for CqlOutput {
             return Ok(());
         };
         let now_s = self.catalog.timestamps().now_us().div_euclid(1_000_000);
-        match has_rows(&table, now_s)? {
+        let view = self.catalog.db().view();
+        let reader = (&view, table.rows());
+        match has_rows(&reader, table.schema(), now_s).map_err(of_table)? {
             false => Ok(()),
             true => Err(TaskError::failed(format!(
                 "table {} has rows already; choose another name, or TRUNCATE it",

@@ -15,6 +15,14 @@ pub fn header_key(prefix: &[u8]) -> Vec<u8> {
     [prefix, &[HEADER]].concat()
 }
 
+/// Returns the prefix that all keys of a partition share, out of any bytes that begin with it. Returns
+/// `None` if the bytes are shorter than the prefix.
+pub fn partition_prefix(key: &[u8]) -> Option<&[u8]> {
+    let (token, rest) = key.split_first_chunk::<8>()?;
+    let (len, _) = rest.split_first_chunk::<2>()?;
+    key.get(..token.len() + len.len() + usize::from(u16::from_be_bytes(*len)))
+}
+
 /// Which way a clustering column sorts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Order {

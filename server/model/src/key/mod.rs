@@ -34,7 +34,9 @@ mod tests;
 pub use entry::{
     EntryKey, FORM_LEN_MAX, PARTITIONS_START, entries_of_indexes, entry_prefix, is_index_entry,
 };
-pub use layout::{ClusteringColumn, DecodedKey, KeyLayout, Order, Place, ROW, header_key};
+pub use layout::{
+    ClusteringColumn, DecodedKey, KeyLayout, Order, Place, ROW, header_key, partition_prefix,
+};
 pub use murmur3::hash3_x64_128;
 pub use partition::{PartitionKey, Token};
 pub use slice::{ByteRange, SliceBound, token_range};

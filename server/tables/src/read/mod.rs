@@ -2,9 +2,11 @@
 //!
 //! ```text
 //!   source        keys and operands of a table at one instant, or of computed rows
-//!     v
+//!     │  └─► scan     the partitions in a range of keys, with their headers and stored rows
+//!     v       v
 //!   partition     a header over static columns and rows: every rule of what is visible
-//!     ├─► SELECT, IF, reads before writes, job inputs and outputs
+//!     ├─► reads before writes, checks of job outputs
+//!     ├─► columns       the columns that a reader looks at ─► SELECT, IF, job inputs
 //!     └─► live_values   the entries that an index has for a row
 //!   error         stored bytes that cannot be read, by table and key
 //! ```
@@ -21,21 +23,25 @@
 //!
 //! | how | who |
 //! | --- | --- |
-//! | it reads the header before it opens the iterator, or reads the row after the header or with it | SELECT of known partitions, a page, a split or a step of an index build that begins within a partition, IF, reads before writes |
-//! | it takes the header from the same iterator as the rows | SELECT over ranges, index builds, job inputs and outputs |
+//! | it reads the header before it opens the iterator, or reads the row after the header or with it | [`RowScan`] for the partition in which its range begins (that of a page, a split, or a step of an index build), SELECT of known partitions, IF, reads before writes |
+//! | it takes the header from the same iterator as the rows | [`RowScan`] for all other partitions: SELECT over ranges, index builds, job inputs and outputs |
 //! | it reads both again, the header first | reads by an index, removal of stale index entries, samples of job inputs |
 //!
 //! Tests with a merge in between: `read/tests/merges.rs` of ebb-cql-server for the first two ways,
 //! `inputs/cql/tests.rs` of ebb-jobs for the third.
 
+mod columns;
 mod error;
 mod live_values;
 mod partition;
+mod scan;
 mod source;
 #[cfg(test)]
 mod tests;
 
+pub use self::columns::{ProjectedPartition, ProjectedRow, Projection};
 pub use self::error::{Damage, DamageReason, TableError};
 pub use self::live_values::LiveValues;
-pub use self::partition::{Partition, WantedColumns, read_key};
+pub use self::partition::{Partition, read_key};
+pub use self::scan::{PartitionStart, RowScan, StoredRow};
 pub use self::source::Source;

@@ -40,17 +40,6 @@ pub struct Partition<'p> {
     read_time_s: i64,
 }
 
-/// The columns that a reader looks at.
-#[derive(Debug, Clone, Copy)]
-pub struct WantedColumns<'w> {
-    /// Ids of static columns, ascending.
-    pub statics: &'w [u32],
-    /// Ids of regular columns, ascending.
-    pub regular: &'w [u32],
-    /// True if the reader needs clustering values as they were written and keys may not determine them.
-    pub original_clustering: bool,
-}
-
 impl<'p> Partition<'p> {
     /// Reads the header of a partition. `key` is any key of the partition. `header` is its header's
     /// operand, `None` if it has none. `read_time_s` is the time of the reader in seconds since 1970.
@@ -177,28 +166,6 @@ impl<'p> Partition<'p> {
         let mut values = written.map_err(|error| self.damaged_row(clustering, error))?;
         values.resize(layout.clustering().len(), Vec::new());
         Ok(values)
-    }
-
-    /// Returns whether a reader of `wanted` sees the same of a row and of the static columns whatever
-    /// more is merged into header and row, none of it with a timestamp above `greatest_left`.
-    ///
-    /// # Errors
-    /// If the header or the operand is damaged.
-    pub fn is_decided(
-        &self,
-        clustering: &[u8],
-        operand: Option<&[u8]>,
-        wanted: WantedColumns<'_>,
-        greatest_left: i64,
-    ) -> Result<bool> {
-        let row = self.view(clustering, operand)?;
-        let row = row.is_decided(wanted.regular, wanted.original_clustering, greatest_left);
-        if !row.map_err(|error| self.damaged_row(clustering, error))? {
-            return Ok(false);
-        }
-        let statics = self.static_view();
-        let statics = statics.are_columns_decided(wanted.statics, greatest_left);
-        statics.map_err(|error| self.damaged_header(error))
     }
 
     /// Returns the greatest timestamp that the deletion of the partition, or a column that was dropped

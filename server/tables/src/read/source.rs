@@ -75,7 +75,23 @@ impl<'s> Source<'s> {
         to: Option<&[u8]>,
         reversed: bool,
     ) -> Result<impl Iterator<Item = Result<Entry>> + use<'s>> {
-        let mut entries = match self {
+        let mut entries = self.entries(from, to)?;
+        Ok(iter::from_fn(move || {
+            let entry = if reversed {
+                entries.next_back()
+            } else {
+                entries.next()
+            };
+            Some(entry?.map_err(TableError::Store))
+        }))
+    }
+
+    /// Opens the keys and operands from `from` to before `to`.
+    ///
+    /// # Errors
+    /// If the store cannot open the range.
+    pub(super) fn entries(&self, from: &[u8], to: Option<&[u8]>) -> Result<Entries<'s>> {
+        Ok(match self {
             Self::Stored(reader, cache) => {
                 let to = to.map_or(Bound::Unbounded, Bound::Excluded);
                 reader.range(Bound::Included(from), to, *cache)?
@@ -87,14 +103,6 @@ impl<'s> Source<'s> {
                 });
                 Entries::Memory(rows[start..end.max(start)].iter())
             }
-        };
-        Ok(iter::from_fn(move || {
-            let entry = if reversed {
-                entries.next_back()
-            } else {
-                entries.next()
-            };
-            Some(entry?.map_err(TableError::Store))
-        }))
+        })
     }
 }

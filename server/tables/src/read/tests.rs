@@ -11,7 +11,7 @@ use super::*;
 const NOW_S: i64 = 1_700_000_000;
 
 /// The table `t (k int, c int, s text STATIC, a int, b text, PRIMARY KEY (k, c))`.
-fn schema() -> TableSchema {
+pub(super) fn schema() -> TableSchema {
     let column = |name: &str, ty, is_static| (name.to_string(), ty, is_static);
     let definition = TableDefinition {
         keyspace: "app".into(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ebb_cql::protocol::Consistency;
 use ebb_model::key::{ByteRange, PARTITIONS_START, PartitionKey};
 use ebb_storage::{Cache, Db, Entries, SnapshotTable, TableReader, Value};
-use ebb_tables::read::Source;
+use ebb_tables::read::{Projection, Source};
 
 use crate::analyse::markers;
 use crate::analyse::restrictions::{Partitions, Rows};
@@ -14,7 +14,6 @@ use crate::analyse::selection::Slots;
 use crate::error::Result;
 use crate::executor::harness::Server;
 use crate::paging::PagingState;
-use crate::read::fetch::Fetch;
 use crate::read::filter::Filter;
 use crate::read::scanned::Scanned;
 use crate::read::walk::{End, Flow, Sink, Visited, Walk};
@@ -120,7 +119,7 @@ fn assert_shows_nothing(partitions: &Partitions, resumes_behind: Option<i32>) {
     let walk = Walk {
         source: &source,
         schema,
-        fetch: &Fetch::new(schema, &slots),
+        projection: &Projection::new(schema, slots.columns()),
         filter: &Filter::new(&[], &slots, &[], |_| "", &bound).unwrap(),
         rows: &Rows::All,
         reversed: false,

@@ -1,14 +1,15 @@
 //! A row of a table that CQL made, as key and value of a record: the columns of its primary
 //! key, and the others that are wanted, each as text.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use ebb_model::key::DecodedKey;
-use ebb_model::row::{LiveColumn, RowError, RowView};
-use ebb_model::schema::{ColumnId, ColumnKind, TableSchema};
+use ebb_model::row::{LiveColumn, RowError};
+use ebb_model::schema::{self, ColumnKind, TableSchema};
 use ebb_model::types::CqlType;
 use ebb_scheduler::runtime::TaskError;
-use ebb_tables::read::{Partition, read_key};
+use ebb_tables::read::{ProjectedPartition, Projection, read_key};
 
 use crate::error::of_table;
 use crate::records::csv::push_fields;
@@ -20,20 +21,14 @@ pub struct CqlText {
     schema: Arc<TableSchema>,
     /// Seconds since 1970, at which is judged what has expired.
     read_time_s: i64,
-    statics: Wanted,
-    regular: Wanted,
-    /// How many columns are wanted.
-    values: usize,
+    /// The columns at their slots: first those of the primary key, then the others that are wanted.
+    columns: Vec<schema::Column>,
+    /// The number of columns of the primary key.
+    key_columns: usize,
+    projection: Projection,
 }
 
-/// The wanted columns of a kind, by ascending id: their places in the value, their types.
-#[derive(Debug, Default)]
-struct Wanted {
-    ids: Vec<u32>,
-    columns: Vec<(usize, CqlType)>,
-}
-
-/// What a row is written into, kept from row to row.
+/// The texts of the current partition and of one of its rows. The memory is kept from row to row.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
     pub(super) key: Vec<u8>,
@@ -42,18 +37,37 @@ pub(super) struct Buffers {
     native: Vec<u8>,
 }
 
-/// Texts of a row's fields, one behind the other.
+/// Texts of a row's columns, one behind the other. Those that all rows of a partition share come
+/// first: they are written once for the partition.
 #[derive(Debug, Default)]
 struct Texts {
     bytes: Vec<u8>,
+    /// By slot: the range of the text in `bytes`.
     places: Vec<Option<(usize, usize)>>,
+    /// The length of the shared texts in `bytes`.
+    shared_len: usize,
+    /// The places of the shared texts.
+    shared_places: Vec<Option<(usize, usize)>>,
 }
 
 impl Texts {
-    fn reset(&mut self, count: usize) {
+    /// Forgets all texts: the next ones are those that the rows of a partition share.
+    fn begin_partition(&mut self, columns: usize) {
         self.bytes.clear();
         self.places.clear();
-        self.places.resize(count, None);
+        self.places.resize(columns, None);
+    }
+
+    /// Ends the shared texts.
+    fn end_shared(&mut self) {
+        self.shared_len = self.bytes.len();
+        self.shared_places.clone_from(&self.places);
+    }
+
+    /// Forgets the texts of the row before.
+    fn begin_row(&mut self) {
+        self.bytes.truncate(self.shared_len);
+        self.places.copy_from_slice(&self.shared_places);
     }
 
     fn set(&mut self, at: usize, ty: &CqlType, value: &[u8]) {
@@ -62,9 +76,9 @@ impl Texts {
         self.places[at] = Some((from, self.bytes.len()));
     }
 
-    fn write(&self, to: &mut Vec<u8>) {
+    fn write(&self, slots: Range<usize>, to: &mut Vec<u8>) {
         to.clear();
-        let fields = self.places.iter();
+        let fields = self.places[slots].iter();
         push_fields(
             to,
             fields.map(|place| place.map(|(from, end)| &self.bytes[from..end])),
@@ -77,44 +91,36 @@ impl CqlText {
     /// `wanted` beside those of the primary key; `None`: with all of them.
     pub fn new(schema: Arc<TableSchema>, read_time_ms: u64, wanted: Option<&[String]>) -> Self {
         let is_wanted = |name: &str| wanted.is_none_or(|all| all.iter().any(|one| one == name));
-        let (mut statics, mut regular) = (Vec::new(), Vec::new());
-        let mut values = 0;
-        for column in schema.columns() {
-            let of_kind = match column.kind {
-                ColumnKind::Static => &mut statics,
-                ColumnKind::Regular => &mut regular,
-                ColumnKind::PartitionKey | ColumnKind::Clustering => continue,
-            };
-            if is_wanted(&column.name) {
-                of_kind.push((column.id, values, column.ty.clone()));
-                values += 1;
+        // Columns of the primary key come first in the schema.
+        let (mut places, mut columns, mut key_columns) = (Vec::new(), Vec::new(), 0);
+        for (place, column) in schema.columns().iter().enumerate() {
+            let is_of_key = column.kind <= ColumnKind::Clustering;
+            if is_of_key || is_wanted(&column.name) {
+                places.push(place);
+                columns.push(column.clone());
+                key_columns += usize::from(is_of_key);
             }
         }
         Self {
             read_time_s: i64::try_from(read_time_ms / 1000).unwrap_or(i64::MAX),
-            statics: Wanted::of(statics),
-            regular: Wanted::of(regular),
-            values,
+            columns,
+            key_columns,
+            projection: Projection::new(&schema, &places),
             schema,
         }
     }
 
-    /// What its rows have: the columns of the primary key, which are the key, then the
-    /// others.
+    /// The columns of the rows: those of the primary key, which are the key, then the others.
     pub fn format(&self) -> RecordFormat {
-        let keys = [ColumnKind::PartitionKey, ColumnKind::Clustering];
-        let keys = keys.iter().flat_map(|&kind| self.schema.columns_of(kind));
-        let mut values = vec![None; self.values];
-        for wanted in [&self.statics, &self.regular] {
-            for (id, (at, _)) in wanted.ids.iter().zip(&wanted.columns) {
-                values[*at] = self.schema.column_by_id(ColumnId(*id));
-            }
-        }
-        let values = values.into_iter().flatten();
+        let (key, value) = self.columns.split_at(self.key_columns);
         RecordFormat::rows(
-            keys.map(column_of).collect(),
-            values.map(column_of).collect(),
+            key.iter().map(column_of).collect(),
+            value.iter().map(column_of).collect(),
         )
+    }
+
+    pub(super) fn schema(&self) -> &TableSchema {
+        &self.schema
     }
 
     /// Takes apart a key that the table stores.
@@ -122,143 +128,84 @@ impl CqlText {
         read_key(&self.schema, key).map_err(of_table)
     }
 
-    /// A partition by one of its keys, and its header's operand where it has one.
+    /// Returns a partition by one of its keys and the operand of its header, if it has one. Writes the
+    /// texts that all its rows share to `to`.
     pub(super) fn partition<'p>(
         &'p self,
         key: DecodedKey<'p>,
         header: Option<&'p [u8]>,
-    ) -> Result<PartitionText<'p>, TaskError> {
-        let partition = Partition::new(&self.schema, key, header, self.read_time_s);
+        to: &mut Buffers,
+    ) -> Result<ProjectedPartition<'p>, TaskError> {
+        let (projection, schema) = (&self.projection, &self.schema);
+        let partition = ProjectedPartition::new(projection, schema, key, header, self.read_time_s);
         let partition = partition.map_err(of_table)?;
-        let values = partition.key_values().map_err(of_table)?;
-        let mut keys = Texts::default();
-        keys.reset(values.len());
-        for ((at, value), ty) in values
-            .iter()
-            .enumerate()
-            .zip(self.schema.layout().partition())
-        {
-            keys.set(at, ty, value);
-        }
-        Ok(PartitionText {
-            text: self,
-            partition,
-            keys,
-        })
-    }
-}
-
-impl Wanted {
-    fn of(mut columns: Vec<(ColumnId, usize, CqlType)>) -> Self {
-        columns.sort_unstable_by_key(|(id, ..)| *id);
-        let mut wanted = Self::default();
-        for (id, at, ty) in columns {
-            wanted.ids.push(id.0);
-            wanted.columns.push((at, ty));
-        }
-        wanted
-    }
-
-    /// Writes what is live of them.
-    fn fill(&self, view: &RowView<'_>, to: &mut Buffers) -> Result<(), RowError> {
-        if self.ids.is_empty() {
-            return Ok(());
-        }
-        let mut next = 0;
-        for live in view.columns(&self.ids) {
-            let (id, live) = live?;
-            while self.ids[next] != id {
-                next += 1;
-            }
-            let (at, ty) = &self.columns[next];
-            match live {
-                LiveColumn::Cell(cell) => to.fields.set(*at, ty, cell.value),
-                LiveColumn::Collection(collection) => {
-                    to.native.clear();
-                    collection.write_value(ty, &mut to.native)?;
-                    to.fields.set(*at, ty, &to.native);
-                }
+        to.fields.begin_partition(self.columns.len());
+        for (slot, column) in partition.cells().iter().enumerate() {
+            if let Some(column) = column {
+                let written = self.write_column(slot, column, to);
+                let damaged = |error: RowError| partition.partition().damaged_header(error);
+                written.map_err(damaged).map_err(of_table)?;
             }
         }
-        Ok(())
-    }
-}
-
-/// A partition, and the texts of its key.
-pub(super) struct PartitionText<'p> {
-    text: &'p CqlText,
-    partition: Partition<'p>,
-    keys: Texts,
-}
-
-impl<'p> PartitionText<'p> {
-    /// Returns the partition, by whose rules rows are visible.
-    pub(super) fn partition(&self) -> &Partition<'p> {
-        &self.partition
+        to.fields.end_shared();
+        Ok(partition)
     }
 
-    /// Writes the row of an encoded clustering, if it is there.
+    /// Writes the row of an encoded clustering, if it is there. `to` has the shared texts of
+    /// `partition`.
     pub(super) fn write_row(
         &self,
+        partition: &ProjectedPartition<'_>,
         clustering: &[u8],
         operand: &[u8],
         to: &mut Buffers,
     ) -> Result<bool, TaskError> {
-        let row = self.partition.row(clustering, operand);
+        let row = partition.row(clustering, operand);
         let Some(row) = row.map_err(of_table)? else {
             return Ok(false);
         };
-        self.write_key(Some((clustering, &row)), to)?;
-        to.fields.reset(self.text.values);
-        self.fill_statics(to)?;
-        let filled = self.text.regular.fill(&row, to);
-        filled.map_err(|error| of_table(self.partition.damaged_row(clustering, error)))?;
-        to.fields.write(&mut to.value);
+        to.fields.begin_row();
+        let written =
+            partition.for_each_cell(&row, |slot, column| self.write_column(slot, &column, to));
+        written.map_err(of_table)?;
+        self.write_fields(to);
         Ok(true)
     }
 
-    /// Writes the row of a partition that has static values only.
-    pub(super) fn write_statics(&self, to: &mut Buffers) -> Result<(), TaskError> {
-        self.write_key(None, to)?;
-        to.fields.reset(self.text.values);
-        self.fill_statics(to)?;
-        to.fields.write(&mut to.value);
-        Ok(())
+    /// Writes the row of a partition that has static values only, whose shared texts `to` has.
+    pub(super) fn write_statics(&self, to: &mut Buffers) {
+        to.fields.begin_row();
+        self.write_fields(to);
     }
 
-    fn fill_statics(&self, to: &mut Buffers) -> Result<(), TaskError> {
-        let filled = self.text.statics.fill(&self.partition.static_view(), to);
-        filled.map_err(|error| of_table(self.partition.damaged_header(error)))
-    }
-
-    /// Writes the columns of the primary key; without a row those of the clustering are
-    /// missing.
-    fn write_key(
+    fn write_column(
         &self,
-        row: Option<(&[u8], &RowView<'_>)>,
+        slot: usize,
+        column: &LiveColumn<'_>,
         to: &mut Buffers,
-    ) -> Result<(), TaskError> {
-        let layout = self.text.schema.layout();
-        let partition = self.keys.places.len();
-        to.fields.reset(partition + layout.clustering().len());
-        to.fields.bytes.extend_from_slice(&self.keys.bytes);
-        to.fields.places[..partition].copy_from_slice(&self.keys.places);
-        if let Some((clustering, view)) = row
-            && !layout.clustering().is_empty()
-        {
-            let values = self.partition.clustering_values(clustering, view);
-            let values = values.map_err(of_table)?;
-            for ((at, value), column) in values.iter().enumerate().zip(layout.clustering()) {
-                to.fields.set(partition + at, &column.ty, value);
+    ) -> Result<(), RowError> {
+        let ty = &self.columns[slot].ty;
+        match column {
+            LiveColumn::Cell(cell) => to.fields.set(slot, ty, cell.value),
+            LiveColumn::Collection(collection) => {
+                to.native.clear();
+                collection.write_value(ty, &mut to.native)?;
+                to.fields.set(slot, ty, &to.native);
             }
         }
-        to.fields.write(&mut to.key);
         Ok(())
+    }
+
+    /// Writes the key and the value of a row, whose columns without a text are empty.
+    fn write_fields(&self, to: &mut Buffers) {
+        to.fields.write(0..self.key_columns, &mut to.key);
+        let values = self.key_columns..self.columns.len();
+        to.fields.write(values, &mut to.value);
     }
 }
 
 /// A column of the table as one of records.
-fn column_of(column: &ebb_model::schema::Column) -> Column {
+fn column_of(column: &schema::Column) -> Column {
     use CqlType as T;
     let name = &column.name[..];
     let number = matches!(

@@ -57,7 +57,8 @@ impl Fixture {
         let state = self.catalog.state();
         let table = state.table("ks", name).unwrap();
         let schema = table.schema();
-        let rows = rows_of(table.rows()).map(|entry| {
+        let rows = table.rows().range::<&[u8], _>(PARTITIONS_START..);
+        let rows = rows.map(|entry| {
             let (key, operand) = entry.unwrap();
             let decoded = DecodedKey::read(&key).unwrap();
             let Place::Row(clustering) = decoded.place else {
@@ -119,7 +120,8 @@ fn rows_make_a_table_with_their_columns_and_appear_by_one_commit() {
     assert_eq!(keys.len(), 1, "city; kind is a clustering column");
     // Their timestamp lies between those of the server before and after.
     let after_us = fixture.catalog.timestamps().next_us().unwrap();
-    let written = (before_us..=after_us).filter(|&us| has_rows_written_at(&table, us).unwrap());
+    let is_written = |us: &i64| has_rows_written_at(&fixture.db, &table, *us).unwrap();
+    let written = (before_us..=after_us).filter(is_written);
     let written: Vec<i64> = written.collect();
     assert!(written.len() == 1 && written[0] > before_us && written[0] < after_us);
     fixture.db.flush().unwrap();
@@ -387,8 +389,8 @@ fn collections_are_cells_and_static_columns_are_of_the_partition() {
         .map(|marker| marker.timestamp)
         .last()
         .unwrap();
-    assert!(has_rows_written_at(&table, written_us).unwrap());
-    assert!(!has_rows_written_at(&table, written_us - 1).unwrap());
+    assert!(has_rows_written_at(&fixture.db, &table, written_us).unwrap());
+    assert!(!has_rows_written_at(&fixture.db, &table, written_us - 1).unwrap());
     let again = fixture.output("t", rows.clone()).unwrap();
     write(&again, 0, &[("a,1", r#"{2},"['c', 'c']",{1: 8},"#)]).unwrap();
     again.commit().unwrap();
@@ -422,7 +424,7 @@ fn static_columns_alone_are_rows_and_must_agree() {
         "an empty set is none"
     );
     let table = fixture.catalog.state().table("ks", "t").unwrap().clone();
-    let is_written = |us| has_rows_written_at(&table, us).unwrap();
+    let is_written = |us| has_rows_written_at(&fixture.db, &table, us).unwrap();
     assert!((before_us..=after_us).any(is_written) && !is_written(before_us));
     let refused = output.check().unwrap_err().to_string();
     assert!(refused.contains("has rows already"), "{refused}");

@@ -1,0 +1,226 @@
+//! Forward scans over the partitions in a range of keys.
+//!
+//! ```text
+//!   RowScan ─┬─ next_partition ─► PartitionStart ─► Partition or ProjectedPartition
+//!            │                                        │ row: whether it is there, and what is visible
+//!            └─ next_row ───────► StoredRow ──────────┘
+//! ```
+//!
+//! The partition lives in the caller, and a scan returns keys and operands as the engine yields them:
+//! it allocates nothing per row. Every stored row passes through the caller, be it visible or not, so
+//! that the caller can pace itself, check for interrupts and count tombstones.
+
+#[cfg(test)]
+mod tests;
+
+use bytes::Bytes;
+use ebb_model::key::{ByteRange, KeyError, Place, ROW, header_key, partition_prefix};
+use ebb_model::schema::TableSchema;
+use ebb_storage::{Entries, Entry};
+
+use super::error::{Result, TableError};
+use super::partition::{Partition, read_key};
+use super::source::Source;
+
+/// A scan over the partitions in a range of keys.
+///
+/// A range may begin among the rows of a partition. The scan reads the header of that partition before
+/// it opens the iterator: see [the purge race](super#the-purge-race).
+#[derive(Debug)]
+pub struct RowScan<'s> {
+    source: Source<'s>,
+    schema: &'s TableSchema,
+    /// The end of the range.
+    to: Option<&'s [u8]>,
+    entries: Entries<'s>,
+    /// An entry that was read ahead: the first row of the current partition, or the first entry
+    /// behind the partition.
+    pending: Option<Entry>,
+    /// The key and the operand of the header before the range. `None` after the first partition.
+    header_before: Option<Entry>,
+    /// The prefix of the keys of the current partition.
+    prefix: Bytes,
+    /// False before the first partition, and once all rows of the current one were read or skipped.
+    is_in_partition: bool,
+}
+
+/// The header of a partition of a scan.
+#[derive(Debug)]
+pub struct PartitionStart {
+    /// The first key of the partition in the range: that of the header, or of a row.
+    pub key: Bytes,
+    /// The operand of the header, if the partition has one.
+    pub header: Option<Bytes>,
+    /// True if the header lies in the range. Only one of several ranges that cut a partition has it.
+    pub header_in_range: bool,
+}
+
+/// A row as it is stored.
+#[derive(Debug)]
+pub struct StoredRow {
+    /// The key of the engine.
+    pub key: Bytes,
+    /// The operand.
+    pub operand: Bytes,
+    prefix_len: usize,
+}
+
+impl StoredRow {
+    /// Returns the encoded clustering.
+    #[inline]
+    pub fn clustering(&self) -> &[u8] {
+        &self.key[self.prefix_len + 1..]
+    }
+}
+
+impl<'s> RowScan<'s> {
+    /// Opens a scan over the keys from `from` to before `to`. `from` is not below
+    /// [`PARTITIONS_START`](ebb_model::key::PARTITIONS_START): the schema and the entries of indexes
+    /// are no partitions.
+    ///
+    /// # Errors
+    /// If the store cannot read the range.
+    pub fn open(
+        source: Source<'s>,
+        schema: &'s TableSchema,
+        from: &[u8],
+        to: Option<&'s [u8]>,
+    ) -> Result<Self> {
+        let header_before = match header_key_before(from) {
+            Some(key) => source.get(&key)?.map(|header| (Bytes::from(key), header)),
+            None => None,
+        };
+        let mut entries = source.entries(from, to)?;
+        let pending = entries.next().transpose()?;
+        Ok(Self {
+            source,
+            schema,
+            to,
+            entries,
+            pending,
+            header_before,
+            prefix: Bytes::new(),
+            is_in_partition: false,
+        })
+    }
+
+    /// Returns the next partition; `None` at the end of the range. Rows of the current partition that
+    /// were not read are skipped.
+    ///
+    /// # Errors
+    /// As [`RowScan::next_row`].
+    pub fn next_partition(&mut self) -> Result<Option<PartitionStart>> {
+        self.skip_rows()?;
+        let Some((key, operand)) = self.pending.take() else {
+            return Ok(None);
+        };
+        let decoded = read_key(self.schema, &key)?;
+        let header_before = self.header_before.take();
+        let (header, header_in_range) = match decoded.place {
+            Place::Header => (Some(operand), true),
+            Place::Row(_) => {
+                self.pending = Some((key.clone(), operand));
+                let header = header_before.filter(|(key, _)| key.starts_with(decoded.prefix));
+                (header.map(|(_, header)| header), false)
+            }
+        };
+        self.prefix = key.slice(..decoded.prefix.len());
+        self.is_in_partition = true;
+        Ok(Some(PartitionStart {
+            key,
+            header,
+            header_in_range,
+        }))
+    }
+
+    /// Returns whether the range has a partition behind the current one. Rows of the current partition
+    /// that were not read are skipped.
+    ///
+    /// # Errors
+    /// As [`RowScan::next_row`].
+    pub fn has_next_partition(&mut self) -> Result<bool> {
+        self.skip_rows()?;
+        Ok(self.pending.is_some())
+    }
+
+    /// Returns the next row of the current partition, be it visible or not; `None` behind the last one.
+    ///
+    /// # Errors
+    /// If the store cannot read an entry, or if a key is damaged.
+    #[inline]
+    pub fn next_row(&mut self) -> Result<Option<StoredRow>> {
+        if !self.is_in_partition {
+            return Ok(None);
+        }
+        let entry = match self.pending.take() {
+            Some(entry) => Some(entry),
+            None => self.entries.next().transpose()?,
+        };
+        match entry {
+            Some((key, operand)) if key.starts_with(&self.prefix) => {
+                let prefix_len = self.prefix.len();
+                if key.get(prefix_len) != Some(&ROW) {
+                    return Err(self.damaged(&key));
+                }
+                Ok(Some(StoredRow {
+                    key,
+                    operand,
+                    prefix_len,
+                }))
+            }
+            behind => {
+                self.is_in_partition = false;
+                self.pending = behind;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Returns whether any of the rows of the current partition that were not read yet is there.
+    /// `partition` is the current partition.
+    ///
+    /// # Errors
+    /// As [`RowScan::next_row`], and if an operand is damaged.
+    pub fn has_live_row(&mut self, partition: &Partition<'_>) -> Result<bool> {
+        while let Some(row) = self.next_row()? {
+            if partition.row(row.clustering(), &row.operand)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Moves behind the rows of the current partition.
+    fn skip_rows(&mut self) -> Result<()> {
+        // Many partitions end here, and to open the range anew costs more than to read one entry.
+        if self.next_row()?.is_none() {
+            return Ok(());
+        }
+        self.is_in_partition = false;
+        let behind = ByteRange::of_prefix(self.prefix.to_vec()).to;
+        let behind = behind.filter(|behind| self.to.is_none_or(|to| behind[..] < *to));
+        if let Some(behind) = behind {
+            self.entries = self.source.entries(&behind, self.to)?;
+            self.pending = self.entries.next().transpose()?;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn damaged(&self, key: &[u8]) -> TableError {
+        let error = KeyError::Corrupt {
+            what: "neither a header nor a row",
+            at: self.prefix.len(),
+            len: key.len(),
+        };
+        TableError::damaged(self.schema, key, error)
+    }
+}
+
+/// Returns the key of the header before `from`, if rows of its partition may lie from `from` on.
+fn header_key_before(from: &[u8]) -> Option<Vec<u8>> {
+    let prefix = partition_prefix(from)?;
+    let header_key = header_key(prefix);
+    let is_among_rows = *from > header_key[..] && from[prefix.len()] <= ROW;
+    is_among_rows.then_some(header_key)
+}
