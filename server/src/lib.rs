@@ -1,13 +1,15 @@
-//! What joins the store and the scheduler into one node: jobs over snapshots, and
-//! what a store tells the co-location loop.
+//! The parts that join the store and the scheduler into one node: jobs over snapshots, and the
+//! measurements of a store for the co-location loop.
 //!
 //! ```text
 //!   http       jobs and metrics for other processes: sockets, routes, a client
-//!     ├ tokens   who may ask over TCP
+//!     ├ tokens   the tokens that clients show over TCP
 //!     ├ metrics  the node as numbers
 //!     ├ live     the node over the last day, and ahead
 //!     v
 //!   node       database, jobs and co-location, put together
+//!     v
+//!   jobs       the interface to jobs that the node and the client implement, and its words
 //! ```
 //!
 //! The jobs are those of `ebb-jobs`, loads those of `ebb-text`, and tables with columns those
@@ -28,6 +30,7 @@
     reason = "the socket is a file; connections have deadlines"
 )]
 pub mod http;
+pub mod jobs;
 pub mod live;
 pub mod metrics;
 pub mod node;

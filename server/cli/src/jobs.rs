@@ -6,7 +6,6 @@ mod detail;
 mod discard;
 mod profiles;
 mod restart;
-mod source;
 mod submit;
 mod timeline;
 mod watch;
@@ -15,10 +14,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Result;
 use ebb_jobs::history::{JobRecord, RecordState};
-use ebb_server::http::JobView;
-use ebb_tables::lookup::Unknown;
+use ebb_server::jobs::{JobHistory, JobView, Jobs};
 
-use self::source::Source;
 use super::attached::Attached;
 use super::print::{Printer, table};
 
@@ -76,8 +73,8 @@ enum Command {
     Discard(discard::Args),
 }
 
-pub(super) fn run(args: Args) -> Result<()> {
-    match args.command {
+pub(super) fn run(mut args: Args) -> Result<()> {
+    match args.command.take() {
         Some(Command::Submit(submit)) => return submit::run(submit),
         Some(Command::Watch(watch)) => return watch::run(watch),
         Some(Command::Cancel(cancel)) => return cancel::run(cancel),
@@ -85,13 +82,24 @@ pub(super) fn run(args: Args) -> Result<()> {
         Some(Command::Discard(discard)) => return discard::run(discard),
         None => {}
     }
-    let source = Source::open(&args.attached)?;
+    match args.attached.server()? {
+        Some(server) => print(&server, &args),
+        None => {
+            let db = args.attached.location.open_to_read()?;
+            print(&JobHistory::open(&db)?, &args)
+        }
+    }
+}
+
+/// Prints the profiles, one job, or the list of jobs.
+fn print(jobs: &impl Jobs, args: &Args) -> Result<()> {
     if args.profiles {
-        return profiles::print(&source.profiles()?, args.json);
+        return profiles::print(&jobs.profiles()?, args.json);
     }
     let mut printer = Printer::new();
     if let Some(id) = &args.id {
-        let (job, attempts) = source.job(id)?;
+        let job = jobs.show(id, Duration::ZERO)?;
+        let attempts = jobs.attempts(&job.record.id)?;
         if args.json {
             printer.json(&detail::object(&job, &attempts))?;
         } else {
@@ -101,7 +109,7 @@ pub(super) fn run(args: Args) -> Result<()> {
         }
         return printer.finish();
     }
-    let jobs = source.jobs()?;
+    let jobs = jobs.list()?;
     if args.json {
         let records: Vec<_> = jobs.iter().map(|job| &job.record).collect();
         printer.json(&records)?;
@@ -113,23 +121,6 @@ pub(super) fn run(args: Args) -> Result<()> {
         }
     }
     printer.finish()
-}
-
-/// The job of this id, or the latest.
-fn find(mut jobs: Vec<JobView>, id: &str) -> Result<JobView, Unknown> {
-    let found = match id {
-        "last" => jobs.len().checked_sub(1),
-        id => jobs.iter().position(|job| job.record.id == id),
-    };
-    match found {
-        Some(found) => Ok(jobs.swap_remove(found)),
-        None => Err(Unknown {
-            what: "job",
-            name: id.to_string(),
-            place: "the history".to_string(),
-            known: jobs.into_iter().rev().map(|job| job.record.id).collect(),
-        }),
-    }
 }
 
 fn state(job: &JobView) -> &'static str {

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use ebb_server::http::JobsClient;
+use ebb_server::jobs::Jobs;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
 
@@ -62,7 +63,7 @@ pub(super) fn run(args: Args) -> Result<()> {
 fn look(client: &JobsClient) -> Result<ServerState> {
     Ok(ServerState {
         load: client.load(model::SECONDS)?,
-        jobs: client.jobs()?,
+        jobs: client.list()?,
         // A server of an older version has no list of tables.
         tables: client.tables().unwrap_or_default(),
     })

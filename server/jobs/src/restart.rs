@@ -1,4 +1,5 @@
-//! What becomes of a job that did not end: decided from its record, done by the node.
+//! The decision what happens to a job that did not end. It is made from the record of the job, and the
+//! node carries it out.
 //!
 //! ```text
 //!   the record cannot be read ────────────────────────> nothing: an error
@@ -12,22 +13,22 @@ use super::error::JobError;
 use super::history::{JobRecord, RecordState, STARTS_MAX};
 use super::request::{JobRequest, OutputPlace};
 
-/// What becomes of it.
+/// The decision about an unfinished job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fate {
-    /// It starts again.
+    /// The job starts again.
     Start(Box<JobRequest>),
-    /// It had succeeded, and its process ended before it could say so.
-    Succeeded(Box<JobRequest>),
-    /// It does not start again; says why.
+    /// The job had succeeded, and its process ended before it recorded that.
+    Succeeded,
+    /// The job does not start again, for this reason.
     GiveUp(String),
 }
 
-/// The fate of an unfinished job. `output_is_there` tells whether there is something where
-/// its rows go.
+/// Decides about an unfinished job. `output_is_there` returns whether the place for its rows holds
+/// something.
 ///
 /// # Errors
-/// When it has ended, or this build cannot follow its request: then it stays as it is.
+/// When the job has ended, or this build cannot follow its request. The job stays as it is then.
 pub fn fate(
     record: &JobRecord,
     output_is_there: impl FnOnce(&JobRequest) -> Result<bool, JobError>,
@@ -45,7 +46,7 @@ pub fn fate(
     }
     let request = record.request()?;
     if record.commits && output_is_there(&request)? {
-        return Ok(Fate::Succeeded(Box::new(request)));
+        return Ok(Fate::Succeeded);
     }
     if *starts >= STARTS_MAX {
         return Ok(Fate::GiveUp(format!(
@@ -101,7 +102,7 @@ mod tests {
         ] {
             let found = match fate(&record, |_| Ok(is_there)).unwrap() {
                 Fate::Start(_) => "start",
-                Fate::Succeeded(_) => "succeeded",
+                Fate::Succeeded => "succeeded",
                 Fate::GiveUp(_) => "give up",
             };
             assert_eq!(found, expected, "{record:?}, output there: {is_there}");

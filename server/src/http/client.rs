@@ -21,12 +21,12 @@ use tokio::runtime::{Builder, Runtime};
 use super::port::Port;
 use super::problem::Problem;
 use super::socket;
-use crate::live::{Load, WhatIfAnswer};
-
 use super::wire::{
-    Cancelled, Estimate, JobList, JobView, Keyspaces, RestartView, RoleList, RoleView,
-    SnapshotList, SnapshotRenewal, SnapshotRequest, SnapshotView,
+    Cancelled, JobList, Keyspaces, RoleList, RoleView, SnapshotList, SnapshotRenewal,
+    SnapshotRequest, SnapshotView,
 };
+use crate::jobs::{Estimate, JobView, Jobs, RestartView};
+use crate::live::{Load, WhatIfAnswer};
 
 /// The longest response that is read, in bytes. The list of a large job's attempts has several MiB.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -141,86 +141,6 @@ impl JobsClient {
     /// The directory of the database.
     pub fn data(&self) -> &Path {
         &self.data
-    }
-
-    /// Starts a job.
-    ///
-    /// # Errors
-    /// As [`Node::submit`](crate::node::Node::submit); when the server does not answer.
-    pub fn submit(&self, request: &JobRequest) -> Result<JobView> {
-        self.ask(Method::POST, "/v1/jobs", Some(request))
-    }
-
-    /// How long a job would take.
-    ///
-    /// # Errors
-    /// As [`Node::expect`](crate::node::Node::expect); when the server does not answer.
-    pub fn estimate(&self, request: &JobRequest) -> Result<Estimate> {
-        self.ask(Method::POST, "/v1/jobs/estimate", Some(request))
-    }
-
-    /// All jobs that are remembered, the oldest first.
-    ///
-    /// # Errors
-    /// When the history cannot be read, or the server does not answer; so for the others.
-    pub fn jobs(&self) -> Result<Vec<JobView>> {
-        let (mut jobs, mut next) = (Vec::new(), Some("/v1/jobs?limit=1000".to_string()));
-        while let Some(page) = next {
-            let list: JobList = self.get(&page)?;
-            jobs.extend(list.jobs);
-            next = (list.next).map(|after| format!("/v1/jobs?limit=1000&after={after}"));
-        }
-        jobs.reverse();
-        Ok(jobs)
-    }
-
-    /// A job, after waiting for its end for at most `wait`.
-    ///
-    /// # Errors
-    /// When there is none.
-    pub fn job(&self, id: &str, wait: Duration) -> Result<JobView> {
-        self.get(&format!("{}?wait_ms={}", path(id), wait.as_millis()))
-    }
-
-    /// The attempts at a job's tasks.
-    ///
-    /// # Errors
-    /// When there is no such job.
-    pub fn attempts(&self, id: &str) -> Result<Vec<JobAttempt>> {
-        self.get(&format!("{}/attempts", path(id)))
-    }
-
-    /// Asks a job to stop. False when it has ended, or its output is being put in place.
-    ///
-    /// # Errors
-    /// When there is no such job.
-    pub fn cancel(&self, id: &str) -> Result<bool> {
-        let cancelled: Cancelled = self.ask(Method::POST, &format!("{}/cancel", path(id)), None)?;
-        Ok(cancelled.stopping)
-    }
-
-    /// Starts an unfinished job again.
-    ///
-    /// # Errors
-    /// As [`Node::restart`](crate::node::Node::restart).
-    pub fn restart(&self, id: &str) -> Result<RestartView> {
-        self.ask(Method::POST, &format!("{}/restart", path(id)), None)
-    }
-
-    /// Ends an unfinished job without starting it again.
-    ///
-    /// # Errors
-    /// As [`Node::discard`](crate::node::Node::discard).
-    pub fn discard(&self, id: &str) -> Result<JobView> {
-        self.ask(Method::POST, &format!("{}/discard", path(id)), None)
-    }
-
-    /// What tasks took, by application.
-    ///
-    /// # Errors
-    /// When the history cannot be read.
-    pub fn profiles(&self) -> Result<Vec<ProfileRecord>> {
-        self.get("/v1/profiles")
     }
 
     /// The names of the keyspaces.
@@ -434,6 +354,54 @@ impl JobsClient {
             data: self.data.clone(),
             cause: cause.to_string(),
         }
+    }
+}
+
+impl Jobs for JobsClient {
+    type Error = ClientError;
+
+    fn list(&self) -> Result<Vec<JobView>> {
+        let (mut jobs, mut next) = (Vec::new(), Some("/v1/jobs?limit=1000".to_string()));
+        while let Some(page) = next {
+            let list: JobList = self.get(&page)?;
+            jobs.extend(list.jobs);
+            next = (list.next).map(|after| format!("/v1/jobs?limit=1000&after={after}"));
+        }
+        jobs.reverse();
+        Ok(jobs)
+    }
+
+    fn show(&self, id: &str, wait: Duration) -> Result<JobView> {
+        self.get(&format!("{}?wait_ms={}", path(id), wait.as_millis()))
+    }
+
+    fn attempts(&self, id: &str) -> Result<Vec<JobAttempt>> {
+        self.get(&format!("{}/attempts", path(id)))
+    }
+
+    fn profiles(&self) -> Result<Vec<ProfileRecord>> {
+        self.get("/v1/profiles")
+    }
+
+    fn submit(&self, request: &JobRequest) -> Result<JobView> {
+        self.ask(Method::POST, "/v1/jobs", Some(request))
+    }
+
+    fn estimate(&self, request: &JobRequest) -> Result<Estimate> {
+        self.ask(Method::POST, "/v1/jobs/estimate", Some(request))
+    }
+
+    fn cancel(&self, id: &str) -> Result<bool> {
+        let cancelled: Cancelled = self.ask(Method::POST, &format!("{}/cancel", path(id)), None)?;
+        Ok(cancelled.stopping)
+    }
+
+    fn restart(&self, id: &str) -> Result<RestartView> {
+        self.ask(Method::POST, &format!("{}/restart", path(id)), None)
+    }
+
+    fn discard(&self, id: &str) -> Result<JobView> {
+        self.ask(Method::POST, &format!("{}/discard", path(id)), None)
     }
 }
 

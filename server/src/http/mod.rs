@@ -95,7 +95,6 @@ pub use slow::{SlowRequest, SlowRequests};
 pub use socket::SOCKET;
 pub use tls::TlsSource;
 pub use wire::{
-    BookmarkView, Cancelled, Ended, Estimate, JobList, JobView, Keyspaces, MergeView, RestartView,
-    RoleList, RoleView, Run, RunView, SnapshotList, SnapshotRequest, SnapshotView, TableList,
-    TableSummary, TableView,
+    BookmarkView, Cancelled, JobList, Keyspaces, MergeView, RoleList, RoleView, RunView,
+    SnapshotList, SnapshotRequest, SnapshotView, TableList, TableSummary, TableView,
 };

@@ -17,6 +17,7 @@ use ebb_test_support::wait::{HANG, until_some};
 use serde_json::Value;
 
 use super::*;
+use crate::jobs::{JobEnd, JobView, Jobs};
 use crate::metrics::Metrics;
 use crate::node::{Node, NodeOptions, Stop};
 use crate::tokens::{Scope, Token, TokenFile, TokenRecord};
@@ -74,8 +75,8 @@ fn client(data: &Path) -> JobsClient {
 }
 
 /// Waits until a job has ended. One request waits for a minute at most.
-fn wait_for_end(client: &JobsClient, id: &str) -> Ended {
-    until_some("the end of the job", || client.job(id, LONG).unwrap().end)
+fn wait_for_end(client: &JobsClient, id: &str) -> JobEnd {
+    until_some("the end of the job", || client.show(id, LONG).unwrap().end)
 }
 
 fn refused<T: std::fmt::Debug>(answer: Result<T, ClientError>) -> Problem {
@@ -102,11 +103,11 @@ fn a_job_is_submitted_watched_and_remembered() {
     let report = wait_for_end(&client, id).report;
     assert_eq!(report.outcome, Outcome::Succeeded);
     assert!(output.exists());
-    let remembered = client.job("last", Duration::ZERO).unwrap();
+    let remembered = client.show("last", Duration::ZERO).unwrap();
     assert_eq!(remembered.record.state, RecordState::Succeeded);
     assert_eq!(remembered.end.unwrap().report, report);
     assert_eq!(remembered.run, None);
-    assert_eq!(client.jobs().unwrap().len(), 1);
+    assert_eq!(client.list().unwrap().len(), 1);
     assert_eq!(client.attempts(id).unwrap().len() as u32, report.tasks);
     assert_eq!(client.profiles().unwrap().len(), 1);
     assert!(!client.cancel(id).unwrap(), "it has ended");
@@ -134,7 +135,7 @@ fn a_job_is_cancelled_and_a_stopping_server_reports_its_jobs_as_parked() {
     waiting.write_all(request.as_bytes()).unwrap();
     // The server reads requests on one thread: when a later request has its response, the
     // earlier one waits for the job.
-    client.jobs().unwrap();
+    client.list().unwrap();
     node.shutdown(Stop::Park);
     let mut answer = String::new();
     waiting.read_to_string(&mut answer).unwrap();
@@ -149,7 +150,7 @@ fn a_job_is_cancelled_and_a_stopping_server_reports_its_jobs_as_parked() {
     assert!(server.drain(LONG));
     assert!(!dir.path().join(SOCKET).exists());
     assert!(JobsClient::of(dir.path()).unwrap().is_none());
-    let gone = client.jobs().unwrap_err().to_string();
+    let gone = client.list().unwrap_err().to_string();
     assert!(gone.contains("does not answer"), "{gone}");
 }
 
@@ -168,11 +169,11 @@ fn what_cannot_be_followed_is_refused_with_what_kind_of_failure_it_is() {
     fs::write(dir.path().join("there"), "x").unwrap();
     let exists = refused(client.submit(&pi(1, there)));
     assert_eq!((exists.status, exists.failure), (409, Failure::Other));
-    let nobody = refused(client.job("17", Duration::ZERO));
+    let nobody = refused(client.show("17", Duration::ZERO));
     assert_eq!(nobody.failure, Failure::NotFound);
-    let odd = refused(client.job("../../etc?x=%00", Duration::ZERO));
+    let odd = refused(client.show("../../etc?x=%00", Duration::ZERO));
     assert_eq!(odd.failure, Failure::NotFound);
-    assert_eq!(client.jobs().unwrap(), [], "nothing is left of them");
+    assert_eq!(client.list().unwrap(), [], "nothing is left of them");
 }
 
 /// What a server says to these bytes until it closes the connection, to a client that may
@@ -240,7 +241,7 @@ fn bytes_that_are_no_request_are_answered_or_the_connection_ends() {
     let mut half = UnixStream::connect(dir.path().join(SOCKET)).unwrap();
     half.write_all(b"POST /v1/jobs HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{")
         .unwrap();
-    assert_eq!(client(dir.path()).jobs().unwrap(), []);
+    assert_eq!(client(dir.path()).list().unwrap(), []);
 }
 
 #[test]
@@ -256,7 +257,7 @@ fn only_its_user_gets_at_the_socket_and_one_of_a_killed_server_is_replaced() {
     let (_node, server) = serve(dir.path());
     let mode = fs::metadata(&stale).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    assert_eq!(client(dir.path()).jobs().unwrap(), []);
+    assert_eq!(client(dir.path()).list().unwrap(), []);
     drop(server);
     assert!(!stale.exists());
 }
@@ -266,7 +267,7 @@ fn a_directory_with_a_path_that_is_no_address_is_served_all_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("d".repeat(120));
     let (_node, _server) = serve(&data);
-    assert_eq!(client(&data).jobs().unwrap(), []);
+    assert_eq!(client(&data).list().unwrap(), []);
     assert_eq!(
         fs::metadata(data.join(SOCKET))
             .unwrap()

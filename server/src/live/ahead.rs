@@ -7,7 +7,8 @@ use ebb_scheduler::runtime::{Finish, Situation};
 
 use super::outlook::{LATELY_S, expected};
 use super::prediction::Ledger;
-use crate::node::{Node, Prediction, RunningJob};
+use crate::jobs::Prediction;
+use crate::node::{Node, RunningJob};
 
 /// The input of a look ahead.
 pub(super) struct Ahead {

@@ -1,11 +1,11 @@
-//! A job that was launched, driven to its end by a thread of its own: the steps of a chain
-//! one after the other, then the record of how it ended.
+//! An open job, driven to its end by a thread of its own: the steps of a chain one after the other, then
+//! the record of how it ended.
 
 use std::sync::Arc;
 use std::thread;
 
 use ebb_jobs::history::{History, HistoryError, JobRecord, KnownProfile, RecordState, Recorder};
-use ebb_jobs::launch::Launched;
+use ebb_jobs::launch::OpenJob;
 use ebb_jobs::request::JobRequest;
 use ebb_jobs::{Chain, JobError, Work};
 use ebb_scheduler::runtime::{JobHandle, JobReport, JobSpec, Outcome, Runtime};
@@ -14,7 +14,8 @@ use serde_json::json;
 use super::Node;
 use super::expect::Prospect;
 use super::registry::Registry;
-use super::running::{JobEnd, RunningJob, Stop};
+use super::running::{RunningJob, Stop};
+use crate::jobs::JobEnd;
 
 /// The steps of a job.
 struct Steps {
@@ -178,7 +179,7 @@ impl Recording {
         let measured = recorded?.measured;
         if state == RecordState::Succeeded {
             let took_s = report.finished_s - report.submitted_s;
-            let advice = job.expected().and_then(|expected| expected.advice());
+            let advice = job.estimate().and_then(|estimate| estimate.advice.as_ref());
             let off = advice.map(|known| known.advice.took_over_estimate(took_s));
             let work = job.request().work();
             (self.history).record_profile(&self.record, &work, input, measured, off)?;
@@ -187,18 +188,18 @@ impl Recording {
     }
 }
 
-/// Submits what was launched, and has a thread see to its end.
+/// Submits an open job, and starts a thread that waits for its end.
 pub(super) fn begin(
     node: &Node,
     request: JobRequest,
     record: JobRecord,
-    mut launched: Launched,
+    mut open_job: OpenJob,
     prospect: Prospect,
 ) -> Result<RunningJob, JobError> {
     let recording = match node.history()? {
         Some(history) => {
             let recorder = Recorder::start(history, &record);
-            launched.commits.set(history, &record);
+            open_job.commits.set(history, &record);
             Some(Recording {
                 history: history.clone(),
                 record: record.clone(),
@@ -207,22 +208,23 @@ pub(super) fn begin(
         }
         None => None,
     };
-    let Some(work) = launched.work.take() else {
+    let Some(work) = open_job.work.take() else {
         unreachable!("nobody has taken it yet");
     };
     let (steps, handle) = Steps::submit_first(
         Arc::clone(node.runtime()),
         work,
         request.goal_s,
-        launched.cores,
+        open_job.cores,
         prospect.known,
         recording.as_ref().map(|of| Arc::clone(&of.recorder)),
     )?;
     let job = RunningJob::new(
         record,
         request,
+        node.policy(),
         prospect.inputs,
-        prospect.expected,
+        prospect.estimate,
         handle.clone(),
         steps.length(),
     );
@@ -230,7 +232,7 @@ pub(super) fn begin(
     node.registry.add(job.clone());
     let driver = thread::Builder::new()
         .name("ebb-job".to_owned())
-        .spawn(move || drive(&driven, steps, launched, recording, &registry));
+        .spawn(move || drive(&driven, steps, open_job, recording, &registry));
     match driver {
         Ok(driver) => node.registry.keep(driver),
         Err(error) => {
@@ -247,7 +249,7 @@ pub(super) fn begin(
 fn drive(
     job: &RunningJob,
     mut steps: Steps,
-    mut launched: Launched,
+    mut open_job: OpenJob,
     recording: Option<Recording>,
     registry: &Registry,
 ) {
@@ -256,18 +258,18 @@ fn drive(
     let ended = match recording {
         // What its tasks did is written; the record stays as that of a job that runs.
         Some(recording) if parked => recording.recorder.finish().map(|_| ()),
-        Some(mut recording) => recording.end(&report, job, &launched.input_label()),
+        Some(mut recording) => recording.end(&report, job, &open_job.input_label()),
         None => Ok(()),
     };
     if parked {
-        launched.keep();
+        open_job.keep();
     }
     // Snapshots of its own go before anybody hears of the end.
-    drop((steps, launched));
+    drop((steps, open_job));
     let end = JobEnd {
         report,
         parked,
-        unrecorded: ended.err().map(JobError::from),
+        unrecorded: ended.err().map(|error| error.to_string()),
     };
     registry.end(job.id(), &end);
     job.set_end(end);

@@ -2,7 +2,7 @@
 
 use ebb_scheduler::runtime::Outcome;
 
-use super::running::JobEnd;
+use crate::jobs::JobEnd;
 
 /// How many of its jobs ended how, since a node started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,20 +1,20 @@
 //! What is known of a job before its first task starts.
 
 use ebb_jobs::JobError;
-use ebb_jobs::advice::{Expectation, Expected, FreeCores, SizedJob};
+use ebb_jobs::advice::{Expected, FreeCores, SizedJob};
 use ebb_jobs::history::KnownProfile;
-use ebb_jobs::launch::Launched;
+use ebb_jobs::launch::OpenJob;
 use ebb_jobs::request::JobRequest;
 
 use super::Node;
-use super::running::ReadInput;
+use crate::jobs::{Estimate, ReadInput};
 
-/// What is known of a job that was launched.
+/// The known facts about an open job.
 pub(super) struct Prospect {
     /// What the history has of the tasks of such a job.
     pub(super) known: Option<KnownProfile>,
-    /// How long it will take; only where that was asked for.
-    pub(super) expected: Option<Expectation>,
+    /// The estimate, if the caller of [`prospect`] passed the free cores.
+    pub(super) estimate: Option<Estimate>,
     /// The inputs as a report names them.
     pub(super) inputs: Vec<ReadInput>,
 }
@@ -24,9 +24,9 @@ pub(super) struct Prospect {
 /// # Errors
 /// When it makes no sense, or nothing is known of such jobs.
 pub(super) fn sized(node: &Node, request: &JobRequest) -> Result<SizedJob, JobError> {
-    let launched = Launched::open(request, &[], &node.site)?;
+    let open_job = OpenJob::open(request, &[], &node.site)?;
     let known = known(node, request)?;
-    let sized = expected(node, request, &launched, known.as_ref()).sized()?;
+    let sized = expected(node, request, &open_job, known.as_ref()).sized()?;
     sized.map_err(JobError::senseless)
 }
 
@@ -42,17 +42,17 @@ fn known(node: &Node, request: &JobRequest) -> Result<Option<KnownProfile>, JobE
 fn expected<'a>(
     node: &Node,
     request: &'a JobRequest,
-    launched: &'a Launched,
+    open_job: &'a OpenJob,
     known: Option<&'a KnownProfile>,
 ) -> Expected<'a> {
-    let Some(work) = &launched.work else {
+    let Some(work) = &open_job.work else {
         unreachable!("nobody has taken it yet");
     };
     Expected {
         name: request.application.name(),
         work,
         known: node.db().map(|_| known),
-        cores: launched.cores,
+        cores: open_job.cores,
         machine_cores: super::machine_cores(),
         goal_s: request.goal_s,
     }
@@ -63,20 +63,21 @@ fn expected<'a>(
 pub(super) fn prospect(
     node: &Node,
     request: &JobRequest,
-    launched: &Launched,
+    open_job: &OpenJob,
     free: Option<FreeCores>,
 ) -> Result<Prospect, JobError> {
     let known = known(node, request)?;
-    let expected = expected(node, request, launched, known.as_ref());
-    let expected = free.map(|free| expected.expect(free)).transpose()?;
-    let inputs = launched.inputs.iter().map(|opened| ReadInput {
+    let expected = expected(node, request, open_job, known.as_ref());
+    let advice = free.map(|free| expected.expect(free)).transpose()?;
+    let inputs = open_job.inputs.iter().map(|opened| ReadInput {
         name: opened.label.clone(),
         snapshot: (opened.snapshot.as_ref()).map(|snapshot| snapshot.name().to_string()),
         skipped: opened.skipped.clone(),
     });
+    let inputs: Vec<ReadInput> = inputs.collect();
     Ok(Prospect {
-        inputs: inputs.collect(),
+        estimate: advice.map(|advice| Estimate::new(advice, inputs.clone())),
+        inputs,
         known,
-        expected,
     })
 }

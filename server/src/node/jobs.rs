@@ -1,4 +1,6 @@
-//! The jobs of a node: those that run, and those that its history remembers.
+//! The jobs of a node: the ones that run, and the ones in its history.
+
+use std::time::Duration;
 
 use ebb_jobs::JobError;
 use ebb_jobs::history::{History, JobAttempt, JobRecord, ProfileRecord, RecordState, now_unix_ms};
@@ -9,6 +11,72 @@ use serde_json::json;
 use super::Node;
 use super::registry::EndedJob;
 use super::running::RunningJob;
+use super::start;
+use crate::jobs::{Estimate, JobView, Jobs, RestartView};
+
+impl Jobs for Node {
+    type Error = JobError;
+
+    fn list(&self) -> Result<Vec<JobView>, JobError> {
+        let jobs = self.jobs()?.into_iter();
+        Ok(jobs.map(|job| self.view_of(job)).collect())
+    }
+
+    fn show(&self, id: &str, wait: Duration) -> Result<JobView, JobError> {
+        let record = self.job(id)?;
+        if let Some(job) = self.running(&record.id) {
+            job.wait_timeout(wait);
+            return Ok(job.view());
+        }
+        Ok(JobView::remembered(record))
+    }
+
+    fn attempts(&self, id: &str) -> Result<Vec<JobAttempt>, JobError> {
+        let id = self.job(id)?.id;
+        match self.existing_history()? {
+            Some(history) => Ok(history.attempts(&id)?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    fn profiles(&self) -> Result<Vec<ProfileRecord>, JobError> {
+        match self.existing_history()? {
+            Some(history) => Ok(history.profiles()?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    fn submit(&self, request: &JobRequest) -> Result<JobView, JobError> {
+        Ok(start::submit(self, request.clone(), None, |spec| spec)?.view())
+    }
+
+    fn estimate(&self, request: &JobRequest) -> Result<Estimate, JobError> {
+        start::estimate(self, request)
+    }
+
+    fn cancel(&self, id: &str) -> Result<bool, JobError> {
+        let id = self.job(id)?.id;
+        Ok(self.running(&id).is_some_and(|job| job.cancel()))
+    }
+
+    fn restart(&self, id: &str) -> Result<RestartView, JobError> {
+        Ok(start::restart(self, id)?.map(|job| job.view()))
+    }
+
+    fn discard(&self, id: &str) -> Result<JobView, JobError> {
+        let record = self.job(id)?;
+        self.check_not_running(&record)?;
+        if record.state != RecordState::Started {
+            let (application, id) = (&record.application, &record.id);
+            return Err(JobError::senseless(format!(
+                "{application} {id} has ended: there is nothing to discard"
+            )));
+        }
+        let report = json!({"outcome": {"kind": "cancelled"}});
+        self.end_unstarted(&record, RecordState::Cancelled, report)?;
+        Ok(JobView::remembered(record))
+    }
+}
 
 impl Node {
     /// All jobs that are remembered, the oldest first; without a database, those that run.
@@ -77,22 +145,19 @@ impl Node {
         Ok(None)
     }
 
-    /// The job of this id; of `last` the latest.
+    /// Returns the record of a job. The id `last` names the latest job.
     ///
     /// # Errors
-    /// When there is none, or the history cannot be read.
+    /// When there is no such job, or the history cannot be read.
     pub fn job(&self, id: &str) -> Result<JobRecord, JobError> {
-        let mut jobs = self.jobs()?;
-        let found = match id {
-            "last" => jobs.len().checked_sub(1),
-            id => jobs.iter().position(|job| job.id == id),
-        };
-        match found {
-            Some(found) => Ok(jobs.swap_remove(found)),
-            None => {
-                let known = jobs.into_iter().rev().map(|job| job.id).collect();
-                Err(JobError::unknown_job(id, known))
-            }
+        Ok(JobRecord::find(self.jobs()?, id)?)
+    }
+
+    /// Returns a job as clients see it now: with its progress if it runs here.
+    pub(crate) fn view_of(&self, record: JobRecord) -> JobView {
+        match self.running(&record.id) {
+            Some(job) => job.view(),
+            None => JobView::remembered(record),
         }
     }
 
@@ -109,28 +174,6 @@ impl Node {
         Ok(jobs)
     }
 
-    /// The attempts at the tasks of a job, in the order in which they ended.
-    ///
-    /// # Errors
-    /// When the history cannot be read.
-    pub fn attempts(&self, id: &str) -> Result<Vec<JobAttempt>, JobError> {
-        match self.existing_history()? {
-            Some(history) => Ok(history.attempts(id)?),
-            None => Ok(Vec::new()),
-        }
-    }
-
-    /// What tasks took, by application.
-    ///
-    /// # Errors
-    /// When the history cannot be read.
-    pub fn profiles(&self) -> Result<Vec<ProfileRecord>, JobError> {
-        match self.existing_history()? {
-            Some(history) => Ok(history.profiles()?),
-            None => Ok(Vec::new()),
-        }
-    }
-
     /// The job of this id, if it runs here: to see how far it is, and to wait for it.
     pub fn running(&self, id: &str) -> Option<RunningJob> {
         self.registry.get(id)
@@ -144,37 +187,6 @@ impl Node {
     /// Removes and returns the jobs that ended since the last call; of more than 1,024, the latest.
     pub(crate) fn take_ended(&self) -> Vec<EndedJob> {
         self.registry.take_ended()
-    }
-
-    /// Asks a job that runs here to stop. False when it has ended, or its output is being
-    /// put in place.
-    ///
-    /// # Errors
-    /// When there is no such job.
-    pub fn cancel(&self, id: &str) -> Result<bool, JobError> {
-        match self.running(id) {
-            Some(job) => Ok(job.cancel()),
-            None => self.job(id).map(|_| false),
-        }
-    }
-
-    /// Ends an unfinished job without starting it again: it is recorded as cancelled, and
-    /// the snapshots that were made for it go.
-    ///
-    /// # Errors
-    /// When there is no such job, or it runs or has ended.
-    pub fn discard(&self, id: &str) -> Result<JobRecord, JobError> {
-        let record = self.job(id)?;
-        self.check_not_running(&record)?;
-        if record.state != RecordState::Started {
-            let (application, id) = (&record.application, &record.id);
-            return Err(JobError::senseless(format!(
-                "{application} {id} has ended: there is nothing to discard"
-            )));
-        }
-        let report = json!({"outcome": {"kind": "cancelled"}});
-        self.end_unstarted(&record, RecordState::Cancelled, report)?;
-        Ok(record)
     }
 
     /// The history, made when absent; none without a database.

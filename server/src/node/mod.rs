@@ -4,9 +4,9 @@
 //!   front ends: command line, servers, demo, experiments
 //!        │ JobRequest, id
 //!        v
-//!   Node ── submit, expect, restart
+//!   Node ── submit, estimate, restart
 //!    │ ├─ start ─> launch ─> drive: a thread per job ──> history, in the database
-//!    │ ├─ jobs: list, watch, cancel, discard
+//!    │ ├─ jobs: list, show, cancel, discard
 //!    │ ├─ leased: backup, verify, scan, load
 //!    └─ assembly: Db, governor, guard, runtime
 //! ```
@@ -20,10 +20,9 @@
 //! | `options` | how a node is set up |
 //! | `assembly` | database, governor and runtime, put together in one place |
 //! | `start`, `expect` | how a job starts, and what is known of it before |
-//! | `jobs` | the jobs that run, and those that the history remembers |
+//! | `jobs` | the jobs that run and those in the history, by the trait [`Jobs`](crate::jobs::Jobs) |
 //! | `leased` | work beside the jobs: backup, verify, scan, load |
 //! | `running`, `drive` | a job that runs, and the thread that sees it to its end |
-//! | `prediction` | the predicted end of a job |
 //! | `registry`, `ended` | the jobs that run, and how many ended how |
 //! | `spills` | the folder for sorted runs |
 //! | `store` | what a store measures of its own requests |
@@ -35,7 +34,6 @@ mod expect;
 mod jobs;
 mod leased;
 mod options;
-mod prediction;
 mod registry;
 mod running;
 #[expect(
@@ -58,7 +56,7 @@ use std::sync::{Arc, OnceLock};
 
 use ebb_colocate::{Governor, GuardWatch, Latencies, LatencySource};
 use ebb_jobs::JobError;
-use ebb_jobs::advice::{Expectation, SizedJob};
+use ebb_jobs::advice::SizedJob;
 use ebb_jobs::history::{History, Submission};
 use ebb_jobs::launch::{Site, delete_left_snapshots};
 use ebb_jobs::request::JobRequest;
@@ -69,12 +67,11 @@ use ebb_tables::{Catalog, GracePeriods, LazyCatalog, with_cql_tables};
 use self::assembly::Assembly;
 pub use self::ended::EndedJobs;
 pub use self::options::{NodeOptions, machine_cores};
-pub use self::prediction::Prediction;
 use self::registry::Registry;
-pub use self::running::{JobEnd, JobProgress, ReadInput, RunningJob, Stop};
+pub use self::running::{RunningJob, Stop};
 use self::spills::Spills;
-pub use self::start::Restarted;
 pub use self::store::{StoreRequests, StoreWindows};
+use crate::jobs::Restart;
 
 /// A node. Dropping it parks what runs, as [`shutdown`](Self::shutdown) does.
 pub struct Node {
@@ -146,8 +143,8 @@ impl Node {
         })
     }
 
-    /// Starts a job. Its inputs and its output are opened on the calling thread; it is
-    /// recorded, where there is a database, before its first task starts.
+    /// Starts a job, and returns its handle. Its inputs and its output are opened on the calling
+    /// thread; it is recorded, where there is a database, before its first task starts.
     ///
     /// # Errors
     /// When the request makes no sense, what it names is not there, or its output refuses.
@@ -183,14 +180,6 @@ impl Node {
         start::submit(self, request, None, change)
     }
 
-    /// What can be told of a job before it starts; nothing of it is left.
-    ///
-    /// # Errors
-    /// As [`Node::submit`].
-    pub fn expect(&self, request: &JobRequest) -> Result<(Expectation, Vec<ReadInput>), JobError> {
-        start::expect(self, request)
-    }
-
     /// The job of `request` as its tasks, as long as those of such jobs were; nothing of it
     /// is left.
     ///
@@ -200,13 +189,11 @@ impl Node {
         expect::sized(self, request)
     }
 
-    /// Starts an unfinished job again, over the snapshots that were made for it; or says
-    /// and records why not.
+    /// Starts an unfinished job again, and returns its handle.
     ///
     /// # Errors
-    /// When there is no such job, it runs or has ended, or this build cannot follow its
-    /// request: then it stays as it is. When it does not start, it is recorded as failed.
-    pub fn restart(&self, id: &str) -> Result<Restarted, JobError> {
+    /// See [`Jobs::restart`](crate::jobs::Jobs::restart).
+    pub fn restart(&self, id: &str) -> Result<Restart<RunningJob>, JobError> {
         start::restart(self, id)
     }
 

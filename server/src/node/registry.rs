@@ -7,7 +7,8 @@ use std::thread::JoinHandle;
 use ebb_scheduler::runtime::Outcome;
 
 use super::ended::EndedJobs;
-use super::running::{JobEnd, RunningJob, Stop};
+use super::running::{RunningJob, Stop};
+use crate::jobs::JobEnd;
 
 /// Ended jobs that are kept for [`Registry::take_ended`].
 const UNREPORTED_MAX: usize = 1024;

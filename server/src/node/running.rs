@@ -1,18 +1,14 @@
-//! The handle of a job that a node runs.
+//! A job of a node, live: it wraps the runtime's handle of the step that runs.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ebb_jobs::JobError;
-use ebb_jobs::advice::Expectation;
 use ebb_jobs::history::JobRecord;
 use ebb_jobs::request::JobRequest;
-use ebb_scheduler::runtime::{JobHandle, JobReport, JobStatus};
-use serde::{Deserialize, Serialize};
+use ebb_scheduler::runtime::JobHandle;
 use tokio::sync::Notify;
 
-use super::prediction::Prediction;
-use utoipa::ToSchema;
+use crate::jobs::{Estimate, JobEnd, JobProgress, JobView, Prediction, ReadInput, Run};
 
 /// A job of a node. Dropping it does not touch the job. Clones are the same job.
 #[derive(Clone)]
@@ -23,8 +19,9 @@ pub struct RunningJob {
 struct Shared {
     record: JobRecord,
     request: JobRequest,
+    policy: &'static str,
     inputs: Vec<ReadInput>,
-    expected: Option<Expectation>,
+    estimate: Option<Estimate>,
     state: Mutex<State>,
     ended: Condvar,
     /// The same for those that wait without a thread.
@@ -47,18 +44,6 @@ struct Step {
     of: u32,
 }
 
-/// An input as a report names it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct ReadInput {
-    /// The table, or the files.
-    pub name: String,
-    /// The snapshot of the table.
-    pub snapshot: Option<String>,
-    /// The problems of the files that were left out: a sentence for each, which names the file.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub skipped: Vec<String>,
-}
-
 /// Why a job is asked to stop before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
@@ -68,35 +53,14 @@ pub enum Stop {
     Park,
 }
 
-/// How a job ended.
-#[derive(Debug)]
-pub struct JobEnd {
-    /// The runtime's report; of a chain, of all its jobs together.
-    pub report: JobReport,
-    /// Whether it was parked: recorded as unfinished.
-    pub parked: bool,
-    /// Why its end is not in the history, if it should be and is not.
-    pub unrecorded: Option<JobError>,
-}
-
-/// How far a job is.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct JobProgress {
-    /// Which of its jobs runs, from 1.
-    pub step: u32,
-    /// How many there are in all; 1 but for a chain.
-    pub steps: u32,
-    /// How far that is.
-    pub status: JobStatus,
-}
-
 impl RunningJob {
     /// A job whose first step was submitted, of `steps`.
     pub(super) fn new(
         record: JobRecord,
         request: JobRequest,
+        policy: &'static str,
         inputs: Vec<ReadInput>,
-        expected: Option<Expectation>,
+        estimate: Option<Estimate>,
         handle: JobHandle,
         steps: u32,
     ) -> Self {
@@ -109,8 +73,9 @@ impl RunningJob {
             shared: Arc::new(Shared {
                 record,
                 request,
+                policy,
                 inputs,
-                expected,
+                estimate,
                 state: Mutex::new(State {
                     step,
                     stop: None,
@@ -138,14 +103,24 @@ impl RunningJob {
         &self.shared.request
     }
 
-    /// What it reads.
-    pub fn inputs(&self) -> &[ReadInput] {
-        &self.shared.inputs
+    /// The estimate from before the start, of a job with a goal.
+    pub(super) fn estimate(&self) -> Option<&Estimate> {
+        self.shared.estimate.as_ref()
     }
 
-    /// How long it was expected to take before it started; asked only where it has a goal.
-    pub fn expected(&self) -> Option<&Expectation> {
-        self.shared.expected.as_ref()
+    /// Returns the job as clients see it now.
+    pub fn view(&self) -> JobView {
+        JobView {
+            record: self.record().clone(),
+            end: self.end().map(|end| JobEnd::clone(&end)),
+            prediction: self.prediction(),
+            run: Some(Run {
+                inputs: self.shared.inputs.clone(),
+                estimate: self.estimate().cloned(),
+                policy: self.shared.policy.to_string(),
+                progress: self.progress(),
+            }),
+        }
     }
 
     /// How far it is.

@@ -12,6 +12,7 @@ use ebb_storage::TableOptions;
 use ebb_test_support::wait::until;
 
 use super::*;
+use crate::jobs::Jobs;
 
 fn open(data: &Path) -> Node {
     Node::open(data, Options::default(), NodeOptions::for_tests()).unwrap()
@@ -113,8 +114,8 @@ fn what_is_refused_leaves_no_record_and_no_snapshot() {
     let mut none = wordcount(table("app.x"));
     none.inputs.clear();
     assert!(node.submit(none).is_err());
-    assert!(node.expect(&wordcount(table("app.taken"))).is_err());
-    node.expect(&wordcount(table("app.x"))).unwrap();
+    assert!(node.estimate(&wordcount(table("app.taken"))).is_err());
+    node.estimate(&wordcount(table("app.x"))).unwrap();
     assert_eq!((node.jobs().unwrap().len(), snapshots(&node)), (0, 0));
 }
 
@@ -131,7 +132,7 @@ fn a_what_if_does_not_look_at_the_output_which_a_submission_refuses() {
     assert!(node.sized(&request).unwrap().maps > 0);
     for refused in [
         node.submit(request.clone()).err(),
-        node.expect(&request).err(),
+        node.estimate(&request).err(),
     ] {
         let refused = refused.expect("the output is there").to_string();
         assert!(refused.contains("exists already"), "{refused}");
@@ -158,7 +159,7 @@ fn a_parked_job_starts_again_on_the_next_node_over_its_snapshot() {
     let unfinished = node.unfinished().unwrap();
     assert_eq!(unfinished.len(), 1);
     assert_eq!((&unfinished[0].id, unfinished[0].starts), (&id, 1));
-    let Restarted::Runs(job) = node.restart(&id).unwrap() else {
+    let Restart::Runs(job) = node.restart(&id).unwrap() else {
         panic!("it does not run");
     };
     assert_eq!((job.id(), job.record().starts), (&id[..], 2));
@@ -178,7 +179,7 @@ fn a_snapshot_that_a_job_left_with_its_end_goes_and_one_that_has_its_name_now_st
         // As a process leaves it that was killed when the end was recorded.
         let request = wordcount(table("app.counts"));
         let site = node.site.clone();
-        let mut launched = ebb_jobs::launch::Launched::open(&request, &[], &site).unwrap();
+        let mut launched = ebb_jobs::launch::OpenJob::open(&request, &[], &site).unwrap();
         let history = History::open(node.db().unwrap()).unwrap();
         let record = history.begin(&request, launched.own_snapshots()).unwrap();
         // Its recorded end must be later than its recorded start.
@@ -207,7 +208,7 @@ fn snapshots_of_a_parked_job_wait_for_it_and_go_when_it_is_discarded() {
         // As a process leaves it that was killed.
         let request = wordcount(table("app.counts"));
         let site = node.site.clone();
-        let mut launched = ebb_jobs::launch::Launched::open(&request, &[], &site).unwrap();
+        let mut launched = ebb_jobs::launch::OpenJob::open(&request, &[], &site).unwrap();
         let history = History::open(node.db().unwrap()).unwrap();
         history.begin(&request, launched.own_snapshots()).unwrap();
         history.begin(&request, Vec::new()).unwrap();
@@ -221,7 +222,7 @@ fn snapshots_of_a_parked_job_wait_for_it_and_go_when_it_is_discarded() {
     words.put(b"later", b"later").unwrap();
     let unfinished = node.unfinished().unwrap();
     node.discard(&unfinished[1].id).unwrap();
-    let Restarted::Runs(job) = node.restart(&unfinished[0].id).unwrap() else {
+    let Restart::Runs(job) = node.restart(&unfinished[0].id).unwrap() else {
         panic!("it does not run");
     };
     assert_eq!(job.wait().report.outcome, Outcome::Succeeded);

@@ -1,6 +1,9 @@
-//! `ebb jobs cancel`: asks jobs of a server to stop.
+//! `ebb jobs cancel`: cancels jobs of a server.
+
+use std::time::Duration;
 
 use anyhow::Result;
+use ebb_server::jobs::Jobs;
 
 use crate::attached::Attached;
 use crate::error::CliError;
@@ -35,7 +38,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     };
     let mut printer = Printer::new();
     for id in &args.ids {
-        let job = server.job(id, std::time::Duration::ZERO)?.record;
+        let job = server.show(id, Duration::ZERO)?.record;
         let told = match server.cancel(&job.id)? {
             true => "cancelling",
             false => "too late for",

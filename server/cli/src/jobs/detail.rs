@@ -3,8 +3,7 @@
 use ebb_jobs::history::{JobAttempt, JobRecord};
 use ebb_scheduler::model::TaskKind;
 use ebb_scheduler::runtime::AttemptOutcome;
-use ebb_server::http::JobView;
-use ebb_server::node::JobProgress;
+use ebb_server::jobs::{JobProgress, JobView};
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
 

@@ -1,6 +1,7 @@
 //! `ebb jobs discard`: cancels unfinished jobs.
 
 use anyhow::Result;
+use ebb_server::jobs::Jobs;
 use ebb_server::node::{Node, NodeOptions};
 
 use crate::attached::Attached;
@@ -25,21 +26,19 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    let server = args.attached.server()?;
-    let node = match &server {
-        Some(_) => None,
+    match args.attached.server()? {
+        Some(server) => discard(&server, &args.ids),
         None => {
             let db = args.attached.location.open_existing()?;
-            Some(Node::start(Some(db), NodeOptions::default())?)
+            discard(&Node::start(Some(db), NodeOptions::default())?, &args.ids)
         }
-    };
+    }
+}
+
+fn discard(jobs: &impl Jobs, ids: &[String]) -> Result<()> {
     let mut printer = Printer::new();
-    for id in &args.ids {
-        let job = match (&server, &node) {
-            (Some(server), _) => server.discard(id)?.record,
-            (None, Some(node)) => node.discard(id)?,
-            (None, None) => unreachable!("there is one of both"),
-        };
+    for id in ids {
+        let job = jobs.discard(id)?.record;
         printer.line(format!("discarded {} {}", job.application, job.id))?;
     }
     printer.finish()

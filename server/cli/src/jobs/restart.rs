@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Error, Result};
-use ebb_server::http::JobView;
+use ebb_server::jobs::Restart;
 use ebb_server::node::{Node, NodeOptions};
 use ebb_storage::{Maintenance, Options};
 
@@ -11,7 +11,7 @@ use crate::attached::Attached;
 use crate::error::CliError;
 use crate::interrupt;
 use crate::run::{Report, tell_done, watch};
-use crate::runner::{Followed, Runner, StartedAgain};
+use crate::runner::{FollowedJob, Runner};
 use crate::unpaced;
 
 const EXAMPLES: &str = "\
@@ -78,15 +78,15 @@ pub(super) fn run(args: Args) -> Result<()> {
     failed.result()
 }
 
-/// Starts one again; nothing to wait for when it is done already.
-fn start<'r>(runner: &'r Runner, id: &str, json: bool) -> Result<Option<Followed<'r>>> {
+/// Starts a job again. Returns `None` if the job had succeeded already.
+fn start<'r>(runner: &'r Runner, id: &str, json: bool) -> Result<Option<FollowedJob<'r>>> {
     match runner.restart(id)? {
-        StartedAgain::Runs(job) => {
+        Restart::Runs(job) => {
             let (application, id) = (&job.started.record.application, job.id());
             eprintln!("ebb: starting {application} {id} again, which a process left unfinished");
             Ok(Some(job))
         }
-        StartedAgain::HadSucceeded(JobView { record, .. }) => {
+        Restart::HadSucceeded(record) => {
             let (application, id) = (&record.application, &record.id);
             let request = record.request()?;
             let output = &request.output.to;
@@ -98,12 +98,12 @@ fn start<'r>(runner: &'r Runner, id: &str, json: bool) -> Result<Option<Followed
             tell_done(&record, &request, json)?;
             Ok(None)
         }
-        StartedAgain::GivenUp(cause) => Err(CliError::Usage(cause).into()),
+        Restart::GivenUp(cause) => Err(CliError::Usage(cause).into()),
     }
 }
 
 /// Waits for the end of a job, and prints its report.
-fn see_through(job: &Followed<'_>, cancelled: &AtomicBool, json: bool) -> Result<()> {
+fn see_through(job: &FollowedJob<'_>, cancelled: &AtomicBool, json: bool) -> Result<()> {
     let ended = watch(job, cancelled)?;
     let report = Report {
         request: &ended.record.request()?,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use ebb_jobs::request::JobRequest;
+use ebb_server::jobs::Jobs;
 use serde_json::json;
 
 use crate::attached::Attached;

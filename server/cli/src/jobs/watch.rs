@@ -1,12 +1,14 @@
 //! `ebb jobs watch`: waits for a job of a server.
 
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use anyhow::Result;
+use ebb_server::jobs::Jobs;
 
 use crate::attached::Attached;
 use crate::run::{Report, watch};
-use crate::runner::Runner;
+use crate::runner::FollowedJob;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,8 +32,8 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    let runner = Runner::Server(args.attached.client()?);
-    let job = runner.follow(&args.id)?;
+    let server = args.attached.client()?;
+    let job = FollowedJob::of(&server, server.show(&args.id, Duration::ZERO)?);
     let ended = watch(&job, &AtomicBool::new(false))?;
     let report = Report {
         request: &ended.record.request()?,

@@ -11,15 +11,6 @@ use crate::chain::Work;
 use crate::error::JobError;
 use crate::history::KnownProfile;
 
-/// The estimate.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Expectation {
-    /// How long it will take, from what an earlier execution took.
-    Known(JobAdvice),
-    /// Nothing.
-    Unknown(WhyUnknown),
-}
-
 /// Advice on a job, and what it is from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -173,11 +164,12 @@ impl<'a> Expected<'a> {
         }))
     }
 
-    /// The answer; `free` has been measuring since a while, or waits for it.
+    /// Returns the advice, or the reason why there is none. `free` has been measuring since a while, or
+    /// waits for it.
     ///
     /// # Errors
     /// When the input cannot be split.
-    pub fn expect(&self, free: FreeCores) -> Result<Expectation, JobError> {
+    pub fn expect(&self, free: FreeCores) -> Result<Result<JobAdvice, WhyUnknown>, JobError> {
         let Basis {
             spec,
             maps,
@@ -186,7 +178,7 @@ impl<'a> Expected<'a> {
             measured,
         } = match self.basis()? {
             Ok(basis) => basis,
-            Err(why) => return Ok(Expectation::Unknown(why)),
+            Err(why) => return Ok(Err(why)),
         };
         let advice = advise(&Question {
             maps,
@@ -199,7 +191,7 @@ impl<'a> Expected<'a> {
             free_cores: free.of(self.cores, self.machine_cores),
             goal_s: self.goal_s,
         });
-        Ok(Expectation::Known(JobAdvice {
+        Ok(Ok(JobAdvice {
             advice: advice.map_err(JobError::senseless)?,
             cores: self.cores,
             maps,
@@ -207,16 +199,6 @@ impl<'a> Expected<'a> {
             profile_of: known.profile.job.clone(),
             is_same_work: known.is_same_work,
         }))
-    }
-}
-
-impl Expectation {
-    /// The advice, if there is any.
-    pub fn advice(&self) -> Option<&JobAdvice> {
-        match self {
-            Self::Known(advice) => Some(advice),
-            Self::Unknown(_) => None,
-        }
     }
 }
 

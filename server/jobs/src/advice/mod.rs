@@ -8,7 +8,7 @@
 //!
 //! The less alike the input and the measured one are in size, the wider is the answer. Of
 //! an input more than ten times as large or as small there is none
-//! ([`Expectation::Unknown`]).
+//! ([`WhyUnknown::FarOff`]).
 
 mod expectation;
 #[expect(clippy::disallowed_methods, reason = "measures over real time")]
@@ -25,7 +25,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-pub use self::expectation::{Expectation, Expected, JobAdvice, SizedJob, WhyUnknown};
+pub use self::expectation::{Expected, JobAdvice, SizedJob, WhyUnknown};
 pub use self::free_cores::FreeCores;
 
 /// How sure a goal has to be to be called safe.

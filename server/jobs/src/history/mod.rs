@@ -36,6 +36,7 @@ pub use self::profiles::{KnownProfile, ProfileRecord};
 pub use self::record::{JobRecord, OwnSnapshot, RecordState, Submission};
 pub use self::recorded_output::{CommitRecord, RecordedOutput};
 pub use self::recorder::{Recorded, Recorder};
+pub use super::error::HistoryError;
 use super::request::JobRequest;
 pub use ebb_tables::names::SYSTEM_KEYSPACE;
 
@@ -49,33 +50,6 @@ const ENDED_JOBS_MAX: usize = 1000;
 /// How often a job is started. If each time its process ended before it, it may be
 /// the job that ends the process.
 pub const STARTS_MAX: u32 = 3;
-
-/// Why the history cannot be read or written.
-#[derive(Debug, thiserror::Error)]
-pub enum HistoryError {
-    /// The store failed.
-    #[error("{0}")]
-    Store(#[from] ebb_storage::Error),
-    /// It was written by another build.
-    #[error(
-        "the history of jobs in keyspace {SYSTEM_KEYSPACE} has version {found:?}, and this build \
-         of ebb knows version {HISTORY_VERSION:?} only: use the build that wrote it"
-    )]
-    Version {
-        /// Which.
-        found: String,
-    },
-    /// A row is none of ours.
-    #[error("row {key:?} of {SYSTEM_KEYSPACE}.{table} cannot be read: {source}")]
-    Row {
-        /// In which table.
-        table: &'static str,
-        /// Its key.
-        key: String,
-        /// Why not.
-        source: serde_json::Error,
-    },
-}
 
 /// What the history's operations give.
 pub type Result<T, E = HistoryError> = std::result::Result<T, E>;
@@ -350,6 +324,7 @@ fn check_version(format: &Table) -> Result<Option<()>> {
         Some(found) if found == HISTORY_VERSION.as_bytes() => Ok(Some(())),
         Some(found) => Err(HistoryError::Version {
             found: String::from_utf8_lossy(&found).into_owned(),
+            known: HISTORY_VERSION,
         }),
     }
 }

@@ -1,5 +1,6 @@
 //! A job in the history.
 
+use ebb_tables::lookup::{LookupError, Unknown};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -118,6 +119,26 @@ impl JobRecord {
             report: None,
             attempts_dropped: 0,
             submission: None,
+        }
+    }
+
+    /// Returns the job of this id, or the latest for `last`, out of `jobs`, the oldest first.
+    ///
+    /// # Errors
+    /// When there is no such job; the error lists the ids that there are.
+    pub fn find(mut jobs: Vec<Self>, id: &str) -> Result<Self, LookupError> {
+        let found = match id {
+            "last" => jobs.len().checked_sub(1),
+            id => jobs.iter().position(|job| job.id == id),
+        };
+        match found {
+            Some(found) => Ok(jobs.swap_remove(found)),
+            None => Err(LookupError::Unknown(Unknown {
+                what: "job",
+                name: id.to_string(),
+                place: "the history".to_string(),
+                known: jobs.into_iter().rev().map(|job| job.id).collect(),
+            })),
         }
     }
 

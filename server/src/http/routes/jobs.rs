@@ -24,8 +24,9 @@ use crate::http::idempotency::{OTHER_REQUEST, REMEMBERED};
 use crate::http::permits::check_job;
 use crate::http::problem::Problem;
 use crate::http::roots::Roots;
-use crate::http::wire::{Cancelled, Estimate, JobList, JobView, RestartView};
-use crate::node::{Node, Restarted};
+use crate::http::wire::{Cancelled, JobList};
+use crate::jobs::{Estimate, JobView, Jobs, RestartView};
+use crate::node::Node;
 use crate::tokens::{Principal, Scope};
 
 /// How long a request waits for the end of a job at most.
@@ -76,19 +77,24 @@ pub(super) fn requested(principal: &Principal, value: Value) -> Result<JobReques
     Ok(request)
 }
 
-/// Returns the id of the job that `id` names, if the principal has the permissions that submitting
-/// the job would require.
-fn permitted(
-    node: &Node,
-    principal: &Principal,
-    id: &str,
-) -> Result<Result<String, Problem>, JobError> {
-    let record = node.job(id)?;
-    if principal.role.is_none() {
-        return Ok(Ok(record.id));
-    }
-    let request = record.request()?;
-    Ok(check_job(principal, &request).map(|()| record.id))
+/// Makes a change to the job that `id` names, if the principal has the permissions that submitting the
+/// job would require.
+async fn change_job<T: Send + 'static>(
+    node: Arc<Node>,
+    principal: Principal,
+    id: String,
+    change: impl FnOnce(&Node, &str) -> Result<T, JobError> + Send + 'static,
+) -> Result<T, Problem> {
+    let changed = work(node, move |node| {
+        let record = node.job(&id)?;
+        if principal.role.is_some()
+            && let Err(refused) = check_job(&principal, &record.request()?)
+        {
+            return Ok(Err(refused));
+        }
+        change(node, &record.id).map(Ok)
+    });
+    changed.await?
 }
 
 /// Starts a job
@@ -122,15 +128,14 @@ async fn submit(
             if let Some(job) = node.submitted(&by.key, since_unix_ms)? {
                 // The job was submitted before this server was started.
                 return if job.submission.as_ref() == Some(by) {
-                    Ok(view_of(node, job))
+                    Ok(node.view_of(job))
                 } else {
                     Err(JobError::senseless(OTHER_REQUEST))
                 };
             }
         }
         let by = submission.map(|Extension(by)| by);
-        let job = node.submit_as(request, by)?;
-        Ok(JobView::of(&job, node.policy()))
+        Ok(node.submit_as(request, by)?.view())
     });
     let view = view.await?;
     let place = format!("/v1/jobs/{}", view.record.id);
@@ -152,18 +157,8 @@ async fn estimate(
     body: Body,
 ) -> Answer<Estimate> {
     let request = request_of(&principal, peer, &roots, body)?;
-    let estimate = work(node, move |node| {
-        let (expected, inputs) = node.expect(&request)?;
-        Ok(Estimate::new(&expected, inputs))
-    });
+    let estimate = work(node, move |node| node.estimate(&request));
     estimate.await.map(Json)
-}
-
-fn view_of(node: &Node, record: JobRecord) -> JobView {
-    match node.running(&record.id) {
-        Some(job) => JobView::of(&job, node.policy()),
-        None => JobView::remembered(record),
-    }
 }
 
 /// The query of the list of jobs.
@@ -220,7 +215,7 @@ async fn list(State(node): At, listed: Result<Query<Listed>, QueryRejection>) ->
         let found = node.newest_jobs(listed.after.as_deref(), limit + 1, wanted)?;
         let (found, next) = page(found, limit, |job| job.id.clone());
         Ok(JobList {
-            jobs: (found.into_iter()).map(|job| view_of(node, job)).collect(),
+            jobs: (found.into_iter()).map(|job| node.view_of(job)).collect(),
             next,
         })
     });
@@ -269,7 +264,7 @@ async fn show(
     let wait = Duration::from_millis(look.wait_ms).min(WAIT_MAX);
     // The view shows whether the job has ended.
     let _ = tokio::time::timeout(wait, job.ended()).await;
-    Ok(Json(JobView::of(&job, node.policy())))
+    Ok(Json(job.view()))
 }
 
 /// Cancels a job
@@ -283,14 +278,7 @@ async fn cancel(
     Extension(principal): Extension<Principal>,
     Named(id): Named<String>,
 ) -> Answer<Cancelled> {
-    let stopping = work(node, move |node| {
-        let id = match permitted(node, &principal, &id)? {
-            Ok(id) => id,
-            Err(refused) => return Ok(Err(refused)),
-        };
-        node.cancel(&id).map(Ok)
-    });
-    let stopping = stopping.await??;
+    let stopping = change_job(node, principal, id, <Node as Jobs>::cancel).await?;
     Ok(Json(Cancelled { stopping }))
 }
 
@@ -302,10 +290,7 @@ async fn cancel(
         body = [JobAttempt])),
 )]
 async fn attempts(State(node): At, Named(id): Named<String>) -> Answer<Vec<JobAttempt>> {
-    let attempts = work(node, move |node| {
-        let id = node.job(&id)?.id;
-        node.attempts(&id)
-    });
+    let attempts = work(node, move |node| node.attempts(&id));
     attempts.await.map(Json)
 }
 
@@ -320,18 +305,8 @@ async fn restart(
     Extension(principal): Extension<Principal>,
     Named(id): Named<String>,
 ) -> Answer<RestartView> {
-    let restarted = work(node, move |node| {
-        let id = match permitted(node, &principal, &id)? {
-            Ok(id) => id,
-            Err(refused) => return Ok(Err(refused)),
-        };
-        Ok(Ok(match node.restart(&id)? {
-            Restarted::Runs(job) => RestartView::Runs(JobView::of(&job, node.policy())),
-            Restarted::HadSucceeded { record, .. } => RestartView::HadSucceeded(*record),
-            Restarted::GivenUp { cause } => RestartView::GivenUp(cause),
-        }))
-    });
-    Ok(Json(restarted.await??))
+    let restarted = change_job(node, principal, id, <Node as Jobs>::restart);
+    restarted.await.map(Json)
 }
 
 /// Ends an unfinished job without starting it again
@@ -345,12 +320,6 @@ async fn discard(
     Extension(principal): Extension<Principal>,
     Named(id): Named<String>,
 ) -> Answer<JobView> {
-    let record = work(node, move |node| {
-        let id = match permitted(node, &principal, &id)? {
-            Ok(id) => id,
-            Err(refused) => return Ok(Err(refused)),
-        };
-        node.discard(&id).map(Ok)
-    });
-    Ok(Json(JobView::remembered(record.await??)))
+    let discarded = change_job(node, principal, id, <Node as Jobs>::discard);
+    discarded.await.map(Json)
 }

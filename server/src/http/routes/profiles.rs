@@ -7,6 +7,7 @@ use utoipa_axum::routes;
 
 use super::Served;
 use super::answer::{Answer, At, Json, work};
+use crate::jobs::Jobs;
 use crate::node::Node;
 
 pub(super) fn routes() -> OpenApiRouter<Served> {

@@ -61,7 +61,7 @@ fn a_key_has_a_job_submitted_once_also_over_a_restart() {
     let (status, _, of_other) = submit(&server, &other, "b.tsv");
     assert_eq!(status, 201, "the key is somebody else's: {of_other}");
     wait_for_end(&client(dir.path()), "last");
-    assert_eq!(client(dir.path()).jobs().unwrap().len(), 2);
+    assert_eq!(client(dir.path()).list().unwrap().len(), 2);
 
     node.shutdown(Stop::Park);
     assert!(server.drain(LONG));
@@ -79,7 +79,7 @@ fn a_key_has_a_job_submitted_once_also_over_a_restart() {
         "{again}"
     );
     assert_eq!(submit(&server, &token, "c.tsv").0, 422);
-    assert_eq!(client(dir.path()).jobs().unwrap().len(), 2);
+    assert_eq!(client(dir.path()).list().unwrap().len(), 2);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn jobs_are_listed_by_pages_the_newest_first() {
     assert_eq!(list("name=pi&limit=1").0, newest(4..5));
     assert_eq!(list("name=sort").0, [""; 0]);
     let all: Vec<_> = own
-        .jobs()
+        .list()
         .unwrap()
         .into_iter()
         .map(|job| job.record.id)

@@ -80,7 +80,7 @@ fn a_job_is_predicted_and_what_another_would_change() {
         "{prediction:?}"
     );
     assert!(prediction.slack_s.unwrap() < 3600.0, "{prediction:?}");
-    let view = client(dir.path()).job(id, Duration::ZERO).unwrap();
+    let view = client(dir.path()).show(id, Duration::ZERO).unwrap();
     assert_eq!(
         view.prediction.unwrap().goal_unix_ms,
         prediction.goal_unix_ms

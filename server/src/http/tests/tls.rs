@@ -54,7 +54,7 @@ fn over_tls_a_request_is_answered_and_a_cookie_goes_no_other_way() {
     let ask = || {
         JobsClient::at(&url, Some(token.reveal()), Some(&file))
             .unwrap()
-            .jobs()
+            .list()
     };
     assert_eq!(ask().unwrap(), []);
     let other = generate_simple_self_signed(vec!["localhost".to_string()]).unwrap();

@@ -1,0 +1,92 @@
+//! One interface to jobs, wherever they run.
+//!
+//! ```text
+//!   commands, routes ─> Jobs ─┬─> Node: the jobs of this process, over its database
+//!                             ├─> JobsClient: the jobs of a server, over HTTP
+//!                             └─> JobHistory: the jobs of a database that no process has open
+//! ```
+//!
+//! A job has these names on its way from a request to the history:
+//!
+//! | type | defined in | meaning |
+//! | --- | --- | --- |
+//! | `JobRequest` | `ebb_jobs::request` | a job as a person describes it, also in the history |
+//! | `OpenJob` | `ebb_jobs::launch` | a request whose inputs and output are open |
+//! | `Work` | `ebb_jobs::chain` | the part of an open job that runs: one `JobSpec`, or a chain of them |
+//! | `JobSpec` | `ebb_scheduler::runtime` | one job of the runtime, before it is submitted |
+//! | `JobHandle` | `ebb_scheduler::runtime` | one job of the runtime, live |
+//! | `RunningJob` | `node` | a job of a node, live; it wraps the `JobHandle` of the step that runs |
+//! | `JobRecord` | `ebb_jobs::history` | a job in the history |
+//! | [`JobView`] | `jobs` | a job as clients see it: its record, its run and its end |
+//! | [`JobEnd`] | `jobs` | the end of a job, as its node saw it |
+//! | `Fate` | `ebb_jobs::restart` | the decision about a job that did not end, made from its record |
+//! | [`Restart`] | `jobs` | the result of carrying that decision out |
+//!
+//! Invariant: this module does not call the node or HTTP; both implement [`Jobs`].
+
+mod history;
+mod view;
+
+use std::error::Error;
+use std::time::Duration;
+
+use ebb_jobs::history::{JobAttempt, ProfileRecord};
+use ebb_jobs::request::JobRequest;
+
+pub use self::history::JobHistory;
+pub use self::view::{
+    Estimate, JobEnd, JobProgress, JobView, Prediction, ReadInput, Restart, RestartView, Run,
+};
+
+/// The jobs of a node, of a server, or of a history.
+///
+/// The parameter `id` of a method is the id of a job, or `last` for the latest one. Each method fails if
+/// there is no such job, the history cannot be read, or the server does not answer. All methods block.
+pub trait Jobs {
+    /// The error of the place that has the jobs. Routes turn it into a response, and commands into an
+    /// exit code, so it is not converted on its way.
+    type Error: Error + Send + Sync + 'static;
+
+    /// Returns all jobs that are remembered, the oldest first.
+    fn list(&self) -> Result<Vec<JobView>, Self::Error>;
+
+    /// Returns a job, after waiting for its end for at most `wait`.
+    fn show(&self, id: &str, wait: Duration) -> Result<JobView, Self::Error>;
+
+    /// Returns the attempts at the tasks of a job, in the order in which they ended.
+    fn attempts(&self, id: &str) -> Result<Vec<JobAttempt>, Self::Error>;
+
+    /// Returns the profiles of applications: the CPU time and bytes of their tasks.
+    fn profiles(&self) -> Result<Vec<ProfileRecord>, Self::Error>;
+
+    /// Starts a job.
+    ///
+    /// # Errors
+    /// When the request makes no sense, an input does not exist, or the output cannot be made. Nothing
+    /// is left of the job then.
+    fn submit(&self, request: &JobRequest) -> Result<JobView, Self::Error>;
+
+    /// Estimates how long a job would take. Nothing is left of the job.
+    ///
+    /// # Errors
+    /// See [`submit`](Self::submit).
+    fn estimate(&self, request: &JobRequest) -> Result<Estimate, Self::Error>;
+
+    /// Requests that a job stops. Returns false if it has ended, or its output is being put in place.
+    fn cancel(&self, id: &str) -> Result<bool, Self::Error>;
+
+    /// Starts an unfinished job again, over the snapshots that were made for it. If it cannot start, it
+    /// is recorded as failed.
+    ///
+    /// # Errors
+    /// When the job runs or has ended, or this build does not know its request. The job stays as it
+    /// is then.
+    fn restart(&self, id: &str) -> Result<RestartView, Self::Error>;
+
+    /// Ends an unfinished job without starting it again: it is recorded as cancelled, and the snapshots
+    /// that were made for it are deleted.
+    ///
+    /// # Errors
+    /// When the job runs or has ended.
+    fn discard(&self, id: &str) -> Result<JobView, Self::Error>;
+}

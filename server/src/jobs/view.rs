@@ -1,0 +1,185 @@
+//! A job as clients see it. These types are also the JSON of the HTTP API.
+
+use ebb_jobs::advice::{JobAdvice, WhyUnknown};
+use ebb_jobs::history::{JobRecord, RecordState};
+use ebb_scheduler::runtime::{JobReport, JobStatus};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A job: its record, and its progress while it runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JobView {
+    /// The record of the job in the history.
+    pub record: JobRecord,
+    /// The present run. It is also in the response to a request that waited for the end.
+    pub run: Option<Run>,
+    /// The predicted end, if the job runs and there is a prediction.
+    #[serde(default)]
+    pub prediction: Option<Prediction>,
+    /// The end of the job, once it has ended, if its report was recorded.
+    pub end: Option<JobEnd>,
+}
+
+/// The run of a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Run {
+    /// The inputs of the job.
+    pub inputs: Vec<ReadInput>,
+    /// The scheduling policy of the node.
+    pub policy: String,
+    /// The estimate of the time that the job takes. It is made at submission, for jobs with a goal.
+    pub estimate: Option<Estimate>,
+    /// The progress of the job.
+    pub progress: JobProgress,
+}
+
+/// An input as a report names it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReadInput {
+    /// The table, or the files.
+    pub name: String,
+    /// The snapshot of the table.
+    pub snapshot: Option<String>,
+    /// The problems of the files that were left out: a sentence for each, which names the file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<String>,
+}
+
+/// How far a job is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JobProgress {
+    /// Which of its jobs runs, from 1.
+    pub step: u32,
+    /// How many there are in all; 1 but for a chain.
+    pub steps: u32,
+    /// How far that is.
+    pub status: JobStatus,
+}
+
+/// The predicted end of a job that runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Prediction {
+    /// The predicted end, in milliseconds since 1970. The actual end is before or after it with the
+    /// same probability.
+    pub finish_unix_ms: u64,
+    /// The begin of the interval that contains the end in 9 of 10 cases.
+    pub low_unix_ms: u64,
+    /// The end of that interval.
+    pub high_unix_ms: u64,
+    /// The goal of the job, in milliseconds since 1970.
+    pub goal_unix_ms: Option<u64>,
+    /// The time from the predicted end to the goal, in seconds; negative if the job will be late.
+    pub slack_s: Option<f64>,
+    /// The method of the prediction: `lookahead/` and the name of the policy that it assumes.
+    pub method: String,
+}
+
+/// The end of a job, as its node saw it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Ended)]
+pub struct JobEnd {
+    /// The runtime's report.
+    pub report: JobReport,
+    /// Whether the job was parked: it is unfinished, and the next server starts it again.
+    pub parked: bool,
+    /// The error that kept the end of the job out of the history, if there was one.
+    pub unrecorded: Option<String>,
+}
+
+/// How long a job will take.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Estimate {
+    /// The inputs of the job.
+    pub inputs: Vec<ReadInput>,
+    /// The estimate, if there is one.
+    pub advice: Option<JobAdvice>,
+    /// The reason why there is no estimate.
+    pub unknown_because: Option<String>,
+}
+
+/// The result of starting an unfinished job again.
+// A node returns the handle of the job that runs as `J`, and clients get a view of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = RestartView)]
+#[serde(rename_all = "kebab-case")]
+pub enum Restart<J> {
+    /// The job runs.
+    Runs(J),
+    /// The job had succeeded.
+    HadSucceeded(Box<JobRecord>),
+    /// The job cannot start again, for this reason, and is recorded as failed.
+    GivenUp(String),
+}
+
+/// The result of starting an unfinished job again, for a client.
+pub type RestartView = Restart<JobView>;
+
+impl JobView {
+    /// Returns the view of a job that does not run.
+    pub fn remembered(record: JobRecord) -> Self {
+        let is_over = record.state != RecordState::Started;
+        let report = record.report.clone().filter(|_| is_over);
+        // The report of a job that did not start is none of the runtime's.
+        let report = report.and_then(|report| serde_json::from_value(report).ok());
+        let ended = |report| JobEnd {
+            report,
+            parked: false,
+            unrecorded: None,
+        };
+        Self {
+            end: report.map(ended),
+            run: None,
+            prediction: None,
+            record,
+        }
+    }
+
+    /// Returns whether the job runs.
+    pub fn is_running(&self) -> bool {
+        self.run.is_some() && self.end.is_none()
+    }
+}
+
+impl Estimate {
+    /// Returns the estimate for a job that reads `inputs`.
+    pub fn new(advice: Result<JobAdvice, WhyUnknown>, inputs: Vec<ReadInput>) -> Self {
+        let (advice, unknown_because) = match advice {
+            Ok(advice) => (Some(advice), None),
+            Err(why) => (None, Some(why.to_string())),
+        };
+        Self {
+            inputs,
+            advice,
+            unknown_because,
+        }
+    }
+}
+
+impl<J> Restart<J> {
+    /// Converts the job that runs.
+    pub fn map<V>(self, convert: impl FnOnce(J) -> V) -> Restart<V> {
+        match self {
+            Self::Runs(job) => Restart::Runs(convert(job)),
+            Self::HadSucceeded(record) => Restart::HadSucceeded(record),
+            Self::GivenUp(cause) => Restart::GivenUp(cause),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use utoipa::PartialSchema;
+
+    use super::*;
+
+    #[test]
+    fn the_json_and_the_schemas_keep_the_names_that_clients_know() {
+        let given_up: RestartView = Restart::GivenUp("why".to_string());
+        assert_eq!(json!(given_up), json!({"given-up": "why"}));
+        assert_eq!(RestartView::name(), "RestartView");
+        assert_eq!(JobEnd::name(), "Ended");
+        let schema = json!(RestartView::schema()).to_string();
+        assert!(schema.contains("#/components/schemas/JobView"), "{schema}");
+    }
+}
