@@ -1,7 +1,9 @@
 //! `ebb apps`: the built-in applications.
 
 use anyhow::Result;
-use ebb_jobs::APPLICATIONS;
+use clap::Command;
+use ebb_jobs::request::{APPLICATIONS, ApplicationEntry};
+use serde::Serialize;
 
 use super::print::{Printer, table};
 
@@ -19,13 +21,34 @@ pub(super) struct Args {
     json: bool,
 }
 
+/// A row of the list.
+#[derive(Serialize)]
+struct Application {
+    name: &'static str,
+    summary: String,
+}
+
+impl Application {
+    /// Takes the summary from the help of the subcommand of `ebb run`.
+    fn of(entry: &ApplicationEntry) -> Self {
+        let command = (entry.augment_args)(Command::new(entry.name));
+        let about = command.get_about().map(ToString::to_string);
+        Self {
+            name: entry.name,
+            // clap leaves out the full stop.
+            summary: format!("{}.", about.unwrap_or_default()),
+        }
+    }
+}
+
 pub(super) fn run(args: Args) -> Result<()> {
     let mut printer = Printer::new();
+    let applications = APPLICATIONS.iter().map(Application::of);
     if args.json {
-        printer.json(&APPLICATIONS)?;
+        printer.json(&applications.collect::<Vec<_>>())?;
     } else {
-        let rows = APPLICATIONS.map(|app| [app.name, app.summary].map(String::from).to_vec());
-        for line in table(&["name", "summary"], &[], &rows) {
+        let rows = applications.map(|app| vec![app.name.to_string(), app.summary]);
+        for line in table(&["name", "summary"], &[], &rows.collect::<Vec<_>>()) {
             printer.line(line)?;
         }
     }

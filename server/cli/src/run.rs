@@ -56,8 +56,8 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    let common = args.job.common().clone();
-    let (reads_table, right) = (args.job.reads_table(), args.job.right().cloned());
+    let (common, right) = (args.job.common.clone(), args.job.right.clone());
+    let reads_table = args.job.reads_table();
     // Before a database is opened: for a file that is not there it is of no use.
     let mut request = args.job.into_request()?;
     check_files(&request)?;

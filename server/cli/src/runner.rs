@@ -1,10 +1,10 @@
-//! Who runs a job: a node of this process, or the server that holds the database.
+//! The runner of a job: a node of this process, or the server that holds the database.
 //!
 //! ```text
 //!   ebb run, ebb jobs restart ─> Runner ─┬─> Node
 //!                                  │     └─> JobsClient ─> jobs.sock ─> ebb serve
 //!                                  v
-//!                               Followed: how far it is, its end
+//!                               FollowedJob: its progress, its end
 //! ```
 
 use std::time::Duration;
@@ -12,10 +12,11 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use ebb_jobs::history::RecordState;
 use ebb_jobs::request::JobRequest;
-use ebb_server::http::{Estimate, JobView, JobsClient, RestartView};
-use ebb_server::node::{Node, Restarted, RunningJob, Stop};
+use ebb_server::http::JobsClient;
+use ebb_server::jobs::{Estimate, JobView, Jobs, Restart};
+use ebb_server::node::{Node, RunningJob, Stop};
 
-/// Who runs a job.
+/// The runner of a job.
 pub(crate) enum Runner {
     /// A node of this process.
     Own(Box<Node>),
@@ -23,23 +24,18 @@ pub(crate) enum Runner {
     Server(JobsClient),
 }
 
-/// A job that was started.
-pub(crate) struct Followed<'r> {
-    /// As it was then.
+/// A job that a command follows to its end.
+pub(crate) struct FollowedJob<'r> {
+    /// The job when the command began to follow it.
     pub(crate) started: JobView,
-    job: Job<'r>,
+    place: Place<'r>,
 }
 
-enum Job<'r> {
-    Own(RunningJob, &'static str),
+/// The place where a job runs.
+enum Place<'r> {
+    /// In this process. Only the handle has the end of a job that no history records.
+    Own(RunningJob),
     Server(&'r JobsClient),
-}
-
-/// What came of a job that was to start again.
-pub(crate) enum StartedAgain<'r> {
-    Runs(Followed<'r>),
-    HadSucceeded(JobView),
-    GivenUp(String),
 }
 
 impl Runner {
@@ -51,53 +47,30 @@ impl Runner {
         })
     }
 
-    /// What can be told of a job before it starts.
+    /// Estimates how long a job would take.
     pub(crate) fn estimate(&self, request: &JobRequest) -> Result<Estimate> {
         Ok(match self {
-            Self::Own(node) => {
-                let (expected, inputs) = node.expect(request)?;
-                Estimate::new(&expected, inputs)
-            }
+            Self::Own(node) => node.estimate(request)?,
             Self::Server(server) => server.estimate(request)?,
         })
     }
 
     /// Starts a job.
-    pub(crate) fn submit(&self, request: JobRequest) -> Result<Followed<'_>> {
+    pub(crate) fn submit(&self, request: JobRequest) -> Result<FollowedJob<'_>> {
         Ok(match self {
-            Self::Own(node) => Followed::own(node.submit(request)?, node.policy()),
-            Self::Server(server) => Followed::of(server, server.submit(&request)?),
+            Self::Own(node) => FollowedJob::own(node.submit(request)?),
+            Self::Server(server) => FollowedJob::of(server, server.submit(&request)?),
         })
     }
 
-    /// A job that runs, or ran, in the server.
-    ///
-    /// # Errors
-    /// When there is none; in a node of this process there is none yet.
-    pub(crate) fn follow(&self, id: &str) -> Result<Followed<'_>> {
-        match self {
-            Self::Own(_) => bail!("there is no server whose job could be followed"),
-            Self::Server(server) => Ok(Followed::of(server, server.job(id, Duration::ZERO)?)),
-        }
-    }
-
     /// Starts an unfinished job again.
-    pub(crate) fn restart(&self, id: &str) -> Result<StartedAgain<'_>> {
+    pub(crate) fn restart(&self, id: &str) -> Result<Restart<FollowedJob<'_>>> {
         Ok(match self {
-            Self::Own(node) => match node.restart(id)? {
-                Restarted::Runs(job) => StartedAgain::Runs(Followed::own(job, node.policy())),
-                Restarted::HadSucceeded { record, .. } => {
-                    StartedAgain::HadSucceeded(JobView::remembered(*record))
-                }
-                Restarted::GivenUp { cause } => StartedAgain::GivenUp(cause),
-            },
-            Self::Server(server) => match server.restart(id)? {
-                RestartView::Runs(view) => StartedAgain::Runs(Followed::of(server, view)),
-                RestartView::HadSucceeded(record) => {
-                    StartedAgain::HadSucceeded(JobView::remembered(record))
-                }
-                RestartView::GivenUp(cause) => StartedAgain::GivenUp(cause),
-            },
+            Self::Own(node) => node.restart(id)?.map(FollowedJob::own),
+            Self::Server(server) => {
+                let restart = server.restart(id)?;
+                restart.map(|started| FollowedJob::of(server, started))
+            }
         })
     }
 
@@ -106,7 +79,7 @@ impl Runner {
         Ok(match self {
             Self::Own(node) => (node.unfinished()?.into_iter()).map(|job| job.id).collect(),
             Self::Server(server) => {
-                let jobs = server.jobs()?.into_iter();
+                let jobs = server.list()?.into_iter();
                 let is_left =
                     |job: &JobView| job.record.state == RecordState::Started && !job.is_running();
                 jobs.filter(is_left).map(|job| job.record.id).collect()
@@ -130,18 +103,19 @@ impl Runner {
     }
 }
 
-impl<'r> Followed<'r> {
-    fn own(job: RunningJob, policy: &'static str) -> Self {
+impl<'r> FollowedJob<'r> {
+    fn own(job: RunningJob) -> Self {
         Self {
-            started: JobView::of(&job, policy),
-            job: Job::Own(job, policy),
+            started: job.view(),
+            place: Place::Own(job),
         }
     }
 
-    fn of(server: &'r JobsClient, started: JobView) -> Self {
+    /// Follows a job of `server`. `started` is its latest view.
+    pub(crate) fn of(server: &'r JobsClient, started: JobView) -> Self {
         Self {
             started,
-            job: Job::Server(server),
+            place: Place::Server(server),
         }
     }
 
@@ -152,7 +126,7 @@ impl<'r> Followed<'r> {
 
     /// Whether it runs in a server, which goes on with it when this process ends.
     pub(crate) fn is_in_server(&self) -> bool {
-        matches!(self.job, Job::Server(_))
+        matches!(self.place, Place::Server(_))
     }
 
     /// The job after waiting for its end for at most `wait`; with its end once it has
@@ -161,18 +135,18 @@ impl<'r> Followed<'r> {
     /// # Errors
     /// When it will not end where it was started.
     pub(crate) fn look(&self, wait: Duration) -> Result<JobView> {
-        let server = match &self.job {
-            Job::Own(job, policy) => {
+        let server = match &self.place {
+            Place::Own(job) => {
                 job.wait_timeout(wait);
-                return Ok(JobView::of(job, policy));
+                return Ok(job.view());
             }
-            Job::Server(server) => server,
+            Place::Server(server) => server,
         };
         let (name, id) = (&self.started.record.application, self.id());
         let left = format!(
             "{name} {id} is unfinished: the next ebb serve goes on with it, or ebb jobs restart"
         );
-        let mut view = match server.job(id, wait) {
+        let mut view = match server.show(id, wait) {
             Ok(view) => view,
             Err(error) => bail!("{error}; {left}"),
         };
@@ -193,11 +167,11 @@ impl<'r> Followed<'r> {
 
     /// Asks it to stop: too late while its output is being put in place, then it succeeds.
     pub(crate) fn cancel(&self) -> Result<()> {
-        match &self.job {
-            Job::Own(job, _) => {
+        match &self.place {
+            Place::Own(job) => {
                 job.cancel();
             }
-            Job::Server(server) => {
+            Place::Server(server) => {
                 server.cancel(self.id())?;
             }
         }

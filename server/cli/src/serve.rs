@@ -29,8 +29,9 @@ use ebb_cql_server::read::Limits;
 use ebb_cql_server::serve::{CqlServer, ServeOptions, Tls};
 use ebb_cql_server::system::LocalNode;
 use ebb_server::http::{HttpOptions, HttpServer, Roots, TlsSource};
+use ebb_server::jobs::Restart;
 use ebb_server::metrics::Metrics;
-use ebb_server::node::{Node, NodeOptions, Restarted, Stop};
+use ebb_server::node::{Node, NodeOptions, Stop};
 use ebb_storage::{ErrorKind, Options};
 use ebb_tables::Catalog;
 use tracing::{error, info, warn};
@@ -273,11 +274,11 @@ fn restart_jobs(node: &Node) -> Result<()> {
     for job in node.unfinished()? {
         let (application, id) = (&job.application, &job.id);
         match node.restart(id) {
-            Ok(Restarted::Runs(_)) => info!("{application} {id} is restarted"),
-            Ok(Restarted::HadSucceeded { .. }) => {
+            Ok(Restart::Runs(_)) => info!("{application} {id} is restarted"),
+            Ok(Restart::HadSucceeded(_)) => {
                 info!("{application} {id} had succeeded: its output is there");
             }
-            Ok(Restarted::GivenUp { cause }) => warn!("{application} {id} is given up: {cause}"),
+            Ok(Restart::GivenUp(cause)) => warn!("{application} {id} is given up: {cause}"),
             Err(error) => warn!("{application} {id} cannot be restarted: {error}"),
         }
     }

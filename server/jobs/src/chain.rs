@@ -1,27 +1,33 @@
-//! What a request comes down to: one job, or several of which each reads what the one
-//! before has left.
+//! The work of a request: one job of the runtime, or a chain. Each job of a chain reads the output of the
+//! job before it.
 
 use ebb_scheduler::runtime::{JobReport, JobSpec, TaskError};
 
-/// What is to be run.
+/// The jobs of the runtime that a request requires.
 pub enum Work {
     /// One job.
     Job(Box<JobSpec>),
-    /// Several, one after the other.
+    /// Several jobs, one after the other.
     Chain(Box<dyn Chain>),
 }
 
-/// Says which job is next. Its caller submits one job at a time and stops at the first
+impl From<JobSpec> for Work {
+    fn from(spec: JobSpec) -> Self {
+        Self::Job(Box::new(spec))
+    }
+}
+
+/// The jobs of a chain, in their order. The caller submits one job at a time and stops at the first
 /// that does not succeed.
 pub trait Chain: Send {
-    /// What the whole is called.
+    /// The name of the chain.
     fn name(&self) -> &str;
 
     /// How many jobs there are in all.
     fn length(&self) -> u32;
 
-    /// The next job, after the one that `done` tells of; the first without one.
-    /// `None` after the last, whose output is that of the chain.
+    /// Returns the job after the one with the report `done`, or the first one. Returns `None` after the
+    /// last one, whose output is the output of the chain.
     ///
     /// # Errors
     /// When what the last job left cannot be read.

@@ -4,16 +4,56 @@
 use std::sync::Arc;
 
 use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, TaskError, Values};
+use serde::{Deserialize, Serialize};
 
-use super::Application;
+use super::application::{Application, Materials};
+use super::chain::Work;
+use super::error::JobError;
+use super::options::one;
 use super::records::csv::push_fields;
 use super::records::{Column, Columns, RecordFormat, RowSchema, UnknownColumn};
 
-/// Its name and summary, for listings.
-pub const APPLICATION: Application = Application {
-    name: "combine",
-    summary: "Counts the rows of each group and their bytes.",
-};
+#[cfg(feature = "args")]
+const EXAMPLES: &str = "\
+Examples:
+  ebb run combine --table app.lines --output -
+  ebb run combine --csv trips.csv --by city,year --output cities.csv";
+
+/// Count the rows of each group and their bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "args", derive(clap::Args), command(after_help = EXAMPLES))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct CombineRequest {
+    /// Number of reduce tasks.
+    #[serde(default = "one")]
+    #[cfg_attr(feature = "args", arg(long, value_name = "N", default_value_t = 1))]
+    #[cfg_attr(feature = "args", arg(value_parser = crate::options::reduces()))]
+    pub reduces: u32,
+    /// Columns to group by [default: the key up to its last colon, which is the file of
+    /// loaded lines].
+    #[serde(default)]
+    #[cfg_attr(
+        feature = "args",
+        arg(long, value_name = "COLUMN,...", value_delimiter = ',')
+    )]
+    pub by: Vec<String>,
+}
+
+impl Application for CombineRequest {
+    const NAME: &'static str = "combine";
+
+    fn reduces(&self) -> Option<u32> {
+        Some(self.reduces)
+    }
+
+    fn make(&self, materials: &Materials<'_>) -> Result<Work, JobError> {
+        let (input, format) = materials.input(0)?;
+        let grouping = Grouping::new(format, &self.by).map_err(JobError::senseless)?;
+        let output = materials.destination.output(Arc::new(grouping.rows()))?;
+        Ok(spec(Self::NAME, input, output, grouping, self.reduces).into())
+    }
+}
 
 /// How rows are grouped.
 #[derive(Debug, Clone)]

@@ -1,16 +1,19 @@
 //! Why a job cannot be started, watched or told of.
 
+mod history;
+mod request;
+
 use std::io;
 use std::path::PathBuf;
 
 use ebb_colocate::ColocateError;
 use ebb_scheduler::runtime::{SubmitError, TaskError};
 use ebb_tables::CatalogError;
-use ebb_tables::lookup::{LookupError, Unknown};
+use ebb_tables::lookup::LookupError;
 use ebb_tables::read::TableError;
 
-use super::history::HistoryError;
-use super::request::RequestError;
+pub use self::history::HistoryError;
+pub use self::request::RequestError;
 
 /// Why a job did not start, or could not be told of. What it met inside is its source.
 #[derive(Debug, thiserror::Error)]
@@ -71,16 +74,6 @@ impl JobError {
     pub fn folder(path: &std::path::Path) -> impl FnOnce(io::Error) -> Self + use<> {
         let path: PathBuf = path.to_path_buf();
         Self::system(format!("make a folder for spills in {}", path.display()))
-    }
-
-    /// No job of this id; `known` are the ids that there are, the latest first.
-    pub fn unknown_job(id: &str, known: Vec<String>) -> Self {
-        Self::Lookup(LookupError::Unknown(Unknown {
-            what: "job",
-            name: id.to_string(),
-            place: "the history".to_string(),
-            known,
-        }))
     }
 }
 

@@ -4,15 +4,54 @@ use std::sync::Arc;
 
 use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, TaskError};
 use regex::bytes::Regex;
+use serde::{Deserialize, Serialize};
 
-use super::Application;
+use super::application::{Application, Materials};
+use super::chain::Work;
+use super::error::JobError;
 use super::records::{RowSchema, check};
 
-/// Its name and summary, for listings.
-pub const APPLICATION: Application = Application {
-    name: "grep",
-    summary: "Finds the rows whose value matches a pattern.",
-};
+#[cfg(feature = "args")]
+const EXAMPLES: &str = "\
+Examples:
+  ebb run grep --table app.lines --snapshot monday --output found.tsv --pattern TODO
+  ebb run grep --text server.log --regex --pattern '^error' --output -
+
+Rows of the result: each row whose value matches, unchanged: with its columns, or with
+the place and the line of text.";
+
+/// Find the rows whose value matches a pattern.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "args", derive(clap::Args), command(after_help = EXAMPLES))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct GrepRequest {
+    /// Text to look for, case-sensitive.
+    #[cfg_attr(feature = "args", arg(long, value_name = "TEXT"))]
+    pub pattern: String,
+    /// The pattern is a regular expression.
+    #[serde(default)]
+    #[cfg_attr(feature = "args", arg(long))]
+    pub regex: bool,
+}
+
+impl Application for GrepRequest {
+    const NAME: &'static str = "grep";
+    const TAKES_WHOLE_VALUES: bool = true;
+
+    fn make(&self, materials: &Materials<'_>) -> Result<Work, JobError> {
+        let pattern = if self.regex {
+            Pattern::regex(&self.pattern)
+        } else {
+            Pattern::text(&self.pattern)
+        };
+        let pattern = pattern.map_err(|e| JobError::senseless(format!("the pattern: {e}")))?;
+        let (input, format) = materials.input(0)?;
+        let rows = format.shared();
+        let output = materials.destination.output(Arc::clone(&rows))?;
+        Ok(spec(Self::NAME, input, output, pattern, rows).into())
+    }
+}
 
 /// What to look for.
 #[derive(Debug, Clone)]

@@ -4,17 +4,52 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use ebb_scheduler::runtime::{Emit, Input, JobSpec, Output, Reducer, TaskError, Values};
+use serde::{Deserialize, Serialize};
 
-use super::Application;
+use super::application::{Application, Materials};
+use super::chain::Work;
+use super::error::JobError;
+use super::options::one;
 use super::records::csv::push_field;
 use super::records::{Column, RecordFormat};
 use super::wordcount::for_each_word;
 
-/// Its name and summary, for listings.
-pub const APPLICATION: Application = Application {
-    name: "index",
-    summary: "Lists for each word the keys of the rows it occurs in.",
-};
+#[cfg(feature = "args")]
+const EXAMPLES: &str = "\
+Examples:
+  ebb run index --table app.lines --snapshot monday --output app.words
+  ebb get app.words ebb
+
+Rows of the result: a word, and the keys of the rows it occurs in as a CSV record.
+A list of more than 1 MiB continues in rows WORD#2, WORD#3 and so on.";
+
+/// List for each word the keys of the rows it occurs in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "args", derive(clap::Args), command(after_help = EXAMPLES))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct IndexRequest {
+    /// Number of reduce tasks.
+    #[serde(default = "one")]
+    #[cfg_attr(feature = "args", arg(long, value_name = "N", default_value_t = 1))]
+    #[cfg_attr(feature = "args", arg(value_parser = crate::options::reduces()))]
+    pub reduces: u32,
+}
+
+impl Application for IndexRequest {
+    const NAME: &'static str = "index";
+    const TAKES_WHOLE_VALUES: bool = true;
+
+    fn reduces(&self) -> Option<u32> {
+        Some(self.reduces)
+    }
+
+    fn make(&self, materials: &Materials<'_>) -> Result<Work, JobError> {
+        let (input, _) = materials.input(0)?;
+        let output = materials.destination.output(Arc::new(rows()))?;
+        Ok(spec(Self::NAME, input, output, self.reduces).into())
+    }
+}
 
 /// A list of keys is cut here into several rows, so that neither a task nor the
 /// store has to hold all keys of a frequent word at once.

@@ -3,19 +3,87 @@
 use std::sync::Arc;
 
 use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, Reducer, TaskError, Values};
+use serde::{Deserialize, Serialize};
 
-use super::Application;
+use super::application::{Application, Materials};
+use super::chain::Work;
+use super::error::JobError;
 use super::inputs::{Side, Union};
+use super::options::one;
 use super::records::csv::push_field;
 use super::records::{
     Column, Columns, Fields, KEY, RecordFormat, RowSchema, UnknownColumn, set_apart,
 };
 
-/// Its name and summary, for listings.
-pub const APPLICATION: Application = Application {
-    name: "join",
-    summary: "Joins rows of two inputs that have the same key.",
-};
+#[cfg(feature = "args")]
+const EXAMPLES: &str = "\
+Examples:
+  ebb run join --csv cities.csv --on id --with trips.csv --with-on city --output joined.csv
+  ebb run join --table app.users --with app.visits --snapshot monday --left --output seen.csv
+
+Rows of the result: for every pair of rows with the same key, the key (with the name of
+the left column), the other columns of the left row, and those of the right row. If both
+have a column NAME, the right one is called right_NAME. --with takes FILE.csv with a
+header, FILE.jsonl, KEYSPACE.TABLE, or any other file as lines of text. Files may be packed
+by gzip. For each key, up to 64 MiB of left rows are held in memory, so the left side
+should be the one with fewer rows per key.";
+
+/// Join rows of two inputs that have the same key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "args", derive(clap::Args), command(after_help = EXAMPLES))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct JoinRequest {
+    /// Number of reduce tasks.
+    #[serde(default = "one")]
+    #[cfg_attr(feature = "args", arg(long, value_name = "N", default_value_t = 1))]
+    #[cfg_attr(feature = "args", arg(value_parser = crate::options::reduces()))]
+    pub reduces: u32,
+    /// The column that is the key on the left side [default: the row's key].
+    #[serde(default)]
+    #[cfg_attr(feature = "args", arg(long = "on", value_name = "COLUMN"))]
+    pub left_on: Option<String>,
+    /// The column that is the key on the right side [default: the row's key].
+    #[serde(default)]
+    #[cfg_attr(
+        feature = "args",
+        arg(
+            long = "with-on",
+            value_name = "COLUMN",
+            help = "The column that is the key on the right side [default: as --on]"
+        )
+    )]
+    pub right_on: Option<String>,
+    /// Left outer join: keep left rows without a match, with empty columns.
+    #[serde(default)]
+    #[cfg_attr(feature = "args", arg(long = "left"))]
+    pub keep_left: bool,
+}
+
+impl Application for JoinRequest {
+    const NAME: &'static str = "join";
+    const INPUTS: usize = 2;
+
+    fn reduces(&self) -> Option<u32> {
+        Some(self.reduces)
+    }
+
+    fn make(&self, materials: &Materials<'_>) -> Result<Work, JobError> {
+        let side = |number, on: &Option<String>| {
+            let (input, format) = materials.input(number)?;
+            JoinSide::new(input, format, on.as_deref()).map_err(JobError::senseless)
+        };
+        let (left, right) = (side(0, &self.left_on)?, side(1, &self.right_on)?);
+        let kind = if self.keep_left {
+            JoinKind::Left
+        } else {
+            JoinKind::Inner
+        };
+        let rows = Arc::new(rows(&left, &right));
+        let output = materials.destination.output_of_any_keys(rows)?;
+        Ok(spec(Self::NAME, left, right, output, kind, self.reduces).into())
+    }
+}
 
 /// How many bytes of left values of one key are held in memory.
 const LEFT_BYTES_MAX: usize = 64 << 20;

@@ -19,7 +19,9 @@
 //! | `advice` | how probably a job meets its goal, from what its last execution took |
 //! | `chain` | jobs of which each reads what the one before has left |
 //! | `processes` | tasks in processes of their own |
-//! | `aggregate`, `combine`, `grep`, `index`, `join`, `pagerank`, `pi`, `select`, `simulate`, `sort`, `validate`, `wordcount` | one application each |
+//! | `application` | the interface of an application; `request::APPLICATIONS` lists all |
+//! | `options` | bounds and defaults of options that several applications have |
+//! | `aggregate`, `combine`, `grep` and so on | one application each: its options, its job |
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -32,6 +34,7 @@
 
 pub mod advice;
 pub mod aggregate;
+mod application;
 pub mod chain;
 pub mod combine;
 mod error;
@@ -43,6 +46,7 @@ pub mod index;
 mod inputs;
 pub mod join;
 pub mod launch;
+mod options;
 #[expect(
     clippy::disallowed_methods,
     reason = "the door to files that users name"
@@ -66,8 +70,6 @@ mod testing;
 pub mod validate;
 pub mod wordcount;
 
-use serde::Serialize;
-
 pub use chain::{Chain, Work};
 pub use error::JobError;
 pub use failure::Failure;
@@ -80,32 +82,7 @@ pub use outputs::{
     TableOutput, has_rows_written_at,
 };
 
-/// The name and summary of a built-in application, for listings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Application {
-    /// Its name, as in `ebb run NAME`.
-    pub name: &'static str,
-    /// One sentence on what it does.
-    pub summary: &'static str,
-}
-
-/// Every built-in application, by name.
-pub const APPLICATIONS: [Application; 12] = [
-    aggregate::APPLICATION,
-    combine::APPLICATION,
-    grep::APPLICATION,
-    index::APPLICATION,
-    join::APPLICATION,
-    pagerank::APPLICATION,
-    pi::APPLICATION,
-    select::APPLICATION,
-    simulate::APPLICATION,
-    sort::APPLICATION,
-    validate::APPLICATION,
-    wordcount::APPLICATION,
-];
-
-/// Their names, ascending.
+/// Returns the names of the applications, ascending.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    APPLICATIONS.iter().map(|application| application.name)
+    request::APPLICATIONS.iter().map(|entry| entry.name)
 }

@@ -24,16 +24,97 @@ use ebb_scheduler::runtime::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::Application;
-use super::chain::Chain;
+use super::application::{Application, Materials};
+use super::chain::{Chain, Work};
+use super::error::{JobError, RequestError};
+use super::options::{one, part_of_one, within};
 use super::outputs::Relay;
 use super::records::{Column, Columns, InvalidRow, RecordFormat, RowSchema, UnknownColumn, shown};
 
-/// Its name and summary, for listings.
-pub const APPLICATION: Application = Application {
-    name: "pagerank",
-    summary: "Ranks nodes by the links to them, in chained jobs.",
-};
+#[cfg(feature = "args")]
+const EXAMPLES: &str = "\
+Examples:
+  ebb run pagerank --text links.txt --output ranks.tsv
+  ebb run pagerank --csv links.csv --from page --to target --iterations 30 --output app.ranks
+
+A link is a line with two names, or two columns. Rows of the result: a node and its
+rank; all ranks add up to 1. Every iteration is a job.";
+
+/// Rank nodes by the links to them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "args", derive(clap::Args), command(after_help = EXAMPLES))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct PagerankRequest {
+    /// Number of reduce tasks.
+    #[serde(default = "one")]
+    #[cfg_attr(feature = "args", arg(long, value_name = "N", default_value_t = 1))]
+    #[cfg_attr(feature = "args", arg(value_parser = crate::options::reduces()))]
+    pub reduces: u32,
+    /// The column that a link goes from, of CSV and JSON.
+    #[cfg_attr(
+        feature = "args",
+        arg(long, value_name = "COLUMN", default_value = "1")
+    )]
+    pub from: String,
+    /// The column that a link goes to, of CSV and JSON.
+    #[cfg_attr(
+        feature = "args",
+        arg(long, value_name = "COLUMN", default_value = "2")
+    )]
+    pub to: String,
+    /// Number of iterations.
+    #[cfg_attr(feature = "args", arg(long, value_name = "N", default_value_t = 20))]
+    #[cfg_attr(feature = "args", arg(value_parser = clap::value_parser!(u32).range(1..=1000)))]
+    pub iterations: u32,
+    /// Damping factor, 0 to 1: the part of a rank that follows links; the rest goes to all
+    /// nodes.
+    #[cfg_attr(
+        feature = "args",
+        arg(long, value_name = "PART", default_value = "0.85")
+    )]
+    #[cfg_attr(feature = "args", arg(value_parser = crate::options::part))]
+    pub damping: f64,
+}
+
+impl Application for PagerankRequest {
+    const NAME: &'static str = "pagerank";
+
+    fn columns(&self) -> Option<Vec<&str>> {
+        Some(vec![&self.from, &self.to])
+    }
+
+    fn reduces(&self) -> Option<u32> {
+        Some(self.reduces)
+    }
+
+    fn check(&self) -> Result<(), RequestError> {
+        within("iterations", Some(self.iterations), 1, ITERATIONS_MAX)?;
+        part_of_one("damping", self.damping)
+    }
+
+    fn make(&self, materials: &Materials<'_>) -> Result<Work, JobError> {
+        let (input, format) = materials.input(0)?;
+        let edges = Edges::new(format, &self.from, &self.to).map_err(JobError::senseless)?;
+        let output = materials.destination.output(Arc::new(rows()))?;
+        // Before the first of many jobs, what would be refused for the last.
+        output.check()?;
+        let chain = PageRank::new(
+            Self::NAME,
+            input,
+            edges,
+            output,
+            materials.spill_dir,
+            self.damping,
+            self.iterations,
+            self.reduces,
+        );
+        Ok(Work::Chain(Box::new(chain)))
+    }
+}
+
+/// The largest number of iterations.
+const ITERATIONS_MAX: u32 = 1000;
 
 /// The links of a node are in memory at once, and of it one row: names of up to 64 MiB
 /// together.
@@ -459,133 +540,4 @@ impl Mapper for RankMapper {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-    use crate::records::ValueFormat;
-    use crate::testing::{input, options, report};
-    use ebb_scheduler::runtime::{Outcome, Runtime, RuntimeOptions, VecOutput};
-    use ebb_test_support::seed::for_seeds;
-    use rand::{RngExt, SeedableRng};
-
-    fn ranks(lines: &[String], format: &RecordFormat, iterations: u32) -> BTreeMap<String, f64> {
-        let dir = tempfile::tempdir().unwrap();
-        let output = VecOutput::new();
-        let edges = Edges::new(format, "1", "2").unwrap();
-        let mut chain = PageRank::new(
-            "rank",
-            input(lines, 4),
-            edges,
-            Arc::new(output.clone()),
-            dir.path(),
-            0.85,
-            iterations,
-            3,
-        );
-        let runtime = Runtime::start(RuntimeOptions {
-            task_memory_bytes: 64 << 10,
-            ..options(2)
-        });
-        let runtime = runtime.unwrap();
-        let (mut done, mut jobs) = (None, 0);
-        while let Some(job) = chain.next(done.as_ref()).unwrap() {
-            let report = runtime.submit(job).unwrap().wait();
-            assert_eq!(report.outcome, Outcome::Succeeded);
-            done = Some(report);
-            jobs += 1;
-        }
-        assert_eq!(jobs, chain.length());
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        let rows = output.rows().unwrap().into_iter();
-        rows.map(|(node, rank)| (text(node), text(rank).parse().unwrap()))
-            .collect()
-    }
-
-    /// By a matrix: entry (v, u) is how much of u's rank goes to v.
-    fn by_matrix(edges: &[(usize, usize)], nodes: usize, iterations: u32) -> Vec<f64> {
-        let mut matrix = vec![vec![0.0; nodes]; nodes];
-        for from in 0..nodes {
-            let links: Vec<_> = edges.iter().filter(|edge| edge.0 == from).collect();
-            for &&(_, to) in &links {
-                matrix[to][from] += 1.0 / links.len() as f64;
-            }
-            if links.is_empty() {
-                matrix
-                    .iter_mut()
-                    .for_each(|row| row[from] = 1.0 / nodes as f64);
-            }
-        }
-        let mut ranks = vec![1.0 / nodes as f64; nodes];
-        for _ in 0..iterations {
-            let product = |row: &Vec<f64>| row.iter().zip(&ranks).map(|(a, b)| a * b).sum::<f64>();
-            let next = |row| 0.15 / nodes as f64 + 0.85 * product(row);
-            ranks = matrix.iter().map(next).collect();
-        }
-        ranks
-    }
-
-    #[test]
-    fn ranks_are_those_of_the_matrix_with_and_without_dangling_nodes() {
-        let test = "ranks_are_those_of_the_matrix_with_and_without_dangling_nodes";
-        for_seeds(test, 1, |seed| {
-            for dangling in [true, false] {
-                let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
-                let nodes = 40;
-                let last_source = if dangling { 30 } else { nodes };
-                // Every node is in some link: the first ones in a ring of sources.
-                let ring = (0..nodes).map(|node| (node % last_source, (node + 1) % nodes));
-                let drawn = (0..150)
-                    .map(|_| (rng.random_range(0..last_source), rng.random_range(0..nodes)));
-                let edges: Vec<_> = ring.chain(drawn).collect();
-                let lines = |separator: &str| -> Vec<String> {
-                    let line = |(from, to): &(usize, usize)| format!("n{from}{separator}n{to}");
-                    edges.iter().map(line).collect()
-                };
-                let unnamed = RecordFormat::file(ValueFormat::UnnamedCsv);
-                for (lines, format) in [(lines(" \t"), RecordFormat::text()), (lines(","), unnamed)]
-                {
-                    let found = ranks(&lines, &format, 12);
-                    let expected = by_matrix(&edges, nodes, 12);
-                    assert_eq!(found.len(), nodes);
-                    for (node, rank) in expected.iter().enumerate() {
-                        let found = found[&format!("n{node}")];
-                        assert!((found - rank).abs() < 1e-12, "{node}: {found} {rank}");
-                    }
-                    assert!((found.values().sum::<f64>() - 1.0).abs() < 1e-9);
-                }
-            }
-        });
-    }
-
-    #[test]
-    fn a_node_with_too_many_links_fails_the_job_and_is_named() {
-        let lines: Vec<String> = (0..2000).map(|n| format!("hub n{n}\nn{n} hub")).collect();
-        let lines: Vec<&str> = lines.iter().flat_map(|lines| lines.lines()).collect();
-        // A name has five bytes at most, and four of its length.
-        for (links_bytes_max, is_enough) in [(2000 * 9, true), (2000 * 5, false)] {
-            let links = |input, output| {
-                let mapper = EdgeMapper { edges: Edges::Text };
-                JobSpec::new("links", input, Arc::new(mapper), output)
-                    .reducer(Arc::new(LinksReducer { links_bytes_max }), 2)
-            };
-            match report(input(&lines, 4), VecOutput::new(), links).outcome {
-                Outcome::Failed { cause } if !is_enough => {
-                    assert!(cause.contains("node \"hub\" has more than"), "{cause}");
-                }
-                outcome => assert!(is_enough && outcome == Outcome::Succeeded, "{outcome:?}"),
-            }
-        }
-    }
-
-    #[test]
-    fn a_line_that_is_no_link_is_an_error_and_a_comment_is_none() {
-        let edges = Edges::Text;
-        assert!(edges.read(b"k", b"# a b").unwrap().is_none());
-        assert!(edges.read(b"k", b"  ").unwrap().is_none());
-        for bad in ["a", "a b c"] {
-            let error = edges.read(b"row9", bad.as_bytes()).unwrap_err().to_string();
-            assert!(error.contains("row9"), "{error}");
-        }
-    }
-}
+mod tests;

@@ -7,21 +7,90 @@ mod seen;
 use std::sync::Arc;
 
 use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, TaskError};
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 pub use self::condition::Condition;
 use self::seen::{SeenColumns, SeenOutput};
-use super::Application;
+use super::application::{Application, Materials};
+use super::chain::Work;
+use super::error::{JobError, RequestError};
+use super::options::part_of_one;
 use super::records::csv::push_fields;
 use super::records::{
     Column, Columns, InvalidInput, InvalidRow, RecordFormat, RowSchema, check, double_name,
 };
 
-/// Its name and summary, for listings.
-pub const APPLICATION: Application = Application {
-    name: "select",
-    summary: "Selects rows by conditions or as a sample, and columns of them.",
-};
+#[cfg(feature = "args")]
+const EXAMPLES: &str = "\
+Examples:
+  ebb run select --csv trips.csv --where 'fare >= 50' --where 'city = Bonn' \\
+      --columns fare,miles --output dear.csv
+  ebb run select --table app.lines --keep 0.01 --output sample.tsv
+
+A condition is COLUMN OP VALUE; OP is = != < <= > >= or ~, which is \"contains\". A VALUE
+that is a number is compared as a number, exactly; any other as text. A field of the other
+kind is an error. A VALUE in quotes is text: --where \"zip = '0123'\". A row without the
+column meets no condition. `key` and `value` are columns too.";
+
+/// Select rows by conditions or as a sample, and columns of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "args", derive(clap::Args), command(after_help = EXAMPLES))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct SelectRequest {
+    /// Condition that a row has to meet. With several, it has to meet all.
+    #[serde(default)]
+    #[cfg_attr(feature = "args", arg(long = "where", value_name = "CONDITION"))]
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
+    pub conditions: Vec<Condition>,
+    /// Columns to write [default: the row unchanged].
+    #[serde(default)]
+    #[cfg_attr(
+        feature = "args",
+        arg(long, value_name = "COLUMN,...", value_delimiter = ',')
+    )]
+    pub columns: Vec<String>,
+    /// Keep a sample of about this part of the rows, 0 to 1.
+    #[serde(default = "all")]
+    #[cfg_attr(feature = "args", arg(long, value_name = "PART", default_value = "1"))]
+    #[cfg_attr(feature = "args", arg(value_parser = crate::options::part))]
+    pub keep: f64,
+}
+
+/// Returns the default of `keep`.
+fn all() -> f64 {
+    1.0
+}
+
+impl Application for SelectRequest {
+    const NAME: &'static str = "select";
+
+    fn columns(&self) -> Option<Vec<&str>> {
+        if self.columns.is_empty() {
+            return None;
+        }
+        let conditions = self.conditions.iter().map(Condition::column);
+        let columns = self.columns.iter().map(String::as_str);
+        Some(columns.chain(conditions).collect())
+    }
+
+    fn check(&self) -> Result<(), RequestError> {
+        part_of_one("keep", self.keep)
+    }
+
+    fn make(&self, materials: &Materials<'_>) -> Result<Work, JobError> {
+        let (input, format) = materials.input(0)?;
+        let conditions = self.conditions.clone();
+        let selection = Selection::new(format, conditions, &self.columns, self.keep);
+        let mut selection = selection.map_err(JobError::senseless)?;
+        if materials.writes_json {
+            selection = selection.keeping_json();
+        }
+        let output = materials.destination.output(selection.rows())?;
+        Ok(spec(Self::NAME, input, output, selection).into())
+    }
+}
 
 /// What is selected.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Simulate: the thesis's placement simulation as a job, as CPU-bound as work can
 //! be: every record is a scenario's replica under a policy.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -12,16 +12,68 @@ use ebb_scheduler::runtime::{
 use ebb_scheduler::sim::scenario::Scenario;
 use ebb_scheduler::sim::{Metrics, simulate};
 use ebb_text::read_whole;
+use serde::{Deserialize, Serialize};
 
-use super::Application;
+use super::application::{Application, Materials};
+use super::chain::Work;
+use super::error::{JobError, RequestError};
+use super::options::within;
 use super::records::csv::{CsvFields, record};
 use super::records::{Column, RecordFormat, number_of};
 
-/// Its name and summary, for listings.
-pub const APPLICATION: Application = Application {
-    name: "simulate",
-    summary: "Simulates a scenario under policies, a replica per record.",
-};
+#[cfg(feature = "args")]
+const EXAMPLES: &str = "\
+Examples:
+  ebb run simulate --output -
+  ebb run simulate --scenario week.toml --replicas 20 --output week.csv --goal 5m
+
+Without a scenario: figure 5.21 of the thesis. `ebb sim run` does the same on all
+cores at once.";
+
+/// Simulate a scenario under policies, a replica per record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "args", derive(clap::Args), command(after_help = EXAMPLES))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct SimulateRequest {
+    /// Scenario to simulate; paths in it are relative to it.
+    #[serde(default)]
+    #[cfg_attr(feature = "args", arg(long, value_name = "SCENARIO.toml"))]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub scenario: Option<PathBuf>,
+    /// Number of replicas [default: that of the scenario].
+    #[serde(default)]
+    #[cfg_attr(feature = "args", arg(long, value_name = "N"))]
+    #[cfg_attr(feature = "args", arg(value_parser = clap::value_parser!(u32).range(1..)))]
+    pub replicas: Option<u32>,
+}
+
+impl Application for SimulateRequest {
+    const NAME: &'static str = "simulate";
+    const INPUTS: usize = 0;
+
+    fn file(&self) -> Option<&Path> {
+        self.scenario.as_deref()
+    }
+
+    fn check(&self) -> Result<(), RequestError> {
+        within("replicas", self.replicas, 1, u32::MAX)
+    }
+
+    fn make(&self, materials: &Materials<'_>) -> Result<Work, JobError> {
+        let mut scenario = match &materials.file {
+            Some(path) => read_scenario(path).map_err(JobError::Scenario)?,
+            None => Scenario::parse("the thesis's", SCENARIO).map_err(JobError::senseless)?,
+        };
+        if let Some(replicas) = self.replicas {
+            let set = scenario.set_replicas(replicas);
+            set.map_err(JobError::senseless)?;
+        }
+        let output = materials.destination.output(Arc::new(rows()))?;
+        let spec = spec(Self::NAME, output, scenario, materials.splits);
+        Ok(spec.map_err(JobError::senseless)?.into())
+    }
+}
 
 /// What is simulated where no scenario is given: figure 5.21 of the thesis, a week
 /// of jobs beside a transactional workload.

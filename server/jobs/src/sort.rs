@@ -3,16 +3,87 @@
 use std::sync::Arc;
 
 use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, Reducer, TaskError, Values};
+use serde::{Deserialize, Serialize};
 
-use super::Application;
+use super::application::{Application, Materials};
+use super::chain::Work;
+use super::error::JobError;
+use super::options::one;
 use super::records::number::ordered_text;
 use super::records::{Columns, RowSchema, UnknownColumn, check, number_of};
 
-/// Its name and summary, for listings.
-pub const APPLICATION: Application = Application {
-    name: "sort",
-    summary: "Sorts rows, by their values or by columns.",
-};
+#[cfg(feature = "args")]
+const EXAMPLES: &str = "\
+Examples:
+  ebb run sort --text lines.txt --output sorted.txt
+  ebb run sort --csv trips.csv --by fare --numeric --reverse --limit 10 --output top.csv
+  ebb run validate --text sorted.txt --output -
+
+Rows of the result: the rows of the input with their columns; for text only the lines.
+Equal rows are all kept.";
+
+/// Sort rows, by their values or by columns.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "args", derive(clap::Args), command(after_help = EXAMPLES))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct SortRequest {
+    /// Number of reduce tasks.
+    #[serde(default = "one")]
+    #[cfg_attr(feature = "args", arg(long, value_name = "N", default_value_t = 1))]
+    #[cfg_attr(feature = "args", arg(value_parser = crate::options::reduces()))]
+    pub reduces: u32,
+    /// The order of the rows.
+    #[serde(default)]
+    #[cfg_attr(feature = "args", command(flatten))]
+    pub order: OrderRequest,
+}
+
+impl Application for SortRequest {
+    const NAME: &'static str = "sort";
+
+    fn reduces(&self) -> Option<u32> {
+        Some(self.reduces)
+    }
+
+    fn make(&self, materials: &Materials<'_>) -> Result<Work, JobError> {
+        let (input, format) = materials.input(0)?;
+        let order = self.order.of_rows(format)?;
+        let output = materials.destination.output_of_any_keys(order.rows())?;
+        Ok(spec(Self::NAME, input, output, order, self.reduces).into())
+    }
+}
+
+/// The order of values or rows, as a user asks for it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "args", derive(clap::Args))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct OrderRequest {
+    /// Columns of the order, the most significant first [default: the whole value].
+    #[serde(default)]
+    #[cfg_attr(
+        feature = "args",
+        arg(long, value_name = "COLUMN,...", value_delimiter = ',')
+    )]
+    pub by: Vec<String>,
+    /// Compare as numbers; empty fields come first, and other text is an error.
+    #[serde(default)]
+    #[cfg_attr(feature = "args", arg(long))]
+    pub numeric: bool,
+    /// Largest first.
+    #[serde(default)]
+    #[cfg_attr(feature = "args", arg(long))]
+    pub reverse: bool,
+}
+
+impl OrderRequest {
+    /// Returns the order of rows of this schema.
+    pub(super) fn of_rows(&self, schema: &dyn RowSchema) -> Result<Order, JobError> {
+        let order = Order::new(schema, &self.by, self.numeric, self.reverse);
+        order.map_err(JobError::senseless)
+    }
+}
 
 /// By what rows are in order.
 #[derive(Debug, Clone)]

@@ -6,17 +6,47 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, TaskError, Values};
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::Application;
+use super::application::{Application, Materials};
+use super::chain::Work;
+use super::error::JobError;
 use super::records::{Column, RecordFormat};
-use super::sort::Order;
+use super::sort::{Order, OrderRequest};
 
-/// Its name and summary, for listings.
-pub const APPLICATION: Application = Application {
-    name: "validate",
-    summary: "Checks whether values are in order; counts them and computes a checksum.",
-};
+#[cfg(feature = "args")]
+const EXAMPLES: &str = "\
+Examples:
+  ebb run validate --text sorted.txt --output -
+  ebb run validate --csv trips.csv --by fare --numeric --output -
+
+Rows of the result: checksum, which is the same for the same values in any order; misplaced,
+the number of values that belong before the value ahead of them; records; and if some are
+misplaced, misplaced_first, the first of them.";
+
+/// Check whether values are in order; count them and compute a checksum.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "args", derive(clap::Args), command(after_help = EXAMPLES))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ValidateRequest {
+    /// The order that values should be in.
+    #[serde(default)]
+    #[cfg_attr(feature = "args", command(flatten))]
+    pub order: OrderRequest,
+}
+
+impl Application for ValidateRequest {
+    const NAME: &'static str = "validate";
+
+    fn make(&self, materials: &Materials<'_>) -> Result<Work, JobError> {
+        let (input, format) = materials.input(0)?;
+        let order = self.order.of_rows(format)?;
+        let output = materials.destination.output(Arc::new(rows()))?;
+        Ok(spec(Self::NAME, input, output, order).into())
+    }
+}
 
 /// What its rows have.
 pub fn rows() -> RecordFormat {

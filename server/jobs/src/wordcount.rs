@@ -9,15 +9,51 @@
 use std::sync::Arc;
 
 use ebb_scheduler::runtime::{Emit, Input, JobSpec, Output, TaskError, Values};
+use serde::{Deserialize, Serialize};
 
-use super::Application;
+use super::application::{Application, Materials};
+use super::chain::Work;
+use super::error::JobError;
+use super::options::one;
 use super::records::{Column, RecordFormat};
 
-/// Its name and summary, for listings.
-pub const APPLICATION: Application = Application {
-    name: "wordcount",
-    summary: "Counts how often each word occurs.",
-};
+#[cfg(feature = "args")]
+const EXAMPLES: &str = "\
+Examples:
+  ebb run wordcount --table app.lines --snapshot monday --output counts.tsv
+  ebb run wordcount --table app.lines --snapshot monday --output app.counts --goal 30s
+  ebb run wordcount --text notes.md --output -
+
+A word is a maximal run of bytes that are ASCII letters, ASCII digits or above
+0x7f; ASCII letters count as lower case. Rows of the result: the word, the count.";
+
+/// Count how often each word occurs in the values.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "args", derive(clap::Args), command(after_help = EXAMPLES))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct WordcountRequest {
+    /// Number of reduce tasks.
+    #[serde(default = "one")]
+    #[cfg_attr(feature = "args", arg(long, value_name = "N", default_value_t = 1))]
+    #[cfg_attr(feature = "args", arg(value_parser = crate::options::reduces()))]
+    pub reduces: u32,
+}
+
+impl Application for WordcountRequest {
+    const NAME: &'static str = "wordcount";
+    const TAKES_WHOLE_VALUES: bool = true;
+
+    fn reduces(&self) -> Option<u32> {
+        Some(self.reduces)
+    }
+
+    fn make(&self, materials: &Materials<'_>) -> Result<Work, JobError> {
+        let (input, _) = materials.input(0)?;
+        let output = materials.destination.output(Arc::new(rows()))?;
+        Ok(spec(Self::NAME, input, output, self.reduces).into())
+    }
+}
 
 /// What its rows have.
 pub fn rows() -> RecordFormat {

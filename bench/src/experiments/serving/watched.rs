@@ -16,7 +16,8 @@ use anyhow::{Context, Result, bail, ensure};
 use ebb_jobs::history::RecordState;
 use ebb_jobs::pi::Variant;
 use ebb_jobs::request::{ApplicationRequest, JobRequest, OutputPlace, PiRequest};
-use ebb_server::http::{JobView, JobsClient};
+use ebb_server::http::JobsClient;
+use ebb_server::jobs::{JobView, Jobs};
 use ebb_server::tokens::{Scope, Token, TokenFile, TokenRecord};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -208,16 +209,16 @@ fn run_jobs(data: &Path, folder: &Path, stop: &AtomicBool) -> Result<()> {
         let request = JobRequest::new(application, Vec::new(), output.into(), folder);
         last = Some(client.submit(&request)?.record.id);
         if let Some(last) = last.as_ref().filter(|_| number % AT_ONCE == 0) {
-            client.job(last, ANSWER_MAX)?;
+            client.show(last, ANSWER_MAX)?;
         }
         bar.inc(1);
     }
     bar.finish_and_clear();
     let last = last.context("there are jobs")?;
-    client.job(&last, ANSWER_MAX)?;
+    client.show(&last, ANSWER_MAX)?;
     let ended = |job: &JobView| job.record.state != RecordState::Started;
     let began = Instant::now();
-    while !client.jobs()?.iter().all(ended) {
+    while !client.list()?.iter().all(ended) {
         ensure!(began.elapsed() < ANSWER_MAX, "jobs do not end");
         park_timeout(LOOK);
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use ebb_jobs::advice::{Advice, JobAdvice};
 use ebb_jobs::request::JobRequest;
-use ebb_server::http::Estimate;
+use ebb_server::jobs::Estimate;
 use serde_json::json;
 
 use super::report::goal_text;

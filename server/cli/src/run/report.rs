@@ -6,8 +6,7 @@ use anyhow::{Context, Result};
 use ebb_jobs::history::JobRecord;
 use ebb_jobs::request::{JobRequest, OutputPlace};
 use ebb_scheduler::runtime::{JobReport, Outcome};
-use ebb_server::http::{Ended, JobView};
-use ebb_server::node::ReadInput;
+use ebb_server::jobs::{JobEnd, JobView, ReadInput};
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
 
@@ -50,7 +49,7 @@ impl Report<'_> {
         anyhow::bail!("{name}: the output is in {output}, but its end is not recorded: {error}")
     }
 
-    fn end(&self) -> Result<&Ended> {
+    fn end(&self) -> Result<&JobEnd> {
         (self.job.end.as_ref()).context("the job has not ended")
     }
 

@@ -4,19 +4,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
 use ebb_scheduler::runtime::{JobState, JobStatus};
-use ebb_server::http::JobView;
-use ebb_server::node::JobProgress;
+use ebb_server::jobs::{JobProgress, JobView};
 use indicatif::ProgressBar;
 
 use crate::progress::{PhaseBars, REDRAW_EVERY};
-use crate::runner::Followed;
+use crate::runner::FollowedJob;
 
 /// Waits until the job has ended; shows meanwhile how far it is, and cancels it when
 /// `cancelled` says so.
 ///
 /// # Errors
 /// When the server stops before the job has ended.
-pub(crate) fn watch(job: &Followed<'_>, cancelled: &AtomicBool) -> Result<JobView> {
+pub(crate) fn watch(job: &FollowedJob<'_>, cancelled: &AtomicBool) -> Result<JobView> {
     let mut bars: Option<Bars> = None;
     let mut is_told = false;
     loop {

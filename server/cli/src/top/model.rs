@@ -1,6 +1,7 @@
 //! The state of the screen, and the effects of keys.
 
-use ebb_server::http::{JobView, TableLine};
+use ebb_server::http::TableLine;
+use ebb_server::jobs::JobView;
 use ebb_server::live::Load;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 

@@ -1,6 +1,6 @@
 //! The screen.
 
-use ebb_server::http::JobView;
+use ebb_server::jobs::JobView;
 use ebb_server::live::Load;
 use indicatif::HumanBytes;
 use ratatui::Frame;

@@ -5,7 +5,8 @@
 
 use ebb_jobs::history::RecordState;
 use ebb_jobs::request::JobRequest;
-use ebb_server::http::{JobView, JobsClient};
+use ebb_server::http::JobsClient;
+use ebb_server::jobs::{JobView, Jobs};
 use ebb_test_support::seed::{for_seeds, number};
 use ebb_test_support::wait::{HANG, until, until_some};
 use rand::{RngExt as _, SeedableRng as _};
@@ -132,7 +133,7 @@ fn kill_with_jobs_at_work(seed: u64) {
         let server = Server::start(&place, "");
         let client = client(&place);
         let look = |ids: &[String]| -> Vec<JobView> {
-            let mut jobs = client.jobs().unwrap();
+            let mut jobs = client.list().unwrap();
             jobs.retain(|view| ids.contains(&view.record.id));
             jobs
         };
@@ -140,7 +141,7 @@ fn kill_with_jobs_at_work(seed: u64) {
             for id in &ids {
                 // The server answers after a minute at the latest.
                 until("the end of a job", || {
-                    !client.job(id, HANG).unwrap().is_running()
+                    !client.show(id, HANG).unwrap().is_running()
                 });
             }
             // For a moment after its end, a job may be listed with the record of its start.
@@ -170,7 +171,7 @@ fn kill_with_jobs_at_work(seed: u64) {
             assert!(client.cancel(&endless).unwrap());
             // Without the record of its end, the next server would start it again.
             until("the record that the endless job was cancelled", || {
-                let view = client.job(&endless, HANG).unwrap();
+                let view = client.show(&endless, HANG).unwrap();
                 view.record.state == RecordState::Cancelled
             });
             rng.random_range(0..=jobs / 2)

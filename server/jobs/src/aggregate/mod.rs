@@ -6,18 +6,87 @@ mod sketch;
 use std::sync::Arc;
 
 use ebb_scheduler::runtime::{Emit, Input, JobSpec, Mapper, Output, Reducer, TaskError, Values};
+use serde::{Deserialize, Serialize};
 
 pub use self::sketch::RELATIVE_ERROR;
 use self::sketch::{Sketch, take};
-use super::Application;
+use super::application::{Application, Materials};
+use super::chain::Work;
+use super::error::{JobError, RequestError};
+use super::options::{one, part_of_one};
 use super::records::csv::{push_fields, record};
 use super::records::{Column, Columns, InvalidRow, Number, RecordFormat, RowSchema, UnknownColumn};
 
-/// Its name and summary, for listings.
-pub const APPLICATION: Application = Application {
-    name: "aggregate",
-    summary: "Count, sum, min, max, mean and quantiles of columns, by group.",
-};
+#[cfg(feature = "args")]
+const EXAMPLES: &str = "\
+Examples:
+  ebb run aggregate --csv trips.csv --by city --of fare,miles --output -
+  ebb run aggregate --table app.events --values json --by user.country --of ms \\
+      --quantiles 0.5,0.99 --output latencies.csv
+
+The result has for each column: count, sum, min, max, mean, and the quantiles, which are
+within half a percent of the value of that rank. Rows without the column are not counted.
+Sums are exact. A mean has 20 digits.";
+
+/// Compute count, sum, min, max, mean and quantiles of columns, by group.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "args", derive(clap::Args), command(after_help = EXAMPLES))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct AggregateRequest {
+    /// Number of reduce tasks.
+    #[serde(default = "one")]
+    #[cfg_attr(feature = "args", arg(long, value_name = "N", default_value_t = 1))]
+    #[cfg_attr(feature = "args", arg(value_parser = crate::options::reduces()))]
+    pub reduces: u32,
+    /// Columns to group by [default: one group of all rows].
+    #[serde(default)]
+    #[cfg_attr(
+        feature = "args",
+        arg(long, value_name = "COLUMN,...", value_delimiter = ',')
+    )]
+    pub by: Vec<String>,
+    /// Columns of numbers to aggregate.
+    #[serde(default)]
+    #[cfg_attr(
+        feature = "args",
+        arg(long, value_name = "COLUMN,...", value_delimiter = ',')
+    )]
+    pub of: Vec<String>,
+    /// Quantiles of these columns, from 0 to 1.
+    #[serde(default)]
+    #[cfg_attr(
+        feature = "args",
+        arg(long, value_name = "Q,...", value_delimiter = ',')
+    )]
+    #[cfg_attr(feature = "args", arg(value_parser = crate::options::part))]
+    pub quantiles: Vec<f64>,
+}
+
+impl Application for AggregateRequest {
+    const NAME: &'static str = "aggregate";
+
+    fn columns(&self) -> Option<Vec<&str>> {
+        let columns = self.by.iter().chain(&self.of);
+        Some(columns.map(String::as_str).collect())
+    }
+
+    fn reduces(&self) -> Option<u32> {
+        Some(self.reduces)
+    }
+
+    fn check(&self) -> Result<(), RequestError> {
+        (self.quantiles.iter()).try_for_each(|part| part_of_one("quantiles", *part))
+    }
+
+    fn make(&self, materials: &Materials<'_>) -> Result<Work, JobError> {
+        let (input, format) = materials.input(0)?;
+        let aggregation = Aggregation::new(format, &self.by, &self.of, self.quantiles.clone());
+        let aggregation = aggregation.map_err(JobError::senseless)?;
+        let output = materials.destination.output(Arc::new(aggregation.rows()))?;
+        Ok(spec(Self::NAME, input, output, aggregation, self.reduces).into())
+    }
+}
 
 /// CQL's types of integers.
 const INTEGERS: [&str; 6] = ["bigint", "counter", "int", "smallint", "tinyint", "varint"];

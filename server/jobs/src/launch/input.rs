@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ebb_scheduler::runtime::{Input, TaskError};
-use ebb_scheduler::sim::scenario::Scenario;
 use ebb_storage::{Db, SnapshotTable};
 use ebb_tables::lookup;
 use ebb_tables::names::end_of_prefix;
@@ -20,7 +19,6 @@ use crate::records::{RecordFormat, ValueFormat};
 use crate::request::{
     CsvInput, GeneratedInput, InputRequest, JobRequest, KeySelection, Paths, TableInput, ValueKind,
 };
-use crate::simulate;
 use crate::{CqlInput, CqlText, FileKind, FilesInput, Generator, LenientCsvInput, SnapshotInput};
 
 /// Bytes of a generated value: with its key 100.
@@ -111,12 +109,6 @@ pub(super) fn open(
         });
     }
     Ok(opened)
-}
-
-/// The scenario that is named, read.
-pub(super) fn scenario(paths: &Paths) -> Result<Option<Scenario>, JobError> {
-    let read = paths.scenario.as_deref().map(simulate::read_scenario);
-    read.transpose().map_err(JobError::Scenario)
 }
 
 /// The files of an input.

@@ -2,15 +2,14 @@
 //! and its application makes of them what the runtime runs.
 //!
 //! ```text
-//!   JobRequest ─> input, output ─> application ─> Work: one job, or a chain
-//!                     │                             │ isolate: in processes
-//!                     └──── JobDescription ─────────┴──> serve, in such a process
+//!   JobRequest ─> input, output ─> its application ─> Work: one job, or a chain
+//!                     │                                │ isolate: in processes
+//!                     └────── JobDescription ──────────┴──> serve, in such a process
 //! ```
 //!
 //! What always holds: a process of `--isolate process` makes the job by the same code
 //! from the same request; only its inputs come from the description.
 
-mod application;
 mod cql;
 mod description;
 mod input;
@@ -23,7 +22,6 @@ mod snapshot;
 use ebb_scheduler::runtime::TaskError;
 use ebb_storage::PinnedTable;
 
-use self::application::{Materials, make};
 pub use self::description::{InputDescription, JobDescription};
 pub use self::input::OpenInput;
 use self::output::OpenOutput;
@@ -31,6 +29,7 @@ pub use self::output::output_is_there;
 pub use self::serve::serve_tasks_if_asked;
 pub use self::site::Site;
 pub use self::snapshot::{delete_left_snapshots, delete_own_snapshots};
+use super::application::Materials;
 use super::chain::Work;
 use super::error::JobError;
 use super::history::{CommitRecord, OwnSnapshot};
@@ -38,7 +37,7 @@ use super::request::{Isolation, JobRequest};
 
 /// Checks that the files which `request` reads are there, and that its output can be made: before
 /// a database, a file or a snapshot is opened or made for it. Who is about to run the job calls
-/// this; [`Launched::open`] does not look at the output, which a what-if leaves alone.
+/// this; [`OpenJob::open`] does not look at the output, which a what-if leaves alone.
 ///
 /// # Errors
 /// When a file is not there, or the output cannot be made where it is to be.
@@ -50,12 +49,13 @@ pub fn check_files(request: &JobRequest) -> Result<(), JobError> {
     output::check(request, &paths)
 }
 
-/// A job that can be submitted. What it has open stays open until this is dropped; the
-/// snapshots that were made for it go then too, unless they are [kept](Self::keep).
-pub struct Launched {
-    /// What is to be run; taken when it is submitted.
+/// A job whose inputs and output are open, so that it can be submitted. They stay open until this is
+/// dropped. The snapshots that were made for the job are deleted then, unless they are
+/// [kept](Self::keep).
+pub struct OpenJob {
+    /// The work, until the node takes it to submit it.
     pub work: Option<Work>,
-    /// What is read.
+    /// The inputs.
     pub inputs: Vec<OpenInput>,
     /// Where it is noted that the output is about to be put in place.
     pub commits: CommitRecord,
@@ -65,7 +65,7 @@ pub struct Launched {
     _pins: Vec<PinnedTable>,
 }
 
-impl Launched {
+impl OpenJob {
     /// Opens the inputs and the output of `request` at `site`. A table is read at the
     /// snapshot that is named, at the one in `own` that an earlier start of the same job made
     /// for itself, or at a new one.
@@ -83,7 +83,6 @@ impl Launched {
         let readable = paths.check_read(ebb_text::check_readable);
         readable.map_err(TaskError::failed)?;
         let inputs = input::open(request, &paths, own, site, splits)?;
-        let scenario = input::scenario(&paths)?;
         let commits = CommitRecord::default();
         let output = OpenOutput::Rows {
             request,
@@ -91,16 +90,14 @@ impl Launched {
             site,
             commits: commits.clone(),
         };
-        let mut work = make(
-            request,
-            &Materials {
-                inputs: inputs.iter().map(OpenInput::readable).collect(),
-                scenario,
-                output,
-                splits,
-                spill_dir: &site.spill_dir,
-            },
-        )?;
+        let mut work = request.application.make(&Materials {
+            inputs: inputs.iter().map(OpenInput::readable).collect(),
+            file: paths.file.clone(),
+            destination: &output,
+            writes_json: request.output.is_json(),
+            splits,
+            spill_dir: &site.spill_dir,
+        })?;
         let mut pins = Vec::new();
         if request.isolation == Isolation::Process {
             let description = isolate::describe(request, &inputs, splits, &mut pins)?;

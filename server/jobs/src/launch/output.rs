@@ -8,6 +8,7 @@ use ebb_tables::names::TableName;
 use ebb_tables::{Catalog, CatalogError, is_cql_keyspace, is_cql_table};
 
 use super::site::Site;
+use crate::application::Destination;
 use crate::error::{JobError, of_table};
 use crate::history::{CommitRecord, RecordedOutput, SYSTEM_KEYSPACE};
 use crate::records::RowSchema;
@@ -29,9 +30,8 @@ pub(super) enum OpenOutput<'a> {
     Parent,
 }
 
-impl OpenOutput<'_> {
-    /// The output for rows as `rows` says, each of which has a key of its own.
-    pub(super) fn of(&self, rows: Arc<dyn RowSchema>) -> Result<Arc<dyn Output>, JobError> {
+impl Destination for OpenOutput<'_> {
+    fn output(&self, rows: Arc<dyn RowSchema>) -> Result<Arc<dyn Output>, JobError> {
         let Self::Rows {
             request,
             paths,
@@ -67,12 +67,7 @@ impl OpenOutput<'_> {
         Ok(Arc::new(RecordedOutput::new(output, commits.clone())))
     }
 
-    /// The same for rows of which several may have one key: no plain table, where one of them
-    /// would be left. A table of CQL refuses such rows when they come.
-    pub(super) fn of_any_keys(
-        &self,
-        rows: Arc<dyn RowSchema>,
-    ) -> Result<Arc<dyn Output>, JobError> {
+    fn output_of_any_keys(&self, rows: Arc<dyn RowSchema>) -> Result<Arc<dyn Output>, JobError> {
         if let Self::Rows { request, site, .. } = self
             && let OutputPlace::Table(name) = &request.output.to
             && let Place::Plain(_) = Place::of(request, site)?
@@ -82,7 +77,7 @@ impl OpenOutput<'_> {
                  them would be left: write to a file"
             )));
         }
-        self.of(rows)
+        self.output(rows)
     }
 }
 

@@ -5,10 +5,9 @@ use std::process::ExitCode;
 
 use ebb_scheduler::runtime::JobSpec;
 
-use super::application::{Materials, make};
 use super::description::{InputDescription, JobDescription};
-use super::input;
 use super::output::OpenOutput;
+use crate::application::Materials;
 use crate::chain::Work;
 use crate::error::JobError;
 use crate::processes;
@@ -32,12 +31,13 @@ fn described_job(told: &[u8]) -> Result<JobSpec, JobError> {
     let inputs: Result<Vec<_>, _> = inputs.into_iter().map(InputDescription::open).collect();
     let materials = Materials {
         inputs: inputs?,
-        scenario: input::scenario(&request.paths())?,
-        output: OpenOutput::Parent,
+        file: request.paths().file,
+        destination: &OpenOutput::Parent,
+        writes_json: request.output.is_json(),
         splits,
         spill_dir: Path::new(""),
     };
-    match (make(&request, &materials)?, step) {
+    match (request.application.make(&materials)?, step) {
         (Work::Job(spec), None) => Ok(*spec),
         (Work::Chain(chain), Some(step)) => Ok(chain.described_job(&step)?),
         _ => {

@@ -9,16 +9,53 @@ use std::sync::Arc;
 use ebb_scheduler::runtime::{
     Emit, Input, JobSpec, Mapper, Output, RecordSink, Split, TaskError, Values,
 };
+use serde::{Deserialize, Serialize};
 
-use super::Application;
+use super::application::{Application, Materials};
+use super::chain::Work;
+use super::error::JobError;
 use super::records::{Column, RecordFormat};
 use points::{POINTS_PER_BLOCK, inside_plain, inside_simd};
 
-/// Its name and summary, for listings.
-pub const APPLICATION: Application = Application {
-    name: "pi",
-    summary: "Estimates pi from random points, with or without vector instructions.",
-};
+#[cfg(feature = "args")]
+const EXAMPLES: &str = "\
+Examples:
+  ebb run pi --output -
+  ebb run pi --points 100000000000 --variant simd --output pi.tsv --goal 60s";
+
+/// Estimate pi from random points.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "args", derive(clap::Args), command(after_help = EXAMPLES))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct PiRequest {
+    /// Number of points, rounded up to blocks of 2^20.
+    #[cfg_attr(
+        feature = "args",
+        arg(long, value_name = "N", default_value_t = 1_000_000_000)
+    )]
+    pub points: u64,
+    /// Seed of the points.
+    #[cfg_attr(feature = "args", arg(long, value_name = "N", default_value_t = 1))]
+    pub seed: u64,
+    /// Implementation; both draw the same points.
+    #[cfg_attr(
+        feature = "args",
+        arg(long, value_name = "VARIANT", default_value = "plain")
+    )]
+    pub variant: Variant,
+}
+
+impl Application for PiRequest {
+    const NAME: &'static str = "pi";
+    const INPUTS: usize = 0;
+
+    fn make(&self, materials: &Materials<'_>) -> Result<Work, JobError> {
+        let output = materials.destination.output(Arc::new(rows()))?;
+        let (points, tasks) = (self.points, materials.splits);
+        Ok(spec(Self::NAME, output, points, tasks, self.seed, self.variant).into())
+    }
+}
 
 /// What its rows have.
 pub fn rows() -> RecordFormat {
@@ -26,7 +63,8 @@ pub fn rows() -> RecordFormat {
 }
 
 /// How points are drawn. Both ways draw the same points.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "args", derive(clap::ValueEnum))]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Variant {

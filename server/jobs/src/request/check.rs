@@ -1,13 +1,10 @@
 //! What a request must keep to, as far as it can be told before anything is opened.
 
-use super::{ApplicationRequest, InputRequest, JobRequest, RequestError, ValueKind};
+use super::{InputRequest, JobRequest, RequestError, ValueKind};
+use crate::options::{TASKS_MAX, within};
 
-/// Tasks of a kind at most.
-const TASKS_MAX: u32 = 10_000;
 /// Cores at most.
 const CORES_MAX: u32 = 1024;
-/// Steps of a ranking at most.
-const ITERATIONS_MAX: u32 = 1000;
 /// A completion time goal lies at most so far ahead, in seconds: ten years.
 pub const GOAL_S_MAX: f64 = 315_360_000.0;
 
@@ -67,40 +64,5 @@ impl InputRequest {
             }
             _ => Ok(()),
         }
-    }
-}
-
-impl ApplicationRequest {
-    fn check(&self) -> Result<(), RequestError> {
-        match self {
-            Self::Aggregate(options) => {
-                (options.quantiles.iter()).try_for_each(|part| part_of_one("quantiles", *part))
-            }
-            Self::Pagerank(options) => {
-                within("iterations", Some(options.iterations), 1, ITERATIONS_MAX)?;
-                part_of_one("damping", options.damping)
-            }
-            Self::Select(options) => part_of_one("keep", options.keep),
-            Self::Simulate(options) => within("replicas", options.replicas, 1, u32::MAX),
-            _ => Ok(()),
-        }
-    }
-}
-
-fn within(field: &str, value: Option<u32>, least: u32, most: u32) -> Result<(), RequestError> {
-    match value {
-        Some(value) if !(least..=most).contains(&value) => Err(RequestError::Senseless(format!(
-            "{field} is {value}; it may be {least} to {most}"
-        ))),
-        _ => Ok(()),
-    }
-}
-
-fn part_of_one(field: &str, value: f64) -> Result<(), RequestError> {
-    match (0.0..=1.0).contains(&value) {
-        true => Ok(()),
-        false => Err(RequestError::Senseless(format!(
-            "{field} is {value}; it may be 0 to 1"
-        ))),
     }
 }

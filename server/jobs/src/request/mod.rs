@@ -12,12 +12,12 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `application` | what is computed: a struct per application |
+//! | `applications` | the list of the applications; each has its options in its own file |
 //! | `input`, `output` | where rows come from, where they go |
 //! | `check` | what a request must keep to, before anything is opened |
 //! | `paths` | where its files are |
 
-mod application;
+mod applications;
 mod check;
 mod input;
 mod output;
@@ -30,11 +30,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-pub use self::application::{
-    AggregateRequest, ApplicationRequest, CombineRequest, GrepRequest, IndexRequest, JoinRequest,
-    OrderRequest, PagerankRequest, PiRequest, SelectRequest, SimulateRequest, SortRequest,
-    ValidateRequest, WordcountRequest,
-};
+pub use self::applications::*;
 pub use self::check::GOAL_S_MAX;
 pub use self::input::{
     CsvInput, GeneratedInput, InputRequest, JsonLinesInput, KeySelection, TableInput, TextInput,
@@ -42,6 +38,8 @@ pub use self::input::{
 };
 pub use self::output::{OutputPlace, OutputRequest};
 pub(crate) use self::paths::Paths;
+pub use super::error::RequestError;
+pub use super::sort::OrderRequest;
 
 /// The version of [`JobRequest`] that this build writes, and the only one that it reads.
 /// An upgrade of an older one would go into [`JobRequest::from_json`].
@@ -110,29 +108,12 @@ impl TryFrom<u32> for RequestVersion {
     fn try_from(found: u32) -> Result<Self, RequestError> {
         match found {
             REQUEST_VERSION => Ok(Self),
-            found => Err(RequestError::Version { found }),
+            found => Err(RequestError::Version {
+                found,
+                known: REQUEST_VERSION,
+            }),
         }
     }
-}
-
-/// A request that cannot be followed.
-#[derive(Debug, thiserror::Error)]
-pub enum RequestError {
-    /// It is of another version.
-    #[error(
-        "the job request has version {found}, and this build of ebb knows version \
-         {REQUEST_VERSION} only: use the build that wrote it"
-    )]
-    Version {
-        /// Which.
-        found: u32,
-    },
-    /// It has fields or values that are none of a request.
-    #[error("the job request cannot be read: {0}")]
-    Malformed(serde_json::Error),
-    /// It makes no sense; says why.
-    #[error("{0}")]
-    Senseless(String),
 }
 
 impl JobRequest {

@@ -51,6 +51,11 @@ impl OutputRequest {
             (OutputPlace::Folder(_) | OutputPlace::Terminal, None) => RowFormat::Text,
         }
     }
+
+    /// Returns true if rows are written as JSON.
+    pub(crate) fn is_json(&self) -> bool {
+        self.row_format() == RowFormat::JsonLines
+    }
 }
 
 impl From<OutputPlace> for OutputRequest {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ebb_text::FileError;
 
-use super::{ApplicationRequest, InputRequest, JobRequest, OutputPlace};
+use super::{InputRequest, JobRequest, OutputPlace};
 
 /// The files of a request, as they are found from here: looked up once, before any of them
 /// is opened.
@@ -12,8 +12,8 @@ use super::{ApplicationRequest, InputRequest, JobRequest, OutputPlace};
 pub(crate) struct Paths {
     /// Of each input, in the order of the request; none of one that is no files.
     pub(crate) inputs: Vec<Vec<PathBuf>>,
-    /// The scenario of a simulation, where one is named.
-    pub(crate) scenario: Option<PathBuf>,
+    /// The file that the application reads beside its inputs.
+    pub(crate) file: Option<PathBuf>,
     /// The file or folder of the output, where it is one.
     pub(crate) output: Option<PathBuf>,
 }
@@ -27,7 +27,7 @@ impl Paths {
         &self,
         check: impl FnMut(&Path) -> Result<(), FileError>,
     ) -> Result<(), FileError> {
-        let read = self.inputs.iter().flatten().chain(&self.scenario);
+        let read = self.inputs.iter().flatten().chain(&self.file);
         read.map(PathBuf::as_path).try_for_each(check)
     }
 }
@@ -44,10 +44,7 @@ impl JobRequest {
         });
         Paths {
             inputs: inputs.collect(),
-            scenario: match &self.application {
-                ApplicationRequest::Simulate(options) => options.scenario.as_ref().map(found),
-                _ => None,
-            },
+            file: (self.application.file()).map(|path| resolve(&self.directory, path)),
             output: match &self.output.to {
                 OutputPlace::File(path) | OutputPlace::Folder(path) => Some(found(path)),
                 OutputPlace::Table(_) | OutputPlace::Terminal => None,
@@ -69,7 +66,7 @@ fn resolve(directory: &Path, path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::{GeneratedInput, TextInput, WordcountRequest};
+    use crate::request::{ApplicationRequest, GeneratedInput, TextInput, WordcountRequest};
 
     #[test]
     fn relative_paths_start_from_the_request_s_directory_and_stay_short_from_here() {
@@ -89,7 +86,7 @@ mod tests {
         let mut request = JobRequest::new(application, inputs, output, "/far");
         let paths = |names: [&str; 2], output: &str| Paths {
             inputs: vec![Vec::new(), names.map(PathBuf::from).to_vec()],
-            scenario: None,
+            file: None,
             output: Some(output.into()),
         };
         assert_eq!(request.paths(), paths(["/far/a.txt", "/b"], "/far/out.tsv"));

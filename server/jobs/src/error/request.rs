@@ -1,0 +1,23 @@
+//! The errors of job requests.
+
+/// A request that cannot be followed.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// It is of another version.
+    #[error(
+        "the job request has version {found}, and this build of ebb knows version {known} only: \
+         use the build that wrote it"
+    )]
+    Version {
+        /// The version of the request.
+        found: u32,
+        /// The version that this build reads.
+        known: u32,
+    },
+    /// Its JSON is not that of a request.
+    #[error("the job request cannot be read: {0}")]
+    Malformed(serde_json::Error),
+    /// It makes no sense; the text gives the reason.
+    #[error("{0}")]
+    Senseless(String),
+}

@@ -1,0 +1,133 @@
+//! The list of the applications.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::application::{Application, Materials};
+use crate::chain::Work;
+use crate::error::{JobError, RequestError};
+
+/// An application in the list of all, for listings and for the command line.
+#[derive(Debug, Clone, Copy)]
+pub struct ApplicationEntry {
+    /// The name, as in `ebb run NAME`.
+    pub name: &'static str,
+    /// The number of inputs.
+    pub inputs: usize,
+    /// True if the application reads the value of a row as a whole, whatever its options are.
+    pub takes_whole_values: bool,
+    /// Adds the options to a command, and the summary and the examples to its help.
+    #[cfg(feature = "args")]
+    pub augment_args: fn(clap::Command) -> clap::Command,
+    /// Returns the application with the options of a command that was parsed.
+    #[cfg(feature = "args")]
+    pub from_arg_matches: fn(&mut clap::ArgMatches) -> Result<ApplicationRequest, clap::Error>,
+}
+
+/// Makes [`ApplicationRequest`], [`APPLICATIONS`] and the calls of [`Application`]'s methods from
+/// lines of the form `Variant(module::Options)`.
+macro_rules! applications {
+    ($($variant:ident($module:ident::$options:ident),)*) => {
+        $(pub use crate::$module::$options;)*
+
+        /// An application with its options.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+        #[serde(rename_all = "kebab-case")]
+        #[allow(missing_docs, reason = "the options of a variant have the summary")]
+        pub enum ApplicationRequest {
+            $($variant($options),)*
+        }
+
+        /// Every built-in application, by name.
+        pub const APPLICATIONS: &[ApplicationEntry] = &[$(
+            ApplicationEntry {
+                name: $options::NAME,
+                inputs: $options::INPUTS,
+                takes_whole_values: $options::TAKES_WHOLE_VALUES,
+                #[cfg(feature = "args")]
+                augment_args: <$options as clap::Args>::augment_args,
+                #[cfg(feature = "args")]
+                from_arg_matches: |matches| {
+                    let options = <$options as clap::FromArgMatches>::from_arg_matches_mut(matches);
+                    options.map(ApplicationRequest::$variant)
+                },
+            },
+        )*];
+
+        impl ApplicationRequest {
+            /// Returns the name, as in `ebb run NAME`.
+            pub fn name(&self) -> &'static str {
+                match self { $(Self::$variant(_) => $options::NAME,)* }
+            }
+
+            /// Returns the number of inputs.
+            pub fn inputs(&self) -> usize {
+                match self { $(Self::$variant(_) => $options::INPUTS,)* }
+            }
+
+            /// Returns the columns of the input that the application reads; `None` for all of
+            /// them, or for rows as they are.
+            pub fn columns(&self) -> Option<Vec<&str>> {
+                match self { $(Self::$variant(options) => options.columns(),)* }
+            }
+
+            /// Returns the number of reduce tasks, if the user chooses it.
+            pub(super) fn reduces(&self) -> Option<u32> {
+                match self { $(Self::$variant(options) => options.reduces(),)* }
+            }
+
+            /// Returns the file that the application reads beside its inputs.
+            pub(super) fn file(&self) -> Option<&Path> {
+                match self { $(Self::$variant(options) => options.file(),)* }
+            }
+
+            /// Checks the options, but for the number of reduce tasks.
+            pub(super) fn check(&self) -> Result<(), RequestError> {
+                match self { $(Self::$variant(options) => options.check(),)* }
+            }
+
+            /// Makes the job.
+            ///
+            /// # Errors
+            /// Those of [`Application::make`].
+            pub(crate) fn make(&self, materials: &Materials<'_>) -> Result<Work, JobError> {
+                match self { $(Self::$variant(options) => options.make(materials),)* }
+            }
+        }
+    };
+}
+
+// By name, which is also the order of `ebb apps`.
+applications! {
+    Aggregate(aggregate::AggregateRequest),
+    Combine(combine::CombineRequest),
+    Grep(grep::GrepRequest),
+    Index(index::IndexRequest),
+    Join(join::JoinRequest),
+    Pagerank(pagerank::PagerankRequest),
+    Pi(pi::PiRequest),
+    Select(select::SelectRequest),
+    Simulate(simulate::SimulateRequest),
+    Sort(sort::SortRequest),
+    Validate(validate::ValidateRequest),
+    Wordcount(wordcount::WordcountRequest),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tables_of_the_book_have_a_row_for_every_application() {
+        for page in [
+            include_str!("../../../../docs/src/guide/jobs.md"),
+            include_str!("../../../../docs/src/formats/jobs.md"),
+        ] {
+            for ApplicationEntry { name, .. } in APPLICATIONS {
+                assert!(page.contains(&format!("\n| `{name}` |")), "{name}");
+            }
+        }
+    }
+}
