@@ -25,3 +25,8 @@ pub fn columns(
     };
     all().map(line).collect()
 }
+
+/// Returns a row of a table: a name, and the cells beside it.
+pub fn row(name: impl Into<String>, cells: impl IntoIterator<Item = String>) -> Vec<String> {
+    std::iter::once(name.into()).chain(cells).collect()
+}

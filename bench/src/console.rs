@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
+use tempfile::TempDir;
 
 /// The length of the bar of a run, which may end by operations or by time.
 pub const BAR_STEPS: u64 = 1000;
@@ -42,8 +43,19 @@ pub fn stop_on_interrupt() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Writes a value to a file, indented.
-pub fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
+/// Creates a temporary directory, which goes with the value that is returned.
+pub fn temporary_directory(name: &str) -> Result<TempDir> {
+    let directory = tempfile::Builder::new()
+        .prefix(&format!("ebb-{name}-"))
+        .tempdir();
+    directory.context("cannot create a temporary directory")
+}
+
+/// Writes a value to the file at `path`, indented; does nothing without a path.
+pub fn write_json(path: Option<&Path>, value: &impl Serialize) -> Result<()> {
+    let Some(path) = path else {
+        return Ok(());
+    };
     let write = || -> Result<()> {
         let mut file = BufWriter::new(File::create(path)?);
         serde_json::to_writer_pretty(&mut file, value)?;

@@ -11,6 +11,7 @@
 //!   number        numbers as people read them, "-" where there is none
 //!   columns       tables of text
 //!   console  resources    bars and files; what a process uses
+//!   threads       the results of threads
 //! ```
 //!
 //! `ebb demo` and `ebb sim` show `demo` and `sim`; `command_line` is that of `ebb-bench`.
@@ -28,4 +29,5 @@ pub mod number;
 pub mod queueing;
 mod resources;
 pub mod sim;
+mod threads;
 pub mod ycsb;

@@ -32,7 +32,7 @@ impl Comparison {
         );
         let goals: String = jobs
             .iter()
-            .map(|job| format!(" {:>9}", hour(&self.runs[0], job.goal_s)))
+            .map(|job| format!(" {:>9}", self.runs[0].hour(job.goal_s)))
             .collect();
         let alone = self.runs.first().map(|run| run.transactional.alone);
         if let Some(alone) = alone {
@@ -101,7 +101,7 @@ impl Comparison {
         );
         for job in &first.jobs {
             let goal = match job.goal_s {
-                Some(_) => format!("goal {}", hour(first, job.goal_s)),
+                Some(_) => format!("goal {}", first.hour(job.goal_s)),
                 None => "no goal".to_string(),
             };
             let _ = write!(page, "<th>{}, {goal}", escape(&job.name));
@@ -127,7 +127,7 @@ impl Comparison {
                     Some(false) => "missed",
                     None => "",
                 };
-                let finished = hour(run, job.finished_s);
+                let finished = run.hour(job.finished_s);
                 let _ = write!(page, "<td><span class=\"{class}\">{finished}</span>");
             }
             let with = run.transactional.with_analytics;
@@ -145,15 +145,11 @@ impl Comparison {
     }
 }
 
-fn hour(run: &Outcome, t_s: Option<f64>) -> String {
-    t_s.map_or("-".into(), |t_s| format!("{:.1} h", run.day().hour_of(t_s)))
-}
-
 /// When a job finished, marked if that was too late.
 fn finished(run: &Outcome, job: &JobOutcome) -> String {
     match job.met {
-        Some(false) => format!("{}!", hour(run, job.finished_s)),
-        _ => hour(run, job.finished_s),
+        Some(false) => format!("{}!", run.hour(job.finished_s)),
+        _ => run.hour(job.finished_s),
     }
 }
 

@@ -42,4 +42,5 @@ pub use outcome::{HalfWay, Outcome};
 pub use policy::Policy;
 pub use report::{write as write_report, write_page};
 pub use run::run;
+pub(crate) use served::start_cql;
 pub use served::{Served, serve};

@@ -158,6 +158,11 @@ impl Outcome {
         }
     }
 
+    /// A time as an hour of the day, for people; "-" where there is none.
+    pub(super) fn hour(&self, t_s: Option<f64>) -> String {
+        t_s.map_or("-".into(), |t_s| format!("{:.1} h", self.day().hour_of(t_s)))
+    }
+
     /// Jobs with a goal, and those of them that met it.
     pub fn goals(&self) -> (usize, usize) {
         let met = || self.jobs.iter().filter_map(|job| job.met);
@@ -233,10 +238,6 @@ impl Outcome {
 
     /// The table for people.
     pub fn table(&self) -> String {
-        let day = self.day();
-        let hour = |t_s: Option<f64>| {
-            t_s.map_or("-".to_string(), |t_s| format!("{:.1} h", day.hour_of(t_s)))
-        };
         let mut out = String::new();
         let line = |out: &mut String, cells: [&str; 8]| {
             let [name, app, submitted, goal, finished, verdict, tasks, mb] = cells;
@@ -270,9 +271,9 @@ impl Outcome {
                 [
                     &job.name,
                     &job.application,
-                    &hour(Some(job.submitted_s)),
-                    &hour(job.goal_s),
-                    &hour(job.finished_s),
+                    &self.hour(Some(job.submitted_s)),
+                    &self.hour(job.goal_s),
+                    &self.hour(job.finished_s),
                     verdict,
                     &job.tasks.to_string(),
                     &format!("{:.0}", job.bytes as f64 / 1e6),

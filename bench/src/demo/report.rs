@@ -45,24 +45,22 @@ pub fn write(outcome: &Outcome, folder: &Path) -> Result<PathBuf> {
 /// # Errors
 /// When a file cannot be written.
 pub fn write_page(page: &str, outcome: &Outcome, folder: &Path) -> Result<PathBuf> {
-    let report = folder.join("report.html");
+    write_files(page, outcome, folder, "")
+}
+
+/// Writes the report and its picture, with `suffix` in the names of the files.
+pub(super) fn write_as(outcome: &Outcome, folder: &Path, suffix: &str) -> Result<PathBuf> {
+    write_files(&html(outcome), outcome, folder, suffix)
+}
+
+fn write_files(page: &str, outcome: &Outcome, folder: &Path, suffix: &str) -> Result<PathBuf> {
+    let report = folder.join(format!("report{suffix}.html"));
     let write = |path: &Path, text: &str| {
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
     };
     write(&report, page)?;
-    write(&folder.join("cores.svg"), &picture::cores_alone(outcome))?;
-    Ok(report)
-}
-
-/// The same, with `suffix` in the names of the files.
-pub(super) fn write_as(outcome: &Outcome, folder: &Path, suffix: &str) -> Result<PathBuf> {
-    let report = folder.join(format!("report{suffix}.html"));
-    let write = |path: &Path, text: String| {
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
-    };
-    write(&report, html(outcome))?;
     let cores = picture::cores_alone(outcome);
-    write(&folder.join(format!("cores{suffix}.svg")), cores)?;
+    write(&folder.join(format!("cores{suffix}.svg")), &cores)?;
     Ok(report)
 }
 
@@ -119,9 +117,6 @@ pub(super) fn legend(outcome: &Outcome) -> String {
 }
 
 fn jobs(outcome: &Outcome) -> String {
-    let day = outcome.day();
-    let hour =
-        |t_s: Option<f64>| t_s.map_or("-".into(), |t_s| format!("{:.1} h", day.hour_of(t_s)));
     let mut html = String::from(
         "<table><tr><th>job<th>computes<th>submitted<th>goal<th>finished<th><th>tasks<th>MB read<th>CPU s</tr>",
     );
@@ -137,9 +132,9 @@ fn jobs(outcome: &Outcome) -> String {
             "<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td>{verdict}<td>{}<td>{:.0}<td>{:.1}</tr>",
             escape(&job.name),
             escape(&job.application),
-            hour(Some(job.submitted_s)),
-            hour(job.goal_s),
-            hour(job.finished_s),
+            outcome.hour(Some(job.submitted_s)),
+            outcome.hour(job.goal_s),
+            outcome.hour(job.finished_s),
             job.tasks,
             job.bytes as f64 / 1e6,
             job.cpu_s,

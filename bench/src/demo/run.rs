@@ -51,27 +51,18 @@ const EXTRA_JOB: (&str, Application) = ("J4", Application::Grep);
 /// When the folder cannot be used, no text is found, or the store fails.
 pub fn run(options: &DemoOptions, notify: &dyn Fn(&str)) -> Result<Vec<Outcome>> {
     let setup = setup::set_up(&options.data, options.text.as_deref(), notify)?;
-    let prepared = Prepared::new(setup, None, options, notify)?;
-    run_days(&prepared, options, notify)
+    run_days(setup, None, options, notify)
 }
 
-/// The same of a store that a server has open, whose node is set up as
-/// [`node_options`](super::day_run::node_options) are.
-pub(super) fn run_served(
+/// Runs the days on this setup. `served` is the node of a server that has the store open, with the
+/// options of [`node_options`](super::day_run::node_options).
+pub(super) fn run_days(
     setup: Setup,
-    node: Arc<Node>,
+    served: Option<Arc<Node>>,
     options: &DemoOptions,
     notify: &dyn Fn(&str),
 ) -> Result<Vec<Outcome>> {
-    let prepared = Prepared::new(setup, Some(node), options, notify)?;
-    run_days(&prepared, options, notify)
-}
-
-fn run_days(
-    prepared: &Prepared,
-    options: &DemoOptions,
-    notify: &dyn Fn(&str),
-) -> Result<Vec<Outcome>> {
+    let prepared = Prepared::new(setup, served, options, notify)?;
     let is_oracle = |day: &DemoDay| day.forecast == ForecastFrom::Oracle;
     let rehearsed = match options.days.iter().find(|day| is_oracle(day)) {
         Some(day) => prepared.rehearse(day, options, notify)?,
@@ -83,7 +74,7 @@ fn run_days(
         return Ok(Vec::new());
     };
     let forecast = forecast_of(first, Trust::CAUTIOUS)?;
-    let sized = Sized::new(prepared, &forecast, options.goals, notify)?;
+    let sized = Sized::new(&prepared, &forecast, options.goals, notify)?;
     let run_day = |(number, day): (usize, &DemoDay)| {
         notify(&format!("the day, policy {} ...", day.policy));
         let name = day_name(&options.days[..number], day);

@@ -27,11 +27,11 @@ use ebb_storage::Options;
 use super::day::Day;
 use super::day_run::node_options;
 use super::forecast::ForecastFrom;
-use super::load::LoadProcess;
+use super::load::{Load, LoadProcess};
 use super::measure;
 use super::options::{DemoDay, DemoOptions};
 use super::outcome::Outcome;
-use super::run::{reserve_cores, run_served};
+use super::run::{reserve_cores, run_days};
 use super::setup;
 
 /// The token in the console's address is valid for ten times the day and this much longer.
@@ -87,8 +87,8 @@ pub fn serve(
     notify(&format!("watch it live: {}", servers.console));
     let client = LoadProcess::spawn(client_args, servers.cql.address())?;
     let db = node.db().context("the node has a database")?.clone();
-    let setup = setup::set_up_served(&options.data, db, text, client, notify)?;
-    let mut outcomes = run_served(setup, Arc::clone(&node), options, notify)?;
+    let setup = setup::fill(&options.data, db, text, Load::Process(client), notify)?;
+    let mut outcomes = run_days(setup, Some(Arc::clone(&node)), options, notify)?;
     let outcome = outcomes.pop().context("a day was run")?;
     let page = FrozenPage {
         seconds: (outcome.lasted_s() + AROUND_S).ceil() as u32,
@@ -98,6 +98,26 @@ pub fn serve(
     let page = freeze(&client, page)?;
     servers.stop(&node)?;
     Ok(Served { outcome, page })
+}
+
+/// Starts the CQL server of a node, at a free port of the loopback.
+///
+/// # Errors
+/// When the node has no catalog, or the system refuses a socket.
+pub(crate) fn start_cql(node: &Node) -> Result<CqlServer> {
+    let address: SocketAddr = (Ipv4Addr::LOCALHOST, 0).into();
+    let serve = ServeOptions {
+        address,
+        ..ServeOptions::default()
+    };
+    let local = LocalNode {
+        address,
+        cluster_name: "ebb".to_string(),
+    };
+    let executor = Executor::new(node.catalog()?, local, Limits::default());
+    let executor = executor.showing(serve.activity.clone());
+    let executor = Arc::new(executor);
+    Ok(CqlServer::start(executor, node.latencies(), serve)?)
 }
 
 /// The servers over the demo's node.
@@ -115,18 +135,7 @@ impl Servers {
         http: SocketAddr,
         options: &DemoOptions,
     ) -> Result<Self> {
-        let address: SocketAddr = (Ipv4Addr::LOCALHOST, 0).into();
-        let serve = ServeOptions {
-            address,
-            ..ServeOptions::default()
-        };
-        let local = LocalNode {
-            address,
-            cluster_name: "ebb".to_string(),
-        };
-        let executor = Executor::new(node.catalog()?, local, Limits::default());
-        let executor = executor.showing(serve.activity.clone());
-        let cql = CqlServer::start(Arc::new(executor), node.latencies(), serve)?;
+        let cql = start_cql(node)?;
         let token = Token::random();
         let lifetime = Duration::from_secs_f64(options.seconds * 10.0) + TOKEN_LONGER;
         let (now, lifetime) = (SystemTime::now(), Some(lifetime));

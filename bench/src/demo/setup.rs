@@ -10,7 +10,7 @@ use ebb_storage::{Db, Keyspace, Options, Table, TableOptions};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::corpus::{self, Corpus, TEXT_BYTES_MAX};
-use super::load::{Load, LoadProcess, VALUE_BYTES};
+use super::load::{Load, VALUE_BYTES};
 use crate::ycsb;
 
 /// The records of the transactional table.
@@ -93,19 +93,14 @@ pub(super) fn set_up(
     fill(data, db.clone(), text, Load::Embedded { db, users }, notify)
 }
 
-/// Like [`set_up`], for a store that a server has open. `client` loads the records through it.
-pub(super) fn set_up_served(
+/// Loads the text into its table, and the records through `users`.
+pub(super) fn fill(
     data: &Path,
     db: Db,
     text: Text,
-    client: LoadProcess,
+    users: Load,
     notify: &dyn Fn(&str),
 ) -> Result<Setup> {
-    fill(data, db, text, Load::Process(client), notify)
-}
-
-/// Loads the text into its table, and the records through `users`.
-fn fill(data: &Path, db: Db, text: Text, users: Load, notify: &dyn Fn(&str)) -> Result<Setup> {
     let Text {
         description,
         paths,

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::Args;
 use ebb_storage::{
     Compression, Db, Durability, Maintenance, Options, SsTableOptions, Table as StoreTable,
@@ -19,7 +19,8 @@ use serde::Serialize;
 
 use super::statistics::median;
 use super::table::Table;
-use crate::console::{progress_bar, write_json};
+use crate::columns;
+use crate::console::{progress_bar, temporary_directory, write_json};
 use crate::number::fixed;
 
 const EXAMPLES: &str = "\
@@ -98,10 +99,7 @@ struct Filled {
 /// # Errors
 /// When the store or the disk fails, or a record is missing.
 pub fn run(args: &CompressionArgs) -> Result<()> {
-    let dir = tempfile::Builder::new()
-        .prefix("ebb-compression-")
-        .tempdir();
-    let dir = dir.context("cannot create a temporary directory")?;
+    let dir = temporary_directory("compression")?;
     let bar = progress_bar("forms", (FORMS.len() * (1 + ROUNDS)) as u64);
     let mut sides = Vec::new();
     for (at, form) in FORMS.into_iter().enumerate() {
@@ -127,9 +125,7 @@ pub fn run(args: &CompressionArgs) -> Result<()> {
         forms: sides.into_iter().map(|filled| filled.side).collect(),
     };
     outcome.table().print();
-    args.json
-        .as_ref()
-        .map_or(Ok(()), |path| write_json(path, &outcome))
+    write_json(args.json.as_deref(), &outcome)
 }
 
 fn fill(
@@ -247,17 +243,15 @@ impl Outcome {
                 let (value, beside) = (of(side), of(lz4));
                 format!("{} ({})", fixed(value, digits), fixed(value / beside, 2))
             });
-            std::iter::once(name.to_string()).chain(cells).collect()
+            columns::row(name, cells)
         };
         let rows = vec![
             row("SSTables (MB)", 1, &|side| side.bytes as f64 / 1e6),
             row("CPU of loading (s)", 2, &|side| side.load_cpu_s),
             row("CPU of merging (s)", 2, &|side| side.merge_cpu_s),
-            row("CPU of a get (us)", 2, &|side| {
-                median(side.get_us.iter().copied())
-            }),
+            row("CPU of a get (us)", 2, &|side| median(side.get_us.clone())),
             row("CPU of a record, scanned (us)", 3, &|side| {
-                median(side.scan_us.iter().copied())
+                median(side.scan_us.clone())
             }),
         ];
         let forms = self.forms.iter().map(|side| side.form.to_string());
@@ -266,7 +260,7 @@ impl Outcome {
                 "{} orders, a cache of {} MiB; in brackets: over lz4",
                 self.records, self.cache_mib
             ),
-            head: std::iter::once("blocks".to_string()).chain(forms).collect(),
+            head: columns::row("blocks", forms),
             rows,
         }
     }

@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, ValueEnum};
 use ebb_storage::{Db, Options, TableOptions};
 use serde::Serialize;
 
 use super::process;
-use crate::console::{mb, progress_bar, stop_on_interrupt, write_json};
+use crate::console::{mb, progress_bar, stop_on_interrupt, temporary_directory, write_json};
 use crate::resources::anonymous_bytes;
 use crate::ycsb::{KEY_BYTES, LoadOptions, load};
 
@@ -77,12 +77,8 @@ struct IdleMemory {
 }
 
 /// Runs the experiment, prints its figures, writes its JSON.
-///
-/// # Errors
-/// What a process or the disk says; an interrupt.
 pub fn run(args: &IdleMemoryArgs) -> Result<()> {
-    let work = tempfile::Builder::new().prefix("ebb-idle-").tempdir();
-    let work = work.context("cannot create a temporary directory")?;
+    let work = temporary_directory("idle")?;
     let stop = stop_on_interrupt()?;
     let process = |case, dir: &str| run_process(case, &work.path().join(dir), &args.scale, &stop);
     process(Case::Load, "loaded")?;
@@ -98,10 +94,7 @@ pub fn run(args: &IdleMemoryArgs) -> Result<()> {
     println!("memory with the entries  {}", mb(memory_bytes));
     println!("of an empty database     {}", mb(memory_empty_bytes));
     println!("bytes for each entry     {:.2}", measured.bytes_per_entry);
-    match &args.json {
-        Some(path) => write_json(path, &measured),
-        None => Ok(()),
-    }
+    write_json(args.json.as_deref(), &measured)
 }
 
 /// What the process printed: its memory, in bytes; 0 of one that loads.
@@ -115,9 +108,6 @@ fn run_process(case: Case, dir: &Path, scale: &Scale, stop: &Arc<AtomicBool>) ->
 }
 
 /// Runs a case and prints what it measured.
-///
-/// # Errors
-/// What the store or the disk says.
 pub fn run_case(args: &IdleMemoryCaseArgs) -> Result<()> {
     let db = Db::open(&args.dir, Options::default())?;
     let table = db

@@ -19,7 +19,7 @@ use ebb_storage::{
 };
 use serde::Serialize;
 
-use crate::console::{mb, progress_bar, stop_on_interrupt, write_json};
+use crate::console::{mb, progress_bar, stop_on_interrupt, temporary_directory, write_json};
 use crate::resources::directory_bytes;
 use crate::ycsb::{LoadOptions, load};
 
@@ -93,8 +93,7 @@ struct Outcome {
 /// When the store, a process or the disk fails, or the user interrupts the run.
 pub fn run(args: &LongMergeArgs) -> Result<()> {
     let stop = stop_on_interrupt()?;
-    let work = tempfile::Builder::new().prefix("ebb-merge-").tempdir();
-    let work = work.context("cannot create a temporary directory")?;
+    let work = temporary_directory("merge")?;
     let part_bytes = match (args.whole, args.part_mb) {
         (true, _) => u64::MAX,
         (false, Some(mb)) => mb << 20,
@@ -145,9 +144,7 @@ pub fn run(args: &LongMergeArgs) -> Result<()> {
         mb(after.written_bytes),
         mb(outcome.written_twice_bytes)
     );
-    args.json
-        .as_ref()
-        .map_or(Ok(()), |path| write_json(path, &outcome))
+    write_json(args.json.as_deref(), &outcome)
 }
 
 fn options(part_bytes: u64, picker: impl CompactionPicker + 'static) -> Options {

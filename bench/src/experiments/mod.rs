@@ -3,9 +3,7 @@
 //! ```text
 //!   snapshot_bill       what does an unused snapshot cost?
 //!   snapshot_creation   what does creating one take beside busy writers?
-//!   held_snapshots      what do snapshots cost reads of the live data?
 //!   long_merge          what does a long merge need, and what does a restart in it cost?
-//!   queue               how long does reading the first entry of a queue take?
 //!   prefix_scans        what do prefixes in filters save scans of a few rows?
 //!   compression         what does another compression save, and what does it cost?
 //!   idle_memory         what does an open database keep in memory?
@@ -21,7 +19,6 @@
 
 mod colocation;
 mod compression;
-mod held_snapshots;
 mod idle_memory;
 mod locality;
 mod long_merge;
@@ -29,7 +26,6 @@ mod part;
 mod predictions;
 mod prefix_scans;
 mod process;
-mod queue;
 mod serving;
 mod snapshot_bill;
 mod snapshot_creation;
@@ -51,11 +47,6 @@ pub enum Experiment {
     /// Creates snapshots beside busy writers, in turns with plain commits, and
     /// compares how long both take
     SnapshotCreation(snapshot_creation::CreationArgs),
-    /// Holds snapshots that were created between overwrites, and compares reads of the live data
-    /// and of the oldest snapshot with those of a database without snapshots
-    HeldSnapshots(held_snapshots::HeldArgs),
-    /// Puts entries at the end of a queue, deletes them at the front, and times reads of the first
-    Queue(queue::QueueArgs),
     /// Scans a few rows with a common prefix over many runs, with the prefixes in the filters
     /// and without
     PrefixScans(prefix_scans::PrefixScansArgs),
@@ -114,8 +105,6 @@ pub fn run(experiment: &Experiment) -> Result<()> {
     match experiment {
         Experiment::SnapshotBill(args) => snapshot_bill::run(args),
         Experiment::SnapshotCreation(args) => snapshot_creation::run(args),
-        Experiment::HeldSnapshots(args) => held_snapshots::run(args),
-        Experiment::Queue(args) => queue::run(args),
         Experiment::PrefixScans(args) => prefix_scans::run(args),
         Experiment::Compression(args) => compression::run(args),
         Experiment::LongMerge(args) => long_merge::run(args),

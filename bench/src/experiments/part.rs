@@ -58,5 +58,5 @@ pub fn write<T: Serialize>(
             println!("wrote {}", path.display());
         }
     }
-    json.map_or(Ok(()), |path| write_json(path, &parts))
+    write_json(json, &parts)
 }

@@ -6,14 +6,15 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use ebb_scheduler::policy;
 use serde::Serialize;
 
 use super::table::Table;
-use crate::console::write_json;
+use crate::console::{temporary_directory, write_json};
 use crate::demo::{self, DemoDay, DemoOptions, ForecastFrom, Goals, HalfWay, Outcome, Policy};
+use crate::number::{fixed, percent};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -94,17 +95,13 @@ impl PredictedDay {
             "predicted s",
             "error",
         ];
-        let seconds = |s: Option<f64>| s.map_or("-".to_string(), |s| format!("{s:.1}"));
-        let percent = |part: Option<f64>| {
-            part.map_or("-".to_string(), |part| format!("{:.1}%", part * 100.0))
-        };
         let row = |job: &PredictedJob| {
             vec![
                 job.name.clone(),
-                seconds(job.finished_s),
-                seconds(job.half_way.map(|half_way| half_way.at_s)),
-                seconds(job.half_way.map(|half_way| half_way.finish_s)),
-                percent(job.half_way.map(|half_way| half_way.error_ratio)),
+                fixed(job.finished_s, 1),
+                fixed(job.half_way.map(|half_way| half_way.at_s), 1),
+                fixed(job.half_way.map(|half_way| half_way.finish_s), 1),
+                percent(job.half_way.map(|half_way| half_way.error_ratio), 1),
             ]
         };
         let goals = match self.goals {
@@ -116,7 +113,7 @@ impl PredictedDay {
                 "{goals}, {} s, {}: mean error {}",
                 self.seconds,
                 self.policy,
-                percent(self.mean_error_ratio)
+                percent(self.mean_error_ratio, 1)
             ),
             head: head.map(str::to_string).to_vec(),
             rows: self.jobs.iter().map(row).collect(),
@@ -137,10 +134,7 @@ pub fn run(args: &PredictionsArgs) -> Result<()> {
         minutes(AROUND_LIMIT_S + args.seconds.max(60.0)).ceil()
     );
     for goals in [Goals::Example, Goals::Tight] {
-        let dir = tempfile::Builder::new()
-            .prefix("ebb-predictions-")
-            .tempdir();
-        let dir = dir.context("cannot create a temporary directory")?;
+        let dir = temporary_directory("predictions")?;
         let options = DemoOptions {
             data: dir.path().join("demo"),
             text: args.text.clone(),
@@ -159,8 +153,5 @@ pub fn run(args: &PredictionsArgs) -> Result<()> {
             days.push(day);
         }
     }
-    if let Some(path) = &args.json {
-        write_json(path, &days)?;
-    }
-    Ok(())
+    write_json(args.json.as_deref(), &days)
 }

@@ -19,7 +19,8 @@ use serde::Serialize;
 
 use super::statistics::median;
 use super::table::Table;
-use crate::console::{progress_bar, write_json};
+use crate::columns;
+use crate::console::{progress_bar, temporary_directory, write_json};
 use crate::number::fixed;
 
 const EXAMPLES: &str = "\
@@ -96,10 +97,7 @@ struct Filled {
 /// # Errors
 /// When the store or the disk fails, or rows are missing.
 pub fn run(args: &PrefixScansArgs) -> Result<()> {
-    let dir = tempfile::Builder::new()
-        .prefix("ebb-prefix-scans-")
-        .tempdir();
-    let dir = dir.context("cannot create a temporary directory")?;
+    let dir = temporary_directory("prefix-scans")?;
     let bar = progress_bar("prefixes", 2 * args.prefixes);
     let mut sides = Vec::new();
     for (name, prefix) in [("without", None), ("with", Some(FilterPrefix::Bytes(8)))] {
@@ -140,9 +138,7 @@ pub fn run(args: &PrefixScansArgs) -> Result<()> {
         with,
     };
     outcome.table().print();
-    args.json
-        .as_ref()
-        .map_or(Ok(()), |path| write_json(path, &outcome))
+    write_json(args.json.as_deref(), &outcome)
 }
 
 fn fill(
@@ -217,15 +213,13 @@ impl Outcome {
         let row = |name: &str, of: &dyn Fn(&Side) -> f64| {
             let (without, with) = (of(&self.without), of(&self.with));
             let cells = [without, with, with / without].map(|value| fixed(value, 2));
-            std::iter::once(name.to_string()).chain(cells).collect()
+            columns::row(name, cells)
         };
         let mut rows = vec![
             row("scan of ten rows (us)", &|side| {
-                median(side.scan_us.iter().copied())
+                median(side.scan_us.clone())
             }),
-            row("scan of none (us)", &|side| {
-                median(side.absent_us.iter().copied())
-            }),
+            row("scan of none (us)", &|side| median(side.absent_us.clone())),
             row("SSTables (MB)", &|side| side.bytes as f64 / 1e6),
         ];
         rows.push(vec![

@@ -10,12 +10,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::Args;
 use ebb_storage::{Db, Durability, Keyspace, Options, Table, TableOptions};
 use serde::Serialize;
 
-use crate::console::{progress_bar, stop_on_interrupt, write_json};
+use crate::console::{progress_bar, stop_on_interrupt, temporary_directory, write_json};
+use crate::threads::value_of;
 use crate::ycsb::{KEY_BYTES, Stamp, key, write_value};
 
 /// Length of a value, in bytes: an entry has 116, key included.
@@ -71,12 +72,8 @@ struct Latencies {
 }
 
 /// Runs the experiment, prints its table, writes its JSON.
-///
-/// # Errors
-/// What the store or the disk says; an interrupt.
 pub fn run(args: &CreationArgs) -> Result<()> {
-    let dir = tempfile::Builder::new().prefix("ebb-creation-").tempdir();
-    let dir = dir.context("cannot create a temporary directory")?;
+    let dir = temporary_directory("creation")?;
     let mut options = Options::default();
     if args.sync {
         options.durability = Durability::Sync;
@@ -109,8 +106,7 @@ pub fn run(args: &CreationArgs) -> Result<()> {
         let measured = measure(args.samples, &keyspace, &table, &interrupted);
         is_over.store(true, Ordering::Relaxed);
         for writer in writers {
-            let ended = writer.join();
-            ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            value_of(writer.join())?;
         }
         measured
     });
@@ -128,10 +124,7 @@ pub fn run(args: &CreationArgs) -> Result<()> {
         write_wait_us_max: db.stats().write_wait_us_max,
     };
     print!("{outcome}");
-    if let Some(path) = &args.json {
-        write_json(path, &outcome)?;
-    }
-    Ok(())
+    write_json(args.json.as_deref(), &outcome)
 }
 
 /// Microseconds of so many commits, and of as many creations.

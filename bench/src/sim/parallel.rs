@@ -3,6 +3,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::threads::value_of;
+
 /// What `work` makes of each item, in their order; `threads` at once, at least one.
 ///
 /// # Errors
@@ -28,12 +30,8 @@ pub fn in_parallel<T: Sync, R: Send, E: Send>(
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(worker)).collect();
-        threads
-            .into_iter()
-            .try_for_each(|thread| match thread.join() {
-                Ok(result) => result,
-                Err(panic) => std::panic::resume_unwind(panic),
-            })
+        let mut threads = threads.into_iter();
+        threads.try_for_each(|thread| value_of(thread.join()))
     })?;
     let mut done = done
         .into_inner()

@@ -18,6 +18,7 @@ use super::source::{ReadFrom, Source};
 use super::timeline::{Sampler, Slot, Timeline};
 use super::watch::{Board, Watch};
 use super::worker::{self, Shared, Tally};
+use crate::threads::value_of;
 
 /// A run under way. Dropping it ends the run and waits for its threads.
 ///
@@ -241,16 +242,10 @@ impl Driver {
     }
 
     fn join_threads(&mut self) -> Vec<Tally> {
-        let join = |worker: JoinHandle<Tally>| {
-            worker
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        let tallies = self.workers.drain(..).map(join).collect();
+        let workers = self.workers.drain(..);
+        let tallies = workers.map(|worker| value_of(worker.join())).collect();
         if let Some(sampler) = self.sampler.take() {
-            sampler
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            value_of(sampler.join());
         }
         tallies
     }

@@ -9,6 +9,7 @@ use ebb_storage::{Db, Result, Table, WriteBatch};
 use serde::Serialize;
 
 use super::records::{KEY_BYTES, Stamp, VALUE_BYTES_DEFAULT, key, write_value};
+use crate::threads::value_of;
 
 /// How to load.
 #[derive(Debug, Clone)]
@@ -90,11 +91,8 @@ pub fn load(
         let threads: Vec<_> = (0..options.threads.max(1))
             .map(|_| scope.spawn(worker))
             .collect();
-        threads.into_iter().try_for_each(|thread| {
-            thread
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })
+        let mut threads = threads.into_iter();
+        threads.try_for_each(|thread| value_of(thread.join()))
     })?;
     let (records, elapsed_s) = (done.into_inner(), started.elapsed().as_secs_f64());
     let records_per_s = records as f64 / elapsed_s;

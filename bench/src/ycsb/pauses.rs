@@ -31,6 +31,8 @@ use thread_priority::unix::{
     thread_native_id,
 };
 
+use crate::threads::value_of;
+
 /// How long a sentinel sleeps.
 const EVERY: Duration = Duration::from_micros(500);
 /// How much later than it asked for it wakes up after a pause.
@@ -91,8 +93,7 @@ impl Sentinels {
         self.over.store(true, Ordering::Relaxed);
         let mut seen = Vec::new();
         for thread in self.threads.drain(..) {
-            let of_core = thread.join();
-            seen.extend(of_core.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            seen.extend(value_of(thread.join()));
         }
         Pauses::of(seen)
     }

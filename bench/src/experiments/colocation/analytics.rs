@@ -1,7 +1,6 @@
 //! What runs beside the load: word counts over the snapshot that never end.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use ebb_colocate::{ColocatedOptions, Governor, GuardWatch, Latencies, Objective, RESERVE};
@@ -14,13 +13,11 @@ use ebb_scheduler::runtime::{Input, JobHandle, Management, RuntimeOptions, Throt
 use ebb_server::node::{Node, NodeOptions, Stop, StoreWindows};
 use ebb_storage::{Db, PinnedTable};
 
-use super::endless::Endless;
+use super::endless::{Endless, wait_for_tasks};
 use super::setup::Setup;
 
 const CYCLE_S: f64 = 0.1;
 const REDUCES: u32 = 1;
-/// Tasks that have not started by then never will.
-const START_MAX: Duration = Duration::from_secs(20);
 /// Completion time goals of the jobs beside the load, in seconds; the last has
 /// none.
 const GOALS_S: [Option<f64>; 3] = [Some(600.0), Some(3600.0), None];
@@ -146,15 +143,7 @@ impl Analytics {
             spec.processes = (description.as_ref()).map(|of| Arc::new(of.processes()));
             analytics.jobs.push(analytics.node.runtime().submit(spec)?);
         }
-        let started = Instant::now();
-        while analytics.jobs.iter().all(|job| job.status().maps_done == 0) {
-            let waited = analytics.jobs[0].wait_timeout(Duration::from_millis(5));
-            ensure!(waited.is_none(), "a job ended that should not: {waited:?}");
-            ensure!(
-                started.elapsed() < START_MAX,
-                "no task of a job ended in {START_MAX:?}: other processes leave no CPU"
-            );
-        }
+        wait_for_tasks(&analytics.jobs)?;
         Ok(Some(analytics))
     }
 

@@ -28,9 +28,6 @@ pub struct Curve {
 }
 
 /// Lets the guard learn beside a load for so long.
-///
-/// # Errors
-/// What the load or the jobs say.
 pub fn run(setup: &Setup, load: &Load, length: Duration) -> Result<Curve> {
     let objective = Objective::DEFAULT;
     let held = Held {

@@ -2,10 +2,11 @@
 
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 use ebb_jobs::SnapshotInput;
-use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
+use ebb_scheduler::runtime::{Input, JobHandle, RecordSink, Split, TaskError};
 use ebb_storage::SnapshotTable;
 
 /// Pieces of the text: a task reads one, for some tens of milliseconds.
@@ -18,6 +19,26 @@ const ROWS_A_RANGE: usize = 1000;
 /// A task tells what it read once it is so much: a counter for all tasks, written for each
 /// row, would be the work that is measured.
 const BYTES_TOLD: u64 = 64 << 10;
+
+/// Tasks that have not started by then never will.
+const START_MAX: Duration = Duration::from_secs(20);
+
+/// Waits until a task of one of the jobs has ended: then they run.
+///
+/// # Errors
+/// When other processes leave them no CPU, or a job ended.
+pub fn wait_for_tasks(jobs: &[JobHandle]) -> Result<()> {
+    let started = Instant::now();
+    while jobs.iter().all(|job| job.status().maps_done == 0) {
+        let waited = jobs[0].wait_timeout(Duration::from_millis(5));
+        ensure!(waited.is_none(), "a job ended that should not: {waited:?}");
+        ensure!(
+            started.elapsed() < START_MAX,
+            "no task of a job ended in {START_MAX:?}: other processes leave no CPU"
+        );
+    }
+    Ok(())
+}
 
 /// The snapshot, again and again.
 pub struct Endless {

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::args::Extent;
 use crate::demo::{self, DemoDay, DemoOptions, ForecastFrom, Goals, Outcome};
-use crate::experiments::statistics::median;
+use crate::experiments::statistics::{median, median_if_any};
 
 /// Contenders' days on the same input, in turn.
 #[derive(Debug, Clone, Serialize)]
@@ -54,9 +54,6 @@ pub struct GoalsRow {
 
 /// Plays the days; the jobs are sized to the forecast of the first contender. Every
 /// other round goes backwards.
-///
-/// # Errors
-/// What the demo says; an interrupt.
 pub fn run(
     name: &str,
     goals: Goals,
@@ -117,8 +114,7 @@ impl GoalsRow {
                 let finished_s = day.jobs[job].finished_s?;
                 Some(day.day().hour_of(finished_s))
             });
-            let done: Vec<f64> = done.collect();
-            (!done.is_empty()).then(|| median(done))
+            median_if_any(done)
         };
         let off = days.iter().map(|day| ForecastError::of(day));
         let off: Vec<ForecastError> = off.collect();

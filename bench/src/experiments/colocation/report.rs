@@ -19,7 +19,7 @@ use crate::chart::{Bar, BarChart, Group};
 use crate::number::{fixed, percent};
 
 /// All of it; parts that did not run are empty.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct Report {
     /// Cores of the machine.
     pub cores: u32,
@@ -144,19 +144,7 @@ impl Report {
             autogroup: std::fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled")
                 .ok()
                 .map(|text| text.trim() == "1"),
-            loads: Vec::new(),
-            days: Vec::new(),
-            step: None,
-            reserves: None,
-            policies: None,
-            objective: None,
-            guard: None,
-            isolate: Vec::new(),
-            cache: None,
-            goals: None,
-            forecast: None,
-            yields: None,
-            curve: None,
+            ..Self::default()
         }
     }
 

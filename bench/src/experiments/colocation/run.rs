@@ -9,9 +9,9 @@ use ebb_scheduler::policy;
 use ebb_scheduler::runtime::Throttles;
 
 use super::analytics::{Beside, GuardSees, Held};
-use super::args::{ColocationArgs, Part};
+use super::args::{ColocationArgs, Extent, Part};
 use super::curve;
-use super::goals;
+use super::goals::{self, GoalsTrial};
 use super::report::{LoadRow, Report};
 use super::setup::{BATCH, Load, Setup};
 use super::shape::Shape;
@@ -39,54 +39,42 @@ const DISK_BYTES_PER_S: u64 = 20 << 20;
 const OBJECTIVE_OVER_ALONE: f64 = 1.5;
 
 /// Runs the experiment, prints its tables, writes JSON and pictures.
-///
-/// # Errors
-/// What the store or the disk says; an interrupt.
 pub fn run(args: &ColocationArgs) -> Result<()> {
     let interrupted = stop_on_interrupt()?;
     let setup = Setup::new(args, None)?;
     let mut report = Report::new(args, &setup);
+    let parts = Parts {
+        args,
+        setup: &setup,
+        interrupted: &interrupted,
+    };
     for part in args.parts() {
         match part {
-            Part::Loads => loads(args, &setup, &interrupted, &mut report)?,
-            Part::Days => days(args, &setup, &interrupted, &mut report)?,
+            Part::Loads => report.loads.extend(parts.loads()?),
+            Part::Days => report.days.extend(parts.days()?),
             Part::Step => {
                 let rounds = args.extent((1, 20), (1, 3)).rounds;
                 report.step = Some(step::run(&setup, rounds, &interrupted)?);
             }
-            Part::Reserves => reserves(args, &setup, &interrupted, &mut report)?,
-            Part::Policies => policies(args, &setup, &interrupted, &mut report)?,
-            Part::Guard => guard(args, &setup, &interrupted, &mut report)?,
-            Part::Isolate => isolate(args, &setup, &interrupted, &mut report)?,
-            Part::Cache => cache(args, &interrupted, &mut report)?,
-            Part::Goals => {
-                let extent = args.extent((30, 5), (10, 1));
-                let trial = goals::run(
-                    "goals",
-                    Goals::Tight,
-                    &policies_of_days(),
-                    extent,
-                    &interrupted,
-                );
-                report.goals = Some(trial?);
+            Part::Reserves => report.reserves = Some(parts.reserves()?),
+            Part::Policies => report.policies = Some(parts.policies()?),
+            Part::Guard => {
+                let (objective, trial) = parts.guard()?;
+                report.objective = Some(objective);
+                report.guard = Some(trial);
             }
-            Part::Forecast => {
-                let extent = args.extent((30, 5), (10, 1));
-                let trial =
-                    goals::run("forecast", Goals::Tight, &forecasts(), extent, &interrupted);
-                report.forecast = Some(trial?);
-            }
+            Part::Isolate => report.isolate.extend(parts.isolate()?),
+            Part::Cache => report.cache = Some(parts.cache()?),
+            Part::Goals => report.goals = Some(parts.goals("goals", &policies_of_days())?),
+            Part::Forecast => report.forecast = Some(parts.goals("forecast", &forecasts())?),
             Part::Curve => {
-                let load = first_load(args, &setup)?;
                 let length = args.extent((180, 1), (60, 1)).window;
-                report.curve = Some(curve::run(&setup, &load, length)?);
+                report.curve = Some(curve::run(&setup, &parts.first_load()?, length)?);
             }
-            Part::Yields => yields(args, &setup, &interrupted, &mut report)?,
+            Part::Yields => report.yields = Some(parts.yields()?),
         }
         // A long run that is interrupted leaves the parts that are done.
-        if let Some(path) = &args.json {
-            write_json(path, &report)?;
-        }
+        write_json(args.json.as_deref(), &report)?;
     }
     print!("{}", report.text());
     if let Some(folder) = &args.figures {
@@ -95,235 +83,203 @@ pub fn run(args: &ColocationArgs) -> Result<()> {
     Ok(())
 }
 
-fn loads(
-    args: &ColocationArgs,
-    setup: &Setup,
-    interrupted: &AtomicBool,
-    report: &mut Report,
-) -> Result<()> {
-    let extent = args.extent_up_to(ROUNDS_MAX, (2, 10), (2, 6));
-    let loads = match &args.loads[..] {
-        [] => &LOADS[..],
-        some => some,
-    };
-    for &percent in loads {
-        for &batch in &args.batches {
-            let share = f64::from(percent) / 100.0;
-            let load = setup.steady(share, batch)?;
-            let name = format!("{percent}%, batches of {batch}");
-            let jobs = both(UNMANAGED_EVERY);
-            let trial = Trial::run(setup, name, &load, extent, &jobs, interrupted)?;
-            report
-                .loads
-                .push(LoadRow::new(share, batch, setup.cores, trial));
+/// The parts that are trials, and what all of them need.
+struct Parts<'a> {
+    args: &'a ColocationArgs,
+    setup: &'a Setup,
+    interrupted: &'a AtomicBool,
+}
+
+impl Parts<'_> {
+    fn loads(&self) -> Result<Vec<LoadRow>> {
+        let extent = (self.args).extent_up_to(ROUNDS_MAX, (2, 10), (2, 6));
+        let loads = match &self.args.loads[..] {
+            [] => &LOADS[..],
+            some => some,
+        };
+        let mut rows = Vec::new();
+        for &percent in loads {
+            for &batch in &self.args.batches {
+                let share = f64::from(percent) / 100.0;
+                let load = self.setup.steady(share, batch)?;
+                let name = format!("{percent}%, batches of {batch}");
+                let trial = self.trial(name, &load, extent, &both(UNMANAGED_EVERY))?;
+                rows.push(LoadRow::new(share, batch, self.setup.cores, trial));
+            }
         }
+        Ok(rows)
     }
-    Ok(())
-}
 
-/// What it costs and gains to leave more of the machine alone: the p99 against the CPU that jobs
-/// use, in a dozen points.
-fn reserves(
-    args: &ColocationArgs,
-    setup: &Setup,
-    interrupted: &AtomicBool,
-    report: &mut Report,
-) -> Result<()> {
-    let extent = args.extent((2, 12), (2, 2));
-    let load = first_load(args, setup)?;
-    let reserves = [
-        0.0, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.475,
-    ];
-    let reserves = reserves.map(|reserve| {
-        let held = Held {
-            reserve,
-            ..Held::default()
-        };
-        managed(format!("a reserve of {reserve}"), held)
-    });
-    let trial = Trial::run(setup, "reserves", &load, extent, &reserves, interrupted)?;
-    report.reserves = Some(trial);
-    Ok(())
-}
-
-/// What yielding costs and gains.
-fn yields(
-    args: &ColocationArgs,
-    setup: &Setup,
-    interrupted: &AtomicBool,
-    report: &mut Report,
-) -> Result<()> {
-    let extent = args.extent((2, 20), (2, 4));
-    let load = first_load(args, setup)?;
-    let contenders = YIELDS_US.map(|every_us| {
-        let name = every_us.map_or("tasks never yield".to_string(), |us| {
-            format!("tasks yield every {us} us")
-        });
-        let throttles = Throttles {
-            yield_every: every_us.map(Duration::from_micros),
-            ..Throttles::default()
-        };
-        let held = Held {
-            throttles,
-            ..Held::default()
-        };
-        managed(name, held)
-    });
-    let trial = Trial::run(setup, "yields", &load, extent, &contenders, interrupted)?;
-    report.yields = Some(trial);
-    Ok(())
-}
-
-fn days(
-    args: &ColocationArgs,
-    setup: &Setup,
-    interrupted: &AtomicBool,
-    report: &mut Report,
-) -> Result<()> {
-    let extent = args.extent((60, 2), (10, 1));
-    let levels = if args.quick { 3..=3 } else { 1..=3 };
-    for level in levels {
-        let seconds = extent.window.as_secs_f64();
-        let load = Load {
-            pace: setup.pace(Shape::Day { level, seconds })?,
-            batch: BATCH,
-            // All of the day counts.
-            lead: Duration::ZERO,
-            cuts: Vec::new(),
-        };
-        let name = format!("day, level {level}");
-        let trial = Trial::run(setup, name, &load, extent, &both(1), interrupted)?;
-        report.days.push(trial);
-    }
-    Ok(())
-}
-
-fn policies(
-    args: &ColocationArgs,
-    setup: &Setup,
-    interrupted: &AtomicBool,
-    report: &mut Report,
-) -> Result<()> {
-    let contenders: Vec<_> = policy::descriptors()
-        .into_iter()
-        .map(|policy| {
+    /// What it costs and gains to leave more of the machine alone: the p99 against the CPU that jobs
+    /// use, in a dozen points.
+    fn reserves(&self) -> Result<Trial> {
+        let reserves = [
+            0.0, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.475,
+        ];
+        let reserves = reserves.map(|reserve| {
             let held = Held {
-                policy: policy.name,
+                reserve,
                 ..Held::default()
             };
-            managed(policy.name, held)
-        })
-        .collect();
-    let (load, extent) = (middle(setup)?, args.extent((2, 12), (2, 2)));
-    let trial = Trial::run(setup, "policies", &load, extent, &contenders, interrupted)?;
-    report.policies = Some(trial);
-    Ok(())
-}
-
-fn guard(
-    args: &ColocationArgs,
-    setup: &Setup,
-    interrupted: &AtomicBool,
-    report: &mut Report,
-) -> Result<()> {
-    let (load, extent) = (middle(setup)?, args.extent((2, 12), (2, 2)));
-    // What the objective is relative to.
-    let alone = Trial::run(setup, "alone", &load, extent, &[], interrupted)?;
-    let objective = Objective {
-        quantile: Quantile::P99,
-        limit: Limit::LatencyUs(alone.alone_p99_us * OBJECTIVE_OVER_ALONE),
-    };
-    let without = |idle_class, cpu_pacing| Held {
-        throttles: Throttles {
-            idle_class,
-            cpu_pacing,
-            ..Throttles::default()
-        },
-        ..Held::default()
-    };
-    let guarded = |held| Held {
-        objective: Some(objective),
-        ..held
-    };
-    let contenders = [
-        managed("idle class and pacing", Held::default()),
-        managed("and objective", guarded(Held::default())),
-        managed(
-            "and objective in the store",
-            Held {
-                guard_sees: GuardSees::Store,
-                ..guarded(Held::default())
-            },
-        ),
-        managed(
-            "and read tokens",
-            Held {
-                disk_bytes_per_s: Some(DISK_BYTES_PER_S),
-                ..Held::default()
-            },
-        ),
-        managed("no pacing", without(true, false)),
-        managed("no idle class", without(false, true)),
-        managed("objective, no idle class", guarded(without(false, true))),
-        managed(
-            "the same in the store",
-            Held {
-                guard_sees: GuardSees::Store,
-                ..guarded(without(false, true))
-            },
-        ),
-        managed("neither", without(false, false)),
-        Contender::new("unmanaged", Beside::Unmanaged),
-    ];
-    let trial = Trial::run(setup, "guard", &load, extent, &contenders, interrupted)?;
-    report.objective = Some(objective);
-    report.guard = Some(trial);
-    Ok(())
-}
-
-fn isolate(
-    args: &ColocationArgs,
-    setup: &Setup,
-    interrupted: &AtomicBool,
-    report: &mut Report,
-) -> Result<()> {
-    let in_processes = Held {
-        in_processes: true,
-        ..Held::default()
-    };
-    let contenders = [
-        managed("threads", Held::default()),
-        managed("processes", in_processes),
-    ];
-    let extent = args.extent((2, 20), (2, 4));
-    for share in [0.5, 0.7] {
-        let load = setup.steady(share, BATCH)?;
-        let name = format!("{:.0}%, threads and processes", share * 100.0);
-        let trial = Trial::run(setup, name, &load, extent, &contenders, interrupted)?;
-        report.isolate.push(trial);
+            managed(format!("a reserve of {reserve}"), held)
+        });
+        let extent = self.args.extent((2, 12), (2, 2));
+        self.trial("reserves", &self.first_load()?, extent, &reserves)
     }
-    Ok(())
-}
 
-fn cache(args: &ColocationArgs, interrupted: &AtomicBool, report: &mut Report) -> Result<()> {
-    let setup = Setup::new(args, Some(SMALL_CACHE_BYTES))?;
-    let (load, extent) = (middle(&setup)?, args.extent((2, 15), (2, 2)));
-    let through_cache = Held {
-        through_cache: true,
-        ..Held::default()
-    };
-    let mut contenders = both(1).to_vec();
-    contenders.push(managed("managed, through the cache", through_cache));
-    let trial = Trial::run(
-        &setup,
-        "small cache",
-        &load,
-        extent,
-        &contenders,
-        interrupted,
-    )?;
-    report.cache = Some(trial);
-    Ok(())
+    /// What yielding costs and gains.
+    fn yields(&self) -> Result<Trial> {
+        let contenders = YIELDS_US.map(|every_us| {
+            let name = every_us.map_or("tasks never yield".to_string(), |us| {
+                format!("tasks yield every {us} us")
+            });
+            let throttles = Throttles {
+                yield_every: every_us.map(Duration::from_micros),
+                ..Throttles::default()
+            };
+            let held = Held {
+                throttles,
+                ..Held::default()
+            };
+            managed(name, held)
+        });
+        let extent = self.args.extent((2, 20), (2, 4));
+        self.trial("yields", &self.first_load()?, extent, &contenders)
+    }
+
+    fn days(&self) -> Result<Vec<Trial>> {
+        let extent = self.args.extent((60, 2), (10, 1));
+        let levels = if self.args.quick { 3..=3 } else { 1..=3 };
+        let day = |level| {
+            let seconds = extent.window.as_secs_f64();
+            let load = Load {
+                pace: self.setup.pace(Shape::Day { level, seconds })?,
+                batch: BATCH,
+                // All of the day counts.
+                lead: Duration::ZERO,
+                cuts: Vec::new(),
+            };
+            self.trial(format!("day, level {level}"), &load, extent, &both(1))
+        };
+        levels.map(day).collect()
+    }
+
+    fn policies(&self) -> Result<Trial> {
+        let contenders: Vec<_> = policy::descriptors()
+            .into_iter()
+            .map(|policy| {
+                let held = Held {
+                    policy: policy.name,
+                    ..Held::default()
+                };
+                managed(policy.name, held)
+            })
+            .collect();
+        let extent = self.args.extent((2, 12), (2, 2));
+        self.trial("policies", &middle(self.setup)?, extent, &contenders)
+    }
+
+    /// Returns what the guard was to keep, too.
+    fn guard(&self) -> Result<(Objective, Trial)> {
+        let (load, extent) = (middle(self.setup)?, self.args.extent((2, 12), (2, 2)));
+        // What the objective is relative to.
+        let alone = self.trial("alone", &load, extent, &[])?;
+        let objective = Objective {
+            quantile: Quantile::P99,
+            limit: Limit::LatencyUs(alone.alone_p99_us * OBJECTIVE_OVER_ALONE),
+        };
+        let without = |idle_class, cpu_pacing| Held {
+            throttles: Throttles {
+                idle_class,
+                cpu_pacing,
+                ..Throttles::default()
+            },
+            ..Held::default()
+        };
+        let guarded = |held| Held {
+            objective: Some(objective),
+            ..held
+        };
+        let in_store = |held| Held {
+            guard_sees: GuardSees::Store,
+            ..guarded(held)
+        };
+        let with_tokens = Held {
+            disk_bytes_per_s: Some(DISK_BYTES_PER_S),
+            ..Held::default()
+        };
+        let contenders = [
+            managed("idle class and pacing", Held::default()),
+            managed("and objective", guarded(Held::default())),
+            managed("and objective in the store", in_store(Held::default())),
+            managed("and read tokens", with_tokens),
+            managed("no pacing", without(true, false)),
+            managed("no idle class", without(false, true)),
+            managed("objective, no idle class", guarded(without(false, true))),
+            managed("the same in the store", in_store(without(false, true))),
+            managed("neither", without(false, false)),
+            Contender::new("unmanaged", Beside::Unmanaged),
+        ];
+        Ok((objective, self.trial("guard", &load, extent, &contenders)?))
+    }
+
+    fn isolate(&self) -> Result<Vec<Trial>> {
+        let in_processes = Held {
+            in_processes: true,
+            ..Held::default()
+        };
+        let contenders = [
+            managed("threads", Held::default()),
+            managed("processes", in_processes),
+        ];
+        let extent = self.args.extent((2, 20), (2, 4));
+        let beside = |share: f64| {
+            let load = self.setup.steady(share, BATCH)?;
+            let name = format!("{:.0}%, threads and processes", share * 100.0);
+            self.trial(name, &load, extent, &contenders)
+        };
+        [0.5, 0.7].into_iter().map(beside).collect()
+    }
+
+    /// Over a store of its own, with a small block cache.
+    fn cache(&self) -> Result<Trial> {
+        let setup = Setup::new(self.args, Some(SMALL_CACHE_BYTES))?;
+        let parts = Parts {
+            args: self.args,
+            setup: &setup,
+            interrupted: self.interrupted,
+        };
+        let through_cache = Held {
+            through_cache: true,
+            ..Held::default()
+        };
+        let mut contenders = both(1).to_vec();
+        contenders.push(managed("managed, through the cache", through_cache));
+        let extent = self.args.extent((2, 15), (2, 2));
+        parts.trial("small cache", &middle(&setup)?, extent, &contenders)
+    }
+
+    fn goals(&self, name: &str, days: &[DemoDay]) -> Result<GoalsTrial> {
+        let extent = self.args.extent((30, 5), (10, 1));
+        goals::run(name, Goals::Tight, days, extent, self.interrupted)
+    }
+
+    fn trial(
+        &self,
+        name: impl Into<String>,
+        load: &Load,
+        extent: Extent,
+        contenders: &[Contender],
+    ) -> Result<Trial> {
+        Trial::run(self.setup, name, load, extent, contenders, self.interrupted)
+    }
+
+    /// The first of the loads that were asked for.
+    fn first_load(&self) -> Result<Load> {
+        let percent = self.args.loads.first();
+        let share = percent.map_or(MIDDLE, |percent| f64::from(*percent) / 100.0);
+        self.setup.steady(share, self.args.batches[0])
+    }
 }
 
 /// Days by the same forecast.
@@ -349,15 +305,6 @@ fn forecasts() -> Vec<DemoDay> {
     };
     let days = planners.map(|policy| from.each_ref().map(|from| day(policy, from)));
     days.into_iter().flatten().collect()
-}
-
-/// The first of the loads that were asked for.
-fn first_load(args: &ColocationArgs, setup: &Setup) -> Result<Load> {
-    let share = args
-        .loads
-        .first()
-        .map_or(MIDDLE, |percent| f64::from(*percent) / 100.0);
-    setup.steady(share, args.batches[0])
 }
 
 fn middle(setup: &Setup) -> Result<Load> {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use ebb_colocate::{Latencies, LoadMonitor};
 use ebb_storage::{Db, Options, SnapshotTable, Table, TableOptions};
 use tempfile::TempDir;
@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use super::args::ColocationArgs;
 use super::shape::Shape;
 use super::text::write_text;
+use crate::console::temporary_directory;
 use crate::ycsb::{self, Driver, Pace, ReadFrom, RunOptions, Workload};
 
 /// Records that the load reads and writes.
@@ -69,12 +70,8 @@ pub struct Setup {
 impl Setup {
     /// Loads a fresh store, whose block cache holds `cache_bytes`, or as much as
     /// a store's does.
-    ///
-    /// # Errors
-    /// What the store or the disk says.
     pub fn new(args: &ColocationArgs, cache_bytes: Option<u64>) -> Result<Self> {
-        let folder = tempfile::Builder::new().prefix("ebb-colocation-").tempdir();
-        let folder = folder.context("cannot create a temporary directory")?;
+        let folder = temporary_directory("colocation")?;
         let mut options = Options::default();
         if let Some(cache_bytes) = cache_bytes {
             options.cache_bytes = cache_bytes;
@@ -112,9 +109,6 @@ impl Setup {
     /// The operations per second with which the load, in batches of so many and with all
     /// that the store does for it, uses `share` of the machine, give or take a fiftieth of
     /// it where the machine is steady enough to tell.
-    ///
-    /// # Errors
-    /// What the store says, or `/proc` does not.
     pub fn ops_per_s(&self, share: f64, batch: u32) -> Result<f64> {
         let wanted = share * f64::from(self.cores);
         let mut ops_per_s = self.ops_per_core_s * wanted;
@@ -136,9 +130,6 @@ impl Setup {
     }
 
     /// A steady load that uses `share` of the machine.
-    ///
-    /// # Errors
-    /// As [`Setup::ops_per_s`].
     pub fn steady(&self, share: f64, batch: u32) -> Result<Load> {
         Ok(Load {
             pace: Pace::steady(self.ops_per_s(share, batch)?),
@@ -149,9 +140,6 @@ impl Setup {
     }
 
     /// Rates for a shape, from what two steady loads cost.
-    ///
-    /// # Errors
-    /// As [`Setup::ops_per_s`].
     pub fn pace(&self, shape: Shape) -> Result<Pace> {
         let (low, high) = shape.bounds();
         let low_ops_per_s = self.ops_per_s(low, BATCH)?;
@@ -164,9 +152,6 @@ impl Setup {
     /// Starts the load, which counts for `length` after its lead, and enters its latencies
     /// for a guard where one wants them. The sections of its
     /// report are the lead, and the pieces.
-    ///
-    /// # Errors
-    /// What the store says.
     pub fn start_load(
         &self,
         load: &Load,

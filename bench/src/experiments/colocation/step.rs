@@ -63,9 +63,6 @@ pub struct StepWindow {
 }
 
 /// Plays the step with nobody and with jobs beside it, in turn.
-///
-/// # Errors
-/// What a window's; an interrupt.
 pub fn run(setup: &Setup, rounds: u32, interrupted: &AtomicBool) -> Result<Step> {
     let pace = setup.pace(Shape::Step {
         from: FROM,

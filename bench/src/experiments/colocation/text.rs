@@ -10,9 +10,6 @@ const WORDS: u32 = 30_000;
 const ROWS_IN_BATCH: usize = 500;
 
 /// Writes lines of words, frequent ones and rare ones, the same each time.
-///
-/// # Errors
-/// What the store says.
 pub fn write_text(db: &Db, table: &Table) -> Result<()> {
     let mut rng = ChaCha8Rng::seed_from_u64(0);
     let mut written = 0;

@@ -117,9 +117,6 @@ pub struct Against {
 impl Trial {
     /// Lets the load run alone twice and with each of the contenders beside it, in an
     /// order of each round's own, and so on.
-    ///
-    /// # Errors
-    /// What a window's; an interrupt.
     pub fn run(
         setup: &Setup,
         name: impl Into<String>,

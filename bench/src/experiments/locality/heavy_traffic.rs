@@ -10,6 +10,7 @@ use ebb_scheduler::queueing::{Cluster, JobSizes, Model, QUEUEING_POLICIES, Strea
 
 use super::super::table::Table;
 use super::{Part, Setting};
+use crate::columns::row;
 use crate::number::fixed;
 use crate::queueing::{Case, QueueingRow, run_cases};
 use crate::sim::{Curves, Line};
@@ -70,19 +71,14 @@ fn table(policies: &[&str], rows: &[QueueingRow]) -> Table {
             true => fixed(scaled(row), 2),
             false => "grows".into(),
         };
-        std::iter::once(name.to_string())
-            .chain(of.map(cell))
-            .collect()
+        row(name, of.map(cell))
     };
     let bound = DISTANCES.map(|(distance, _)| format!("{:.2}", limit(distance)));
-    let bound = std::iter::once("(sigma^2 + nu^2) / 2".to_string()).chain(bound);
     Table {
         title: "Wang, theorem 4: eps times the mean backlog, eps from the boundary of 6.8".into(),
-        head: std::iter::once("policy".to_string())
-            .chain(distances)
-            .collect(),
+        head: row("policy", distances),
         rows: (policies.iter().map(|name| of(name)))
-            .chain([bound.collect()])
+            .chain([row("(sigma^2 + nu^2) / 2", bound)])
             .collect(),
     }
 }

@@ -8,6 +8,7 @@ use ebb_scheduler::queueing::{Capacity, Cluster, JobSizes, Model, QUEUEING_POLIC
 
 use super::super::table::Table;
 use super::{Part, Setting};
+use crate::columns::row;
 use crate::number::{NONE, fixed, percent};
 use crate::queueing::{Case, QueueingRow, run_cases};
 use crate::sim::{Curves, Line};
@@ -135,7 +136,7 @@ fn ratios(rows: &[QueueingRow]) -> Vec<Option<f64>> {
 
 fn head(first: &str) -> Vec<String> {
     let loads = LOADS.map(|(load, _)| format!("{load}"));
-    std::iter::once(first.to_string()).chain(loads).collect()
+    row(first, loads)
 }
 
 fn delays(name: &str, capacity: f64, rows: &[QueueingRow]) -> Table {
@@ -148,9 +149,7 @@ fn delays(name: &str, capacity: f64, rows: &[QueueingRow]) -> Table {
     };
     let of = |policy: &str| {
         let of = rows.iter().filter(|row| row.policy == policy);
-        std::iter::once(policy.to_string())
-            .chain(of.map(cell))
-            .collect()
+        row(policy, of.map(cell))
     };
     Table {
         title: format!(
@@ -172,17 +171,13 @@ fn by_policy(
     cell: impl Fn(&[QueueingRow], &str) -> String,
 ) -> Table {
     let names = || QUEUEING_POLICIES.iter().map(|policy| policy.name);
-    let row = |(setting, rows): &(String, Vec<QueueingRow>)| {
-        let cells = names().map(|name| cell(rows, name));
-        std::iter::once(setting.clone()).chain(cells).collect()
+    let of = |(setting, rows): &(String, Vec<QueueingRow>)| {
+        row(setting.as_str(), names().map(|name| cell(rows, name)))
     };
     Table {
         title: title.into(),
-        head: std::iter::once("setting")
-            .chain(names())
-            .map(String::from)
-            .collect(),
-        rows: settings.iter().map(row).collect(),
+        head: row("setting", names().map(String::from)),
+        rows: settings.iter().map(of).collect(),
     }
 }
 
@@ -216,19 +211,16 @@ fn ours(ratios: &[(&str, Vec<Option<f64>>)]) -> Table {
     let over_settings = |name: &str, of: &dyn Fn(Vec<f64>) -> f64| {
         let at = |at: usize| ratios.iter().map(|(_, of)| of[at]).collect::<Option<_>>();
         let cells = (0..LOADS.len()).map(|load| cell(&at(load).map(of)));
-        std::iter::once(name.to_string()).chain(cells).collect()
+        row(name, cells)
     };
     let mean = |of: Vec<f64>| of.iter().sum::<f64>() / of.len() as f64;
     let largest = |of: Vec<f64>| of.into_iter().fold(0.0, f64::max);
-    let row = |(name, ratios): &(&str, Vec<Option<f64>>)| {
-        std::iter::once((*name).to_string())
-            .chain(ratios.iter().map(cell))
-            .collect()
-    };
+    let of_setting =
+        |(name, ratios): &(&str, Vec<Option<f64>>)| row(*name, ratios.iter().map(cell));
     Table {
         title: format!("{OURS}: mean task delay over the least of the published policies"),
         head: head("setting"),
-        rows: (ratios.iter().map(row))
+        rows: (ratios.iter().map(of_setting))
             .chain([
                 over_settings("mean", &mean),
                 over_settings("largest", &largest),

@@ -120,8 +120,7 @@ fn growth(measured: &Measured) -> String {
 }
 
 fn limit_table(limits: [Option<f64>; 2]) -> Table {
-    let cell = |limit: Option<f64>| limit.map_or("-".to_string(), |limit| format!("{limit:.0}"));
-    let ratio = (limits[0].zip(limits[1])).map(|(fair, jsq)| format!("{:.2}", jsq / fair));
+    let ratio = (limits[0].zip(limits[1])).map(|(fair, jsq)| jsq / fair);
     let row = |name: &str, paper: &str, here: String| vec![name.into(), paper.into(), here];
     Table {
         title: "Stability limit: the backlog grows by less than 0.1% of the arrivals, and no \
@@ -129,9 +128,9 @@ fn limit_table(limits: [Option<f64>; 2]) -> Table {
             .into(),
         head: ["", "paper", "here"].map(String::from).to_vec(),
         rows: vec![
-            row(FAIR, "350", cell(limits[0])),
-            row(JSQ, "630", cell(limits[1])),
-            row("ratio", "1.80", ratio.unwrap_or("-".into())),
+            row(FAIR, "350", fixed(limits[0], 0)),
+            row(JSQ, "630", fixed(limits[1], 0)),
+            row("ratio", "1.80", fixed(ratio, 2)),
         ],
     }
 }

@@ -4,32 +4,27 @@
 //! Windows of all four conditions (alone comes twice) take turns in an order that is drawn
 //! for each round, as in experiment colocation, and its statistics are used.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use ebb_cql::client::Client;
 use ebb_cql::protocol::Compression;
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-use super::args::ServingArgs;
-use super::server::{Server, loaded};
+use super::server::Server;
+use super::setting::Setting;
 use super::steady::{LEAD, SteadyLoad};
-use crate::console::progress_bar;
 use crate::experiments::colocation::bootstrap::{Estimate, ratios};
 use crate::experiments::colocation::counts::{Counts, Pool};
 use crate::experiments::colocation::disturbance::Observer;
 use crate::experiments::statistics::mean;
+use crate::threads::value_of;
 use crate::ycsb::cql::{Plan, RawClient, enter_idle_class, pages};
 
 /// Rows of the pager's pages, unless they reach the server's limit of bytes before.
 const PAGE_ROWS: u32 = 1000;
-const SEED: u64 = 0xebb;
 
 /// Who is beside the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,32 +96,22 @@ struct Window {
 ///
 /// # Errors
 /// What the server or a job says; a wrong value; an interrupt.
-pub fn measure(args: &ServingArgs, folder: &Path, stop: &AtomicBool) -> Result<BesideLoad> {
-    const SETTLE_MAX: Duration = Duration::from_secs(30);
-    let mut server = Server::host(&folder.join("hosted"))?;
-    let connections = args.connections as usize;
-    let value_bytes = args.value_bytes as usize;
-    let mut client = loaded(&server, None, connections, args.records, value_bytes)?;
-    server.process.settle(SETTLE_MAX)?;
+pub fn measure(setting: &Setting<'_>) -> Result<BesideLoad> {
+    let args = setting.args;
+    let mut server = Server::host(&setting.folder.join("hosted"))?;
+    let mut client = setting.client(&server, None)?;
+    server.settle()?;
     let SteadyLoad {
         peak_ops_per_s,
         rate_ops_per_s,
         plan,
     } = SteadyLoad::find(args, &mut client)?;
-    let mut rng = ChaCha8Rng::seed_from_u64(SEED);
     let mut windows: [Vec<Window>; 4] = Default::default();
-    let bar = progress_bar("serving: beside", u64::from(args.windows));
-    for _ in 0..args.windows {
-        let mut turns: Vec<usize> = (0..CONDITIONS.len()).collect();
-        turns.shuffle(&mut rng);
-        for turn in turns {
-            ensure!(!stop.load(Ordering::Relaxed), "interrupted");
-            let window = play(&mut server, &mut client, &plan, CONDITIONS[turn])?;
-            windows[turn].push(window);
-        }
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
+    setting.in_turns("beside", CONDITIONS.len(), |turn| {
+        let window = play(&mut server, &mut client, &plan, CONDITIONS[turn])?;
+        windows[turn].push(window);
+        Ok(())
+    })?;
     let cores = thread::available_parallelism().map_or(1, usize::from) as f64;
     let outcome = summary(&windows, cores, args.window + LEAD);
     Ok(BesideLoad {
@@ -185,9 +170,7 @@ fn beside_pager<T>(server: &Server, run: impl FnOnce() -> Result<T>) -> Result<(
         });
         let ran = run();
         is_over.store(true, Ordering::Relaxed);
-        let rows = pager
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        let rows = value_of(pager.join())?;
         Ok((ran?, rows))
     })
 }

@@ -1,16 +1,12 @@
 //! What connections that do nothing take of the server's memory.
 
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use ebb_cql::client::Client;
 use ebb_cql::protocol::{Compression, Request};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
 
-use super::args::ServingArgs;
-use super::server::Server;
+use super::setting::Setting;
 use crate::console::progress_bar;
 
 /// What the part came to.
@@ -25,22 +21,15 @@ pub struct Connections {
 }
 
 /// Measures it, of a server with an empty database.
-///
-/// # Errors
-/// What the server or the system says; an interrupt.
-pub fn measure(
-    args: &ServingArgs,
-    binary: &Path,
-    folder: &Path,
-    stop: &AtomicBool,
-) -> Result<Connections> {
+pub fn measure(setting: &Setting<'_>) -> Result<Connections> {
+    let args = setting.args;
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
         ..limit
     };
     setrlimit(Resource::Nofile, raised).context("cannot raise the limit of open files")?;
-    let server = Server::start(binary, &folder.join("connections"))?;
+    let server = setting.start("connections", &[])?;
     let connect = || -> Result<Client> {
         let mut client = Client::connect(server.address, Compression::None)?;
         client.request(&Request::Options)?;
@@ -51,7 +40,7 @@ pub fn measure(
     let bar = progress_bar("serving: connections", args.idle_connections);
     let mut clients = Vec::new();
     for _ in 0..args.idle_connections {
-        ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+        setting.check_interrupt()?;
         clients.push(connect()?);
         bar.inc(1);
     }

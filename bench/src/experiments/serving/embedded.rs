@@ -18,9 +18,6 @@ pub struct Embedded {
 
 impl Embedded {
     /// Loads it, and waits for what that leaves to do.
-    ///
-    /// # Errors
-    /// What the store says.
     pub fn load(folder: &Path, records: u64, value_bytes: usize) -> Result<Self> {
         let db = Db::open(folder, Options::default())?;
         let table = db

@@ -8,29 +8,25 @@
 //! point reads are in the idle class, because the server can do nothing about the CPU of clients.
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, ScopedJoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use bytes::BytesMut;
 use ebb_cql::client::{Client, ClientError, set_stream};
 use ebb_cql::protocol::{Answer, Compression, ErrorKind, QueryParameters, Request, Response};
-use rand::SeedableRng as _;
-use rand::seq::SliceRandom as _;
-use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
-use super::args::ServingArgs;
-use super::server::{Account, Server, loaded};
+use super::server::{Account, Server};
+use super::setting::Setting;
 use super::steady::SteadyLoad;
 use super::window::{Beside, Window, Windows, p99_us};
-use crate::console::progress_bar;
 use crate::experiments::colocation::counts::Counts;
 use crate::experiments::colocation::disturbance::Observer;
+use crate::threads::value_of;
 use crate::ycsb::Operation;
-use crate::ycsb::cql::{Plan, RawClient, enter_idle_class};
+use crate::ycsb::cql::{Plan, RawClient, enter_idle_class, query};
 
 /// The users whose statements never end.
 const ENDLESS_USERS: [&str; 2] = ["endless1", "endless2"];
@@ -50,7 +46,6 @@ const P99_MAX: f64 = 1.2;
 /// The most memory that the statements may add to the server's. Each statement that runs keeps some
 /// megabytes; the rest is for memtables, the block cache and what the allocator keeps.
 const GROWTH_BYTES_MAX: u64 = 1 << 30;
-const SEED: u64 = 0xebb;
 
 const SCHEMA: [&str; 3] = [
     "CREATE KEYSPACE endless WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
@@ -168,13 +163,7 @@ impl Ended {
 /// # Errors
 /// When the server fails, completes no scan or returns a wrong value, when a statement ends otherwise
 /// than with its time-out, or the user interrupts the run.
-pub fn measure(
-    args: &ServingArgs,
-    binary: &Path,
-    folder: &Path,
-    stop: &AtomicBool,
-) -> Result<EndlessStatements> {
-    const SETTLE_MAX: Duration = Duration::from_secs(30);
+pub fn measure(setting: &Setting<'_>) -> Result<EndlessStatements> {
     let more = [
         "--auth".to_owned(),
         "--request-timeout".to_owned(),
@@ -183,46 +172,31 @@ pub fn measure(
         "--overload-wait".to_owned(),
         "0s".to_owned(),
     ];
-    let server = Server::start_with(binary, &folder.join("endless"), &more)?;
+    let server = setting.start("endless", &more)?;
     let account = server.superuser()?;
-    let (connections, value_bytes) = (args.connections as usize, args.value_bytes as usize);
-    let mut client = loaded(
-        &server,
-        Some(&account),
-        connections,
-        args.records,
-        value_bytes,
-    )?;
+    let mut client = setting.client(&server, Some(&account))?;
     prepare(server.address, &account)?;
-    server.process.settle(SETTLE_MAX)?;
-    let load = SteadyLoad::find(args, &mut client)?;
+    server.settle()?;
+    let load = SteadyLoad::find(setting.args, &mut client)?;
     let before_bytes = server.process.memory_bytes()?;
-    let mut rng = ChaCha8Rng::seed_from_u64(SEED);
     let mut windows: [Windows; 3] = Default::default();
     let (mut endless, mut scans) = (Ended::default(), Ended::default());
     let mut beside = Duration::ZERO;
-    let bar = progress_bar("serving: endless", u64::from(args.windows));
-    for _ in 0..args.windows {
-        let mut turns = [0, 1, 2];
-        turns.shuffle(&mut rng);
-        for turn in turns {
-            ensure!(!stop.load(Ordering::Relaxed), "interrupted");
-            let window = if turn == 2 {
-                let began = Instant::now();
-                let run = || play(&server, &mut client, &load.plan);
-                let (window, ended) = beside_others(server.address, run)?;
-                beside += began.elapsed();
-                endless.add(ended[0]);
-                scans.add(ended[1]);
-                window
-            } else {
-                play(&server, &mut client, &load.plan)?
-            };
-            windows[turn].0.push(window);
-        }
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
+    setting.in_turns("endless", windows.len(), |turn| {
+        let window = if turn == 2 {
+            let began = Instant::now();
+            let run = || play(&server, &mut client, &load.plan);
+            let (window, ended) = beside_others(server.address, run)?;
+            beside += began.elapsed();
+            endless.add(ended[0]);
+            scans.add(ended[1]);
+            window
+        } else {
+            play(&server, &mut client, &load.plan)?
+        };
+        windows[turn].0.push(window);
+        Ok(())
+    })?;
     drop(client);
     server.stop()?;
     ensure!(scans.completed > 0, "no scan of another user completed");
@@ -252,13 +226,7 @@ pub fn measure(
 /// Creates the tables and the users.
 fn prepare(address: SocketAddr, superuser: &Account) -> Result<()> {
     let mut client = connect(address, &superuser.name, &superuser.password)?;
-    let mut run = |text: &str| {
-        let parameters = QueryParameters::default();
-        let response = client.request(&Request::Query { text, parameters });
-        response
-            .map(drop)
-            .with_context(|| format!("{text:?} failed"))
-    };
+    let mut run = |text: &str| query(&mut client, text).map(drop);
     SCHEMA.iter().try_for_each(|text| run(text))?;
     for k in 0..NUMBERS {
         run(&format!(
@@ -327,16 +295,11 @@ fn beside_others<T>(
         is_over.store(true, Ordering::Relaxed);
         let mut ended = [Ended::default(); 2];
         for user in endless {
-            ended[0].add(joined(user)?);
+            ended[0].add(value_of(user.join())?);
         }
-        ended[1].add(joined(scans)?);
+        ended[1].add(value_of(scans.join())?);
         Ok((ran?, ended))
     })
-}
-
-fn joined<T>(thread: ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
-    let joined = thread.join();
-    joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Keeps statements that never end under way until `is_over`. Each must end with its time-out.

@@ -10,34 +10,25 @@
 //! | `sample` | JSON of what load and jobs used since the last one |
 
 use std::io::{BufRead, Write};
-use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use ebb_colocate::LoadMonitor;
-use ebb_cql_server::executor::Executor;
-use ebb_cql_server::read::Limits;
-use ebb_cql_server::serve::{CqlServer, ServeOptions};
-use ebb_cql_server::system::LocalNode;
 use ebb_jobs::wordcount;
 use ebb_scheduler::runtime::{Input, JobHandle, VecOutput};
 use ebb_server::node::{Node, NodeOptions, Stop};
 use ebb_storage::{Options, TableOptions};
 
 use super::args::HostArgs;
-use crate::experiments::colocation::endless::Endless;
+use crate::demo::start_cql;
+use crate::experiments::colocation::endless::{Endless, wait_for_tasks};
 use crate::experiments::colocation::text::write_text;
 
 const JOBS: usize = 3;
 const REDUCES: u32 = 1;
-/// Tasks that have not started by then never will.
-const START_MAX: Duration = Duration::from_secs(20);
 
 /// Serves until its input ends.
-///
-/// # Errors
-/// What the store, a socket or a job says.
 pub fn run_host(args: &HostArgs) -> Result<()> {
     let node = Node::open(&args.data, Options::default(), NodeOptions::default())?;
     let db = node.db().context("the node has a database")?;
@@ -48,18 +39,7 @@ pub fn run_host(args: &HostArgs) -> Result<()> {
     keyspace.create_snapshot("analysed")?;
     let text = keyspace.snapshot("analysed")?.table("text")?;
     let input: Arc<dyn Input> = Arc::new(Endless::new(&text, false)?);
-    let address: SocketAddr = (Ipv4Addr::LOCALHOST, 0).into();
-    let serve = ServeOptions {
-        address,
-        ..ServeOptions::default()
-    };
-    let local = LocalNode {
-        address,
-        cluster_name: "ebb".to_string(),
-    };
-    let executor =
-        Executor::new(node.catalog()?, local, Limits::default()).showing(serve.activity.clone());
-    let server = CqlServer::start(Arc::new(executor), node.latencies(), serve)?;
+    let server = start_cql(&node)?;
     let mut out = std::io::stdout();
     let mut say = |line: String| -> Result<()> {
         writeln!(out, "{line}")?;
@@ -94,15 +74,7 @@ fn start(node: &Node, input: &Arc<dyn Input>) -> Result<Vec<JobHandle>> {
         let spec = wordcount::spec(format!("J{number}"), input.clone(), output, REDUCES);
         jobs.push(node.runtime().submit(spec)?);
     }
-    let started = Instant::now();
-    while jobs.iter().all(|job| job.status().maps_done == 0) {
-        let waited = jobs[0].wait_timeout(Duration::from_millis(5));
-        ensure!(waited.is_none(), "a job ended that should not: {waited:?}");
-        ensure!(
-            started.elapsed() < START_MAX,
-            "no task of a job ended in {START_MAX:?}: other processes leave no CPU"
-        );
-    }
+    wait_for_tasks(&jobs)?;
     Ok(jobs)
 }
 

@@ -3,11 +3,9 @@
 //! All connections send a request, then all answers are read, and again. So there are always
 //! as many at the row as there are connections, and the client costs each kind the same.
 
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use bytes::BytesMut;
 use ebb_cql::client::Client;
 use ebb_cql::protocol::{
@@ -15,11 +13,11 @@ use ebb_cql::protocol::{
 };
 use serde::Serialize;
 
-use super::args::ServingArgs;
-use super::server::Server;
+use super::setting::Setting;
 use crate::console::progress_bar;
 use crate::experiments::statistics::median;
 use crate::number::fixed;
+use crate::ycsb::cql::{prepare, query};
 
 /// What the part came to, a number for each round: writes per second that were done.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -65,16 +63,9 @@ const SCHEMA: [&str; 4] = [
 ];
 
 /// Measures it, of a server with an empty database.
-///
-/// # Errors
-/// What the server says; an interrupt.
-pub fn measure(
-    args: &ServingArgs,
-    binary: &Path,
-    folder: &Path,
-    stop: &AtomicBool,
-) -> Result<HotRow> {
-    let server = Server::start(binary, &folder.join("hot-row"))?;
+pub fn measure(setting: &Setting<'_>) -> Result<HotRow> {
+    let args = setting.args;
+    let server = setting.start("hot-row", &[])?;
     let connect = || Client::connect(server.address, Compression::None);
     let mut clients = Vec::new();
     for _ in 0..args.connections {
@@ -85,27 +76,18 @@ pub fn measure(
     }
     let mut first = connect()?;
     for text in SCHEMA {
-        let parameters = QueryParameters::default();
-        first.request(&Request::Query { text, parameters })?;
+        query(&mut first, text)?;
     }
-    let mut prepare = |text: &str| -> Result<Vec<u8>> {
-        match first.request(&Request::Prepare {
-            text,
-            keyspace: None,
-        })? {
-            Response::Prepared(prepared) => Ok(prepared.id.to_vec()),
-            other => bail!("{text} is prepared as {other:?}"),
-        }
-    };
-    let plain = prepare("UPDATE hot.t SET v = ? WHERE k = 0")?;
-    let exists = prepare("UPDATE hot.t SET v = ? WHERE k = 0 IF EXISTS")?;
-    let swap = prepare("UPDATE hot.t SET v = ? WHERE k = 0 IF v = ?")?;
-    let count = prepare("UPDATE hot.n SET c = c + ? WHERE k = 0")?;
+    let mut statement = |text: &str| prepare(&mut first, text);
+    let plain = statement("UPDATE hot.t SET v = ? WHERE k = 0")?;
+    let exists = statement("UPDATE hot.t SET v = ? WHERE k = 0 IF EXISTS")?;
+    let swap = statement("UPDATE hot.t SET v = ? WHERE k = 0 IF v = ?")?;
+    let count = statement("UPDATE hot.n SET c = c + ? WHERE k = 0")?;
     let mut found = HotRow::default();
     let bar = progress_bar("serving: hot row", u64::from(args.rounds));
     for round in 0..=args.rounds {
         let mut run = |id: &[u8], compares: bool| {
-            ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+            setting.check_interrupt()?;
             run(&mut clients, id, compares, args.window)
         };
         let plain = run(&plain, false)?;

@@ -5,12 +5,10 @@
 //! the index meet stale entries too. In turns, all connections send one request each, and then all
 //! responses are read.
 
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use ebb_cql::client::Client;
 use ebb_cql::protocol::{
     Answer, Compression, QueryParameters, Request, Response, Value, ValuesBuf,
@@ -19,10 +17,10 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
-use super::args::ServingArgs;
-use super::server::Server;
+use super::setting::Setting;
 use crate::console::progress_bar;
 use crate::experiments::statistics::median;
+use crate::ycsb::cql::{prepare, query};
 
 /// Rows with the same value of the indexed column, when the table is loaded.
 const ROWS_OF_VALUE: u64 = 10;
@@ -79,7 +77,7 @@ const SCHEMA: [&str; 4] = [
 /// A prepared statement.
 #[derive(Debug, Clone)]
 struct Statement {
-    id: Vec<u8>,
+    id: Bytes,
     kind: Kind,
 }
 
@@ -94,14 +92,9 @@ enum Kind {
 ///
 /// # Errors
 /// When the server fails or returns a wrong row, or the user interrupts the run.
-pub fn measure(
-    args: &ServingArgs,
-    binary: &Path,
-    folder: &Path,
-    stop: &AtomicBool,
-) -> Result<Indexed> {
-    const SETTLE_MAX: Duration = Duration::from_secs(30);
-    let server = Server::start(binary, &folder.join("indexed"))?;
+pub fn measure(setting: &Setting<'_>) -> Result<Indexed> {
+    let args = setting.args;
+    let server = setting.start("indexed", &[])?;
     let connect = || Client::connect(server.address, Compression::None);
     let clients: Result<_, _> = (0..args.connections).map(|_| connect()).collect();
     let mut callers = Callers {
@@ -112,40 +105,33 @@ pub fn measure(
     };
     let mut first = connect()?;
     for text in SCHEMA {
-        let parameters = QueryParameters::default();
-        first.request(&Request::Query { text, parameters })?;
+        query(&mut first, text)?;
     }
-    let mut prepare = |kind: Kind, text: &str| -> Result<Statement> {
-        let keyspace = None;
-        match first.request(&Request::Prepare { text, keyspace })? {
-            Response::Prepared(prepared) => Ok(Statement {
-                id: prepared.id.to_vec(),
-                kind,
-            }),
-            other => bail!("{text} is prepared as {other:?}"),
-        }
+    let mut statement = |kind: Kind, text: &str| -> Result<Statement> {
+        let id = prepare(&mut first, text)?;
+        Ok(Statement { id, kind })
     };
     let write = "INSERT INTO ix.plain (k, g, v) VALUES (?, ?, ?)";
-    let plain = prepare(Kind::Write, write)?;
-    let indexed = prepare(Kind::Write, &write.replace("plain", "indexed"))?;
+    let plain = statement(Kind::Write, write)?;
+    let indexed = statement(Kind::Write, &write.replace("plain", "indexed"))?;
     let by_key = "SELECT k, g, v FROM ix.indexed WHERE k = ?";
-    let by_key = prepare(Kind::ReadByKey, by_key)?;
+    let by_key = statement(Kind::ReadByKey, by_key)?;
     let by_index = "SELECT k, g, v FROM ix.indexed WHERE g = ?";
-    let by_index = prepare(Kind::ReadByIndex, by_index)?;
+    let by_index = statement(Kind::ReadByIndex, by_index)?;
     for statement in [&plain, &indexed] {
         callers.load(statement)?;
     }
-    server.process.settle(SETTLE_MAX)?;
+    server.settle()?;
     let mut found = Indexed::default();
     let bar = progress_bar("serving: indexed", u64::from(args.rounds));
     for round in 0..=args.rounds {
         // In microseconds for each row.
         let mut run = |statement: &Statement| -> Result<f64> {
-            ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+            setting.check_interrupt()?;
             let used_s = server.process.usage()?.cpu_s();
             let rows = callers.run(statement, args.window)?;
             // The CPU of flushes and merges belongs to the writes that caused them.
-            server.process.settle(SETTLE_MAX)?;
+            server.settle()?;
             Ok((server.process.usage()?.cpu_s() - used_s) * 1e6 / rows as f64)
         };
         let measured = [

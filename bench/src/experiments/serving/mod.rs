@@ -17,7 +17,7 @@
 //!   server   `ebb serve` as a child          host    the same with endless jobs
 //!   redis    Redis as a child                embedded   the store in this process
 //!   certificate   of a server that speaks TLS     steady   the load of the parts about the tail
-//!   window   windows of one condition, compared with others
+//!   window   windows of one condition, compared with others     setting   what all parts share
 //! ```
 //!
 //! Client and server share the machine. What is compared takes turns, medians over rounds
@@ -40,6 +40,7 @@ mod report;
 mod run;
 mod secured;
 mod server;
+mod setting;
 mod slow_core;
 mod startup;
 mod steady;

@@ -5,9 +5,6 @@
 //! send three times of what a core can serve, waits for itself. Windows of both loads take turns. Beside
 //! each, one connection with a small load shows what a flood costs the other clients.
 
-use std::panic::resume_unwind;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -16,11 +13,12 @@ use hdrhistogram::Histogram;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::Serialize;
 
-use super::args::ServingArgs;
 use super::server::{Server, loaded};
+use super::setting::Setting;
 use super::slow_core::SlowCore;
 use crate::console::progress_bar;
 use crate::experiments::statistics::median;
+use crate::threads::value_of;
 use crate::ycsb::cql::{Operations, Plan, RawClient, Tally};
 use crate::ycsb::{Pace, Workload};
 
@@ -43,7 +41,7 @@ const PART_OF_CORE: f64 = 0.2;
 const LOADS: [f64; 2] = [0.5, 3.0];
 
 /// The connections that flood beside one that does not.
-const FLOODS: usize = 3;
+const FLOODS: u64 = 3;
 /// The load of the one that does not, over the peak.
 const POLITE_LOAD: f64 = 0.1;
 
@@ -148,43 +146,37 @@ impl OverloadedLoad {
 ///
 /// # Errors
 /// What the server says; a wrong value; an interrupt; a machine with one core.
-pub fn measure(
-    args: &ServingArgs,
-    binary: &Path,
-    folder: &Path,
-    stop: &AtomicBool,
-) -> Result<OverloadedLoad> {
-    const SETTLE_MAX: Duration = Duration::from_secs(30);
+pub fn measure(setting: &Setting<'_>) -> Result<OverloadedLoad> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     ensure!(cores > CORES[1], "part overload needs two cores");
-    let server = Server::start_on_core(CORES[0], binary, &folder.join("overload"))?;
+    let data = setting.folder.join("overload");
+    let server = Server::start_on_core(CORES[0], &setting.binary, &data)?;
     // On a thread of its own, which alone is bound to its core.
     let found = thread::scope(|scope| {
         let run = scope.spawn(|| {
             let mut own = CpuSet::new();
             own.set(CORES[1]);
             sched_setaffinity(None, &own).context("cannot bind the client to a core")?;
-            let (connections, value_bytes) = (args.connections as usize, args.value_bytes as usize);
             // By one connection: many of them with large values would be an overload, too.
-            drop(loaded(&server, None, 1, args.records, value_bytes)?);
-            let connect =
-                |connections| loaded(&server, None, connections, args.records, value_bytes);
+            drop(loaded(&server, None, 1, setting.args)?);
+            let connect = |connections| loaded(&server, None, connections, setting.args);
             let mut clients = Clients {
-                all: connect(connections)?,
+                all: connect(setting.args.connections)?,
                 flood: connect(FLOODS)?,
                 polite: connect(1)?,
             };
-            server.process.settle(SETTLE_MAX)?;
+            server.settle()?;
             let _slow = SlowCore::take(CORES[0], PART_OF_CORE)?;
-            play(args, &mut clients, stop)
+            play(setting, &mut clients)
         });
-        run.join().unwrap_or_else(|panic| resume_unwind(panic))
+        value_of(run.join())
     })?;
     server.stop()?;
     Ok(found)
 }
 
-fn play(args: &ServingArgs, clients: &mut Clients, stop: &AtomicBool) -> Result<OverloadedLoad> {
+fn play(setting: &Setting<'_>, clients: &mut Clients) -> Result<OverloadedLoad> {
+    let args = setting.args;
     let workload: Workload = WORKLOAD.parse().map_err(|error| anyhow!("{error}"))?;
     let closed = Plan {
         duration: Some(args.window * 2),
@@ -210,14 +202,14 @@ fn play(args: &ServingArgs, clients: &mut Clients, stop: &AtomicBool) -> Result<
     let bar = progress_bar("serving: overload", u64::from(args.rounds));
     for _ in 0..args.rounds {
         for (at, load) in LOADS.into_iter().enumerate() {
-            ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+            setting.check_interrupt()?;
             let tally = clients.all.run(&paced(load), |_| ())?;
             windows[at].push(Window::new(&tally, args.window)?);
             let (flood, own) = (paced(load), paced(POLITE_LOAD));
             let tally = thread::scope(|scope| {
                 let flood = scope.spawn(|| clients.flood.run(&flood, |_| ()));
                 let tally = clients.polite.run(&own, |_| ());
-                flood.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+                value_of(flood.join())?;
                 tally
             })?;
             polite[at].push(Window::new(&tally, args.window)?);

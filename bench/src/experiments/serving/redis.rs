@@ -96,9 +96,6 @@ impl Redis {
     }
 
     /// Sets the keys that its benchmark asks for, all of them.
-    ///
-    /// # Errors
-    /// What Redis says.
     pub fn load(&self, records: u64, value_bytes: usize) -> Result<()> {
         const TOGETHER: u64 = 100;
         let mut stream = self.connect()?;

@@ -135,20 +135,15 @@ impl Report {
         if let Some(indexed) = &self.indexed {
             writeln!(text, "an index: {}", indexed.lines().join("; "))?;
         }
-        if let Some(overload) = &self.overload {
-            writeln!(text, "{}", overload.lines().join("\n"))?;
-        }
-        if let Some(secured) = &self.secured {
-            writeln!(text, "{}", secured.lines().join("\n"))?;
-        }
-        if let Some(watched) = &self.watched {
-            writeln!(text, "{}", watched.lines().join("\n"))?;
-        }
-        if let Some(hostile) = &self.hostile {
-            writeln!(text, "{}", hostile.lines().join("\n"))?;
-        }
-        if let Some(endless) = &self.endless {
-            writeln!(text, "{}", endless.lines().join("\n"))?;
+        let lines = [
+            self.overload.as_ref().map(OverloadedLoad::lines),
+            self.secured.as_ref().map(Secured::lines),
+            self.watched.as_ref().map(WatchedLoad::lines),
+            self.hostile.as_ref().map(HostileClients::lines),
+            self.endless.as_ref().map(EndlessStatements::lines),
+        ];
+        for line in lines.into_iter().flatten().flatten() {
+            writeln!(text, "{line}")?;
         }
         Ok(())
     }

@@ -1,61 +1,43 @@
 //! The parts, one after the other.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use super::args::{Part, ServingArgs};
 use super::report::Report;
 use super::server::binary;
+use super::setting::Setting;
 use super::{
     beside, connections, endless, hostile, hot_row, indexed, overload, secured, startup,
     throughput, watched,
 };
-use crate::console::{stop_on_interrupt, write_json};
+use crate::console::{stop_on_interrupt, temporary_directory, write_json};
 
 /// Runs the experiment, prints its table, writes its JSON.
-///
-/// # Errors
-/// What a server, the store or the disk says; an interrupt.
 pub fn run(args: &ServingArgs) -> Result<()> {
-    let stop = stop_on_interrupt()?;
-    let binary = binary(args.ebb.as_deref())?;
-    let folder = tempfile::Builder::new().prefix("ebb-serving-").tempdir();
-    let folder = folder.context("cannot create a temporary directory")?;
-    let folder = folder.path();
+    let folder = temporary_directory("serving")?;
+    let setting = Setting {
+        args,
+        binary: binary(args.ebb.as_deref())?,
+        folder: folder.path(),
+        stop: stop_on_interrupt()?,
+    };
     let mut report = Report::new(args);
     for part in args.parts() {
         match part {
-            Part::Throughput => {
-                report.throughput = Some(throughput::measure(args, &binary, folder, &stop)?);
-            }
-            Part::Beside => report.beside = Some(beside::measure(args, folder, &stop)?),
-            Part::Connections => {
-                report.connections = Some(connections::measure(args, &binary, folder, &stop)?);
-            }
-            Part::Startup => {
-                report.startup = Some(startup::measure(args, &binary, folder, &stop)?);
-            }
-            Part::Overload => {
-                report.overload = Some(overload::measure(args, &binary, folder, &stop)?);
-            }
-            Part::Secured => {
-                report.secured = Some(secured::measure(args, &binary, folder, &stop)?);
-            }
-            Part::Watched => {
-                report.watched = Some(watched::measure(args, &binary, folder, &stop)?);
-            }
-            Part::Hostile => {
-                report.hostile = Some(hostile::measure(args, &binary, folder, &stop)?);
-            }
-            Part::Endless => {
-                report.endless = Some(endless::measure(args, &binary, folder, &stop)?);
-            }
-            Part::Indexed => report.indexed = Some(indexed::measure(args, &binary, folder, &stop)?),
-            Part::HotRow => report.hot_row = Some(hot_row::measure(args, &binary, folder, &stop)?),
+            Part::Throughput => report.throughput = Some(throughput::measure(&setting)?),
+            Part::Beside => report.beside = Some(beside::measure(&setting)?),
+            Part::Connections => report.connections = Some(connections::measure(&setting)?),
+            Part::Startup => report.startup = Some(startup::measure(&setting)?),
+            Part::Overload => report.overload = Some(overload::measure(&setting)?),
+            Part::Secured => report.secured = Some(secured::measure(&setting)?),
+            Part::Watched => report.watched = Some(watched::measure(&setting)?),
+            Part::Hostile => report.hostile = Some(hostile::measure(&setting)?),
+            Part::Endless => report.endless = Some(endless::measure(&setting)?),
+            Part::Indexed => report.indexed = Some(indexed::measure(&setting)?),
+            Part::HotRow => report.hot_row = Some(hot_row::measure(&setting)?),
         }
         // A long run that is interrupted leaves the parts that are done.
-        if let Some(path) = &args.json {
-            write_json(path, &report)?;
-        }
+        write_json(args.json.as_deref(), &report)?;
     }
     print!("{}", report.text());
     Ok(())

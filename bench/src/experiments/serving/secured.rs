@@ -5,24 +5,20 @@
 //! meanwhile. The client logs in as a role with granted permissions: a superuser would skip the
 //! permission checks.
 
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, anyhow};
 use ebb_cql::client::Client;
-use ebb_cql::protocol::{Compression, QueryParameters, Request};
+use ebb_cql::protocol::Compression;
 use serde::Serialize;
 
-use super::args::ServingArgs;
 use super::certificate::Certificate;
 use super::server::{Account, Server, loaded};
+use super::setting::Setting;
 use super::throughput;
 use crate::console::progress_bar;
 use crate::experiments::statistics::median;
 use crate::number::fixed;
 use crate::ycsb::Workload;
-use crate::ycsb::cql::{Operations, Plan};
+use crate::ycsb::cql::{Operations, Plan, query};
 
 /// The load: 95% reads.
 const WORKLOAD: &str = "b";
@@ -87,49 +83,31 @@ fn ratio(above: &[f64], below: &[f64]) -> f64 {
 ///
 /// # Errors
 /// When a server fails or returns a wrong value, or the user interrupts the run.
-pub fn measure(
-    args: &ServingArgs,
-    binary: &Path,
-    folder: &Path,
-    stop: &AtomicBool,
-) -> Result<Secured> {
-    const SETTLE_MAX: Duration = Duration::from_secs(30);
-    let (connections, value_bytes) = (args.connections as usize, args.value_bytes as usize);
-    let plain = Server::start(binary, &folder.join("plain"))?;
-    let mut plain_client = loaded(&plain, None, connections, args.records, value_bytes)?;
-    let certificate = Certificate::make(folder)?;
-    let secured = Server::start_with(binary, &folder.join("secured"), &certificate.arguments())?;
+pub fn measure(setting: &Setting<'_>) -> Result<Secured> {
+    let args = setting.args;
+    let plain = setting.start("plain", &[])?;
+    let mut plain_client = setting.client(&plain, None)?;
+    let certificate = Certificate::make(setting.folder)?;
+    let secured = setting.start("secured", &certificate.arguments())?;
     let superuser = secured.superuser()?;
-    drop(loaded(
-        &secured,
-        Some(&superuser),
-        1,
-        args.records,
-        value_bytes,
-    )?);
+    drop(loaded(&secured, Some(&superuser), 1, args)?);
     let account = Account {
         tls: Some(certificate.trust.clone()),
         ..role(&secured, &superuser)?
     };
-    let mut secured_client = loaded(
-        &secured,
-        Some(&account),
-        connections,
-        args.records,
-        value_bytes,
-    )?;
-    plain.process.settle(SETTLE_MAX)?;
-    secured.process.settle(SETTLE_MAX)?;
+    let mut secured_client = setting.client(&secured, Some(&account))?;
+    plain.settle()?;
+    secured.settle()?;
     let workload: Workload = WORKLOAD.parse().map_err(|error| anyhow!("{error}"))?;
     let plan = Plan {
         duration: Some(args.window),
-        value_bytes,
+        value_bytes: args.value_bytes as usize,
         ..Plan::new(Operations::Run(workload, Some(args.distribution)))
     };
     let mut measured = Secured::default();
     let bar = progress_bar("serving: secured", u64::from(args.rounds));
     for _ in 0..args.rounds {
-        ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+        setting.check_interrupt()?;
         let (ops_per_s, cpu_us, _) = throughput::run(&plain, &mut plain_client, &plan)?;
         measured.plain_ops_per_s.push(ops_per_s);
         measured.plain_cpu_us.push(cpu_us);
@@ -156,11 +134,7 @@ fn role(server: &Server, superuser: &Account) -> Result<Account> {
         // ALL, because the client also creates the keyspace and the table if they are missing.
         format!("GRANT ALL ON ALL KEYSPACES TO {ROLE}"),
     ] {
-        let parameters = QueryParameters::default();
-        client.request(&Request::Query {
-            text: &text,
-            parameters,
-        })?;
+        query(&mut client, &text)?;
     }
     Ok(Account {
         name: ROLE.into(),

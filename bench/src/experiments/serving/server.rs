@@ -6,10 +6,12 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::args::ServingArgs;
 pub(super) use crate::ycsb::cql::Account;
 use crate::ycsb::cql::{Operations, Plan, RawClient, ServerProcess};
 
@@ -60,19 +62,12 @@ pub fn binary(named: Option<&Path>) -> Result<PathBuf> {
 }
 
 impl Server {
-    /// Starts `ebb serve` over a directory, on a free port; it listens when this returns.
+    /// Starts `ebb serve` over a directory, on a free port and with `more` arguments; it listens when
+    /// this returns.
     ///
     /// # Errors
     /// When it does not start.
-    pub fn start(binary: &Path, data: &Path) -> Result<Self> {
-        Self::start_with(binary, data, &[])
-    }
-
-    /// Like [`start`](Self::start), with more arguments.
-    ///
-    /// # Errors
-    /// When it does not start.
-    pub fn start_with(binary: &Path, data: &Path, more: &[String]) -> Result<Self> {
+    pub fn start(binary: &Path, data: &Path, more: &[String]) -> Result<Self> {
         let port = OsStr::new("127.0.0.1:0");
         let args = ["serve".as_ref(), "--cql".as_ref(), port, "--data".as_ref()];
         Self::spawn(Command::new(binary).args(args).arg(data).args(more), data)
@@ -167,6 +162,16 @@ impl Server {
         Ok(line.trim().to_string())
     }
 
+    /// Waits until the background work of the server is done, for half a minute at most. Returns
+    /// whether it is done.
+    ///
+    /// # Errors
+    /// When the server has ended.
+    pub fn settle(&self) -> Result<bool> {
+        const SETTLE_MAX: Duration = Duration::from_secs(30);
+        self.process.settle(SETTLE_MAX)
+    }
+
     /// Ends the server by SIGTERM, and waits for its end.
     ///
     /// # Errors
@@ -185,25 +190,24 @@ impl Server {
     }
 }
 
-/// Connects a client, and loads records until the table has `records`.
+/// Connects a client, and loads records until the table has those of `args`.
 ///
 /// # Errors
 /// When the server or a connection fails.
 pub fn loaded(
     server: &Server,
     account: Option<&Account>,
-    connections: usize,
-    records: u64,
-    value_bytes: usize,
+    connections: u64,
+    args: &ServingArgs,
 ) -> Result<RawClient> {
     const LOAD_IN_FLIGHT: usize = 8;
-    let mut client = RawClient::connect(server.address, account, connections, 1)?;
+    let mut client = RawClient::connect(server.address, account, connections as usize, 1)?;
     let present = client.records();
-    if present < records {
+    if present < args.records {
         let plan = Plan {
             in_flight: LOAD_IN_FLIGHT,
-            value_bytes,
-            ..Plan::new(Operations::Load(present..records))
+            value_bytes: args.value_bytes as usize,
+            ..Plan::new(Operations::Load(present..args.records))
         };
         client.run(&plan, |_| ())?;
     }

@@ -1,19 +1,15 @@
 //! Reads and writes of one record, in turns: the server, Redis, the server again; and
 //! the CPU of each against the store in process.
 
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use serde::Serialize;
 
-use super::args::ServingArgs;
 use super::embedded::Embedded;
 use super::redis::Redis;
-use super::server::{Server, loaded};
+use super::server::Server;
+use super::setting::Setting;
 use crate::console::progress_bar;
-use crate::experiments::statistics::median;
+use crate::experiments::statistics::median_if_any;
 use crate::ycsb::cql::{Operations, Plan, RawClient};
 use crate::ycsb::{Distribution, Operation, Workload};
 
@@ -62,8 +58,7 @@ pub struct Throughput {
 
 /// The medians of rounds' ratios.
 fn ratio(above: &[f64], below: &[f64]) -> Option<f64> {
-    let ratios: Vec<f64> = above.iter().zip(below).map(|(a, b)| a / b).collect();
-    (!ratios.is_empty()).then(|| median(ratios))
+    median_if_any(above.iter().zip(below).map(|(a, b)| a / b))
 }
 
 impl Kind {
@@ -92,28 +87,23 @@ impl Kind {
 ///
 /// # Errors
 /// What a server or the store says; a wrong value; an interrupt.
-pub fn measure(
-    args: &ServingArgs,
-    binary: &Path,
-    folder: &Path,
-    stop: &AtomicBool,
-) -> Result<Throughput> {
-    const SETTLE_MAX: Duration = Duration::from_secs(30);
+pub fn measure(setting: &Setting<'_>) -> Result<Throughput> {
+    let args = setting.args;
     let (records, value_bytes) = (args.records, args.value_bytes as usize);
     let connections = args.connections as usize;
-    let embedded = Embedded::load(&folder.join("embedded"), records, value_bytes)?;
-    let server = Server::start(binary, &folder.join("served"))?;
-    let mut client = loaded(&server, None, connections, records, value_bytes)?;
-    let redis = Redis::start(&folder.join("redis"))?;
+    let embedded = Embedded::load(&setting.folder.join("embedded"), records, value_bytes)?;
+    let server = setting.start("served", &[])?;
+    let mut client = setting.client(&server, None)?;
+    let redis = Redis::start(&setting.folder.join("redis"))?;
     if let Some(redis) = &redis {
         redis.load(records, value_bytes)?;
     }
-    server.process.settle(SETTLE_MAX)?;
+    server.settle()?;
     let mut measured = Throughput::default();
     let bar = progress_bar("serving: throughput", u64::from(args.rounds));
     for _ in 0..args.rounds {
         for (workload, test) in [(READS, "get"), (WRITES, "set")] {
-            ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+            setting.check_interrupt()?;
             let kind = match test {
                 "get" => &mut measured.reads,
                 _ => &mut measured.writes,

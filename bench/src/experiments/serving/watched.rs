@@ -19,18 +19,15 @@ use ebb_jobs::request::{ApplicationRequest, JobRequest, OutputPlace, PiRequest};
 use ebb_server::http::JobsClient;
 use ebb_server::jobs::{JobView, Jobs};
 use ebb_server::tokens::{Scope, Token, TokenFile, TokenRecord};
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
-use super::args::ServingArgs;
-use super::server::{Server, loaded};
+use super::setting::Setting;
 use super::steady::SteadyLoad;
 use crate::console::progress_bar;
 use crate::experiments::colocation::bootstrap::{Estimate, ratios};
 use crate::experiments::colocation::counts::{Counts, Pool};
 use crate::experiments::colocation::disturbance::Observer;
+use crate::threads::value_of;
 use crate::ycsb::Operation;
 use crate::ycsb::cql::{Plan, RawClient, enter_idle_class};
 
@@ -49,7 +46,6 @@ const SETTLE: Duration = Duration::from_millis(300);
 const CLOSED: Duration = Duration::from_millis(1500);
 /// The longest wait for a response or for the end of a job.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
-const SEED: u64 = 0xebb;
 
 /// The result of the part.
 #[derive(Debug, Clone, Serialize)]
@@ -144,42 +140,27 @@ struct Window {
 ///
 /// # Errors
 /// When the server or a job fails, a value is wrong, or the user interrupts the run.
-pub fn measure(
-    args: &ServingArgs,
-    binary: &Path,
-    folder: &Path,
-    stop: &AtomicBool,
-) -> Result<WatchedLoad> {
-    const SETTLE_MAX: Duration = Duration::from_secs(30);
-    let data = folder.join("watched");
+pub fn measure(setting: &Setting<'_>) -> Result<WatchedLoad> {
+    let args = setting.args;
+    let data = setting.folder.join("watched");
     let http = ["--http", "127.0.0.1:0"].map(str::to_string);
-    let mut server = Server::start_with(binary, &data, &http)?;
+    let mut server = setting.start("watched", &http)?;
     let console = Console::of(&data, &server.line()?)?;
-    let connections = args.connections as usize;
-    let value_bytes = args.value_bytes as usize;
-    let mut client = loaded(&server, None, connections, args.records, value_bytes)?;
-    run_jobs(&data, folder, stop)?;
+    let mut client = setting.client(&server, None)?;
+    run_jobs(&data, setting)?;
     let list = console.get("/v1/jobs?limit=1000")?;
     let listed: serde_json::Value = serde_json::from_slice(&list)?;
     let jobs = listed["jobs"].as_array().map_or(0, Vec::len);
     ensure!(jobs == JOBS as usize, "{jobs} jobs are listed, not {JOBS}");
     let scrape_bytes = console.get("/metrics")?.len();
-    server.process.settle(SETTLE_MAX)?;
+    server.settle()?;
     let load = SteadyLoad::find(args, &mut client)?;
-    let mut rng = ChaCha8Rng::seed_from_u64(SEED);
     let mut windows: [Vec<Window>; 3] = Default::default();
-    let bar = progress_bar("serving: watched", u64::from(args.windows));
-    for _ in 0..args.windows {
-        let mut turns = [0, 1, 2];
-        turns.shuffle(&mut rng);
-        for turn in turns {
-            ensure!(!stop.load(Ordering::Relaxed), "interrupted");
-            let watched_by = (turn == 2).then_some(&console);
-            windows[turn].push(play(&mut client, &load.plan, watched_by)?);
-        }
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
+    setting.in_turns("watched", windows.len(), |turn| {
+        let watched_by = (turn == 2).then_some(&console);
+        windows[turn].push(play(&mut client, &load.plan, watched_by)?);
+        Ok(())
+    })?;
     server.stop()?;
     Ok(WatchedLoad {
         peak_ops_per_s: load.peak_ops_per_s,
@@ -192,21 +173,21 @@ pub fn measure(
 }
 
 /// Runs jobs until the server remembers as many as it can.
-fn run_jobs(data: &Path, folder: &Path, stop: &AtomicBool) -> Result<()> {
+fn run_jobs(data: &Path, setting: &Setting<'_>) -> Result<()> {
     /// Jobs at once.
     const AT_ONCE: u32 = 20;
     let client = JobsClient::of(data)?.context("the server answers at its socket")?;
     let bar = progress_bar("serving: jobs to list", u64::from(JOBS));
     let mut last = None;
     for number in 1..=JOBS {
-        ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+        setting.check_interrupt()?;
         let application = ApplicationRequest::Pi(PiRequest {
             points: 1,
             seed: u64::from(number),
             variant: Variant::Plain,
         });
-        let output = OutputPlace::File(folder.join(format!("pi-{number}.tsv")));
-        let request = JobRequest::new(application, Vec::new(), output.into(), folder);
+        let output = OutputPlace::File(setting.folder.join(format!("pi-{number}.tsv")));
+        let request = JobRequest::new(application, Vec::new(), output.into(), setting.folder);
         last = Some(client.submit(&request)?.record.id);
         if let Some(last) = last.as_ref().filter(|_| number % AT_ONCE == 0) {
             client.show(last, ANSWER_MAX)?;
@@ -238,10 +219,7 @@ fn play(client: &mut RawClient, plan: &Plan, watched_by: Option<&Console>) -> Re
         let tally = client.run(plan, |_| ());
         let disturbance = observer.end();
         is_over.store(true, Ordering::Relaxed);
-        let received = watcher.map(|watcher| {
-            let joined = watcher.join();
-            joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        });
+        let received = watcher.map(|watcher| value_of(watcher.join()));
         anyhow::Ok((
             tally?,
             disturbance?,

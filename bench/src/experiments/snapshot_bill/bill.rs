@@ -11,16 +11,12 @@ use clap::ValueEnum;
 use super::args::{BillArgs, Case, Scale};
 use super::case::Measured;
 use super::report::{Bill, Round};
-use crate::console::{stop_on_interrupt, write_json};
+use crate::console::{stop_on_interrupt, temporary_directory, write_json};
 use crate::experiments::process;
 
 /// Runs the experiment, prints its table, writes its JSON.
-///
-/// # Errors
-/// What a process or the disk says; an interrupt.
 pub fn run(args: &BillArgs) -> Result<()> {
-    let work = tempfile::Builder::new().prefix("ebb-bill-").tempdir();
-    let work = work.context("cannot create a temporary directory")?;
+    let work = temporary_directory("bill")?;
     let processes = Processes {
         work: work.path(),
         scale: &args.scale,
@@ -32,10 +28,7 @@ pub fn run(args: &BillArgs) -> Result<()> {
         .collect::<Result<_>>()?;
     let bill = Bill::new(args.scale.clone(), &fresh, rounds);
     print!("{bill}");
-    if let Some(path) = &args.json {
-        write_json(path, &bill)?;
-    }
-    Ok(())
+    write_json(args.json.as_deref(), &bill)
 }
 
 struct Processes<'a> {

@@ -20,9 +20,6 @@ pub const TABLE: &str = "records";
 
 /// Loads the records into `dir`, missing or empty, and merges them into one run:
 /// the thesis's data was fully compacted at first.
-///
-/// # Errors
-/// What the store says.
 pub fn make(dir: &Path, scale: &Scale) -> Result<()> {
     let options = Options {
         maintenance: Maintenance::Manual,
@@ -52,9 +49,6 @@ pub fn make(dir: &Path, scale: &Scale) -> Result<()> {
 }
 
 /// Makes `dir`, missing or empty, a database of the same SSTables.
-///
-/// # Errors
-/// What the store says.
 pub fn link(base: &Path, dir: &Path) -> Result<()> {
     let options = Options {
         create_if_missing: false,

@@ -15,17 +15,13 @@ use super::published;
 use super::report::Report;
 use super::results::{Done, Results};
 use super::{figures, tables};
-use crate::console::{progress_bar, stop_on_interrupt, write_json};
+use crate::console::{progress_bar, stop_on_interrupt, temporary_directory, write_json};
 use crate::experiments::process;
 
 /// Runs the experiment, prints its tables, writes what was asked for.
-///
-/// # Errors
-/// What a process or the disk says; an interrupt.
 pub fn run(args: &ThesisArgs) -> Result<()> {
     let scale = args.scale();
-    let work = tempfile::Builder::new().prefix("ebb-thesis-").tempdir();
-    let work = work.context("cannot create a temporary directory")?;
+    let work = temporary_directory("thesis")?;
     let processes = Processes {
         base: work.path().join("base"),
         dir: work.path().join("copy"),
@@ -38,9 +34,7 @@ pub fn run(args: &ThesisArgs) -> Result<()> {
     for table in &tables {
         println!("{}", table.plain());
     }
-    if let Some(path) = &args.json {
-        write_json(path, &Report::new(&scale, &results))?;
-    }
+    write_json(args.json.as_deref(), &Report::new(&scale, &results))?;
     if let Some(path) = &args.markdown {
         let text: String = tables.iter().map(|table| table.markdown()).collect();
         write(path, &text)?;

@@ -8,6 +8,8 @@ use super::published::{
 use super::reads::Reads;
 use super::results::{Ratio, Results, Spread};
 use super::table::Table;
+use crate::columns::row;
+use crate::number::{NONE, fixed};
 
 /// Snapshots of which Figure 5.13 shows the reads, and the last.
 const SNAPSHOTS_SHOWN: [usize; 3] = [1, 3, 5];
@@ -181,7 +183,7 @@ fn distribution(columns: &[(String, Vec<f64>)]) -> Table {
             let cells = columns
                 .iter()
                 .map(|(_, shares)| format!("{:.3}", share(shares)));
-            std::iter::once(number.to_string()).chain(cells).collect()
+            row(number.to_string(), cells)
         })
         .collect();
     let mean = |shares: &Vec<f64>| -> f64 {
@@ -191,12 +193,10 @@ fn distribution(columns: &[(String, Vec<f64>)]) -> Table {
     let means = columns
         .iter()
         .map(|(_, shares)| format!("{:.2}", mean(shares)));
-    rows.push(std::iter::once("mean".to_string()).chain(means).collect());
+    rows.push(row("mean", means));
     Table {
         title: String::new(),
-        header: std::iter::once("SSTables".to_string())
-            .chain(names)
-            .collect(),
+        header: row("SSTables", names),
         rows,
         note: String::new(),
     }
@@ -299,20 +299,18 @@ fn iterations(results: &Results) -> Table {
     }
 }
 
-const NOT_THERE: &str = "-";
-
 fn microseconds(spread: Option<Spread>) -> String {
-    spread.map_or(NOT_THERE.into(), |Spread { mean, deviation }| {
+    spread.map_or(NONE.into(), |Spread { mean, deviation }| {
         format!("{mean:.1} ± {deviation:.1}")
     })
 }
 
 fn count(spread: Option<Spread>) -> String {
-    spread.map_or(NOT_THERE.into(), |spread| format!("{:.0}", spread.mean))
+    fixed(spread.map(|spread| spread.mean), 0)
 }
 
 fn ratio(ratio: Option<f64>) -> String {
-    ratio.map_or(NOT_THERE.into(), |ratio| format!("{ratio:.2}"))
+    fixed(ratio, 2)
 }
 
 fn mean_and_blocks(of: Option<Ratio>) -> [String; 2] {
@@ -341,7 +339,7 @@ mod tests {
         assert_eq!(row.len(), table.header.len());
         assert_eq!(row[0], "1000");
         assert_eq!(row[2], "11.0 ± 1.4");
-        assert_eq!(row[3], NOT_THERE);
+        assert_eq!(row[3], NONE);
         assert_eq!(row[row.len() - 3..], ["1.07", "1.10", "1.00"]);
     }
 

@@ -8,6 +8,7 @@ use ebb_scheduler::sim::Interval;
 use super::super::table::Table;
 use super::series::{Numbers, Series};
 use super::{Part, bar};
+use crate::columns::row;
 use crate::sim::{Curves, Line, Progress, in_parallel};
 
 /// Points of a figure, for a seed.
@@ -81,7 +82,7 @@ fn table(figure: &Figure, cases: &[Numbers]) -> Table {
             .xs
             .iter()
             .map(|&x| format!("{:.3}", at(cases, x, name)));
-        std::iter::once((*words).to_string()).chain(cells).collect()
+        row(*words, cells)
     };
     let xs = figure.xs.iter().map(|x| x.to_string());
     Table {
@@ -89,7 +90,7 @@ fn table(figure: &Figure, cases: &[Numbers]) -> Table {
             "{}. {} by {}, mean of {seeds} seeds\nPaper: {}",
             figure.title, figure.y_label, figure.x_label, figure.published
         ),
-        head: std::iter::once(String::new()).chain(xs).collect(),
+        head: row("", xs),
         rows: figure.names.iter().enumerate().map(of_name).collect(),
     }
 }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::trial::{Answer, MANY_JOBS, Trial};
+use crate::number::percent;
 
 /// The results of the experiment.
 #[derive(Debug, Serialize)]
@@ -53,9 +54,6 @@ impl Found {
     }
 
     pub fn print(&self) {
-        let percent = |part: Option<f64>| {
-            part.map_or("-".to_string(), |part| format!("{:.0}%", part * 100.0))
-        };
         println!(
             "{} trials, {} given up: {} victims predicted, {} real, {} both: precision {}, recall {}",
             self.trials.len(),
@@ -63,8 +61,8 @@ impl Found {
             self.said,
             self.real,
             self.both,
-            percent(self.precision),
-            percent(self.recall)
+            percent(self.precision, 0),
+            percent(self.recall, 0)
         );
         println!(
             "end of the other job: off by {:.1}% of the time it took, on average",

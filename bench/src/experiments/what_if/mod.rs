@@ -19,13 +19,13 @@ mod trial;
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::Args;
 
 use self::drawn::Drawn;
 use self::found::Found;
 use self::trial::{Host, Trial};
-use crate::console::{progress_bar, write_json};
+use crate::console::{progress_bar, temporary_directory, write_json};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -68,8 +68,7 @@ pub struct WhatIfArgs {
 /// # Errors
 /// When the server does not start, or jobs fail or do not end in time.
 pub fn run(args: &WhatIfArgs) -> Result<()> {
-    let dir = tempfile::Builder::new().prefix("ebb-what-if-").tempdir();
-    let dir = dir.context("cannot create a temporary directory")?;
+    let dir = temporary_directory("what-if")?;
     let mut host = Host::start(dir.path())?;
     let all = drawn::all(args.seed, args.trials, args.scale, host.cores());
     let sum_s = |of: fn(&Drawn) -> f64| all.iter().map(of).sum::<f64>() + trial::AROUND_S;
@@ -110,8 +109,5 @@ pub fn run(args: &WhatIfArgs) -> Result<()> {
     let found = Found::of(trials, given_up, answers);
     found.print();
     host.stop();
-    if let Some(path) = &args.json {
-        write_json(path, &found)?;
-    }
-    Ok(())
+    write_json(args.json.as_deref(), &found)
 }

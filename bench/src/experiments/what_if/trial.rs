@@ -22,6 +22,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::drawn::{Drawn, DrawnJob};
+use crate::threads::value_of;
 
 /// CPU time of a task, in seconds.
 const TASK_CPU_S: f64 = 0.05;
@@ -256,11 +257,8 @@ impl Host {
         thread::scope(|scope| {
             let start = |request| scope.spawn(|| Ok(node.submit(request)?));
             let started: Vec<_> = requests.into_iter().map(start).collect();
-            let joined = started.into_iter().map(|started| {
-                let joined = started.join();
-                joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            });
-            joined.collect()
+            let started = started.into_iter();
+            started.map(|job| value_of(job.join())).collect()
         })
     }
 

@@ -1,6 +1,7 @@
 //! Figure 3.1: what an accelerated job takes of a cluster.
 
 use super::{Analysis, words};
+use crate::columns::row;
 use crate::sim::picture::{Curves, Line};
 
 /// Part of the nodes with an accelerator, in percent.
@@ -29,7 +30,7 @@ pub fn acceleration() -> Analysis {
             let percent = allocated(f64::from(load), f64::from(speedup));
             format!("{percent:.0}%")
         });
-        std::iter::once(format!("{load}%")).chain(cells).collect()
+        row(format!("{load}%"), cells)
     });
     let picture = Curves {
         title: "Nodes that one accelerated job takes, a tenth of them accelerated",

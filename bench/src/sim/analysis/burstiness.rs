@@ -6,6 +6,7 @@ use ebb_scheduler::availability::Availability;
 use ebb_scheduler::sim::scenario::Scenario;
 
 use super::{Analysis, words};
+use crate::columns::row;
 use crate::sim::picture::{Curves, Line};
 
 /// f(t) of a hundred nodes as scenarios have it.
@@ -42,7 +43,7 @@ pub fn burstiness_levels() -> Analysis {
     };
     let rows = levels.iter().map(|(number, f)| {
         let cells = [0.0, 6.0, 12.0, 18.0].map(|hour| format!("{:.1}", nodes(f, hour)));
-        std::iter::once(number.to_string()).chain(cells).collect()
+        row(number.to_string(), cells)
     });
     Analysis {
         title: "Nodes of 100 left beside the transactional load".into(),

@@ -1,6 +1,7 @@
 //! Figures 3.2 and 3.3: what wrong estimates of tasks cost.
 
 use super::{Analysis, words};
+use crate::columns::row;
 use crate::sim::picture::Heat;
 
 /// Slots needed, in multiples of the first estimate, when `distance` percent of
@@ -28,7 +29,7 @@ pub fn map_length() -> Analysis {
                 "-".into()
             }
         });
-        std::iter::once(format!("{length}%")).chain(cells).collect()
+        row(format!("{length}%"), cells)
     });
     let picture = Heat {
         title: "Slots needed after a wrong estimate, in multiples of the first",
@@ -58,7 +59,7 @@ pub fn reduce_length() -> Analysis {
     let rows = [10.0, 30.0, 50.0, 70.0, 90.0].map(|part| {
         let cells = [5.0, 25.0, 50.0, 75.0, 100.0];
         let cells = cells.map(|wrong| format!("{:.1}%", deviation(part, wrong)));
-        std::iter::once(format!("{part}%")).chain(cells).collect()
+        row(format!("{part}%"), cells)
     });
     let picture = Heat {
         title: "Distance to the goal after a wrong estimate of the reduces",

@@ -3,6 +3,7 @@
 use ebb_scheduler::policy::{map_utility, reduce_utility, reverse_map_utility};
 
 use super::{Analysis, words};
+use crate::columns::row;
 use crate::sim::picture::Heat;
 
 const S_PEND: f64 = 35.0;
@@ -33,7 +34,7 @@ fn shape(title: &str, name: &'static str, map_part: &dyn Fn(f64) -> f64) -> Anal
         |maps: f64, reduces: f64| map_part(maps.floor()) + reduce_utility(reduces.floor(), R_PEND);
     let rows = [1.0, 5.0, 10.0, 12.0, 20.0, 25.0, 35.0].map(|maps| {
         let cells = [1.0, 5.0, 10.0].map(|reduces| format!("{:.4}", value(maps, reduces)));
-        std::iter::once(format!("{maps}")).chain(cells).collect()
+        row(format!("{maps}"), cells)
     });
     let picture = Heat {
         title,

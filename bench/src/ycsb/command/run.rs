@@ -18,7 +18,9 @@ use super::outcome::{Outcome, Reads, Settings, WriteStalls, Written};
 use super::snapshots::SnapshotProbe;
 use super::verdict::Verdict;
 use super::{table, through_cql};
-use crate::console::{BAR_STEPS, progress_bar, stop_on_interrupt, write_json};
+use crate::console::{
+    BAR_STEPS, progress_bar, stop_on_interrupt, temporary_directory, write_json,
+};
 use crate::resources::{Usage, directory_bytes, memory_peak_bytes};
 use crate::ycsb::{
     Driver, KEY_BYTES, LoadOptions, LoadReport, Pace, ReadFrom, Report, RunOptions, Source, load,
@@ -41,9 +43,7 @@ pub fn run(args: &YcsbArgs) -> Result<Verdict> {
     let bench = Bench::open(args, stop)?;
     let outcome = bench.run(args)?;
     print!("{}", table::render(&outcome));
-    if let Some(path) = &args.json {
-        write_json(path, &outcome)?;
-    }
+    write_json(args.json.as_deref(), &outcome)?;
     Ok(Verdict::of(outcome.run.mismatches, outcome.run.not_found))
 }
 
@@ -63,8 +63,7 @@ impl Bench {
         let (dir, temporary) = match &args.data {
             Some(dir) => (dir.clone(), None),
             None => {
-                let temporary = tempfile::Builder::new().prefix("ebb-ycsb-").tempdir();
-                let temporary = temporary.context("cannot create a temporary directory")?;
+                let temporary = temporary_directory("ycsb")?;
                 (temporary.path().to_path_buf(), Some(temporary))
             }
         };

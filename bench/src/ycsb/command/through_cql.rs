@@ -64,9 +64,7 @@ pub fn run(args: &YcsbArgs, server: &str, stop: Arc<AtomicBool>) -> Result<Verdi
     let interrupted = stop.load(Ordering::Relaxed);
     let outcome = CqlOutcome::new(args.workload, settings, load, &tally, usage, interrupted);
     print!("{}", render(&outcome));
-    if let Some(path) = &args.json {
-        write_json(path, &outcome)?;
-    }
+    write_json(args.json.as_deref(), &outcome)?;
     Ok(Verdict::of(outcome.mismatches, outcome.not_found))
 }
 

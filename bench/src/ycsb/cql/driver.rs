@@ -28,6 +28,7 @@ use super::records::{Records, Step};
 use super::run::{Shared, run};
 use super::statements::{SnapshotRead, Texts};
 use super::tally::{Tally, TimedOperation};
+use crate::threads::value_of;
 use crate::ycsb::pace::{Arrival, Arrivals};
 use crate::ycsb::{KEY_BYTES, Operation, Pace, RateSchedule, key, write_value};
 
@@ -60,9 +61,6 @@ struct Prepared {
 
 impl DriverClient {
     /// Connects `connections` times, over `threads`, and prepares the statements.
-    ///
-    /// # Errors
-    /// What the driver says.
     pub(crate) fn connect(
         address: SocketAddr,
         connections: usize,
@@ -147,11 +145,7 @@ impl DriverThread {
                 try_join_all((0..tasks).map(|_| run.operate())).await
             })?;
             drop(closing);
-            let join = |pacer: std::thread::ScopedJoinHandle<'_, Duration>| {
-                let ended = pacer.join();
-                ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            };
-            anyhow::Ok(pacer.map_or(Duration::ZERO, join))
+            anyhow::Ok(pacer.map_or(Duration::ZERO, |pacer| value_of(pacer.join())))
         })?;
         let mut tally = run.tally.into_inner();
         tally.unserved = due.moments.lock().unwrap().len() as u64;

@@ -11,6 +11,7 @@ use super::idle_class::enter_idle_class;
 use super::plan::{Operations, Plan};
 use super::records::Records;
 use super::tally::Tally;
+use crate::threads::value_of;
 use crate::ycsb::Sentinels;
 
 /// All threads are there by then.
@@ -113,11 +114,8 @@ pub(super) fn run<P: Send>(
         let threads: Vec<_> = (parts.enumerate())
             .map(|(index, part)| scope.spawn(move || in_thread(index, part)))
             .collect();
-        let join = |thread: thread::ScopedJoinHandle<'_, Result<Tally>>| {
-            let ended = thread.join();
-            ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        threads.into_iter().map(join).collect()
+        let threads = threads.into_iter();
+        threads.map(|thread| value_of(thread.join())).collect()
     });
     let mut sum = Tally::default();
     for tally in tallies {

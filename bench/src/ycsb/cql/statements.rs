@@ -40,9 +40,6 @@ pub(crate) struct SnapshotRead {
 }
 
 /// Makes keyspace and table where they are absent.
-///
-/// # Errors
-/// What the server says.
 pub(super) fn create(client: &mut Client) -> Result<()> {
     let options = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
     for text in [
@@ -57,9 +54,6 @@ pub(super) fn create(client: &mut Client) -> Result<()> {
 }
 
 /// Creates a snapshot of the keyspace unless there is one of this name.
-///
-/// # Errors
-/// What the server says.
 pub(super) fn create_snapshot(client: &mut Client, name: &str) -> Result<()> {
     let name = quoted(name);
     let text = format!("CREATE SNAPSHOT IF NOT EXISTS {name} ON KEYSPACE {KEYSPACE}");
@@ -69,9 +63,6 @@ pub(super) fn create_snapshot(client: &mut Client, name: &str) -> Result<()> {
 /// Reads the whole table page by page, in the calling thread, until the table ends or
 /// `goes_on` says no; gives the rows. A thread of the idle class yields between two reads of
 /// the socket.
-///
-/// # Errors
-/// What the server or the connection says.
 pub(crate) fn pages(
     client: &mut Client,
     page_rows: u32,
@@ -104,10 +95,21 @@ pub(crate) fn pages(
     Ok(rows)
 }
 
-fn query(client: &mut Client, text: &str) -> Result<Response> {
+/// Executes a statement without values, and waits for the response.
+pub(crate) fn query(client: &mut Client, text: &str) -> Result<Response> {
     let parameters = QueryParameters::default();
     let response = client.request(&Request::Query { text, parameters });
     response.with_context(|| format!("{text:?} failed"))
+}
+
+/// Prepares a statement, and returns its id.
+pub(crate) fn prepare(client: &mut Client, text: &str) -> Result<Bytes> {
+    let keyspace = None;
+    let response = client.request(&Request::Prepare { text, keyspace });
+    match response.with_context(|| format!("cannot prepare {text:?}"))? {
+        Response::Prepared(prepared) => Ok(prepared.id),
+        other => bail!("the server did not prepare {text:?}, it answered {other:?}"),
+    }
 }
 
 fn quoted(name: &str) -> String {
@@ -165,9 +167,6 @@ struct Template {
 
 impl Statements {
     /// Prepares them.
-    ///
-    /// # Errors
-    /// What the server says.
     pub(super) fn prepare(
         client: &mut Client,
         snapshot: Option<&SnapshotRead>,
@@ -222,15 +221,7 @@ impl Template {
         second: Option<&[u8]>,
         page_size_rows: Option<u32>,
     ) -> Result<Self> {
-        let prepared = client
-            .request(&Request::Prepare {
-                text,
-                keyspace: None,
-            })
-            .with_context(|| format!("cannot prepare {text:?}"))?;
-        let Response::Prepared(prepared) = prepared else {
-            bail!("the server did not prepare {text:?}, it answered {prepared:?}");
-        };
+        let id = &prepare(client, text)?;
         let placeholder = key(0);
         let mut values = ValuesBuf::new();
         values.push(Value::Bytes(&placeholder));
@@ -243,7 +234,6 @@ impl Template {
             page_size_rows,
             ..QueryParameters::default()
         };
-        let id = &prepared.id;
         let mut frame = BytesMut::new();
         (Request::Execute { id, parameters }).encode(&mut frame, 0, Compression::None);
         let key_at = frame

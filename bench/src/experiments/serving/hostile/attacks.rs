@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use clap::ValueEnum;
 use ebb_cql::client::set_stream;
 use ebb_cql::protocol::{Opcode, QueryParameters, Request, Value, ValuesBuf};
 use rand::RngExt as _;
@@ -27,7 +28,7 @@ const LARGE: u32 = 16 << 20;
 const COMPRESSED: u8 = 1;
 
 /// A kind of attack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Attack {
     /// Bytes that are no frame.
     Garbage,
@@ -81,7 +82,8 @@ pub(super) fn run(
     enter_idle_class()?;
     let mut done = BTreeMap::new();
     while !is_over.load(Ordering::Relaxed) {
-        let attack = Attack::ALL[attacker.rng.random_range(0..Attack::ALL.len())];
+        let all = Attack::value_variants();
+        let attack = all[attacker.rng.random_range(0..all.len())];
         if only.contains(&attack) {
             // The server may close the connection at any point.
             drop(attack.begin(&mut attacker));
@@ -98,27 +100,6 @@ pub(super) fn run(
 }
 
 impl Attack {
-    pub(super) const ALL: &'static [Self] = &[
-        Self::Garbage,
-        Self::GarbageFrames,
-        Self::Mutated,
-        Self::HalfFrame,
-        Self::SlowLoris,
-        Self::HugeLength,
-        Self::Storm,
-        Self::AbruptClose,
-        Self::Deaf,
-        Self::Deep,
-        Self::PreparedFlood,
-        Self::WrongLogin,
-        Self::NoLogin,
-        Self::Bomb,
-        Self::NotUtf8,
-        Self::CutHandshake,
-        Self::WrongCounts,
-        Self::Scans,
-    ];
-
     /// Returns the name of the attack in results.
     pub(super) fn name(self) -> &'static str {
         match self {

@@ -21,6 +21,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, ensure};
+use clap::ValueEnum as _;
 use rand::RngExt as _;
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
@@ -29,14 +30,14 @@ use serde::Serialize;
 
 use self::attacker::{Attacker, Target};
 use self::attacks::Attack;
-use super::args::ServingArgs;
 use super::certificate::Certificate;
-use super::server::{Server, loaded};
+use super::setting::Setting;
 use super::steady::SteadyLoad;
 use super::window::{Beside, Window, Windows, p99_us};
 use crate::console::progress_bar;
 use crate::experiments::colocation::counts::Counts;
 use crate::experiments::colocation::disturbance::Observer;
+use crate::threads::value_of;
 use crate::ycsb::cql::{Plan, RawClient};
 
 /// Threads of attackers, each of which attacks about a hundred times a second at most.
@@ -127,10 +128,10 @@ fn conditions(each: bool) -> Vec<Condition> {
     let mut all = vec![
         condition("alone", &[]),
         condition("alone again", &[]),
-        condition("all", Attack::ALL),
+        condition("all", Attack::value_variants()),
     ];
     if each {
-        let kinds = Attack::ALL.chunks(1);
+        let kinds = Attack::value_variants().chunks(1);
         all.extend(kinds.map(|kind| condition(kind[0].name(), kind)));
     }
     all
@@ -141,29 +142,16 @@ fn conditions(each: bool) -> Vec<Condition> {
 /// # Errors
 /// When the server fails, takes too much memory, panics, returns a wrong value or accepts no client
 /// in the end, or the user interrupts the run.
-pub fn measure(
-    args: &ServingArgs,
-    binary: &Path,
-    folder: &Path,
-    stop: &AtomicBool,
-) -> Result<HostileClients> {
-    const SETTLE_MAX: Duration = Duration::from_secs(30);
+pub fn measure(setting: &Setting<'_>) -> Result<HostileClients> {
+    let args = setting.args;
     let seed = args.seed.unwrap_or_else(|| rand::rng().random());
     eprintln!("serving: hostile: seed {seed}");
-    let data = folder.join("hostile");
-    let certificate = Certificate::make(folder)?;
-    let server = Server::start_with(binary, &data, &certificate.arguments())?;
+    let data = setting.folder.join("hostile");
+    let certificate = Certificate::make(setting.folder)?;
+    let server = setting.start("hostile", &certificate.arguments())?;
     let account = server.superuser()?;
-    let connections = args.connections as usize;
-    let value_bytes = args.value_bytes as usize;
-    let mut client = loaded(
-        &server,
-        Some(&account),
-        connections,
-        args.records,
-        value_bytes,
-    )?;
-    server.process.settle(SETTLE_MAX)?;
+    let mut client = setting.client(&server, Some(&account))?;
+    server.settle()?;
     let SteadyLoad {
         peak_ops_per_s,
         rate_ops_per_s,
@@ -190,7 +178,7 @@ pub fn measure(
         let mut turns: Vec<usize> = (0..conditions.len()).collect();
         turns.shuffle(&mut rng);
         for turn in turns {
-            ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+            setting.check_interrupt()?;
             let only = conditions[turn].attacks;
             let observer = Observer::start()?;
             let used_s = server.process.usage()?.cpu_s();
@@ -280,10 +268,7 @@ fn beside_attackers<T>(
         is_over.store(true, Ordering::Relaxed);
         let mut all = BTreeMap::new();
         for attacker in attackers {
-            let done = attacker
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            for (name, count) in done? {
+            for (name, count) in value_of(attacker.join())? {
                 *all.entry(name).or_default() += count;
             }
         }

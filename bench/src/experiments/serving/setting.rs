@@ -1,0 +1,78 @@
+//! The setting of all parts: the options, the server's binary, a directory and the user's interrupt.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Result, ensure};
+use rand::SeedableRng as _;
+use rand::seq::SliceRandom as _;
+use rand_chacha::ChaCha8Rng;
+
+use super::args::ServingArgs;
+use super::server::{Account, Server, loaded};
+use crate::console::progress_bar;
+use crate::ycsb::cql::RawClient;
+
+/// Draws the order of windows.
+const SEED: u64 = 0xebb;
+
+/// The setting of all parts.
+pub struct Setting<'a> {
+    pub args: &'a ServingArgs,
+    /// The server's binary.
+    pub binary: PathBuf,
+    /// A directory for databases and files.
+    pub folder: &'a Path,
+    /// Becomes true when the user interrupts the run.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Setting<'_> {
+    /// Returns an error if the user has interrupted the run.
+    pub fn check_interrupt(&self) -> Result<()> {
+        ensure!(!self.stop.load(Ordering::Relaxed), "interrupted");
+        Ok(())
+    }
+
+    /// Starts `ebb serve` with a database of this name, and with `more` arguments.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn start(&self, name: &str, more: &[String]) -> Result<Server> {
+        Server::start(&self.binary, &self.folder.join(name), more)
+    }
+
+    /// Connects the client of the options, and loads the records of the options.
+    ///
+    /// # Errors
+    /// When the server or a connection fails.
+    pub fn client(&self, server: &Server, account: Option<&Account>) -> Result<RawClient> {
+        loaded(server, account, self.args.connections, self.args)
+    }
+
+    /// Plays one window of each condition in turn, in an order that is drawn for each round.
+    ///
+    /// # Errors
+    /// Those of `play`, or when the user interrupts the run.
+    pub fn in_turns(
+        &self,
+        part: &str,
+        conditions: usize,
+        mut play: impl FnMut(usize) -> Result<()>,
+    ) -> Result<()> {
+        let mut rng = ChaCha8Rng::seed_from_u64(SEED);
+        let bar = progress_bar(format!("serving: {part}"), u64::from(self.args.windows));
+        for _ in 0..self.args.windows {
+            let mut turns: Vec<usize> = (0..conditions).collect();
+            turns.shuffle(&mut rng);
+            for turn in turns {
+                self.check_interrupt()?;
+                play(turn)?;
+            }
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
+        Ok(())
+    }
+}
