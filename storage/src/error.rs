@@ -220,6 +220,12 @@ impl Error {
         }
     }
 
+    /// Names a thing that is not there, by its kind and its name.
+    pub(crate) fn not_found(what: &'static str, name: impl Into<String>) -> Self {
+        let name = name.into();
+        Self::NotFound { what, name }
+    }
+
     /// Names damaged bytes.
     pub(crate) fn corruption(path: &Path, offset: u64, detail: impl Into<String>) -> Self {
         Self::Corruption {

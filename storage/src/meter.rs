@@ -69,6 +69,7 @@ impl Recorded {
 type Shard = [Recorded; KINDS];
 
 /// The part of a database that requests are recorded in.
+#[derive(Default)]
 pub(crate) struct Metering {
     /// One request in so many is measured, on average; 0 while there is no meter. Every
     /// request reads it, so no number that changes all the time shares its cache line.
@@ -77,16 +78,6 @@ pub(crate) struct Metering {
     meters: Mutex<usize>,
     /// Made for the first meter.
     shards: OnceLock<Box<[CachePadded<Shard>]>>,
-}
-
-impl Default for Metering {
-    fn default() -> Self {
-        Self {
-            stride: CachePadded::new(AtomicU32::new(0)),
-            meters: Mutex::new(0),
-            shards: OnceLock::new(),
-        }
-    }
 }
 
 impl fmt::Debug for Metering {

@@ -149,7 +149,6 @@ impl Options {
         (Self { disk, ..self }, files)
     }
 
-    /// The memory budget of all memtables, in bytes.
     pub(crate) fn memtables_bytes(&self) -> usize {
         const AT_LEAST: usize = 1 << 20;
         const BY_DEFAULT_AT_LEAST: usize = 64 << 20;
@@ -234,7 +233,6 @@ pub struct CompactionOptions {
 }
 
 impl CompactionOptions {
-    /// The picker of a table.
     pub(crate) fn picker_of(&self, keyspace: &str, name: &str) -> &dyn CompactionPicker {
         let own = self.table_pickers.get(keyspace, name);
         &**own.unwrap_or(&self.picker)

@@ -54,7 +54,6 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Counts a point read.
     pub(crate) fn count_read(&self, reads: &ReadCounters) {
         // The count of all reads is the sum of these: one line written, not two.
         let bucket = (reads.runs_touched as usize).min(Stats::READS_BY_RUNS - 1);
@@ -68,7 +67,6 @@ impl Counters {
         }
     }
 
-    /// Number of point reads.
     pub(crate) fn point_reads(&self) -> u64 {
         self.reads_by_runs.iter().map(Counter::get).sum()
     }

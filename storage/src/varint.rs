@@ -1,7 +1,6 @@
 //! Unsigned LEB128 integers: seven bits per byte, lowest first, the top bit set
 //! on all but the last. At most ten bytes for a `u64`.
 
-/// Appends `value`.
 pub(crate) fn put(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);

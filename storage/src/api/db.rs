@@ -170,7 +170,7 @@ impl Db {
     /// [`Db::write`] with options.
     pub fn write_with(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
         for table in batch.tables() {
-            if table.database != self.inner.id() {
+            if table.database != self.inner.id {
                 let name = format!("{}.{}", table.keyspace, table.name);
                 return Err(Error::InvalidRequest(format!(
                     "table {name} in the batch is of another database"
@@ -198,7 +198,7 @@ impl Db {
 
     /// Returns once everything written so far survives a crash of the machine.
     pub fn sync(&self) -> Result<()> {
-        self.inner.wal().sync_all()
+        self.inner.wal.sync_all()
     }
 
     /// Writes all memtables to SSTables.
@@ -285,7 +285,7 @@ impl Db {
     /// # Ok::<(), ebb_storage::Error>(())
     /// ```
     pub fn meter(&self) -> Meter {
-        Meter::new(self.inner.metering())
+        Meter::new(&self.inner.metering)
     }
 
     /// Verifies every file of the database as it is now: see
@@ -319,7 +319,7 @@ impl Db {
     ) -> Result<VerifyReport> {
         let capture = self.inner.capture()?;
         Ok(verify_state(
-            self.inner.options(),
+            &self.inner.options,
             self.inner.dir(),
             &capture.state,
             &capture.segments,

@@ -73,7 +73,7 @@ impl PinnedTable {
             mutation::unless(Mutation::PinWithoutFlush, || db.flush_table(core))?;
         }
         let version = core.version();
-        let store = db.runs().tables().locator();
+        let store = db.runs.tables().locator();
         let runs = version.all_runs().filter(|run| run.is_seen_at(point.seq));
         let description = Description {
             format_version: PINNED_TABLE.version,

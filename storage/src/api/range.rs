@@ -126,19 +126,13 @@ impl Range {
     }
 
     fn below_upper(&self, key: &[u8]) -> bool {
-        match &self.upper {
-            Bound::Included(upper) => key <= &upper[..],
-            Bound::Excluded(upper) => key < &upper[..],
-            Bound::Unbounded => true,
-        }
+        let upper = self.upper.as_ref().map(Vec::as_slice);
+        RangeBounds::<[u8]>::contains(&(Bound::Unbounded, upper), key)
     }
 
     fn above_lower(&self, key: &[u8]) -> bool {
-        match &self.lower {
-            Bound::Included(lower) => key >= &lower[..],
-            Bound::Excluded(lower) => key > &lower[..],
-            Bound::Unbounded => true,
-        }
+        let lower = self.lower.as_ref().map(Vec::as_slice);
+        RangeBounds::<[u8]>::contains(&(lower, Bound::Unbounded), key)
     }
 
     /// Over what may have something between the bounds.
@@ -149,7 +143,7 @@ impl Range {
         let sought = Sought::between(&self.lower, &self.upper, prefixes);
         let (cursors, skips) = self.version.cursors(self.point.seq, &sought, fill_cache);
         if let Some(db) = self.db.as_ref().filter(|_| skips > 0) {
-            db.counters().prefix_skips.add(skips);
+            db.counters.prefix_skips.add(skips);
         }
         cursors
     }
@@ -179,7 +173,6 @@ impl Range {
         Ok(Merge::new(cursors))
     }
 
-    /// Begins to read a key.
     #[inline]
     fn begin(&self, key: &[u8]) -> Fold<'static> {
         let mut fold = Fold::new(self.point.read_time());
@@ -228,7 +221,7 @@ impl Range {
             let key = Bytes::copy_from_slice(source.key());
             let in_memory = matches!(source, Source::Memtable(_));
             let mut fold = self.begin(&key);
-            self.front_lingers = fold.take(version_at(source));
+            self.front_lingers = fold.take(source.version());
             while !self.front_lingers {
                 merge.advance()?;
                 let is_same = |source: &&Source| source.key() == key && !is_behind(source, &key);
@@ -238,7 +231,7 @@ impl Range {
                 if let Some(error) = source.damage() {
                     return Err(error.clone());
                 }
-                self.front_lingers = fold.take(version_at(source));
+                self.front_lingers = fold.take(source.version());
             }
             exclude(&mut self.lower, &key);
             if let Some(value) = fold.finish(&key, &self.merger)? {
@@ -292,7 +285,7 @@ impl Range {
                     if cursor.kind() != Kind::Merge {
                         versions.clear();
                     }
-                    versions.push(version_at(cursor));
+                    versions.push(cursor.version());
                 }
                 merge.advance()?;
             }
@@ -353,14 +346,6 @@ fn is_behind(source: &Source, key: &[u8]) -> bool {
 /// Whether, going backwards, it stands on damage that begins before all of them.
 fn is_before(source: &Source, key: &[u8]) -> bool {
     source.seq() == SeqNo::MAX && source.key() == key
-}
-
-fn version_at(source: &Source) -> Version {
-    Version {
-        seq: source.seq(),
-        kind: source.kind(),
-        value: source.value(),
-    }
 }
 
 /// Makes a bound exclude a key, in the memory that it has.

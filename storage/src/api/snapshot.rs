@@ -27,7 +27,7 @@ pub struct View {
 
 impl View {
     pub(crate) fn now(db: Arc<DbInner>) -> Self {
-        let point = db.snapshots().register_view(|| db.read_point());
+        let point = db.snapshots.register_view(|| db.read_point());
         Self { db, point }
     }
 
@@ -48,7 +48,7 @@ impl View {
 
     /// The value of a key at this instant.
     pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Value>> {
-        let begun = self.db.metering().begin();
+        let begun = self.db.metering.begin();
         let value = self.get_in(&table.core, key)?;
         end_read(&self.db, begun, [&value]);
         Ok(value)
@@ -56,7 +56,7 @@ impl View {
 
     /// The entries of a key range at this instant, from both ends.
     pub fn range<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, table: &Table, range: R) -> Range {
-        let scan = Scan::begin(self.db.metering());
+        let scan = Scan::begin(&self.db.metering);
         self.range_of(&table.core, range).metered(scan)
     }
 
@@ -71,7 +71,7 @@ impl View {
         table: &Table,
         keys: &[K],
     ) -> Result<Vec<Option<Value>>> {
-        let begun = self.db.metering().begin();
+        let begun = self.db.metering.begin();
         let values = self.get_many_in(&table.core, keys, None)?;
         end_read(&self.db, begun, &values);
         Ok(values)
@@ -106,7 +106,7 @@ impl View {
         keys: &[K],
         enough: &dyn Fn(&FoundSoFar<'_>) -> bool,
     ) -> Result<Vec<Option<Value>>> {
-        let begun = self.db.metering().begin();
+        let begun = self.db.metering.begin();
         let values = self.get_many_in(&table.core, keys, Some(enough))?;
         end_read(&self.db, begun, &values);
         Ok(values)
@@ -160,7 +160,7 @@ impl View {
 
 impl Clone for View {
     fn clone(&self) -> Self {
-        self.db.snapshots().share_view(self.point);
+        self.db.snapshots.share_view(self.point);
         Self {
             db: self.db.clone(),
             point: self.point,
@@ -190,7 +190,7 @@ impl Snapshot {
             // dropped ones too.
             let catalog = db.catalog();
             let now_ms = db.now_ms();
-            let bookmark = db.snapshots().open_snapshot(keyspace, name, now_ms)?;
+            let bookmark = db.snapshots.open_snapshot(keyspace, name, now_ms)?;
             let covered = bookmark.record.tables.iter();
             let tables = covered
                 .filter_map(|(name, id)| Some((name.clone(), catalog.by_id(*id)?.clone())))
@@ -203,7 +203,7 @@ impl Snapshot {
         };
         // It may have been registered a moment ago, with commits before it
         // still under way.
-        view.db.queue().wait_visible(view.seq());
+        view.db.queue.wait_visible(view.seq());
         Ok(Self {
             tables,
             view,
@@ -242,14 +242,8 @@ impl Snapshot {
     /// [`Error::NotFound`] when the snapshot does not cover a table of this
     /// name.
     pub fn table(&self, name: &str) -> Result<SnapshotTable> {
-        let core = self
-            .tables
-            .get(name)
-            .cloned()
-            .ok_or_else(|| Error::NotFound {
-                what: "table",
-                name: format!("{name} in snapshot {}", self.name()),
-            })?;
+        let missing = || Error::not_found("table", format!("{name} in snapshot {}", self.name()));
+        let core = self.tables.get(name).cloned().ok_or_else(missing)?;
         Ok(SnapshotTable {
             view: self.view.clone(),
             core,

@@ -59,7 +59,7 @@ impl Covered {
     fn new(db: &DbInner, id: TableId, version: Arc<TableVersion>) -> Self {
         let mut alone: HashMap<SeqNo, u64> = HashMap::new();
         // Computed only if something is kept.
-        let seqs = LazyCell::new(|| db.boundary_seqs(id));
+        let seqs = LazyCell::new(|| db.snapshots.boundary_seqs(id));
         for kept in version.all_runs().flat_map(|run| &run.meta().kept_for) {
             let from = seqs.partition_point(|seq| *seq < kept.from);
             let to = seqs.partition_point(|seq| *seq <= kept.to);

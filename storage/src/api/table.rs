@@ -136,12 +136,12 @@ impl Table {
 
     /// The value of a key now; `None` when it has none.
     pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        let begun = self.db.metering().begin();
+        let begun = self.db.metering.begin();
         // The version first, then the number: what the number makes visible was
         // written to this version or to a later one, and for one key an answer
         // from the moment of the first line is as good as one from the second.
         let version = self.core.peek();
-        let seq = self.db.queue().visible();
+        let seq = self.db.queue.visible();
         let at = (seq, self.db.read_time_now());
         let value = get_at(&self.db, &self.core, &version, key, at)?;
         end_read(&self.db, begun, [&value]);
@@ -164,9 +164,9 @@ impl Table {
     /// # Ok::<(), ebb_storage::Error>(())
     /// ```
     pub fn range<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, range: R) -> Range {
-        let scan = Scan::begin(self.db.metering());
+        let scan = Scan::begin(&self.db.metering);
         // Registered only until the iterator holds its version.
-        let point = self.db.snapshots().register_view(|| self.db.read_point());
+        let point = self.db.snapshots.register_view(|| self.db.read_point());
         let version = self.core.version();
         self.db.end_view(point);
         let (db, merger) = (self.db.clone(), self.core.merger.clone());
@@ -178,8 +178,8 @@ impl Table {
     /// The values of some keys, in their order, all at one instant. Keys that ascend and
     /// are neighbours cost less than each by itself.
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
-        let begun = self.db.metering().begin();
-        let point = self.db.snapshots().register_view(|| self.db.read_point());
+        let begun = self.db.metering.begin();
+        let point = self.db.snapshots.register_view(|| self.db.read_point());
         let version = self.core.version();
         self.db.end_view(point);
         let at = (point.seq, point.read_time());
@@ -222,7 +222,7 @@ pub(crate) fn end_read<'a>(
 ) {
     if begun.is_some() {
         let bytes = values.into_iter().flatten().map(Value::len).sum();
-        engine.metering().end(RequestKind::Read, begun, bytes);
+        engine.metering.end(RequestKind::Read, begun, bytes);
     }
 }
 
@@ -237,7 +237,7 @@ pub(crate) fn get_at(
 ) -> Result<Option<Value>> {
     let mut lookup = Lookup::new(key, read_time);
     version.get(std::slice::from_mut(&mut lookup), seq, &core.merger, None)?;
-    engine.counters().count_read(lookup.reads());
+    engine.counters.count_read(lookup.reads());
     lookup.finish(&core.merger)
 }
 
@@ -254,7 +254,7 @@ pub(crate) fn get_many_at<K: AsRef<[u8]>>(
     let mut lookups: Vec<_> = lookups.collect();
     version.get(&mut lookups, seq, &core.merger, enough)?;
     let finish = |lookup: Lookup<'_, '_>| {
-        engine.counters().count_read(lookup.reads());
+        engine.counters.count_read(lookup.reads());
         lookup.finish(&core.merger)
     };
     lookups.into_iter().map(finish).collect()

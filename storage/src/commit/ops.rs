@@ -26,7 +26,6 @@ const SNAPSHOT_CREATE: u8 = 0x10;
 const SNAPSHOT_DELETE: u8 = 0x11;
 const SNAPSHOT_EXPIRY: u8 = 0x12;
 
-/// The payload of a commit that ingests a run into a table.
 pub(crate) fn encode_ingest(table: TableId, run: &RunMeta) -> Bytes {
     let mut out = vec![INGEST];
     varint::put(&mut out, u64::from(table.0));
@@ -34,17 +33,14 @@ pub(crate) fn encode_ingest(table: TableId, run: &RunMeta) -> Bytes {
     out.into()
 }
 
-/// The payload of a commit that creates a snapshot.
 pub(crate) fn encode_snapshot_create(record: &SnapshotRecord) -> Bytes {
     encode_json(SNAPSHOT_CREATE, record)
 }
 
-/// The payload of a commit that deletes the snapshot of this id.
 pub(crate) fn encode_snapshot_delete(id: u64) -> Bytes {
     encode_json(SNAPSHOT_DELETE, &id)
 }
 
-/// The payload of a commit that changes when a snapshot expires.
 pub(crate) fn encode_snapshot_expiry(expiry: &SnapshotExpiry) -> Bytes {
     encode_json(SNAPSHOT_EXPIRY, expiry)
 }

@@ -70,7 +70,6 @@ impl Payload {
         true
     }
 
-    /// Removes a key.
     pub(crate) fn delete(&mut self, table: TableId, key: &[u8]) -> bool {
         if !self.check(key, &[]) {
             return false;
@@ -97,7 +96,6 @@ impl Payload {
         self.refused.get_or_insert(reason);
     }
 
-    /// Number of operations.
     pub(crate) fn len(&self) -> usize {
         self.count as usize
     }

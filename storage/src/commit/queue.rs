@@ -170,12 +170,10 @@ impl CommitQueue {
 }
 
 impl Ticket<'_> {
-    /// The first of the numbers taken.
     pub(crate) fn first(&self) -> SeqNo {
         self.first
     }
 
-    /// The last of the numbers taken.
     pub(crate) fn last(&self) -> SeqNo {
         self.last
     }

@@ -10,19 +10,16 @@ pub(crate) type TableKey = Arc<[u8]>;
 
 const TABLE_BYTES: usize = 8;
 
-/// Makes a [`TableKey`].
 pub(crate) fn table_key(table: TableId, key: &[u8]) -> TableKey {
     [&u64::from(table.0).to_be_bytes(), key].concat().into()
 }
 
-/// Takes a [`TableKey`] apart.
 pub(crate) fn split_table_key(key: &[u8]) -> (TableId, &[u8]) {
     let (table, key) = key.split_at(TABLE_BYTES);
     let table = u64::from_be_bytes(table.try_into().expect("eight bytes"));
     (TableId(table as u32), key)
 }
 
-/// A key that is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Point {
     pub(crate) key: TableKey,
@@ -145,13 +142,11 @@ impl WriteSet {
         &self.ranges
     }
 
-    /// The point of a key.
     pub(crate) fn point(&self, key: &TableKey) -> Option<&Point> {
         let at = self.points.binary_search_by(|point| point.key.cmp(key));
         at.ok().map(|at| &self.points[at])
     }
 
-    /// The first point in a range.
     pub(crate) fn first_in(&self, range: &TableRange) -> Option<&Point> {
         let at = self.points.partition_point(|point| point.key < range.start);
         self.points

@@ -30,17 +30,14 @@ use crate::runs::Run;
 #[derive(Debug)]
 pub(crate) struct Elsewhere {
     pub(crate) runs: Vec<Arc<Run>>,
-    /// The least timestamp of the memtables.
     pub(crate) least_in_memory: i64,
 }
 
 impl Elsewhere {
-    /// The least timestamp of a key.
     fn least_of_key(&self, key: &[u8]) -> i64 {
         self.least(key, |first| first <= key)
     }
 
-    /// The least timestamp of the keys with a prefix.
     fn least_of_prefix(&self, prefix: &[u8]) -> i64 {
         let end = KeyRange::prefix(prefix).end;
         self.least(prefix, |first| is_before(first, end.as_ref()))

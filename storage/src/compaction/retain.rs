@@ -30,7 +30,6 @@ pub(crate) struct Retain<'a> {
     pub(crate) merger: &'a Merger,
 }
 
-/// A version that is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Kept {
     pub(crate) version: Version,

@@ -6,13 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::key::RunId;
 use crate::sync::Mutex;
 
-/// The merges under way in a database.
 #[derive(Debug, Default)]
 pub(crate) struct MergesUnderWay {
     merges: Mutex<Vec<Arc<MergeUnderWay>>>,
 }
 
-/// A merge under way.
 #[derive(Debug)]
 pub(crate) struct MergeUnderWay {
     /// The runs that it merges, newest first.
@@ -43,7 +41,6 @@ impl MergesUnderWay {
         Watched { all: self, merge }
     }
 
-    /// The merges that are under way now.
     pub(crate) fn all(&self) -> Vec<Arc<MergeUnderWay>> {
         self.merges.lock().unwrap().clone()
     }

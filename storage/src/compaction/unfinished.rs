@@ -17,7 +17,6 @@ use bytes::Bytes;
 
 use crate::runs::RunMeta;
 
-/// An unfinished merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unfinished {
     /// The positions of the runs that are still to be merged.

@@ -37,27 +37,17 @@ pub(crate) enum Work {
     Compaction,
 }
 
-/// How each kind of work failed when it was last tried, if it did.
+/// How each kind of [`Work`] failed when it was last tried, if it did.
 #[derive(Debug, Default)]
-pub(crate) struct Failures {
-    flush: Option<Error>,
-    compaction: Option<Error>,
-}
+pub(crate) struct Failures([Option<Error>; 2]);
 
 impl Failures {
     pub(super) fn note(&mut self, work: Work, failed: Option<&Error>) {
-        let failure = match work {
-            Work::Flush => &mut self.flush,
-            Work::Compaction => &mut self.compaction,
-        };
-        *failure = failed.cloned();
+        self.0[work as usize] = failed.cloned();
     }
 
     pub(super) fn of(&self, work: Work) -> Option<&Error> {
-        match work {
-            Work::Flush => self.flush.as_ref(),
-            Work::Compaction => self.compaction.as_ref(),
-        }
+        self.0[work as usize].as_ref()
     }
 }
 
@@ -160,7 +150,6 @@ impl Signal {
     }
 }
 
-/// The running threads.
 #[derive(Debug)]
 pub(crate) struct Threads(Vec<JoinHandle<()>>);
 

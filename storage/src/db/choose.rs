@@ -46,7 +46,6 @@ impl Chosen<'_> {
         &self.version.runs[self.work.runs.end..]
     }
 
-    /// Records the number of bytes that the merge has written.
     pub(super) fn note_written(&self, bytes: u64) {
         self.claim.note_written(bytes);
     }
@@ -63,7 +62,7 @@ impl Chosen<'_> {
 /// # Errors
 /// `DiskFull` if a merge is worth it and none fits on the disk.
 pub(super) fn choose<'a>(engine: &'a Engine, table: &TableCore) -> Result<Option<Chosen<'a>>> {
-    let claims = engine.claims();
+    let claims = &engine.claims;
     while let Some(bytes_below) = claims.bytes_below() {
         // In this order: the other way round, a run whose merge ends in between would look free.
         let busy = claims.busy();
@@ -112,7 +111,6 @@ pub(super) fn choose<'a>(engine: &'a Engine, table: &TableCore) -> Result<Option
     Ok(None)
 }
 
-/// The limits for a merge.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     /// The merge must read fewer bytes than this.
@@ -129,8 +127,8 @@ const ANY: Limits = Limits {
 
 /// Returns the bytes that a new merge may write; `None` if the disk does not report its free space.
 fn room(engine: &Engine) -> Option<u64> {
-    let free_bytes = engine.runs().tables().free_bytes().ok()??;
-    Some(room_bytes(free_bytes, engine.claims().reserved_bytes()))
+    let free_bytes = engine.runs.tables().free_bytes().ok()??;
+    Some(room_bytes(free_bytes, engine.claims.reserved_bytes()))
 }
 
 /// Whether the largest of these tables could not be merged as a whole.
@@ -153,7 +151,6 @@ pub(super) fn gain_bytes(engine: &Engine, table: &TableCore) -> u64 {
     }
 }
 
-/// Returns the bytes that a merge reads.
 fn bytes_read(work: &Widened, version: &TableVersion) -> u64 {
     let runs = version.runs[work.runs.clone()].iter();
     match work.drops {
@@ -173,7 +170,7 @@ fn place(list: &[Arc<Run>], runs: &[Arc<Run>]) -> Option<usize> {
 
 /// Whether a merge of the table is under way, or one is worth doing.
 pub(crate) fn wants_compaction(engine: &Engine, table: &TableCore) -> bool {
-    let busy = engine.claims().busy();
+    let busy = engine.claims.busy();
     let version = table.version();
     version.runs.iter().any(|run| busy.contains(&run.id()))
         || matches!(next(engine, table, &version, &busy, ANY), Ok(Some(_)))
@@ -181,10 +178,10 @@ pub(crate) fn wants_compaction(engine: &Engine, table: &TableCore) -> bool {
 
 /// Whether [`choose`] would find a merge.
 pub(super) fn has_merge(engine: &Engine, table: &TableCore) -> bool {
-    let Some(bytes_below) = engine.claims().bytes_below() else {
+    let Some(bytes_below) = engine.claims.bytes_below() else {
         return false;
     };
-    let busy = engine.claims().busy();
+    let busy = engine.claims.busy();
     let limits = Limits {
         reads_below: bytes_below,
         checks_space: true,
@@ -210,7 +207,7 @@ pub(super) fn table_debt_bytes(engine: &Engine, table: &TableCore, version: &Tab
         let merged = merged(&runs[merge.runs()]);
         runs.splice(merge.runs(), [merged]);
     }
-    let bookmarks = engine.snapshots().bookmark_seqs(table.id);
+    let bookmarks = engine.snapshots.bookmark_seqs(table.id);
     let table_shape = TableShape {
         is_idle: false,
         ..shape(engine, table, &runs, &bookmarks)
@@ -222,9 +219,8 @@ fn bytes_of(runs: &[RunShape]) -> u64 {
     runs.iter().map(|run| run.bytes).sum()
 }
 
-/// The picker of a table.
 pub(super) fn picker<'a>(engine: &'a Engine, table: &TableCore) -> &'a dyn CompactionPicker {
-    let options = &engine.options().compaction;
+    let options = &engine.options.compaction;
     options.picker_of(&table.keyspace, &table.name)
 }
 
@@ -305,7 +301,7 @@ fn next_part(
 
 /// Returns the free bytes that the next part of a merge of these runs needs on the disk.
 fn room_for(engine: &Engine, runs: &[RunShape]) -> u64 {
-    part_room_bytes(runs, engine.options().compaction.part_bytes)
+    part_room_bytes(runs, engine.options.compaction.part_bytes)
 }
 
 /// Whether a merge may write `bytes`.
@@ -355,7 +351,7 @@ fn next(
     // Short merges come first, so that runs do not pile up while a long one goes on. A refusal of
     // the picker's answer is reported once no unfinished merge can go on.
     let is_short = |work: &Widened| {
-        work.drops || bytes_read(work, version) < engine.options().compaction.part_bytes
+        work.drops || bytes_read(work, version) < engine.options.compaction.part_bytes
     };
     let short = picked.ok().flatten().filter(|(work, _)| is_short(work));
     Ok(Some(short.unwrap_or(part)))
@@ -370,7 +366,7 @@ fn next_pick(
     limits: Limits,
 ) -> Result<Option<(Widened, u64)>, Refusal> {
     let boundaries = || engine.boundaries(table.id);
-    let bookmarks = engine.snapshots().bookmark_seqs(table.id);
+    let bookmarks = engine.snapshots.bookmark_seqs(table.id);
     let (mut is_all, mut has_space) = (true, true);
     let nothing = |has_space: bool| match has_space {
         true => Ok(None),

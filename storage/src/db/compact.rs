@@ -11,7 +11,7 @@ use crate::db::events::Event;
 use crate::db::kept_runs::KeptRuns;
 use crate::db::{Engine, TableCore};
 use crate::error::{Error, Result};
-use crate::key::{Boundaries, Cursor, KeyBounds, KeyRange, RangeTombstones, RunId, SeqNo, Version};
+use crate::key::{Boundaries, Cursor, KeyBounds, KeyRange, RangeTombstones, RunId, SeqNo};
 use crate::manifest::{Edit, State};
 use crate::mutation::{self, Mutation};
 use crate::read::Merge;
@@ -33,7 +33,7 @@ pub(crate) fn compact(engine: &Engine, table: &TableCore) -> Result<bool> {
     // The output could not be installed. Threads that fail at merges in turn must not wake each
     // other for ever.
     engine.check_stop()?;
-    if let Some(cause) = engine.wal().failure() {
+    if let Some(cause) = engine.wal.failure() {
         return Err(Error::ReadOnly { cause });
     }
     engine.wake_compaction(|| engine.tables().iter().any(|table| has_merge(engine, table)));
@@ -73,8 +73,8 @@ fn merge(engine: &Engine, table: &TableCore, chosen: &Chosen<'_>) -> Result<bool
     let replaced_bytes = bytes(inputs) - rest.as_ref().map_or(0, |rest| left_bytes(inputs, rest));
     let written_bytes = bytes(output.as_slice());
     if !chosen.drops() {
-        engine.counters().compaction_read_bytes.add(replaced_bytes);
-        engine.counters().compaction_bytes.add(written_bytes);
+        engine.counters.compaction_read_bytes.add(replaced_bytes);
+        engine.counters.compaction_bytes.add(written_bytes);
     }
     let is_whole = rest.is_none() && inputs.iter().all(|run| run.keys_that_count().is_none());
     if let ([input], Some(output)) = (inputs, &output)
@@ -93,7 +93,7 @@ fn merge(engine: &Engine, table: &TableCore, chosen: &Chosen<'_>) -> Result<bool
 
     // A deletion of a snapshot that this merge relied on must not be lost.
     let bookmarks = engine.unrecorded_bookmarks();
-    mutation::unless(Mutation::MergeWithoutWalSync, || engine.wal().sync_all())?;
+    mutation::unless(Mutation::MergeWithoutWalSync, || engine.wal.sync_all())?;
     if mutation::is(Mutation::RemoveInputsBeforeEdit) {
         inputs.iter().for_each(|run| run.retire());
     }
@@ -124,7 +124,7 @@ fn merge(engine: &Engine, table: &TableCore, chosen: &Chosen<'_>) -> Result<bool
     if !installed {
         return Ok(false);
     }
-    engine.counters().compactions.add(1);
+    engine.counters.compactions.add(1);
     gone.iter().for_each(|file| file.retire());
     engine.events.tell(Event::Merged {
         keyspace: &table.keyspace,
@@ -191,8 +191,8 @@ fn gains(input: &RunMeta, output: &RunMeta, boundaries: &Boundaries) -> bool {
 fn elsewhere(engine: &Engine, table: &TableCore, chosen: &Chosen<'_>) -> Option<Elsewhere> {
     table.merger.operator()?;
     // Waits for the commits that entered before.
-    let last = engine.queue().pause(|next| next.before());
-    engine.queue().wait_visible(last.unwrap_or_default());
+    let last = engine.queue.pause(|next| next.before());
+    engine.queue.wait_visible(last.unwrap_or_default());
     let version = table.version();
     let inputs = chosen.inputs();
     let is_input = |run: &Run| inputs.iter().any(|input| input.id() == run.id());
@@ -260,7 +260,7 @@ fn write_merged(
     let mut runs = KeptRuns::new(engine, table, &form, retain, &[], [origin])
         .beginning_at(start)
         .with_purger(purger);
-    let part_bytes = engine.options().compaction.part_bytes.max(1);
+    let part_bytes = engine.options.compaction.part_bytes.max(1);
     let mut rest = None;
     let tombstones = inputs.iter().filter_map(|run| run.range_tombstones());
     let tombstones = tombstones.flat_map(|of_run| of_run.iter());
@@ -268,16 +268,7 @@ fn write_merged(
     let mut versions = Vec::new();
     let mut last: Option<Bytes> = None;
     let (mut chunk_bytes, mut read_versions) = (0, 0);
-    while let Some(cursor) = merge.peek()? {
-        let key = Bytes::copy_from_slice(cursor.key());
-        while let Some(cursor) = merge.peek()?.filter(|cursor| cursor.key() == key) {
-            versions.push(Version {
-                seq: cursor.seq(),
-                kind: cursor.kind(),
-                value: cursor.value(),
-            });
-            merge.advance()?;
-        }
+    while let Some(key) = merge.next_key(&mut versions)? {
         read_versions += versions.len() as u64;
         chunk_bytes += versions
             .iter()
@@ -331,7 +322,7 @@ fn write_merged(
         &tombstones,
         has_older,
     )?;
-    let named = engine.runs().finish_runs(&runs);
+    let named = engine.runs.finish_runs(&runs);
     named.inspect_err(|_| runs.iter().for_each(|run| run.retire()))?;
     let output = runs.pop();
     Ok(Written { output, rest })

@@ -19,7 +19,7 @@ use crate::db::choose::{gain_bytes, is_short_of_space};
 use crate::db::compact::compact;
 use crate::disk::Disk;
 use crate::error::{Error, ErrorKind, Result};
-use crate::key::{Boundaries, FileNumber, ReadPoint, ReadTime, SeqNo, TableId};
+use crate::key::{Boundaries, FileNumber, ReadPoint, ReadTime, TableId};
 use crate::log_store::LockGuard;
 use crate::manifest::{DatabaseId, Edit, Manifest, State};
 use crate::memtable::ChunkPool;
@@ -28,7 +28,6 @@ use crate::mutation::{self, Mutation};
 use crate::options::Options;
 use crate::runs::{FileNumbers, Run, RunMeta, RunStore};
 use crate::snapshots::{Bookmarks, SnapshotRegistry};
-use crate::sstable::BlockCache;
 use crate::stats::Counters;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock, RwLockReadGuard};
 use crate::table_store::OpenFiles;
@@ -51,23 +50,21 @@ use crate::wal::{SegmentHold, Wal};
 #[derive(Debug)]
 pub(crate) struct Engine {
     /// Unlike that of any other database opened by this process.
-    pub(super) id: u64,
+    pub(crate) id: u64,
     pub(super) dir: PathBuf,
-    pub(super) options: Options,
-    /// The files of the runs.
-    pub(super) runs: RunStore,
+    pub(crate) options: Options,
+    pub(crate) runs: RunStore,
     /// The open ones of those files.
     pub(super) open_files: Arc<OpenFiles>,
-    /// The memory budget of all memtables.
     pub(super) memtable_memory: MemtableMemory,
     /// Memory for the next memtables.
     pub(super) chunks: Arc<ChunkPool>,
-    pub(super) queue: CommitQueue,
+    pub(crate) queue: CommitQueue,
     /// Writes that wait for an fsync.
     pub(super) groups: Groups<Member>,
-    pub(super) conflicts: Conflicts,
-    pub(super) wal: Wal,
-    pub(super) snapshots: SnapshotRegistry,
+    pub(crate) conflicts: Conflicts,
+    pub(crate) wal: Wal,
+    pub(crate) snapshots: SnapshotRegistry,
     pub(crate) events: Arc<EventListeners>,
     pub(crate) group_listeners: GroupListeners,
     pub(super) manifest: Mutex<Manifest>,
@@ -78,9 +75,9 @@ pub(crate) struct Engine {
     /// decided, and by whoever captures the state.
     pub(super) ingesting: Mutex<()>,
     pub(super) clock: MonotonicClock,
-    pub(super) counters: Counters,
+    pub(crate) counters: Counters,
     /// Measurements of requests, while a meter exists.
-    pub(super) metering: Arc<Metering>,
+    pub(crate) metering: Arc<Metering>,
     pub(super) signal: Signal,
     pub(super) write_stall: WriteStall,
     pub(super) failures: Mutex<Failures>,
@@ -92,7 +89,6 @@ pub(crate) struct Engine {
     pub(super) claims: Claims,
     /// How often in a row a merge met damage that is not on the disk.
     pub(super) suspicions: AtomicU64,
-    /// The progress of merges under way.
     pub(super) merges: MergesUnderWay,
     pub(super) pacer: Pacer,
     pub(super) merge_pauses: MergePauses,
@@ -129,11 +125,6 @@ pub(crate) struct Capture<'a> {
 }
 
 impl Engine {
-    /// Unlike that of any other database opened by this process.
-    pub(crate) fn id(&self) -> u64 {
-        self.id
-    }
-
     /// Unlike that of any other database anywhere, copies of this one included.
     pub(crate) fn database_id(&self) -> DatabaseId {
         self.manifest.lock().unwrap().id()
@@ -143,46 +134,8 @@ impl Engine {
         &self.dir
     }
 
-    pub(crate) fn options(&self) -> &Options {
-        &self.options
-    }
-
     pub(crate) fn disk(&self) -> &dyn Disk {
         &*self.options.disk
-    }
-
-    pub(crate) fn cache(&self) -> &Arc<BlockCache> {
-        self.runs.cache()
-    }
-
-    /// The files of the runs.
-    pub(crate) fn runs(&self) -> &RunStore {
-        &self.runs
-    }
-
-    /// Where runs are written, and who numbers their files.
-    pub(crate) fn run_target(&self) -> (&RunStore, &dyn FileNumbers) {
-        (&self.runs, self)
-    }
-
-    pub(crate) fn queue(&self) -> &CommitQueue {
-        &self.queue
-    }
-
-    pub(crate) fn conflicts(&self) -> &Conflicts {
-        &self.conflicts
-    }
-
-    pub(crate) fn wal(&self) -> &Wal {
-        &self.wal
-    }
-
-    pub(crate) fn snapshots(&self) -> &SnapshotRegistry {
-        &self.snapshots
-    }
-
-    pub(crate) fn claims(&self) -> &Claims {
-        &self.claims
     }
 
     /// Has another thread merge beside this one, if there is something to merge.
@@ -197,14 +150,6 @@ impl Engine {
         if self.snapshots.release_view(point) {
             self.signal.compact();
         }
-    }
-
-    pub(crate) fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
-    pub(crate) fn metering(&self) -> &Arc<Metering> {
-        &self.metering
     }
 
     /// The time by which what expires is judged.
@@ -230,12 +175,6 @@ impl Engine {
     pub(crate) fn boundaries(&self, table: TableId) -> Boundaries {
         let now_ms = self.now_ms();
         self.snapshots.boundaries(table, now_ms)
-    }
-
-    /// The numbers of the boundaries of a table, ascending; one as often as there are
-    /// snapshots and views at it.
-    pub(crate) fn boundary_seqs(&self, table: TableId) -> Vec<SeqNo> {
-        self.snapshots.boundary_seqs(table)
     }
 
     pub(crate) fn catalog(&self) -> RwLockReadGuard<'_, Catalog> {
@@ -349,12 +288,6 @@ impl Engine {
         // meanwhile is, and the log has it.
         bookmarks.list.retain(|bookmark| bookmark.seq <= as_of);
         Some(Bookmarks { as_of, ..bookmarks })
-    }
-
-    /// Gives writers tokens for bytes of keys and values that went through a flush
-    /// or a merge.
-    pub(crate) fn refill_tokens(&self, bytes: u64) {
-        self.write_stall.refill(bytes);
     }
 
     /// Remembers how a piece of work ended, for those who wait for it.

@@ -69,7 +69,6 @@ pub enum Event<'a> {
 
 type Callback = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
 
-/// The listeners for events.
 #[derive(Default)]
 pub(crate) struct EventListeners(Mutex<Inside>);
 

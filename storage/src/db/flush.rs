@@ -76,7 +76,7 @@ pub(super) fn write_oldest(engine: &Engine, table: &Arc<TableCore>) -> Result<Op
         };
         let end = memtable.end_seq().expect("a frozen memtable knows its end");
         if !mutation::is(Mutation::FlushDoesNotWait) {
-            engine.queue().wait_visible(end);
+            engine.queue.wait_visible(end);
         }
         // Another one where it was an ingested run whose commit failed.
         if next_to_flush(&table.version()).is_some_and(|next| Arc::ptr_eq(&next, &memtable)) {
@@ -87,8 +87,8 @@ pub(super) fn write_oldest(engine: &Engine, table: &Arc<TableCore>) -> Result<Op
     let boundaries = engine.boundaries(table.id);
     let splits = splits(
         &memtable,
-        &engine.snapshots().bookmark_seqs(table.id),
-        engine.options().memtable_bytes,
+        &engine.snapshots.bookmark_seqs(table.id),
+        engine.options.memtable_bytes,
     );
     let runs = match memtable.run() {
         Some(run) => vec![run.clone()],
@@ -106,9 +106,9 @@ pub(super) fn write_oldest(engine: &Engine, table: &Arc<TableCore>) -> Result<Op
 /// that are gone are left out.
 pub(super) fn install(engine: &Engine, written: &[Written]) -> Result<()> {
     let fresh: Vec<_> = written.iter().flat_map(Written::fresh).cloned().collect();
-    let synced = engine.runs().finish_runs(&fresh).and_then(|()| {
+    let synced = engine.runs.finish_runs(&fresh).and_then(|()| {
         let bookmarks = engine.unrecorded_bookmarks();
-        mutation::unless(Mutation::FlushWithoutWalSync, || engine.wal().sync_all())?;
+        mutation::unless(Mutation::FlushWithoutWalSync, || engine.wal.sync_all())?;
         Ok(bookmarks)
     });
     let bookmarks = synced.inspect_err(|_| fresh.iter().for_each(|run| run.retire()))?;
@@ -127,7 +127,7 @@ pub(super) fn install(engine: &Engine, written: &[Written]) -> Result<()> {
             if state.tables.contains_key(&it.table.id) {
                 let show = |version: &TableVersion| Some(version.flushed(&it.memtable, &it.runs));
                 it.table.update(show);
-                engine.counters().flush_bytes.add(it.bytes());
+                engine.counters.flush_bytes.add(it.bytes());
             } else {
                 it.fresh().iter().for_each(|run| run.retire());
             }
@@ -204,11 +204,11 @@ fn write_runs(
         }
         flushed_bytes += plain_bytes(entry.key(), entry.value());
         if flushed_bytes >= CREDIT_BYTES {
-            engine.refill_tokens(std::mem::take(&mut flushed_bytes));
+            engine.write_stall.refill(std::mem::take(&mut flushed_bytes));
         }
         versions.push(entry);
     }
-    engine.refill_tokens(flushed_bytes);
+    engine.write_stall.refill(flushed_bytes);
     if !versions.is_empty() {
         add_key(&versions)?;
     }

@@ -10,13 +10,10 @@ const READS_MAX: u64 = 100;
 /// What a database has done so far, to be looked at from time to time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Activity {
-    /// The last commit.
     pub(super) last: SeqNo,
-    /// Point reads.
     pub(super) reads: u64,
 }
 
-/// Looks at it.
 #[derive(Debug)]
 pub(super) struct IdleWatch {
     after: Duration,

@@ -181,7 +181,7 @@ impl<'a> Taken<'a> {
     fn add(&mut self, source: &SsTable) -> Result<()> {
         let number = self.engine.next_file_number()?;
         self.numbers.push(number);
-        let tables = self.engine.runs().tables();
+        let tables = self.engine.runs.tables();
         if tables.import(source.path(), source.file_bytes(), number.0)? == Imported::Linked {
             self.linked += 1;
         }
@@ -190,7 +190,7 @@ impl<'a> Taken<'a> {
 
     /// Makes the names durable and opens the files.
     fn open(&self) -> Result<(Vec<FileMeta>, Vec<Arc<RunFile>>)> {
-        let store = self.engine.runs();
+        let store = &self.engine.runs;
         let last = *self.numbers.last().expect("a file was taken");
         store.finish(last, Mutation::IngestWithoutDirSync)?;
         let open = |&number| store.open_new(number);
@@ -207,7 +207,7 @@ impl Drop for Taken<'_> {
     fn drop(&mut self) {
         if !self.kept {
             for &number in &self.numbers {
-                self.engine.runs().remove(number);
+                self.engine.runs.remove(number);
             }
         }
     }

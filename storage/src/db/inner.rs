@@ -23,7 +23,6 @@ impl DbInner {
         Self::start(Engine::open(dir, options)?)
     }
 
-    /// Opens the database of a directory to be read.
     pub(crate) fn open_read_only(dir: &Path, options: Options) -> Result<Arc<Self>> {
         Self::start(Engine::open_read_only(dir, options)?)
     }
@@ -54,7 +53,7 @@ impl Drop for DbInner {
         // Nobody is left to be told of an error; what was acknowledged keeps
         // the durability it had.
         if self.engine.check_access().is_ok() {
-            let _ = self.engine.wal().sync_all();
+            let _ = self.engine.wal.sync_all();
         }
     }
 }

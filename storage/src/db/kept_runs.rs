@@ -57,7 +57,7 @@ impl<'a> KeptRuns<'a> {
     ) -> Self {
         let part = |origin| Part {
             builder: RunBuilder::new(
-                engine.run_target(),
+                (&engine.runs, engine),
                 table.id,
                 form.clone(),
                 table.origin(origin),
@@ -186,7 +186,7 @@ impl<'a> KeptRuns<'a> {
             match part.builder.finish(span, tombstones, self.end.clone()) {
                 Ok(run) => {
                     if let Some(run) = &run {
-                        self.engine.snapshots().note_kept(&run.meta().kept_for);
+                        self.engine.snapshots.note_kept(&run.meta().kept_for);
                     }
                     runs.splice(0..0, run).for_each(drop);
                 }

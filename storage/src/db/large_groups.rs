@@ -30,7 +30,6 @@ struct Listener {
     hear: Callback,
 }
 
-/// The listeners for large groups.
 #[derive(Default)]
 pub(crate) struct GroupListeners(Mutex<Vec<Listener>>);
 

@@ -59,7 +59,6 @@ pub(super) struct MemtableMemory {
 struct Sizes {
     open_bytes: u64,
     frozen_bytes: u64,
-    /// The number of frozen memtables.
     frozen: usize,
 }
 
@@ -185,7 +184,6 @@ impl MemtableMemory {
 }
 
 impl Engine {
-    /// The memory budget of all memtables, in bytes.
     pub(super) fn memtable_budget_bytes(&self) -> u64 {
         self.memtable_memory.budget_bytes
     }
@@ -196,7 +194,6 @@ impl Engine {
         self.memtable_memory.pressure()
     }
 
-    /// The bytes of all memtables.
     pub(super) fn memtable_bytes(&self) -> u64 {
         let all = Sizes::sum(&sizes_of(self.catalog.read().unwrap().tables()));
         all.open_bytes + all.frozen_bytes

@@ -9,7 +9,6 @@ use super::Engine;
 use crate::mutation::{self, Mutation};
 use crate::sync::{AtomicUsize, Ordering};
 
-/// The number of pauses.
 #[derive(Debug, Default)]
 pub(super) struct MergePauses(AtomicUsize);
 
@@ -21,13 +20,11 @@ impl Engine {
         self.write_stall.look_again();
     }
 
-    /// Ends one pause.
     pub(crate) fn resume_merges(&self) {
         self.merge_pauses.0.fetch_sub(1, Ordering::AcqRel);
         self.signal.compact();
     }
 
-    /// The number of pauses.
     pub(crate) fn merge_pauses(&self) -> usize {
         let pauses = self.merge_pauses.0.load(Ordering::Acquire);
         mutation::replace(pauses, Mutation::MergeWhilePaused, 0)

@@ -54,12 +54,7 @@ impl Engine {
     pub(super) fn open(dir: &Path, options: Options) -> Result<Arc<Self>> {
         let (options, open_files) = options.with_open_files();
         let disk = options.disk.clone();
-        let current = files::current(dir);
-        if !options.create_if_missing
-            && !disk
-                .exists(&current)
-                .map_err(Error::io("look for", &current))?
-        {
+        if !options.create_if_missing && !Manifest::exists(&*disk, dir)? {
             refuse_headless(&*disk, dir, &*options.tables(dir))?;
             return Err(Error::NoDatabase {
                 path: dir.to_path_buf(),
@@ -91,12 +86,7 @@ impl Engine {
         let none = || Error::NoDatabase {
             path: dir.to_path_buf(),
         };
-        let current = files::current(dir);
-        let look = || {
-            disk.exists(&current)
-                .map_err(Error::io("look for", &current))
-        };
-        if !look()? {
+        if !Manifest::exists(&*disk, dir)? {
             refuse_headless(&*disk, dir, &*options.tables(dir))?;
             return Err(none());
         }

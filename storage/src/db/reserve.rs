@@ -35,7 +35,6 @@ pub(super) struct Reserve {
 }
 
 impl Reserve {
-    /// The reserve of the database in `dir`.
     pub(super) fn new(dir: &Path) -> Self {
         Self {
             path: files::reserve(dir),

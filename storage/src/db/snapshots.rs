@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use super::catalog::check_name;
 use super::events::Event;
 use super::tables::unknown_keyspace;
@@ -12,7 +10,7 @@ use crate::commit::{encode_snapshot_create, encode_snapshot_delete, encode_snaps
 use crate::compaction::Retain;
 use crate::error::{Error, Result};
 use crate::key::{Boundaries, Cursor, RangeTombstones, ReadPoint, SeqNo, Version};
-use crate::options::{SnapshotOptions, WriteOptions};
+use crate::options::SnapshotOptions;
 use crate::read::Merge;
 use crate::runs::Sought;
 use crate::snapshots::{Bookmark, SnapshotExpiry, SnapshotRecord};
@@ -51,10 +49,7 @@ impl Engine {
             if let Some(table) = table {
                 tables.retain(|t| t.name == table);
                 if tables.is_empty() {
-                    return Err(Error::NotFound {
-                        what: "table",
-                        name: table.to_string(),
-                    });
+                    return Err(Error::not_found("table", table));
                 }
             }
             tables
@@ -85,7 +80,6 @@ impl Engine {
         let payload = encode_snapshot_create(&record);
         let outcome = self.commit_record(
             &payload,
-            WriteOptions::default(),
             |seq| self.snapshots.add_bookmark(seq, record),
             || self.snapshots.retract_bookmark(id),
             |_| (),
@@ -116,7 +110,6 @@ impl Engine {
         };
         self.commit_record(
             &encode_snapshot_expiry(&expiry),
-            WriteOptions::default(),
             |_| (),
             || (),
             |seq| self.snapshots.set_expiry(seq, expiry),
@@ -188,7 +181,6 @@ impl Engine {
         let deleted = self.with_reserve(|| {
             self.commit_record(
                 &encode_snapshot_delete(id),
-                WriteOptions::default(),
                 |_| (),
                 || (),
                 |seq| self.snapshots.remove_bookmark(seq, id),
@@ -267,16 +259,7 @@ fn pinned_bytes(
     let mut merge: Merge<_, false> = Merge::new(cursors);
     let mut bytes = 0;
     let (mut kept, mut left) = (Vec::new(), Vec::new());
-    while let Some(cursor) = merge.peek()? {
-        let key = Bytes::copy_from_slice(cursor.key());
-        while let Some(cursor) = merge.peek()?.filter(|cursor| cursor.key() == key) {
-            kept.push(Version {
-                seq: cursor.seq(),
-                kind: cursor.kind(),
-                value: cursor.value(),
-            });
-            merge.advance()?;
-        }
+    while let Some(key) = merge.next_key(&mut kept)? {
         left.clone_from(&kept);
         let covering = tombstones.over(&key);
         for (versions, boundaries) in [(&mut kept, with), (&mut left, without)] {

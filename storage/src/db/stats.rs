@@ -21,7 +21,8 @@ impl Engine {
         let user_bytes_written = counters.user_bytes_written.get();
         let wal_bytes_written = self.wal.written_bytes();
         let table_bytes_written = counters.flush_bytes.get() + counters.compaction_bytes.get();
-        let (hits, misses) = (self.cache().hits(), self.cache().misses());
+        let cache = self.runs.cache();
+        let (hits, misses) = (cache.hits(), cache.misses());
         let per_read = |count: u64| ratio(count, reads);
         Stats {
             user_bytes_written,
@@ -48,11 +49,11 @@ impl Engine {
             prefix_skips: counters.prefix_skips.get(),
             cache_hits: hits,
             cache_misses: misses,
-            cache_bytes: self.cache().used_bytes(),
-            cache_bytes_max: self.cache().bytes_max(),
-            index_bytes: self.cache().partitions_bytes(),
-            index_reads: self.cache().partitions_read(),
-            open_table_bytes: self.cache().tables_bytes(),
+            cache_bytes: cache.used_bytes(),
+            cache_bytes_max: cache.bytes_max(),
+            index_bytes: cache.partitions_bytes(),
+            index_reads: cache.partitions_read(),
+            open_table_bytes: cache.tables_bytes(),
             memtable_bytes: self.memtable_bytes(),
             memtable_bytes_max: self.memtable_budget_bytes(),
             memory_bytes_max: self.options.memory_bytes,
@@ -138,7 +139,6 @@ impl Engine {
 }
 
 impl Engine {
-    /// The damaged files of a table.
     fn quarantine_of(&self, version: &TableVersion) -> Vec<QuarantinedFile> {
         let mut all = Vec::new();
         for run in version.all_runs().filter(|run| run.is_quarantined()) {

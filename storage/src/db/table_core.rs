@@ -139,10 +139,8 @@ impl TableCore {
     /// stays true until the commit has its number.
     pub(crate) fn check_writable(&self) -> Result<()> {
         if self.is_dropped() {
-            return Err(Error::NotFound {
-                what: "table",
-                name: format!("{}.{}, which was dropped", self.keyspace, self.name),
-            });
+            let name = format!("{}.{}, which was dropped", self.keyspace, self.name);
+            return Err(Error::not_found("table", name));
         }
         Ok(())
     }

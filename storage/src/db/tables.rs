@@ -128,7 +128,6 @@ impl Engine {
         Ok(())
     }
 
-    /// The table of this name.
     pub(crate) fn find_table(&self, keyspace: &str, name: &str) -> Result<Arc<TableCore>> {
         let found = self.catalog.read().unwrap().table(keyspace, name);
         found.ok_or_else(|| unknown_table(keyspace, name))
@@ -260,15 +259,9 @@ impl Engine {
 }
 
 pub(super) fn unknown_keyspace(name: &str) -> Error {
-    Error::NotFound {
-        what: "keyspace",
-        name: name.to_string(),
-    }
+    Error::not_found("keyspace", name)
 }
 
 fn unknown_table(keyspace: &str, name: &str) -> Error {
-    Error::NotFound {
-        what: "table",
-        name: format!("{keyspace}.{name}"),
-    }
+    Error::not_found("table", format!("{keyspace}.{name}"))
 }

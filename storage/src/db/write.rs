@@ -236,7 +236,6 @@ impl Engine {
     pub(super) fn commit_record(
         &self,
         payload: &[u8],
-        options: WriteOptions,
         register: impl FnOnce(SeqNo),
         undo: impl FnOnce(),
         apply: impl FnOnce(SeqNo),
@@ -248,10 +247,10 @@ impl Engine {
         });
         // Before the ticket goes: whoever waited until this commit was decided
         // finds nothing of one that failed.
-        self.make_durable(position, options).inspect_err(|_| {
-            match mutation::is(Mutation::KeepRefusedBookmarks) {
-                true => {}
-                false => undo(),
+        let durable = self.make_durable(position, WriteOptions::default());
+        durable.inspect_err(|_| {
+            if !mutation::is(Mutation::KeepRefusedBookmarks) {
+                undo();
             }
         })?;
         let seq = ticket.first();

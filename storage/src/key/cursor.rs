@@ -3,16 +3,16 @@
 use bytes::Bytes;
 
 use crate::error::{Error, Result};
-use crate::key::{Kind, SeqNo};
+use crate::key::{Kind, SeqNo, Version};
 
 /// A position in a sorted sequence of versions (order: see [`crate::key`]).
 ///
 /// A cursor starts out nowhere (`valid()` is false) until a seek. After an
 /// error it is nowhere again; a later seek may succeed.
 ///
-/// `key`, `seq`, `kind` and `value` may be called only while `valid()`, the last two only
-/// without `damage()`.
-pub trait Cursor: Send {
+/// `key`, `seq`, `kind`, `value` and `version` may be called only while `valid()`, the last three
+/// only without `damage()`.
+pub(crate) trait Cursor: Send {
     /// Whether the cursor stands on a version, or on damage.
     fn valid(&self) -> bool;
     /// The damage at which the cursor stands, instead of a version. The versions from here on
@@ -28,9 +28,7 @@ pub trait Cursor: Send {
     fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()>;
     /// Moves to the last version `< (key, seq)`.
     fn seek_before(&mut self, key: &[u8], seq: SeqNo) -> Result<()>;
-    /// Moves to the first version.
     fn seek_to_first(&mut self) -> Result<()>;
-    /// Moves to the last version.
     fn seek_to_last(&mut self) -> Result<()>;
     /// Moves to the next version. Panics when not valid.
     fn next(&mut self) -> Result<()>;
@@ -38,10 +36,16 @@ pub trait Cursor: Send {
     fn prev(&mut self) -> Result<()>;
     /// The user key.
     fn key(&self) -> &[u8];
-    /// The sequence number.
     fn seq(&self) -> SeqNo;
-    /// What the version says.
     fn kind(&self) -> Kind;
     /// The value (empty for a tombstone), without a copy where possible.
     fn value(&self) -> Bytes;
+    #[inline]
+    fn version(&self) -> Version {
+        Version {
+            seq: self.seq(),
+            kind: self.kind(),
+            value: self.value(),
+        }
+    }
 }

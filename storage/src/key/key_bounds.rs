@@ -20,7 +20,6 @@ pub(crate) struct KeyBounds(KeyRange);
 type Hex = (String, Option<String>);
 
 impl KeyBounds {
-    /// Bounds of these keys.
     pub(crate) fn of(keys: &KeyRange) -> Self {
         let start = keys.start.slice(..keys.start.len().min(KEY_BYTES_MAX));
         let end = keys

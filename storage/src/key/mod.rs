@@ -24,7 +24,7 @@ mod seq_no;
 mod version;
 
 pub(crate) use boundaries::{Boundaries, ReadPoint, stripe};
-pub use cursor::Cursor;
+pub(crate) use cursor::Cursor;
 pub(crate) use expiry::ReadTime;
 pub use ids::RunId;
 pub(crate) use ids::{FileNumber, TableId};

@@ -201,7 +201,6 @@ impl RangeTombstones {
         Self::joined(self.fragments.iter().map(retain))
     }
 
-    /// The memory that the tombstones take, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let fragment = |fragment: &Arc<Fragment>| {
             let KeyRange { start, end } = &fragment.range;

@@ -44,12 +44,9 @@ impl Kind {
     }
 }
 
-/// One version of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Version {
-    /// When it was written.
     pub(crate) seq: SeqNo,
-    /// What it says.
     pub(crate) kind: Kind,
     /// The value, empty for a tombstone. It shares its block's memory.
     pub(crate) value: Bytes,

@@ -46,11 +46,11 @@ pub(crate) fn backup(
     dir: &Path,
     progress: &mut dyn FnMut(MaintenanceProgress),
 ) -> Result<BackupInfo> {
-    let target = NewDir::claim(engine.options().disk.clone(), dir)?;
+    let target = NewDir::claim(engine.options.disk.clone(), dir)?;
     let capture = engine.capture()?;
     mutation::linger(&[Mutation::BackupHoldsNoLog, Mutation::BackupHoldsNoFiles]);
     if mutation::is(Mutation::BackupManifestFirst) {
-        let disk = engine.options().disk.clone();
+        let disk = engine.options.disk.clone();
         Manifest::create_with(disk, dir, capture.state.clone())?;
     }
     let runs = || capture.state.runs().chain(&capture.waiting);
@@ -88,7 +88,7 @@ fn add_sstable(
     to: &Path,
     info: &mut BackupInfo,
 ) -> Result<()> {
-    let (tables, disk) = (engine.runs().tables(), engine.disk());
+    let (tables, disk) = (engine.runs.tables(), engine.disk());
     let from = tables.name(number.0);
     let table = tables.open(number.0).map_err(Error::io("open", &from))?;
     let bytes = table.len().map_err(Error::io("get the length of", &from))?;

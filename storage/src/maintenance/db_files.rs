@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::files::{self, FileKind};
+use crate::files::FileKind;
 use crate::key::FileNumber;
 use crate::log_store::{self, LockGuard, LogStore};
+use crate::manifest::Manifest;
 use crate::table_store::TableStore;
 
 /// The files of a database, by their numbers, ascending.
@@ -58,14 +59,9 @@ impl DbFiles {
         ] {
             list.sort_unstable();
         }
-        let current = files::current(dir);
         let is_empty =
             files.sstables.is_empty() && files.segments.is_empty() && files.manifests.is_empty();
-        if is_empty
-            && !log_store
-                .exists(&current)
-                .map_err(Error::io("look for", &current))?
-        {
+        if is_empty && !Manifest::exists(log_store, dir)? {
             return Err(none());
         }
         Ok(files)
@@ -80,6 +76,7 @@ mod tests {
 
     use super::*;
     use crate::file_system::{FileSystem, ReadFile, WriteFile};
+    use crate::files;
     use crate::simulation::MemDisk;
     use crate::table_store::{LocalTables, TableFiles};
 

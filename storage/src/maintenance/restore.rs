@@ -61,7 +61,7 @@ pub(crate) fn restore(engine: &Engine, dir: &Path) -> Result<RestoreReport> {
                 };
                 list.push(RestoredFile {
                     table: format!("{}.{}", table.keyspace, table.name),
-                    path: engine.runs().name(file.number),
+                    path: engine.runs.name(file.number),
                     detail: failed.unwrap_or(damage.detail),
                 });
             }
@@ -108,7 +108,7 @@ fn restore_file(
     damaged: &FileMeta,
     from: &Path,
 ) -> Result<Option<String>> {
-    let store = engine.runs();
+    let store = &engine.runs;
     let source = engine.disk().open_read(from);
     let source = source.map_err(Error::io("open", from))?;
     let bytes = source.len().map_err(Error::io("get the length of", from))?;

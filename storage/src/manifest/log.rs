@@ -52,14 +52,17 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
+    /// Whether a directory has CURRENT, and so a database.
+    pub(crate) fn exists(log_store: &dyn LogStore, dir: &Path) -> Result<bool> {
+        let current = files::current(dir);
+        let found = log_store.exists(&current);
+        found.map_err(Error::io("look for", &current))
+    }
+
     /// Reads the manifest that CURRENT names; `None` when the directory holds
     /// no database.
     pub(crate) fn load(log_store: Arc<dyn LogStore>, dir: &Path) -> Result<Option<Self>> {
-        let current = files::current(dir);
-        if !log_store
-            .exists(&current)
-            .map_err(Error::io("look for", &current))?
-        {
+        if !Self::exists(&*log_store, dir)? {
             return Ok(None);
         }
         let (path, number) = read_current(&*log_store, dir)?;
@@ -132,7 +135,6 @@ impl Manifest {
         }
     }
 
-    /// Which database it is of.
     pub(crate) fn id(&self) -> DatabaseId {
         self.id
     }

@@ -339,12 +339,10 @@ impl State {
             .unwrap_or_default()
     }
 
-    /// All runs of all tables.
     pub(crate) fn runs(&self) -> impl Iterator<Item = &RunMeta> {
         self.tables.values().flat_map(|table| &table.runs)
     }
 
-    /// Whether a table has this file in one of its runs.
     pub(crate) fn has_file(&self, table: TableId, number: FileNumber) -> bool {
         self.file(table, number).is_ok()
     }

@@ -183,7 +183,6 @@ impl Memtable {
         self.count.fetch_add(1, Memory::Relaxed);
     }
 
-    /// The range tombstones, if there are any.
     pub(crate) fn range_tombstones(&self) -> Option<Arc<DeletedRanges>> {
         match self.has_range_tombstones.load(Memory::Acquire) {
             true => self.range_tombstones.load_full(),

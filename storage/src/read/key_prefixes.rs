@@ -32,7 +32,6 @@ pub(crate) enum PrefixesOf {
     Operator(String),
 }
 
-/// Finds the prefix of a key.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyPrefixes {
     of: PrefixesOf,

@@ -2,8 +2,10 @@
 
 use std::cmp::Ordering;
 
+use bytes::Bytes;
+
 use crate::error::Result;
-use crate::key::{Cursor, compare_versions};
+use crate::key::{Cursor, Version, compare_versions};
 
 /// The versions of all sources in order; descending when `BACKWARD`.
 ///
@@ -68,6 +70,22 @@ impl<C: Cursor, const BACKWARD: bool> Merge<C, BACKWARD> {
             self.put_back();
         }
         moved
+    }
+
+    /// Moves past the next key, and adds its versions to `versions`, in order. `None` at the end.
+    ///
+    /// # Errors
+    /// As [`Self::peek`] and [`Self::advance`].
+    pub(crate) fn next_key(&mut self, versions: &mut Vec<Version>) -> Result<Option<Bytes>> {
+        let Some(source) = self.peek()? else {
+            return Ok(None);
+        };
+        let key = Bytes::copy_from_slice(source.key());
+        while let Some(source) = self.peek()?.filter(|source| source.key() == key) {
+            versions.push(source.version());
+            self.advance()?;
+        }
+        Ok(Some(key))
     }
 
     /// Puts the first of the line where it belongs, which is behind the second.

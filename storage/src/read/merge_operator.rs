@@ -126,7 +126,6 @@ impl MergeOperators {
         self
     }
 
-    /// The operator of this name.
     pub(crate) fn get(&self, name: &str) -> Option<&Arc<dyn MergeOperator>> {
         self.by_name.get(name)
     }

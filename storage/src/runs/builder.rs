@@ -25,7 +25,6 @@ pub(crate) struct RunBuilder<'a> {
     start: Option<Bytes>,
     /// The merge operator, which knows the timestamps in the values.
     operator: Option<&'a dyn MergeOperator>,
-    /// The prefixes that filters have.
     prefixes: Option<&'a KeyPrefixes>,
     writer: Option<(FileNumber, SsTableWriter)>,
     /// The bounds of the timestamps in the open file; `None` if one of them is unknown.

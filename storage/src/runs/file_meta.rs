@@ -14,7 +14,6 @@ pub(crate) struct FileMeta {
     pub(crate) number: FileNumber,
     /// The random id of the file, which is part of all its checksums.
     pub(crate) id: FileId,
-    /// The length of the file.
     pub(crate) bytes: u64,
     /// The number of versions and range tombstones in the file.
     pub(crate) entries: u64,

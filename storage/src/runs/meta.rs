@@ -63,7 +63,6 @@ impl RunMeta {
         self.files.iter().any(|file| file.quarantine.is_some())
     }
 
-    /// The numbers of its files.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = FileNumber> {
         self.files.iter().map(|file| file.number)
     }

@@ -86,7 +86,6 @@ impl Run {
         &self.sorted
     }
 
-    /// All that are open.
     fn open(&self) -> impl Iterator<Item = &Arc<SsTable>> {
         self.files.iter().filter_map(|file| file.table())
     }
@@ -145,7 +144,6 @@ impl Run {
         Some(Self::new(meta, files.cloned().collect()))
     }
 
-    /// Its files that are open, with their numbers.
     pub(crate) fn open_files(&self) -> impl Iterator<Item = (FileNumber, &Arc<SsTable>)> {
         let files = self.meta.numbers().zip(&self.files);
         files.filter_map(|(number, file)| Some((number, file.table()?)))
@@ -251,7 +249,6 @@ impl Run {
         }
     }
 
-    /// Whether it has values that expire.
     pub(crate) fn expires(&self) -> bool {
         self.sum(|properties| properties.expiring) > 0
     }
@@ -267,7 +264,6 @@ impl Run {
         self.sum(|properties| properties.keys)
     }
 
-    /// Number of versions in it that are tombstones.
     pub(crate) fn tombstones(&self) -> u64 {
         self.sum(|properties| properties.tombstones)
     }
@@ -305,7 +301,6 @@ impl Run {
         self.greatest_timestamp
     }
 
-    /// Its range tombstones, if it has any.
     pub(crate) fn range_tombstones(&self) -> Option<&Arc<RangeTombstones>> {
         self.range_tombstones.as_ref()
     }

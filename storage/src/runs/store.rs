@@ -26,7 +26,7 @@ pub(crate) struct RunStore {
 
 /// Those of files. None is used twice, whatever a crash forgets: only those below a
 /// bound are used that is durable.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Numbers {
     next: FileNumber,
     below: FileNumber,
@@ -55,10 +55,7 @@ impl RunStore {
             open_files,
             cache,
             file_bytes,
-            numbers: Mutex::new(Numbers {
-                next: FileNumber::default(),
-                below: FileNumber::default(),
-            }),
+            numbers: Mutex::default(),
             next_run: AtomicU64::new(1),
         }
     }

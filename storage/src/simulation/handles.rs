@@ -59,7 +59,6 @@ impl Drop for OpenFile {
     }
 }
 
-/// A held lock.
 #[derive(Debug)]
 pub(super) struct HeldLock {
     pub(super) disk: MemDisk,

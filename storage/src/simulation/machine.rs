@@ -17,13 +17,13 @@ pub(super) struct Machine {
     next_inode: u64,
     locks: BTreeMap<PathBuf, Held>,
 
-    has_power: bool,
-    boot: Boot,
-    io_calls: u64,
+    pub(super) has_power: bool,
+    pub(super) boot: Boot,
+    pub(super) io_calls: u64,
     /// The call at which the power fails, counted down; 1 is the next one.
-    calls_until_crash: Option<u64>,
+    pub(super) calls_until_crash: Option<u64>,
     faults: Vec<Fault>,
-    capacity_bytes: Option<u64>,
+    pub(super) capacity_bytes: Option<u64>,
     rng: SplitMix64,
     slow: Option<Slow>,
 }
@@ -126,32 +126,12 @@ impl Machine {
         self.faults.len()
     }
 
-    pub(super) fn boot(&self) -> Boot {
-        self.boot
-    }
-
-    pub(super) fn has_power(&self) -> bool {
-        self.has_power
-    }
-
-    pub(super) fn io_calls(&self) -> u64 {
-        self.io_calls
-    }
-
-    pub(super) fn crash_at(&mut self, nth: u64) {
-        self.calls_until_crash = Some(nth);
-    }
-
     pub(super) fn fail_next(&mut self, op: FaultOp, nth: u64, kind: io::ErrorKind) {
         self.faults.push(Fault {
             op,
             calls_left: nth,
             kind,
         });
-    }
-
-    pub(super) fn set_capacity_bytes(&mut self, capacity_bytes: Option<u64>) {
-        self.capacity_bytes = capacity_bytes;
     }
 
     /// Bytes of the files that have a name or are held open.
@@ -361,9 +341,7 @@ impl Machine {
 
     pub(super) fn append(&mut self, boot: Boot, inode: Inode, bytes: &[u8]) -> io::Result<()> {
         let verdict = self.verdict(boot, Some(FaultOp::Append))?;
-        let room_bytes = self.capacity_bytes.map_or(u64::MAX, |capacity| {
-            capacity.saturating_sub(self.used_bytes())
-        });
+        let room_bytes = self.free_bytes().unwrap_or(u64::MAX);
         let mut written = bytes.len().min(to_len(room_bytes).unwrap_or(usize::MAX));
         if let Verdict::Fails(_) = verdict {
             written = self.rng.between(0, written);

@@ -130,7 +130,7 @@ impl MemDisk {
 
     /// I/O calls since the disk was made, restarts included.
     pub fn io_calls(&self) -> u64 {
-        self.machine().io_calls()
+        self.machine().io_calls
     }
 
     /// Lets the power fail in the `nth` I/O call from now; 1 is the next.
@@ -146,12 +146,12 @@ impl MemDisk {
     /// If `nth` is 0.
     pub fn crash_at(&self, nth: u64) {
         assert!(nth > 0, "calls are counted from 1");
-        self.machine().crash_at(nth);
+        self.machine().calls_until_crash = Some(nth);
     }
 
     /// Whether calls get through: false from a crash to the restart.
     pub fn has_power(&self) -> bool {
-        self.machine().has_power()
+        self.machine().has_power
     }
 
     /// Starts the machine again, cutting the power first if it is on.
@@ -207,7 +207,7 @@ impl MemDisk {
     /// limit. An append beyond it writes what fits and fails with
     /// [`io::ErrorKind::StorageFull`].
     pub fn set_capacity_bytes(&self, capacity_bytes: Option<u64>) {
-        self.machine().set_capacity_bytes(capacity_bytes);
+        self.machine().capacity_bytes = capacity_bytes;
     }
 
     /// Bytes of all files that have a name or are held open: a removed file
@@ -298,7 +298,7 @@ impl FileSystem for MemDisk {
         let mut machine = self.call();
         Ok(Arc::new(OpenFile {
             inode: machine.open(path)?,
-            boot: machine.boot(),
+            boot: machine.boot,
             disk: self.clone(),
         }))
     }
@@ -307,7 +307,7 @@ impl FileSystem for MemDisk {
         let mut machine = self.call();
         Ok(Box::new(OpenFile {
             inode: machine.create(path)?,
-            boot: machine.boot(),
+            boot: machine.boot,
             disk: self.clone(),
         }))
     }
@@ -346,7 +346,7 @@ impl LogStore for MemDisk {
         let mut machine = self.call();
         Ok(Box::new(HeldLock {
             path: machine.lock(path)?,
-            boot: machine.boot(),
+            boot: machine.boot,
             disk: self.clone(),
         }))
     }
@@ -355,7 +355,7 @@ impl LogStore for MemDisk {
         let mut machine = self.call();
         Ok(Box::new(HeldLock {
             path: machine.lock_shared(path)?,
-            boot: machine.boot(),
+            boot: machine.boot,
             disk: self.clone(),
         }))
     }

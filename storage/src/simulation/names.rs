@@ -67,7 +67,6 @@ impl Names {
         }
     }
 
-    /// The file at `path`.
     pub(super) fn file(&self, path: &Path) -> io::Result<Inode> {
         if self.dirs.contains(path) {
             return Err(io::ErrorKind::IsADirectory.into());

@@ -89,7 +89,6 @@ impl Bookmarks {
         self.list.push(Bookmark { seq, record });
     }
 
-    /// Removes a bookmark by the commit `seq`.
     pub(crate) fn remove(&mut self, seq: SeqNo, id: u64) {
         self.as_of = seq;
         self.list.retain(|bookmark| bookmark.record.id != id);

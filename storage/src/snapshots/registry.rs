@@ -25,7 +25,6 @@ use crate::mutation::{self, Mutation};
 use crate::runs::KeptFor;
 use crate::sync::Mutex;
 
-/// The register of bookmarks and views.
 #[derive(Debug)]
 pub(crate) struct SnapshotRegistry {
     state: Mutex<State>,
@@ -152,7 +151,6 @@ impl SnapshotRegistry {
         self.state.lock().unwrap().bookmarks.set_expiry(seq, expiry);
     }
 
-    /// The snapshots that have expired.
     pub(crate) fn expired(&self, now_ms: u64) -> Vec<SnapshotRecord> {
         let state = self.state.lock().unwrap();
         let expired = |bookmark: &&Bookmark| bookmark.record.has_expired(now_ms);
@@ -190,7 +188,6 @@ impl SnapshotRegistry {
         self.state.lock().unwrap().find(keyspace, name).cloned()
     }
 
-    /// Whether a bookmark is of this table.
     pub(crate) fn covers(&self, table: TableId) -> bool {
         self.state
             .lock()
@@ -244,7 +241,6 @@ impl SnapshotRegistry {
         seqs
     }
 
-    /// Number of live views.
     pub(crate) fn views(&self) -> usize {
         self.state.lock().unwrap().views.values().sum()
     }

@@ -167,7 +167,6 @@ impl Block {
         Ok([full(0)?, full(self.restart(self.restarts - 1)?)?])
     }
 
-    /// The entry that starts at `start`.
     #[inline]
     pub(super) fn entry(&self, start: usize) -> Result<Entry<'_>, Damage> {
         let entries = &self.bytes[..self.entries_end];
@@ -270,7 +269,6 @@ impl Block {
         Ok(best)
     }
 
-    /// Damage at the entry at `start`.
     #[cold]
     pub(super) fn bad_entry(&self, start: usize, what: &str) -> Damage {
         Damage(format!(

@@ -103,7 +103,6 @@ impl BlockCursor {
         self.move_to_last_before(limit)
     }
 
-    /// Moves to the first entry.
     pub(super) fn seek_to_first(&mut self) -> Result<(), Damage> {
         self.valid = false;
         if self.block.entries_end() == 0 {
@@ -112,7 +111,6 @@ impl BlockCursor {
         self.read(0, 0)
     }
 
-    /// Moves to the last entry.
     pub(super) fn seek_to_last(&mut self) -> Result<(), Damage> {
         self.valid = false;
         self.move_to_last_before(self.block.entries_end())

@@ -75,7 +75,6 @@ impl Bounds {
         }
     }
 
-    /// The memory that the bounds take, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         let long = self.long.iter().map(|bound| bound.key.len());
         self.prefix.len()

@@ -28,11 +28,9 @@ pub(crate) struct BlockCache {
     hits: AtomicU64,
     misses: AtomicU64,
     partitions_read: AtomicU64,
-    /// The bytes of the partitions in the cache.
     partitions_bytes: Arc<AtomicU64>,
     /// The budget of the cache and of open tables in bytes, if they share one.
     shared_bytes: Option<u64>,
-    /// The bytes of open tables.
     tables_bytes: AtomicU64,
     /// The capacity of the cache in bytes; locked while it is changed.
     blocks_bytes_max: Mutex<u64>,

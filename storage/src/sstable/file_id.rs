@@ -35,12 +35,10 @@ impl FileId {
         Self(random_id())
     }
 
-    /// The place of a block at this offset.
     pub(super) fn at(self, offset: u64) -> BlockPlace {
         BlockPlace { file: self, offset }
     }
 
-    /// The header with which the file begins.
     pub(super) fn header(self) -> [u8; HEADER_BYTES] {
         let mut header = [0; HEADER_BYTES];
         let (id, crc) = header.split_at_mut(Self::BYTES);
@@ -95,7 +93,6 @@ pub(super) struct BlockPlace {
 }
 
 impl BlockPlace {
-    /// The checksum of a block stored at this place.
     pub(super) fn checksum(self, stored: &[u8]) -> u32 {
         let mut hasher = self.hasher();
         hasher.update(stored);

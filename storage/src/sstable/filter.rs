@@ -42,7 +42,6 @@ impl Filter {
         Ok(Self { bits, probes })
     }
 
-    /// The memory that the filter takes, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.bits.len()
     }

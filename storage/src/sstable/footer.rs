@@ -41,12 +41,10 @@ impl Footer {
     /// Width in bytes; later versions keep it, so that this build can name them.
     pub(super) const BYTES: usize = MAGIC_AT + MAGIC.len();
 
-    /// The handles in their order.
     fn handles(&self) -> [BlockHandle; 3] {
         [self.partitions, self.top, self.properties]
     }
 
-    /// Length of the file that this is the footer of.
     pub(super) fn file_bytes(&self) -> u64 {
         self.properties.offset + self.properties.len + Self::BYTES as u64
     }

@@ -29,18 +29,15 @@ pub(super) struct Index {
     ends: Box<[u64]>,
 }
 
-/// The entry of one data block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct IndexEntry {
     /// Key and sequence number, not below those of its last version, and below
     /// those of the next block's first.
     pub(super) bound: Bound,
-    /// Offset and length of the block.
     pub(super) handle: BlockHandle,
 }
 
 impl Index {
-    /// The memory that the index takes, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.bounds.memory_bytes() + size_of_val(&*self.ends)
     }
@@ -74,7 +71,6 @@ impl Index {
         })
     }
 
-    /// Number of data blocks.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
@@ -108,7 +104,6 @@ impl Index {
         self.bounds.get(position)
     }
 
-    /// All data blocks, in order.
     pub(super) fn entries(&self) -> impl Iterator<Item = IndexEntry> {
         (0..self.len()).map(|position| IndexEntry {
             bound: self.bound(position),
@@ -158,7 +153,6 @@ impl IndexBuilder {
         self.data_end
     }
 
-    /// Begins a data block with this key.
     pub(super) fn start_block(&mut self, key: &[u8]) {
         if let Some((last, seq, handle)) = self.last.take() {
             match last == key {
@@ -168,7 +162,6 @@ impl IndexBuilder {
         }
     }
 
-    /// Ends a data block with the version `(key, seq)`.
     pub(super) fn end_block(&mut self, key: &[u8], seq: SeqNo, handle: BlockHandle) {
         self.last = Some((key.to_vec(), seq, handle));
     }

@@ -20,7 +20,6 @@ pub(super) const ENTRY_BYTES_MAX: usize = 3 * 5 + 1 + 10 + 3 * 10 + 4;
 /// A payload whose frame is right.
 pub(super) struct IndexBlock(Block);
 
-/// One entry.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StoredEntry<'a> {
     pub(super) key: &'a [u8],

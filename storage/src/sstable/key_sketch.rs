@@ -37,7 +37,6 @@ impl Default for KeySketch {
 }
 
 impl KeySketch {
-    /// The memory that the registers take, in bytes.
     pub(super) const BYTES: usize = REGISTERS;
 
     /// Takes a key in, by its [`key_hash`](super::key_hash).

@@ -27,7 +27,6 @@ use super::index::Index;
 use super::top_level::TopLevel;
 use crate::key::compare_versions;
 
-/// A partition in memory.
 #[derive(Debug)]
 pub(super) struct Partition {
     pub(super) index: Index,
@@ -61,12 +60,10 @@ impl Partition {
         })
     }
 
-    /// This partition with its filter.
     pub(super) fn with_filter(self, filter: Filter) -> Self {
         Self { filter, ..self }
     }
 
-    /// The memory that the partition takes, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         Self::OVERHEAD_BYTES + self.index.memory_bytes() + self.filter.memory_bytes()
     }
@@ -129,7 +126,6 @@ fn check_bounds(
 pub(super) struct Slots(Box<[ArcSwapOption<Partition>]>);
 
 impl Slots {
-    /// Returns empty slots.
     pub(super) fn new(partitions: usize) -> Arc<Self> {
         Arc::new(Self((0..partitions).map(|_| Default::default()).collect()))
     }

@@ -31,7 +31,6 @@ pub(super) struct PartitionBuilder {
     top_bytes: usize,
 }
 
-/// A partition that is to be stored.
 pub(super) struct BuiltPartition {
     /// The payload that [`super::filter::Filter::decode`] reads.
     pub(super) filter: Vec<u8>,
@@ -76,7 +75,6 @@ impl PartitionBuilder {
         }
     }
 
-    /// Ends the data block with the version `(key, seq)`.
     pub(super) fn end_block(&mut self, key: &[u8], seq: SeqNo, handle: BlockHandle) {
         self.index.end_block(key, seq, handle);
     }

@@ -123,10 +123,7 @@ fn read_tombstones(
     let Some(told) = &properties.range_tombstones else {
         return Ok(None);
     };
-    let handle = BlockHandle {
-        offset: told.offset,
-        len: told.bytes,
-    };
+    let handle = told.handle();
     let tombstones = tombstone_block::decode(&read_block(file, path, footer.file_id, handle)?)
         .and_then(|tombstones| match tombstones.count() {
             count if count == told.count => Ok(tombstones),
@@ -148,9 +145,7 @@ fn check_properties(
 ) -> Result<Properties, Damage> {
     // The block of range tombstones, if any, lies between data and partitions.
     let data_end = match &properties.range_tombstones {
-        Some(told) if told.offset.checked_add(told.bytes) == Some(footer.partitions.offset) => {
-            told.offset
-        }
+        Some(told) if told.handle().end() == Some(footer.partitions.offset) => told.offset,
         Some(told) => {
             return Err(Damage(format!(
                 "the range tombstones, {told:?}, do not lie before the partitions"

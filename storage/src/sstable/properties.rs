@@ -15,10 +15,9 @@ use crate::key::{KeyBounds, Kind, NUMBER_MAX, RangeTombstones, SeqNo};
 use crate::read::{PrefixesOf, TimestampBounds};
 
 /// Facts about one table, written once with it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Properties {
-    /// Version of the file format.
     pub(crate) format_version: u32,
     /// Number of the file within its database.
     pub(crate) file_number: u64,
@@ -86,7 +85,6 @@ pub(crate) struct Origin {
     /// `None` for all keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) keys: Option<KeyBounds>,
-    /// The table's merge operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) merge_operator: Option<String>,
 }
@@ -103,6 +101,15 @@ pub(crate) struct TombstoneProperties {
     pub(crate) count: u64,
 }
 
+impl TombstoneProperties {
+    pub(super) fn handle(&self) -> BlockHandle {
+        BlockHandle {
+            offset: self.offset,
+            len: self.bytes,
+        }
+    }
+}
+
 impl Properties {
     /// Those of a table with nothing in it yet.
     pub(super) fn new((file_number, table_id): (u64, u32), options: SsTableOptions) -> Self {
@@ -110,24 +117,11 @@ impl Properties {
             format_version: SSTABLE.version,
             file_number,
             table_id,
-            entries: 0,
-            tombstones: 0,
-            smallest_key: Vec::new(),
-            largest_key: Vec::new(),
             smallest_seq: SeqNo::MAX,
-            largest_seq: SeqNo::ZERO,
-            keys: 0,
-            expiring: 0,
-            key_sketch: KeySketch::default(),
-            raw_key_bytes: 0,
-            raw_value_bytes: 0,
             data_end: HEADER_BYTES as u64,
-            timestamps: None,
-            filter_prefixes: None,
-            range_tombstones: None,
-            origin: None,
             options,
             created_by: concat!("ebb ", env!("CARGO_PKG_VERSION")).into(),
+            ..Self::default()
         }
     }
 
@@ -145,7 +139,6 @@ impl Properties {
         self.raw_value_bytes += value_len as u64;
     }
 
-    /// Counts a user key in, by its hash.
     pub(super) fn count_key(&mut self, hash: u64) {
         self.keys += 1;
         self.key_sketch.add(hash);
@@ -177,7 +170,6 @@ impl Properties {
         serde_json::to_vec(self).expect("numbers and strings always become JSON")
     }
 
-    /// Reads a properties payload.
     pub(super) fn decode(payload: &Bytes) -> Result<Self, Damage> {
         let properties: Self = serde_json::from_slice(payload)
             .map_err(|e| Damage(format!("the properties do not parse: {e}")))?;

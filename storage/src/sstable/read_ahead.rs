@@ -11,7 +11,7 @@
 use std::path::Path;
 
 use super::handle::BlockHandle;
-use super::read_at::{read_at, read_once_at};
+use super::read_at::fill;
 use crate::error::Result;
 use crate::file_system::ReadFile;
 
@@ -138,12 +138,5 @@ impl ReadAhead {
         fill(file, path, buffer, start, self.once)?;
         (self.start, self.filled) = (start, bytes);
         Ok(())
-    }
-}
-
-fn fill(file: &dyn ReadFile, path: &Path, buffer: &mut [u8], start: u64, once: bool) -> Result<()> {
-    match once {
-        true => read_once_at(file, path, buffer, start),
-        false => read_at(file, path, buffer, start),
     }
 }

@@ -11,18 +11,22 @@ use crate::file_system::ReadFile;
 /// # Errors
 /// `Corruption` where the file ends before; `Io`.
 pub(super) fn read_at(file: &dyn ReadFile, path: &Path, buf: &mut [u8], offset: u64) -> Result<()> {
-    let read = file.read_exact_at(buf, offset);
-    read.map_err(|e| failure(e, path, buf.len(), offset))
+    fill(file, path, buf, offset, false)
 }
 
-/// The same of bytes that will not be wanted again soon.
-pub(super) fn read_once_at(
+/// As [`read_at`]; with `once`, of bytes that will not be wanted again soon.
+pub(super) fn fill(
     file: &dyn ReadFile,
     path: &Path,
     buf: &mut [u8],
     offset: u64,
+    once: bool,
 ) -> Result<()> {
-    let read = file.read_once_exact_at(buf, offset);
+    let read = if once {
+        file.read_once_exact_at(buf, offset)
+    } else {
+        file.read_exact_at(buf, offset)
+    };
     read.map_err(|e| failure(e, path, buf.len(), offset))
 }
 

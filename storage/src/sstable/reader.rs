@@ -21,7 +21,7 @@ use super::partition::{Partition, PartitionGuard, Slots};
 use super::parts::Parts;
 use super::properties::Properties;
 use super::read_ahead::{self, ReadAhead};
-use super::read_at::{read_at, read_once_at};
+use super::read_at::{fill, read_at};
 use super::stored::{read_block, read_block_into, with_stored};
 use super::top_level::TopLevel;
 use crate::error::{Error, Result};
@@ -33,9 +33,7 @@ use crate::key::{Kind, RangeTombstones, SeqNo, Version};
 pub(crate) struct ReadCounters {
     /// Runs that were searched because their filter did not exclude the key.
     pub(crate) runs_touched: u64,
-    /// Blocks read from disk.
     pub(crate) blocks_read: u64,
-    /// Blocks found in the block cache.
     pub(crate) blocks_cached: u64,
     /// Runs that their filter excluded.
     pub(crate) filter_skips: u64,
@@ -125,12 +123,10 @@ impl SsTable {
         self.parts.tombstones.as_ref()
     }
 
-    /// Where the file is.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Length of the file.
     pub(crate) fn file_bytes(&self) -> u64 {
         self.parts.footer.file_bytes()
     }
@@ -282,10 +278,7 @@ impl SsTable {
         let place = self.top().place(position);
         let (file, path, id) = (&*self.file, &*self.path, self.id());
         let partition = with_stored(place.index, |stored| {
-            match once {
-                true => read_once_at(file, path, stored, place.index.offset)?,
-                false => read_at(file, path, stored, place.index.offset)?,
-            }
+            fill(file, path, stored, place.index.offset, once)?;
             unseal_into(stored, id.at(place.index.offset), Bytes::new())
                 .and_then(|index| Partition::decode(index, self.top(), position))
                 .map_err(|damage| damage.at(path, place.index.offset))
@@ -293,7 +286,6 @@ impl SsTable {
         partition.map(Arc::new)
     }
 
-    /// The partition at a position, if it is in memory.
     #[cfg(test)]
     pub(super) fn resident_partition(&self, position: usize) -> Option<PartitionGuard> {
         self.partitions.get(position)

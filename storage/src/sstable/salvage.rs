@@ -31,11 +31,10 @@ use crate::error::{Error, Result};
 use crate::file_system::ReadFile;
 use crate::key::{RangeTombstones, Version, compare_versions};
 
-/// A version with its key.
 pub(crate) type KeyVersion = (Bytes, Version);
 
 /// A part of a file that cannot be read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct LostBlock {
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
@@ -90,30 +89,21 @@ impl Salvage {
         };
         if is_anonymous {
             salvage.lost.push(LostBlock {
-                offset: 0,
                 bytes: bytes.len() as u64,
-                from_key: None,
-                to_key: None,
                 detail: "neither header nor footer says which file it is, so no block of it can \
                          be checked; if it had deletions of key ranges, what they hid may show"
                     .into(),
+                ..LostBlock::default()
             });
             return Ok(salvage);
         }
-        match footer
-            .as_ref()
-            .map(|footer| (footer, part(&bytes, id, footer.top)))
-        {
-            Some((footer, Ok(top))) => {
-                salvage.properties = part(&bytes, id, footer.properties)
-                    .and_then(|payload| Properties::decode(&payload))
-                    .ok();
-                salvage.by_index(&bytes, top, footer.partitions);
-            }
+        if let Some(footer) = &footer {
+            let told = part(&bytes, id, footer.properties);
+            salvage.properties = told.and_then(|told| Properties::decode(&told)).ok();
+        }
+        match footer.map(|footer| (footer, part(&bytes, id, footer.top))) {
+            Some((footer, Ok(top))) => salvage.by_index(&bytes, top, footer.partitions),
             Some((footer, Err(_))) => {
-                salvage.properties = part(&bytes, id, footer.properties)
-                    .and_then(|payload| Properties::decode(&payload))
-                    .ok();
                 let told = salvage.properties.as_ref();
                 let data_end = told.map_or(footer.partitions.offset, |told| told.data_end);
                 salvage.in_sequence(&bytes, Some(data_end));
@@ -164,14 +154,8 @@ impl Salvage {
         let (handle, what) = match (told, self.data_end, footer) {
             (Some(None), _, _) => return,
             (Some(Some(told)), _, _) => {
-                let handle = BlockHandle {
-                    offset: told.offset,
-                    len: told.bytes,
-                };
-                (
-                    handle,
-                    format!("; {} deletions of key ranges {HID}", told.count),
-                )
+                let what = format!("; {} deletions of key ranges {HID}", told.count);
+                (told.handle(), what)
             }
             (None, Some(end), Some(footer)) if end <= footer.partitions.offset => {
                 let len = footer.partitions.offset - end;
@@ -187,12 +171,11 @@ impl Salvage {
                 return self.lost.push(LostBlock {
                     offset,
                     bytes: end.saturating_sub(offset),
-                    from_key: None,
-                    to_key: None,
                     detail: format!(
                         "the properties do not read; if the file had deletions of key ranges, \
                          they {HID}"
                     ),
+                    ..LostBlock::default()
                 });
             }
         };
@@ -201,9 +184,8 @@ impl Salvage {
             Err(damage) => self.lost.push(LostBlock {
                 offset: handle.offset,
                 bytes: handle.len,
-                from_key: None,
-                to_key: None,
                 detail: format!("{}{what}", damage.0),
+                ..LostBlock::default()
             }),
         }
     }

@@ -32,7 +32,6 @@ struct Ends {
     index: u64,
 }
 
-/// The places of the parts of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PartitionPlace {
     /// Its data blocks, one behind the other.
@@ -73,7 +72,6 @@ impl TopLevel {
         })
     }
 
-    /// The memory that the top level takes, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.bounds.memory_bytes() + size_of_val(&*self.places)
     }
@@ -123,7 +121,6 @@ impl TopLevel {
         }
     }
 
-    /// The places of all partitions, in order.
     pub(super) fn places(&self) -> impl Iterator<Item = PartitionPlace> {
         (0..self.len()).map(|position| self.place(position))
     }

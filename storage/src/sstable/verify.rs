@@ -194,11 +194,7 @@ impl<'a> Walk<'a> {
     fn finish(mut self) -> Result<(), Damage> {
         let told = &self.parts.properties;
         if let (Some(tombstones), Some(at)) = (&self.parts.tombstones, &told.range_tombstones) {
-            let handle = BlockHandle {
-                offset: at.offset,
-                len: at.bytes,
-            };
-            self.seen.count_tombstones(tombstones, handle);
+            self.seen.count_tombstones(tombstones, at.handle());
         }
         if self.seen == *told {
             return Ok(());

@@ -58,7 +58,6 @@ pub(crate) struct FinishedTable {
     /// What the table says about itself.
     #[cfg(test)]
     pub(crate) properties: Properties,
-    /// Length of the file.
     pub(crate) file_bytes: u64,
 }
 
@@ -231,7 +230,6 @@ impl SsTableWriter {
             || self.partitions.top_bytes_with(0) >= self.top_level_bytes_max / 2
     }
 
-    /// The user key added last.
     pub(crate) fn last_key(&self) -> Option<&[u8]> {
         self.last_version().map(|(key, _)| key)
     }

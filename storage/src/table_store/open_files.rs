@@ -22,7 +22,6 @@ use crate::file_system::ReadFile;
 /// About this many places in the ring may belong to tables that are gone.
 const GONE_MAX: usize = 64;
 
-/// The tables that are open.
 #[derive(Debug)]
 pub(crate) struct OpenFiles {
     max: usize,

@@ -6,7 +6,6 @@ use crate::memtable::Memtable;
 use crate::mutation::{self, Mutation};
 use crate::runs::Run;
 
-/// One source of a table.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Layer<'v> {
     Memtable(&'v Arc<Memtable>),

@@ -33,7 +33,6 @@ use crate::version::{Layer, Lookup, Source, Tombstones};
 /// partitions: these are small parts of it then, and to read them all would take long.
 const PARTITIONS_IN_DETAIL_MAX: usize = 256;
 
-/// A table at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct TableVersion {
     /// Takes the writes.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::key::{RangeTombstone, RangeTombstones, SeqNo};
 use crate::memtable::DeletedRanges;
 
-/// The range tombstones of one source.
 #[derive(Debug, Clone)]
 pub(crate) enum Tombstones {
     OfMemtable(Arc<DeletedRanges>),

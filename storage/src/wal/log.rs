@@ -44,7 +44,6 @@ pub(crate) struct Lsn(pub(crate) u64);
 #[must_use = "nobody else waits for the record, or learns that it was refused"]
 pub(crate) struct Position(pub(crate) u64);
 
-/// The log.
 #[derive(Debug)]
 pub(crate) struct Wal {
     files: SegmentFiles,
@@ -248,7 +247,6 @@ impl Wal {
         self.files.next_number()
     }
 
-    /// Bytes of all segments.
     pub(crate) fn bytes(&self) -> u64 {
         self.files.bytes()
     }
@@ -263,7 +261,6 @@ impl Wal {
         self.progress.lock().unwrap().syncs
     }
 
-    /// Number of segments.
     pub(crate) fn segments(&self) -> usize {
         let progress = self.progress.lock().unwrap();
         progress.closed.len() + usize::from(progress.segment.is_some())

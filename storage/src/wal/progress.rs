@@ -9,14 +9,14 @@ use crate::error::{Error, Result};
 use crate::key::FileNumber;
 
 /// The same place, as a position and in the files.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Place {
     pub(super) pushed: u64,
     pub(super) lsn: u64,
 }
 
 /// The state of the writing side, which its lock guards.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Progress {
     /// Everything pushed before is in the files, or was refused.
     pub(super) written: Place,
@@ -64,18 +64,9 @@ impl Progress {
         Self {
             written: end,
             durable: end,
-            refused: Vec::new(),
-            writing: false,
-            syncing: false,
-            syncs: 0,
-            failed: None,
-            segment: None,
-            written_segment: None,
-            waiting: 0,
-            spare: Vec::new(),
-            holds: 0,
             closed,
             next_segment,
+            ..Self::default()
         }
     }
 

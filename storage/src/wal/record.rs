@@ -24,7 +24,6 @@ pub(crate) const MAX_RECORD_BYTES: usize = (1 << 30) + (1 << 20);
 /// The shortest operation: a kind, and two numbers or lengths.
 pub(super) const OPERATION_BYTES_MIN: u64 = 3;
 
-/// The header of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RecordHeader {
     pub(super) crc: u32,
@@ -67,13 +66,17 @@ impl RecordHeader {
         })
     }
 
-    /// Bytes of the whole record.
+    /// The number of the last operation.
+    pub(super) fn last(&self) -> SeqNo {
+        let behind_first = u64::from(self.count).saturating_sub(1);
+        SeqNo(self.first.0.saturating_add(behind_first))
+    }
+
     pub(super) fn record_bytes(&self) -> usize {
         RECORD_HEADER_BYTES + self.payload_bytes as usize
     }
 }
 
-/// The header of a segment.
 pub(super) fn encode_segment_header(
     number: FileNumber,
     base_lsn: u64,

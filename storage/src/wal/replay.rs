@@ -1,7 +1,6 @@
 //! The reading side: segments back into commits, telling a torn tail from
 //! damage.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -117,12 +116,7 @@ pub(crate) fn replay_bytes(
             Ok(header) => {
                 let payload = bytes.slice(at + RECORD_HEADER_BYTES..at + header.record_bytes());
                 commit(header.first, header.count, payload, at as u64)?;
-                last = SeqNo(
-                    header
-                        .first
-                        .0
-                        .saturating_add(u64::from(header.count).saturating_sub(1)),
-                );
+                last = header.last();
                 at += header.record_bytes();
             }
             Err(detail) if !last_segment && !mutation::is(Mutation::HoleInTheWal) => {
@@ -168,28 +162,21 @@ pub(crate) fn settle(
     good_bytes: u64,
 ) -> Result<()> {
     let tmp = files::wal_tmp(dir);
-    match copy(log_store, segment, &tmp, good_bytes) {
+    let copied = copy(log_store, segment, &tmp, good_bytes);
+    match copied.map_err(Error::no_space_or_io("copy", segment)) {
         Ok(()) => {
             log_store
                 .rename(&tmp, segment)
                 .map_err(Error::io("rename", &tmp))?;
             log_store.sync_dir(dir).map_err(Error::io("sync", dir))
         }
-        Err(e) if no_space(&e) => log_store
+        Err(Error::DiskFull { .. }) => log_store
             .truncate(segment, good_bytes)
             .map_err(Error::io("truncate", segment)),
-        Err(e) => Err(Error::io("copy", segment)(e)),
+        Err(e) => Err(e),
     }
 }
 
-fn no_space(e: &io::Error) -> bool {
-    matches!(
-        e.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-    )
-}
-
-/// All bytes of a segment.
 pub(crate) fn read_all(log_store: &dyn LogStore, path: &Path) -> Result<Bytes> {
     let file = log_store.open_read(path).map_err(Error::io("open", path))?;
     let len = file.len().map_err(Error::io("read", path))?;

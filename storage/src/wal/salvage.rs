@@ -38,7 +38,7 @@ pub(crate) fn salvage_segment(
         });
         match read {
             Ok(header) => {
-                *last = last_of(&header);
+                *last = header.last();
                 at += header.record_bytes();
             }
             Err(detail) => {
@@ -84,15 +84,6 @@ pub(crate) fn base_lsn(bytes: &[u8]) -> Option<u64> {
     let header = bytes.get(..SEGMENT_HEADER_BYTES)?;
     let is_good = crc32fast::hash(&header[16..]) == record::u32_at(header, 12);
     is_good.then(|| record::u64_at(header, 24))
-}
-
-fn last_of(header: &RecordHeader) -> SeqNo {
-    SeqNo(
-        header
-            .first
-            .0
-            .saturating_add(u64::from(header.count).saturating_sub(1)),
-    )
 }
 
 /// Looks for records at any offset of a segment, in about linear time. Bytes of a
@@ -144,7 +135,7 @@ impl<'a> Search<'a> {
                 return false;
             };
             passed.push(at);
-            last = last_of(&header);
+            last = header.last();
             at += header.record_bytes();
         }
         true

@@ -28,7 +28,6 @@ pub(super) struct SegmentFiles {
     /// The number of the segment that the next written record goes to, or a
     /// smaller one.
     next_number: AtomicU64,
-    /// Bytes of all segments.
     bytes: AtomicU64,
     /// Bytes written since the opening, headers of segments included.
     written_bytes: AtomicU64,
@@ -55,7 +54,6 @@ pub(super) struct OpenSegment {
 }
 
 impl OpenSegment {
-    /// Whether nothing is in it.
     pub(super) fn is_empty(&self) -> bool {
         self.bytes <= record::SEGMENT_HEADER_BYTES as u64
     }
@@ -86,7 +84,6 @@ impl SegmentFiles {
         FileNumber(self.next_number.load(Ordering::Acquire))
     }
 
-    /// Bytes of all segments.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }

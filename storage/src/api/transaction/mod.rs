@@ -244,7 +244,7 @@ impl Transaction {
             for own in &self.tables {
                 own.table.core.check_writable()?;
             }
-            let conflicts = self.db.conflicts();
+            let conflicts = &self.db.conflicts;
             conflicts
                 .check(self.seq(), writes, &guards)
                 .map_err(|clash| self.refusal(clash))
@@ -268,7 +268,7 @@ impl Transaction {
     }
 
     fn check_table(&self, table: &Table) -> Result<()> {
-        if table.core.database == self.db.id() {
+        if table.core.database == self.db.id {
             return Ok(());
         }
         let name = format!("{}.{}", table.keyspace(), table.name());
@@ -296,6 +296,6 @@ impl Transaction {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        self.db.conflicts().end(self.view.seq());
+        self.db.conflicts.end(self.view.seq());
     }
 }

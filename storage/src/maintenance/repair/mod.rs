@@ -20,9 +20,8 @@ mod replaced;
 mod report;
 mod source;
 
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
-use std::collections::binary_heap::PeekMut;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -34,7 +33,7 @@ use source::{Source, SourceTable};
 
 use crate::db::{Access, Engine};
 use crate::error::Result;
-use crate::key::{FileNumber, Kind, NUMBER_MAX, RunId, SeqNo, Version, compare_versions};
+use crate::key::{FileNumber, Kind, NUMBER_MAX, RunId, SeqNo, Version};
 use crate::maintenance::db_files::DbFiles;
 use crate::maintenance::new_dir::NewDir;
 use crate::maintenance::progress::MaintenanceProgress;
@@ -92,7 +91,7 @@ pub fn repair(
     // Nothing is named yet, so no number needs to be reserved.
     let first = FileNumber::default();
     engine
-        .runs()
+        .runs
         .number_from(first, FileNumber(NUMBER_MAX), RunId(1));
     for table in source.tables {
         let (meta, has_operands) =
@@ -106,7 +105,7 @@ pub fn repair(
         state.tables.insert(meta.id, meta);
     }
     report.snapshots_incomplete = report::incomplete_snapshots(&state, &report.lost);
-    state.files_below = engine.runs().files_below();
+    state.files_below = engine.runs.files_below();
     drop(engine);
     target.complete(state)?;
     Ok(report)
@@ -133,7 +132,7 @@ fn write_table(
         merge_operator: meta.options.merge_operator.clone(),
     };
     let mut builder = RunBuilder::new(
-        engine.run_target(),
+        (&engine.runs, engine),
         meta.id,
         meta.options.sstable.of_run(true),
         origin,
@@ -169,7 +168,7 @@ fn write_table(
         largest = largest.max(seq);
     }
     let run = builder.finish((smallest, largest), tombstones, None)?;
-    engine.runs().finish_runs(&run)?;
+    engine.runs.finish_runs(&run)?;
     report.bytes += run.as_ref().map_or(0, |run| run.meta().bytes());
     report.tables.push(RepairedTable {
         keyspace: meta.keyspace.clone(),
@@ -184,68 +183,48 @@ fn write_table(
 /// Versions in order, each with its key.
 type Versions = Box<dyn Iterator<Item = Result<KeyVersion>>>;
 
-/// Sorted sources as one; of equal versions that of the earlier source first.
-struct Sources {
-    heap: BinaryHeap<Head>,
-}
+/// The place of a version in the order, the rank of its source last.
+type Place = (Bytes, Reverse<SeqNo>, usize);
 
-struct Head {
-    next: KeyVersion,
-    rank: usize,
-    rest: Versions,
+/// Sorted sources as one; of equal versions that of the earlier source first.
+#[derive(Default)]
+struct Sources {
+    /// The next version of each source, with the versions behind it.
+    heads: BTreeMap<Place, (Version, Versions)>,
 }
 
 impl Sources {
     fn new(sources: Vec<Versions>) -> Result<Self> {
-        let mut heap = BinaryHeap::new();
-        for (rank, mut rest) in sources.into_iter().enumerate() {
-            if let Some(next) = rest.next().transpose()? {
-                heap.push(Head { next, rank, rest });
-            }
+        let mut all = Self::default();
+        for (rank, source) in sources.into_iter().enumerate() {
+            all.add(rank, source)?;
         }
-        Ok(Self { heap })
+        Ok(all)
+    }
+
+    fn add(&mut self, rank: usize, mut source: Versions) -> Result<()> {
+        if let Some((key, version)) = source.next().transpose()? {
+            let place = (key, Reverse(version.seq), rank);
+            self.heads.insert(place, (version, source));
+        }
+        Ok(())
     }
 
     /// Moves to the next key: all its versions, each with its source, newest
     /// first, go into `versions`.
     fn next_key(&mut self, versions: &mut Vec<(usize, Version)>) -> Result<Option<Bytes>> {
-        let Some(key) = self.heap.peek().map(|head| head.next.0.clone()) else {
+        let Some(((key, ..), _)) = self.heads.first_key_value() else {
             return Ok(None);
         };
-        while let Some(mut top) = self.heap.peek_mut().filter(|top| top.next.0 == key) {
-            let rank = top.rank;
-            let (_, version) = match top.rest.next().transpose()? {
-                Some(next) => std::mem::replace(&mut top.next, next),
-                None => PeekMut::pop(top).next,
-            };
+        let key = key.clone();
+        while let Some(head) = self.heads.first_entry().filter(|head| head.key().0 == key) {
+            let ((_, _, rank), (version, rest)) = head.remove_entry();
             versions.push((rank, version));
+            self.add(rank, rest)?;
         }
         Ok(Some(key))
     }
 }
-
-impl Ord for Head {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let place = |head: &Self| (head.next.0.clone(), head.next.1.seq);
-        let (a, b) = (place(self), place(other));
-        // The heap's top is its largest; the first version is wanted.
-        compare_versions((&b.0, b.1), (&a.0, a.1)).then_with(|| other.rank.cmp(&self.rank))
-    }
-}
-
-impl PartialOrd for Head {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Head {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Head {}
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {

@@ -10,7 +10,7 @@ use crate::manifest::{State, TableMeta};
 use crate::snapshots::SnapshotRecord;
 
 /// Something that could not be read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Lost {
     /// The file.
     #[serde(serialize_with = "lossy")]
@@ -96,14 +96,11 @@ pub(super) fn unknown_operator(dir: &Path, table: &TableMeta, lost: &[Lost]) -> 
     let manifest = lost.iter().map(|lost| &lost.path).find(is_manifest);
     Lost {
         path: manifest.cloned().unwrap_or_else(|| files::current(dir)),
-        offset: 0,
-        bytes: 0,
         table: Some(format!("{}.{}", table.keyspace, table.name)),
-        from_key: None,
-        to_key: None,
         detail: "the name of the table's merge operator is lost: what was merged is kept, but \
                  reads of those keys fail"
             .into(),
+        ..Lost::default()
     }
 }
 

@@ -174,11 +174,9 @@ impl Reader<'_> {
         self.lost.push(Lost {
             path: found.path,
             offset: found.offset,
-            bytes: 0,
             table,
-            from_key: None,
-            to_key: None,
             detail: format!("{}{what}", found.detail),
+            ..Lost::default()
         });
     }
 
@@ -454,10 +452,8 @@ impl Reader<'_> {
                         path: path.clone(),
                         offset,
                         bytes,
-                        table: None,
-                        from_key: None,
-                        to_key: None,
                         detail,
+                        ..Lost::default()
                     });
                 },
             );
@@ -640,7 +636,6 @@ impl Reader<'_> {
     }
 }
 
-/// All versions of a memtable.
 fn all_of(memtable: &Memtable) -> TableSource {
     let versions: Vec<_> = memtable
         .iter()

@@ -42,37 +42,29 @@ pub struct VerifyReport {
 
 /// An error as a finding; one that names no file is of the directory.
 pub(crate) fn finding(error: Error, dir: &Path) -> Finding {
-    match error {
+    let (path, offset, detail) = match error {
         Error::Corruption {
             path,
             offset,
             detail,
-        } => Finding {
-            path,
-            offset,
-            detail,
-        },
+        } => (path, offset, detail),
         Error::UnsupportedFormat {
             path,
             found,
             supported,
-        } => Finding {
-            path,
-            offset: 0,
-            detail: format!("format version {found}; this build reads version {supported}"),
+        } => {
+            let detail = format!("format version {found}; this build reads version {supported}");
+            (path, 0, detail)
+        }
+        Error::Io { path, source, .. } => match source.kind() {
+            std::io::ErrorKind::NotFound => (path, 0, "it is missing".to_string()),
+            _ => (path, 0, format!("it cannot be read: {source}")),
         },
-        Error::Io { path, source, .. } => Finding {
-            path,
-            offset: 0,
-            detail: match source.kind() {
-                std::io::ErrorKind::NotFound => "it is missing".to_string(),
-                _ => format!("it cannot be read: {source}"),
-            },
-        },
-        other => Finding {
-            path: dir.to_path_buf(),
-            offset: 0,
-            detail: other.to_string(),
-        },
+        other => (dir.to_path_buf(), 0, other.to_string()),
+    };
+    Finding {
+        path,
+        offset,
+        detail,
     }
 }
