@@ -18,7 +18,7 @@ use ebb_cql_server::executor::Executor;
 use ebb_cql_server::read::Limits;
 use ebb_cql_server::serve::{CqlServer, ServeOptions};
 use ebb_cql_server::system::LocalNode;
-use ebb_server::http::{FrozenPage, HttpOptions, HttpServer, JobsClient, freeze};
+use ebb_server::http::{HttpOptions, HttpServer, JobsClient, freeze};
 use ebb_server::metrics::Metrics;
 use ebb_server::node::{Node, Stop};
 use ebb_server::tokens::{Scope, Token, TokenFile, TokenRecord};
@@ -90,12 +90,9 @@ pub fn serve(
     let setup = setup::fill(&options.data, db, text, Load::Process(client), notify)?;
     let mut outcomes = run_days(setup, Some(Arc::clone(&node)), options, notify)?;
     let outcome = outcomes.pop().context("a day was run")?;
-    let page = FrozenPage {
-        seconds: (outcome.lasted_s() + AROUND_S).ceil() as u32,
-        notes: outcome.notes(),
-    };
+    let seconds = (outcome.lasted_s() + AROUND_S).ceil() as u32;
     let client = JobsClient::of(&store)?.context("the server answers")?;
-    let page = freeze(&client, page)?;
+    let page = freeze(&client, seconds, outcome.notes())?;
     servers.stop(&node)?;
     Ok(Served { outcome, page })
 }

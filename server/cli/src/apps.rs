@@ -5,7 +5,7 @@ use clap::Command;
 use ebb_jobs::request::{APPLICATIONS, ApplicationEntry};
 use serde::Serialize;
 
-use super::print::{Printer, table};
+use super::print::json_or_text;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -42,15 +42,10 @@ impl Application {
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    let mut printer = Printer::new();
-    let applications = APPLICATIONS.iter().map(Application::of);
-    if args.json {
-        printer.json(&applications.collect::<Vec<_>>())?;
-    } else {
-        let rows = applications.map(|app| vec![app.name.to_string(), app.summary]);
-        for line in table(&["name", "summary"], &[], &rows.collect::<Vec<_>>()) {
-            printer.line(line)?;
-        }
-    }
-    printer.finish()
+    let applications: Vec<_> = APPLICATIONS.iter().map(Application::of).collect();
+    json_or_text(args.json, &applications, |printer| {
+        let row = |app: &Application| vec![app.name.to_string(), app.summary.clone()];
+        let rows: Vec<_> = applications.iter().map(row).collect();
+        printer.table(&["name", "summary"], &[], &rows)
+    })
 }

@@ -7,7 +7,7 @@ use anyhow::Result;
 use indicatif::HumanBytes;
 
 use super::database::Location;
-use super::print::{Printer, counted};
+use super::print::{counted, json_or_text};
 use super::progress::maintenance_bar;
 
 const EXAMPLES: &str = "\
@@ -36,10 +36,7 @@ pub(super) struct Args {
 pub(super) fn run(args: Args) -> Result<()> {
     let db = args.location.open_existing()?;
     let info = maintenance_bar(|tell| db.backup_with_progress(&args.new_dir, tell))?;
-    let mut printer = Printer::new();
-    if args.json {
-        printer.json(&info)?;
-    } else {
+    json_or_text(args.json, &info, |printer| {
         printer.line(format_args!(
             "backed up {} in {} to {}: {} linked, {} copied",
             HumanBytes(info.bytes),
@@ -47,7 +44,6 @@ pub(super) fn run(args: Args) -> Result<()> {
             args.new_dir.display(),
             HumanBytes(info.linked_bytes),
             HumanBytes(info.copied_bytes),
-        ))?;
-    }
-    printer.finish()
+        ))
+    })
 }

@@ -1,11 +1,10 @@
 //! Opening a database; what is in it is found by `ebb_tables::lookup`.
 
 use std::fmt;
-use std::iter::Sum;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use ebb_storage::{Db, ErrorKind, Maintenance, Options, Table, TableStats};
+use ebb_storage::{Db, Maintenance, Options, Table};
 pub(super) use ebb_tables::lookup::{
     keyspace, or_known, snapshot_table, table, unknown_snapshot, unknown_table,
 };
@@ -13,7 +12,7 @@ use ebb_tables::{database_options, is_cql_table};
 use indicatif::HumanBytes;
 
 use super::error::CliError;
-use super::lock_holder::holder;
+use super::lock_holder::with_holder;
 use super::names::TableName;
 use super::print::counted;
 
@@ -38,7 +37,8 @@ impl Location {
     /// # Errors
     /// When there is none, or another process has it open for writing.
     pub(super) fn open_to_read(&self) -> Result<Db> {
-        self.told_with_holder(Db::open_read_only(&self.data, database_options()))
+        let opened = Db::open_read_only(&self.data, database_options());
+        opened.map_err(|error| with_holder(error.into(), &self.data))
     }
 
     /// Opens the database for a short command that writes. It flushes and merges nothing
@@ -50,17 +50,9 @@ impl Location {
         self.open(false, Maintenance::Manual)
     }
 
-    /// Opens the database for a command that works for a while.
-    ///
-    /// # Errors
-    /// When there is none: none is made.
-    pub(super) fn open_with_maintenance(&self) -> Result<Db> {
-        self.open(false, Maintenance::Background)
-    }
-
-    /// Opens the database, if there is one.
+    /// Opens the database for a command that works for a while, if there is one.
     pub(super) fn open_if_there(&self) -> Result<Option<Db>> {
-        match self.open_with_maintenance() {
+        match self.open(false, Maintenance::Background) {
             Ok(db) => Ok(Some(db)),
             Err(error) => match error.downcast_ref() {
                 Some(ebb_storage::Error::NoDatabase { .. }) => Ok(None),
@@ -80,21 +72,8 @@ impl Location {
             maintenance,
             ..database_options()
         };
-        self.told_with_holder(Db::open(&self.data, options))
-    }
-
-    /// Of a database that is locked, also says by whom.
-    fn told_with_holder(&self, opened: ebb_storage::Result<Db>) -> Result<Db> {
-        opened.map_err(|error| match error.kind() {
-            ErrorKind::Locked => match holder(&self.data) {
-                Some(holder) => {
-                    let text = format!("{error} ({holder})");
-                    anyhow::Error::new(error).context(text)
-                }
-                None => error.into(),
-            },
-            _ => error.into(),
-        })
+        let opened = Db::open(&self.data, options);
+        opened.map_err(|error| with_holder(error.into(), &self.data))
     }
 }
 
@@ -121,7 +100,7 @@ pub(super) fn refuse_cql(table: &Table) -> Result<(), CliError> {
     )))
 }
 
-/// About how much a table has in it, to tell before it goes. Versions count, and those of
+/// About how much tables have in them, to tell before they go. Versions count, and those of
 /// a row are several until they are merged.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct TableSize {
@@ -130,25 +109,17 @@ pub(super) struct TableSize {
 }
 
 impl TableSize {
-    pub(super) fn of(db: &Db, name: &TableName) -> Self {
-        let stats = db.stats();
-        let is_it = |table: &&TableStats| {
-            !table.dropped && table.keyspace == name.keyspace && table.name == name.table
-        };
-        let table = stats.tables.iter().find(is_it);
-        table.map_or(Self::default(), |table| Self {
-            versions: table.versions,
-            bytes: table.file_bytes + table.memtable_bytes,
-        })
-    }
-}
-
-impl Sum for TableSize {
-    fn sum<I: Iterator<Item = Self>>(sizes: I) -> Self {
-        sizes.fold(Self::default(), |sum, size| Self {
-            versions: sum.versions + size.versions,
-            bytes: sum.bytes + size.bytes,
-        })
+    /// The size of a table, or of all tables of a keyspace.
+    pub(super) fn of(db: &Db, keyspace: &str, table: Option<&str>) -> Self {
+        let mut size = Self::default();
+        for stats in db.stats().tables {
+            let is_it = stats.keyspace == keyspace && table.is_none_or(|table| stats.name == table);
+            if is_it && !stats.dropped {
+                size.versions += stats.versions;
+                size.bytes += stats.file_bytes + stats.memtable_bytes;
+            }
+        }
+        size
     }
 }
 

@@ -6,7 +6,7 @@ use anyhow::Result;
 use ebb_storage::{Db, Table, WriteBatch};
 
 use super::database::{self, Location};
-use super::error::CliError;
+use super::error::{CliError, require_yes};
 use super::key_range::KeyRange;
 use super::names::{TableName, key_bytes, refuse_system};
 use super::print::{self, counted};
@@ -65,11 +65,9 @@ fn delete_keys(args: &Args, db: &Db, table: &Table) -> Result<u64> {
     let mut batch = WriteBatch::new();
     for (key, value) in keys.iter().zip(table.get_many(&keys)?) {
         if value.is_none() {
-            return Err(CliError::NoKey {
-                key: String::from_utf8_lossy(key).into_owned(),
-                place: format!("{}; nothing was deleted", args.table),
-            }
-            .into());
+            let key = String::from_utf8_lossy(key);
+            let text = format!("no key {key:?} in {}; nothing was deleted", args.table);
+            return Err(CliError::NotFound(text).into());
         }
         batch.delete(table, key);
     }
@@ -84,14 +82,9 @@ fn delete_range(args: &Args, table: &Table) -> Result<u64> {
         row?;
         rows += 1;
     }
-    if !args.yes && rows > 0 {
-        return Err(CliError::Usage(format!(
-            "this deletes {} of {}; add --yes if you mean it",
-            counted(rows, "row"),
-            args.table
-        ))
-        .into());
-    }
+    let is_confirmed = args.yes || rows == 0;
+    let (found, table_name) = (counted(rows, "row"), &args.table);
+    require_yes(is_confirmed, format_args!("deletes {found} of {table_name}"))?;
     table.delete_range(bounds)?;
     Ok(rows)
 }

@@ -8,10 +8,10 @@ use ebb_bench::demo::{
     self, Comparison, DemoDay, DemoOptions, ForecastFrom, Goals, Outcome, Policy,
 };
 use ebb_colocate::Objective;
+use ebb_jobs::request::Isolation;
 use ebb_scheduler::policy;
 
 use super::print::JsonArgs;
-use super::run::IsolationArg;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -85,7 +85,7 @@ pub(super) struct Args {
     http: SocketAddr,
     /// Where tasks run.
     #[arg(long, value_name = "HOW", default_value = "thread")]
-    isolate: IsolationArg,
+    isolate: Isolation,
     #[command(flatten)]
     json: JsonArgs,
 }
@@ -112,7 +112,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    let in_processes = args.isolate == IsolationArg::Process;
+    let in_processes = args.isolate == Isolation::Process;
     let is_oracle = args.forecast == ForecastFrom::Oracle;
     let is_embedded = args.embedded || args.compare || in_processes || is_oracle;
     let policies = match args.compare {

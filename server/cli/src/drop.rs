@@ -6,7 +6,7 @@ use ebb_storage::{Db, Keyspace};
 use ebb_tables::forget_keyspace;
 
 use super::database::{self, Location, TableSize};
-use super::error::CliError;
+use super::error::{CliError, require_yes};
 use super::names::{TableName, refuse_system, system_refused};
 use super::print::{self, counted};
 
@@ -47,11 +47,8 @@ fn drop_table(args: &Args, name: &TableName) -> Result<()> {
     refuse_system(name)?;
     let db = args.location.open_existing()?;
     database::table(&db, name)?;
-    let size = TableSize::of(&db, name);
-    if !args.yes {
-        let text = format!("this drops {name} with {size}; add --yes if you mean it");
-        return Err(CliError::Usage(text).into());
-    }
+    let size = TableSize::of(&db, &name.keyspace, Some(&name.table));
+    require_yes(args.yes, format_args!("drops {name} with {size}"))?;
     let keyspace = database::keyspace(&db, &name.keyspace)?;
     keyspace.drop_table(&name.table)?;
     db.sync()?;
@@ -79,10 +76,7 @@ fn drop_keyspace(args: &Args) -> Result<()> {
     }
     let db = args.location.open_existing()?;
     let what = contents(&db, &database::keyspace(&db, name)?);
-    if !args.yes {
-        let text = format!("this drops keyspace {name} with {what}; add --yes if you mean it");
-        return Err(CliError::Usage(text).into());
-    }
+    require_yes(args.yes, format_args!("drops keyspace {name} with {what}"))?;
     db.drop_keyspace(name)?;
     forget_keyspace(&db, name)?;
     db.sync()?;
@@ -91,14 +85,8 @@ fn drop_keyspace(args: &Args) -> Result<()> {
 
 /// What a keyspace has in it.
 fn contents(db: &Db, keyspace: &Keyspace) -> String {
-    let tables = keyspace.tables();
-    let sizes = tables.iter().map(|table| {
-        let keyspace = keyspace.name().to_string();
-        let table = table.clone();
-        TableSize::of(db, &TableName { keyspace, table })
-    });
-    let size: TableSize = sizes.sum();
-    let tables = counted(tables.len() as u64, "table");
+    let size = TableSize::of(db, keyspace.name(), None);
+    let tables = counted(keyspace.tables().len() as u64, "table");
     let snapshots = counted(keyspace.snapshot_names().len() as u64, "snapshot");
     format!("{tables}, {size} and {snapshots}")
 }

@@ -79,14 +79,11 @@ fn code(error: &Error) -> u8 {
 fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     if let Some(error) = cause.downcast_ref::<CliError>() {
         return Some(match error {
-            CliError::Usage(_) | CliError::InvalidRecord { .. } => USAGE,
+            CliError::Usage(_) => USAGE,
             CliError::Damaged(_) => CORRUPT,
-            CliError::NoKey { .. }
-            | CliError::NoRole(_)
-            | CliError::NoSource(_)
-            | CliError::NoToken(_) => NOT_FOUND,
-            CliError::JobFailed { .. } => JOB_FAILED,
-            CliError::GoalMissed { .. } => GOAL_MISSED,
+            CliError::NotFound(_) => NOT_FOUND,
+            CliError::JobFailed(_) => JOB_FAILED,
+            CliError::GoalMissed(_) => GOAL_MISSED,
         });
     }
     if let Some(ClientError::Refused(problem)) = cause.downcast_ref() {
@@ -196,11 +193,8 @@ mod tests {
         assert!(told.contains("fs.file-max"), "{told}");
         assert!(!refused(2).contains(';'), "another error has no advice");
         // The error of a job is only text.
-        let failed = CliError::JobFailed {
-            name: "grep".into(),
-            what: format!("failed: {}", io::Error::from_raw_os_error(24)),
-            output: "x.tsv".into(),
-        };
+        let text = format!("job grep failed: {}", io::Error::from_raw_os_error(24));
+        let failed = CliError::JobFailed(text);
         let told = message(&Error::new(failed));
         assert!(told.contains("ulimit -n"), "{told}");
         // The message of the store has the advice already.

@@ -15,7 +15,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use super::error::CliError;
-use super::print::{JsonArgs, Printer, counted, table};
+use super::print::{JsonArgs, Printer, counted};
 
 /// Methods that are listed beside the naive ones; JSON has all.
 const METHODS_SHOWN: usize = 5;
@@ -109,17 +109,11 @@ fn print(
         counted(evaluation.origins as u64, "day"),
     ))?;
     printer.line("")?;
-    for line in table(
-        &["method", "WAPE", "/ naive", "combined on"],
-        &RIGHT,
-        &rows(evaluation),
-    ) {
-        printer.line(line)?;
-    }
+    let head = ["method", "WAPE", "/ naive", "combined on"];
+    printer.table(&head, &head[1..], &rows(evaluation))?;
     printer.line("")?;
-    for line in table(&COVERAGE_HEAD, &COVERAGE_HEAD, &coverage_rows(evaluation)) {
-        printer.line(line)?;
-    }
+    let rows = coverage_rows(evaluation);
+    printer.table(&COVERAGE_HEAD, &COVERAGE_HEAD, &rows)?;
     if let Some(folder) = report {
         printer.line("")?;
         printer.line(format_args!(
@@ -130,7 +124,6 @@ fn print(
     Ok(())
 }
 
-const RIGHT: [&str; 3] = ["WAPE", "/ naive", "combined on"];
 const COVERAGE_HEAD: [&str; 4] = ["interval", "load inside", "above", "mean width"];
 
 /// What was chosen, the naive methods, and the best others in hindsight.

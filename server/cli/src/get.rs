@@ -47,11 +47,9 @@ pub(super) fn run(args: Args) -> Result<()> {
     };
     let Some(value) = value else {
         let at = args.snapshot.map(|name| format!(" at snapshot {name}"));
-        return Err(CliError::NoKey {
-            key: args.key.display().to_string(),
-            place: format!("{}{}", args.table, at.unwrap_or_default()),
-        }
-        .into());
+        let (key, at) = (args.key.display().to_string(), at.unwrap_or_default());
+        let text = format!("no key {key:?} in {}{at}", args.table);
+        return Err(CliError::NotFound(text).into());
     };
     let mut printer = Printer::new();
     if args.json {

@@ -17,7 +17,7 @@ use ebb_jobs::history::{JobRecord, RecordState};
 use ebb_server::jobs::{JobHistory, JobView, Jobs};
 
 use super::attached::Attached;
-use super::print::{Printer, table};
+use super::print::Printer;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -100,12 +100,9 @@ fn print(jobs: &impl Jobs, args: &Args) -> Result<()> {
     if let Some(id) = &args.id {
         let job = jobs.show(id, Duration::ZERO)?;
         let attempts = jobs.attempts(&job.record.id)?;
-        if args.json {
-            printer.json(&detail::object(&job, &attempts))?;
-        } else {
-            for line in detail::lines(&job, &attempts) {
-                printer.line(line)?;
-            }
+        match args.json {
+            true => printer.json(&detail::object(&job, &attempts))?,
+            false => printer.lines(detail::lines(&job, &attempts))?,
         }
         return printer.finish();
     }
@@ -116,9 +113,7 @@ fn print(jobs: &impl Jobs, args: &Args) -> Result<()> {
     } else {
         let head = ["id", "application", "state", "started", "took s", "rows"];
         let rows: Vec<_> = jobs.iter().map(row).collect();
-        for line in table(&head, &["took s", "rows"], &rows) {
-            printer.line(line)?;
-        }
+        printer.table(&head, &["took s", "rows"], &rows)?;
     }
     printer.finish()
 }

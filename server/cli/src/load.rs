@@ -57,7 +57,7 @@ pub(super) struct Args {
     /// Format of the files [default: lines of text; with --key as their names end: .csv,
     /// .tsv, .jsonl, .ndjson].
     #[arg(long, value_name = "FORMAT")]
-    format: Option<FormatArg>,
+    format: Option<TextFormat>,
     /// Separator of CSV fields: one character, or tab [default: a comma; a tab in files
     /// called .tsv]. Implies --format csv.
     #[arg(long, value_name = "CHAR", value_parser = delimiter)]
@@ -72,7 +72,7 @@ pub(super) struct Args {
     lenient_quotes: bool,
     /// What to do about rows of the input that have the same key.
     #[arg(long, value_name = "WHICH", default_value = "refuse")]
-    duplicates: DuplicatesArg,
+    duplicates: Duplicates,
     /// Leave out files that are not text or cannot be read, with a warning; otherwise such
     /// a file ends the load.
     #[arg(long)]
@@ -89,46 +89,6 @@ pub(super) struct Args {
     paths: Vec<PathBuf>,
 }
 
-/// What a file is taken for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum FormatArg {
-    /// Lines of UTF-8. A row's value is the line.
-    Text,
-    /// CSV records (RFC 4180), also over several lines. A row's value is the record,
-    /// with commas between its fields.
-    Csv,
-    /// A JSON object per line. A row's value is the line.
-    JsonLines,
-}
-
-impl From<FormatArg> for TextFormat {
-    fn from(arg: FormatArg) -> Self {
-        match arg {
-            FormatArg::Text => Self::Text,
-            FormatArg::Csv => Self::Csv,
-            FormatArg::JsonLines => Self::JsonLines,
-        }
-    }
-}
-
-/// What becomes of several rows with the same key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum DuplicatesArg {
-    /// Load nothing.
-    Refuse,
-    /// Load the last one, by the order of the files, then of the lines.
-    Last,
-}
-
-impl From<DuplicatesArg> for Duplicates {
-    fn from(arg: DuplicatesArg) -> Self {
-        match arg {
-            DuplicatesArg::Refuse => Self::Refuse,
-            DuplicatesArg::Last => Self::Last,
-        }
-    }
-}
-
 /// Parses the byte between two fields.
 pub(super) fn delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
@@ -143,8 +103,7 @@ impl Args {
     fn options(&self) -> Result<LoadOptions, CliError> {
         let usage = |text: &str| Err(CliError::Usage(text.to_string()));
         let is_csv = self.delimiter.is_some() || self.no_header || self.lenient_quotes;
-        let format = self.format.map(TextFormat::from);
-        let format = format.or(is_csv.then_some(TextFormat::Csv));
+        let format = self.format.or(is_csv.then_some(TextFormat::Csv));
         if is_csv && format != Some(TextFormat::Csv) {
             return usage(
                 "--delimiter, --no-header and --lenient-quotes are for --format csv: leave them \
@@ -163,7 +122,7 @@ impl Args {
             lenient_quotes: self.lenient_quotes,
             header: !self.no_header,
             key: self.key.clone(),
-            duplicates: self.duplicates.into(),
+            duplicates: self.duplicates,
             skip_bad: self.skip_bad,
             threads: self.threads.unwrap_or(default.threads),
             sorted: SortedWriterOptions::from(&database_options()),

@@ -3,6 +3,8 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use anyhow::Error;
+use ebb_storage::ErrorKind;
 use procfs::process::{FDTarget, Process};
 
 /// The file of a data directory that is locked.
@@ -11,9 +13,22 @@ const LOCK: &str = "LOCK";
 /// Letters of a command line that are shown.
 const COMMAND_LETTERS_MAX: usize = 60;
 
+/// Adds to an error of a locked data directory which process has it open, if that is known.
+pub(super) fn with_holder(error: Error, data: &Path) -> Error {
+    let storage = (error.chain()).find_map(|cause| cause.downcast_ref::<ebb_storage::Error>());
+    let is_locked = storage.is_some_and(|error| error.kind() == ErrorKind::Locked);
+    match is_locked.then(|| holder(data)).flatten() {
+        Some(holder) => {
+            let text = format!("{error} ({holder})");
+            error.context(text)
+        }
+        None => error,
+    }
+}
+
 /// Another process that holds the lock of a data directory, with its command line, as
 /// far as the system tells this user.
-pub(super) fn holder(data: &Path) -> Option<String> {
+fn holder(data: &Path) -> Option<String> {
     let lock = data.join(LOCK).canonicalize().ok()?;
     let inode = lock.metadata().ok()?.ino();
     let locks = procfs::locks().ok()?;

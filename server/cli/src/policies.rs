@@ -5,7 +5,7 @@ use ebb_scheduler::policy;
 use ebb_scheduler::queueing::QUEUEING_POLICIES;
 use serde::Serialize;
 
-use super::print::{Printer, table};
+use super::print::json_or_text;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,45 +25,27 @@ pub(super) struct Args {
 #[derive(Serialize)]
 struct Listed {
     name: &'static str,
-    runs: Runs,
+    /// This is [`LIVE`] or [`IN_QUEUES`].
+    runs: &'static str,
     paper: &'static str,
     summary: &'static str,
 }
 
-/// Where a policy can run.
-#[derive(Clone, Copy, Serialize)]
-enum Runs {
-    /// `ebb run`, `ebb demo`, `ebb sim run`.
-    #[serde(rename = "live")]
-    Live,
-    /// `ebb sim queueing` only: it has to be told the rates of arrivals.
-    #[serde(rename = "sim queueing")]
-    Queueing,
-}
-
-impl Runs {
-    const fn words(self) -> &'static str {
-        match self {
-            Self::Live => "live",
-            Self::Queueing => "sim queueing",
-        }
-    }
-}
+/// The policy runs in `ebb run`, `ebb demo` and `ebb sim run`.
+const LIVE: &str = "live";
+/// The policy runs in `ebb sim queueing` only: it needs the rates of arrivals.
+const IN_QUEUES: &str = "sim queueing";
 
 fn listed() -> Vec<Listed> {
     let live = policy::descriptors().into_iter().map(|policy| Listed {
         name: policy.name,
-        runs: Runs::Live,
+        runs: LIVE,
         paper: policy.paper,
         summary: policy.summary,
     });
     let queueing = QUEUEING_POLICIES.iter().map(|policy| Listed {
         name: policy.name,
-        runs: if policy.knows_rates {
-            Runs::Queueing
-        } else {
-            Runs::Live
-        },
+        runs: if policy.knows_rates { IN_QUEUES } else { LIVE },
         paper: policy.paper,
         summary: policy.summary,
     });
@@ -72,17 +54,11 @@ fn listed() -> Vec<Listed> {
 
 pub(super) fn run(args: Args) -> Result<()> {
     let listed = listed();
-    let mut printer = Printer::new();
-    if args.json {
-        printer.json(&listed)?;
-    } else {
-        let row = |of: &Listed| [of.name, of.runs.words(), of.summary, of.paper].map(String::from);
-        let rows: Vec<_> = listed.iter().map(|of| row(of).to_vec()).collect();
-        for line in table(&["name", "runs", "summary", "paper"], &[], &rows) {
-            printer.line(line)?;
-        }
+    json_or_text(args.json, &listed, |printer| {
+        let row = |of: &Listed| [of.name, of.runs, of.summary, of.paper].map(String::from).to_vec();
+        let rows: Vec<_> = listed.iter().map(row).collect();
+        printer.table(&["name", "runs", "summary", "paper"], &[], &rows)?;
         printer.line("")?;
-        printer.line("live: `ebb run`, `ebb demo` and `ebb sim run`. sim queueing: only there.")?;
-    }
-    printer.finish()
+        printer.line("live: `ebb run`, `ebb demo` and `ebb sim run`. sim queueing: only there.")
+    })
 }

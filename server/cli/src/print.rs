@@ -28,6 +28,24 @@ impl Printer {
         writeln!(self.out, "{text}").context(CANNOT_WRITE)
     }
 
+    /// Lines of text.
+    pub(super) fn lines(
+        &mut self,
+        lines: impl IntoIterator<Item: std::fmt::Display>,
+    ) -> Result<()> {
+        lines.into_iter().try_for_each(|line| self.line(line))
+    }
+
+    /// The lines of a [`table`].
+    pub(super) fn table(
+        &mut self,
+        head: &[&str],
+        right: &[&str],
+        rows: &[Vec<String>],
+    ) -> Result<()> {
+        self.lines(table(head, right, rows))
+    }
+
     /// Fields as they are, with tabs between them and a newline behind.
     pub(super) fn fields(&mut self, fields: &[&[u8]]) -> Result<()> {
         let mut write = || {
@@ -65,6 +83,20 @@ impl Printer {
 pub(super) fn say(text: String) -> Result<()> {
     let mut printer = Printer::new();
     printer.line(text)?;
+    printer.finish()
+}
+
+/// Prints a result and nothing else: as JSON if `json` is set, otherwise what `text` prints.
+pub(super) fn json_or_text(
+    json: bool,
+    result: &impl Serialize,
+    text: impl FnOnce(&mut Printer) -> Result<()>,
+) -> Result<()> {
+    let mut printer = Printer::new();
+    match json {
+        true => printer.json(result)?,
+        false => text(&mut printer)?,
+    }
     printer.finish()
 }
 
@@ -112,12 +144,7 @@ impl JsonArgs {
         result: &impl Serialize,
         text: impl FnOnce(&mut Printer) -> Result<()>,
     ) -> Result<()> {
-        let mut printer = Printer::new();
-        match self.json {
-            true => printer.json(result)?,
-            false => text(&mut printer)?,
-        }
-        printer.finish()
+        json_or_text(self.json, result, text)
     }
 }
 

@@ -57,26 +57,12 @@ pub(super) fn spinner(what: &'static str) -> ProgressBar {
     spinner
 }
 
-/// One bar per phase of a job.
-pub(super) struct PhaseBars {
-    all: MultiProgress,
-}
-
-impl PhaseBars {
-    pub(super) fn new() -> Self {
-        Self {
-            all: MultiProgress::new(),
-        }
-    }
-
-    /// A bar over the tasks of a phase, below those that are there.
-    pub(super) fn add(&self, phase: &'static str, tasks: u32) -> ProgressBar {
-        let style = style_of("{prefix:>8} {bar:32} {pos:>5} of {len:<5} {eta:>4} left  {msg}");
-        let bar = ProgressBar::new(u64::from(tasks)).with_style(style);
-        let bar = self.all.add(bar);
-        bar.set_prefix(phase);
-        bar
-    }
+/// A bar over the tasks of a phase of a job, below those in `all`.
+pub(super) fn phase_bar(all: &MultiProgress, phase: &'static str, tasks: u32) -> ProgressBar {
+    let style = style_of("{prefix:>8} {bar:32} {pos:>5} of {len:<5} {eta:>4} left  {msg}");
+    let bar = all.add(ProgressBar::new(u64::from(tasks)).with_style(style));
+    bar.set_prefix(phase);
+    bar
 }
 
 fn style_of(template: &str) -> ProgressStyle {

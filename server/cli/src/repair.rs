@@ -72,10 +72,9 @@ pub(super) fn run(args: Args) -> Result<()> {
 fn print(as_json: bool, report: &RepairReport, schema: &Result<Vec<Unreadable>>) -> Result<()> {
     let unreadable = schema.as_deref().unwrap_or_default();
     let mut printer = Printer::new();
-    if as_json {
-        printer.json(&json(report, unreadable)?)?;
-    } else {
-        tell(&mut printer, report, unreadable)?;
+    match as_json {
+        true => printer.json(&json(report, unreadable)?)?,
+        false => tell(&mut printer, report, unreadable)?,
     }
     printer.finish()
 }
@@ -93,9 +92,7 @@ fn tell(printer: &mut Printer, report: &RepairReport, unreadable: &[Unreadable])
     for snapshot in &report.snapshots_incomplete {
         printer.line(format_args!("snapshot {snapshot} may miss some of that"))?;
     }
-    for object in unreadable {
-        printer.line(object)?;
-    }
+    printer.lines(unreadable)?;
     for table in &report.tables {
         printer.line(format_args!(
             "saved {} of {}.{}",

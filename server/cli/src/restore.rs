@@ -6,7 +6,7 @@ use anyhow::Result;
 use ebb_storage::{Error, RestoredFile};
 
 use super::database::Location;
-use super::print::{Printer, counted};
+use super::print::{Printer, counted, json_or_text};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,23 +33,19 @@ pub(super) struct Args {
 pub(super) fn run(args: Args) -> Result<()> {
     let db = args.location.open_existing()?;
     let report = db.restore(&args.backup)?;
-    let mut printer = Printer::new();
-    if args.json {
-        printer.json(&report)?;
-    } else {
+    json_or_text(args.json, &report, |printer| {
         for file in &report.left {
-            tell(&mut printer, "still damaged", file)?;
+            tell(printer, "still damaged", file)?;
         }
         for file in &report.restored {
-            tell(&mut printer, "restored", file)?;
+            tell(printer, "restored", file)?;
         }
         printer.line(format_args!(
             "restored {}; {} still damaged",
             counted(report.restored.len() as u64, "file"),
             report.left.len()
-        ))?;
-    }
-    printer.finish()?;
+        ))
+    })?;
     match report.left.first() {
         None => Ok(()),
         Some(file) => Err(Error::Corruption {

@@ -22,7 +22,6 @@ use anyhow::Result;
 use ebb_jobs::launch::check_files;
 
 use self::applications::JobArgs;
-pub(super) use self::common::IsolationArg;
 use self::execute::{detach, execute};
 pub(super) use self::report::{Report, tell_done};
 pub(super) use self::watch::watch;

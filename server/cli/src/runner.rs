@@ -7,6 +7,7 @@
 //!                               FollowedJob: its progress, its end
 //! ```
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -14,7 +15,8 @@ use ebb_jobs::history::RecordState;
 use ebb_jobs::request::JobRequest;
 use ebb_server::http::JobsClient;
 use ebb_server::jobs::{Estimate, JobView, Jobs, Restart};
-use ebb_server::node::{Node, RunningJob, Stop};
+use ebb_server::node::{Node, NodeOptions, RunningJob, Stop};
+use ebb_storage::{Maintenance, Options};
 
 /// The runner of a job.
 pub(crate) enum Runner {
@@ -39,6 +41,16 @@ enum Place<'r> {
 }
 
 impl Runner {
+    /// Starts a node over the database in `data`, which must exist.
+    pub(crate) fn open(data: &Path, options: NodeOptions) -> Result<Self> {
+        let db = Options {
+            create_if_missing: false,
+            maintenance: Maintenance::Background,
+            ..Options::default()
+        };
+        Ok(Self::Own(Box::new(Node::open(data, db, options)?)))
+    }
+
     /// Whether there is a keyspace of this name.
     pub(crate) fn is_keyspace(&self, name: &str) -> Result<bool> {
         Ok(match self {

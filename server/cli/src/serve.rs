@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Error, Result};
+use anyhow::{Context, Result};
 use ebb_cql_server::executor::Executor;
 use ebb_cql_server::read::Limits;
 use ebb_cql_server::serve::{CqlServer, ServeOptions, Tls};
@@ -32,7 +32,7 @@ use ebb_server::http::{HttpOptions, HttpServer, Roots, TlsSource};
 use ebb_server::jobs::Restart;
 use ebb_server::metrics::Metrics;
 use ebb_server::node::{Node, NodeOptions, Stop};
-use ebb_storage::{ErrorKind, Options};
+use ebb_storage::Options;
 use ebb_tables::Catalog;
 use tracing::{error, info, warn};
 
@@ -42,7 +42,7 @@ use self::settings::{Authentication, Durability, Settings, SettingsArgs};
 use self::slow::SlowLog;
 use self::supervisor::Supervised;
 use super::interrupt::StopSignal;
-use super::lock_holder::holder;
+use super::lock_holder::with_holder;
 use super::print::say;
 use super::unpaced;
 
@@ -99,10 +99,13 @@ pub(super) fn run(args: Args) -> Result<()> {
     }
     let catalog = node.catalog()?;
     log_unreadable(&catalog);
-    let large = partitions::watch(&settings.guardrails, &catalog);
+    let large_partitions = partitions::watch(&settings.guardrails, &catalog);
     let server = listen(&settings, &node, tls.clone(), &slow)?;
     restart_jobs(&node)?;
-    let cql = CqlCollector::new(server.counters(), large);
+    let cql = CqlCollector {
+        counters: server.counters(),
+        large_partitions,
+    };
     let http = listen_for_http(&settings, &node, cql, tls.clone(), &slow)?;
     greet(&settings, server.address(), http.address())?;
     log_unreadable_snapshots(catalog)?;
@@ -147,20 +150,8 @@ fn open(settings: &Settings) -> Result<Node> {
     };
     let mut options = unpaced::for_tests(NodeOptions::default());
     options.colocated.objective = settings.slo.0;
-    Node::open(&settings.data, db, options).map_err(|error| {
-        let is_locked = |error: &Error| {
-            let storage = (error.chain()).find_map(|cause| cause.downcast_ref());
-            storage.is_some_and(|error: &ebb_storage::Error| error.kind() == ErrorKind::Locked)
-        };
-        let error = Error::new(error);
-        match is_locked(&error).then(|| holder(&settings.data)).flatten() {
-            Some(holder) => {
-                let text = format!("{error} ({holder})");
-                error.context(text)
-            }
-            None => error,
-        }
-    })
+    let opened = Node::open(&settings.data, db, options);
+    opened.map_err(|error| with_holder(error.into(), &settings.data))
 }
 
 /// Logs what cannot be read and is out of service, or was made anew: one line for each.

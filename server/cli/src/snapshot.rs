@@ -4,14 +4,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use ebb_server::http::{JobsClient, SnapshotRequest, SnapshotView};
-use ebb_storage::{Db, Keyspace, SnapshotInfo, SnapshotOptions};
+use ebb_storage::{Db, SnapshotOptions};
 use indicatif::HumanBytes;
 use serde_json::json;
 
 use super::attached::Attached;
 use super::database::{self, or_known, unknown_snapshot, unknown_table};
 use super::names::TableName;
-use super::print::{Printer, say, table};
+use super::print::{Printer, say};
 use super::time;
 
 const EXAMPLES: &str = "\
@@ -293,9 +293,7 @@ fn list(args: &List) -> Result<()> {
         head.push("reads");
         head.extend(args.pinned.then_some("pinned"));
         head.push("tables");
-        for line in table(&head, &["commit", "reads", "pinned"], &rows) {
-            printer.line(line)?;
-        }
+        printer.table(&head, &["commit", "reads", "pinned"], &rows)?;
     }
     printer.finish()
 }
@@ -315,14 +313,21 @@ fn listed_by(server: &JobsClient, args: &List) -> Result<Vec<SnapshotView>> {
 
 /// Those of a database, the same way.
 fn listed_in(db: &Db, args: &List) -> Result<Vec<SnapshotView>> {
+    let names = match &args.keyspace {
+        Some(name) => vec![name.clone()],
+        None => db.keyspaces(),
+    };
     let mut listed = Vec::new();
     let now = SystemTime::now();
-    for (keyspace, info) in infos(db, args.keyspace.as_deref())? {
-        let mut view = SnapshotView::of(keyspace.name(), info, now);
-        if args.pinned {
-            view.pinned_exact_bytes = Some(keyspace.snapshot_pinned_bytes(&view.name)?);
+    for name in names {
+        let keyspace = database::keyspace(db, &name)?;
+        for info in keyspace.snapshots() {
+            let mut view = SnapshotView::of(&name, info, now);
+            if args.pinned {
+                view.pinned_exact_bytes = Some(keyspace.snapshot_pinned_bytes(&view.name)?);
+            }
+            listed.push(view);
         }
-        listed.push(view);
     }
     Ok(listed)
 }
@@ -340,19 +345,4 @@ fn expires(view: &SnapshotView, now: SystemTime) -> String {
     let text = humantime::format_duration(Duration::from_secs(left)).to_string();
     let units: Vec<_> = text.split(' ').take(2).collect();
     format!("in {}", units.join(" "))
-}
-
-/// The snapshots of one keyspace, or of all.
-fn infos(db: &Db, keyspace: Option<&str>) -> Result<Vec<(Keyspace, SnapshotInfo)>> {
-    let names = match keyspace {
-        Some(name) => vec![name.to_string()],
-        None => db.keyspaces(),
-    };
-    let mut all = Vec::new();
-    for name in names {
-        let keyspace = database::keyspace(db, &name)?;
-        let infos = keyspace.snapshots().into_iter();
-        all.extend(infos.map(|info| (keyspace.clone(), info)));
-    }
-    Ok(all)
 }

@@ -59,9 +59,7 @@ pub(super) fn run(args: Args) -> Result<()> {
         })?;
         return printer.finish();
     }
-    for line in tables(&stats) {
-        printer.line(line)?;
-    }
+    printer.lines(tables(&stats))?;
     if !stats.tables.is_empty() {
         printer.line("")?;
     }

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::database::Location;
 use super::error::CliError;
-use super::print::{Printer, table};
+use super::print::{Printer, say};
 use super::time;
 
 const EXAMPLES: &str = "\
@@ -122,16 +122,12 @@ fn create(args: &Create) -> Result<()> {
     let file = file_of(&args.location.data)?;
     let token = Token::random();
     let now = SystemTime::now();
-    let role = args
-        .role
-        .as_ref()
-        .map(|name| role(&args.location.data, name));
-    let record = TokenRecord::new(&token, &args.name, args.scope, now, args.expires)
-        .of_role(role.transpose()?);
+    let mut record = TokenRecord::new(&token, &args.name, args.scope, now, args.expires);
+    if let Some(name) = &args.role {
+        record.role = Some(role(&args.location.data, name)?);
+    }
     file.change(|tokens| tokens.add(record))?;
-    let mut printer = Printer::new();
-    printer.line(token.reveal())?;
-    printer.finish()
+    say(token.reveal())
 }
 
 /// Returns the role of this name from the server that has the directory open.
@@ -145,7 +141,9 @@ fn role(data: &Path, name: &str) -> Result<TokenRole> {
     };
     let mut roles = server.roles()?.into_iter();
     let found = roles.find(|role| role.name == name);
-    let found = found.ok_or_else(|| CliError::NoRole(name.to_owned()))?;
+    let found = found.ok_or_else(|| {
+        CliError::NotFound(format!("there is no role {name}; LIST ROLES shows those there are"))
+    })?;
     Ok(TokenRole {
         name: found.name,
         id: found.id,
@@ -198,13 +196,8 @@ fn list(args: &List) -> Result<()> {
         printer.line("no tokens yet")?;
         return printer.finish();
     }
-    for line in table(
-        &["id", "scope", "role", "created", "expires", "name"],
-        &[],
-        &rows,
-    ) {
-        printer.line(line)?;
-    }
+    let head = ["id", "scope", "role", "created", "expires", "name"];
+    printer.table(&head, &[], &rows)?;
     printer.finish()
 }
 
@@ -213,7 +206,8 @@ fn revoke(args: &Revoke) -> Result<()> {
     let mut printer = Printer::new();
     for id in &args.ids {
         if !file.change(|tokens| tokens.revoke(id))? {
-            return Err(CliError::NoToken(id.clone()).into());
+            let text = format!("there is no token {id}; `ebb token list` shows those there are");
+            return Err(CliError::NotFound(text).into());
         }
         printer.line(format!("revoked {id}"))?;
     }

@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::database::{self, Location, TableSize};
-use super::error::CliError;
+use super::error::require_yes;
 use super::names::{TableName, refuse_system};
 use super::print;
 
@@ -33,11 +33,8 @@ pub(super) fn run(args: Args) -> Result<()> {
     refuse_system(name)?;
     let db = args.location.open_existing()?;
     let table = database::raw_table(&db, name)?;
-    let size = TableSize::of(&db, name);
-    if !args.yes {
-        let text = format!("this deletes all rows of {name}, {size}; add --yes if you mean it");
-        return Err(CliError::Usage(text).into());
-    }
+    let size = TableSize::of(&db, &name.keyspace, Some(&name.table));
+    require_yes(args.yes, format_args!("deletes all rows of {name}, {size}"))?;
     table.truncate()?;
     db.sync()?;
     print::say(format!("deleted all rows of {name}, {size}"))

@@ -18,9 +18,9 @@ pub(crate) fn is_set() -> bool {
 /// Returns `options`, with all cores for jobs and without the idle class if [`is_set`].
 pub(crate) fn for_tests(mut options: NodeOptions) -> NodeOptions {
     if is_set() {
-        let cores = options.runtime().cores;
-        options.colocated.least_hundredths = cores.saturating_mul(100);
-        options.runtime_mut().throttles.idle_class = false;
+        let colocated = &mut options.colocated;
+        colocated.least_hundredths = colocated.runtime.cores.saturating_mul(100);
+        colocated.runtime.throttles.idle_class = false;
     }
     options
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::database::Location;
 use super::error::CliError;
-use super::print::{Printer, counted};
+use super::print::{Printer, counted, json_or_text};
 use super::progress::maintenance_bar;
 
 const EXAMPLES: &str = "\
@@ -39,12 +39,7 @@ pub(super) fn run(args: Args) -> Result<()> {
         let db = args.location.open_to_read()?;
         Ok(unreadable_objects(&db)?)
     })?;
-    let mut printer = Printer::new();
-    match args.json {
-        true => printer.json(&report)?,
-        false => tell(&mut printer, &report)?,
-    }
-    printer.finish()?;
+    json_or_text(args.json, &report, |printer| tell(printer, &report))?;
     let dir = dir.display();
     let (damaged, unreadable) = (report.files.findings.len(), report.unreadable.len());
     let advice = match damaged {
@@ -103,9 +98,7 @@ fn tell(printer: &mut Printer, report: &Report) -> Result<()> {
             finding.offset, finding.detail
         ))?;
     }
-    for object in unreadable {
-        printer.line(object)?;
-    }
+    printer.lines(unreadable)?;
     if let Some(why) = schema_not_read {
         printer.line(format_args!("the schema was not read: {why}"))?;
     }

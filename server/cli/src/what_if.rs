@@ -1,13 +1,14 @@
 //! `ebb what-if`: the effect that another job would have on a running server.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+use ebb_jobs::history::now_unix_ms;
 use ebb_server::live::WhatIfAnswer;
 use serde_json::{Value, json};
 
 use super::attached::Attached;
-use super::print::{Printer, table};
+use super::print::{json_or_text, table};
 use super::time;
 
 const EXAMPLES: &str = "\
@@ -59,20 +60,9 @@ pub(super) fn run(args: Args) -> Result<()> {
     let client = args.attached.client()?;
     let job = request(&args)?;
     let answer = client.what_if(&job)?;
-    let mut printer = Printer::new();
-    if args.json {
-        printer.json(&answer)?;
-    } else {
-        for line in lines(&answer, unix_ms(SystemTime::now())) {
-            printer.line(line)?;
-        }
-    }
-    printer.finish()
-}
-
-fn unix_ms(time: SystemTime) -> u64 {
-    let since = time.duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_millis() as u64)
+    json_or_text(args.json, &answer, |printer| {
+        printer.lines(lines(&answer, now_unix_ms()))
+    })
 }
 
 /// Returns the body of the request.

@@ -22,6 +22,7 @@ use axum::response::{IntoResponse, Response};
 use ebb_jobs::Failure;
 use tokio::task::spawn_blocking;
 
+use super::port::host_of;
 use super::problem::{Problem, broken};
 use super::rates::Rates;
 use super::session::{SESSION, Sessions, cookie_of, is_other_page, is_own_page};
@@ -96,14 +97,6 @@ pub(super) async fn check(
     }
 }
 
-/// The proof that a request needs before it is served.
-enum Requirement {
-    /// The path is open to every client.
-    Open,
-    /// The credential must be valid for at least this scope.
-    Scope(Credential, Scope),
-}
-
 /// The response to a request that is not let through.
 pub(super) struct Refusal {
     problem: Problem,
@@ -150,7 +143,9 @@ impl Access {
         }
     }
 
-    fn required(&self, request: &Request) -> Result<Requirement, Problem> {
+    /// Returns the credential of a request, and the least scope that it must have; `None` if the path
+    /// is open to every client.
+    fn required(&self, request: &Request) -> Result<Option<(Credential, Scope)>, Problem> {
         let headers = request.headers();
         let host = headers.get(HOST).and_then(|host| host.to_str().ok());
         if !host.is_some_and(|host| self.is_own_host(host)) {
@@ -164,7 +159,7 @@ impl Access {
         }
         let (path, method) = (request.uri().path(), request.method());
         if OPEN.iter().any(|open| path.starts_with(open)) || path == CONSOLE {
-            return Ok(Requirement::Open);
+            return Ok(None);
         }
         let needed = needed(path, method);
         if let Some(token) = bearer(headers) {
@@ -172,7 +167,7 @@ impl Access {
                 token,
                 cookie: None,
             };
-            return Ok(Requirement::Scope(credential, needed));
+            return Ok(Some((credential, needed)));
         }
         let changes = !is_safe(method);
         if path == SESSION && changes {
@@ -180,7 +175,7 @@ impl Access {
             return if is_other_page(headers) {
                 Err(other_page())
             } else {
-                Ok(Requirement::Open)
+                Ok(None)
             };
         }
         let credential = cookie_of(headers).and_then(|cookie| {
@@ -190,7 +185,7 @@ impl Access {
         });
         match credential {
             Some(_) if changes && !is_own_page(headers) => Err(other_page()),
-            Some(credential) => Ok(Requirement::Scope(credential, needed)),
+            Some(credential) => Ok(Some((credential, needed))),
             None => Err(refused(
                 "show a token: Authorization: Bearer TOKEN; `ebb token create` makes one",
             )),
@@ -199,17 +194,17 @@ impl Access {
 
     async fn allow(
         self: &Arc<Self>,
-        required: Requirement,
+        required: Option<(Credential, Scope)>,
         peer: Peer,
     ) -> Result<(Principal, Option<Credential>), Refusal> {
-        let Requirement::Scope(credential, needed) = required else {
+        let Some((credential, needed)) = required else {
             return Ok((Principal::anonymous(), None));
         };
         let principal = self.principal(&credential.token, peer).await?;
         if principal.scope < needed {
             let scope = principal.scope;
             let text = format!("this token is for scope {scope}; it takes one for {needed}");
-            return Err(Problem::new(StatusCode::FORBIDDEN, Failure::Invalid, text).into());
+            return Err(Problem::forbidden(text).into());
         }
         Ok((principal, Some(credential)))
     }
@@ -249,7 +244,7 @@ impl Access {
                 )
             })?;
         }
-        Err(refused("there is no such token, or it has expired or was revoked").into())
+        Err(invalid_token().into())
     }
 
     async fn known(self: &Arc<Self>, token: &Token) -> Result<Option<Principal>, Problem> {
@@ -297,10 +292,7 @@ impl Access {
     /// Returns whether a `Host` header names this server: by an address, which DNS cannot redirect,
     /// or by one of its names.
     fn is_own_host(&self, host: &str) -> bool {
-        let name = match host.strip_prefix('[') {
-            Some(v6) => v6.split(']').next().unwrap_or_default(),
-            None => host.split(':').next().unwrap_or_default(),
-        };
+        let name = host_of(host);
         name.parse::<IpAddr>().is_ok()
             || name.eq_ignore_ascii_case("localhost")
             || (self.hosts.iter()).any(|known| known.eq_ignore_ascii_case(name))
@@ -311,10 +303,16 @@ fn refused(detail: &str) -> Problem {
     Problem::new(StatusCode::UNAUTHORIZED, Failure::Invalid, detail)
 }
 
+/// The problem of a token that is not valid.
+pub(super) fn invalid_token() -> Problem {
+    refused("there is no such token, or it has expired or was revoked")
+}
+
 fn other_page() -> Problem {
-    let text = "a page of another site asks, or a browser that does not say which: show a token \
-                instead of a cookie";
-    Problem::new(StatusCode::FORBIDDEN, Failure::Invalid, text)
+    Problem::forbidden(
+        "a page of another site asks, or a browser that does not say which: show a token instead \
+         of a cookie",
+    )
 }
 
 fn too_many(text: &str, wait_s: f64) -> Refusal {

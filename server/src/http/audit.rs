@@ -10,12 +10,12 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::extract::{Extension, Request, State};
 use axum::http::header::LOCATION;
 use axum::middleware::Next;
 use axum::response::Response;
+use ebb_jobs::history::now_unix_ms;
 use serde::Serialize;
 use tokio::task::spawn_blocking;
 
@@ -132,9 +132,8 @@ pub(super) async fn log(
     );
     let response = next.run(request).await;
     let made = response.headers().get(LOCATION);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let change = Change {
-        at_unix_ms: now.map_or(0, |now| now.as_millis() as u64),
+        at_unix_ms: now_unix_ms(),
         token: (!principal.id.is_empty()).then_some(principal.id),
         role: principal.role.map(|role| role.name),
         name: principal.name,

@@ -12,8 +12,9 @@ use hyper::client::conn::http1;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
-use serde::Deserialize;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 use tokio::runtime::{Builder, Runtime};
@@ -23,7 +24,7 @@ use super::problem::Problem;
 use super::socket;
 use super::wire::{
     Cancelled, JobList, Keyspaces, RoleList, RoleView, SnapshotList, SnapshotRenewal,
-    SnapshotRequest, SnapshotView,
+    SnapshotRequest, SnapshotView, TableList, TableSummary,
 };
 use crate::jobs::{Estimate, JobView, Jobs, RestartView};
 use crate::live::{Load, WhatIfAnswer};
@@ -66,26 +67,6 @@ pub enum ClientError {
     },
 }
 
-/// A table in the list of [`JobsClient::tables`].
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct TableLine {
-    /// The keyspace of the table.
-    pub keyspace: String,
-    /// The name of the table, without the keyspace.
-    pub table: String,
-    /// Sorted runs on disk.
-    pub runs: u64,
-    /// Bytes of the present content.
-    pub live_bytes: u64,
-    /// Bytes that only snapshots and views need.
-    pub pinned_bytes: u64,
-}
-
-#[derive(Deserialize)]
-struct TableLines {
-    tables: Vec<TableLine>,
-}
-
 pub(super) type Result<T> = std::result::Result<T, ClientError>;
 
 /// A client of the server that holds a database. Each request uses a connection of its own.
@@ -104,19 +85,10 @@ impl JobsClient {
     /// # Errors
     /// When the system refuses, as of another user's server.
     pub fn of(data: &Path) -> Result<Option<Self>> {
-        let system = |source| ClientError::System {
-            data: data.to_path_buf(),
-            source,
-        };
-        if socket::connect(data).map_err(system)?.is_none() {
-            return Ok(None);
+        match socket::connect(data) {
+            Ok(None) => Ok(None),
+            connected => Self::new(data, connected.map(|_| None)).map(Some),
         }
-        let runtime = Builder::new_current_thread().enable_io().build();
-        Ok(Some(Self {
-            data: data.to_path_buf(),
-            port: None,
-            runtime: runtime.map_err(system)?,
-        }))
     }
 
     /// The client of the server at `url`, as `http://HOST:PORT`, which is shown `token`. For
@@ -125,15 +97,18 @@ impl JobsClient {
     /// # Errors
     /// When `url` is not like that, or the system refuses.
     pub fn at(url: &str, token: Option<String>, authorities: Option<&Path>) -> Result<Self> {
+        Self::new(Path::new(url), Port::at(url, token, authorities).map(Some))
+    }
+
+    fn new(data: &Path, port: io::Result<Option<Port>>) -> Result<Self> {
         let system = |source| ClientError::System {
-            data: PathBuf::from(url),
+            data: data.to_path_buf(),
             source,
         };
-        let port = Port::at(url, token, authorities).map_err(system)?;
         let runtime = Builder::new_current_thread().enable_io().build();
         Ok(Self {
-            data: PathBuf::from(url),
-            port: Some(port),
+            data: data.to_path_buf(),
+            port: port.map_err(system)?,
             runtime: runtime.map_err(system)?,
         })
     }
@@ -190,8 +165,7 @@ impl JobsClient {
     /// # Errors
     /// When there is one of this name, or what it is of is not there.
     pub fn create_snapshot(&self, request: &SnapshotRequest) -> Result<SnapshotView> {
-        let body = serde_json::json!(request).to_string();
-        self.answer(Method::POST, "/v1/snapshots", Some(body))
+        self.post("/v1/snapshots", request)
     }
 
     /// Lets a snapshot expire so long from now; `None`: never.
@@ -207,9 +181,7 @@ impl JobsClient {
         let renewal = SnapshotRenewal {
             expires_in_s: expires_in.map(|time| time.as_secs_f64()),
         };
-        let path = format!("{}/renew", snapshot(keyspace, name));
-        let body = serde_json::json!(renewal).to_string();
-        self.answer(Method::POST, &path, Some(body))
+        self.post(&format!("{}/renew", snapshot(keyspace, name)), &renewal)
     }
 
     /// Deletes a snapshot.
@@ -217,7 +189,7 @@ impl JobsClient {
     /// # Errors
     /// When there is none.
     pub fn delete_snapshot(&self, keyspace: &str, name: &str) -> Result<()> {
-        self.ask(Method::DELETE, &snapshot(keyspace, name), None)
+        self.answer(Method::DELETE, &snapshot(keyspace, name), None)
     }
 
     /// The load of the last `seconds`, 1 to 86,400.
@@ -232,8 +204,8 @@ impl JobsClient {
     ///
     /// # Errors
     /// When the server does not answer.
-    pub fn tables(&self) -> Result<Vec<TableLine>> {
-        let list: TableLines = self.get("/v1/tables?limit=1000")?;
+    pub fn tables(&self) -> Result<Vec<TableSummary>> {
+        let list: TableList = self.get("/v1/tables?limit=1000")?;
         Ok(list.tables)
     }
 
@@ -243,22 +215,21 @@ impl JobsClient {
     /// # Errors
     /// When the job makes no sense, no profile of such jobs is known, or the server does not
     /// answer.
-    pub fn what_if(&self, job: &serde_json::Value) -> Result<WhatIfAnswer> {
-        self.answer(Method::POST, "/v1/what-if", Some(job.to_string()))
+    pub fn what_if(&self, job: &Value) -> Result<WhatIfAnswer> {
+        self.post("/v1/what-if", job)
     }
 
     pub(super) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
-        self.ask(Method::GET, path, None)
+        self.answer(Method::GET, path, None)
     }
 
-    fn ask<T: DeserializeOwned>(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<&JobRequest>,
-    ) -> Result<T> {
-        let body = body.map(|request| request.to_json().to_string());
-        self.answer(method, path, body)
+    fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T> {
+        self.answer(Method::POST, path, Some(json!(body).to_string()))
+    }
+
+    /// Requests a change of a job. The request has no body.
+    fn change<T: DeserializeOwned>(&self, id: &str, change: &str) -> Result<T> {
+        self.answer(Method::POST, &format!("{}/{change}", path(id)), None)
     }
 
     fn answer<T: DeserializeOwned>(
@@ -289,10 +260,7 @@ impl JobsClient {
         path: &str,
         body: Option<String>,
     ) -> Result<(StatusCode, Bytes)> {
-        let gone = |cause: &dyn std::fmt::Display| ClientError::Gone {
-            data: self.data.clone(),
-            cause: cause.to_string(),
-        };
+        let gone = |error: io::Error| self.gone(error);
         let host = match &self.port {
             Some(port) => &port.address,
             None => "localhost",
@@ -310,17 +278,14 @@ impl JobsClient {
         let request = request.body(Full::new(Bytes::from(body.unwrap_or_default())));
         let request = request.map_err(|error| self.strange(error))?;
         if let Some(port) = &self.port {
-            let stream = port.connect().await;
-            return self
-                .exchanged(stream.map_err(|error| gone(&error))?, request)
-                .await;
+            let stream = port.connect().await.map_err(gone)?;
+            return self.exchanged(stream, request).await;
         }
-        let stream = socket::connect(&self.data).map_err(|error| gone(&error))?;
-        let stream = stream.ok_or_else(|| gone(&"it has stopped"))?;
+        let stream = socket::connect(&self.data).map_err(gone)?;
+        let stream = stream.ok_or_else(|| self.gone("it has stopped"))?;
         let stream = stream.set_nonblocking(true).map(|()| stream);
-        let stream = stream.and_then(UnixStream::from_std);
-        self.exchanged(stream.map_err(|error| gone(&error))?, request)
-            .await
+        let stream = stream.and_then(UnixStream::from_std).map_err(gone)?;
+        self.exchanged(stream, request).await
     }
 
     /// Sends a request, and reads the answer.
@@ -329,12 +294,8 @@ impl JobsClient {
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         request: Request<Full<Bytes>>,
     ) -> Result<(StatusCode, Bytes)> {
-        let gone = |cause: &dyn std::fmt::Display| ClientError::Gone {
-            data: self.data.clone(),
-            cause: cause.to_string(),
-        };
-        let (mut sender, connection) =
-            (http1::handshake(TokioIo::new(stream)).await).map_err(|error| gone(&error))?;
+        let handshake = http1::handshake(TokioIo::new(stream)).await;
+        let (mut sender, connection) = handshake.map_err(|error| self.gone(error))?;
         let answer = async {
             let (head, body) = sender.send_request(request).await?.into_parts();
             let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await?;
@@ -346,7 +307,14 @@ impl JobsClient {
             // The server has closed the connection: its response is in the buffer.
             _closed = connection => answer.await,
         }
-        .map_err(|error| gone(&error))
+        .map_err(|error| self.gone(error))
+    }
+
+    fn gone(&self, cause: impl std::fmt::Display) -> ClientError {
+        ClientError::Gone {
+            data: self.data.clone(),
+            cause: cause.to_string(),
+        }
     }
 
     fn strange(&self, cause: impl std::fmt::Display) -> ClientError {
@@ -384,24 +352,24 @@ impl Jobs for JobsClient {
     }
 
     fn submit(&self, request: &JobRequest) -> Result<JobView> {
-        self.ask(Method::POST, "/v1/jobs", Some(request))
+        self.post("/v1/jobs", request)
     }
 
     fn estimate(&self, request: &JobRequest) -> Result<Estimate> {
-        self.ask(Method::POST, "/v1/jobs/estimate", Some(request))
+        self.post("/v1/jobs/estimate", request)
     }
 
     fn cancel(&self, id: &str) -> Result<bool> {
-        let cancelled: Cancelled = self.ask(Method::POST, &format!("{}/cancel", path(id)), None)?;
+        let cancelled: Cancelled = self.change(id, "cancel")?;
         Ok(cancelled.stopping)
     }
 
     fn restart(&self, id: &str) -> Result<RestartView> {
-        self.ask(Method::POST, &format!("{}/restart", path(id)), None)
+        self.change(id, "restart")
     }
 
     fn discard(&self, id: &str) -> Result<JobView> {
-        self.ask(Method::POST, &format!("{}/discard", path(id)), None)
+        self.change(id, "discard")
     }
 }
 

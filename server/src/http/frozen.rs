@@ -8,15 +8,6 @@ use serde_json::{Map, Value, json};
 use super::client::{JobsClient, Result};
 use super::routes::in_one_file;
 
-/// The options of [`freeze`].
-#[derive(Debug, Clone)]
-pub struct FrozenPage {
-    /// How much of the past the page shows, in seconds: 1 to 86,400.
-    pub seconds: u32,
-    /// Paragraphs of text above the charts.
-    pub notes: Vec<String>,
-}
-
 /// The JSON that the page's script reads in place of a server's responses.
 #[derive(Serialize)]
 struct Frozen {
@@ -27,12 +18,12 @@ struct Frozen {
     answers: Map<String, Value>,
 }
 
-/// Fetches all data that the page shows, and returns one HTML file with the page and the data.
+/// Fetches all data that the page shows, and returns one HTML file with the page and the data. The
+/// page shows the last `seconds`, 1 to 86,400. `notes` are paragraphs of text above the charts.
 ///
 /// # Errors
 /// When the server refuses a request, or does not answer.
-pub fn freeze(client: &JobsClient, page: FrozenPage) -> Result<String> {
-    let seconds = page.seconds;
+pub fn freeze(client: &JobsClient, seconds: u32, notes: Vec<String>) -> Result<String> {
     let mut answers = Map::new();
     let session = json!({"scope": "read", "name": ""});
     answers.insert("/v1/session".to_string(), session);
@@ -65,7 +56,7 @@ pub fn freeze(client: &JobsClient, page: FrozenPage) -> Result<String> {
     let frozen = Frozen {
         at_unix_ms: at_unix_ms.unwrap_or_default(),
         seconds,
-        notes: page.notes,
+        notes,
         answers,
     };
     let frozen = serde_json::to_string(&frozen).expect("maps have text keys only");

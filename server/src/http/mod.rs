@@ -86,8 +86,8 @@ mod tests;
 mod tls;
 mod wire;
 
-pub use client::{ClientError, JobsClient, TableLine};
-pub use frozen::{FrozenPage, freeze};
+pub use client::{ClientError, JobsClient};
+pub use frozen::freeze;
 pub use problem::Problem;
 pub use roots::Roots;
 pub use server::{HttpOptions, HttpServer};

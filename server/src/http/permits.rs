@@ -8,8 +8,6 @@
 //!
 //! Scope `read` alone is enough for names, sizes and metrics, as every role may `DESCRIBE`.
 
-use axum::http::StatusCode;
-use ebb_jobs::Failure;
 use ebb_jobs::request::{InputRequest, JobRequest, OutputPlace};
 use ebb_model::access::{Need, Permission, Resource};
 
@@ -63,6 +61,7 @@ fn check(principal: &Principal, permission: Permission, on: Resource) -> Result<
         return Ok(());
     }
     let (name, on) = (&role.name, &need.on);
-    let text = format!("role {name} has no {permission} permission on {on} or any of its parents");
-    Err(Problem::new(StatusCode::FORBIDDEN, Failure::Invalid, text))
+    Err(Problem::forbidden(format!(
+        "role {name} has no {permission} permission on {on} or any of its parents"
+    )))
 }

@@ -96,7 +96,8 @@ impl Port {
     }
 }
 
-fn host_of(address: &str) -> &str {
+/// The host of an address `HOST:PORT`, or `HOST`; of one of IPv6 without its brackets.
+pub(super) fn host_of(address: &str) -> &str {
     match address.strip_prefix('[') {
         Some(v6) => v6.split(']').next().unwrap_or_default(),
         None => address.split(':').next().unwrap_or_default(),

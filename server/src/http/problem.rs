@@ -40,6 +40,11 @@ impl Problem {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, Failure::Invalid, detail)
     }
 
+    /// A request that its principal may not make.
+    pub(super) fn forbidden(detail: impl fmt::Display) -> Self {
+        Self::new(StatusCode::FORBIDDEN, Failure::Invalid, detail)
+    }
+
     /// A request that cannot be followed as it is.
     pub(super) fn invalid(detail: impl fmt::Display) -> Self {
         Self::new(StatusCode::BAD_REQUEST, Failure::Invalid, detail)

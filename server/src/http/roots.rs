@@ -29,7 +29,7 @@ impl Roots {
             return Ok(());
         };
         let root = self.outputs.as_ref().ok_or_else(|| {
-            forbidden(
+            Problem::forbidden(
                 "jobs that come over the network write tables only: start the server with \
                  --output-root for files",
             )
@@ -37,7 +37,7 @@ impl Roots {
         let path = request.directory.join(path);
         match is_below(root, &path) {
             Ok(true) => Ok(()),
-            Ok(false) => Err(forbidden(&format!(
+            Ok(false) => Err(Problem::forbidden(format!(
                 "{} does not lie below {}, the root for outputs",
                 path.display(),
                 root.display()
@@ -56,10 +56,6 @@ impl Roots {
             Problem::new(StatusCode::CONFLICT, Failure::Other, text)
         })
     }
-}
-
-fn forbidden(text: &str) -> Problem {
-    Problem::new(StatusCode::FORBIDDEN, Failure::Invalid, text)
 }
 
 /// Whether a path, what it names or not, lies below `root`, wherever links lead.

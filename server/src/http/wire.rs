@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 
 use crate::jobs::JobView;
 
+pub(super) use self::snapshots::time_to_come;
 pub use self::snapshots::{SnapshotList, SnapshotRenewal, SnapshotRequest, SnapshotView};
 pub use self::tables::{BookmarkView, MergeView, RunView, TableList, TableSummary, TableView};
 

@@ -52,9 +52,9 @@ impl Ahead {
             let id = progress.status.id;
             let left = progress.steps.saturating_sub(progress.step);
             situation.repeat(id, left);
-            let started_s = time_s(running.record().started_unix_ms, now_unix_ms, now_s);
-            let whole = running.request().goal_s.map(|goal_s| started_s + goal_s);
             let started_unix_ms = running.record().started_unix_ms;
+            let started_s = time_s(started_unix_ms, now_unix_ms, now_s);
+            let whole = running.request().goal_s.map(|goal_s| started_s + goal_s);
             let goal_ms = running.request().goal_s.map(|goal_s| goal_s * 1e3);
             AheadJob {
                 id,

@@ -4,55 +4,58 @@ use ebb_colocate::Limit;
 use ebb_jobs::history::now_unix_ms;
 
 use super::outlook::Forecast;
-use super::{Load, ObjectiveView, Shared};
+use super::{Live, Load, ObjectiveView};
 
-/// See [`Live::load`](super::Live::load).
-pub(super) fn load(shared: &Shared, seconds: u32) -> Load {
-    let now_unix_ms = now_unix_ms();
-    let node = &shared.node;
-    let objective = node.governor().and_then(|governor| governor.objective());
-    let (samples, guard, shares) = shared.lock().day.since(now_unix_ms, seconds);
-    Load {
-        now_unix_ms,
-        cores: node.runtime().cores(),
-        objective: objective.map(|objective| {
-            let (bound_us, ratio) = match objective.limit {
-                Limit::LatencyUs(us) => (Some(us), None),
-                Limit::OverAlone(ratio) => (None, Some(ratio)),
-            };
-            ObjectiveView {
-                quantile: objective.quantile.to_string(),
-                bound_us,
-                ratio,
-            }
-        }),
-        samples,
-        guard,
-        shares,
+impl Live {
+    /// The load of the last `seconds`, each second for an hour, and each ten seconds for more
+    /// than that.
+    pub fn load(&self, seconds: u32) -> Load {
+        let now_unix_ms = now_unix_ms();
+        let node = &self.shared.node;
+        let objective = node.governor().and_then(|governor| governor.objective());
+        let (samples, guard, shares) = self.shared.lock().day.since(now_unix_ms, seconds);
+        Load {
+            now_unix_ms,
+            cores: node.runtime().cores(),
+            objective: objective.map(|objective| {
+                let (bound_us, ratio) = match objective.limit {
+                    Limit::LatencyUs(us) => (Some(us), None),
+                    Limit::OverAlone(ratio) => (None, Some(ratio)),
+                };
+                ObjectiveView {
+                    quantile: objective.quantile.to_string(),
+                    bound_us,
+                    ratio,
+                }
+            }),
+            samples,
+            guard,
+            shares,
+        }
     }
-}
 
-/// See [`Live::forecast`](super::Live::forecast).
-pub(super) fn forecast(shared: &Shared, seconds: u32) -> Option<Forecast> {
-    let node = &shared.node;
-    let now_unix_ms = now_unix_ms();
-    let (forecast, now_s) = (node.runtime().forecast()?, node.runtime().now_s());
-    let machine = node.governor().map(|governor| governor.machine());
-    let cores = f64::from(node.runtime().cores());
-    let cores = cores - machine.map_or(0.0, |machine| machine.reserve_cores);
-    let given = node.governor().and_then(|governor| governor.forecast());
-    let source = match (given, machine) {
-        (Some(_), _) => "given",
-        (None, Some(_)) => "last-ten-minutes",
-        (None, None) => "fixed",
-    };
-    let state = shared.lock();
-    let now = (now_s, now_unix_ms);
-    Some(Forecast {
-        made_at_unix_ms: now_unix_ms,
-        source: source.to_string(),
-        points: (state.forecast_errors).points(&forecast, now, seconds, cores),
-        error: state.forecast_errors.view(),
-        predictions: state.ledger.error(),
-    })
+    /// The forecast of the next `seconds`; `None` before the first control cycle.
+    pub fn forecast(&self, seconds: u32) -> Option<Forecast> {
+        let node = &self.shared.node;
+        let now_unix_ms = now_unix_ms();
+        let (forecast, now_s) = (node.runtime().forecast()?, node.runtime().now_s());
+        let machine = node.governor().map(|governor| governor.machine());
+        let cores = f64::from(node.runtime().cores());
+        let cores = cores - machine.map_or(0.0, |machine| machine.reserve_cores);
+        let given = node.governor().and_then(|governor| governor.forecast());
+        let source = match (given, machine) {
+            (Some(_), _) => "given",
+            (None, Some(_)) => "last-ten-minutes",
+            (None, None) => "fixed",
+        };
+        let state = self.shared.lock();
+        let now = (now_s, now_unix_ms);
+        Some(Forecast {
+            made_at_unix_ms: now_unix_ms,
+            source: source.to_string(),
+            points: (state.forecast_errors).points(&forecast, now, seconds, cores),
+            error: state.forecast_errors.view(),
+            predictions: state.ledger.error(),
+        })
+    }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -25,29 +26,23 @@ const LOOK_AHEAD_PART: f64 = 0.01;
 
 /// The sampling thread. Dropping this ends it.
 pub(super) struct Gathering {
-    stop: Arc<(Mutex<bool>, Condvar)>,
+    /// Dropping this stops the thread.
+    stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Gathering {
     pub(super) fn start(shared: Arc<Shared>) -> io::Result<Self> {
-        let stop = Arc::new((Mutex::new(false), Condvar::new()));
-        let stopped = Arc::clone(&stop);
+        let (stop, stopped) = channel();
         let gather = move || {
             let mut gatherer = Gatherer::new(shared);
-            loop {
-                let (flag, changed) = &*stopped;
-                let is_stopped = flag.lock().unwrap_or_else(PoisonError::into_inner);
-                let waited = changed.wait_timeout_while(is_stopped, EVERY, |stopped| !*stopped);
-                if *waited.unwrap_or_else(PoisonError::into_inner).0 {
-                    return;
-                }
+            while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
                 gatherer.sample();
             }
         };
         let thread = thread::Builder::new().name("ebb-live".to_owned());
         Ok(Self {
-            stop,
+            stop: Some(stop),
             thread: Some(thread.spawn(gather)?),
         })
     }
@@ -55,9 +50,7 @@ impl Gathering {
 
 impl Drop for Gathering {
     fn drop(&mut self) {
-        let (flag, changed) = &*self.stop;
-        *flag.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        changed.notify_all();
+        drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
             // A panic in it was printed.
             let _ = thread.join();
@@ -297,10 +290,7 @@ impl Gatherer {
     }
 
     fn look_ahead(&mut self, now_s: f64, has_jobs: bool) {
-        if !has_jobs {
-            return;
-        }
-        if now_s < self.look_ahead_at_s {
+        if !has_jobs || now_s < self.look_ahead_at_s {
             return;
         }
         let began = Instant::now();

@@ -129,17 +129,6 @@ impl Live {
         })
     }
 
-    /// The load of the last `seconds`, each second for an hour, and each ten seconds for more
-    /// than that.
-    pub fn load(&self, seconds: u32) -> Load {
-        answers::load(&self.shared, seconds)
-    }
-
-    /// The forecast of the next `seconds`; `None` before the first control cycle.
-    pub fn forecast(&self, seconds: u32) -> Option<Forecast> {
-        answers::forecast(&self.shared, seconds)
-    }
-
     /// Predicts the end of a hypothetical job, and the goals that other jobs would miss beside it.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use std::fmt;
 
 use ebb_scheduler::runtime::{JobState, JobStatus};
 
-use super::sheet::Sheet;
+use super::sheet::{Sheet, write_each};
 use crate::node::Node;
 
 pub(super) fn write(sheet: &mut Sheet<'_>, node: &Node) -> fmt::Result {
@@ -34,41 +34,16 @@ pub(super) fn write(sheet: &mut Sheet<'_>, node: &Node) -> fmt::Result {
     let late = live
         .iter()
         .filter(|job| job.goal_s.is_some_and(|goal_s| goal_s < status.now_s));
-    let gauges = [
-        (
-            "leases",
-            "Backups, exports and the like that run under a lease",
-            leases as f64,
-        ),
-        (
-            "jobs_late",
-            "Jobs that run and are past their goal",
-            late.count() as f64,
-        ),
-        (
-            "jobs_share_cores",
-            "Cores that jobs may use by their shares",
-            sum(|job| job.share_hundredths) / 100.0,
-        ),
-        (
-            "tasks_running",
-            "Attempts at tasks that run",
-            sum(|job| job.tasks_running),
-        ),
-        (
-            "tasks_waiting",
-            "Tasks of live jobs that have not started",
-            sum(left),
-        ),
-        (
-            "analytics_memory_bytes",
-            "Memory that attempts have reserved for their records",
-            status.memory_bytes as f64,
-        ),
-    ];
-    for (name, help, value) in gauges {
-        sheet.gauge(name, help, value)?;
-    }
+    write_each!(sheet.gauge {
+        "leases": leases as f64, "Backups, exports and the like that run under a lease";
+        "jobs_late": late.count() as f64, "Jobs that run and are past their goal";
+        "jobs_share_cores": sum(|job| job.share_hundredths) / 100.0,
+            "Cores that jobs may use by their shares";
+        "tasks_running": sum(|job| job.tasks_running), "Attempts at tasks that run";
+        "tasks_waiting": sum(left), "Tasks of live jobs that have not started";
+        "analytics_memory_bytes": status.memory_bytes as f64,
+            "Memory that attempts have reserved for their records";
+    });
     let ended = node.ended();
     let outcomes = [
         ([("outcome", "succeeded")], ended.succeeded),

@@ -4,7 +4,7 @@ use std::fmt;
 
 use ebb_colocate::{Action, LatencyCounts};
 
-use super::sheet::Sheet;
+use super::sheet::{Sheet, write_each};
 use crate::node::Node;
 
 /// Upper bounds of the buckets of latencies, in seconds.
@@ -22,60 +22,32 @@ pub(super) fn write(sheet: &mut Sheet<'_>, node: &Node) -> fmt::Result {
         return Ok(());
     };
     if let Some(load) = governor.latest() {
+        let requests = load.requests.unwrap_or_default();
         let users = [
             ([("by", "load")], load.transactional_cores),
             ([("by", "others")], load.others_cores),
         ];
         sheet.gauges("used_cores", "Cores in use, but for analytics", users)?;
-        let gauges = [
-            (
-                "load_waiting_threads",
-                "Threads of the load that waited for a core",
-                load.transactional_waiting,
-            ),
-            (
-                "load_disk_bytes_per_second",
-                "What the load reads from the disk and writes to it",
-                load.transactional_disk_bytes_per_s,
-            ),
-            (
-                "load_requests_per_second",
-                "Requests served",
-                load.requests
-                    .map_or(0.0, |requests| requests.requests_per_s),
-            ),
-            (
-                "analytics_capacity_cores",
-                "Cores that analytics may use",
-                f64::from(load.capacity_hundredths) / 100.0,
-            ),
-        ];
-        for (name, help, value) in gauges {
-            sheet.gauge(name, help, value)?;
-        }
+        write_each!(sheet.gauge {
+            "load_waiting_threads": load.transactional_waiting,
+                "Threads of the load that waited for a core";
+            "load_disk_bytes_per_second": load.transactional_disk_bytes_per_s,
+                "What the load reads from the disk and writes to it";
+            "load_requests_per_second": requests.requests_per_s, "Requests served";
+            "analytics_capacity_cores": f64::from(load.capacity_hundredths) / 100.0,
+                "Cores that analytics may use";
+        });
     }
     match governor.latest_guarded() {
         Some(guarded) => {
-            let gauges = [
-                (
-                    "guard_allowed_ratio",
-                    "The part of what the load leaves that the guard allows",
-                    guarded.allowed,
-                ),
-                (
-                    "guard_slack_ratio",
-                    "(objective - latency) / objective; below 0 it is broken",
-                    guarded.slack,
-                ),
-                (
-                    "guard_latency_seconds",
-                    "The objective's quantile in the latest window",
-                    guarded.window.latency_us / 1e6,
-                ),
-            ];
-            for (name, help, value) in gauges {
-                sheet.gauge(name, help, value)?;
-            }
+            write_each!(sheet.gauge {
+                "guard_allowed_ratio": guarded.allowed,
+                    "The part of what the load leaves that the guard allows";
+                "guard_slack_ratio": guarded.slack,
+                    "(objective - latency) / objective; below 0 it is broken";
+                "guard_latency_seconds": guarded.window.latency_us / 1e6,
+                    "The objective's quantile in the latest window";
+            });
             if let Some(alone_us) = guarded.alone_us {
                 let help = "The objective's quantile of the load alone";
                 sheet.gauge("guard_alone_seconds", help, alone_us / 1e6)?;

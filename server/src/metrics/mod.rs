@@ -81,12 +81,9 @@ impl fmt::Debug for NodeCollector {
 
 impl Collector for NodeCollector {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut sheet = Sheet::new(encoder);
-        sheet.info(
-            "build_info",
-            "The build that runs",
-            &[("version", env!("CARGO_PKG_VERSION"))],
-        )?;
+        let mut sheet = Sheet(encoder);
+        let version = ("version", env!("CARGO_PKG_VERSION"));
+        sheet.info("build_info", "The build that runs", version)?;
         if let Some(db) = self.0.db() {
             let stats = db.stats();
             store::write(&mut sheet, &stats)?;

@@ -5,17 +5,20 @@ use std::fmt;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-/// Labels of one value: keys of ours, values of anybody.
-type Labels<'l> = [(&'static str, &'l str)];
+/// Writes metrics without labels, each by a line with its name, its value and its help text:
+/// `write_each!(sheet.gauge { "name": value, "Help"; })`. The calling function returns
+/// [`fmt::Result`].
+macro_rules! write_each {
+    ($sheet:ident.$kind:ident { $($name:literal: $value:expr, $help:literal;)* }) => {
+        $($sheet.$kind($name, $help, $value)?;)*
+    };
+}
+pub(super) use write_each;
 
 /// Where numbers are written to.
-pub(super) struct Sheet<'e>(DescriptorEncoder<'e>);
+pub(super) struct Sheet<'e>(pub DescriptorEncoder<'e>);
 
-impl<'e> Sheet<'e> {
-    pub(super) fn new(encoder: DescriptorEncoder<'e>) -> Self {
-        Self(encoder)
-    }
-
+impl Sheet<'_> {
     /// What only grows, since the start; `_total` is added to its name.
     pub(super) fn counter(
         &mut self,
@@ -79,8 +82,8 @@ impl<'e> Sheet<'e> {
     }
 
     /// What does not change while the process runs.
-    pub(super) fn info(&mut self, name: &str, help: &str, labels: &Labels<'_>) -> fmt::Result {
+    pub(super) fn info(&mut self, name: &str, help: &str, label: (&str, &str)) -> fmt::Result {
         let mut metric = (self.0).encode_descriptor(name, help, None, MetricType::Gauge)?;
-        metric.encode_family(&labels.to_vec())?.encode_gauge(&1_i64)
+        metric.encode_family(&[label])?.encode_gauge(&1_i64)
     }
 }

@@ -15,57 +15,29 @@ const OTHERS: &str = "(others)";
 /// A number of a table.
 type Figure = (&'static str, &'static str, fn(&TableStats) -> f64);
 
-const FIGURES: [Figure; 11] = [
-    (
-        "table_memtable_bytes",
-        "Memory of a table's memtables",
-        |table| table.memtable_bytes as f64,
-    ),
-    (
-        "table_frozen_memtables",
-        "Memtables that wait for their flush",
-        |table| table.frozen_memtables as f64,
-    ),
-    ("table_file_bytes", "Bytes of a table's files", |table| {
-        table.file_bytes as f64
-    }),
-    ("table_files", "Files of a table", |table| {
-        table.files as f64
-    }),
-    ("table_runs", "Runs of a table", |table| {
-        table.runs.len() as f64
-    }),
-    (
-        "table_versions",
-        "Versions of rows in a table, hidden ones included",
-        |table| table.versions as f64,
-    ),
-    (
-        "table_bookmarks",
-        "Commits at which snapshots of a table stand",
-        |table| table.bookmarks.len() as f64,
-    ),
-    (
-        "table_pinned_bytes",
-        "Bytes that only snapshots and views need, as far as known",
-        |table| table.kept_bytes as f64,
-    ),
-    (
-        "table_garbage_bytes",
-        "Bytes kept for snapshots and views that are gone",
-        |table| table.garbage_bytes as f64,
-    ),
-    (
-        "table_compaction_debt_bytes",
-        "Bytes that merges of a table have to read",
-        |table| table.compaction_debt_bytes as f64,
-    ),
-    (
-        "table_damaged_files",
-        "Files of a table that are damaged: reads that need one of them fail",
-        |table| table.quarantine.len() as f64,
-    ),
-];
+/// Lists numbers of a table, each by a line with its name, its value and its help text.
+macro_rules! figures {
+    ($table:ident: $($name:literal: $value:expr, $help:literal;)*) => {
+        [$(($name, $help, |$table: &TableStats| $value as f64)),*]
+    };
+}
+
+const FIGURES: [Figure; 11] = figures! { table:
+    "table_memtable_bytes": table.memtable_bytes, "Memory of a table's memtables";
+    "table_frozen_memtables": table.frozen_memtables, "Memtables that wait for their flush";
+    "table_file_bytes": table.file_bytes, "Bytes of a table's files";
+    "table_files": table.files, "Files of a table";
+    "table_runs": table.runs.len(), "Runs of a table";
+    "table_versions": table.versions, "Versions of rows in a table, hidden ones included";
+    "table_bookmarks": table.bookmarks.len(), "Commits at which snapshots of a table stand";
+    "table_pinned_bytes": table.kept_bytes,
+        "Bytes that only snapshots and views need, as far as known";
+    "table_garbage_bytes": table.garbage_bytes, "Bytes kept for snapshots and views that are gone";
+    "table_compaction_debt_bytes": table.compaction_debt_bytes,
+        "Bytes that merges of a table have to read";
+    "table_damaged_files": table.quarantine.len(),
+        "Files of a table that are damaged: reads that need one of them fail";
+};
 
 pub(super) fn write(sheet: &mut Sheet<'_>, tables: &[TableStats]) -> fmt::Result {
     let mut order: Vec<&TableStats> = tables.iter().filter(|table| !table.dropped).collect();

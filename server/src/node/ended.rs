@@ -22,13 +22,13 @@ pub struct EndedJobs {
 }
 
 impl EndedJobs {
-    /// Counts one.
-    pub(super) fn count(&mut self, end: &JobEnd) {
-        let counter = match &end.report.outcome {
-            _ if end.parked => &mut self.parked,
-            Outcome::Succeeded => &mut self.succeeded,
-            Outcome::Cancelled => &mut self.cancelled,
-            Outcome::Failed { .. } => &mut self.failed,
+    /// Counts one, and returns the word for how it ended.
+    pub(super) fn count(&mut self, end: &JobEnd) -> &'static str {
+        let (counter, word) = match &end.report.outcome {
+            _ if end.parked => (&mut self.parked, "parked"),
+            Outcome::Succeeded => (&mut self.succeeded, "succeeded"),
+            Outcome::Cancelled => (&mut self.cancelled, "cancelled"),
+            Outcome::Failed { .. } => (&mut self.failed, "failed"),
         };
         *counter += 1;
         match (&end.report.outcome, end.report.met) {
@@ -36,5 +36,6 @@ impl EndedJobs {
             (_, Some(true)) => self.goals_met += 1,
             (_, Some(false)) => self.goals_missed += 1,
         }
+        word
     }
 }

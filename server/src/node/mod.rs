@@ -54,7 +54,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use ebb_colocate::{Governor, GuardWatch, Latencies, LatencySource};
+use ebb_colocate::{Colocated, Governor, GuardWatch, Latencies, LatencySource};
 use ebb_jobs::JobError;
 use ebb_jobs::advice::SizedJob;
 use ebb_jobs::history::{History, Submission};
@@ -64,7 +64,6 @@ use ebb_scheduler::runtime::{JobSpec, Runtime};
 use ebb_storage::{Db, Options};
 use ebb_tables::{Catalog, GracePeriods, LazyCatalog, with_cql_tables};
 
-use self::assembly::Assembly;
 pub use self::ended::EndedJobs;
 pub use self::options::{NodeOptions, machine_cores};
 use self::registry::Registry;
@@ -79,7 +78,9 @@ pub struct Node {
     history: OnceLock<History>,
     site: Site,
     policy: &'static str,
-    assembly: Assembly,
+    /// What runs on what is left of the machine; `None` where what jobs may use is fixed.
+    colocated: Option<Colocated>,
+    runtime: Arc<Runtime>,
     /// After what may write there.
     _spills: Spills,
 }
@@ -123,10 +124,10 @@ impl Node {
             Some(spills) => spills,
             None => Spills::create_in(named(), false)?,
         };
-        let runtime = options.runtime();
+        let runtime = &options.colocated.runtime;
         let (cores, task_memory_bytes) = (runtime.cores, runtime.task_memory_bytes);
         let policy = runtime.policy.name();
-        let assembly = Assembly::start(db.as_ref(), spills.path(), options)?;
+        let (runtime, colocated) = assembly::start(db.as_ref(), spills.path(), options)?;
         Ok(Self {
             registry: Arc::default(),
             history: OnceLock::new(),
@@ -138,7 +139,8 @@ impl Node {
                 task_memory_bytes,
             },
             policy,
-            assembly,
+            colocated,
+            runtime,
             _spills: spills,
         })
     }
@@ -229,18 +231,18 @@ impl Node {
 
     /// What runs the jobs: for jobs that are made by hand, and for what it tells of itself.
     pub fn runtime(&self) -> &Arc<Runtime> {
-        self.assembly.runtime()
+        &self.runtime
     }
 
     /// What says how much jobs may use; none where that is fixed.
     pub fn governor(&self) -> Option<&Arc<Governor>> {
-        self.assembly.governor()
+        self.colocated.as_ref().map(Colocated::governor)
     }
 
     /// Where a server enters the latencies of its requests, for an objective that it is to
     /// keep; none where what jobs may use is fixed.
     pub fn latencies(&self) -> Option<Latencies> {
-        self.assembly.latencies()
+        self.colocated.as_ref().map(Colocated::latencies)
     }
 
     /// Lets the guard see the latencies of the load until what this returns is dropped;
@@ -249,7 +251,9 @@ impl Node {
     /// # Errors
     /// When the system refuses a thread.
     pub fn watch(&self, source: impl LatencySource + 'static) -> io::Result<Option<GuardWatch>> {
-        self.assembly.watch(source)
+        let colocated = self.colocated.as_ref();
+        let watch = colocated.map(|colocated| colocated.watch(source));
+        watch.transpose()
     }
 
     /// Takes no more jobs, stops those that run and waits until they have ended: cancelled,
@@ -257,7 +261,7 @@ impl Node {
     /// the database. May be called more than once.
     pub fn shutdown(&self, how: Stop) {
         self.registry.close(how);
-        self.assembly.runtime().shutdown();
+        self.runtime.shutdown();
     }
 }
 

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::thread::available_parallelism;
 
 use ebb_colocate::ColocatedOptions;
-use ebb_scheduler::runtime::{RuntimeOptions, Throttles};
 
 /// The options of a [`Node`](super::Node).
 pub struct NodeOptions {
@@ -51,7 +50,7 @@ impl NodeOptions {
     #[must_use]
     pub(crate) fn for_tests() -> Self {
         let mut options = Self::command();
-        let runtime = options.runtime_mut();
+        let runtime = &mut options.colocated.runtime;
         runtime.speculation = false;
         runtime.throttles.idle_class = false;
         options
@@ -60,23 +59,10 @@ impl NodeOptions {
     /// With jobs that run as any other process does, whatever else there is to do.
     #[must_use]
     pub fn at_normal_priority(mut self) -> Self {
-        self.fixed_hundredths = Some(self.runtime().cores.saturating_mul(100));
-        let throttles = &mut self.colocated.runtime.throttles;
-        *throttles = Throttles {
-            idle_class: false,
-            ..*throttles
-        };
+        let runtime = &mut self.colocated.runtime;
+        self.fixed_hundredths = Some(runtime.cores.saturating_mul(100));
+        runtime.throttles.idle_class = false;
         self
-    }
-
-    /// How jobs are run.
-    pub fn runtime(&self) -> &RuntimeOptions {
-        &self.colocated.runtime
-    }
-
-    /// How jobs are run.
-    pub fn runtime_mut(&mut self) -> &mut RuntimeOptions {
-        &mut self.colocated.runtime
     }
 }
 

@@ -4,8 +4,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use ebb_scheduler::runtime::Outcome;
-
 use super::ended::EndedJobs;
 use super::running::{RunningJob, Stop};
 use crate::jobs::JobEnd;
@@ -81,13 +79,7 @@ impl Registry {
     /// Counts how a job ended, and takes it out.
     pub(super) fn end(&self, id: &str, end: &JobEnd) {
         let mut state = self.lock();
-        state.ended.count(end);
-        let word = match &end.report.outcome {
-            _ if end.parked => "parked",
-            Outcome::Succeeded => "succeeded",
-            Outcome::Failed { .. } => "failed",
-            Outcome::Cancelled => "cancelled",
-        };
+        let word = state.ended.count(end);
         tracing::info!("job {id} {word}");
         if state.unreported.len() == UNREPORTED_MAX {
             state.unreported.pop_front();

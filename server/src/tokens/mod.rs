@@ -233,12 +233,6 @@ impl TokenRecord {
         }
     }
 
-    /// The same of a token that belongs to a role.
-    #[must_use]
-    pub fn of_role(self, role: Option<TokenRole>) -> Self {
-        Self { role, ..self }
-    }
-
     /// Whether it is over at `now`.
     #[must_use]
     pub fn is_expired(&self, now: SystemTime) -> bool {

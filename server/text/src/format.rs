@@ -5,11 +5,19 @@ use std::path::Path;
 
 /// What a file is taken for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "args", derive(clap::ValueEnum))]
 pub enum TextFormat {
     /// Lines of UTF-8. A row's value is the line.
     Text,
     /// CSV records (RFC 4180), also over several lines. A row's value is the record,
     /// with commas between its fields, and quotes where they are needed.
+    #[cfg_attr(
+        feature = "args",
+        value(
+            help = "CSV records (RFC 4180), also over several lines. A row's value is the record, \
+                    with commas between its fields"
+        )
+    )]
     Csv,
     /// A JSON object per line. A row's value is the line.
     JsonLines,

@@ -12,11 +12,12 @@ use super::format::TextFormat;
 
 /// What becomes of several rows with the same key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "args", derive(clap::ValueEnum))]
 pub enum Duplicates {
-    /// Nothing is loaded.
+    /// Load nothing.
     #[default]
     Refuse,
-    /// The last one counts: by the order of the files, then of the lines.
+    /// Load the last one, by the order of the files, then of the lines.
     Last,
 }
 

@@ -112,7 +112,10 @@ impl Sorter {
         };
         let RunFile { writer, reader } = file;
         writer.into_inner().map_err(|error| error.into_error())?;
-        let run = |part| Run::File(BufReader::new(Part::new(reader.clone(), part)));
+        let run = |left| {
+            let file = reader.clone();
+            Run::File(BufReader::new(Part { file, left }))
+        };
         Ok(self.runs.into_iter().map(run).collect())
     }
 
@@ -214,7 +217,7 @@ impl Run {
                 value: row.value(bytes).to_vec(),
             })),
             Self::File(reader) => {
-                if reader.buffer().is_empty() && reader.get_ref().is_at_end() {
+                if reader.buffer().is_empty() && reader.get_ref().left.is_empty() {
                     return Ok(None);
                 }
                 let mut number = [0; 4];
@@ -243,16 +246,6 @@ impl Run {
 pub(super) struct Part {
     file: Arc<dyn ReadFile>,
     left: Range<u64>,
-}
-
-impl Part {
-    fn new(file: Arc<dyn ReadFile>, part: Range<u64>) -> Self {
-        Self { file, left: part }
-    }
-
-    fn is_at_end(&self) -> bool {
-        self.left.is_empty()
-    }
 }
 
 impl Read for Part {

@@ -54,9 +54,13 @@ fn opened<'a>(file: &TextFile, watch: &'a ReadWatch<'a>) -> io::Result<Box<dyn R
         // Not locked, not buffered: nothing else reads it.
         (true, _) => {
             let stdin = io::stdin().as_fd().try_clone_to_owned()?;
-            Box::new(Patient::new(stdin, watch))
+            let from = File::from(stdin);
+            Box::new(Patient { from, watch })
         }
-        (false, true) => Box::new(Patient::new(File::open(&file.path)?.into(), watch)),
+        (false, true) => {
+            let from = File::open(&file.path)?;
+            Box::new(Patient { from, watch })
+        }
         (false, false) => Box::new(File::open(&file.path)?),
     })
 }
@@ -83,13 +87,6 @@ impl Read for Watched<'_> {
 struct Patient<'a> {
     from: File,
     watch: &'a ReadWatch<'a>,
-}
-
-impl<'a> Patient<'a> {
-    fn new(from: std::os::fd::OwnedFd, watch: &'a ReadWatch<'a>) -> Self {
-        let from = File::from(from);
-        Self { from, watch }
-    }
 }
 
 impl Read for Patient<'_> {

@@ -5,14 +5,11 @@ use ebb_jobs::history::ProfileRecord;
 use ebb_scheduler::runtime::TaskMeasures;
 use indicatif::HumanBytes;
 
-use crate::print::{Printer, table};
+use crate::print::json_or_text;
 
 /// Prints them, a row per type of task.
 pub(super) fn print(profiles: &[ProfileRecord], json: bool) -> Result<()> {
-    let mut printer = Printer::new();
-    if json {
-        printer.json(&profiles)?;
-    } else {
+    json_or_text(json, &profiles, |printer| {
         let head = [
             "application",
             "input",
@@ -24,11 +21,8 @@ pub(super) fn print(profiles: &[ProfileRecord], json: bool) -> Result<()> {
             "memory a task",
         ];
         let rows: Vec<_> = profiles.iter().flat_map(rows).collect();
-        for line in table(&head, &head[4..], &rows) {
-            printer.line(line)?;
-        }
-    }
-    printer.finish()
+        printer.table(&head, &head[4..], &rows)
+    })
 }
 
 fn rows(profile: &ProfileRecord) -> Vec<Vec<String>> {

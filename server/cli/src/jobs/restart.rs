@@ -1,16 +1,14 @@
 //! `ebb jobs restart`: runs unfinished jobs again.
 
-use std::sync::atomic::AtomicBool;
-
 use anyhow::{Error, Result};
 use ebb_server::jobs::Restart;
-use ebb_server::node::{Node, NodeOptions};
-use ebb_storage::{Maintenance, Options};
+use ebb_server::node::NodeOptions;
 
+use super::watch::see_through;
 use crate::attached::Attached;
 use crate::error::CliError;
 use crate::interrupt;
-use crate::run::{Report, tell_done, watch};
+use crate::run::tell_done;
 use crate::runner::{FollowedJob, Runner};
 use crate::unpaced;
 
@@ -46,14 +44,8 @@ pub(super) fn run(args: Args) -> Result<()> {
     let runner = match attached.server()? {
         Some(server) => Runner::Server(server),
         None => {
-            let db = Options {
-                create_if_missing: false,
-                maintenance: Maintenance::Background,
-                ..Options::default()
-            };
             let options = unpaced::for_tests(NodeOptions::command());
-            let node = Node::open(&attached.location.data, db, options)?;
-            Runner::Own(Box::new(node))
+            Runner::open(&attached.location.data, options)?
         }
     };
     let ids = match ids.is_empty() {
@@ -61,21 +53,27 @@ pub(super) fn run(args: Args) -> Result<()> {
         true => runner.unfinished()?,
     };
     let cancelled = interrupt::cancelled()?;
-    let mut failed = Failures::default();
+    // The last error becomes the exit code.
+    let mut last = None;
+    let mut fail = |error: Error| {
+        if let Some(earlier) = last.replace(error) {
+            eprintln!("ebb: {earlier:#}");
+        }
+    };
     let mut running = Vec::new();
     for id in &ids {
         match start(&runner, id, json) {
             Ok(job) => running.extend(job),
-            Err(error) => failed.add(error),
+            Err(error) => fail(error),
         }
     }
     for job in &running {
         if let Err(error) = see_through(job, &cancelled, json) {
-            failed.add(error);
+            fail(error);
         }
     }
     runner.shutdown();
-    failed.result()
+    last.map_or(Ok(()), Err)
 }
 
 /// Starts a job again. Returns `None` if the job had succeeded already.
@@ -99,34 +97,5 @@ fn start<'r>(runner: &'r Runner, id: &str, json: bool) -> Result<Option<Followed
             Ok(None)
         }
         Restart::GivenUp(cause) => Err(CliError::Usage(cause).into()),
-    }
-}
-
-/// Waits for the end of a job, and prints its report.
-fn see_through(job: &FollowedJob<'_>, cancelled: &AtomicBool, json: bool) -> Result<()> {
-    let ended = watch(job, cancelled)?;
-    let report = Report {
-        request: &ended.record.request()?,
-        job: &ended,
-        json,
-    };
-    report.tell()
-}
-
-/// What went wrong, one of which becomes the exit code.
-#[derive(Default)]
-struct Failures {
-    last: Option<Error>,
-}
-
-impl Failures {
-    fn add(&mut self, error: Error) {
-        if let Some(earlier) = self.last.replace(error) {
-            eprintln!("ebb: {earlier:#}");
-        }
-    }
-
-    fn result(self) -> Result<()> {
-        self.last.map_or(Ok(()), Err)
     }
 }

@@ -10,7 +10,7 @@ use ebb_server::jobs::Jobs;
 use serde_json::json;
 
 use crate::attached::Attached;
-use crate::print::Printer;
+use crate::print::json_or_text;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -47,10 +47,6 @@ pub(super) fn run(args: Args) -> Result<()> {
     let request = serde_json::from_str(&text.with_context(named)?).with_context(named)?;
     let request = JobRequest::from_json(request)?;
     let job = args.attached.client()?.submit(&request)?;
-    let mut printer = Printer::new();
-    match args.json {
-        true => printer.json(&json!(job))?,
-        false => printer.line(&job.record.id)?,
-    }
-    printer.finish()
+    let object = json!(job);
+    json_or_text(args.json, &object, |printer| printer.line(&job.record.id))
 }

@@ -34,11 +34,16 @@ pub(super) struct Args {
 pub(super) fn run(args: Args) -> Result<()> {
     let server = args.attached.client()?;
     let job = FollowedJob::of(&server, server.show(&args.id, Duration::ZERO)?);
-    let ended = watch(&job, &AtomicBool::new(false))?;
+    see_through(&job, &AtomicBool::new(false), args.json)
+}
+
+/// Waits for the end of a job, and prints its report.
+pub(super) fn see_through(job: &FollowedJob<'_>, cancelled: &AtomicBool, json: bool) -> Result<()> {
+    let ended = watch(job, cancelled)?;
     let report = Report {
         request: &ended.record.request()?,
         job: &ended,
-        json: args.json,
+        json,
     };
     report.tell()
 }

@@ -12,34 +12,12 @@ use ebb_jobs::request::{
 use ebb_scheduler::queueing::{policy_by_name, policy_names};
 use ebb_server::http::JobsClient;
 use ebb_server::node::{Node, NodeOptions};
-use ebb_storage::{Maintenance, Options};
 
 use super::{memory, target};
 use crate::database::Location;
 use crate::error::CliError;
 use crate::runner::Runner;
 use crate::unpaced;
-
-/// Format of a file of rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum FormatArg {
-    /// `KEY<TAB>VALUE`; a tab or newline inside is not escaped.
-    Text,
-    /// CSV (RFC 4180) with a header.
-    Csv,
-    /// A JSON object per line.
-    JsonLines,
-}
-
-impl From<FormatArg> for RowFormat {
-    fn from(arg: FormatArg) -> Self {
-        match arg {
-            FormatArg::Text => Self::Text,
-            FormatArg::Csv => Self::Csv,
-            FormatArg::JsonLines => Self::JsonLines,
-        }
-    }
-}
 
 /// The options that all jobs have.
 #[derive(Debug, Clone, clap::Args)]
@@ -56,7 +34,7 @@ pub(super) struct Common {
     /// Format of the output files [default: by the file's extension: .csv, .jsonl, else
     /// text].
     #[arg(long, value_name = "FORMAT")]
-    format: Option<FormatArg>,
+    format: Option<RowFormat>,
     /// Write only the first N rows of the result, in its order. The job still reads all of
     /// its input.
     #[arg(long, value_name = "N")]
@@ -96,7 +74,7 @@ pub(super) struct Common {
     /// Where tasks run. A process that hangs can be killed, and one that crashes or takes
     /// too much memory affects only its job.
     #[arg(long, value_name = "HOW", default_value = "thread")]
-    isolate: IsolationArg,
+    isolate: Isolation,
     /// Print the job's report as a JSON object.
     #[arg(long)]
     pub(super) json: bool,
@@ -124,24 +102,6 @@ enum Priority {
     Idle,
     /// Tasks run like any other process.
     Normal,
-}
-
-/// Where tasks run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum IsolationArg {
-    /// On threads of this process.
-    Thread,
-    /// Each in a process of its own.
-    Process,
-}
-
-impl From<IsolationArg> for Isolation {
-    fn from(isolation: IsolationArg) -> Self {
-        match isolation {
-            IsolationArg::Thread => Self::Thread,
-            IsolationArg::Process => Self::Process,
-        }
-    }
 }
 
 impl Common {
@@ -177,12 +137,7 @@ impl Common {
         if !needs_database {
             return Ok(Runner::Own(Box::new(Node::start(None, options)?)));
         }
-        let db = Options {
-            create_if_missing: false,
-            maintenance: Maintenance::Background,
-            ..Options::default()
-        };
-        Ok(Runner::Own(Box::new(Node::open(data, db, options)?)))
+        Runner::open(data, options)
     }
 
     /// That nothing is asked that is a matter of the server.
@@ -208,7 +163,7 @@ impl Common {
             spill_dir: self.spill_dir.clone(),
             ..NodeOptions::command()
         };
-        let runtime = options.runtime_mut();
+        let runtime = &mut options.colocated.runtime;
         if let Some(name) = &self.policy {
             runtime.policy = policy_by_name(name).context("clap checked the name")?;
         }
@@ -240,7 +195,7 @@ impl Common {
             } else {
                 target::choose(&self.output, |_| Ok(false))?
             },
-            format: self.format.map(RowFormat::from),
+            format: self.format,
             limit: self.limit,
         };
         let here = std::env::current_dir().context("cannot tell where this is")?;
@@ -248,7 +203,7 @@ impl Common {
             goal_s: self.goal.map(|goal| goal.as_secs_f64()),
             splits: self.splits,
             cores: self.cores,
-            isolation: self.isolate.into(),
+            isolation: self.isolate,
             ..JobRequest::new(application, inputs, output, here)
         })
     }

@@ -26,12 +26,9 @@ pub(super) fn execute(request: JobRequest, runner: &Runner, json: bool) -> Resul
         None => request.clone(),
     };
     let job = runner.submit(submitted)?;
-    let estimate = job
-        .started
-        .run
-        .as_ref()
-        .and_then(|run| run.estimate.as_ref());
-    if let Some(estimate) = estimate {
+    if let Some(run) = &job.started.run
+        && let Some(estimate) = &run.estimate
+    {
         advice::warn(&request, estimate);
     }
     let ended = watch(&job, &cancelled)?;

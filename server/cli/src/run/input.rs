@@ -30,7 +30,7 @@ pub(super) struct InputArgs {
     prefix: Option<String>,
     /// Format of the table's values; a CQL table says itself what its columns are.
     #[arg(long, value_name = "KIND", default_value = "text")]
-    values: ValueArg,
+    values: ValueKind,
     /// Names of all columns of CSV values, or of CSV files without a header; without names
     /// columns have numbers, from 1.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
@@ -91,27 +91,6 @@ pub(super) struct Place {
     pub(super) generate: Option<u64>,
 }
 
-/// Format of a table's values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum ValueArg {
-    /// Plain text, without columns.
-    Text,
-    /// A CSV record each.
-    Csv,
-    /// A JSON object each.
-    Json,
-}
-
-impl From<ValueArg> for ValueKind {
-    fn from(values: ValueArg) -> Self {
-        match values {
-            ValueArg::Text => Self::Text,
-            ValueArg::Csv => Self::Csv,
-            ValueArg::Json => Self::Json,
-        }
-    }
-}
-
 /// Keys from one (included) to another (left out); empty ends are open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct KeyRange {
@@ -153,14 +132,14 @@ impl InputArgs {
     /// the first one's own.
     pub(super) fn at(&self, place: Place) -> Self {
         let is_csv = match place.table {
-            Some(_) => self.values == ValueArg::Csv,
+            Some(_) => self.values == ValueKind::Csv,
             None => !place.csv.is_empty(),
         };
         Self {
             snapshot: self.snapshot.clone().filter(|_| place.table.is_some()),
             values: match place.table {
                 Some(_) => self.values,
-                None => ValueArg::Text,
+                None => ValueKind::Text,
             },
             lenient_quotes: self.lenient_quotes && is_csv,
             skip_bad: self.skip_bad && place.table.is_none(),
@@ -193,7 +172,7 @@ impl InputArgs {
                     (None, Some(prefix)) => KeySelection::Prefix(prefix),
                     (None, None) => KeySelection::All,
                 },
-                values: self.values.into(),
+                values: self.values,
                 names,
                 lenient_quotes: self.lenient_quotes,
                 columns: self.columns,
@@ -233,7 +212,7 @@ impl InputArgs {
             ("--snapshot", self.snapshot.is_some()),
             ("--range", self.range.is_some()),
             ("--prefix", self.prefix.is_some()),
-            ("--values", self.values != ValueArg::Text),
+            ("--values", self.values != ValueKind::Text),
             ("--columns", !self.columns.is_empty()),
         ];
         let of_csv = [
@@ -260,13 +239,13 @@ impl InputArgs {
                         --json-lines";
             return Err(CliError::Usage(text.to_string()));
         }
-        if self.lenient_quotes && self.place.table.is_some() && self.values != ValueArg::Csv {
+        if self.lenient_quotes && self.place.table.is_some() && self.values != ValueKind::Csv {
             let text = "--lenient-quotes is for CSV: leave it out, or say that the values of the \
                         table are CSV by --values csv";
             return Err(CliError::Usage(text.to_string()));
         }
         let has_unnamed = match &self.place.table {
-            Some(_) => self.values == ValueArg::Csv,
+            Some(_) => self.values == ValueKind::Csv,
             None => !self.place.csv.is_empty() && self.no_header,
         };
         if !self.names.is_empty() && !has_unnamed {

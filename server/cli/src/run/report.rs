@@ -36,7 +36,7 @@ impl Report<'_> {
             (false, _) => Vec::new(),
         };
         print(&text, *output == OutputPlace::Terminal)?;
-        verdict(output, report)
+        Ok(verdict(output, report)?)
     }
 
     /// # Errors
@@ -172,9 +172,7 @@ fn print(text: &[String], to_stderr: bool) -> Result<()> {
         return Ok(());
     }
     let mut printer = Printer::new();
-    for line in text {
-        printer.line(line)?;
-    }
+    printer.lines(text)?;
     printer.finish()
 }
 
@@ -183,27 +181,21 @@ pub(super) fn goal_text(goal_s: f64) -> String {
     humantime::format_duration(Duration::from_secs_f64(goal_s)).to_string()
 }
 
-fn verdict(target: &OutputPlace, job: &JobReport) -> Result<()> {
-    let failed = |what: String| CliError::JobFailed {
-        name: job.name.clone(),
-        what,
-        output: target.to_string(),
-    };
+fn verdict(target: &OutputPlace, job: &JobReport) -> Result<(), CliError> {
+    let name = &job.name;
+    let failed = |what: String| format!("job {name} {what}; nothing was written to {target}");
     match &job.outcome {
-        Outcome::Failed { cause } if job.invalid_input => Err(CliError::InvalidRecord {
-            name: job.name.clone(),
-            cause: cause.clone(),
-            output: target.to_string(),
+        Outcome::Failed { cause } if job.invalid_input => {
+            Err(CliError::Usage(failed(format!("failed: {cause}"))))
         }
-        .into()),
-        Outcome::Failed { cause } => Err(failed(format!("failed: {cause}")).into()),
-        Outcome::Cancelled => Err(failed("was cancelled".to_string()).into()),
-        Outcome::Succeeded if job.met == Some(false) => Err(CliError::GoalMissed {
-            name: job.name.clone(),
-            late_s: job.finished_s - job.goal_s.unwrap_or(job.finished_s),
-            output: target.to_string(),
+        Outcome::Failed { cause } => Err(CliError::JobFailed(failed(format!("failed: {cause}")))),
+        Outcome::Cancelled => Err(CliError::JobFailed(failed("was cancelled".to_string()))),
+        Outcome::Succeeded if job.met == Some(false) => {
+            let late_s = job.finished_s - job.goal_s.unwrap_or(job.finished_s);
+            Err(CliError::GoalMissed(format!(
+                "job {name} succeeded {late_s:.2} s after its goal; its output is in {target}"
+            )))
         }
-        .into()),
         Outcome::Succeeded => Ok(()),
     }
 }

@@ -54,7 +54,7 @@ impl SourceText {
         if self.table(data).is_none() || data.exists() {
             return Ok(());
         }
-        Err(CliError::NoSource(format!(
+        Err(CliError::NotFound(format!(
             "no such file: {}; nor is there a database in {} that could have a table of this name",
             self.0,
             data.display()
@@ -85,7 +85,7 @@ impl SourceText {
             "no such file: {}; nor is there a keyspace {} that could have a table of this name",
             self.0, name.keyspace
         );
-        Err(CliError::NoSource(text).into())
+        Err(CliError::NotFound(text).into())
     }
 
     /// Returns the place of the input. A database would be in `data`.

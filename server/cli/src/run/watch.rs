@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Result;
 use ebb_scheduler::runtime::{JobState, JobStatus};
 use ebb_server::jobs::{JobProgress, JobView};
-use indicatif::ProgressBar;
+use indicatif::{MultiProgress, ProgressBar};
 
-use crate::progress::{PhaseBars, REDRAW_EVERY};
+use crate::progress::{REDRAW_EVERY, phase_bar};
 use crate::runner::FollowedJob;
 
 /// Waits until the job has ended; shows meanwhile how far it is, and cancels it when
@@ -54,7 +54,7 @@ struct Bars {
 
 impl Bars {
     fn new(progress: &JobProgress) -> Self {
-        let phases = PhaseBars::new();
+        let all = MultiProgress::new();
         let JobProgress {
             step,
             steps,
@@ -62,9 +62,9 @@ impl Bars {
         } = progress;
         Self {
             step: *step,
-            maps: phases.add("maps", status.maps_total),
+            maps: phase_bar(&all, "maps", status.maps_total),
             reduces: (status.reduces_total > 0)
-                .then(|| phases.add("reduces", status.reduces_total)),
+                .then(|| phase_bar(&all, "reduces", status.reduces_total)),
             place: match steps {
                 1 => String::new(),
                 steps => format!("job {step} of {steps}: "),

@@ -12,17 +12,8 @@ use prometheus_client::metrics::MetricType;
 /// The counters of the CQL server. The node adds the prefix `ebb_` to their names.
 #[derive(Debug)]
 pub(super) struct CqlCollector {
-    counters: Counters,
-    large_partitions: Arc<LargePartitions>,
-}
-
-impl CqlCollector {
-    pub(super) fn new(counters: Counters, large_partitions: Arc<LargePartitions>) -> Self {
-        Self {
-            counters,
-            large_partitions,
-        }
-    }
+    pub(super) counters: Counters,
+    pub(super) large_partitions: Arc<LargePartitions>,
 }
 
 impl Collector for CqlCollector {

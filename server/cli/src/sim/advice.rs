@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::{check_draws, policy_named, replicas_range};
 use crate::error::CliError;
-use crate::print::{Printer, counted, table};
+use crate::print::{counted, json_or_text, table};
 use crate::progress;
 
 const EXAMPLES: &str = "\
@@ -102,15 +102,7 @@ pub(super) fn run(args: Args) -> Result<()> {
             ebb_bench::sim::reliability_picture("Goals met, by predicted probability", &lines);
         std::fs::write(path, svg).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    let mut printer = Printer::new();
-    if args.json {
-        printer.json(&result)?;
-    } else {
-        for line in lines(&result) {
-            printer.line(line)?;
-        }
-    }
-    printer.finish()
+    json_or_text(args.json, &result, |printer| printer.lines(lines(&result)))
 }
 
 /// Per replica, on all cores.

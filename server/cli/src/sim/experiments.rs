@@ -9,7 +9,7 @@ use ebb_scheduler::sim::scenario::Scenario;
 use super::print::{print, simulate, write_json};
 use super::replicas_range;
 use crate::error::CliError;
-use crate::print::{Printer, table};
+use crate::print::{Printer, say};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -56,9 +56,7 @@ pub(super) fn run(args: Args) -> Result<()> {
             }
         };
         if args.scenario {
-            let mut printer = Printer::new();
-            printer.line(text.trim_end())?;
-            printer.finish()?;
+            say(text.trim_end().to_string())?;
             continue;
         }
         let mut scenario =
@@ -88,9 +86,7 @@ fn evaluate(experiment: &Experiment, analysis: &Analysis, args: &Args) -> Result
     let mut printer = Printer::new();
     printer.line(&analysis.title)?;
     let head: Vec<&str> = analysis.head.iter().map(String::as_str).collect();
-    for line in table(&head, &head[1..], &analysis.rows) {
-        printer.line(line)?;
-    }
+    printer.table(&head, &head[1..], &analysis.rows)?;
     printer.finish()?;
     if let Some(folder) = &args.report {
         let report = sim::write_analysis(analysis, &folder.join(experiment.name))?;
@@ -103,8 +99,6 @@ fn list() -> Result<()> {
     let row = |e: &Experiment| [e.name, e.figures, e.claim].map(String::from).to_vec();
     let rows: Vec<_> = EXPERIMENTS.iter().map(row).collect();
     let mut printer = Printer::new();
-    for line in table(&["name", "figures", "the thesis shows"], &[], &rows) {
-        printer.line(line)?;
-    }
+    printer.table(&["name", "figures", "the thesis shows"], &[], &rows)?;
     printer.finish()
 }

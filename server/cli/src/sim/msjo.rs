@@ -10,7 +10,7 @@ use ebb_scheduler::sim::scenario::MsjoScenario;
 use ebb_text::read_whole;
 
 use crate::error::CliError;
-use crate::print::{JsonArgs, Printer, table};
+use crate::print::{JsonArgs, Printer};
 use crate::progress::run_bar;
 
 const EXAMPLES: &str = "\
@@ -175,8 +175,5 @@ fn print(printer: &mut Printer, result: &MsjoResult) -> Result<()> {
         ]
     };
     let rows: Vec<_> = result.rows.iter().map(row).collect();
-    for line in table(&head, &head[2..], &rows) {
-        printer.line(line)?;
-    }
-    Ok(())
+    printer.table(&head, &head[2..], &rows)
 }

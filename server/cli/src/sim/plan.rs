@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::{check_draws, policy_named};
 use crate::error::CliError;
-use crate::print::{Printer, counted, table};
+use crate::print::{counted, json_or_text, table};
 use crate::progress;
 
 const EXAMPLES: &str = "\
@@ -108,15 +108,9 @@ pub(super) fn run(args: Args) -> Result<()> {
         confidence: args.confidence,
         jobs: jobs.collect(),
     };
-    let mut printer = Printer::new();
-    if args.json {
-        printer.json(&planned)?;
-    } else {
-        for line in lines(&planned, point) {
-            printer.line(line)?;
-        }
-    }
-    printer.finish()
+    json_or_text(args.json, &planned, |printer| {
+        printer.lines(lines(&planned, point))
+    })
 }
 
 fn name(point: &Point, id: JobId) -> String {

@@ -41,12 +41,8 @@ pub(super) fn print(printer: &mut Printer, result: &StudyResult) -> Result<()> {
         if !point.set.is_empty() {
             printer.line(point.label())?;
         }
-        for line in metrics(point) {
-            printer.line(line)?;
-        }
-        for line in jobs(point) {
-            printer.line(line)?;
-        }
+        printer.lines(metrics(point))?;
+        printer.lines(jobs(point))?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use ebb_text::read_whole;
 use serde::Serialize;
 
 use crate::error::CliError;
-use crate::print::{JsonArgs, Printer, table};
+use crate::print::{JsonArgs, Printer};
 use crate::progress::run_bar;
 
 const EXAMPLES: &str = "\
@@ -156,10 +156,7 @@ fn print(printer: &mut Printer, result: &QueueingResult) -> Result<()> {
         ]
     };
     let rows: Vec<_> = result.rows.iter().map(row).collect();
-    for line in table(&head, &head[1..], &rows) {
-        printer.line(line)?;
-    }
-    Ok(())
+    printer.table(&head, &head[1..], &rows)
 }
 
 const CAPACITY_EXAMPLES: &str = "\
@@ -229,8 +226,5 @@ fn print_capacity(printer: &mut Printer, result: &CapacityResult) -> Result<()> 
     };
     printer.line("Tasks per slot that these nodes then serve, by where their data lies:")?;
     let rows: Vec<_> = capacity.classes.iter().enumerate().map(row).collect();
-    for line in table(&head, &head[1..], &rows) {
-        printer.line(line)?;
-    }
-    Ok(())
+    printer.table(&head, &head[1..], &rows)
 }

@@ -1,6 +1,6 @@
 //! The state of the screen, and the effects of keys.
 
-use ebb_server::http::TableLine;
+use ebb_server::http::TableSummary;
 use ebb_server::jobs::JobView;
 use ebb_server::live::Load;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -13,10 +13,11 @@ pub(super) struct ServerState {
     pub(super) load: Load,
     /// The jobs of the history, ended ones too.
     pub(super) jobs: Vec<JobView>,
-    pub(super) tables: Vec<TableLine>,
+    pub(super) tables: Vec<TableSummary>,
 }
 
 /// The state of the screen.
+#[derive(Default)]
 pub(super) struct Model {
     /// The address or the directory of the server.
     pub(super) place: String,
@@ -24,7 +25,7 @@ pub(super) struct Model {
     /// The running jobs, the oldest first.
     pub(super) jobs: Vec<JobView>,
     /// The tables, the largest first.
-    pub(super) tables: Vec<TableLine>,
+    pub(super) tables: Vec<TableSummary>,
     /// The id of the chosen job.
     chosen: Option<String>,
     /// True while `y` would cancel the chosen job: the footer has the question.
@@ -46,13 +47,7 @@ impl Model {
     pub(super) fn new(place: String) -> Self {
         Self {
             place,
-            load: None,
-            jobs: Vec::new(),
-            tables: Vec::new(),
-            chosen: None,
-            asks: false,
-            held: false,
-            message: None,
+            ..Self::default()
         }
     }
 

@@ -164,7 +164,7 @@ fn job_row(job: &JobView, now_unix_ms: u64) -> Row<'static> {
 }
 
 fn draw_tables(frame: &mut Frame<'_>, model: &Model, area: Rect) {
-    let row = |table: &ebb_server::http::TableLine| {
+    let row = |table: &ebb_server::http::TableSummary| {
         Row::new([
             format!("{}.{}", table.keyspace, table.table),
             table.runs.to_string(),

@@ -12,11 +12,16 @@ use crate::records::{Column, ColumnKind, Fields, InvalidRow, RowDecoder, RowSche
 
 /// What a file of rows looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "args", derive(clap::ValueEnum))]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RowFormat {
     /// `KEY<TAB>VALUE`, as they are, as far as rows have both: a tab or newline inside is
     /// not escaped.
+    #[cfg_attr(
+        feature = "args",
+        value(help = "`KEY<TAB>VALUE`; a tab or newline inside is not escaped")
+    )]
     Text,
     /// CSV (RFC 4180) with a header.
     Csv,

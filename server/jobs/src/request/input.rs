@@ -88,10 +88,12 @@ pub enum KeySelection {
 
 /// What values of a table are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "args", derive(clap::ValueEnum))]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ValueKind {
     /// Nothing that has columns.
+    #[cfg_attr(feature = "args", value(help = "Plain text, without columns"))]
     #[default]
     Text,
     /// A CSV record each.

@@ -81,10 +81,12 @@ pub struct JobRequest {
 
 /// Where tasks run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "args", derive(clap::ValueEnum))]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Isolation {
     /// On threads of the node's process.
+    #[cfg_attr(feature = "args", value(help = "On threads of this process"))]
     #[default]
     Thread,
     /// Each in a process of its own.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
-use axum::extract::{FromRequestParts, Path, Query, State};
+use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
@@ -20,7 +20,6 @@ use crate::http::problem::{Problem, broken};
 use crate::http::slow;
 use crate::node::Node;
 
-pub(super) type At = State<Arc<Node>>;
 pub(super) type Answer<T> = Result<Json<T>, Problem>;
 /// A body, or why it was not read.
 pub(super) type Body = Result<Bytes, BytesRejection>;

@@ -3,21 +3,19 @@
 use std::fs::{self, DirEntry};
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use axum::extract::{Extension, State};
 use axum::http::StatusCode;
-use ebb_jobs::{Failure, JobError};
+use ebb_jobs::JobError;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::Served;
-use super::answer::{Answer, At, Body, Json, LongWork, blocking, json_of, work};
+use super::answer::{Answer, Body, Json, blocking, json_of, work};
+use super::{At, Served};
 use crate::http::problem::{Problem, broken};
-use crate::http::roots::Roots;
 use crate::tokens::Scope;
 
 pub(super) fn routes() -> OpenApiRouter<Served> {
@@ -74,7 +72,7 @@ struct BackupMade {
     get, path = "/v1/backups", operation_id = "list_backups", tag = "backups",
     responses((status = 200, description = "The backups", body = BackupList)),
 )]
-async fn list(State(roots): State<Arc<Roots>>) -> Answer<BackupList> {
+async fn list(State(Served { roots, .. }): At) -> Answer<BackupList> {
     let backups = blocking(move || {
         let root = roots.backups()?;
         list_in(root).map_err(|error| broken(format!("{}: {error}", root.display())))
@@ -93,16 +91,13 @@ async fn list(State(roots): State<Arc<Roots>>) -> Answer<BackupList> {
     responses((status = 201, description = "The backup", body = BackupMade)),
 )]
 async fn create(
-    State(node): At,
-    State(roots): State<Arc<Roots>>,
-    State(long_work): State<LongWork>,
+    State(served): At,
     Extension(scope): Extension<Scope>,
     body: Body,
 ) -> Result<(StatusCode, Json<BackupMade>), Problem> {
     let BackupRequest { name } = json_of(body)?;
     if scope < Scope::Admin {
-        let text = "a backup takes a token for scope admin";
-        return Err(Problem::new(StatusCode::FORBIDDEN, Failure::Invalid, text));
+        return Err(Problem::forbidden("a backup takes a token for scope admin"));
     }
     let is_legal = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     let is_name = (1..=128).contains(&name.len()) && !name.starts_with('.');
@@ -111,11 +106,11 @@ async fn create(
             "name: {name:?} is not 1 to 128 letters, digits, '_', '-' and '.', with no '.' first"
         )));
     }
-    let dir = roots.backups()?.join(&name);
-    let place = long_work.begin()?;
+    let dir = served.roots.backups()?.join(&name);
+    let place = served.long_work.begin()?;
     // Not under a lease, which waits until the policy grants CPU time: the client waits for the
     // response, and most of the work is to make links.
-    let backup = work(node, move |node| {
+    let backup = work(served.node, move |node| {
         let _place = place;
         let no = || JobError::NoDatabase("a backup".to_string());
         Ok(node.db().ok_or_else(no)?.backup(dir)?)

@@ -16,10 +16,10 @@ use tokio::time::timeout;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::Served;
+use super::{At, Served};
 use crate::http::access::{Access, Credential};
 use crate::http::problem::Problem;
-use crate::live::{Live, Subscription};
+use crate::live::Subscription;
 
 /// The time without an event after which a comment is sent. It lets either side notice that the
 /// other has gone.
@@ -45,7 +45,7 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
         content_type = "text/event-stream")),
 )]
 async fn events(
-    State(live): State<Arc<Live>>,
+    State(Served { live, .. }): At,
     access: Option<Extension<Arc<Access>>>,
     credential: Option<Extension<Credential>>,
     headers: HeaderMap,

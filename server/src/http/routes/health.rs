@@ -8,8 +8,8 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::Served;
-use super::answer::{Answer, At, Json, blocking};
+use super::answer::{Answer, Json, blocking};
+use super::{At, Served};
 use crate::http::problem::Problem;
 use crate::node::Node;
 
@@ -46,7 +46,7 @@ async fn live() -> Json<Health> {
             content_type = "application/problem+json"),
     )
 )]
-async fn is_ready(State(node): At) -> Answer<Health> {
+async fn is_ready(State(Served { node, .. }): At) -> Answer<Health> {
     let health = blocking(move || ready(&node)).await?;
     health.map(Json)
 }

@@ -7,18 +7,18 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Query, State};
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
+use ebb_jobs::JobError;
 use ebb_jobs::history::{JobAttempt, JobRecord, RecordState, Submission, now_unix_ms};
 use ebb_jobs::request::{JobRequest, OutputPlace};
-use ebb_jobs::{Failure, JobError};
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::Served;
-use super::answer::{Answer, At, Body, Json, Named, json_of, query_of, work};
+use super::answer::{Answer, Body, Json, Named, json_of, query_of, work};
 use super::paging::{limit_of, page};
+use super::{At, Served};
 use crate::http::access::Peer;
 use crate::http::idempotency::{OTHER_REQUEST, REMEMBERED};
 use crate::http::permits::check_job;
@@ -71,7 +71,7 @@ pub(super) fn requested(principal: &Principal, value: Value) -> Result<JobReques
     if principal.scope < Scope::Admin && request.names_files() {
         let text = "it reads or writes files of the server's machine, which takes a token for \
                     scope admin; tables do not";
-        return Err(Problem::new(StatusCode::FORBIDDEN, Failure::Invalid, text));
+        return Err(Problem::forbidden(text));
     }
     check_job(principal, &request)?;
     Ok(request)
@@ -114,8 +114,7 @@ async fn change_job<T: Send + 'static>(
         headers(("location" = String, description = "The path of the job")))),
 )]
 async fn submit(
-    State(node): At,
-    State(roots): State<Arc<Roots>>,
+    State(Served { node, roots, .. }): At,
     Extension(principal): Extension<Principal>,
     Extension(peer): Extension<Peer>,
     submission: Option<Extension<Submission>>,
@@ -150,8 +149,7 @@ async fn submit(
         body = Estimate)),
 )]
 async fn estimate(
-    State(node): At,
-    State(roots): State<Arc<Roots>>,
+    State(Served { node, roots, .. }): At,
     Extension(principal): Extension<Principal>,
     Extension(peer): Extension<Peer>,
     body: Body,
@@ -196,7 +194,10 @@ enum Standing {
     params(Listed),
     responses((status = 200, description = "A page of them", body = JobList)),
 )]
-async fn list(State(node): At, listed: Result<Query<Listed>, QueryRejection>) -> Answer<JobList> {
+async fn list(
+    State(Served { node, .. }): At,
+    listed: Result<Query<Listed>, QueryRejection>,
+) -> Answer<JobList> {
     let listed = query_of(listed)?;
     let limit = limit_of(listed.limit)?;
     let jobs = work(node, move |node| {
@@ -244,7 +245,7 @@ struct Look {
     responses((status = 200, description = "The job", body = JobView)),
 )]
 async fn show(
-    State(node): At,
+    State(Served { node, .. }): At,
     Named(id): Named<String>,
     look: Result<Query<Look>, QueryRejection>,
 ) -> Answer<JobView> {
@@ -274,7 +275,7 @@ async fn show(
     responses((status = 200, description = "Whether the job will stop", body = Cancelled)),
 )]
 async fn cancel(
-    State(node): At,
+    State(Served { node, .. }): At,
     Extension(principal): Extension<Principal>,
     Named(id): Named<String>,
 ) -> Answer<Cancelled> {
@@ -289,7 +290,10 @@ async fn cancel(
     responses((status = 200, description = "The attempts, ordered by the time of their ends",
         body = [JobAttempt])),
 )]
-async fn attempts(State(node): At, Named(id): Named<String>) -> Answer<Vec<JobAttempt>> {
+async fn attempts(
+    State(Served { node, .. }): At,
+    Named(id): Named<String>,
+) -> Answer<Vec<JobAttempt>> {
     let attempts = work(node, move |node| node.attempts(&id));
     attempts.await.map(Json)
 }
@@ -301,7 +305,7 @@ async fn attempts(State(node): At, Named(id): Named<String>) -> Answer<Vec<JobAt
     responses((status = 200, description = "The result", body = RestartView)),
 )]
 async fn restart(
-    State(node): At,
+    State(Served { node, .. }): At,
     Extension(principal): Extension<Principal>,
     Named(id): Named<String>,
 ) -> Answer<RestartView> {
@@ -316,7 +320,7 @@ async fn restart(
     responses((status = 200, description = "The job in the history", body = JobView)),
 )]
 async fn discard(
-    State(node): At,
+    State(Served { node, .. }): At,
     Extension(principal): Extension<Principal>,
     Named(id): Named<String>,
 ) -> Answer<JobView> {

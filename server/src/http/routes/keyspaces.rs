@@ -4,8 +4,8 @@ use axum::extract::State;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::Served;
-use super::answer::{Answer, At, Json};
+use super::answer::{Answer, Json};
+use super::{At, Served};
 use crate::http::wire::Keyspaces;
 
 pub(super) fn routes() -> OpenApiRouter<Served> {
@@ -17,7 +17,7 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
     get, path = "/v1/keyspaces", operation_id = "list_keyspaces", tag = "tables",
     responses((status = 200, description = "Their names", body = Keyspaces))
 )]
-async fn keyspaces(State(node): At) -> Answer<Keyspaces> {
+async fn keyspaces(State(Served { node, .. }): At) -> Answer<Keyspaces> {
     let keyspaces = node.db().map(|db| db.keyspaces()).unwrap_or_default();
     Ok(Json(Keyspaces { keyspaces }))
 }

@@ -1,7 +1,5 @@
 //! The load of the last day, the forecast, and what-if questions.
 
-use std::sync::Arc;
-
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Query, State};
 use ebb_jobs::JobError;
@@ -11,11 +9,11 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::Served;
-use super::answer::{Answer, Body, Json, blocking, json_of};
+use super::answer::{Answer, Body, Json, blocking, json_of, query_of};
 use super::jobs::requested;
+use super::{At, Served};
 use crate::http::problem::Problem;
-use crate::live::{Forecast, LikeJob, Live, Load, Tasks, WhatIf, WhatIfAnswer};
+use crate::live::{Forecast, LikeJob, Load, Tasks, WhatIf, WhatIfAnswer};
 use crate::tokens::Principal;
 
 /// The default of `seconds`.
@@ -42,8 +40,7 @@ struct Span {
 }
 
 fn seconds(span: Result<Query<Span>, QueryRejection>) -> Result<u32, Problem> {
-    let Query(span) = span.map_err(|rejected| Problem::invalid(rejected.body_text()))?;
-    match span.seconds.unwrap_or(SECONDS_DEFAULT) {
+    match query_of(span)?.seconds.unwrap_or(SECONDS_DEFAULT) {
         seconds if (1..=SECONDS_MAX).contains(&seconds) => Ok(seconds),
         seconds => Err(Problem::invalid(format!(
             "seconds must be 1 to {SECONDS_MAX}, got {seconds}"
@@ -60,7 +57,7 @@ fn seconds(span: Result<Query<Span>, QueryRejection>) -> Result<u32, Problem> {
     responses((status = 200, description = "The load of the last `seconds`", body = Load)),
 )]
 async fn load(
-    State(live): State<Arc<Live>>,
+    State(Served { live, .. }): At,
     span: Result<Query<Span>, QueryRejection>,
 ) -> Answer<Load> {
     let seconds = seconds(span)?;
@@ -78,7 +75,7 @@ async fn load(
     ),
 )]
 async fn forecast(
-    State(live): State<Arc<Live>>,
+    State(Served { live, .. }): At,
     span: Result<Query<Span>, QueryRejection>,
 ) -> Answer<Forecast> {
     let seconds = seconds(span)?;
@@ -104,7 +101,7 @@ enum WhatIfRequest {
     responses((status = 200, description = "The predicted effect", body = WhatIfAnswer)),
 )]
 async fn what_if(
-    State(live): State<Arc<Live>>,
+    State(Served { live, .. }): At,
     Extension(principal): Extension<Principal>,
     body: Body,
 ) -> Answer<WhatIfAnswer> {

@@ -1,7 +1,5 @@
 //! The metrics of the node, for Prometheus.
 
-use std::sync::Arc;
-
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
@@ -9,10 +7,10 @@ use axum::response::IntoResponse;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::Served;
 use super::answer::blocking;
+use super::{At, Served};
 use crate::http::problem::{Problem, broken};
-use crate::metrics::{Format, Metrics};
+use crate::metrics::Format;
 
 pub(super) fn routes() -> OpenApiRouter<Served> {
     OpenApiRouter::new().routes(routes!(scrape))
@@ -29,7 +27,7 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
     )))
 )]
 async fn scrape(
-    State(metrics): State<Arc<Metrics>>,
+    State(Served { metrics, .. }): At,
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, Problem> {
     let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());

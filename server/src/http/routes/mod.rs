@@ -39,7 +39,7 @@ use std::sync::Arc;
 pub(super) use self::console::in_one_file;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, FromRef};
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{Method, StatusCode, Uri};
 use ebb_jobs::Failure;
 
@@ -53,7 +53,7 @@ use crate::node::Node;
 /// How long a request may be, in bytes. A long one names many files.
 pub(super) const REQUEST_BYTES_MAX: usize = 1 << 20;
 
-/// The state of the routes. Each handler extracts the parts that it needs.
+/// The state of the routes. Each handler takes the parts that it needs.
 #[derive(Clone)]
 pub(super) struct Served {
     pub node: Arc<Node>,
@@ -63,35 +63,8 @@ pub(super) struct Served {
     pub long_work: LongWork,
 }
 
-impl FromRef<Served> for LongWork {
-    fn from_ref(served: &Served) -> Self {
-        served.long_work.clone()
-    }
-}
-
-impl FromRef<Served> for Arc<Node> {
-    fn from_ref(served: &Served) -> Self {
-        Arc::clone(&served.node)
-    }
-}
-
-impl FromRef<Served> for Arc<Metrics> {
-    fn from_ref(served: &Served) -> Self {
-        Arc::clone(&served.metrics)
-    }
-}
-
-impl FromRef<Served> for Arc<Live> {
-    fn from_ref(served: &Served) -> Self {
-        Arc::clone(&served.live)
-    }
-}
-
-impl FromRef<Served> for Arc<Roots> {
-    fn from_ref(served: &Served) -> Self {
-        Arc::clone(&served.roots)
-    }
-}
+/// The state, as handlers extract it.
+type At = State<Served>;
 
 /// All routes.
 pub(super) fn routes(served: Served) -> Router {

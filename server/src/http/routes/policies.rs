@@ -7,8 +7,8 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::Served;
-use super::answer::{At, Json};
+use super::answer::Json;
+use super::{At, Served};
 
 pub(super) fn routes() -> OpenApiRouter<Served> {
     OpenApiRouter::new().routes(routes!(list))
@@ -39,7 +39,7 @@ struct PolicyView {
     get, path = "/v1/policies", operation_id = "list_policies", tag = "jobs",
     responses((status = 200, description = "The policies", body = Policies)),
 )]
-async fn list(State(node): At) -> Json<Policies> {
+async fn list(State(Served { node, .. }): At) -> Json<Policies> {
     let policies = descriptors().into_iter().map(|policy| PolicyView {
         name: policy.name,
         summary: policy.summary,

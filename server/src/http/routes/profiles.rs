@@ -5,8 +5,8 @@ use ebb_jobs::history::ProfileRecord;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::Served;
-use super::answer::{Answer, At, Json, work};
+use super::answer::{Answer, Json, work};
+use super::{At, Served};
 use crate::jobs::Jobs;
 use crate::node::Node;
 
@@ -19,6 +19,6 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
     get, path = "/v1/profiles", operation_id = "list_profiles", tag = "jobs",
     responses((status = 200, description = "A profile per work", body = [ProfileRecord]))
 )]
-async fn profiles(State(node): At) -> Answer<Vec<ProfileRecord>> {
+async fn profiles(State(Served { node, .. }): At) -> Answer<Vec<ProfileRecord>> {
     work(node, Node::profiles).await.map(Json)
 }

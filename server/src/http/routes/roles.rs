@@ -7,8 +7,8 @@ use ebb_model::access::Role;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::Served;
-use super::answer::{Answer, At, Json, work};
+use super::answer::{Answer, Json, work};
+use super::{At, Served};
 use crate::http::wire::{RoleList, RoleView};
 
 pub(super) fn routes() -> OpenApiRouter<Served> {
@@ -20,7 +20,7 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
     get, path = "/v1/roles", operation_id = "list_roles", tag = "session",
     responses((status = 200, description = "All roles", body = RoleList)),
 )]
-async fn list(State(node): At) -> Answer<RoleList> {
+async fn list(State(Served { node, .. }): At) -> Answer<RoleList> {
     let roles = work(node, |node| {
         if node.db().is_none() {
             return Ok(Vec::new());

@@ -13,8 +13,7 @@ use utoipa_axum::routes;
 
 use super::Served;
 use super::answer::{Body, Json, json_of};
-use crate::http::access::{Access, Peer, Refusal};
-use crate::http::problem::Problem;
+use crate::http::access::{Access, Peer, Refusal, invalid_token};
 use crate::http::session::{cookie, cookie_of, no_cookie};
 use crate::tokens::{Principal, Scope, Token};
 
@@ -77,14 +76,10 @@ async fn begin(
     body: Body,
 ) -> Result<(Set, Json<SessionView>), Refusal> {
     let login: Login = json_of(body)?;
-    let refused = || {
-        let text = "there is no such token, or it has expired or was revoked";
-        Problem::new(StatusCode::UNAUTHORIZED, ebb_jobs::Failure::Invalid, text)
-    };
     // Requests over the socket need no session.
-    let Extension(access) = access.ok_or_else(refused)?;
+    let Extension(access) = access.ok_or_else(invalid_token)?;
     let token: Result<Token, ()> = login.token.trim().parse();
-    let token = token.map_err(|()| refused())?;
+    let token = token.map_err(|()| invalid_token())?;
     let principal = access.principal(&token, peer).await?;
     let session = access.sessions.begin(token, Instant::now());
     let set = [(SET_COOKIE, cookie(&session, peer.is_encrypted))];

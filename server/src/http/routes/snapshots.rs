@@ -7,20 +7,21 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Query, State};
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
-use ebb_jobs::{Failure, JobError};
+use ebb_jobs::JobError;
 use ebb_storage::{Db, Keyspace, SnapshotOptions};
-use ebb_tables::QuotaReached;
 use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::Served;
-use super::answer::{Answer, At, Body, Json, LongWork, Named, json_of, query_of, work};
+use super::answer::{Answer, Body, Json, Named, json_of, query_of, work};
 use super::paging::{limit_of, page};
+use super::{At, Served};
 use crate::http::permits::check_snapshot;
 use crate::http::problem::Problem;
-use crate::http::wire::{SnapshotList, SnapshotRenewal, SnapshotRequest, SnapshotView};
+use crate::http::wire::{
+    SnapshotList, SnapshotRenewal, SnapshotRequest, SnapshotView, time_to_come,
+};
 use crate::node::Node;
 use crate::tokens::Principal;
 
@@ -52,7 +53,7 @@ struct Listed {
     responses((status = 200, description = "A page of them", body = SnapshotList)),
 )]
 async fn list(
-    State(node): At,
+    State(Served { node, .. }): At,
     listed: Result<Query<Listed>, QueryRejection>,
 ) -> Answer<SnapshotList> {
     let listed = query_of(listed)?;
@@ -128,14 +129,13 @@ struct Look {
     responses((status = 200, description = "The snapshot", body = SnapshotView)),
 )]
 async fn show(
-    State(node): At,
-    State(long_work): State<LongWork>,
+    State(served): At,
     Named((keyspace, name)): Named<(String, String)>,
     look: Result<Query<Look>, QueryRejection>,
 ) -> Answer<SnapshotView> {
     let look = query_of(look)?;
-    let place = look.exact.then(|| long_work.begin()).transpose()?;
-    let view = work(node, move |node| {
+    let place = look.exact.then(|| served.long_work.begin()).transpose()?;
+    let view = work(served.node, move |node| {
         let _place = place;
         let keyspace = database(node)?.existing_keyspace(&keyspace)?;
         let mut view = view(&keyspace, &name)?;
@@ -157,7 +157,7 @@ async fn show(
         headers(("location" = String, description = "The path of the snapshot")))),
 )]
 async fn create(
-    State(node): At,
+    State(Served { node, .. }): At,
     Extension(principal): Extension<Principal>,
     body: Body,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<SnapshotView>), Problem> {
@@ -170,13 +170,13 @@ async fn create(
                 catalog = node.catalog()?;
                 match catalog.roles().room_for_snapshot(&role.name) {
                     Ok(room) => Some(room),
-                    Err(full) => return Ok(Err(of_quota(&full))),
+                    Err(full) => return Ok(Err(Problem::forbidden(full))),
                 }
             }
             None => None,
         };
         let options = SnapshotOptions {
-            expires_in: request.expires_in().map_err(JobError::senseless)?,
+            expires_in: time_to_come(request.expires_in_s).map_err(JobError::senseless)?,
             table: request.table,
         };
         let db = database(node)?;
@@ -207,7 +207,7 @@ async fn create(
     responses((status = 204, description = "The snapshot is deleted")),
 )]
 async fn delete(
-    State(node): At,
+    State(Served { node, .. }): At,
     Extension(principal): Extension<Principal>,
     Named((keyspace, name)): Named<(String, String)>,
 ) -> Result<StatusCode, Problem> {
@@ -238,7 +238,7 @@ async fn delete(
     responses((status = 200, description = "The snapshot", body = SnapshotView)),
 )]
 async fn renew(
-    State(node): At,
+    State(Served { node, .. }): At,
     Extension(principal): Extension<Principal>,
     Named((keyspace, name)): Named<(String, String)>,
     body: Body,
@@ -249,7 +249,7 @@ async fn renew(
         if let Err(refused) = check_change(&principal, &keyspace, &name)? {
             return Ok(Err(refused));
         }
-        let expires_in = renewal.expires_in().map_err(JobError::senseless)?;
+        let expires_in = time_to_come(renewal.expires_in_s).map_err(JobError::senseless)?;
         keyspace.set_snapshot_expiry(&name, expires_in)?;
         database(node)?.sync()?;
         view(&keyspace, &name).map(Ok)
@@ -267,10 +267,6 @@ fn check_change(
     let table = view.tables.first().filter(|_| view.single_table);
     let table = table.map(String::as_str);
     Ok(check_snapshot(principal, keyspace.name(), table))
-}
-
-fn of_quota(full: &QuotaReached) -> Problem {
-    Problem::new(StatusCode::FORBIDDEN, Failure::Invalid, full.to_string())
 }
 
 fn view(keyspace: &Keyspace, name: &str) -> Result<SnapshotView, JobError> {

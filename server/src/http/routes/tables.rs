@@ -8,9 +8,9 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::Served;
-use super::answer::{Answer, At, Json, Named, query_of, work};
+use super::answer::{Answer, Json, Named, query_of, work};
 use super::paging::{limit_of, page};
+use super::{At, Served};
 use crate::http::wire::{BookmarkView, TableList, TableSummary, TableView};
 
 pub(super) fn routes() -> OpenApiRouter<Served> {
@@ -39,7 +39,10 @@ struct Listed {
     params(Listed),
     responses((status = 200, description = "A page of them", body = TableList)),
 )]
-async fn list(State(node): At, listed: Result<Query<Listed>, QueryRejection>) -> Answer<TableList> {
+async fn list(
+    State(Served { node, .. }): At,
+    listed: Result<Query<Listed>, QueryRejection>,
+) -> Answer<TableList> {
     let Listed {
         keyspace,
         limit,
@@ -72,7 +75,7 @@ async fn list(State(node): At, listed: Result<Query<Listed>, QueryRejection>) ->
     responses((status = 200, description = "The table", body = TableView)),
 )]
 async fn show(
-    State(node): At,
+    State(Served { node, .. }): At,
     Named((keyspace, table)): Named<(String, String)>,
 ) -> Answer<TableView> {
     let view = work(node, move |node| {

@@ -74,8 +74,7 @@ fn the_page_is_frozen_into_one_file_with_what_the_server_answers() {
     let id = client.submit(&pi(1, output)).unwrap().record.id;
     wait_for_end(&client, &id);
     let notes = vec!["it ended </script>".to_string()];
-    let page = FrozenPage { seconds: 60, notes };
-    let page = freeze(&client, page).unwrap();
+    let page = freeze(&client, 60, notes).unwrap();
     drop(server);
     let scripts: Vec<&str> = page.split("</script>").collect();
     assert_eq!(scripts.len(), 3, "what is kept ends no script");

@@ -29,8 +29,8 @@ fn token_of(data: &Path, id: u64, scope: Scope) -> Token {
         name: "ada".to_string(),
         id: format!("{id:016x}"),
     };
-    let record = TokenRecord::new(&token, "test", scope, SystemTime::now(), None);
-    let record = record.of_role(Some(role));
+    let mut record = TokenRecord::new(&token, "test", scope, SystemTime::now(), None);
+    record.role = Some(role);
     TokenFile::of(data).change(|all| all.add(record)).unwrap();
     token
 }

@@ -99,27 +99,12 @@ impl SnapshotView {
     }
 }
 
-impl SnapshotRequest {
-    /// The lifetime from now; `None` if the snapshot does not expire.
-    ///
-    /// # Errors
-    /// When `expires_in_s` is not a positive duration.
-    pub fn expires_in(&self) -> Result<Option<Duration>, String> {
-        time_to_come(self.expires_in_s)
-    }
-}
-
-impl SnapshotRenewal {
-    /// The lifetime from now; `None` if the snapshot does not expire.
-    ///
-    /// # Errors
-    /// When `expires_in_s` is not a positive duration.
-    pub fn expires_in(self) -> Result<Option<Duration>, String> {
-        time_to_come(self.expires_in_s)
-    }
-}
-
-fn time_to_come(expires_in_s: Option<f64>) -> Result<Option<Duration>, String> {
+/// The lifetime from now that a request names by `expires_in_s`; `None` if the snapshot does not
+/// expire.
+///
+/// # Errors
+/// When `expires_in_s` is not a positive duration.
+pub(in crate::http) fn time_to_come(expires_in_s: Option<f64>) -> Result<Option<Duration>, String> {
     let Some(seconds) = expires_in_s else {
         return Ok(None);
     };

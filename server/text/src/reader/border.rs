@@ -50,14 +50,7 @@ pub fn record_border(
     at: u64,
     kind: RecordKind,
 ) -> io::Result<u64> {
-    let search = Search {
-        file,
-        file_bytes,
-        record_bytes_max: LINE_BYTES_MAX as u64,
-        search_share: SEARCH_SHARE,
-        block_bytes: BLOCK_BYTES,
-    };
-    search.border(known, at, kind)
+    Search::new(file, file_bytes, LINE_BYTES_MAX as u64).border(known, at, kind)
 }
 
 /// Returns where a record probably begins at or behind `at` in a file of `file_bytes` bytes, by the
@@ -68,14 +61,7 @@ pub fn record_border(
 /// # Errors
 /// When the file cannot be read.
 pub fn likely_border(file: &File, file_bytes: u64, at: u64, kind: RecordKind) -> io::Result<u64> {
-    let search = Search {
-        file,
-        file_bytes,
-        record_bytes_max: LIKELY_RECORD_BYTES_MAX,
-        search_share: SEARCH_SHARE,
-        block_bytes: BLOCK_BYTES,
-    };
-    search.likely_border(at, kind)
+    Search::new(file, file_bytes, LIKELY_RECORD_BYTES_MAX).likely_border(at, kind)
 }
 
 /// Bytes that can be read at any place.
@@ -98,7 +84,17 @@ struct Search<'a, F: ?Sized> {
     block_bytes: usize,
 }
 
-impl<F: ReadAt + ?Sized> Search<'_, F> {
+impl<'a, F: ReadAt + ?Sized> Search<'a, F> {
+    fn new(file: &'a F, file_bytes: u64, record_bytes_max: u64) -> Self {
+        Self {
+            file,
+            file_bytes,
+            record_bytes_max,
+            search_share: SEARCH_SHARE,
+            block_bytes: BLOCK_BYTES,
+        }
+    }
+
     fn border(&self, known: u64, at: u64, kind: RecordKind) -> io::Result<u64> {
         if at == 0 {
             return Ok(0);

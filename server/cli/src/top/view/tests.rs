@@ -50,8 +50,10 @@ fn state() -> ServerState {
         "shares": [],
     });
     let table = json!({
-        "keyspace": "app", "table": "users", "runs": 5, "live_bytes": 3_145_728_u64,
-        "pinned_bytes": 1024,
+        "keyspace": "app", "table": "users", "memtable_bytes": 0, "frozen_memtables": 0,
+        "file_bytes": 3_146_752_u64, "files": 5, "runs": 5, "bookmarks": 1, "versions": 9,
+        "live_bytes": 3_145_728_u64, "pinned_bytes": 1024, "garbage_bytes": 0,
+        "compaction_debt_bytes": 0, "merges": 0, "pressure_ratio": 0.0,
     });
     ServerState {
         load: serde_json::from_value(load).unwrap(),
