@@ -50,22 +50,16 @@ pub fn describe(
         in_use,
         internals: describe.internals,
     };
-    let text_column = |name| (name, CqlType::Text);
-    let names = ["keyspace_name", "type", "name"].map(text_column);
-    let statements = ["keyspace_name", "type", "name", "create_statement"].map(text_column);
-    match describer.elements(&describe.target)? {
-        Answer::Names(elements) => {
-            let row = |element: Element| element.cells(false);
-            let rows = elements.into_iter().map(row).collect();
-            Ok(Listing::new(TABLE, &names, rows))
-        }
-        Answer::Statements(elements) => {
-            let row = |element: Element| element.cells(true);
-            let rows = elements.into_iter().map(row).collect();
-            Ok(Listing::new(TABLE, &statements, rows))
-        }
-        Answer::Cluster => Ok(describer.cluster()),
-    }
+    let (elements, column_count) = match describer.elements(&describe.target)? {
+        Answer::Names(elements) => (elements, 3),
+        Answer::Statements(elements) => (elements, 4),
+        Answer::Cluster => return Ok(describer.cluster()),
+    };
+    let columns = ["keyspace_name", "type", "name", "create_statement"];
+    let columns = columns.map(|name| (name, CqlType::Text));
+    let row = |element: &Element| element.cells()[..column_count].to_vec();
+    let rows = elements.iter().map(row).collect();
+    Ok(Listing::new(TABLE, &columns[..column_count], rows))
 }
 
 enum Answer {
@@ -83,21 +77,15 @@ struct Element {
 }
 
 impl Element {
-    fn cells(self, with_statement: bool) -> Vec<Option<Bytes>> {
+    fn cells(&self) -> [Option<Bytes>; 4] {
         let name = if self.kind == TYPE {
             QuotedType(&self.name).to_string()
         } else {
             Quoted(&self.name).to_string()
         };
-        let mut cells = vec![
-            Some(text(&Quoted(&self.keyspace).to_string())),
-            Some(text(self.kind)),
-            Some(text(&name)),
-        ];
-        if with_statement {
-            cells.push(Some(text(&self.statement)));
-        }
-        cells
+        let keyspace = Quoted(&self.keyspace).to_string();
+        let cells = [keyspace.as_str(), self.kind, &name, &self.statement];
+        cells.map(|cell| Some(text(cell)))
     }
 }
 
@@ -140,24 +128,26 @@ impl Describer<'_> {
             }
             DescribeTarget::Keyspace { name, only } => {
                 let keyspace = self.named(name.as_ref())?;
-                Answer::Statements(match only {
-                    true => vec![self.keyspace(&keyspace)],
-                    false => self.whole(&keyspace),
+                Answer::Statements(if *only {
+                    vec![self.keyspace(&keyspace)]
+                } else {
+                    self.whole(&keyspace)
                 })
             }
             DescribeTarget::Table(name) => {
-                let (keyspace, known_as) = self.of(name)?;
+                let keyspace = self.of(name)?;
                 let found = self.table(&keyspace, name.name.as_str())?;
                 let found = found.ok_or_else(|| {
                     ErrorResponse::invalid(format!(
-                        "Table '{}' not found in keyspace '{known_as}'",
-                        name.name.as_str()
+                        "Table '{}' not found in keyspace '{}'",
+                        name.name.as_str(),
+                        keyspace.name()
                     ))
                 })?;
                 Answer::Statements(found)
             }
             DescribeTarget::Type(name) => {
-                let (keyspace, known_as) = self.of(name)?;
+                let keyspace = self.of(name)?;
                 if let Found::User(of) = &keyspace
                     && let Some(unreadable) = of.unreadable_type(name.name.as_str())
                 {
@@ -167,29 +157,26 @@ impl Describer<'_> {
                 let mut types = types.filter(|ty| ty.name == name.name.as_str());
                 match types.next() {
                     Some(found) => Answer::Statements(vec![found]),
-                    None => return Err(not_found("User defined type", name, &known_as)),
+                    None => return Err(not_found("User defined type", name, &keyspace)),
                 }
             }
             DescribeTarget::Index(name) => {
-                let (keyspace, known_as) = self.of(name)?;
+                let keyspace = self.of(name)?;
                 let elements = self.tables(&keyspace).into_iter();
                 let mut indexes = elements.filter(|element| element.kind == INDEX);
                 match indexes.find(|index| index.name == name.name.as_str()) {
                     Some(found) => Answer::Statements(vec![found]),
-                    None => return Err(not_found("Table for existing index", name, &known_as)),
+                    None => return Err(not_found("Table for existing index", name, &keyspace)),
                 }
             }
             DescribeTarget::View(name) => {
-                let (_, known_as) = self.of(name)?;
-                return Err(not_found("Materialized view", name, &known_as));
+                return Err(not_found("Materialized view", name, &self.of(name)?));
             }
             DescribeTarget::Function(name) => {
-                let (_, known_as) = self.of(name)?;
-                return Err(not_found("User defined function", name, &known_as));
+                return Err(not_found("User defined function", name, &self.of(name)?));
             }
             DescribeTarget::Aggregate(name) => {
-                let (_, known_as) = self.of(name)?;
-                return Err(not_found("User defined aggregate", name, &known_as));
+                return Err(not_found("User defined aggregate", name, &self.of(name)?));
             }
             DescribeTarget::Any(name) => Answer::Statements(self.any(name)?),
         })
@@ -264,11 +251,9 @@ impl Describer<'_> {
         self.existing(name)
     }
 
-    /// The keyspace that something lies in, and what it is called.
-    fn of(&self, name: &QualifiedName) -> Result<(Found, String), ErrorResponse> {
-        let keyspace = self.named(name.keyspace.as_ref())?;
-        let known_as = keyspace.name().to_string();
-        Ok((keyspace, known_as))
+    /// Returns the keyspace in which an object with this name lies.
+    fn of(&self, name: &QualifiedName) -> Result<Found, ErrorResponse> {
+        self.named(name.keyspace.as_ref())
     }
 
     /// Something of the keyspace in use, or of all.
@@ -416,17 +401,16 @@ impl Describer<'_> {
     }
 
     fn element(&self, table: &TableSchema, is_system: bool) -> Element {
-        let statement = table.describe(self.internals);
-        let statement = match is_system && !LOCAL_KEYSPACES.contains(&table.keyspace()) {
-            false => statement,
-            true => format!(
+        let mut statement = table.describe(self.internals);
+        if is_system && !LOCAL_KEYSPACES.contains(&table.keyspace()) {
+            statement = format!(
                 "/*\nWarning: Table {}.{} is a virtual table and cannot be recreated with \
                  CQL.\nStructure, for reference:\nVIRTUAL{}\n*/",
                 table.keyspace(),
                 table.name(),
                 statement.trim_start_matches("CREATE")
-            ),
-        };
+            );
+        }
         Element {
             keyspace: table.keyspace().to_string(),
             kind: TABLE_KIND,
@@ -437,16 +421,11 @@ impl Describer<'_> {
 
     fn cluster(&self) -> Listing {
         let short = |class: &str| class.rsplit('.').next().unwrap_or(class).to_string();
-        let mut columns = vec![
-            ("cluster", CqlType::Text),
-            ("partitioner", CqlType::Text),
-            ("snitch", CqlType::Text),
-        ];
-        let mut row = vec![
-            Some(text(&self.facts.node.cluster_name)),
-            Some(text(&short(PARTITIONER))),
-            Some(text("SimpleSnitch")),
-        ];
+        let columns = ["cluster", "partitioner", "snitch"];
+        let mut columns = columns.map(|name| (name, CqlType::Text)).to_vec();
+        let partitioner = short(PARTITIONER);
+        let row = [&*self.facts.node.cluster_name, &partitioner, "SimpleSnitch"];
+        let mut row = row.map(|cell| Some(text(cell))).to_vec();
         let system = &self.facts.system;
         if self
             .in_use
@@ -498,10 +477,11 @@ fn unreadable(keyspace: &KeyspaceSchema, kind: ObjectKind) -> Vec<Element> {
         .collect()
 }
 
-fn not_found(what: &str, name: &QualifiedName, keyspace: &str) -> ErrorResponse {
+fn not_found(what: &str, name: &QualifiedName, keyspace: &Found) -> ErrorResponse {
     ErrorResponse::invalid(format!(
-        "{what} '{}' not found in '{keyspace}'",
-        name.name.as_str()
+        "{what} '{}' not found in '{}'",
+        name.name.as_str(),
+        keyspace.name()
     ))
 }
 

@@ -298,10 +298,10 @@ impl Executor {
             }
             _ => return Ok(()),
         };
-        match done.changes.is_empty() {
-            true => Ok(()),
-            false => access::grant_to_creator(&self.access_context(keyspace, user), &created),
+        if done.changes.is_empty() {
+            return Ok(());
         }
+        access::grant_to_creator(&self.access_context(keyspace, user), &created)
     }
 }
 

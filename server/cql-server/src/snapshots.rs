@@ -10,6 +10,7 @@
 //! Tables, columns and types are those of the snapshot's moment: their schema lies in the
 //! tables. What expires is judged by that moment, too.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +21,6 @@ use ebb_cql::syntax::ast::{
     Statement,
 };
 use ebb_model::schema::{KeyspaceSchema, TableSchema};
-use ebb_model::types::CqlType;
 use ebb_storage::{Db, ErrorKind, SnapshotInfo, SnapshotOptions, SnapshotScope, SnapshotTable};
 use ebb_tables::{CatalogState, SNAPSHOT_SIGN, schema_at};
 
@@ -28,7 +28,7 @@ use super::context::{SchemaContext, in_keyspace};
 use super::error::{of_catalog, of_schema, of_store};
 use super::listing::Listing;
 use super::outcome::Outcome;
-use super::system::{SNAPSHOT_COLUMNS, snapshot_rows};
+use super::system::{SnapshotRow, snapshot_rows};
 
 /// Between keyspace and snapshot, in a name for drivers that refuse `@`.
 pub(super) const AT_ALIAS: &str = "__at__";
@@ -244,7 +244,21 @@ pub(super) fn changed(
     targets.into_iter().map(change).collect()
 }
 
-/// The keyspace and the table, where there is one, that a snapshot is of.
+/// Returns the names of the keyspace and, if there is one, of the table that a snapshot is of.
+fn names_of<'a>(
+    context: &'a SchemaContext<'_>,
+    on: &'a Scope,
+) -> Result<(&'a str, Option<&'a str>), ErrorResponse> {
+    Ok(match on {
+        Scope::Keyspace(keyspace) => (keyspace.as_str(), None),
+        Scope::Table(name) => {
+            let keyspace = in_keyspace(name, context.keyspace)?;
+            (keyspace, Some(name.name.as_str()))
+        }
+    })
+}
+
+/// Returns the keyspace and, if there is one, the table that a snapshot is of.
 ///
 /// # Errors
 /// If they are not there, or cannot be read.
@@ -253,13 +267,7 @@ fn scope<'a>(
     state: &CatalogState,
     on: &'a Scope,
 ) -> Result<(&'a str, Option<&'a str>), ErrorResponse> {
-    let (keyspace, table) = match on {
-        Scope::Keyspace(keyspace) => (keyspace.as_str(), None),
-        Scope::Table(name) => {
-            let keyspace = in_keyspace(name, context.keyspace)?;
-            (keyspace, Some(name.name.as_str()))
-        }
-    };
+    let (keyspace, table) = names_of(context, on)?;
     if let Some(unreadable) = state.schema().unreadable(keyspace, table) {
         return Err(of_schema(unreadable));
     }
@@ -346,11 +354,7 @@ fn drop(
     let name = drop.name.as_str();
     context.catalog.exclusively(|state| {
         let (keyspace, table) = match &drop.on {
-            Some(Scope::Keyspace(keyspace)) => (keyspace.as_str(), None),
-            Some(Scope::Table(table)) => {
-                let keyspace = in_keyspace(table, context.keyspace)?;
-                (keyspace, Some(table.name.as_str()))
-            }
+            Some(on) => names_of(context, on)?,
             None => {
                 let in_use = context.keyspace.ok_or_else(|| {
                     ErrorResponse::invalid(
@@ -395,7 +399,10 @@ fn covers_only(info: &SnapshotInfo, table: &str) -> bool {
     matches!(&info.scope, SnapshotScope::Table(only) if only == table)
 }
 
-/// The order in which LIST SNAPSHOTS shows [`SNAPSHOT_COLUMNS`].
+/// The table whose rows LIST SNAPSHOTS shows.
+const TABLE: (&str, &str) = ("system_views", "snapshots");
+
+/// The order in which LIST SNAPSHOTS shows the columns of the table.
 const LISTED: [&str; 8] = [
     "keyspace_name",
     "snapshot_name",
@@ -422,24 +429,19 @@ pub fn list(context: &SchemaContext<'_>, list: &ListSnapshots) -> Result<Listing
             row.keyspace == keyspace && table.is_none_or(covers)
         })
     });
-    let cells = |row: &super::system::SnapshotRow| -> Vec<Option<Bytes>> {
-        let cells = row.cells();
-        let cell = |column| cells.iter().find(|(name, _)| *name == column);
-        let in_order = LISTED.iter().map(|column| cell(*column));
-        in_order
-            .map(|found| found.map(|(_, cell)| cell.clone()))
-            .collect()
+    let cells = |row: &SnapshotRow| -> Vec<Option<Bytes>> {
+        let cells: BTreeMap<&str, Bytes> = row.cells().into_iter().collect();
+        LISTED.iter().map(|name| cells.get(name).cloned()).collect()
     };
     let rows = rows.iter().map(cells).collect();
-    let columns = LISTED.map(|listed| {
-        let written = SNAPSHOT_COLUMNS.iter().find_map(|written| {
-            let (name, ty) = written.split_once(' ')?;
-            (name == listed).then_some(ty)
-        });
-        let ty = CqlType::parse(written.expect("one of the columns"), &|_| None);
-        (listed, ty.expect("a type"))
+    let (keyspace, name) = TABLE;
+    let table = context.system.table(keyspace, name);
+    let schema = table.expect("snapshots have a table").schema();
+    let columns = LISTED.map(|name| {
+        let column = schema.column(name).expect("one of its columns");
+        (name, column.ty.clone())
     });
-    Ok(Listing::new(("system_views", "snapshots"), &columns, rows))
+    Ok(Listing::new(TABLE, &columns, rows))
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use ebb_cql::syntax::ast::{Operator, Relation};
 use ebb_model::schema::{Column, ColumnKind, TableSchema};
 
-pub use self::clustering::{ClusteringRestrictions, Rows};
+pub use self::clustering::ClusteringRestrictions;
 pub use self::indexed::IndexedRelation;
 use self::indexed::Usable;
 pub use self::partition::{PartitionRestrictions, Partitions, in_tuples, tuple_values};

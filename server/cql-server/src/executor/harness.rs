@@ -147,8 +147,8 @@ impl Server {
         answer.map(|(response, _)| response)
     }
 
-    /// What a client gets.
-    fn answer(
+    /// Returns what a client gets from `execute`.
+    pub(crate) fn answer(
         &self,
         parameters: QueryParameters<'_>,
         execute: impl FnOnce(&Call<'_>, &mut BytesMut) -> Result<Outcome, ErrorResponse>,

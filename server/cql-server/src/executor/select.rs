@@ -111,15 +111,12 @@ impl Executor {
             _ => Some(self.guardrails(call)?),
         };
         let page_size_rows = call.parameters.page_size_rows;
-        let mut warnings = match guardrails {
-            None => Vec::new(),
-            Some(guardrails) => {
-                let mut warnings = guardrails.check_select(select, page_size_rows)?;
-                let level = call.parameters.consistency;
-                guardrails.check_levels(Access::Read, &[level], &mut warnings)?;
-                warnings
-            }
-        };
+        let mut warnings = Vec::new();
+        if let Some(guardrails) = guardrails {
+            warnings = guardrails.check_select(select, page_size_rows)?;
+            let level = call.parameters.consistency;
+            guardrails.check_levels(Access::Read, &[level], &mut warnings)?;
+        }
         let now_us = self.catalog.timestamps().now_us();
         let bound = Bound::new(call.parameters.values, &meaning.markers, now_us)?
             .calling(&meaning.select.plan().volatile)?;

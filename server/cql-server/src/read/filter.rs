@@ -1,4 +1,4 @@
-//! What ALLOW FILTERING allows to ask of a row.
+//! The predicates of a SELECT that no range of keys expresses: filtering.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -91,7 +91,7 @@ impl<'f> Filter<'f> {
     /// Whether one of the predicates, by its place among them, holds of a row's columns.
     ///
     /// # Errors
-    /// As [`passes`](Self::passes).
+    /// A damaged row; the time-out of the statement.
     pub fn passes_one(&self, predicate: usize, cells: &[Option<LiveColumn<'_>>]) -> Result<bool> {
         self.holds(&self.all[predicate], cells)
     }
@@ -103,18 +103,16 @@ impl<'f> Filter<'f> {
                 None => return Ok(false),
                 Some(LiveColumn::Cell(cell)) => Cow::Borrowed(cell.value),
                 Some(LiveColumn::Collection(collection)) => {
-                    let mut out = Vec::new();
-                    serialize(self.types[slot], collection, &mut out)?;
-                    Cow::Owned(out)
+                    Cow::Owned(serialize(self.types[slot], collection)?)
                 }
             });
         }
         let bytes = values.iter().map(|value| value.len()).sum::<usize>();
         interrupt::charge_bytes(bytes)?;
-        let types: Vec<&CqlType> = one.slots.iter().map(|&slot| self.types[slot]).collect();
+        let ty = |at: usize| self.types[one.slots[at]];
         let compare = |with: &[Cow<'_, [u8]>]| -> Result<Ordering> {
-            for (ty, (a, b)) in types.iter().zip(values.iter().zip(with)) {
-                let order = ty.try_compare(a, b, &mut interrupt::charge_bytes)?;
+            for (at, (a, b)) in values.iter().zip(with).enumerate() {
+                let order = ty(at).try_compare(a, b, &mut interrupt::charge_bytes)?;
                 if order.is_ne() {
                     return Ok(order);
                 }
@@ -143,13 +141,13 @@ impl<'f> Filter<'f> {
                 }
                 false
             }
-            Asked::Contains(wanted) => contains(types[0], &values[0], wanted)?,
-            Asked::ContainsKey(key) => element(types[0], &values[0], key)?.is_some(),
+            Asked::Contains(wanted) => contains(ty(0), &values[0], wanted)?,
+            Asked::ContainsKey(key) => element(ty(0), &values[0], key)?.is_some(),
             Asked::Element(key, wanted) => {
-                let CqlType::Map { value, .. } = types[0] else {
+                let CqlType::Map { value, .. } = ty(0) else {
                     return Ok(false);
                 };
-                match element(types[0], &values[0], key)? {
+                match element(ty(0), &values[0], key)? {
                     Some(found) => is_equal(value, found, wanted)?,
                     None => false,
                 }
@@ -158,7 +156,7 @@ impl<'f> Filter<'f> {
     }
 }
 
-/// The key or value of a map's entry that is asked for.
+/// Returns the key or value of the map entry that a predicate names.
 fn entry<'v>(evaluated: Evaluated<'v>, what: &str, column: &str) -> Result<Cow<'v, [u8]>> {
     match evaluated {
         Evaluated::Value(value) => Ok(value),

@@ -1,51 +1,21 @@
 //! One SELECT, executed.
 
-use std::time::Duration;
-
 use bytes::BytesMut;
 use ebb_cql::protocol::{Columns, Metadata, RowsWriter};
-use ebb_model::key::DecodedKey;
 use ebb_model::types::CqlType;
-use ebb_tables::read::{Projection, Source};
+use ebb_tables::read::{Projection, RowReader, Rows, Source};
 
-use super::by_index::{Entries, Stale};
 use super::filter::Filter;
-use super::scanned::{AGGREGATE_PAGE_ROWS, Scanned};
-use super::sink::{PageLimits, PageSink};
-use super::walk::{End, Walk};
+use super::page::{Limits, Page, RowLimits};
+use super::scan_counts::{AGGREGATE_PAGE_ROWS, ScanCounts};
+use super::walk::{End, Entries, Progress, Stale, Walk};
 use crate::analyse::markers::Bound;
-use crate::analyse::restrictions::{Partitions, Rows};
+use crate::analyse::restrictions::Partitions;
 use crate::analyse::select::{SelectPlan, limit};
 use crate::call::Call;
 use crate::error::{Result, invalid};
 use crate::guardrails::{Guardrails, Limit};
-use crate::paging::{self, PagingState};
-
-/// How long reads and their pages may be.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// Bytes of a page's cells, where the client pages.
-    pub page_bytes: usize,
-    /// After reading for so long without a row a page ends, where the client pages.
-    pub empty_page: Duration,
-    /// After reading for so long a page ends, where the client pages.
-    pub page_time: Duration,
-    /// Bytes of the cells of a response, together with what a read keeps before it responds: rows to be
-    /// sorted, and what aggregates have seen. A read that needs more fails. Drivers refuse longer
-    /// responses: that for Java from 256 MiB on, by default.
-    pub result_bytes: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            page_bytes: 1 << 20,
-            empty_page: Duration::from_millis(10),
-            page_time: Duration::from_millis(100),
-            result_bytes: 256 << 20,
-        }
-    }
-}
+use crate::paging::PagingState;
 
 /// The limits of one read.
 #[derive(Debug, Clone, Copy)]
@@ -70,7 +40,7 @@ pub struct Read {
 pub struct Select {
     plan: SelectPlan,
     projection: Projection,
-    /// Of the text: paging states belong to it.
+    /// The hash of the text, which paging states contain.
     hash: u64,
 }
 
@@ -84,7 +54,7 @@ impl Select {
         }
     }
 
-    /// What it reads and returns.
+    /// Returns the plan of what the statement reads and returns.
     pub fn plan(&self) -> &SelectPlan {
         &self.plan
     }
@@ -107,17 +77,19 @@ impl Select {
         let plan = &self.plan;
         let schema = &plan.schema;
         let parameters = &call.parameters;
-        let per_partition = match plan.distinct {
-            true => 1,
-            false => limit(&plan.per_partition_limit, "PER PARTITION LIMIT", bound)?,
+        let per_partition = if plan.distinct {
+            1
+        } else {
+            limit(&plan.per_partition_limit, "PER PARTITION LIMIT", bound)?
         };
-        let limits_of_rows = (limit(&plan.limit, "LIMIT", bound)?, per_partition);
-        let page_rows = match plan.is_grouped() && plan.group_columns.is_none() {
-            // One row has no pages.
-            true => None,
-            false => parameters.page_size_rows,
+        // One row has no pages.
+        let is_one_row = plan.is_grouped() && plan.group_columns.is_none();
+        let row_limits = RowLimits {
+            statement: limit(&plan.limit, "LIMIT", bound)?,
+            partition: per_partition,
+            page: parameters.page_size_rows.filter(|_| !is_one_row),
         };
-        if plan.sorted.is_some() && page_rows.is_some() {
+        if plan.sorted.is_some() && row_limits.page.is_some() {
             return invalid(
                 "Cannot page queries with both ORDER BY and a IN restriction on the partition key; \
                  you must either remove the ORDER BY or the IN and sort client side, or disable \
@@ -130,22 +102,13 @@ impl Select {
         if let Some(guardrails) = guardrails {
             self.check_in(guardrails, &partitions, &rows, &mut read.warnings)?;
         }
-        let scanned_page_rows =
+        let internal_page_rows =
             (plan.is_grouped()).then(|| parameters.page_size_rows.unwrap_or(AGGREGATE_PAGE_ROWS));
-        let consistency = parameters.consistency;
-        let scanned = Scanned::new(guardrails, schema, consistency, scanned_page_rows);
-        let resume = parameters
-            .paging_state
-            .map(|state| PagingState::decode(state, self.hash));
-        let resume = resume.transpose()?;
-        let (mut left, mut left_in_partition) = limits_of_rows;
-        let mut prefix: &[u8] = &[];
-        if let Some(resume) = &resume {
-            left = left.min(resume.left);
-            left_in_partition = left_in_partition.min(resume.left_in_partition);
-            let key = DecodedKey::read(&resume.key).map_err(|_| paging::invalid())?;
-            prefix = key.prefix;
-        }
+        let paging_state = match parameters.paging_state {
+            Some(state) => Some(PagingState::decode(state, self.hash)?),
+            None => None,
+        };
+        let resume = paging_state.as_ref();
         let columns = schema.columns();
         let slots = plan.slots.columns();
         let types: Vec<&CqlType> = slots.iter().map(|&place| &columns[place].ty).collect();
@@ -154,40 +117,29 @@ impl Select {
         let filter = Filter::new(predicates, &plan.slots, &types, name, bound)?;
         let metadata = Metadata::of(parameters, known, &plan.columns);
         let writer = RowsWriter::new(out, &plan.columns, metadata, call.version);
-        let page = PageLimits {
-            rows: page_rows,
-            bytes: limits.page_bytes,
-            empty: limits.empty_page,
-            time: limits.page_time,
-            result_bytes: limits.result_bytes,
-        };
-        let mut sink = PageSink::new(
-            plan,
-            &types,
-            bound,
-            writer,
-            page,
-            (left, limits_of_rows.1),
-            left_in_partition,
-            prefix,
-        );
-        let walk = Walk {
-            source,
-            schema,
-            projection: &self.projection,
+        let page = Page::new(plan, &types, bound, writer, limits, row_limits, resume)?;
+        let is_none_left =
+            page.left == 0 || matches!(&partitions, Partitions::Keys(keys) if keys.is_empty());
+        let read_time_s = (parameters.now_s).map(i64::from);
+        let consistency = parameters.consistency;
+        let mut walk = Walk {
+            reader: RowReader {
+                source: *source,
+                schema,
+                projection: &self.projection,
+                read_time_s: read_time_s.unwrap_or_else(|| source.read_time_s(bound.now_us)),
+                static_rows: plan.restrictions.is_of_whole_partitions(),
+            },
             filter: &filter,
             rows: &rows,
             reversed: plan.reversed,
-            static_rows: plan.restrictions.is_of_whole_partitions(),
-            now_s: (parameters.now_s).map_or_else(|| source.read_time_s(bound.now_us), i64::from),
-            scanned: &scanned,
+            page,
+            counts: ScanCounts::new(guardrails, schema, consistency, internal_page_rows),
+            progress: Progress::new(),
         };
-        let is_none_left =
-            left == 0 || matches!(&partitions, Partitions::Keys(keys) if keys.is_empty());
-        let resume = resume.as_ref();
         let end = match &plan.restrictions.index {
             _ if is_none_left => End::Done,
-            None => walk.run(&partitions, resume, &mut sink)?,
+            None => walk.run(&partitions, resume)?,
             Some(relation) => {
                 let prefix = relation.prefix(schema, bound)?;
                 let entries = Entries {
@@ -195,29 +147,29 @@ impl Select {
                     of_partitions: relation.is_of_partitions(schema),
                     predicate: relation.predicate,
                 };
-                let end;
-                (end, read.stale) = walk.run_by_index(entries, &partitions, resume, &mut sink)?;
-                end
+                walk.run_by_index(entries, &partitions, resume)?
             }
         };
-        sink.complete(end == End::Done)?;
-        read.warnings.extend(scanned.warning());
+        read.stale = walk.progress.stale;
+        read.warnings.extend(walk.counts.warning());
+        let mut page = walk.page;
+        page.complete(end == End::Done)?;
         let (key, had_rows) = match end {
             End::Cut { key, had_rows } => (key, had_rows),
-            End::Stopped if sink.is_cut => (std::mem::take(&mut sink.last_key), true),
+            End::Stopped if page.is_cut => (std::mem::take(&mut page.last_key), true),
             _ => {
-                sink.finish(None);
+                page.finish(None);
                 return Ok(read);
             }
         };
         let state = PagingState {
             statement: self.hash,
             had_rows,
-            left: sink.left,
-            left_in_partition: sink.left_in_partition_of(&key),
+            left: page.left,
+            left_in_partition: page.left_in_partition_of(&key),
             key,
         };
-        sink.finish(Some(&state.encode()));
+        page.finish(Some(&state.encode()));
         Ok(read)
     }
 

@@ -1,4 +1,4 @@
-//! What a selector computes of a row.
+//! The values that selectors compute from a row.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -12,23 +12,23 @@ use crate::analyse::term::{Evaluated, Term};
 use crate::error::{Result, of_row, of_type};
 use crate::interrupt;
 
-/// What selectors look at.
+/// The input of selectors.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'r> {
     /// The columns at their slots.
     pub cells: &'r [Option<LiveColumn<'r>>],
-    /// Their types.
+    /// The types of the columns at their slots.
     pub types: &'r [&'r CqlType],
-    /// What is bound.
+    /// The values of the markers.
     pub bound: &'r Bound<'r>,
-    /// What aggregates gave.
+    /// The results of the aggregates.
     pub aggregates: &'r [Option<Vec<u8>>],
 }
 
 /// A value; none is null.
 pub type Value<'r> = Option<Cow<'r, [u8]>>;
 
-/// What an output is of a row.
+/// Returns the value of an output for a row.
 ///
 /// # Errors
 /// A damaged row; the error of a function; the time-out of the statement.
@@ -38,8 +38,7 @@ pub fn value<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>>
             None => None,
             Some(LiveColumn::Cell(cell)) => Some(Cow::Borrowed(cell.value)),
             Some(LiveColumn::Collection(collection)) => {
-                let mut out = Vec::new();
-                serialize(context.types[*slot], collection, &mut out)?;
+                let out = serialize(context.types[*slot], collection)?;
                 interrupt::charge_bytes(out.len())?;
                 Some(Cow::Owned(out))
             }
@@ -199,10 +198,12 @@ fn slice(
     Ok(Some(out))
 }
 
-/// Appends a collection that is not frozen in native serialization.
+/// Returns a collection that is not frozen in native serialization.
 ///
 /// # Errors
-/// Where it is damaged.
-pub fn serialize(ty: &CqlType, collection: &LiveCollection<'_>, out: &mut Vec<u8>) -> Result<()> {
-    collection.write_value(ty, out).map_err(of_row)
+/// If the collection is damaged.
+pub fn serialize(ty: &CqlType, collection: &LiveCollection<'_>) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    collection.write_value(ty, &mut out).map_err(of_row)?;
+    Ok(out)
 }

@@ -1,78 +1,57 @@
-//! Partitions and rows in their order, each row as its reader sees it.
+//! The walk of a SELECT over partitions and rows in their order.
+//!
+//! ```text
+//!   PartitionScan, RowScan, entries of an index ─► steps ─► rows that are there ─► filter ─► page
+//! ```
+//!
+//! Every row goes through [`Walk::take_rows`], wherever it comes from. After each step the walk charges
+//! the statement, and checks whether the page has taken its time.
 
-use std::time::{Duration, Instant};
+use std::mem;
+use std::time::Instant;
 
-use bytes::Bytes;
 use ebb_model::key::{ByteRange, DecodedKey, PartitionKey, ROW, header_key};
 use ebb_model::row::LiveColumn;
-use ebb_model::schema::TableSchema;
-use ebb_storage::FoundSoFar;
-use ebb_tables::read::{Partition, ProjectedPartition, Projection, RowScan, Source, read_key};
+use ebb_tables::read::{
+    PartitionScan, ProjectedPartition, RowReader, RowScan, RowStep, Rows, StoredRow, read_key,
+};
 
 use super::filter::Filter;
-use super::scanned::Scanned;
-use crate::analyse::restrictions::{Partitions, Rows};
+use super::page::{Flow, LiveRow, Page};
+use super::scan_counts::ScanCounts;
+use crate::analyse::restrictions::Partitions;
 use crate::error::{Result, of_key, of_table};
 use crate::interrupt;
 use crate::paging::{self, PagingState};
 
-/// The rows after which a walk looks whether its page has taken its time: some tens of microseconds.
-const ROWS_PER_LOOK: u32 = 8;
+/// The steps after which a walk looks whether its page has taken its time: some tens of microseconds.
+const STEPS_PER_LOOK: u32 = 8;
 /// About how many microseconds a row takes.
 const ROW_UNITS: u64 = 4;
 /// About how many microseconds it takes to look for a key, or to begin at one.
 pub(super) const SEEK_UNITS: u64 = 4;
 /// The bytes of a stored row that are decoded in about a microsecond.
 const BYTES_PER_UNIT: usize = 1024;
+/// The most stale entries that one read reports. They are removed at its end.
+const STALE_MAX: usize = 32;
 
-/// A row on its way.
-#[derive(Debug)]
-pub struct Visited<'r> {
-    /// Its key in the engine; that of the header for static columns alone.
-    pub key: &'r [u8],
-    /// How many bytes of it are the partition's.
-    pub prefix_len: usize,
-    /// The columns at their slots.
-    pub cells: &'r [Option<LiveColumn<'r>>],
-}
-
-/// What takes rows wants next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flow {
-    /// The next row.
-    Row,
-    /// The next partition.
-    Partition,
-    /// No more.
-    Stop,
-}
-
-/// Takes rows.
-pub trait Sink {
-    /// The next row.
-    fn row(&mut self, row: &Visited<'_>) -> Result<Flow>;
-
-    /// Whether the page may end here although it has room, after reading for `elapsed`.
-    fn may_cut(&self, elapsed: Duration) -> bool;
-}
-
-/// How a walk ended.
+/// The end of a walk.
 #[derive(Debug, PartialEq, Eq)]
 pub enum End {
     /// There are no more rows.
     Done,
-    /// The sink wanted no more.
+    /// The page takes no more rows.
     Stopped,
-    /// It took long: it goes on after this key, whose partition gave rows or did not.
+    /// The walk took long. It goes on after this key, whose partition gave rows if `had_rows` is true.
     Cut { key: Vec<u8>, had_rows: bool },
 }
 
 impl End {
-    /// The cut behind all rows of a partition, whose keys begin with `rows`.
-    pub(super) fn after(mut rows: Vec<u8>) -> Self {
-        rows.push(0xff);
+    /// Returns the cut behind all rows of the partition whose keys begin with `prefix`.
+    pub(super) fn after(prefix: &[u8]) -> Self {
+        let key = [prefix, &[ROW, 0xff]].concat();
         Self::Cut {
-            key: rows,
+            key,
             had_rows: true,
         }
     }
@@ -84,59 +63,85 @@ fn behind(key: &[u8], prefix_len: usize) -> Vec<u8> {
     // The cut of `End::after`: keys of rows may begin with 0xff, too. A row that has exactly this key is the
     // last one of its partition.
     if place == [ROW, 0xff] {
-        with(prefix, ROW + 1)
+        [prefix, &[ROW + 1]].concat()
     } else {
-        with(key, 0)
+        [key, &[0]].concat()
     }
 }
 
-/// What is walked over.
-#[derive(Debug)]
+/// The entries of an index by which a read finds its rows.
+#[derive(Debug, Clone, Copy)]
+pub struct Entries<'e> {
+    /// The prefix of the keys of all these entries.
+    pub prefix: &'e [u8],
+    /// True if the entries are of partitions, not of rows.
+    pub of_partitions: bool,
+    /// The index of the relation that the index serves among the predicates.
+    pub predicate: Option<usize>,
+}
+
+/// Keys of entries whose rows may not have the value any more.
+pub type Stale = Vec<Vec<u8>>;
+
+/// A walk over partitions, which gives their rows to a page.
 pub struct Walk<'w> {
-    pub source: &'w Source<'w>,
-    pub schema: &'w TableSchema,
-    pub projection: &'w Projection,
+    pub reader: RowReader<'w>,
     pub filter: &'w Filter<'w>,
+    /// The rows that the clustering restrictions select of each partition.
     pub rows: &'w Rows,
     pub reversed: bool,
-    /// A partition without rows has one of its static columns, if they have a value.
-    pub static_rows: bool,
-    /// Seconds since 1970.
-    pub now_s: i64,
-    pub scanned: &'w Scanned<'w>,
+    pub page: Page<'w>,
+    pub counts: ScanCounts<'w>,
+    pub progress: Progress,
 }
 
-/// What changes on the way.
-pub(super) struct Progress {
+/// The state of a walk besides its page.
+pub struct Progress {
     started: Instant,
-    until_look: u32,
+    steps_until_look: u32,
+    /// The rows that were given to the page so far.
+    pub(super) given_rows: u64,
+    pub stale: Stale,
+    /// An empty vector, whose allocation the next row uses for its cells.
+    cells: Vec<Option<LiveColumn<'static>>>,
 }
 
-impl Walk<'_> {
-    /// Gives the rows of partitions to a sink, from after `resume` where a page was cut.
-    ///
-    /// # Errors
-    /// What is damaged; what the sink says; a time-out; a state of another statement.
-    pub fn run(
-        &self,
-        partitions: &Partitions,
-        resume: Option<&PagingState>,
-        sink: &mut dyn Sink,
-    ) -> Result<End> {
-        let mut progress = Progress::new();
-        match partitions {
-            Partitions::Keys(keys) => self.keys(keys, resume, sink, &mut progress),
-            Partitions::Range(range) => self.range(range, resume, sink, &mut progress),
+impl Progress {
+    /// Returns the state of a walk that begins now.
+    pub fn new() -> Self {
+        Self {
+            started: Instant::now(),
+            steps_until_look: STEPS_PER_LOOK,
+            given_rows: 0,
+            stale: Stale::new(),
+            cells: Vec::new(),
         }
     }
 
-    fn keys(
-        &self,
-        keys: &[PartitionKey],
-        resume: Option<&PagingState>,
-        sink: &mut dyn Sink,
-        progress: &mut Progress,
-    ) -> Result<End> {
+    /// Notes that the entry of an index for this key of a row or a header may be stale, if the read uses
+    /// an index.
+    pub(super) fn note_stale(&mut self, index: Option<Entries<'_>>, row_key: &[u8]) {
+        if let Some(entries) = index
+            && self.stale.len() < STALE_MAX
+        {
+            self.stale.push([entries.prefix, row_key].concat());
+        }
+    }
+}
+
+impl<'w> Walk<'w> {
+    /// Gives the rows of partitions to the page, from after `resume` where a page was cut.
+    ///
+    /// # Errors
+    /// If stored bytes are damaged; the errors of the page; a time-out; a state of another statement.
+    pub fn run(&mut self, partitions: &Partitions, resume: Option<&PagingState>) -> Result<End> {
+        match partitions {
+            Partitions::Keys(keys) => self.keys(keys, resume),
+            Partitions::Range(range) => self.range(range, resume),
+        }
+    }
+
+    fn keys(&mut self, keys: &[PartitionKey], mut resume: Option<&PagingState>) -> Result<End> {
         let mut keys = keys.iter().map(PartitionKey::prefix).peekable();
         if let Some(resume) = resume {
             let at = DecodedKey::read(&resume.key).map_err(|_| paging::invalid())?;
@@ -145,147 +150,46 @@ impl Walk<'_> {
                 return Err(paging::invalid());
             }
         }
-        let mut resume = resume;
         while let Some(prefix) = keys.next() {
-            let rows = keys.peek().map(|_| with(&prefix, ROW));
-            match self.partition(prefix, resume.take(), sink, progress)? {
-                End::Done => {}
-                end => return Ok(end),
+            let end = self.partition(&prefix, resume.take())?;
+            if end != End::Done {
+                return Ok(end);
             }
-            // Partitions of which there is nothing take time too. Those of a reversed read have no
-            // pages.
-            if let Some(rows) = rows
-                && progress.is_over(sink)?
-                && !self.reversed
-            {
-                return Ok(End::after(rows));
+            // Partitions without rows take time too. Those of a reversed read have no pages.
+            if keys.peek().is_some() && self.is_over()? && !self.reversed {
+                return Ok(End::after(&prefix));
             }
         }
         Ok(End::Done)
     }
 
-    /// One partition whose key is known. The header is read before any row or with it: see
-    /// [`ebb_tables::read`], the purge race.
-    pub(super) fn partition(
-        &self,
-        prefix: Vec<u8>,
-        resume: Option<&PagingState>,
-        sink: &mut dyn Sink,
-        progress: &mut Progress,
-    ) -> Result<End> {
-        let header_key = header_key(&prefix);
-        let decoded = DecodedKey::read(&header_key).map_err(of_key)?;
-        let rows = with(&prefix, ROW);
-        // The only row that is asked for comes with the header.
-        let (header, mut only) = match self.rows {
-            Rows::Exactly(clusterings) if clusterings.len() == 1 => {
-                let key = [&rows[..], &clusterings[0]].concat();
-                let keys = [&header_key[..], &key];
-                let (header, row) = self.header_and_row(decoded, keys, &clusterings[0])?;
-                (header, Some(row))
-            }
-            _ => (self.source.get(&header_key).map_err(of_table)?, None),
+    /// Walks over one partition, whose key is known.
+    pub(super) fn partition(&mut self, prefix: &[u8], resume: Option<&PagingState>) -> Result<End> {
+        let header_key = header_key(prefix);
+        let key = DecodedKey::read(&header_key).map_err(of_key)?;
+        let (from, to) = match resume {
+            None => (Vec::new(), None),
+            Some(resume) if self.reversed => (Vec::new(), Some(resume.key.clone())),
+            Some(resume) => (behind(&resume.key, prefix.len()), None),
         };
-        let partition = self.open(decoded, header.as_deref())?;
-        let mut had_rows = resume.is_some_and(|resume| resume.had_rows);
-        // Of the rows: from here, to before there.
-        let all = ByteRange::of_prefix(rows.clone());
-        let (mut low, mut high) = (all.from, all.to);
-        if let Some(resume) = resume {
-            match self.reversed {
-                false => low = low.max(behind(&resume.key, prefix.len())),
-                true => high = Some(resume.key.clone()),
-            }
-        }
-        let is_in =
-            |key: &[u8]| *key >= low[..] && high.as_ref().is_none_or(|high| *key < high[..]);
-        if let Rows::Exactly(clusterings) = self.rows {
-            let mut clusterings: Vec<&Vec<u8>> = clusterings.iter().collect();
-            if self.reversed {
-                clusterings.reverse();
-            }
-            for clustering in clusterings {
-                let key = [&rows[..], clustering].concat();
-                if !is_in(&key) {
-                    continue;
-                }
-                let operand = match only.take() {
-                    Some(operand) => operand,
-                    None => self.source.get(&key).map_err(of_table)?,
-                };
-                // One that is not there takes time too.
-                let step = match operand {
-                    Some(operand) => self.visit(&partition, &key, prefix.len(), &operand, sink)?,
-                    None => None,
-                };
-                had_rows |= step.is_some();
-                match step {
-                    Some(Flow::Partition) => return Ok(End::Done),
-                    Some(Flow::Stop) => return Ok(End::Stopped),
-                    _ => {}
-                }
-                if progress.is_over(sink)? {
-                    return Ok(End::Cut { key, had_rows });
-                }
-            }
-        } else {
-            let whole = [ByteRange {
-                from: Vec::new(),
-                to: None,
-            }];
-            let ranges: &[ByteRange] = match self.rows {
-                Rows::In(ranges) => ranges,
-                _ => &whole,
-            };
-            let mut ranges: Vec<&ByteRange> = ranges.iter().collect();
-            if self.reversed {
-                ranges.reverse();
-            }
-            for range in ranges {
-                let from = [&rows[..], &range.from].concat().max(low.clone());
-                let to = match &range.to {
-                    Some(to) => Some([&rows[..], to].concat()),
-                    None => high.clone(),
-                };
-                let to = match (to, &high) {
-                    (Some(to), Some(high)) => Some(to.min(high.clone())),
-                    (to, high) => to.or(high.clone()),
-                };
-                if to.as_ref().is_some_and(|to| *to <= from) {
-                    continue;
-                }
-                interrupt::charge(SEEK_UNITS)?;
-                let entries = self.source.range(&from, to.as_deref(), self.reversed);
-                for entry in entries.map_err(of_table)? {
-                    let (key, operand) = entry.map_err(of_table)?;
-                    let step = self.visit(&partition, &key, prefix.len(), &operand, sink)?;
-                    had_rows |= step.is_some();
-                    match step {
-                        Some(Flow::Partition) => return Ok(End::Done),
-                        Some(Flow::Stop) => return Ok(End::Stopped),
-                        _ => {}
-                    }
-                    if progress.is_over(sink)? {
-                        let key = key.to_vec();
-                        return Ok(End::Cut { key, had_rows });
-                    }
-                }
-            }
-        }
-        match self.visit_statics(&partition, &header_key, prefix.len(), had_rows, sink)? {
-            Some(Flow::Stop) => Ok(End::Stopped),
-            _ => Ok(End::Done),
-        }
+        let (header, mut scan) = PartitionScan::open(
+            &self.reader,
+            key,
+            &header_key,
+            self.rows,
+            ByteRange { from, to },
+            self.reversed,
+        )
+        .map_err(of_table)?;
+        let partition = self.open(key, header.as_deref())?;
+        let had_rows = resume.is_some_and(|resume| resume.had_rows);
+        self.take_rows(&partition, had_rows, None, || {
+            scan.advance().map_err(of_table)
+        })
     }
 
-    /// All partitions in a range of keys.
-    fn range(
-        &self,
-        range: &ByteRange,
-        resume: Option<&PagingState>,
-        sink: &mut dyn Sink,
-        progress: &mut Progress,
-    ) -> Result<End> {
+    /// Walks over all partitions in a range of keys.
+    fn range(&mut self, range: &ByteRange, resume: Option<&PagingState>) -> Result<End> {
         let mut from = range.from.clone();
         // The partition in which the page was cut, if it gave rows before the cut.
         let mut cut_partition: Option<&[u8]> = None;
@@ -300,38 +204,27 @@ impl Walk<'_> {
         if range.is_empty() {
             return Ok(End::Done);
         }
-        let scan = RowScan::open(*self.source, self.schema, &from, range.to.as_deref());
+        let RowReader { source, schema, .. } = self.reader;
+        let rows = self.rows;
+        let scan = RowScan::open(source, schema, &from, range.to.as_deref());
         let mut scan = scan.map_err(of_table)?;
         while let Some(start) = scan.next_partition().map_err(of_table)? {
-            let decoded = read_key(self.schema, &start.key).map_err(of_table)?;
-            let prefix = decoded.prefix;
-            let mut had_rows = cut_partition == Some(prefix);
-            let partition = self.open(decoded, start.header.as_deref())?;
-            while let Some(row) = scan.next_row().map_err(of_table)? {
-                let flow = if self.selects(row.clustering()) {
-                    self.visit(&partition, &row.key, prefix.len(), &row.operand, sink)?
-                } else {
-                    None
-                };
-                had_rows |= flow.is_some();
-                match flow {
-                    Some(Flow::Stop) => return Ok(End::Stopped),
-                    Some(Flow::Partition) => break,
-                    _ => {}
-                }
-                if progress.is_over(sink)? {
-                    let key = row.key.to_vec();
-                    return Ok(End::Cut { key, had_rows });
-                }
-            }
-            let header_key = header_key(prefix);
-            let flow = self.visit_statics(&partition, &header_key, prefix.len(), had_rows, sink)?;
-            if flow == Some(Flow::Stop) {
-                return Ok(End::Stopped);
+            let key = read_key(schema, &start.key).map_err(of_table)?;
+            let had_rows = cut_partition == Some(key.prefix);
+            let partition = self.open(key, start.header.as_deref())?;
+            let end = self.take_rows(&partition, had_rows, None, || {
+                Ok(match scan.next_row().map_err(of_table)? {
+                    Some(row) if rows.contains(row.clustering()) => RowStep::Row(row),
+                    Some(row) => RowStep::Unselected(row.key),
+                    None => RowStep::Done,
+                })
+            })?;
+            if end != End::Done {
+                return Ok(end);
             }
             // Partitions of which nothing is left take time too.
-            if scan.has_next_partition().map_err(of_table)? && progress.is_over(sink)? {
-                return Ok(End::after(with(prefix, ROW)));
+            if scan.has_next_partition().map_err(of_table)? && self.is_over()? {
+                return Ok(End::after(key.prefix));
             }
         }
         Ok(End::Done)
@@ -340,161 +233,140 @@ impl Walk<'_> {
     /// Opens a partition under its header, and counts the header's deletions as tombstones that the read
     /// met.
     pub(super) fn open<'p>(
-        &'p self,
+        &mut self,
         key: DecodedKey<'p>,
         header: Option<&'p [u8]>,
-    ) -> Result<ProjectedPartition<'p>> {
-        let (projection, schema) = (self.projection, self.schema);
-        let partition = ProjectedPartition::new(projection, schema, key, header, self.now_s);
+    ) -> Result<ProjectedPartition<'p>>
+    where
+        'w: 'p,
+    {
+        let RowReader {
+            schema,
+            projection,
+            read_time_s,
+            ..
+        } = self.reader;
+        let partition = ProjectedPartition::new(projection, schema, key, header, read_time_s);
         let partition = partition.map_err(of_table)?;
-        self.scanned.note_header(partition.partition().header())?;
+        self.counts.note_header(partition.partition().header())?;
         Ok(partition)
     }
 
-    /// Reads the header of a partition and one of its rows, or as much of both as decides the selected
-    /// columns. `keys` are theirs, in this order.
-    pub(super) fn header_and_row(
-        &self,
-        partition: DecodedKey<'_>,
-        keys: [&[u8]; 2],
-        clustering: &[u8],
-    ) -> Result<(Option<Bytes>, Option<Bytes>)> {
-        let enough = |found: &FoundSoFar<'_>| self.is_enough(partition, clustering, found);
-        let [header, row] = (self.source.get_both(keys, &enough)).map_err(of_table)?;
-        Ok((header, row))
-    }
-
-    /// Whether the newest writes of a header and a row say all that is looked at. What is
-    /// damaged says nothing; whoever reads it in the end reports it.
-    fn is_enough(&self, key: DecodedKey<'_>, clustering: &[u8], found: &FoundSoFar<'_>) -> bool {
-        let [header, row] = found.values else {
-            return false;
-        };
-        // A partition without rows may have one of its static columns.
-        if self.static_rows && self.schema.has_static_columns() {
-            return false;
-        }
-        let (header, row) = (header.as_deref(), row.as_deref());
-        let partition = Partition::new(self.schema, key, header, self.now_s);
-        let decided = partition.and_then(|partition| {
-            (self.projection).is_decided(&partition, clustering, row, found.greatest_left)
-        });
-        decided.unwrap_or(false)
-    }
-
-    /// Whether what is asked of clusterings holds of one, where all partitions are read.
-    pub(super) fn selects(&self, clustering: &[u8]) -> bool {
-        match self.rows {
-            Rows::All => true,
-            Rows::Exactly(all) => all.binary_search_by(|one| one[..].cmp(clustering)).is_ok(),
-            // They are ascending and disjoint.
-            Rows::In(ranges) => {
-                let begun = ranges.partition_point(|range| range.from[..] <= *clustering);
-                ranges[..begun]
-                    .last()
-                    .is_some_and(|range| range.contains(clustering))
+    /// Takes the rows of a partition from a scan, by its steps, and gives those that are there and pass
+    /// the filter to the page; at the end the static columns, if they are a row of their own. `had_rows`
+    /// is true if the partition had rows before. `index` is given if the steps come from its entries:
+    /// those that are stale are noted.
+    pub(super) fn take_rows(
+        &mut self,
+        partition: &ProjectedPartition<'_>,
+        mut had_rows: bool,
+        index: Option<Entries<'_>>,
+        mut advance: impl FnMut() -> Result<RowStep>,
+    ) -> Result<End> {
+        loop {
+            let (key, flow) = match advance()? {
+                RowStep::Seek => {
+                    interrupt::charge(SEEK_UNITS)?;
+                    continue;
+                }
+                RowStep::Row(row) => {
+                    let flow = self.visit(partition, &row, index)?;
+                    (row.key, flow)
+                }
+                RowStep::Absent(key) => {
+                    self.progress.note_stale(index, &key);
+                    (key, None)
+                }
+                RowStep::Unselected(key) => (key, None),
+                RowStep::Done => break,
+            };
+            had_rows |= flow.is_some();
+            match flow {
+                Some(Flow::Stop) => return Ok(End::Stopped),
+                Some(Flow::Partition) => break,
+                Some(Flow::Row) | None => {}
+            }
+            // Keys without a row take time too.
+            if self.is_over()? {
+                let key = key.to_vec();
+                return Ok(End::Cut { key, had_rows });
             }
         }
+        if self.reader.static_rows {
+            let cells = partition.cells();
+            let partition = partition.partition();
+            if partition.has_static_row(had_rows).map_err(of_table)? {
+                let key = header_key(partition.prefix());
+                let prefix_len = partition.prefix().len();
+                let row = LiveRow {
+                    key: &key,
+                    prefix_len,
+                    cells,
+                };
+                if self.give(&row)? == Some(Flow::Stop) {
+                    return Ok(End::Stopped);
+                }
+            }
+        }
+        Ok(End::Done)
     }
 
-    /// Gives a row to the sink, if it is there and passes.
+    /// Gives a row to the page, if it is there and passes the filter. Returns `None` if it is not there.
     fn visit(
-        &self,
+        &mut self,
         partition: &ProjectedPartition<'_>,
-        key: &[u8],
-        prefix_len: usize,
-        operand: &[u8],
-        sink: &mut dyn Sink,
+        stored: &StoredRow,
+        index: Option<Entries<'_>>,
     ) -> Result<Option<Flow>> {
-        let found = self.visit_found(partition, key, prefix_len, operand, sink, |_| Ok(false));
-        Ok(found?.0)
-    }
-
-    /// The same of a row that an entry of an index points to; and whether it is stale: the row
-    /// is not there, or `is_stale` says so of its columns.
-    pub(super) fn visit_found(
-        &self,
-        partition: &ProjectedPartition<'_>,
-        key: &[u8],
-        prefix_len: usize,
-        operand: &[u8],
-        sink: &mut dyn Sink,
-        is_stale: impl FnOnce(&[Option<LiveColumn<'_>>]) -> Result<bool>,
-    ) -> Result<(Option<Flow>, bool)> {
-        interrupt::charge((operand.len() / BYTES_PER_UNIT) as u64)?;
-        let row = partition.row(&key[prefix_len + 1..], operand);
+        interrupt::charge((stored.operand.len() / BYTES_PER_UNIT) as u64)?;
+        let row = partition.row(stored.clustering(), &stored.operand);
         let Some(row) = row.map_err(of_table)? else {
-            self.scanned.note_tombstones(1)?;
-            return Ok((None, true));
+            self.counts.note_tombstones(1)?;
+            self.progress.note_stale(index, &stored.key);
+            return Ok(None);
         };
-        self.scanned.note_row();
-        let mut cells = Vec::new();
+        self.counts.note_row();
+        let mut cells: Vec<Option<LiveColumn<'_>>> = mem::take(&mut self.progress.cells);
         partition.fill(&row, &mut cells).map_err(of_table)?;
-        if !self.filter.passes(&cells)? {
-            return Ok((Some(Flow::Row), is_stale(&cells)?));
-        }
-        self.scanned.note_passed();
-        let visited = Visited {
-            key,
-            prefix_len,
+        let flow = self.give(&LiveRow {
+            key: &stored.key,
+            prefix_len: partition.partition().prefix().len(),
             cells: &cells,
-        };
-        Ok((Some(sink.row(&visited)?), false))
+        })?;
+        if flow.is_none()
+            && let Some(predicate) = index.and_then(|entries| entries.predicate)
+            && !self.filter.passes_one(predicate, &cells)?
+        {
+            self.progress.note_stale(index, &stored.key);
+        }
+        // The allocation is kept for the next row; none of the cells that borrow from this one are.
+        cells.clear();
+        self.progress.cells = cells.into_iter().map(|_| None).collect();
+        Ok(Some(flow.unwrap_or(Flow::Row)))
     }
 
-    /// Gives the row of a partition that has static values only.
-    fn visit_statics(
-        &self,
-        partition: &ProjectedPartition<'_>,
-        header_key: &[u8],
-        prefix_len: usize,
-        had_rows: bool,
-        sink: &mut dyn Sink,
-    ) -> Result<Option<Flow>> {
-        if !self.static_rows {
+    /// Gives a row to the page if it passes the filter.
+    fn give(&mut self, row: &LiveRow<'_>) -> Result<Option<Flow>> {
+        if !self.filter.passes(row.cells)? {
             return Ok(None);
         }
-        let has_static_row = partition.partition().has_static_row(had_rows);
-        if !has_static_row.map_err(of_table)? || !self.filter.passes(partition.cells())? {
-            return Ok(None);
-        }
-        self.scanned.note_passed();
-        let visited = Visited {
-            key: header_key,
-            prefix_len,
-            cells: partition.cells(),
-        };
-        sink.row(&visited).map(Some)
-    }
-}
-
-impl Progress {
-    pub(super) fn new() -> Self {
-        Self {
-            started: Instant::now(),
-            until_look: ROWS_PER_LOOK,
-        }
+        self.counts.note_passed();
+        self.progress.given_rows += 1;
+        self.page.row(row).map(Some)
     }
 
-    /// Returns whether the page ends here. It is called after every row, and after each key that has
-    /// none.
+    /// Returns whether the page ends here, because the walk has taken long.
     ///
     /// # Errors
     /// The time-out of the statement.
-    pub(super) fn is_over(&mut self, sink: &dyn Sink) -> Result<bool> {
+    pub(super) fn is_over(&mut self) -> Result<bool> {
         interrupt::charge(ROW_UNITS)?;
-        self.until_look -= 1;
-        if self.until_look > 0 {
+        let progress = &mut self.progress;
+        progress.steps_until_look -= 1;
+        if progress.steps_until_look > 0 {
             return Ok(false);
         }
-        self.until_look = ROWS_PER_LOOK;
-        Ok(sink.may_cut(self.started.elapsed()))
+        progress.steps_until_look = STEPS_PER_LOOK;
+        Ok(self.page.may_cut(progress.started.elapsed()))
     }
-}
-
-pub(super) fn with(bytes: &[u8], last: u8) -> Vec<u8> {
-    let mut out = Vec::with_capacity(bytes.len() + 1);
-    out.extend_from_slice(bytes);
-    out.push(last);
-    out
 }

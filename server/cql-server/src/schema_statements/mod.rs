@@ -30,7 +30,7 @@ pub use super::context::{SchemaContext, in_keyspace};
 use super::error::{of_catalog, of_schema};
 use super::outcome::Outcome;
 use super::snapshots::{AT_ALIAS, names_snapshot};
-use super::system::is_reserved;
+use super::system::{VIRTUAL_KEYSPACES, is_reserved};
 
 /// A change that a statement asks for: what comes next and how it is told, or `None` where
 /// `IF [NOT] EXISTS` leaves nothing to do.
@@ -135,9 +135,10 @@ impl SchemaContext<'_> {
         if !is_reserved(keyspace) {
             return Ok(());
         }
-        let kind = match super::system::is_virtual_keyspace(keyspace) {
-            true => "Virtual",
-            false => "System",
+        let kind = if VIRTUAL_KEYSPACES.contains(&keyspace) {
+            "Virtual"
+        } else {
+            "System"
         };
         Err(ErrorResponse::invalid(format!(
             "{kind} keyspace '{keyspace}' is not user-modifiable"

@@ -26,8 +26,7 @@ pub(super) const SESSIONS: Definition = Definition {
         "request text",
         "started_at timestamp",
     ],
-    partition_key: &["session_id"],
-    clustering: &[],
+    primary_key: &["session_id"],
     rows: sessions,
 };
 
@@ -66,8 +65,7 @@ pub(super) const EVENTS: Definition = Definition {
         "source_port int",
         "thread text",
     ],
-    partition_key: &["session_id"],
-    clustering: &["event_id"],
+    primary_key: &["session_id", "event_id"],
     rows: events,
 };
 
@@ -106,8 +104,7 @@ pub(super) const CLIENTS: Definition = Definition {
         "ssl_protocol text",
         "username text",
     ],
-    partition_key: &["address"],
-    clustering: &["port"],
+    primary_key: &["address", "port"],
     rows: clients,
 };
 
@@ -135,7 +132,7 @@ fn clients(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
         cells.extend(keyspace.map(|keyspace| ("keyspace_name", text(keyspace))));
         let user = said.user.as_deref();
         cells.extend(user.map(|user| ("username", text(user))));
-        rows.push_all(cells)
+        rows.push(cells)
     })
 }
 

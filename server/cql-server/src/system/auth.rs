@@ -19,8 +19,7 @@ pub(super) const ROLES: Definition = Definition {
         "member_of set<text>",
         "salted_hash text",
     ],
-    partition_key: &["role"],
-    clustering: &[],
+    primary_key: &["role"],
     rows: roles,
 };
 
@@ -36,7 +35,7 @@ fn roles(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
             let member_of = role.member_of.iter().map(|role| text(role));
             cells.push(("member_of", list(member_of)));
         }
-        rows.push_all(cells)
+        rows.push(cells)
     })
 }
 
@@ -45,8 +44,7 @@ pub(super) const ROLE_MEMBERS: Definition = Definition {
     name: "role_members",
     comment: "role memberships lookup table",
     columns: &["role text", "member text"],
-    partition_key: &["role"],
-    clustering: &["member"],
+    primary_key: &["role", "member"],
     rows: role_members,
 };
 
@@ -65,8 +63,7 @@ pub(super) const ROLE_PERMISSIONS: Definition = Definition {
     name: "role_permissions",
     comment: "permissions granted to db roles",
     columns: &["role text", "resource text", "permissions set<text>"],
-    partition_key: &["role"],
-    clustering: &["resource"],
+    primary_key: &["role", "resource"],
     rows: role_permissions,
 };
 
@@ -91,8 +88,7 @@ pub(super) const IDENTITY_TO_ROLE: Definition = Definition {
     name: "identity_to_role",
     comment: "mtls authorized identities lookup table",
     columns: &["identity text", "role text"],
-    partition_key: &["identity"],
-    clustering: &[],
+    primary_key: &["identity"],
     rows: identity_to_role,
 };
 

@@ -16,8 +16,7 @@ pub(super) const INDEX_BUILDS: Definition = Definition {
         "index_name text",
         "last_error text",
     ],
-    partition_key: &["keyspace_name"],
-    clustering: &["table_name", "index_name"],
+    primary_key: &["keyspace_name", "table_name", "index_name"],
     rows: index_builds,
 };
 
@@ -32,7 +31,7 @@ fn index_builds(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorRespons
             ];
             let failure = facts.index_failures.of(table.id(), index.id);
             cells.extend(failure.map(|error| ("last_error", text(&error))));
-            rows.push_all(cells)?;
+            rows.push(cells)?;
         }
     }
     Ok(())

@@ -51,8 +51,7 @@ pub(super) const JOBS: Definition = Definition {
         "starts int",
         "state text",
     ],
-    partition_key: &["id"],
-    clustering: &[],
+    primary_key: &["id"],
     rows: jobs,
 };
 
@@ -74,7 +73,7 @@ fn jobs(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
             ("state", text(job.state)),
         ];
         cells.extend(job.ended_unix_ms.map(|ended| ("ended", time(ended))));
-        rows.push_all(cells)?;
+        rows.push(cells)?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use ebb_cql::protocol::ErrorResponse;
 
 use super::cells::{inet, int, list, text, uuid};
-use super::virtual_table::{Definition, RowSet};
+use super::virtual_table::{Definition, RowSet, no_rows};
 use super::{Facts, PARTITIONER};
 
 const KEYSPACE: &str = "system";
@@ -34,8 +34,7 @@ pub(super) const LOCAL: Definition = Definition {
         "tokens set<text>",
         "truncated_at map<uuid, blob>",
     ],
-    partition_key: &["key"],
-    clustering: &[],
+    primary_key: &["key"],
     rows: local,
 };
 
@@ -81,9 +80,8 @@ pub(super) const PEERS: Definition = Definition {
         "schema_version uuid",
         "tokens set<text>",
     ],
-    partition_key: &["peer"],
-    clustering: &[],
-    rows: none,
+    primary_key: &["peer"],
+    rows: no_rows,
 };
 
 pub(super) const PEERS_V2: Definition = Definition {
@@ -104,12 +102,6 @@ pub(super) const PEERS_V2: Definition = Definition {
         "schema_version uuid",
         "tokens set<text>",
     ],
-    partition_key: &["peer"],
-    clustering: &["peer_port"],
-    rows: none,
+    primary_key: &["peer", "peer_port"],
+    rows: no_rows,
 };
-
-/// A node has no peers.
-fn none(_: &Facts, _: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
-    Ok(())
-}

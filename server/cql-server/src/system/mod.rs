@@ -36,7 +36,7 @@ use ebb_model::schema::TableSchema;
 use ebb_tables::{Catalog, CatalogState};
 
 pub use self::jobs::{JobList, JobRow};
-pub use self::views::{SNAPSHOT_COLUMNS, SnapshotRow, snapshot_rows};
+pub use self::views::{SnapshotRow, snapshot_rows};
 pub use self::virtual_table::{VirtualRow, VirtualTable};
 use crate::activity::Activity;
 use crate::indexes::BuildFailures;
@@ -155,11 +155,6 @@ impl SystemTables {
             .filter_map(|name| self.by_keyspace.get(name));
         tables.flat_map(|tables| tables.values().map(|table| &**table.schema()))
     }
-}
-
-/// Whether drivers take a keyspace of the system for a virtual one.
-pub fn is_virtual_keyspace(keyspace: &str) -> bool {
-    VIRTUAL_KEYSPACES.contains(&keyspace)
 }
 
 /// Whether users may not make a keyspace of this name: it is one of Cassandra's own, or

@@ -12,11 +12,10 @@ use ebb_model::schema::{
 };
 
 use super::cells::{bigint, boolean, double, int, list, map, text, uuid};
-use super::virtual_table::{Definition, RowSet};
+use super::virtual_table::{Definition, RowSet, no_rows};
 use super::{Facts, LOCAL_KEYSPACES};
 
 const KEYSPACE: &str = "system_schema";
-const OF_TABLE: &[&str] = &["keyspace_name"];
 
 /// Users' keyspaces, and snapshots that are one, each by the name that clients know.
 fn users(facts: &Facts) -> Vec<(String, Arc<KeyspaceSchema>)> {
@@ -54,8 +53,7 @@ pub(super) const KEYSPACES: Definition = Definition {
         "durable_writes boolean",
         "replication frozen<map<text, text>>",
     ],
-    partition_key: &["keyspace_name"],
-    clustering: &[],
+    primary_key: &["keyspace_name"],
     rows: keyspaces,
 };
 
@@ -137,8 +135,7 @@ pub(super) const TABLES: Definition = Definition {
         "table_name text",
         "flags frozen<set<text>>",
     ]),
-    partition_key: OF_TABLE,
-    clustering: &["table_name"],
+    primary_key: &["keyspace_name", "table_name"],
     rows: table_rows,
 };
 
@@ -156,7 +153,7 @@ fn table_rows(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse>
             ("read_repair_chance", double(0.0)),
         ];
         cells.extend(option_cells(table.options()));
-        rows.push_all(cells)
+        rows.push(cells)
     })
 }
 
@@ -203,8 +200,7 @@ pub(super) const COLUMNS: Definition = Definition {
     name: "columns",
     comment: "column definitions",
     columns: COLUMN_COLUMNS,
-    partition_key: OF_TABLE,
-    clustering: &["table_name", "column_name"],
+    primary_key: &["keyspace_name", "table_name", "column_name"],
     rows: columns,
 };
 
@@ -266,8 +262,7 @@ pub(super) const DROPPED_COLUMNS: Definition = Definition {
         "kind text",
         "type text",
     ],
-    partition_key: OF_TABLE,
-    clustering: &["table_name", "column_name"],
+    primary_key: &["keyspace_name", "table_name", "column_name"],
     rows: dropped_columns,
 };
 
@@ -298,8 +293,7 @@ pub(super) const TYPES: Definition = Definition {
         "field_names frozen<list<text>>",
         "field_types frozen<list<text>>",
     ],
-    partition_key: OF_TABLE,
-    clustering: &["type_name"],
+    primary_key: &["keyspace_name", "type_name"],
     rows: types,
 };
 
@@ -332,8 +326,7 @@ pub(super) const INDEXES: Definition = Definition {
         "kind text",
         "options frozen<map<text, text>>",
     ],
-    partition_key: OF_TABLE,
-    clustering: &["table_name", "index_name"],
+    primary_key: &["keyspace_name", "table_name", "index_name"],
     rows: indexes,
 };
 
@@ -358,8 +351,7 @@ pub(super) const BUILT_INDEXES: Definition = Definition {
     name: "IndexInfo",
     comment: "built column indexes",
     columns: &["table_name text", "index_name text", "value blob"],
-    partition_key: &["table_name"],
-    clustering: &["index_name"],
+    primary_key: &["table_name", "index_name"],
     rows: built_indexes,
 };
 
@@ -389,9 +381,8 @@ pub(super) const NOT_THERE: [Definition; 4] = [
             "trigger_name text",
             "options frozen<map<text, text>>",
         ],
-        partition_key: OF_TABLE,
-        clustering: &["table_name", "trigger_name"],
-        rows: none,
+        primary_key: &["keyspace_name", "table_name", "trigger_name"],
+        rows: no_rows,
     },
     Definition {
         keyspace: KEYSPACE,
@@ -405,9 +396,8 @@ pub(super) const NOT_THERE: [Definition; 4] = [
             "include_all_columns boolean",
             "where_clause text",
         ]),
-        partition_key: OF_TABLE,
-        clustering: &["view_name"],
-        rows: none,
+        primary_key: &["keyspace_name", "view_name"],
+        rows: no_rows,
     },
     Definition {
         keyspace: KEYSPACE,
@@ -423,9 +413,8 @@ pub(super) const NOT_THERE: [Definition; 4] = [
             "language text",
             "return_type text",
         ],
-        partition_key: OF_TABLE,
-        clustering: &["function_name", "argument_types"],
-        rows: none,
+        primary_key: &["keyspace_name", "function_name", "argument_types"],
+        rows: no_rows,
     },
     Definition {
         keyspace: KEYSPACE,
@@ -441,12 +430,7 @@ pub(super) const NOT_THERE: [Definition; 4] = [
             "state_func text",
             "state_type text",
         ],
-        partition_key: OF_TABLE,
-        clustering: &["aggregate_name", "argument_types"],
-        rows: none,
+        primary_key: &["keyspace_name", "aggregate_name", "argument_types"],
+        rows: no_rows,
     },
 ];
-
-fn none(_: &Facts, _: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
-    Ok(())
-}

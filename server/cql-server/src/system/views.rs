@@ -11,32 +11,28 @@ use super::virtual_table::{Definition, RowSet};
 
 const KEYSPACE: &str = "system_views";
 
-/// The columns of `system_views.snapshots` and of LIST SNAPSHOTS.
-pub const SNAPSHOT_COLUMNS: &[&str] = &[
-    "keyspace_name text",
-    "snapshot_name text",
-    "approximate_bytes bigint",
-    "created timestamp",
-    "expires timestamp",
-    "runs int",
-    "scope text",
-    "tables frozen<list<text>>",
-];
-
 pub(super) const SNAPSHOTS: Definition = Definition {
     keyspace: KEYSPACE,
     name: "snapshots",
     comment: "snapshots of keyspaces and tables",
-    columns: SNAPSHOT_COLUMNS,
-    partition_key: &["keyspace_name"],
-    clustering: &["snapshot_name"],
+    columns: &[
+        "keyspace_name text",
+        "snapshot_name text",
+        "approximate_bytes bigint",
+        "created timestamp",
+        "expires timestamp",
+        "runs int",
+        "scope text",
+        "tables frozen<list<text>>",
+    ],
+    primary_key: &["keyspace_name", "snapshot_name"],
     rows: snapshots,
 };
 
 fn snapshots(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
     let all = snapshot_rows(facts.catalog.db(), &facts.state);
     all.into_iter()
-        .try_for_each(|snapshot| rows.push_all(snapshot.cells()))
+        .try_for_each(|snapshot| rows.push(snapshot.cells()))
 }
 
 /// A snapshot of a user's keyspace.
@@ -51,27 +47,20 @@ pub struct SnapshotRow {
 /// All snapshots of users' keyspaces, by keyspace, oldest first.
 pub fn snapshot_rows(db: &Db, state: &CatalogState) -> Vec<SnapshotRow> {
     let keyspaces = state.schema().keyspaces();
-    let of_keyspace = |name: &str| {
-        let found = db
-            .existing_keyspace(name)
-            .map(|keyspace| keyspace.snapshots());
-        found.unwrap_or_default()
-    };
     let rows = keyspaces.flat_map(|keyspace| {
-        let row = |info| SnapshotRow {
+        let stored = db.existing_keyspace(keyspace.name());
+        let snapshots = stored.map(|stored| stored.snapshots()).unwrap_or_default();
+        let row = move |info| SnapshotRow {
             keyspace: keyspace.name().to_string(),
             info,
         };
-        of_keyspace(keyspace.name())
-            .into_iter()
-            .map(row)
-            .collect::<Vec<_>>()
+        snapshots.into_iter().map(row)
     });
     rows.collect()
 }
 
 impl SnapshotRow {
-    /// As cells of [`SNAPSHOT_COLUMNS`], by their names.
+    /// Returns the cells of the row by the names of their columns.
     pub fn cells(&self) -> Vec<(&'static str, Bytes)> {
         let info = &self.info;
         let scope = match info.scope {

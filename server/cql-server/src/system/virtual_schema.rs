@@ -14,8 +14,7 @@ pub(super) const KEYSPACES: Definition = Definition {
     name: "keyspaces",
     comment: "virtual keyspace definitions",
     columns: &["keyspace_name text"],
-    partition_key: &["keyspace_name"],
-    clustering: &[],
+    primary_key: &["keyspace_name"],
     rows: keyspaces,
 };
 
@@ -29,8 +28,7 @@ pub(super) const TABLES: Definition = Definition {
     name: "tables",
     comment: "virtual table definitions",
     columns: &["keyspace_name text", "table_name text", "comment text"],
-    partition_key: &["keyspace_name"],
-    clustering: &["table_name"],
+    primary_key: &["keyspace_name", "table_name"],
     rows: tables,
 };
 
@@ -50,8 +48,7 @@ pub(super) const COLUMNS: Definition = Definition {
     name: "columns",
     comment: "virtual column definitions",
     columns: COLUMN_COLUMNS,
-    partition_key: &["keyspace_name"],
-    clustering: &["table_name", "column_name"],
+    primary_key: &["keyspace_name", "table_name", "column_name"],
     rows: columns,
 };
 

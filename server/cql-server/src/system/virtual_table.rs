@@ -18,8 +18,8 @@ pub(super) struct Definition {
     pub(super) comment: &'static str,
     /// `name type` each.
     pub(super) columns: &'static [&'static str],
-    pub(super) partition_key: &'static [&'static str],
-    pub(super) clustering: &'static [&'static str],
+    /// The partition key, then the clustering columns.
+    pub(super) primary_key: &'static [&'static str],
     /// In any order.
     pub(super) rows: fn(&Facts, &mut RowSet<'_>) -> Result<(), ErrorResponse>,
 }
@@ -62,8 +62,8 @@ impl VirtualTable {
             // The same in every database.
             id: Uuid::new_v3(&Uuid::NAMESPACE_OID, full.as_bytes()),
             columns: definition.columns.iter().map(column).collect(),
-            partition_key: names(definition.partition_key),
-            clustering: names(definition.clustering),
+            partition_key: names(&definition.primary_key[..1]),
+            clustering: names(&definition.primary_key[1..]),
             order: Vec::<(String, Order)>::new(),
             options,
         });
@@ -94,6 +94,11 @@ impl VirtualTable {
     }
 }
 
+/// Computes the rows of a table of what ebb has none of.
+pub(super) fn no_rows(_: &Facts, _: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+    Ok(())
+}
+
 /// Where a virtual table's rows are put.
 pub(super) struct RowSet<'a> {
     schema: &'a TableSchema,
@@ -105,15 +110,7 @@ impl RowSet<'_> {
     ///
     /// # Errors
     /// For a key that is too long.
-    pub(super) fn push<const N: usize>(
-        &mut self,
-        cells: [(&str, Bytes); N],
-    ) -> Result<(), ErrorResponse> {
-        self.push_all(cells)
-    }
-
-    /// As [`push`](Self::push).
-    pub(super) fn push_all<'n>(
+    pub(super) fn push<'n>(
         &mut self,
         named: impl IntoIterator<Item = (&'n str, Bytes)>,
     ) -> Result<(), ErrorResponse> {

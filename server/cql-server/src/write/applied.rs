@@ -231,9 +231,7 @@ impl<'a> Answer<'a> {
             None => None,
             Some(LiveColumn::Cell(cell)) => Some(Bytes::copy_from_slice(cell.value)),
             Some(LiveColumn::Collection(collection)) => {
-                let mut out = Vec::new();
-                serialize(&column.ty, collection, &mut out)?;
-                Some(out.into())
+                Some(serialize(&column.ty, collection)?.into())
             }
         })
     }

@@ -97,7 +97,7 @@ impl Projection {
     ///
     /// # Errors
     /// If the header or the operand is damaged.
-    pub fn is_decided(
+    pub(super) fn is_decided(
         &self,
         partition: &Partition<'_>,
         clustering: &[u8],

@@ -2,7 +2,9 @@
 //!
 //! ```text
 //!   source        keys and operands of a table at one instant, or of computed rows
-//!     │  └─► scan     the partitions in a range of keys, with their headers and stored rows
+//!     │  ├─► scan             the partitions in a range of keys, with their headers and stored rows
+//!     │  ├─► partition_scan   the header of a known partition, and the stored rows of a selection
+//!     │  └─► row_reader       the header and one row, by their keys
 //!     v       v
 //!   partition     a header over static columns and rows: every rule of what is visible
 //!     ├─► reads before writes, checks of job outputs
@@ -23,7 +25,7 @@
 //!
 //! | how | who |
 //! | --- | --- |
-//! | it reads the header before it opens the iterator, or reads the row after the header or with it | [`RowScan`] for the partition in which its range begins (that of a page, a split, or a step of an index build), SELECT of known partitions, IF, reads before writes |
+//! | it reads the header before it opens the iterator, or reads the row after the header or with it | [`RowScan`] for the partition in which its range begins (that of a page, a split, or a step of an index build), [`PartitionScan`] and [`RowReader::read_row`] for SELECT of known partitions, IF, reads before writes |
 //! | it takes the header from the same iterator as the rows | [`RowScan`] for all other partitions: SELECT over ranges, index builds, job inputs and outputs |
 //! | it reads both again, the header first | reads by an index, removal of stale index entries, samples of job inputs |
 //!
@@ -34,8 +36,12 @@ mod columns;
 mod error;
 mod live_values;
 mod partition;
+mod partition_scan;
+mod row_reader;
+mod rows;
 mod scan;
 mod source;
+mod stored_row;
 #[cfg(test)]
 mod tests;
 
@@ -43,5 +49,9 @@ pub use self::columns::{ProjectedPartition, ProjectedRow, Projection};
 pub use self::error::{Damage, DamageReason, TableError};
 pub use self::live_values::LiveValues;
 pub use self::partition::{Partition, read_key};
-pub use self::scan::{PartitionStart, RowScan, StoredRow};
+pub use self::partition_scan::PartitionScan;
+pub use self::row_reader::RowReader;
+pub use self::rows::Rows;
+pub use self::scan::{PartitionStart, RowScan};
 pub use self::source::Source;
+pub use self::stored_row::{RowStep, StoredRow};

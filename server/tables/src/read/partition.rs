@@ -74,6 +74,12 @@ impl<'p> Partition<'p> {
         &self.header
     }
 
+    /// Returns the prefix that all keys of the partition share.
+    #[inline]
+    pub fn prefix(&self) -> &'p [u8] {
+        self.key.prefix
+    }
+
     /// Returns the values of the partition key, in the order of its columns.
     ///
     /// # Errors

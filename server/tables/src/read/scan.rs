@@ -21,6 +21,7 @@ use ebb_storage::{Entries, Entry};
 use super::error::{Result, TableError};
 use super::partition::{Partition, read_key};
 use super::source::Source;
+use super::stored_row::StoredRow;
 
 /// A scan over the partitions in a range of keys.
 ///
@@ -53,24 +54,6 @@ pub struct PartitionStart {
     pub header: Option<Bytes>,
     /// True if the header lies in the range. Only one of several ranges that cut a partition has it.
     pub header_in_range: bool,
-}
-
-/// A row as it is stored.
-#[derive(Debug)]
-pub struct StoredRow {
-    /// The key of the engine.
-    pub key: Bytes,
-    /// The operand.
-    pub operand: Bytes,
-    prefix_len: usize,
-}
-
-impl StoredRow {
-    /// Returns the encoded clustering.
-    #[inline]
-    pub fn clustering(&self) -> &[u8] {
-        &self.key[self.prefix_len + 1..]
-    }
 }
 
 impl<'s> RowScan<'s> {

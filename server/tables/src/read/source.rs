@@ -1,12 +1,11 @@
 //! The sources of rows: a table of the store at one instant, or computed rows.
 
-use std::iter;
 use std::ops::Bound;
 
 use bytes::Bytes;
 use ebb_storage::{Cache, Entries, Entry, FoundSoFar, TableReader};
 
-use super::error::{Result, TableError};
+use super::error::Result;
 
 /// Headers and rows as operands, by keys of the engine, at one instant.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +49,7 @@ impl<'s> Source<'s> {
     /// # Errors
     /// If the store cannot read a key.
     #[inline]
-    pub fn get_both(
+    pub(super) fn get_both(
         &self,
         keys: [&[u8]; 2],
         enough: &dyn Fn(&FoundSoFar<'_>) -> bool,
@@ -64,33 +63,11 @@ impl<'s> Source<'s> {
         }
     }
 
-    /// Opens the keys and operands from `from` to before `to`, in their order or against it.
-    ///
-    /// # Errors
-    /// If the store cannot open the range. An entry that cannot be read is an error of the iterator.
-    #[inline]
-    pub fn range(
-        &self,
-        from: &[u8],
-        to: Option<&[u8]>,
-        reversed: bool,
-    ) -> Result<impl Iterator<Item = Result<Entry>> + use<'s>> {
-        let mut entries = self.entries(from, to)?;
-        Ok(iter::from_fn(move || {
-            let entry = if reversed {
-                entries.next_back()
-            } else {
-                entries.next()
-            };
-            Some(entry?.map_err(TableError::Store))
-        }))
-    }
-
     /// Opens the keys and operands from `from` to before `to`.
     ///
     /// # Errors
-    /// If the store cannot open the range.
-    pub(super) fn entries(&self, from: &[u8], to: Option<&[u8]>) -> Result<Entries<'s>> {
+    /// If the store cannot open the range. An entry that cannot be read is an error of the iterator.
+    pub fn entries(&self, from: &[u8], to: Option<&[u8]>) -> Result<Entries<'s>> {
         Ok(match self {
             Self::Stored(reader, cache) => {
                 let to = to.map_or(Bound::Unbounded, Bound::Excluded);

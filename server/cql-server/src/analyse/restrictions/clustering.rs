@@ -6,6 +6,7 @@ use std::collections::{HashSet, VecDeque};
 use ebb_cql::syntax::ast::Operator;
 use ebb_model::key::{ByteRange, KeyError, SliceBound};
 use ebb_model::schema::{ColumnKind, TableSchema};
+use ebb_tables::read::Rows;
 
 use super::partition::{in_tuples, tuple_values};
 use super::predicate::Predicate;
@@ -38,17 +39,6 @@ struct Equal {
 enum EqualValues {
     One(Tuple),
     In(InTuples),
-}
-
-/// The rows of a partition, once values are bound.
-#[derive(Debug)]
-pub enum Rows {
-    /// All of them.
-    All,
-    /// These, by their whole encoded clusterings, ascending.
-    Exactly(Vec<Vec<u8>>),
-    /// Those in ranges of encoded clusterings, which are disjoint and ascending.
-    In(Vec<ByteRange>),
 }
 
 impl ClusteringRestrictions {

@@ -1,22 +1,18 @@
 //! Reads during which a merge purges a deletion together with the rows that it hides.
 
 use std::ops::Bound;
-use std::time::Duration;
 
-use ebb_cql::protocol::Consistency;
-use ebb_model::key::{ByteRange, PARTITIONS_START, PartitionKey};
+use ebb_cql::protocol::{QueryParameters, Response};
+use ebb_model::key::PartitionKey;
 use ebb_storage::{Cache, Db, Entries, SnapshotTable, TableReader, Value};
-use ebb_tables::read::{Projection, Source};
+use ebb_tables::read::Source;
 
 use crate::analyse::markers;
-use crate::analyse::restrictions::{Partitions, Rows};
-use crate::analyse::selection::Slots;
-use crate::error::Result;
+use crate::call::Outcome;
 use crate::executor::harness::Server;
 use crate::paging::PagingState;
-use crate::read::filter::Filter;
-use crate::read::scanned::Scanned;
-use crate::read::walk::{End, Flow, Sink, Visited, Walk};
+use crate::prepared::Meaning;
+use crate::read::{Bounds, Limits};
 
 /// A reader that merges the table after each call: its iterators keep what was there before the merge,
 /// and later look-ups find what the merge left.
@@ -49,35 +45,13 @@ impl TableReader for MergingReader<'_> {
     }
 }
 
-/// The keys of the rows that a walk gives.
-#[derive(Debug, Default)]
-struct Keys(Vec<Vec<u8>>);
-
-impl Sink for Keys {
-    fn row(&mut self, row: &Visited<'_>) -> Result<Flow> {
-        self.0.push(row.key.to_vec());
-        Ok(Flow::Row)
-    }
-
-    fn may_cut(&self, _: Duration) -> bool {
-        false
-    }
-}
-
 fn partition() -> PartitionKey {
     PartitionKey::new(&[&1_i32.to_be_bytes()]).unwrap()
 }
 
-fn all() -> Partitions {
-    Partitions::Range(ByteRange {
-        from: PARTITIONS_START.to_vec(),
-        to: None,
-    })
-}
-
-/// Reads `partitions` of a table with two deleted partitions while a merge purges both, and asserts that
-/// no row is shown. A read of both meets the second one in the middle of its walk.
-fn assert_shows_nothing(partitions: &Partitions, resumes_behind: Option<i32>) {
+/// Executes a SELECT from a table with two deleted partitions while a merge purges both, and asserts
+/// that it returns no row. A read of both meets the second one in the middle of its walk.
+fn assert_shows_nothing(select: &str, resumes_behind: Option<i32>) {
     let mut server = Server::with(&[
         "CREATE TABLE t (k int, c int, v int, PRIMARY KEY (k, c)) WITH gc_grace_seconds = 0",
     ]);
@@ -100,52 +74,66 @@ fn assert_shows_nothing(partitions: &Partitions, resumes_behind: Option<i32>) {
 
     let state = server.executor.catalog().state();
     let schema = state.table("ks", "t").unwrap().schema();
-    let resume = resumes_behind.map(|c| PagingState {
-        statement: 0,
-        key: (schema.layout())
-            .row_key(&partition(), &[&c.to_be_bytes()])
-            .unwrap(),
-        had_rows: true,
-        left: u64::MAX,
-        left_in_partition: u64::MAX,
+    let prepared = server.prepare(select).unwrap();
+    let paging_state = resumes_behind.map(|c| {
+        let state = PagingState {
+            statement: prepared.hash,
+            key: (schema.layout())
+                .row_key(&partition(), &[&c.to_be_bytes()])
+                .unwrap(),
+            had_rows: true,
+            left: u64::MAX,
+            left_in_partition: u64::MAX,
+        };
+        state.encode()
     });
     let reader = MergingReader {
         table: &table,
         db: &db,
     };
-    let slots = Slots::default();
-    let bound = markers::Bound::default();
     let source = Source::Stored(&reader, Cache::Bypass);
-    let walk = Walk {
-        source: &source,
-        schema,
-        projection: &Projection::new(schema, slots.columns()),
-        filter: &Filter::new(&[], &slots, &[], |_| "", &bound).unwrap(),
-        rows: &Rows::All,
-        reversed: false,
-        static_rows: true,
-        now_s: source.read_time_s(0),
-        scanned: &Scanned::new(None, schema, Consistency::One, None),
+    let meaning = prepared.meaning.load_full();
+    let Meaning::Select(meaning) = &*meaning else {
+        panic!("{select} is a SELECT");
     };
-    let mut keys = Keys::default();
-    let end = walk.run(partitions, resume.as_ref(), &mut keys).unwrap();
-    assert_eq!(end, End::Done);
-    assert_eq!(keys.0, Vec::<Vec<u8>>::new());
+    let bounds = Bounds {
+        limits: &Limits::default(),
+        guardrails: None,
+    };
+    let parameters = QueryParameters {
+        paging_state: paging_state.as_deref(),
+        ..QueryParameters::default()
+    };
+    let answer = server.answer(parameters, |call, out| {
+        let bound = markers::Bound::default();
+        (meaning.select).execute(&source, call, &bound, None, bounds, out)?;
+        Ok(Outcome::default())
+    });
+    let Response::Rows(rows) = answer.unwrap().0 else {
+        panic!("{select} gives no rows");
+    };
+    assert_eq!(rows.cells().count(), 0);
+    assert_eq!(rows.paging_state, None);
     let header = table.get(&header_key).unwrap();
     assert_eq!(header, None, "the merge has purged the deletion");
 }
 
 #[test]
 fn a_read_of_a_known_partition_shows_no_row_that_a_merge_purges_meanwhile() {
-    assert_shows_nothing(&Partitions::Keys(vec![partition()]), None);
+    assert_shows_nothing("SELECT * FROM t WHERE k = 1", None);
+}
+
+#[test]
+fn a_read_of_one_row_shows_no_row_that_a_merge_purges_meanwhile() {
+    assert_shows_nothing("SELECT * FROM t WHERE k = 1 AND c = 5", None);
 }
 
 #[test]
 fn a_read_of_a_range_shows_no_row_that_a_merge_purges_meanwhile() {
-    assert_shows_nothing(&all(), None);
+    assert_shows_nothing("SELECT * FROM t", None);
 }
 
 #[test]
 fn a_page_that_begins_in_a_partition_shows_no_row_that_a_merge_purges_meanwhile() {
-    assert_shows_nothing(&all(), Some(0));
+    assert_shows_nothing("SELECT * FROM t", Some(0));
 }

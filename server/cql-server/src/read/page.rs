@@ -5,12 +5,12 @@ use std::cmp::Ordering;
 use std::time::Duration;
 
 use ebb_cql::protocol::RowsWriter;
+use ebb_model::key::DecodedKey;
 use ebb_model::key::ordered::{self, Reader};
 use ebb_model::row::LiveColumn;
 use ebb_model::types::{CqlType, sort_stable};
 
 use super::value::{self, Context};
-use super::walk::{Flow, Sink, Visited};
 use crate::analyse::markers::Bound;
 use crate::analyse::select::SelectPlan;
 use crate::analyse::selection::Output;
@@ -18,20 +18,43 @@ use crate::error::{Result, result_too_large};
 use crate::functions::State;
 use crate::functions::json::RowWriter;
 use crate::interrupt;
+use crate::paging::{self, PagingState};
 
-/// How long a page may be.
+/// How long reads and their pages may be.
 #[derive(Debug, Clone, Copy)]
-pub struct PageLimits {
-    /// Rows; `None` where the client does not page.
-    pub rows: Option<u32>,
-    /// Bytes of cells.
-    pub bytes: usize,
-    /// Reading for so long without a row.
-    pub empty: Duration,
-    /// Reading for so long.
-    pub time: Duration,
-    /// Bytes at which a read fails: of the cells of its response and of what it keeps, together.
+pub struct Limits {
+    /// Bytes of a page's cells, where the client pages.
+    pub page_bytes: usize,
+    /// After reading for so long without a row a page ends, where the client pages.
+    pub empty_page: Duration,
+    /// After reading for so long a page ends, where the client pages.
+    pub page_time: Duration,
+    /// Bytes of the cells of a response, together with what a read keeps before it responds: rows to be
+    /// sorted, and what aggregates have seen. A read that needs more fails. Drivers refuse longer
+    /// responses: that for Java from 256 MiB on, by default.
     pub result_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            page_bytes: 1 << 20,
+            empty_page: Duration::from_millis(10),
+            page_time: Duration::from_millis(100),
+            result_bytes: 256 << 20,
+        }
+    }
+}
+
+/// The numbers of rows that a statement and its client allow.
+#[derive(Debug, Clone, Copy)]
+pub struct RowLimits {
+    /// LIMIT.
+    pub statement: u64,
+    /// PER PARTITION LIMIT.
+    pub partition: u64,
+    /// The size of a page; `None` if the client does not page.
+    pub page: Option<u32>,
 }
 
 /// About how many bytes a row that waits to be sorted, a cell of it, or the state of an aggregate
@@ -41,14 +64,36 @@ const KEPT_BYTES: usize = 64;
 /// The cells that are copied in about a microsecond.
 const CELLS_PER_UNIT: usize = 32;
 
-/// Takes rows into a result until the page is full or the limits are reached.
-pub struct PageSink<'s> {
+/// A row that is there and passes the filter.
+#[derive(Debug)]
+pub struct LiveRow<'r> {
+    /// The key in the engine; that of the header for static columns alone.
+    pub key: &'r [u8],
+    /// The length of the prefix that all keys of the partition share.
+    pub prefix_len: usize,
+    /// The columns at their slots.
+    pub cells: &'r [Option<LiveColumn<'r>>],
+}
+
+/// What a page takes after a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// The next row.
+    Row,
+    /// The first row of the next partition.
+    Partition,
+    /// No more rows.
+    Stop,
+}
+
+/// A page of a result, which takes rows until it is full or the limits are reached.
+pub struct Page<'s> {
     plan: &'s SelectPlan,
     types: &'s [&'s CqlType],
     bound: &'s Bound<'s>,
     writer: RowsWriter<'s>,
-    page: PageLimits,
-    per_partition: u64,
+    limits: &'s Limits,
+    row_limits: RowLimits,
     /// Rows that LIMIT leaves.
     pub left: u64,
     /// Rows that PER PARTITION LIMIT leaves of the partition of `prefix`.
@@ -64,7 +109,7 @@ pub struct PageSink<'s> {
     sorted_bytes: usize,
 }
 
-/// What a row, or a group by its first one, that waits is sorted by, the begin of its clustering, and its cells.
+/// A row that waits, or the first row of a group: its sort key, a clustering prefix, then its cells.
 type SortedRow = (Vec<u8>, Vec<Option<Vec<u8>>>);
 
 /// The group that is open.
@@ -83,28 +128,36 @@ struct Groups {
     last_key: Vec<u8>,
 }
 
-impl<'s> PageSink<'s> {
-    /// Writes to `writer`. `left` and `left_in_partition` come from the page before; the
-    /// partition of `prefix` is the one that it ended in.
-    #[expect(clippy::too_many_arguments, reason = "what a page begins with")]
+impl<'s> Page<'s> {
+    /// Begins a page that is written to `writer`, behind the page that ended with `resume`.
+    ///
+    /// # Errors
+    /// If `resume` has no key of the engine.
     pub fn new(
         plan: &'s SelectPlan,
         types: &'s [&'s CqlType],
         bound: &'s Bound<'s>,
         writer: RowsWriter<'s>,
-        page: PageLimits,
-        (left, per_partition): (u64, u64),
-        left_in_partition: u64,
-        prefix: &[u8],
-    ) -> Self {
-        Self {
+        limits: &'s Limits,
+        row_limits: RowLimits,
+        resume: Option<&PagingState>,
+    ) -> Result<Self> {
+        let (mut left, mut left_in_partition) = (row_limits.statement, row_limits.partition);
+        let mut prefix: &[u8] = &[];
+        if let Some(resume) = resume {
+            left = left.min(resume.left);
+            left_in_partition = left_in_partition.min(resume.left_in_partition);
+            let key = DecodedKey::read(&resume.key).map_err(|_| paging::invalid())?;
+            prefix = key.prefix;
+        }
+        Ok(Self {
             groups: plan.is_grouped().then(Groups::default),
             plan,
             types,
             bound,
             writer,
-            page,
-            per_partition,
+            limits,
+            row_limits,
             left,
             left_in_partition,
             is_cut: false,
@@ -112,7 +165,40 @@ impl<'s> PageSink<'s> {
             prefix: prefix.to_vec(),
             sorted: Vec::new(),
             sorted_bytes: 0,
+        })
+    }
+
+    /// Takes a row.
+    ///
+    /// # Errors
+    /// A damaged row; the error of a function; a result that is too large; the statement's time-out.
+    pub fn row(&mut self, row: &LiveRow<'_>) -> Result<Flow> {
+        if self.groups.is_some() {
+            return self.grouped(row);
         }
+        let is_same = self.prefix == row.key[..row.prefix_len];
+        if is_same && self.left_in_partition == 0 {
+            return Ok(Flow::Partition);
+        }
+        // Before its partition is entered: the next page begins behind the last row.
+        if self.is_full() {
+            self.is_cut = true;
+            return Ok(Flow::Stop);
+        }
+        self.enter_partition(row);
+        self.plain(row)
+    }
+
+    /// Returns whether the page may end here although it has room, after reading for `elapsed`.
+    pub fn may_cut(&self, elapsed: Duration) -> bool {
+        if self.row_limits.page.is_none() || self.groups.is_some() || self.plan.sorted.is_some() {
+            return false;
+        }
+        let allowed = match self.writer.rows() {
+            0 => self.limits.empty_page,
+            _ => self.limits.page_time,
+        };
+        elapsed >= allowed
     }
 
     /// Ends the rows, after the walk: the last group, and rows in their order.
@@ -149,9 +235,10 @@ impl<'s> PageSink<'s> {
 
     /// Rows that PER PARTITION LIMIT leaves of the partition of a key.
     pub fn left_in_partition_of(&self, key: &[u8]) -> u64 {
-        match !self.prefix.is_empty() && key.starts_with(&self.prefix) {
-            true => self.left_in_partition,
-            false => self.per_partition,
+        if !self.prefix.is_empty() && key.starts_with(&self.prefix) {
+            self.left_in_partition
+        } else {
+            self.row_limits.partition
         }
     }
 
@@ -161,22 +248,22 @@ impl<'s> PageSink<'s> {
     }
 
     fn is_full(&self) -> bool {
-        let Some(rows) = self.page.rows else {
+        let Some(rows) = self.row_limits.page else {
             return false;
         };
-        self.writer.rows() >= rows || self.writer.bytes() >= self.page.bytes
+        self.writer.rows() >= rows || self.writer.bytes() >= self.limits.page_bytes
     }
 
     /// The bytes that the response and what is kept beside it may still take.
     fn room(&self) -> usize {
         let taken = self.sorted_bytes.saturating_add(self.writer.bytes());
-        self.page.result_bytes.saturating_sub(taken)
+        self.limits.result_bytes.saturating_sub(taken)
     }
 
     /// Checks that there is room for more bytes.
     fn check_room(&self, bytes: usize) -> Result<()> {
         if bytes > self.room() {
-            return Err(result_too_large(self.page.result_bytes));
+            return Err(result_too_large(self.limits.result_bytes));
         }
         Ok(())
     }
@@ -197,18 +284,26 @@ impl<'s> PageSink<'s> {
         Ok(())
     }
 
-    fn plain(&mut self, row: &Visited<'_>) -> Result<Flow> {
-        interrupt::charge((self.plan.outputs.columns.len() / CELLS_PER_UNIT) as u64)?;
-        let context = Context {
+    /// Returns what selectors look at of a row.
+    fn context<'r>(&self, row: &LiveRow<'r>) -> Context<'r>
+    where
+        's: 'r,
+    {
+        Context {
             cells: row.cells,
             types: self.types,
             bound: self.bound,
             aggregates: &[],
-        };
+        }
+    }
+
+    fn plain(&mut self, row: &LiveRow<'_>) -> Result<Flow> {
+        interrupt::charge((self.plan.outputs.columns.len() / CELLS_PER_UNIT) as u64)?;
+        let context = self.context(row);
         if let Some(ordered) = self.plan.sorted {
             let mut cells = Vec::new();
             if self.plan.json {
-                let text = json_row(self.plan, &context, self.page.result_bytes)?;
+                let text = json_row(self.plan, &context, self.limits.result_bytes)?;
                 cells.push(Some(text.into_bytes()));
             } else {
                 let mut bytes = 0;
@@ -228,31 +323,26 @@ impl<'s> PageSink<'s> {
             });
         }
         if self.plan.json {
-            let text = json_row(self.plan, &context, self.page.result_bytes)?;
+            let text = json_row(self.plan, &context, self.limits.result_bytes)?;
             self.cell(Some(text.as_bytes()))?;
         } else {
             for column in &self.plan.outputs.columns {
-                // The most frequent by far need no detour.
-                match &column.output {
+                let value = match &column.output {
+                    // The most frequent by far need no detour.
                     Output::Column(slot) => match &row.cells[*slot] {
-                        None => self.cell(None)?,
-                        Some(LiveColumn::Cell(cell)) => self.cell(Some(cell.value))?,
-                        Some(LiveColumn::Collection(_)) => {
-                            let value = value::value(&column.output, &context)?;
-                            self.cell(value.as_deref())?;
-                        }
+                        None => None,
+                        Some(LiveColumn::Cell(cell)) => Some(Cow::Borrowed(cell.value)),
+                        Some(LiveColumn::Collection(_)) => value::value(&column.output, &context)?,
                     },
-                    output => {
-                        let value = value::value(output, &context)?;
-                        self.cell(value.as_deref())?;
-                    }
-                }
+                    output => value::value(output, &context)?,
+                };
+                self.cell(value.as_deref())?;
             }
         }
         self.writer.end_row();
         self.left -= 1;
         self.left_in_partition -= 1;
-        if self.page.rows.is_some() {
+        if self.row_limits.page.is_some() {
             self.last_key.clear();
             self.last_key.extend_from_slice(row.key);
         }
@@ -263,46 +353,35 @@ impl<'s> PageSink<'s> {
         })
     }
 
-    fn grouped(&mut self, row: &Visited<'_>) -> Result<Flow> {
+    fn grouped(&mut self, row: &LiveRow<'_>) -> Result<Flow> {
         let key = self.group_key(row);
         let is_same = |groups: &Groups| groups.key.is_none() || groups.key == key;
         if self.groups.as_ref().is_some_and(|groups| !is_same(groups)) {
             self.end_group()?;
-            let flow = match (self.left, self.left_in_partition) {
-                (0, _) => Flow::Stop,
-                _ if self.is_full() => {
-                    self.is_cut = true;
-                    Flow::Stop
-                }
-                _ => Flow::Row,
-            };
-            if flow == Flow::Stop {
-                return Ok(flow);
+            self.is_cut = self.left > 0 && self.is_full();
+            if self.left == 0 || self.is_cut {
+                return Ok(Flow::Stop);
             }
         }
         self.enter_partition(row);
         if self.left_in_partition == 0 {
             return Ok(Flow::Partition);
         }
-        let context = Context {
-            cells: row.cells,
-            types: self.types,
-            bound: self.bound,
-            aggregates: &[],
-        };
+        let context = self.context(row);
         let outputs = &self.plan.outputs;
         let sort_key = (self.plan.sorted).map(|ordered| self.clustering_part(row, ordered));
         let room = self.room();
-        let too_large = || Err(result_too_large(self.page.result_bytes));
+        let too_large = || Err(result_too_large(self.limits.result_bytes));
         let groups = self.groups.as_mut().expect("there are groups");
         if groups.key.is_none() {
             groups.key = key;
             groups.sort_key = sort_key.unwrap_or_default().to_vec();
             groups.states = vec![State::default(); outputs.aggregates.len()];
             for column in &outputs.columns {
-                let value = match has_aggregate(&column.output) {
-                    true => None,
-                    false => value::value(&column.output, &context)?.map(Cow::into_owned),
+                let value = if has_aggregate(&column.output) {
+                    None
+                } else {
+                    value::value(&column.output, &context)?.map(Cow::into_owned)
                 };
                 groups.first_bytes += kept_bytes(&value);
                 if groups.first_bytes > room {
@@ -324,16 +403,17 @@ impl<'s> PageSink<'s> {
         }
         groups.last_key.clear();
         groups.last_key.extend_from_slice(row.key);
-        Ok(match self.plan.distinct {
-            // A partition counts once.
-            true => Flow::Partition,
-            false => Flow::Row,
+        // For DISTINCT a partition counts once.
+        Ok(if self.plan.distinct {
+            Flow::Partition
+        } else {
+            Flow::Row
         })
     }
 
     /// What the rows of this row's group have in common; one group has all where there is
     /// no GROUP BY.
-    fn group_key(&self, row: &Visited<'_>) -> Option<Vec<u8>> {
+    fn group_key(&self, row: &LiveRow<'_>) -> Option<Vec<u8>> {
         let Some(columns) = self.plan.group_columns else {
             return Some(Vec::new());
         };
@@ -344,7 +424,7 @@ impl<'s> PageSink<'s> {
     }
 
     /// The first columns of a row's encoded clustering.
-    fn clustering_part<'k>(&self, row: &Visited<'k>, columns: usize) -> &'k [u8] {
+    fn clustering_part<'k>(&self, row: &LiveRow<'k>, columns: usize) -> &'k [u8] {
         let clustering = row.key.get(row.prefix_len + 1..).unwrap_or_default();
         let mut reader = Reader::new(clustering, false);
         for column in &self.plan.schema.layout().clustering()[..columns] {
@@ -378,16 +458,17 @@ impl<'s> PageSink<'s> {
         let mut cells = Vec::with_capacity(outputs.columns.len());
         let mut bytes = 0;
         for (column, first) in outputs.columns.iter().zip(groups.first) {
-            let cell = match has_aggregate(&column.output) {
-                true => value::value(&column.output, &context)?.map(Cow::into_owned),
-                false => first,
+            let cell = if has_aggregate(&column.output) {
+                value::value(&column.output, &context)?.map(Cow::into_owned)
+            } else {
+                first
             };
             bytes += kept_bytes(&cell);
             self.check_room(bytes)?;
             cells.push(cell);
         }
         if self.plan.json {
-            let mut row = RowWriter::new(self.page.result_bytes);
+            let mut row = RowWriter::new(self.limits.result_bytes);
             for (column, cell) in outputs.columns.iter().zip(&cells) {
                 row.cell(&column.name, &column.ty, cell.as_deref())?;
             }
@@ -411,43 +492,13 @@ impl<'s> PageSink<'s> {
         Ok(())
     }
 
-    fn enter_partition(&mut self, row: &Visited<'_>) {
+    fn enter_partition(&mut self, row: &LiveRow<'_>) {
         let prefix = &row.key[..row.prefix_len];
         if self.prefix != prefix {
             self.prefix.clear();
             self.prefix.extend_from_slice(prefix);
-            self.left_in_partition = self.per_partition;
+            self.left_in_partition = self.row_limits.partition;
         }
-    }
-}
-
-impl Sink for PageSink<'_> {
-    fn row(&mut self, row: &Visited<'_>) -> Result<Flow> {
-        if self.groups.is_some() {
-            return self.grouped(row);
-        }
-        let is_same = self.prefix == row.key[..row.prefix_len];
-        if is_same && self.left_in_partition == 0 {
-            return Ok(Flow::Partition);
-        }
-        // Before its partition is entered: the next page begins behind the last row.
-        if self.is_full() {
-            self.is_cut = true;
-            return Ok(Flow::Stop);
-        }
-        self.enter_partition(row);
-        self.plain(row)
-    }
-
-    fn may_cut(&self, elapsed: Duration) -> bool {
-        if self.page.rows.is_none() || self.groups.is_some() || self.plan.sorted.is_some() {
-            return false;
-        }
-        let allowed = match self.writer.rows() {
-            0 => self.page.empty,
-            _ => self.page.time,
-        };
-        elapsed >= allowed
     }
 }
 

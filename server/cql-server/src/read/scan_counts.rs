@@ -8,8 +8,6 @@
 //! The limits hold for each page. Aggregates and groups are computed over any number of rows. Their
 //! rows are counted in the internal pages in which Cassandra reads them.
 
-use std::cell::Cell;
-
 use ebb_cql::protocol::{Consistency, ErrorKind, ErrorResponse};
 use ebb_model::row::Header;
 use ebb_model::schema::TableSchema;
@@ -23,28 +21,28 @@ pub const AGGREGATE_PAGE_ROWS: u32 = 10_000;
 
 /// The counts of one read.
 #[derive(Debug)]
-pub struct Scanned<'s> {
+pub struct ScanCounts<'s> {
     /// None for tables of the server itself.
     guardrails: Option<&'s Guardrails>,
     schema: &'s TableSchema,
     consistency: Consistency,
     /// The rows of an internal page; `None` if the read is one page.
     page_rows: Option<u32>,
-    page: Cell<Page>,
+    page: PageCounts,
     /// The ended page with the most tombstones.
-    worst: Cell<Page>,
+    worst: PageCounts,
 }
 
 /// The counts of one page.
 #[derive(Debug, Clone, Copy, Default)]
-struct Page {
+struct PageCounts {
     live_rows: u64,
     tombstones: u64,
     /// Live rows that passed the filter.
     passed_rows: u32,
 }
 
-impl<'s> Scanned<'s> {
+impl<'s> ScanCounts<'s> {
     /// Returns counts of zero for a read of the table with this schema. An internal page ends after
     /// `page_rows` rows; `None` makes the read one page.
     pub fn new(
@@ -58,37 +56,33 @@ impl<'s> Scanned<'s> {
             schema,
             consistency,
             page_rows,
-            page: Cell::default(),
-            worst: Cell::default(),
+            page: PageCounts::default(),
+            worst: PageCounts::default(),
         }
     }
 
     /// Counts a live row.
-    pub fn note_row(&self) {
-        let mut page = self.page.get();
-        page.live_rows += 1;
-        self.page.set(page);
+    pub fn note_row(&mut self) {
+        self.page.live_rows += 1;
     }
 
     /// Counts a live row that passed the filter, and ends the page if it is full.
-    pub fn note_passed(&self) {
+    pub fn note_passed(&mut self) {
         let Some(page_rows) = self.page_rows else {
             return;
         };
-        let mut page = self.page.get();
-        page.passed_rows += 1;
-        if page.passed_rows >= page_rows {
-            self.worst.set(self.worst());
-            page = Page::default();
+        self.page.passed_rows += 1;
+        if self.page.passed_rows >= page_rows {
+            self.worst = self.worst();
+            self.page = PageCounts::default();
         }
-        self.page.set(page);
     }
 
     /// Counts the deletions in the header of a partition.
     ///
     /// # Errors
-    /// As [`Scanned::note_tombstones`].
-    pub fn note_header(&self, header: &Header<'_>) -> Result<()> {
+    /// As [`ScanCounts::note_tombstones`].
+    pub fn note_header(&mut self, header: &Header<'_>) -> Result<()> {
         let deletions = header.ranges().len() + usize::from(header.deletion().is_some());
         match deletions {
             0 => Ok(()),
@@ -100,11 +94,9 @@ impl<'s> Scanned<'s> {
     ///
     /// # Errors
     /// Cassandra's ReadFailure, if the page has too many.
-    pub fn note_tombstones(&self, more: u64) -> Result<()> {
-        let mut page = self.page.get();
-        page.tombstones += more;
-        self.page.set(page);
-        let tombstones = page.tombstones;
+    pub fn note_tombstones(&mut self, more: u64) -> Result<()> {
+        self.page.tombstones += more;
+        let tombstones = self.page.tombstones;
         let threshold = (self.guardrails)
             .and_then(|guardrails| guardrails.threshold(Limit::Tombstones).fail)
             .filter(|fail| tombstones > *fail);
@@ -122,13 +114,12 @@ impl<'s> Scanned<'s> {
         Err(ErrorResponse::new(kind, words))
     }
 
-    /// The page with the most tombstones so far.
-    fn worst(&self) -> Page {
-        let (worst, page) = (self.worst.get(), self.page.get());
-        if page.tombstones > worst.tombstones {
-            page
+    /// Returns the counts of the page with the most tombstones so far.
+    fn worst(&self) -> PageCounts {
+        if self.page.tombstones > self.worst.tombstones {
+            self.page
         } else {
-            worst
+            self.worst
         }
     }
 

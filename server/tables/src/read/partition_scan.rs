@@ -1,0 +1,160 @@
+//! Scans over the rows of one partition whose key is known, in either direction.
+//!
+//! ```text
+//!   PartitionScan ── open ─► the header, and the row if only one is selected
+//!        └─ advance ─► RowStep: the rows of each range, or each row by its key
+//! ```
+
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use ebb_model::key::{ByteRange, DecodedKey, ROW};
+use ebb_storage::Entries;
+
+use super::error::Result;
+use super::row_reader::RowReader;
+use super::rows::Rows;
+use super::source::Source;
+use super::stored_row::RowStep;
+
+/// A scan over the selected rows of one partition.
+///
+/// The scan reads the header before any row or with it: see [the purge race](super#the-purge-race).
+#[derive(Debug)]
+pub struct PartitionScan<'s> {
+    source: Source<'s>,
+    /// The prefix that all keys of the partition share.
+    prefix: &'s [u8],
+    rows: &'s Rows,
+    bounds: ByteRange,
+    reversed: bool,
+    /// The indexes of the clusterings, or of the ranges of clusterings, that were not begun yet.
+    left: Range<usize>,
+    /// The step of the only row, which was read with the header.
+    only: Option<RowStep>,
+    /// The range of keys that the next step opens.
+    next_range: Option<ByteRange>,
+    /// The entries of the range that is being read.
+    entries: Option<Entries<'s>>,
+}
+
+impl<'s> PartitionScan<'s> {
+    /// Reads the header of a partition, and opens a scan over those of its selected rows whose keys lie
+    /// within `bounds`. `header_key` is the header's key, and `partition` any key of the partition.
+    ///
+    /// # Errors
+    /// If the store cannot read a key.
+    pub fn open(
+        reader: &RowReader<'s>,
+        partition: DecodedKey<'s>,
+        header_key: &[u8],
+        rows: &'s Rows,
+        bounds: ByteRange,
+        reversed: bool,
+    ) -> Result<(Option<Bytes>, Self)> {
+        let mut scan = Self {
+            source: reader.source,
+            prefix: partition.prefix,
+            rows,
+            bounds,
+            reversed,
+            left: 0..0,
+            only: None,
+            next_range: None,
+            entries: None,
+        };
+        let count = match rows {
+            Rows::All => 1,
+            Rows::In(ranges) => ranges.len(),
+            Rows::Exactly(clusterings) => match &clusterings[..] {
+                [only] => {
+                    let key = scan.key_of(only);
+                    let [header, row] = reader.read_row(partition, [header_key, &key])?;
+                    if scan.bounds.contains(&key) {
+                        scan.only = Some(RowStep::of_key(key.into(), scan.prefix.len(), row));
+                    }
+                    return Ok((header, scan));
+                }
+                clusterings => clusterings.len(),
+            },
+        };
+        scan.left = 0..count;
+        Ok((reader.source.get(header_key)?, scan))
+    }
+
+    /// Returns the next step: a row, be it visible or not, the key of a selected row that the table does
+    /// not have, or the announcement of a range.
+    ///
+    /// # Errors
+    /// If the store cannot read an entry.
+    #[inline]
+    pub fn advance(&mut self) -> Result<RowStep> {
+        if let Some(range) = self.next_range.take() {
+            let entries = self.source.entries(&range.from, range.to.as_deref())?;
+            self.entries = Some(entries);
+        }
+        let entry = match &mut self.entries {
+            Some(entries) if self.reversed => entries.next_back(),
+            Some(entries) => entries.next(),
+            None => None,
+        };
+        match entry.transpose()? {
+            Some((key, operand)) => Ok(RowStep::of_key(key, self.prefix.len(), Some(operand))),
+            None => self.begin_next(),
+        }
+    }
+
+    /// Reads the next row by its key, or prepares the next range.
+    fn begin_next(&mut self) -> Result<RowStep> {
+        if let Some(only) = self.only.take() {
+            return Ok(only);
+        }
+        loop {
+            let next = if self.reversed {
+                self.left.next_back()
+            } else {
+                self.left.next()
+            };
+            let Some(at) = next else {
+                return Ok(RowStep::Done);
+            };
+            let range = match self.rows {
+                Rows::Exactly(clusterings) => {
+                    let key = self.key_of(&clusterings[at]);
+                    if !self.bounds.contains(&key) {
+                        continue;
+                    }
+                    let row = self.source.get(&key)?;
+                    return Ok(RowStep::of_key(key.into(), self.prefix.len(), row));
+                }
+                Rows::All => self.keys_of(&[], None),
+                Rows::In(ranges) => self.keys_of(&ranges[at].from, ranges[at].to.as_deref()),
+            };
+            if !range.is_empty() {
+                self.next_range = Some(range);
+                return Ok(RowStep::Seek);
+            }
+        }
+    }
+
+    /// Returns the key of the row with an encoded clustering.
+    fn key_of(&self, clustering: &[u8]) -> Vec<u8> {
+        [self.prefix, &[ROW], clustering].concat()
+    }
+
+    /// Returns the keys of a range of clusterings within the bounds.
+    fn keys_of(&self, from: &[u8], to: Option<&[u8]>) -> ByteRange {
+        let from = self.key_of(from).max(self.bounds.from.clone());
+        let mut to = match to {
+            Some(to) => self.key_of(to),
+            None => [self.prefix, &[ROW + 1]].concat(),
+        };
+        if let Some(end) = &self.bounds.to {
+            to = to.min(end.clone());
+        }
+        ByteRange { from, to: Some(to) }
+    }
+}

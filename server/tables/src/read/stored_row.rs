@@ -1,0 +1,53 @@
+//! Stored rows, as scans return them.
+
+use bytes::Bytes;
+
+/// A row as it is stored, be it visible or not.
+#[derive(Debug)]
+pub struct StoredRow {
+    /// The key of the engine.
+    pub key: Bytes,
+    /// The operand.
+    pub operand: Bytes,
+    /// The length of the prefix that all keys of the partition share.
+    pub(super) prefix_len: usize,
+}
+
+impl StoredRow {
+    /// Returns the encoded clustering.
+    #[inline]
+    pub fn clustering(&self) -> &[u8] {
+        &self.key[self.prefix_len + 1..]
+    }
+}
+
+/// A step of a scan over the rows of a partition. Each step takes time, also one without a row, so that
+/// the caller paces itself by steps.
+#[derive(Debug)]
+pub enum RowStep {
+    /// The next step opens a range of keys.
+    Seek,
+    /// A stored row that the selection contains.
+    Row(StoredRow),
+    /// The key of a row that the selection contains, but the table does not.
+    Absent(Bytes),
+    /// The key of a stored row that the selection does not contain.
+    Unselected(Bytes),
+    /// The end of the rows.
+    Done,
+}
+
+impl RowStep {
+    /// Returns the step of a selected row by its key and its operand. `prefix_len` is the length of the
+    /// prefix that all keys of the partition share.
+    pub fn of_key(key: Bytes, prefix_len: usize, operand: Option<Bytes>) -> Self {
+        match operand {
+            Some(operand) => Self::Row(StoredRow {
+                key,
+                operand,
+                prefix_len,
+            }),
+            None => Self::Absent(key),
+        }
+    }
+}
