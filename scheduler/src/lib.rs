@@ -88,6 +88,7 @@ pub mod lp;
 pub mod model;
 #[cfg(feature = "simulation")]
 pub mod msjo;
+mod ordered_f64;
 #[cfg(feature = "simulation")]
 pub mod planning;
 pub mod policy;

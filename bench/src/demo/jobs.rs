@@ -175,8 +175,9 @@ pub(super) fn spec(
             grep::spec(job, input, output, grep::Pattern::text(PATTERN)?, rows)
         }
     };
-    Ok(spec.profile(JobProfile {
+    let profile = JobProfile {
         map_task_cpu_s: task_cpu_s,
         reduce_task_cpu_s: task_cpu_s,
-    }))
+    };
+    Ok(JobSpec { profile, ..spec })
 }

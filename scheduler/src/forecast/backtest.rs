@@ -14,7 +14,11 @@ const DAYS_MIN: usize = 7;
 /// How much worse than the best a method may have been to be combined with it.
 const WORSE_MAX: f64 = 1.1;
 
+/// Methods that are combined at most.
+const COMBINED_MAX: usize = 10;
+
 /// Forecasts as they would have been made at one origin.
+#[derive(Debug)]
 struct Row {
     /// Per method.
     forecasts: Vec<Option<Vec<f64>>>,
@@ -28,13 +32,13 @@ struct Row {
 /// Forecasts at past origins, made once each. A row holds what came after its
 /// origin, so each question names the origin `now` that it is asked at, and rows
 /// that end after it are not looked at.
+#[derive(Debug)]
 pub(super) struct Backtest<'a> {
     series: &'a Series,
     methods: Vec<Method>,
     grid: Grid,
     /// How many days back, one origin each.
     days: usize,
-    combined_max: usize,
     rows: BTreeMap<usize, Row>,
 }
 
@@ -43,19 +47,12 @@ pub(super) struct Backtest<'a> {
 pub(super) struct Choice(pub(super) Vec<usize>);
 
 impl<'a> Backtest<'a> {
-    pub(super) fn new(
-        series: &'a Series,
-        methods: Vec<Method>,
-        grid: Grid,
-        days: usize,
-        combined_max: usize,
-    ) -> Self {
+    pub(super) fn new(series: &'a Series, methods: Vec<Method>, grid: Grid, days: usize) -> Self {
         Self {
             series,
             methods,
             grid,
             days,
-            combined_max,
             rows: BTreeMap::new(),
         }
     }
@@ -110,11 +107,8 @@ impl<'a> Backtest<'a> {
         let good = scored
             .iter()
             .filter(|(score, _)| *score <= best * WORSE_MAX);
-        Choice(
-            good.take(self.combined_max)
-                .map(|(_, method)| *method)
-                .collect(),
-        )
+        let methods = good.map(|(_, method)| *method);
+        Choice(methods.take(COMBINED_MAX).collect())
     }
 
     /// The mean of the chosen methods at `origin`; of those that had a forecast

@@ -26,8 +26,6 @@ pub struct Options {
     pub horizon_s: f64,
     /// How many past days the methods are tried on; 1 to 3,660.
     pub backtest_days: usize,
-    /// How many methods are combined at most; at least 1.
-    pub combined_max: usize,
 }
 
 impl Default for Options {
@@ -38,7 +36,6 @@ impl Default for Options {
             day_s: DAY_S,
             horizon_s: DAY_S,
             backtest_days: 28,
-            combined_max: 10,
         }
     }
 }
@@ -102,6 +99,7 @@ pub enum ForecastError {
 
 /// Forecasts a series; see the module. Keeps what the methods said at past
 /// origins, so that a second forecast a day later costs little.
+#[derive(Debug)]
 pub struct Forecaster<'a> {
     series: &'a Series,
     grid: Grid,
@@ -119,7 +117,7 @@ impl<'a> Forecaster<'a> {
         let grid = grid(series, &options)?;
         let methods = Method::pool();
         let days = options.backtest_days;
-        let backtest = Backtest::new(series, methods.clone(), grid, days, options.combined_max);
+        let backtest = Backtest::new(series, methods.clone(), grid, days);
         Ok(Self {
             series,
             grid,
@@ -212,15 +210,6 @@ impl<'a> Forecaster<'a> {
     }
 }
 
-impl std::fmt::Debug for Forecaster<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut it = f.debug_struct("Forecaster");
-        it.field("grid", &self.grid)
-            .field("methods", &self.methods.len())
-            .finish_non_exhaustive()
-    }
-}
-
 /// Position of the naive forecast of `cycle` in the pool.
 pub(super) fn naive(methods: impl IntoIterator<Item = Method>, cycle: Cycle) -> Option<usize> {
     methods
@@ -244,23 +233,12 @@ fn grid(series: &Series, options: &Options) -> Result<Grid, ForecastError> {
             expected: "give more than 0 and at most 600,000 of the series' steps",
         });
     }
-    for (what, value) in [
-        ("the number of past days", options.backtest_days),
-        ("the number of methods to combine", options.combined_max),
-    ] {
-        if value == 0 {
-            return Err(ForecastError::Option {
-                what,
-                value: 0.0,
-                expected: "give at least 1",
-            });
-        }
-    }
-    if options.backtest_days > BACKTEST_DAYS_MAX {
+    let days = options.backtest_days;
+    if !(1..=BACKTEST_DAYS_MAX).contains(&days) {
         return Err(ForecastError::Option {
             what: "the number of past days",
-            value: options.backtest_days as f64,
-            expected: "give at most 3660",
+            value: days as f64,
+            expected: "give at least 1 and at most 3660",
         });
     }
     Ok(Grid {

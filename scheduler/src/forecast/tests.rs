@@ -423,13 +423,6 @@ fn too_short_a_series_and_senseless_options_are_told() {
         })
         .contains("at most 3660")
     );
-    assert!(
-        refused(Options {
-            combined_max: 0,
-            ..good
-        })
-        .contains("combine")
-    );
     assert!(evaluate(&short, good, 0, |_| {}).is_err());
 }
 

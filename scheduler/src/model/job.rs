@@ -1,5 +1,6 @@
 //! A job: what a user submits, and by when it should be done.
 
+use crate::ordered_f64::OrderedF64;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -39,6 +40,12 @@ impl Job {
             goal_s,
             weight: 1.0,
         }
+    }
+
+    /// Its place among jobs by age: the oldest job is the least, of equals the one with the
+    /// lowest id.
+    pub(crate) const fn age(&self) -> (OrderedF64, JobId) {
+        (OrderedF64(self.submitted_s), self.id)
     }
 
     /// Whether a job that finished at `finished_s` met its goal. `None` for a

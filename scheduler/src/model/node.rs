@@ -1,10 +1,10 @@
 //! A node: where tasks run (the thesis's TaskTracker).
 
-use super::Resources;
-use serde::Serialize;
+use super::{Resources, TaskKind};
+use serde::{Deserialize, Serialize};
 
 /// Identifies a node of the cluster: its position among the nodes, from 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct NodeId(pub u32);
 
 /// Which kind of hardware a node is (thesis section 3.4.3).
@@ -37,6 +37,17 @@ pub struct TypedSlots {
     pub maps: u32,
     /// Reduces that may run at once.
     pub reduces: u32,
+}
+
+impl TypedSlots {
+    /// The slots for tasks of `kind`.
+    #[must_use]
+    pub const fn of(self, kind: TaskKind) -> u32 {
+        match kind {
+            TaskKind::Map => self.maps,
+            TaskKind::Reduce => self.reduces,
+        }
+    }
 }
 
 /// A node and what analytics may use of it, Omega in equations (10) and (18).

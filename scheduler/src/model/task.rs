@@ -15,6 +15,15 @@ pub enum TaskKind {
     Reduce,
 }
 
+impl fmt::Display for TaskKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Map => "map",
+            Self::Reduce => "reduce",
+        })
+    }
+}
+
 /// Task type and phase: each has a demand of its own (thesis section 5.3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -51,19 +60,16 @@ pub struct TaskId {
 
 impl fmt::Display for TaskId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self.kind {
-            TaskKind::Map => "map",
-            TaskKind::Reduce => "reduce",
-        };
-        write!(f, "{}/{kind}-{}", self.job, self.index)
+        write!(f, "{}/{}-{}", self.job, self.kind, self.index)
     }
 }
 
 /// Where a task stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskState {
     /// Not started, or to be started again after a failed attempt.
+    #[default]
     Pending,
     /// An attempt runs.
     Running,

@@ -95,6 +95,26 @@ const SEARCH: Search = Search {
 };
 
 const ALL_RANDOM: RandomJobs = RandomJobs::most_random(0);
+const UNIFORM_COUNTS: RandomJobs = RandomJobs {
+    uniform_counts: true,
+    ..ALL_RANDOM
+};
+const UNIFORM_LENGTHS: RandomJobs = RandomJobs {
+    uniform_lengths: true,
+    ..ALL_RANDOM
+};
+const MANY_MACHINES: RandomJobs = RandomJobs {
+    machines: 100,
+    ..ALL_RANDOM
+};
+const INCREASING_WEIGHTS: RandomJobs = RandomJobs {
+    weights: Weights::IncreasingUnit,
+    ..ALL_RANDOM
+};
+const DECREASING_WEIGHTS: RandomJobs = RandomJobs {
+    weights: Weights::DecreasingUnit,
+    ..ALL_RANDOM
+};
 
 const fn by_jobs(
     number: u32,
@@ -155,81 +175,31 @@ pub static FIGURES: [Figure; 12] = [
         8,
         "MarS stays at 1.15; MARES rises from 1.48 to 1.88.",
         "Figure 8: 30 maps and 10 reduces in each job",
-        |jobs, seed| {
-            let uniform_counts = true;
-            ratios_of(
-                jobs,
-                seed,
-                RandomJobs {
-                    uniform_counts,
-                    ..ALL_RANDOM
-                },
-            )
-        },
+        |jobs, seed| ratios_of(jobs, seed, UNIFORM_COUNTS),
     ),
     by_jobs(
         9,
         "MarS is at 1.08 with 10 jobs and then within 0.02 of the bound; MARES 0.35 above.",
         "Figure 9: maps of 10 s and reduces of 15 s",
-        |jobs, seed| {
-            let uniform_lengths = true;
-            ratios_of(
-                jobs,
-                seed,
-                RandomJobs {
-                    uniform_lengths,
-                    ..ALL_RANDOM
-                },
-            )
-        },
+        |jobs, seed| ratios_of(jobs, seed, UNIFORM_LENGTHS),
     ),
     by_jobs(
         10,
         "MarS declines from 1.09 to 1.01; MARES, HUWF, HJWF at 100 jobs: 0.42, 0.75, 0.79 above.",
         "Figure 10: 100 machines",
-        |jobs, seed| {
-            let machines = 100;
-            ratios_of(
-                jobs,
-                seed,
-                RandomJobs {
-                    machines,
-                    ..ALL_RANDOM
-                },
-            )
-        },
+        |jobs, seed| ratios_of(jobs, seed, MANY_MACHINES),
     ),
     by_jobs(
         11,
         "HUWF and HJWF lose 10% against figure 7; MarS and MARES do not.",
         "Figure 11: unit weights that rise with the release",
-        |jobs, seed| {
-            let weights = Weights::IncreasingUnit;
-            ratios_of(
-                jobs,
-                seed,
-                RandomJobs {
-                    weights,
-                    ..ALL_RANDOM
-                },
-            )
-        },
+        |jobs, seed| ratios_of(jobs, seed, INCREASING_WEIGHTS),
     ),
     by_jobs(
         12,
         "HUWF is better than MARES; HJWF is worse than in figure 7.",
         "Figure 12: unit weights that fall with the release",
-        |jobs, seed| {
-            let weights = Weights::DecreasingUnit;
-            ratios_of(
-                jobs,
-                seed,
-                RandomJobs {
-                    weights,
-                    ..ALL_RANDOM
-                },
-            )
-        },
+        |jobs, seed| ratios_of(jobs, seed, DECREASING_WEIGHTS),
     ),
     Figure {
         number: 14,
@@ -316,7 +286,7 @@ pub static FIGURES: [Figure; 12] = [
 
 fn algorithms(names: &[&str]) -> impl Iterator<Item = Algorithm> {
     let named = |name: &&str| Algorithm::by_name(name).expect("a name of one");
-    names.iter().map(named).collect::<Vec<_>>().into_iter()
+    names.iter().map(named)
 }
 
 /// The schedule of `algorithm`; it can be carried out.

@@ -1,6 +1,6 @@
 //! What is to be scheduled: machines, and jobs down to the length of each task.
 
-use crate::model::{Job, NodeId, TaskId, TaskKind};
+use crate::model::{Job, TaskId, TaskKind};
 use std::ops::Range;
 use thiserror::Error;
 
@@ -180,12 +180,6 @@ impl Instance {
     #[must_use]
     pub const fn machines(&self) -> usize {
         self.free_s.len()
-    }
-
-    /// The node that a machine is.
-    #[must_use]
-    pub const fn node(machine: usize) -> NodeId {
-        NodeId(machine as u32)
     }
 
     /// The total length of a job's tasks, in seconds.

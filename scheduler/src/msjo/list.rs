@@ -12,6 +12,7 @@ use super::instance::Instance;
 use super::order::by_key;
 use super::schedule::Schedule;
 use crate::model::{NodeId, TaskKind};
+use crate::ordered_f64::OrderedF64;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -151,9 +152,8 @@ pub fn non_idling_on(instance: &Instance, ranks: &[u32], node: &[NodeId]) -> Sch
     let mut schedule = empty(instance);
     for _ in 0..instance.tasks.len() {
         // Always the earliest start of all: what it makes startable comes later.
-        let at_s = |machine: &&mut Machine| machine.next_s();
         let machine = (machines.iter_mut())
-            .min_by(|a, b| at_s(a).total_cmp(&at_s(b)))
+            .min_by_key(|machine| OrderedF64(machine.next_s()))
             .expect("an instance has machines");
         let now_s = machine.next_s();
         let (place, _) = (machine.tasks.iter().enumerate())

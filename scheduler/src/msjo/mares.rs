@@ -23,7 +23,7 @@ pub fn by_workload(instance: &Instance) -> Vec<NodeId> {
             .min_by(|&a, &b| f64::total_cmp(&work_s[a], &work_s[b]))
             .expect("an instance has machines");
         work_s[least] += task.length_s;
-        Instance::node(least)
+        NodeId(least as u32)
     });
     nodes.collect()
 }

@@ -75,5 +75,5 @@ pub use schedule::{Objective, Schedule, Violation};
 pub use search::Search;
 pub use semi_online::semi_online;
 #[cfg(feature = "lp")]
-pub use t_mars::{Intervals, t_mars, t_mars_of};
+pub use t_mars::{Intervals, t_mars_of};
 pub use workload::{RandomJobs, Weights, misjudged};

@@ -2,6 +2,7 @@
 
 use super::instance::Instance;
 use crate::model::TaskKind;
+use crate::ordered_f64::OrderedF64;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -16,17 +17,12 @@ pub fn by_key(instance: &Instance, key: &[f64]) -> Vec<usize> {
     let key = |at: usize| {
         let task = &instance.tasks[at];
         match task.id.kind {
-            TaskKind::Map => (key[at], false),
-            TaskKind::Reduce => (key[at].max(last_map[task.job]), true),
+            TaskKind::Map => (OrderedF64(key[at]), false),
+            TaskKind::Reduce => (OrderedF64(key[at].max(last_map[task.job])), true),
         }
     };
     let mut order: Vec<usize> = (0..instance.tasks.len()).collect();
-    order.sort_by(|&a, &b| {
-        let ((a_key, a_reduce), (b_key, b_reduce)) = (key(a), key(b));
-        (a_key.total_cmp(&b_key))
-            .then(a_reduce.cmp(&b_reduce))
-            .then(a.cmp(&b))
-    });
+    order.sort_by_key(|&at| key(at));
     order
 }
 

@@ -308,23 +308,6 @@ impl<'a> Relaxation<'a> {
                 .sum(),
         }
     }
-
-    /// Whether start times satisfy equations (1) and (2): what the tests ask of S^LP.
-    #[must_use]
-    pub fn precedes(&self, start_s: &[f64], tolerance_s: f64) -> bool {
-        self.instance.jobs.iter().all(|job| {
-            let arrivals_s = job.maps.clone().map(|at| {
-                let map = &self.instance.tasks[at];
-                start_s[at] + map.length_s + map.delay_s
-            });
-            let arrived_s = arrivals_s.fold(0.0, f64::max);
-            let released_s = |at: usize| self.instance.tasks[at].released_s;
-            (job.maps.clone()).all(|map| start_s[map] >= released_s(map) - tolerance_s)
-                && (job.reduces.clone()).all(|reduce| {
-                    start_s[reduce] >= arrived_s.max(released_s(reduce)) - tolerance_s
-                })
-        })
-    }
 }
 
 /// When anything can start at the earliest.

@@ -17,6 +17,7 @@ use super::relaxation::Bound;
 use super::rules::Rule;
 use super::schedule::{Objective, Schedule};
 use crate::model::TaskKind;
+use crate::ordered_f64::OrderedF64;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -43,7 +44,6 @@ impl Search {
     /// order of `bound`.
     #[must_use]
     pub fn schedule(&self, instance: &Instance, bound: &Bound) -> Schedule {
-        let objective = Objective::Jobs;
         let middle_s = middle_s(instance, &bound.start_s);
         let mut schedules = vec![
             mars_of(instance, bound),
@@ -64,10 +64,7 @@ impl Search {
         let order = self.improved(instance, &blocks, order, value, &mut work);
         schedules.push(non_idling(instance, &blocks.ranks(&order)));
         (schedules.into_iter())
-            .min_by(|a, b| {
-                let value = |schedule: &Schedule| schedule.value(instance, objective);
-                value(a).total_cmp(&value(b))
-            })
+            .min_by_key(|schedule| OrderedF64(schedule.value(instance, Objective::Jobs)))
             .expect("there are several")
     }
 
@@ -157,11 +154,7 @@ fn starts(instance: &Instance, blocks: &Blocks, middle_s: &[f64]) -> Vec<(f64, V
         let keys = (0..jobs).flat_map(|job| kinds.map(|kind| key(job, kind)));
         let keys: Vec<f64> = keys.collect();
         let mut order: Vec<u32> = (0..keys.len() as u32).collect();
-        order.sort_by(|&a, &b| {
-            keys[a as usize]
-                .total_cmp(&keys[b as usize])
-                .then(a.cmp(&b))
-        });
+        order.sort_by_key(|&block| OrderedF64(keys[block as usize]));
         (0.0, order)
     };
     let mean = |block: usize| {

@@ -4,9 +4,7 @@ use super::instance::Instance;
 use super::list::{in_order, non_idling};
 use super::mars::middle_s;
 use super::order::{by_key, ranks};
-use super::relaxation::{Bound, Inequality, Relaxation};
-use super::schedule::{Objective, Schedule};
-use crate::lp::LpError;
+use super::schedule::Schedule;
 
 /// When the tasks of an interval may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,33 +19,16 @@ pub enum Intervals {
     NonIdling,
 }
 
-/// T-MarS. Tasks are put into the intervals (2^(n-2), 2^(n-1)] seconds by their completion
-/// in the linear programme with equation (13), and scheduled interval by interval by their
-/// middle finish times. Delays count, where there are any.
-///
-/// # Errors
-/// As [`Relaxation::coge`].
-pub fn t_mars(
-    instance: &Instance,
-    eps: f64,
-    intervals: Intervals,
-) -> Result<(Schedule, Bound), LpError> {
-    let relaxation = Relaxation {
-        inequality: Inequality::CompletionTimes,
-        ..Relaxation::msjo(instance, Objective::Tasks)
-    };
-    let bound = relaxation.coge(eps)?;
-    let schedule = t_mars_of(instance, &bound.start_s, intervals);
-    Ok((schedule, bound))
-}
-
 /// The number n of the interval that a time lies in, from 1.
 fn interval(end_s: f64) -> usize {
     // Completions carry the solver's error; one that is a hair too late is in time.
     1 + (end_s * (1.0 - 1e-7)).log2().ceil().max(0.0) as usize
 }
 
-/// [`t_mars`] from the start times of the linear programme, in the order of the tasks.
+/// T-MarS, from the start times of the linear programme with equation (13), in the order of the
+/// tasks. Tasks are put into the intervals (2^(n-2), 2^(n-1)] seconds by their completion there,
+/// and scheduled interval by interval by their middle finish times. Delays count, where there
+/// are any.
 #[must_use]
 pub fn t_mars_of(instance: &Instance, start_s: &[f64], intervals: Intervals) -> Schedule {
     let ends_s = instance.tasks.iter().zip(start_s);
@@ -96,6 +77,8 @@ fn openings_s(instance: &Instance, number: &[usize]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::super::example::job;
+    use super::super::relaxation::{Inequality, Relaxation};
+    use super::super::schedule::Objective;
     use super::*;
 
     #[test]
@@ -118,7 +101,12 @@ mod tests {
         assert_eq!(starts(Intervals::Opening), [2.0, 6.0, 11.0]);
         assert_eq!(starts(Intervals::InOrder), [0.0, 2.0, 3.0]);
         // One machine: the order of the relaxation is the best there is.
-        let (schedule, bound) = t_mars(&instance, 0.0, Intervals::InOrder).unwrap();
+        let relaxation = Relaxation {
+            inequality: Inequality::CompletionTimes,
+            ..Relaxation::msjo(&instance, Objective::Tasks)
+        };
+        let bound = relaxation.coge(0.0).unwrap();
+        let schedule = t_mars_of(&instance, &bound.start_s, Intervals::InOrder);
         assert_eq!(schedule.value(&instance, Objective::Tasks), 12.0);
         assert!((bound.value - 12.0).abs() < 1e-3, "{bound:?}");
     }

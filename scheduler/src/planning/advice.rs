@@ -14,7 +14,7 @@ use crate::policy::{ClusterView, Decision, Measure, Policy, room_per_work};
 use crate::sim::{Interval, SimConfig, SimError, SimJob, simulate};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 /// A job as it was when it was submitted, and what became of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -150,10 +150,7 @@ pub fn observe(
         room: Mutex::new(BTreeMap::new()),
     };
     let report = simulate(config, jobs, &observer)?;
-    let room = observer
-        .room
-        .into_inner()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let room = (observer.room.into_inner()).unwrap_or_else(PoisonError::into_inner);
     let (from_s, until_s) = report.window_s;
     let counted =
         (report.jobs.iter()).filter(|record| (from_s..=until_s).contains(&record.job.submitted_s));
@@ -180,15 +177,10 @@ impl Policy for Observer<'_> {
     }
 
     fn decide(&self, view: &ClusterView) -> Decision {
-        let mut room = self
-            .room
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
         for (index, job) in view.jobs.iter().enumerate() {
-            if let Some(goal_s) = job.job.goal_s
-                && !room.contains_key(&job.job.id)
-            {
-                room.insert(job.job.id, room_per_work(view, index, goal_s));
+            if let Some(goal_s) = job.job.goal_s {
+                (room.entry(job.job.id)).or_insert_with(|| room_per_work(view, index, goal_s));
             }
         }
         self.policy.decide(view)

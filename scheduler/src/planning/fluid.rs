@@ -7,7 +7,8 @@
 //! matroid in its fractional form (a polymatroid), and a greedy choice solves the
 //! linear relaxation exactly: the smallest jobs first, each as far as it fits.
 
-use std::cmp::Ordering;
+use crate::ordered_f64::OrderedF64;
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
@@ -145,7 +146,7 @@ impl<'a> Relaxation<'a> {
         let mut released = (self.by_release[first..].iter().copied())
             .filter(|&job| work[job] > 0.0)
             .peekable();
-        let mut waiting: BinaryHeap<Waiting> = BinaryHeap::new();
+        let mut waiting: BinaryHeap<Reverse<Waiting>> = BinaryHeap::new();
         let mut now = f64::NEG_INFINITY;
         let mut more = 0.0;
         loop {
@@ -157,11 +158,11 @@ impl<'a> Relaxation<'a> {
                 now = now.max(self.jobs[next].release);
             }
             while let Some(next) = released.next_if(|&next| self.jobs[next].release <= now) {
-                waiting.push(Waiting {
-                    goal: self.jobs[next].goal,
+                waiting.push(Reverse(Waiting {
+                    goal: OrderedF64(self.jobs[next].goal),
                     job: next,
-                    left: work[next],
-                });
+                    left: OrderedF64(work[next]),
+                }));
                 more -= if next == job { 0.0 } else { work[next] };
             }
             let Some(mut first) = waiting.peek_mut() else {
@@ -170,18 +171,19 @@ impl<'a> Relaxation<'a> {
             let next = released
                 .peek()
                 .map_or(f64::INFINITY, |&job| self.jobs[job].release);
-            let end = now + first.left;
-            if end <= next.min(first.goal) {
-                more += first.left;
+            let (goal, left) = (first.0.goal.0, first.0.left.0);
+            let end = now + left;
+            if end <= next.min(goal) {
+                more += left;
                 now = end;
                 PeekMut::pop(first);
-            } else if first.goal <= next {
-                more += (first.goal - now).max(0.0);
-                now = now.max(first.goal);
+            } else if goal <= next {
+                more += (goal - now).max(0.0);
+                now = now.max(goal);
                 PeekMut::pop(first);
             } else {
                 more += next - now;
-                first.left -= next - now;
+                first.0.left.0 -= next - now;
                 now = next;
             }
         }
@@ -229,33 +231,14 @@ impl BusyPeriods {
     }
 }
 
-/// A job that has been released and is not done; the earliest goal is the greatest.
-#[derive(Clone, Copy)]
+/// A job that has been released and is not done; the earliest goal is the least. What is left
+/// never decides, since a job waits once.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Waiting {
-    goal: f64,
+    goal: OrderedF64,
     job: usize,
-    left: f64,
+    left: OrderedF64,
 }
-
-impl Ord for Waiting {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (other.goal.total_cmp(&self.goal)).then(other.job.cmp(&self.job))
-    }
-}
-
-impl PartialOrd for Waiting {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Waiting {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Waiting {}
 
 #[cfg(test)]
 mod tests {

@@ -11,7 +11,7 @@ use crate::policy::Policy;
 use crate::sim::{Recording, SimConfig, SimError, SimJob, simulate};
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 /// What is expected of a job.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -166,19 +166,16 @@ impl Planner<'_> {
 
     /// Per future, the end of each job of interest.
     fn ends(&self) -> Result<Vec<Vec<Option<f64>>>, SimError> {
-        let ends: Vec<Mutex<Vec<Option<f64>>>> =
-            self.futures.iter().map(|_| Mutex::default()).collect();
+        let ends: Vec<OnceLock<Vec<Option<f64>>>> = vec![OnceLock::new(); self.futures.len()];
         let order: Vec<usize> = (0..self.futures.len()).collect();
         self.on_all_cores(&order, |future| {
             let (config, jobs) = &self.futures[future];
             let ended = self.ends_of(config, jobs.clone())?;
-            *ends[future].lock().unwrap_or_else(PoisonError::into_inner) = ended;
+            ends[future].set(ended).expect("each future is run once");
             Ok(true)
         })?;
-        let ends = ends.into_iter().map(Mutex::into_inner);
-        Ok(ends
-            .map(|ends| ends.unwrap_or_else(PoisonError::into_inner))
-            .collect())
+        let ends = ends.into_iter().filter_map(OnceLock::into_inner);
+        Ok(ends.collect())
     }
 
     /// The end of each job of interest in one future; `None` for one that is not there or
@@ -374,27 +371,19 @@ impl Planner<'_> {
 }
 
 fn changed(jobs: &[SimJob], id: JobId, change: Change) -> Vec<SimJob> {
-    let without = match change {
-        Change::Without { job } => Some(job),
-        _ => None,
-    };
-    let kept = jobs.iter().filter(|job| Some(job.job.id) != without);
-    kept.map(|job| match change {
-        _ if job.job.id != id => job.clone(),
-        Change::Weight { weight } => {
-            let mut job = job.clone();
-            job.job.weight = weight;
-            job
+    let mut jobs = jobs.to_vec();
+    if let Change::Without { job: without } = change {
+        jobs.retain(|job| job.job.id != without);
+    }
+    for job in jobs.iter_mut().filter(|job| job.job.id == id) {
+        match change {
+            Change::Weight { weight } => job.job.weight = weight,
+            Change::LaterGoal { goal_s } => job.job.goal_s = Some(goal_s),
+            Change::FewerMaps { maps } => *job = with_maps(job, maps),
+            Change::Without { .. } => {}
         }
-        Change::LaterGoal { goal_s } => {
-            let mut job = job.clone();
-            job.job.goal_s = Some(goal_s);
-            job
-        }
-        Change::FewerMaps { maps } => with_maps(job, maps),
-        Change::Without { .. } => job.clone(),
-    })
-    .collect()
+    }
+    jobs
 }
 
 fn with_maps(job: &SimJob, maps: u32) -> SimJob {

@@ -6,30 +6,21 @@ use super::local::Local;
 use super::places::Places;
 use super::view::{ClusterView, Wait};
 use super::{Decision, Policy, Refill};
-use crate::model::{JobId, NodeId, TaskKind};
+use crate::model::{NodeId, TaskKind};
 use std::collections::BTreeSet;
 
-/// Seconds a job waits for a slot where its input lies, unless told otherwise:
-/// a task of a minute or more loses little by it.
+/// The longest that a job waits for a slot where its input lies, in seconds: a task of a
+/// minute or more loses little by it.
 pub const DELAY_S: f64 = 15.0;
 
 /// As [`Fair`](super::Fair), but a job whose turn it is passes on a slot where
-/// none of its input lies, and takes any slot only after it has waited long
-/// enough since it last had a local one.
+/// none of its input lies, and takes any slot only after it has waited for
+/// [`DELAY_S`] since it last had a local one.
 ///
 /// The wait is the same for every job, whatever its goal; jobs without a goal
 /// are treated alike. A slot that everybody passes on stays idle in the cycle.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Delay {
-    /// The longest wait for a local slot, in seconds; not negative.
-    pub delay_s: f64,
-}
-
-impl Default for Delay {
-    fn default() -> Self {
-        Self { delay_s: DELAY_S }
-    }
-}
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Delay;
 
 impl Policy for Delay {
     fn name(&self) -> &'static str {
@@ -37,21 +28,19 @@ impl Policy for Delay {
     }
 
     fn decide(&self, view: &ClusterView) -> Decision {
-        let mut queue = Queue::new(self.delay_s, view);
-        let placement = fair_draft(view)
-            .keep()
-            .offer(|places, node| queue.choose(places, node));
+        let mut queue = Queue::new(view);
+        let places = Places::keeping(fair_draft(view));
+        let placement = places.offer(|places, node| queue.choose(places, node));
         Decision {
             placement,
             refill: Refill::LocalTask,
-            waits: queue.waits(),
+            waits: view.changed_waits(queue.waits),
         }
     }
 }
 
 /// The jobs in fair order, and how long each has waited.
 struct Queue<'a> {
-    delay_s: f64,
     view: &'a ClusterView,
     waits: Vec<Wait>,
     turns: BTreeSet<(Share, usize)>,
@@ -59,13 +48,12 @@ struct Queue<'a> {
 }
 
 impl<'a> Queue<'a> {
-    fn new(delay_s: f64, view: &'a ClusterView) -> Self {
+    fn new(view: &'a ClusterView) -> Self {
         let turn = |job: usize| {
             let running = view.jobs[job].running_of(TaskKind::Map);
             (Share::of(view, job, running.count() as u32), job)
         };
         Self {
-            delay_s,
             view,
             waits: view.jobs.iter().map(|job| job.wait).collect(),
             turns: (0..view.jobs.len())
@@ -84,7 +72,7 @@ impl<'a> Queue<'a> {
                 continue;
             }
             let wait = &mut self.waits[job];
-            let waited = |since_s: f64| now_s - since_s >= self.delay_s;
+            let waited = |since_s: f64| now_s - since_s >= DELAY_S;
             if self.local.take_on(job, node) {
                 *wait = Wait::default();
             } else if wait.since_s.is_some_and(waited) {
@@ -102,13 +90,5 @@ impl<'a> Queue<'a> {
         let slots = places.active_maps(job) + 1;
         self.turns.insert((Share::of(self.view, job, slots), job));
         Some(job)
-    }
-
-    fn waits(self) -> Vec<(JobId, Wait)> {
-        (self.view.jobs.iter())
-            .zip(self.waits)
-            .filter(|(job, wait)| job.wait != *wait)
-            .map(|(job, wait)| (job.job.id, wait))
-            .collect()
     }
 }

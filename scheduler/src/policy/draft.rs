@@ -191,13 +191,7 @@ impl<'a> Draft<'a> {
     /// jobs in order of urgency. They are spread over the nodes when the draft is
     /// carried out.
     pub fn add_reduces(&mut self, due: impl Fn(usize) -> u32) {
-        let jobs = &self.scope.view.jobs;
-        let mut order: Vec<usize> = (0..jobs.len()).filter(|&job| due(job) > 0).collect();
-        order.sort_by(|&a, &b| {
-            (jobs[a].deadline_s().total_cmp(&jobs[b].deadline_s()))
-                .then(jobs[a].job.id.cmp(&jobs[b].job.id))
-        });
-        for job in order {
+        for job in self.scope.view.by_urgency(|job| due(job) > 0) {
             let due = due(job);
             while self.slots(job, TaskKind::Reduce) < due && self.add(job, TaskKind::Reduce) {}
         }

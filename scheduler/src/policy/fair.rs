@@ -6,7 +6,8 @@ use super::draft::{Draft, Scope};
 use super::view::ClusterView;
 use super::{Decision, Policy};
 use crate::model::{JobId, TaskKind};
-use std::cmp::{Ordering, Reverse};
+use crate::ordered_f64::OrderedF64;
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
@@ -34,17 +35,14 @@ impl Policy for Fair {
 pub(super) fn fair_draft(view: &ClusterView) -> Draft<'_> {
     let mut draft = Draft::new(Scope::all(view, Measure::Slots));
     // Jobs by age, for those that have as little.
-    let mut order: Vec<(f64, JobId, usize)> = (view.jobs.iter().enumerate())
-        .map(|(job, view)| (view.job.submitted_s, view.job.id, job))
-        .collect();
-    order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    let usable = |rank: u32, kind: TaskKind| view.usable(&view.jobs[order[rank as usize].2], kind);
+    let order = view.by_age(|_| true);
+    let usable = |rank: u32, kind: TaskKind| view.usable(&view.jobs[order[rank as usize]], kind);
     let claims = (0..order.len() as u32)
         .flat_map(|rank| [TaskKind::Map, TaskKind::Reduce].map(|kind| (rank, kind)));
     let mut heap: BinaryHeap<Reverse<Claim>> = claims
         .filter(|&(rank, kind)| usable(rank, kind) > 0)
         .map(|(rank, kind)| {
-            let slots_for_weight = 0.0;
+            let slots_for_weight = OrderedF64(0.0);
             Reverse(Claim {
                 slots_for_weight,
                 rank,
@@ -56,7 +54,7 @@ pub(super) fn fair_draft(view: &ClusterView) -> Draft<'_> {
         && let Some(mut first) = heap.peek_mut()
     {
         let Claim { rank, kind, .. } = first.0;
-        let job = order[rank as usize].2;
+        let job = order[rank as usize];
         if draft.add(job, kind) && draft.slots(job, kind) < usable(rank, kind) {
             // Changed where it is, it sinks to its new place: half the work of pop and push.
             first.0.slots_for_weight =
@@ -77,81 +75,36 @@ pub(crate) fn fair_with_idle_slots(
     view: &ClusterView,
     mut choose: impl FnMut(crate::model::NodeId, &dyn Fn(usize) -> bool) -> Option<usize>,
 ) -> Decision {
-    let places = fair_draft(view).keep();
+    let places = super::places::Places::keeping(fair_draft(view));
     let placement = places.offer(|places, node| choose(node, &|job| places.can_start(job, node)));
     placement.into()
 }
 
 /// A [`Share`] in less space: the queue is walked once a slot.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Claim {
-    slots_for_weight: f64,
+    slots_for_weight: OrderedF64,
     /// Its job's position by age.
     rank: u32,
     kind: TaskKind,
 }
 
-impl Ord for Claim {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (self.slots_for_weight.total_cmp(&other.slots_for_weight))
-            .then(self.rank.cmp(&other.rank))
-            .then(self.kind.cmp(&other.kind))
-    }
-}
-
-impl PartialOrd for Claim {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Claim {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Claim {}
-
 /// How much a job has for its weight; less comes first.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Share {
-    slots_for_weight: f64,
-    submitted_s: f64,
-    id: JobId,
+    slots_for_weight: OrderedF64,
+    age: (OrderedF64, JobId),
 }
 
 impl Share {
     pub fn of(view: &ClusterView, job: usize, slots: u32) -> Self {
         let job = &view.jobs[job].job;
         Self {
-            slots_for_weight: f64::from(slots) / job.weight,
-            submitted_s: job.submitted_s,
-            id: job.id,
+            slots_for_weight: OrderedF64(f64::from(slots) / job.weight),
+            age: job.age(),
         }
     }
 }
-
-impl Ord for Share {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (self.slots_for_weight.total_cmp(&other.slots_for_weight))
-            .then(self.submitted_s.total_cmp(&other.submitted_s))
-            .then(self.id.cmp(&other.id))
-    }
-}
-
-impl PartialOrd for Share {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Share {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Share {}
 
 #[cfg(test)]
 mod tests {
@@ -185,8 +138,12 @@ mod tests {
             .map(|id| Node::new(NodeId(id), view.nodes[0].capacity))
             .collect();
         let placement = Fair.decide(&view).placement;
-        let on = |node| placement.on_node(NodeId(node))[0].job.0;
-        assert_eq!([on(0), on(1), on(2), on(3)], [1, 3, 1, 2]);
+        let on = |node| {
+            let mut cells = placement.cells().iter();
+            let first = cells.find(|cell| cell.node == NodeId(node));
+            first.map(|cell| cell.job.0)
+        };
+        assert_eq!([0, 1, 2, 3].map(on), [1, 3, 1, 2].map(Some));
     }
 
     /// Ten slots for three jobs are 3 each and one more for the oldest, which

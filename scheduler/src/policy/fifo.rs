@@ -21,7 +21,7 @@ impl Policy for Fifo {
 
     fn decide(&self, view: &ClusterView) -> Decision {
         let mut draft = Draft::new(Scope::all(view, Measure::Slots));
-        for job in in_order_of_submission(view) {
+        for job in view.by_age(|_| true) {
             if draft.is_full() {
                 break;
             }
@@ -32,16 +32,6 @@ impl Policy for Fifo {
         }
         draft.carry_out().into()
     }
-}
-
-/// Positions of the jobs, the oldest first.
-fn in_order_of_submission(view: &ClusterView) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..view.jobs.len()).collect();
-    order.sort_by(|&a, &b| {
-        let (a, b) = (&view.jobs[a].job, &view.jobs[b].job);
-        (a.submitted_s.total_cmp(&b.submitted_s)).then(a.id.cmp(&b.id))
-    });
-    order
 }
 
 #[cfg(test)]

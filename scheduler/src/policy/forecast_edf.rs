@@ -95,13 +95,8 @@ impl Policy for ForecastEdf {
             must: vec![0; view.jobs.len()],
         };
         filling.reduces(|job| is_kept[job]);
-        let mut given_up: Vec<usize> = (0..view.jobs.len())
-            .filter(|&job| !is_kept[job] && view.jobs[job].job.goal_s.is_some())
-            .collect();
-        given_up.sort_by(|&a, &b| {
-            let (a, b) = (&view.jobs[a], &view.jobs[b]);
-            (a.deadline_s().total_cmp(&b.deadline_s())).then(a.job.id.cmp(&b.job.id))
-        });
+        let has_goal = |job: usize| view.jobs[job].job.goal_s.is_some();
+        let given_up = view.by_urgency(|job| !is_kept[job] && has_goal(job));
         let unmeasured = |job: usize| {
             let (view, job) = (view, &view.jobs[job]);
             view.utility_kind(job) == TaskKind::Map
@@ -124,15 +119,8 @@ impl Policy for ForecastEdf {
             }
             filling.fill(kept.ask.job, at_ease.max(needed), needed);
         }
-        let mut without_goal: Vec<usize> = (0..view.jobs.len())
-            .filter(|&job| view.jobs[job].job.goal_s.is_none())
-            .collect();
-        without_goal.sort_by(|&a, &b| {
-            let (a, b) = (&view.jobs[a].job, &view.jobs[b].job);
-            (a.submitted_s.total_cmp(&b.submitted_s)).then(a.id.cmp(&b.id))
-        });
         filling.reduces(|job| !is_kept[job]);
-        for job in without_goal {
+        for job in view.by_age(|job| !has_goal(job)) {
             filling.fill(job, at_ease, at_ease);
         }
         for Planned { job, .. } in planned {
@@ -156,7 +144,7 @@ impl Policy for ForecastEdf {
 /// What has to be started now, in hundredths of a core: the work that would not
 /// fit any more a task's length from now, spread over that time.
 fn needed_hundredths(room: &RoomUntil<'_>, kept: &[Kept]) -> f64 {
-    let mut load = Load::new();
+    let mut load = Load::default();
     let mut needed = 0.0_f64;
     for Kept { ask, room: until } in kept.iter().filter(|kept| kept.ask.work > 0.0) {
         load.add(ask);

@@ -16,6 +16,8 @@
 
 use super::on_time::{Kept, Load, RoomUntil, unstarted_work};
 use super::view::ClusterView;
+use crate::ordered_f64::OrderedF64;
+use std::cmp::Reverse;
 
 /// A job that was given up, and its place among those kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,9 +47,9 @@ pub(super) fn plan_anew(
     let mut ranked: Vec<Ranked> = (given_up.into_iter())
         .map(|job| Ranked::of(view, all_hundredths, job))
         .collect();
-    ranked.sort_by(|a, b| {
-        let id = |ranked: &Ranked| view.jobs[ranked.job].job.id;
-        (b.response_ratio.total_cmp(&a.response_ratio)).then(id(a).cmp(&id(b)))
+    ranked.sort_by_key(|ranked| {
+        let id = view.jobs[ranked.job].job.id;
+        (Reverse(OrderedF64(ranked.response_ratio)), id)
     });
     let mut spare = spare_from(room, kept);
     let mut planned: Vec<Planned> = Vec::with_capacity(ranked.len());
@@ -72,7 +74,7 @@ pub(super) fn plan_anew(
 
 /// From each kept job's goal on, how much work all of those from it on can spare.
 fn spare_from(room: &RoomUntil<'_>, kept: &[Kept]) -> Vec<f64> {
-    let mut load = Load::new();
+    let mut load = Load::default();
     let mut spare: Vec<f64> = (kept.iter())
         .map(|kept| {
             load.add(&kept.ask);

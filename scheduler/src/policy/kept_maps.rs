@@ -19,11 +19,9 @@ pub(super) struct KeptMaps {
     bounds: Option<Bounds>,
 }
 
+/// What each node would have left without one of the maps that can go, and without all.
 #[derive(Debug)]
-struct Bounds {
-    without_one: Room,
-    without_all: Room,
-}
+struct Bounds([Room; 2]);
 
 /// What is known of the jobs and the nodes while maps are sought.
 pub(super) struct Placed<'a> {
@@ -70,10 +68,10 @@ impl KeptMaps {
         let on = &self.on;
         let bounds = (self.bounds).get_or_insert_with(|| Bounds::of(on, placed));
         let mut fewest: Option<(usize, Vec<usize>)> = None;
-        for tree in [Tree::WithoutOne, Tree::WithoutAll] {
+        for tree in 0..bounds.0.len() {
             let mut stale = Vec::new();
             let mut looked_at = 0;
-            bounds.tree(tree).visit_fitting(demand, &mut |node| {
+            bounds.0[tree].visit_fitting(demand, &mut |node| {
                 looked_at += 1;
                 let maps = goes(&on[node], asking, node, demand, placed);
                 let better = |maps: &Vec<usize>| {
@@ -112,34 +110,18 @@ impl KeptMaps {
     }
 }
 
-#[derive(Clone, Copy)]
-enum Tree {
-    WithoutOne,
-    WithoutAll,
-}
-
 impl Bounds {
     fn of(on: &[Vec<usize>], placed: &Placed<'_>) -> Self {
         let (one, all) = (on.iter().enumerate())
             .map(|(node, jobs)| bounds_of(jobs, node, placed))
             .unzip();
-        Self {
-            without_one: Room::new(one, Resources::default()),
-            without_all: Room::new(all, Resources::default()),
-        }
-    }
-
-    const fn tree(&self, tree: Tree) -> &Room {
-        match tree {
-            Tree::WithoutOne => &self.without_one,
-            Tree::WithoutAll => &self.without_all,
-        }
+        Self([one, all].map(|left| Room::new(left, Resources::default())))
     }
 
     fn correct(&mut self, node: usize, jobs: &[usize], placed: &Placed<'_>) {
         let (one, all) = bounds_of(jobs, node, placed);
-        self.without_one.set(node, one);
-        self.without_all.set(node, all);
+        self.0[0].set(node, one);
+        self.0[1].set(node, all);
     }
 }
 

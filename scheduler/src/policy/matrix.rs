@@ -25,12 +25,6 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// A placement without slots.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self { cells: Vec::new() }
-    }
-
     /// Adds up single slots, given in any order.
     #[must_use]
     pub fn of_slots(mut slots: Vec<(NodeId, JobId, TaskKind)>) -> Self {
@@ -58,53 +52,24 @@ impl Placement {
         &self.cells
     }
 
-    /// The cells of one node, ordered by job and kind.
+    /// Slots of `job` for tasks of `kind` on all nodes: s_alloc of maps, r_alloc of reduces.
     #[must_use]
-    pub fn on_node(&self, node: NodeId) -> &[Cell] {
-        let from = self.cells.partition_point(|cell| cell.node < node);
-        let count = self.cells[from..].partition_point(|cell| cell.node == node);
-        &self.cells[from..from + count]
-    }
-
-    /// Slots of `job` on `node` for tasks of `kind`.
-    #[must_use]
-    pub fn on(&self, job: JobId, node: NodeId, kind: TaskKind) -> u32 {
-        let at = self
-            .cells
-            .binary_search_by_key(&(node, job, kind), |cell| (cell.node, cell.job, cell.kind));
-        at.map_or(0, |at| self.cells[at].slots)
-    }
-
-    /// Slots of `job` for maps on all nodes: s_alloc.
-    #[must_use]
-    pub fn maps(&self, job: JobId) -> u32 {
-        self.of(job, TaskKind::Map)
-    }
-
-    /// Slots of `job` for reduces on all nodes: r_alloc.
-    #[must_use]
-    pub fn reduces(&self, job: JobId) -> u32 {
-        self.of(job, TaskKind::Reduce)
+    pub fn of(&self, job: JobId, kind: TaskKind) -> u32 {
+        let cells = self.cells.iter();
+        let of_these = cells.filter(|cell| (cell.job, cell.kind) == (job, kind));
+        of_these.map(|cell| cell.slots).sum()
     }
 
     /// Slots of `job`, maps and reduces, on all nodes.
     #[must_use]
     pub fn slots(&self, job: JobId) -> u32 {
-        self.maps(job) + self.reduces(job)
+        self.of(job, TaskKind::Map) + self.of(job, TaskKind::Reduce)
     }
 
     /// All slots of all jobs.
     #[must_use]
     pub fn total(&self) -> u32 {
         self.cells.iter().map(|cell| cell.slots).sum()
-    }
-
-    fn of(&self, job: JobId, kind: TaskKind) -> u32 {
-        self.cells
-            .iter()
-            .filter(|cell| (cell.job, cell.kind) == (job, kind))
-            .map(|cell| cell.slots)
-            .sum()
     }
 }
 
@@ -120,14 +85,19 @@ mod tests {
             (NodeId(1), JobId(1), TaskKind::Reduce),
             (NodeId(0), JobId(1), TaskKind::Map),
         ]);
-        assert_eq!(placement.on(JobId(1), NodeId(0), TaskKind::Map), 2);
-        assert_eq!(placement.on(JobId(1), NodeId(1), TaskKind::Map), 0);
-        assert_eq!(placement.maps(JobId(1)), 2);
-        assert_eq!(placement.reduces(JobId(1)), 1);
+        let cells = placement.cells().iter();
+        let cells: Vec<_> = cells
+            .map(|cell| (cell.node.0, cell.job.0, cell.kind, cell.slots))
+            .collect();
+        let expected = [
+            (0, 1, TaskKind::Map, 2),
+            (1, 1, TaskKind::Reduce, 1),
+            (1, 2, TaskKind::Map, 1),
+        ];
+        assert_eq!(cells, expected);
+        assert_eq!(placement.of(JobId(1), TaskKind::Map), 2);
+        assert_eq!(placement.of(JobId(1), TaskKind::Reduce), 1);
         assert_eq!(placement.slots(JobId(1)), 3);
         assert_eq!(placement.total(), 4);
-        assert_eq!(placement.cells().len(), 3);
-        assert_eq!(placement.on_node(NodeId(1)).len(), 2);
-        assert!(placement.on_node(NodeId(2)).is_empty());
     }
 }

@@ -22,7 +22,7 @@ use super::view::{ClusterView, JobView, Preemption};
 use super::workload::Workload;
 use crate::availability::Availability;
 use crate::model::Phase;
-use std::cmp::Ordering;
+use crate::ordered_f64::OrderedF64;
 use std::collections::BinaryHeap;
 
 /// What a job still asks for that has not been started, and by when.
@@ -76,7 +76,7 @@ pub(super) struct Kept {
 }
 
 /// Work asked for until some goal, by the length of its tasks.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Load {
     classes: [Class; CLASSES],
 }
@@ -98,12 +98,6 @@ fn class_of(task_s: f64) -> usize {
 }
 
 impl Load {
-    pub fn new() -> Self {
-        Self {
-            classes: [Class::default(); CLASSES],
-        }
-    }
-
     pub fn add(&mut self, ask: &Ask) {
         let class = &mut self.classes[class_of(ask.task_s)];
         class.jobs += 1;
@@ -141,7 +135,7 @@ pub(super) fn keep_on_time(room: &RoomUntil<'_>, mut asks: Vec<Ask>) -> Vec<Kept
     let mut kept: Vec<Kept> = Vec::with_capacity(asks.len());
     let mut given_up: Vec<bool> = Vec::with_capacity(asks.len());
     let mut largest: [BinaryHeap<Largest>; CLASSES] = Default::default();
-    let mut load = Load::new();
+    let mut load = Load::default();
     for ask in asks {
         let time_s = ask.goal_s - room.now_s;
         if time_s <= 0.0 || (ask.work > 0.0 && time_s < ask.tail_s) {
@@ -155,7 +149,7 @@ pub(super) fn keep_on_time(room: &RoomUntil<'_>, mut asks: Vec<Ask>) -> Vec<Kept
         let own = class_of(ask.task_s);
         load.add(&ask);
         largest[own].push(Largest {
-            size: ask.work / ask.weight,
+            size: OrderedF64(ask.work / ask.weight),
             at: kept.len(),
         });
         kept.push(Kept { ask, room: until });
@@ -184,24 +178,10 @@ pub(super) fn keep_on_time(room: &RoomUntil<'_>, mut asks: Vec<Ask>) -> Vec<Kept
     kept
 }
 
-#[derive(PartialEq)]
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Largest {
-    size: f64,
+    size: OrderedF64,
     at: usize,
-}
-
-impl Eq for Largest {}
-
-impl Ord for Largest {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (self.size.total_cmp(&other.size)).then(self.at.cmp(&other.at))
-    }
-}
-
-impl PartialOrd for Largest {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
 }
 
 /// How much work that has not been started fits until when.
@@ -362,7 +342,7 @@ pub fn room_per_work(view: &ClusterView, job: usize, goal_s: f64) -> f64 {
     let room = RoomUntil::of(view);
     let others = (0..view.jobs.len()).filter(|&other| other != job);
     let asks = others.filter_map(|other| Ask::of(view, other, &workloads(other)));
-    let mut before = Load::new();
+    let mut before = Load::default();
     for kept in keep_on_time(&room, asks.collect()) {
         if kept.ask.goal_s <= goal_s {
             before.add(&kept.ask);

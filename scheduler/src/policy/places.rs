@@ -36,7 +36,7 @@ pub(super) struct Places<'a> {
     chosen: Vec<(NodeId, JobId, TaskKind)>,
 }
 
-impl<'a> Draft<'a> {
+impl Draft<'_> {
     /// Puts the slots on nodes.
     pub fn carry_out(self) -> Placement {
         Placement::of_slots(self.place_all())
@@ -73,27 +73,16 @@ impl<'a> Draft<'a> {
         places.place_maps();
         places.slots()
     }
-
-    /// Keeps running tasks in their places, and gives out none of the rest.
-    pub fn keep(self) -> Places<'a> {
-        Places::keeping(self)
-    }
 }
 
 impl<'a> Places<'a> {
-    fn keeping(draft: Draft<'a>) -> Self {
+    /// Keeps running tasks in their places, and gives out none of the rest.
+    pub fn keeping(draft: Draft<'a>) -> Self {
         let jobs = &draft.scope.view.jobs;
-        let has_slots = |job| {
-            [TaskKind::Map, TaskKind::Reduce]
-                .into_iter()
-                .any(|kind| draft.slots(job, kind) > 0)
-        };
-        let involved = |&job: &usize| has_slots(job) || !jobs[job].running.is_empty();
-        let mut order: Vec<usize> = (0..jobs.len()).filter(involved).collect();
-        order.sort_by(|&a, &b| {
-            (jobs[a].deadline_s().total_cmp(&jobs[b].deadline_s()))
-                .then(jobs[a].job.id.cmp(&jobs[b].job.id))
-        });
+        let has_slots =
+            |job| draft.slots(job, TaskKind::Map) > 0 || draft.slots(job, TaskKind::Reduce) > 0;
+        let is_involved = |job: usize| has_slots(job) || !jobs[job].running.is_empty();
+        let order = draft.scope.view.by_urgency(is_involved);
         let (mut planned, mut idle) = (draft.whole.clone(), draft.whole.clone());
         let mut places = Self {
             planned: Room::new(Vec::new(), draft.least),
@@ -152,8 +141,8 @@ impl<'a> Places<'a> {
                 view.profile.demand(task.phase)
             };
             let starting = self.draft.demand[job][kind as usize];
-            let due = self.placed[job][kind as usize] < self.draft.slots(job, kind);
-            let kept = due && planned[node].is_some_and(|free| free.fits(&starting));
+            let kept =
+                self.is_due(job, kind) && planned[node].is_some_and(|free| free.fits(&starting));
             // A slot is as large as the next task in it: that of a shuffle that
             // turns into a reduce has to hold the reduce.
             if kept {
@@ -168,6 +157,11 @@ impl<'a> Places<'a> {
                 take(&mut idle[node], &demand);
             }
         }
+    }
+
+    /// Whether `job` has fewer slots on nodes than the draft gives it.
+    fn is_due(&self, job: usize, kind: TaskKind) -> bool {
+        self.placed[job][kind as usize] < self.draft.slots(job, kind)
     }
 
     fn note(&mut self, job: usize, node: usize, kind: TaskKind) {
@@ -189,30 +183,23 @@ impl<'a> Places<'a> {
     /// fewest of the same job are.
     fn spread_reduces(&mut self) {
         let kind = TaskKind::Reduce;
-        let due = |places: &Self, job: usize| {
-            places.placed[job][kind as usize] < places.draft.slots(job, kind)
-        };
-        if !self.order.iter().any(|&job| due(self, job)) {
+        if !self.order.iter().any(|&job| self.is_due(job, kind)) {
             return;
         }
         let mut nodes: BTreeSet<(u32, usize)> =
             (self.reduces_on.iter().copied()).zip(0..).collect();
         for at in 0..self.order.len() {
             let job = self.order[at];
-            let mut own = vec![
-                0_u32;
-                if due(self, job) {
-                    self.reduces_on.len()
-                } else {
-                    0
-                }
-            ];
+            if !self.is_due(job, kind) {
+                continue;
+            }
+            let mut own = vec![0_u32; self.reduces_on.len()];
             for task in self.draft.scope.view.jobs[job].running_of(kind) {
                 if let Some(own) = own.get_mut(task.node.0 as usize) {
                     *own += 1;
                 }
             }
-            while due(self, job) {
+            while self.is_due(job, kind) {
                 let demand = self.draft.demand[job][kind as usize];
                 let fits = |&&(_, node): &&(u32, usize)| self.planned.fits(node, &demand);
                 let Some(&(fewest, _)) = nodes.iter().find(fits) else {
@@ -242,7 +229,7 @@ impl<'a> Places<'a> {
             };
             let demand = self.draft.demand[job][kind as usize];
             let mut waiting = local.iter();
-            while self.placed[job][kind as usize] < self.draft.slots(job, kind)
+            while self.is_due(job, kind)
                 && let Some(split) = waiting.next()
             {
                 let idle = |node: &&NodeId| {
@@ -269,17 +256,14 @@ impl<'a> Places<'a> {
     fn place_maps_to_least<R: Ord>(&mut self, rank: impl Fn(usize, u32) -> R) {
         let kind = TaskKind::Map;
         let entry = |job: usize, maps: u32| Reverse((rank(job, maps), job, maps));
-        let due = |places: &Self, job: usize| {
-            places.placed[job][kind as usize] < places.draft.slots(job, kind)
-        };
         let mut queue: BinaryHeap<_> = (self.order.iter())
-            .filter(|&&job| due(self, job))
+            .filter(|&&job| self.is_due(job, kind))
             .map(|&job| entry(job, self.active_maps(job)))
             .collect();
         while let Some(Reverse((_, job, maps))) = queue.pop() {
             let before = self.placed[job][kind as usize];
             self.place_maps_of(job, before + 1);
-            if self.placed[job][kind as usize] > before && due(self, job) {
+            if self.placed[job][kind as usize] > before && self.is_due(job, kind) {
                 queue.push(entry(job, maps + 1));
             }
         }
@@ -304,11 +288,11 @@ impl<'a> Places<'a> {
         let kind = TaskKind::Map;
         let view = self.draft.scope.view;
         let jobs = &view.jobs;
-        let mut skips: Vec<u32> = jobs.iter().map(|job| job.wait.skips).collect();
+        let mut waits: Vec<Wait> = jobs.iter().map(|job| job.wait).collect();
         for at in 0..self.order.len() {
             let job = self.order[at];
             let slots = self.draft.slots(job, kind);
-            let may_wait = jobs[job].local.is_some() && skips[job] < DELAYS_MAX;
+            let may_wait = jobs[job].local.is_some() && waits[job].skips < DELAYS_MAX;
             let now = if may_wait {
                 slots.min(must[job])
             } else {
@@ -316,13 +300,12 @@ impl<'a> Places<'a> {
             };
             self.place_maps_of(job, now);
             let demand = self.draft.demand[job][kind as usize];
-            let waits = self.placed[job][kind as usize] < slots && self.idle.fits_anywhere(&demand);
-            skips[job] = if waits { skips[job] + 1 } else { 0 };
+            let skipped =
+                self.placed[job][kind as usize] < slots && self.idle.fits_anywhere(&demand);
+            let skips = &mut waits[job].skips;
+            *skips = if skipped { *skips + 1 } else { 0 };
         }
-        (jobs.iter().zip(skips))
-            .filter(|(job, skips)| job.wait.skips != *skips)
-            .map(|(job, skips)| (job.job.id, Wait { skips, ..job.wait }))
-            .collect()
+        view.changed_waits(waits)
     }
 
     /// Takes slots from running maps of other jobs until one of `job` fits in their

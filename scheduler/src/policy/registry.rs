@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::sync::Arc;
 
 /// What a listing says about a policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Descriptor {
     /// The name [`by_name`] takes.
     pub name: &'static str,
@@ -16,6 +16,8 @@ pub struct Descriptor {
     pub paper: &'static str,
     /// One sentence on what it does.
     pub summary: &'static str,
+    #[serde(skip)]
+    build: fn() -> Arc<dyn Policy>,
 }
 
 /// The policy of whoever names none: it misses no more goals than Reverse-Adaptive at
@@ -28,106 +30,77 @@ pub fn default() -> Arc<dyn Policy> {
     by_name(DEFAULT).expect("a test finds it among the entries")
 }
 
-struct Entry {
-    descriptor: Descriptor,
-    build: fn() -> Arc<dyn Policy>,
-}
-
-const ENTRIES: [Entry; 12] = [
-    Entry {
-        descriptor: Descriptor {
-            name: "fifo",
-            paper: "Hadoop's default; Polo 2014, section 5.3.5 (baseline)",
-            summary: "Jobs in order of submission; each takes all it can use.",
-        },
+const ENTRIES: [Descriptor; 12] = [
+    Descriptor {
+        name: "fifo",
+        paper: "Hadoop's default; Polo 2014, section 5.3.5 (baseline)",
+        summary: "Jobs in order of submission; each takes all it can use.",
         build: || Arc::new(Fifo),
     },
-    Entry {
-        descriptor: Descriptor {
-            name: "fair",
-            paper: "Zaharia et al. 2010, section 2; Polo 2014, sections 3.5.3 and 4.3 (baseline)",
-            summary: "Every job gets the same share, or one by weight.",
-        },
+    Descriptor {
+        name: "fair",
+        paper: "Zaharia et al. 2010, section 2; Polo 2014, sections 3.5.3 and 4.3 (baseline)",
+        summary: "Every job gets the same share, or one by weight.",
         build: || Arc::new(Fair),
     },
-    Entry {
-        descriptor: Descriptor {
-            name: "delay",
-            paper: "Zaharia et al. 2010, section 4; Polo 2014, section 3.4.2 (baseline)",
-            summary: "Fair shares, but a job waits a while for slots near its input.",
-        },
-        build: || Arc::new(Delay::default()),
+    Descriptor {
+        name: "delay",
+        paper: "Zaharia et al. 2010, section 4; Polo 2014, section 3.4.2 (baseline)",
+        summary: "Fair shares, but a job waits a while for slots near its input.",
+        build: || Arc::new(Delay),
     },
-    Entry {
-        descriptor: Descriptor {
-            name: "adaptive",
-            paper: "Polo 2014, section 3.4.1, equation 1",
-            summary: "The job that lacks most slots for its goal comes first.",
-        },
+    Descriptor {
+        name: "adaptive",
+        paper: "Polo 2014, section 3.4.1, equation 1",
+        summary: "The job that lacks most slots for its goal comes first.",
         build: || Arc::new(Adaptive),
     },
-    Entry {
-        descriptor: Descriptor {
-            name: "adaptive-data",
-            paper: "Polo 2014, section 3.4.2",
-            summary: "As adaptive; remote tasks wait while the goal allows.",
-        },
+    Descriptor {
+        name: "adaptive-data",
+        paper: "Polo 2014, section 3.4.2",
+        summary: "As adaptive; remote tasks wait while the goal allows.",
         build: || Arc::new(AdaptiveData::default()),
     },
-    Entry {
-        descriptor: Descriptor {
-            name: "adaptive-hardware",
-            paper: "Polo 2014, section 3.4.3, equations 2-3",
-            summary: "As adaptive; measures who gains by accelerators and gives them those.",
-        },
-        build: || Arc::new(AdaptiveHardware::default()),
+    Descriptor {
+        name: "adaptive-hardware",
+        paper: "Polo 2014, section 3.4.3, equations 2-3",
+        summary: "As adaptive; measures who gains by accelerators and gives them those.",
+        build: || Arc::new(AdaptiveHardware),
     },
-    Entry {
-        descriptor: Descriptor {
-            name: "ras",
-            paper: "Polo 2014, section 4.2, equations 5-10, Algorithm 1",
-            summary: "Balances the jobs' satisfaction with their goals over resources; no forecast.",
-        },
+    Descriptor {
+        name: "ras",
+        paper: "Polo 2014, section 4.2, equations 5-10, Algorithm 1",
+        summary: "Balances the jobs' satisfaction with their goals over resources; no forecast.",
         build: || Arc::new(Ras),
     },
-    Entry {
-        descriptor: Descriptor {
-            name: "reverse-adaptive",
-            paper: "Polo 2014, section 5.3, equations 13-19, Algorithms 1 and 2",
-            summary: "Plans backwards from the goals against the forecast of free capacity.",
-        },
+    Descriptor {
+        name: "reverse-adaptive",
+        paper: "Polo 2014, section 5.3, equations 13-19, Algorithms 1 and 2",
+        summary: "Plans backwards from the goals against the forecast of free capacity.",
         build: || Arc::new(ReverseAdaptive),
     },
-    Entry {
-        descriptor: Descriptor {
-            name: "forecast-edf",
-            paper: "ebb; Moore 1968 (which jobs to give up)",
-            summary: "Keeps the jobs that the forecast can save; of those, the earliest goal first.",
-        },
+    Descriptor {
+        name: "forecast-edf",
+        paper: "ebb; Moore 1968 (which jobs to give up)",
+        summary: "Keeps the jobs that the forecast can save; of those, the earliest goal first.",
         build: || Arc::new(ForecastEdf),
     },
-    Entry {
-        descriptor: Descriptor {
-            name: "huwf",
-            paper: "Ling et al. 2016, section 5.1.3, without gaps (baseline)",
-            summary: "The job whose weight is highest for its work takes all it can use.",
-        },
+    Descriptor {
+        name: "huwf",
+        paper: "Ling et al. 2016, section 5.1.3, without gaps (baseline)",
+        summary: "The job whose weight is highest for its work takes all it can use.",
         build: || Arc::new(HighUnitWeightFirst),
     },
-    Entry {
-        descriptor: Descriptor {
-            name: "hjwf",
-            paper: "Ling et al. 2016, section 5.1.3, without gaps (baseline)",
-            summary: "The job whose weight is highest takes all it can use.",
-        },
+    Descriptor {
+        name: "hjwf",
+        paper: "Ling et al. 2016, section 5.1.3, without gaps (baseline)",
+        summary: "The job whose weight is highest takes all it can use.",
         build: || Arc::new(HighJobWeightFirst),
     },
-    Entry {
-        descriptor: Descriptor {
-            name: "stf",
-            paper: "Ling et al. 2016, section 5.1.3 (baseline)",
-            summary: "The job whose tasks are shortest takes all it can use.",
-        },
+    Descriptor {
+        name: "stf",
+        paper: "Ling et al. 2016, section 5.1.3 (baseline)",
+        summary: "The job whose tasks are shortest takes all it can use.",
         build: || Arc::new(ShortestTaskFirst),
     },
 ];
@@ -141,7 +114,7 @@ pub fn all() -> Vec<Arc<dyn Policy>> {
 /// What a listing says, in the order of [`all`].
 #[must_use]
 pub fn descriptors() -> Vec<Descriptor> {
-    ENTRIES.iter().map(|entry| entry.descriptor).collect()
+    ENTRIES.to_vec()
 }
 
 /// The policy called `name`, if there is one. `adaptive-data:N` is adaptive-data
@@ -153,7 +126,7 @@ pub fn by_name(name: &str) -> Option<Arc<dyn Policy>> {
         return Some(Arc::new(AdaptiveData { delays_max }));
     }
     let mut entries = ENTRIES.iter();
-    let entry = entries.find(|entry| entry.descriptor.name == name)?;
+    let entry = entries.find(|entry| entry.name == name)?;
     Some((entry.build)())
 }
 

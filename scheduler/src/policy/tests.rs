@@ -51,18 +51,14 @@ fn reduces_that_follow_the_maps_count_as_work_and_are_then_placed() {
     // 4 maps of 10 s and 2 reduces of 20 s are 80 s; 100 - 10 - 20 s are left.
     assert!((needs(&before)[0].s_req - 80.0 / 70.0).abs() < 1e-12);
     let placement = ReverseAdaptive.decide(&before).placement;
-    assert_eq!(
-        (placement.maps(JobId(1)), placement.reduces(JobId(1))),
-        (4, 0)
-    );
+    let of = |kind| placement.of(JobId(1), kind);
+    assert_eq!((of(TaskKind::Map), of(TaskKind::Reduce)), (4, 0));
 
     one.pending_maps = 0;
     let after = view(8, 800.0, vec![one]);
     let placement = ReverseAdaptive.decide(&after).placement;
-    assert_eq!(
-        (placement.maps(JobId(1)), placement.reduces(JobId(1))),
-        (0, 2)
-    );
+    let of = |kind| placement.of(JobId(1), kind);
+    assert_eq!((of(TaskKind::Map), of(TaskKind::Reduce)), (0, 2));
 }
 
 #[test]
@@ -74,10 +70,14 @@ fn overlapped_reduces_are_spread_evenly_before_any_map() {
         .push(Node::new(NodeId(1), view.nodes[0].capacity));
     view.reduce_start = ReduceStart::Overlapped;
     let placement = ReverseAdaptive.decide(&view).placement;
-    assert_eq!(placement.on(JobId(1), NodeId(0), TaskKind::Reduce), 2);
-    assert_eq!(placement.on(JobId(1), NodeId(1), TaskKind::Reduce), 1);
+    let reduces_on = |node: u32| -> u32 {
+        let cells = placement.cells().iter();
+        let here = cells.filter(|cell| (cell.node.0, cell.kind) == (node, TaskKind::Reduce));
+        here.map(|cell| cell.slots).sum()
+    };
+    assert_eq!([reduces_on(0), reduces_on(1)], [2, 1]);
     assert_eq!(
-        placement.maps(JobId(1)),
+        placement.of(JobId(1), TaskKind::Map),
         4,
         "a shuffling reduce holds no CPU"
     );
@@ -224,15 +224,10 @@ fn on_random_views_every_policy_keeps_the_rules_of_placement() {
             let placement = &decision.placement;
             assert_no_node_has_more_than_it_holds(&view, placement, by_slots, &context);
             for job in &view.jobs {
-                let id = job.job.id;
-                assert!(
-                    placement.maps(id) <= view.usable(job, TaskKind::Map),
-                    "{context}"
-                );
-                assert!(
-                    placement.reduces(id) <= view.usable(job, TaskKind::Reduce),
-                    "{context}"
-                );
+                for kind in [TaskKind::Map, TaskKind::Reduce] {
+                    let slots = placement.of(job.job.id, kind);
+                    assert!(slots <= view.usable(job, kind), "{context}");
+                }
             }
         }
     }
@@ -247,7 +242,9 @@ fn assert_no_node_has_more_than_it_holds(
     context: &str,
 ) {
     for node in &view.nodes {
-        let cells = placement.on_node(node.id);
+        let cells: Vec<_> = (placement.cells().iter())
+            .filter(|cell| cell.node == node.id)
+            .collect();
         if let (true, Some(slots)) = (by_slots, node.slots) {
             let of = |kind| -> u32 {
                 let cells = cells.iter().filter(|cell| cell.kind == kind);
@@ -258,7 +255,7 @@ fn assert_no_node_has_more_than_it_holds(
             continue;
         }
         let mut used = Resources::default();
-        for cell in cells {
+        for cell in &cells {
             let job = view.jobs.iter().find(|job| job.job.id == cell.job).unwrap();
             for _ in 0..cell.slots {
                 used = used.plus(&job.profile.demand(job.starting_phase(cell.kind)));
@@ -308,7 +305,7 @@ fn delay_scheduling_by_hand() {
         with_input_on(job(2, 1.0, None, 2), &[0, 1]),
     ];
     let mut view = four_nodes(jobs);
-    let decision = Delay::default().decide(&view);
+    let decision = Delay.decide(&view);
     assert_eq!(jobs_on_nodes(&decision.placement), [(0, 2), (1, 2), (3, 1)]);
     assert_eq!(decision.refill, Refill::LocalTask);
     assert_eq!(decision.waits, [], "J1 ended with a local slot");
@@ -323,7 +320,7 @@ fn delay_scheduling_by_hand() {
         since_s: 0.0,
     }];
     view.jobs = vec![last.clone(), other.clone()];
-    let decision = Delay::default().decide(&view);
+    let decision = Delay.decide(&view);
     assert_eq!(jobs_on_nodes(&decision.placement), [(3, 9)]);
     let wait = Wait {
         skips: 3,
@@ -334,13 +331,10 @@ fn delay_scheduling_by_hand() {
     last.wait = wait;
     view.jobs = vec![last, other];
     view.now_s = 14.9;
-    assert_eq!(
-        jobs_on_nodes(&Delay::default().decide(&view).placement),
-        [(3, 9)]
-    );
+    assert_eq!(jobs_on_nodes(&Delay.decide(&view).placement), [(3, 9)]);
     view.now_s = 15.0;
     assert_eq!(
-        jobs_on_nodes(&Delay::default().decide(&view).placement),
+        jobs_on_nodes(&Delay.decide(&view).placement),
         [(0, 1), (3, 9)],
         "it has waited long enough for any slot"
     );

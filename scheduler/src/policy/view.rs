@@ -8,8 +8,10 @@
 
 use crate::availability::Availability;
 use crate::model::{
-    Job, Node, NodeId, PendingSplits, Phase, Pool, Profile, TaskKind, expected_remaining_s,
+    Job, JobId, Node, NodeId, PendingSplits, Phase, Pool, Profile, TaskKind, expected_remaining_s,
 };
+use crate::ordered_f64::OrderedF64;
+use serde::Deserialize;
 use std::sync::Arc;
 
 /// What a new placement may do to tasks that already run.
@@ -24,7 +26,8 @@ pub enum Preemption {
 }
 
 /// When reduce tasks may start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ReduceStart {
     /// As soon as there is room, so that the shuffle overlaps the maps
     /// (section 4.2.4). Reduces are placed first; their lack costs utility.
@@ -93,7 +96,7 @@ pub struct JobView {
 impl JobView {
     /// A job of which nothing has been started or observed.
     #[must_use]
-    pub const fn new(job: Job, maps: u32, reduces: u32, profile: Profile) -> Self {
+    pub fn new(job: Job, maps: u32, reduces: u32, profile: Profile) -> Self {
         Self {
             job,
             pending_maps: maps,
@@ -104,10 +107,7 @@ impl JobView {
             accelerated: false,
             map_s_on: [None; 2],
             local: None,
-            wait: Wait {
-                skips: 0,
-                since_s: None,
-            },
+            wait: Wait::default(),
         }
     }
 
@@ -160,6 +160,12 @@ impl JobView {
     pub fn deadline_s(&self) -> f64 {
         self.job.goal_s.unwrap_or(f64::INFINITY)
     }
+
+    /// Its place among jobs by urgency: the most urgent job is the least, of equals the one with
+    /// the lowest id.
+    pub(crate) fn urgency(&self) -> (OrderedF64, JobId) {
+        (OrderedF64(self.deadline_s()), self.job.id)
+    }
 }
 
 /// The cluster as a policy sees it.
@@ -183,6 +189,29 @@ pub struct ClusterView {
 }
 
 impl ClusterView {
+    /// Those of `waits` that differ from what this view has; `waits[i]` is of the job at
+    /// position i.
+    pub(crate) fn changed_waits(&self, waits: Vec<Wait>) -> Vec<(JobId, Wait)> {
+        (self.jobs.iter().zip(waits))
+            .filter(|(job, wait)| job.wait != *wait)
+            .map(|(job, wait)| (job.job.id, wait))
+            .collect()
+    }
+
+    /// Positions of the jobs that are `included`, the oldest first.
+    pub(crate) fn by_age(&self, included: impl Fn(usize) -> bool) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.jobs.len()).filter(|&job| included(job)).collect();
+        order.sort_by_cached_key(|&job| self.jobs[job].job.age());
+        order
+    }
+
+    /// Positions of the jobs that are `included`, the most urgent first.
+    pub(crate) fn by_urgency(&self, included: impl Fn(usize) -> bool) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.jobs.len()).filter(|&job| included(job)).collect();
+        order.sort_by_cached_key(|&job| self.jobs[job].urgency());
+        order
+    }
+
     /// The kind of task that is placed by need for `job`: its maps, or its
     /// reduces once they follow the maps and those are done.
     #[must_use]

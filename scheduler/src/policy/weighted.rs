@@ -10,6 +10,7 @@ use super::draft::{Draft, Scope};
 use super::view::{ClusterView, JobView};
 use super::{Decision, Policy};
 use crate::model::TaskKind;
+use crate::ordered_f64::OrderedF64;
 
 const KINDS: [TaskKind; 2] = [TaskKind::Map, TaskKind::Reduce];
 
@@ -67,18 +68,13 @@ fn work_s(job: &JobView) -> f64 {
 /// Slots by ascending `key` of a job and a kind of its tasks: as many as it can use. Ties:
 /// the oldest job, then maps.
 fn by(view: &ClusterView, key: impl Fn(&JobView, TaskKind) -> f64) -> Decision {
-    let mut order: Vec<(f64, usize, TaskKind)> = (view.jobs.iter().enumerate())
-        .flat_map(|(at, job)| KINDS.map(|kind| (key(job, kind), at, kind)))
+    let place = |job: &JobView, kind| (OrderedF64(key(job, kind)), job.job.age(), kind);
+    let mut order: Vec<_> = (view.jobs.iter().enumerate())
+        .flat_map(|(at, job)| KINDS.map(|kind| (place(job, kind), at)))
         .collect();
-    order.sort_by(|(a_key, a, a_kind), (b_key, b, b_kind)| {
-        let (a, b) = (&view.jobs[*a].job, &view.jobs[*b].job);
-        (a_key.total_cmp(b_key))
-            .then(a.submitted_s.total_cmp(&b.submitted_s))
-            .then(a.id.cmp(&b.id))
-            .then(a_kind.cmp(b_kind))
-    });
+    order.sort_unstable();
     let mut draft = Draft::new(Scope::all(view, Measure::Slots));
-    for (_, job, kind) in order {
+    for ((_, _, kind), job) in order {
         if draft.is_full() {
             break;
         }

@@ -36,21 +36,17 @@ pub struct Cluster {
 
 /// A model that cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Error)]
-#[non_exhaustive]
-pub enum ModelError {
-    /// Something in it makes no sense.
-    #[error("{what}: {why}")]
-    Bad {
-        /// The field, as a path such as `streams[0].until`.
-        what: String,
-        /// Why not, and what would be right.
-        why: String,
-    },
+#[error("{what}: {why}")]
+pub struct ModelError {
+    /// The field that makes no sense, as a path such as `streams[0].until`.
+    pub what: String,
+    /// Why not, and what would be right.
+    pub why: String,
 }
 
 pub(super) fn bad(what: impl Into<String>, why: impl Into<String>) -> ModelError {
     let (what, why) = (what.into(), why.into());
-    ModelError::Bad { what, why }
+    ModelError { what, why }
 }
 
 /// Nodes beyond which a cluster is refused.

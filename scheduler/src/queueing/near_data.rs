@@ -101,12 +101,7 @@ impl Queues {
                 .collect(),
             ties: ChaCha8Rng::seed_from_u64(view.now_s.to_bits()),
         };
-        let mut order: Vec<usize> = (0..view.jobs.len()).collect();
-        order.sort_by(|&a, &b| {
-            let (a, b) = (&view.jobs[a].job, &view.jobs[b].job);
-            (a.submitted_s.total_cmp(&b.submitted_s)).then(a.id.cmp(&b.id))
-        });
-        for job in order {
+        for job in view.by_age(|_| true) {
             queues.route(view, job, nodes);
         }
         Some(queues)
@@ -177,8 +172,9 @@ mod tests {
     fn owners(name: &str, of_first: usize) -> [u64; 3] {
         let decision = policy_by_name(name).unwrap().decide(&three_nodes(of_first));
         [0, 1, 2].map(|node| {
-            let cells = decision.placement.on_node(NodeId(node));
-            cells.first().map_or(0, |cell| cell.job.0)
+            let mut cells = decision.placement.cells().iter();
+            let first = cells.find(|cell| cell.node == NodeId(node));
+            first.map_or(0, |cell| cell.job.0)
         })
     }
 

@@ -15,19 +15,11 @@ pub struct MonotonicClock {
     origin: Instant,
 }
 
-impl MonotonicClock {
-    /// Starts at 0.
-    #[must_use]
-    pub fn new() -> Self {
+impl Default for MonotonicClock {
+    fn default() -> Self {
         Self {
             origin: Instant::now(),
         }
-    }
-}
-
-impl Default for MonotonicClock {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

@@ -36,7 +36,7 @@ impl Runtime {
     /// When an option is out of range, the spill directory cannot be made, or a
     /// thread cannot be started.
     pub fn start(options: RuntimeOptions) -> Result<Self, RuntimeError> {
-        Self::start_with_clock(options, Arc::new(MonotonicClock::new()))
+        Self::start_with_clock(options, Arc::new(MonotonicClock::default()))
     }
 
     /// Starts a runtime on a given clock. Goals, pacing and history follow it;

@@ -150,13 +150,9 @@ impl State {
 
     /// What the buffers of attempts take, as far as can be seen.
     pub fn held_bytes(&self) -> u64 {
-        let attempt_states = self
-            .jobs
-            .values()
-            .flat_map(|job| job.tracker.attempt_states());
-        attempt_states
-            .map(|attempt_state| attempt_state.memory_bytes())
-            .sum()
+        let jobs = self.jobs.values();
+        let attempts = jobs.flat_map(|job| job.tracker.attempt_states());
+        attempts.map(|attempt| attempt.memory_bytes()).sum()
     }
 
     /// Tells attempts to stop where memory is short, in a cycle of `cycle_s` seconds
@@ -210,9 +206,8 @@ impl State {
         // Dropping the handle lets the thread go its own way. One that has not
         // begun to run the attempt will see that it is stopped; so will one that
         // has only left it to a process.
-        if attempt_state.is_in_process() {
-            attempt_state.stop();
-        } else if self.workers.remove(&attempt_state.worker()).is_some() {
+        let has_thread = !attempt_state.is_in_process();
+        if has_thread && self.workers.remove(&attempt_state.worker()).is_some() {
             self.left_behind += 1;
             attempt_state.leave_behind();
         } else {
@@ -323,7 +318,7 @@ impl Shared {
             can_raise,
             cores: Arc::new(Cores::detect()),
             last_worker: AtomicU64::new(0),
-            reads: Arc::new(ReadBudget::unlimited()),
+            reads: Arc::default(),
             state: Mutex::new(state),
             telling: Mutex::default(),
             kick: Condvar::new(),

@@ -145,7 +145,7 @@ fn spinning_job(tasks: usize, output: &VecOutput) -> JobSpec {
 
 /// Runs `body` in an attempt that is never made to wait.
 pub(super) fn with_attempt<T>(body: impl FnOnce(&Attempt<'_>) -> T) -> T {
-    let reads = Arc::new(ReadBudget::unlimited());
+    let reads = Arc::<ReadBudget>::default();
     let pacer = Pacer::new(Arc::new(ManualClock::default()), false, None, reads);
     let attempt_state = AttemptState::default();
     body(&Attempt::start(&pacer, &attempt_state, &|| true).expect("nothing is cancelled"))

@@ -82,7 +82,7 @@ fn work(shared: &Arc<Shared>, assignment: Assignment, number: u64) {
                 attempt_state.set_worker(number);
                 attempt_state.keep_place(place());
                 let goes_on = carry_out(shared, assignment);
-                attempt_state.give_back_place();
+                attempt_state.keep_place(None);
                 if !goes_on {
                     return;
                 }

@@ -5,7 +5,7 @@ use super::job::SimJob;
 use crate::availability::Availability;
 use crate::model::{JobId, NodeId, Pool, Resources, TypedSlots};
 use crate::policy::{Preemption, ReduceStart};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use thiserror::Error;
@@ -23,7 +23,7 @@ pub struct SimNode {
 }
 
 /// How what f(t) leaves is divided among the nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spread {
     /// Whole nodes, first those where most tasks run, as in the thesis: f(t) is
@@ -35,7 +35,8 @@ pub enum Spread {
 }
 
 /// A node that stops, with all that runs on it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct NodeLoss {
     /// Which node.
     pub node: NodeId,

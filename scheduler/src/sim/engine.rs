@@ -1,15 +1,16 @@
 //! The event loop, and the Task Scheduler that carries placements out.
 
 use super::config::{SimConfig, SimError, check};
-use super::events::{Event, Events, What};
+use super::events::{Events, What};
 use super::job::SimJob;
 use super::job_run::JobRun;
 use super::node_run::{Attempt, NodeRun};
 use super::report::{JobRecord, ShareSample, SimReport, TaskRecord};
 use super::share_out::share_out;
 use crate::model::{JobId, Node, NodeId, Phase, TaskId, TaskKind};
+use crate::ordered_f64::OrderedF64;
 use crate::policy::{
-    ClusterView, Decision, JobView, Measure, Policy, Refill, satisfaction, satisfaction_with,
+    ClusterView, Decision, Measure, Policy, Refill, satisfaction, satisfaction_with,
 };
 
 /// Runs `jobs` under `policy` until all are done or the horizon is reached.
@@ -23,12 +24,13 @@ pub fn simulate(
 ) -> Result<SimReport, SimError> {
     check(config, &jobs)?;
     let mut engine = Engine::new(config, jobs, policy);
-    while let Some(event) = engine.events.pop() {
-        if event.at_s > config.horizon_s {
+    while let Some((at_s, what)) = engine.events.pop() {
+        if at_s > config.horizon_s {
             engine.now_s = config.horizon_s;
             break;
         }
-        engine.handle(event);
+        engine.now_s = at_s;
+        engine.handle(what);
         if engine.unfinished == 0 {
             break;
         }
@@ -122,9 +124,8 @@ impl<'a> Engine<'a> {
         engine
     }
 
-    fn handle(&mut self, event: Event) {
-        self.now_s = event.at_s;
-        match event.what {
+    fn handle(&mut self, what: What) {
+        match what {
             What::Submit { job } => self.submit(job),
             What::Finish {
                 node,
@@ -141,14 +142,8 @@ impl<'a> Engine<'a> {
 
     fn submit(&mut self, job: usize) {
         let view = self.jobs[job].submit(self.config.seed);
-        let urgency = |view: &JobView| (view.deadline_s(), view.job.id);
-        let (deadline_s, id) = urgency(&view);
-        let at = self.view.jobs.partition_point(|other| {
-            let (other_s, other_id) = urgency(other);
-            (other_s.total_cmp(&deadline_s))
-                .then(other_id.cmp(&id))
-                .is_lt()
-        });
+        let jobs = &self.view.jobs;
+        let at = jobs.partition_point(|other| other.urgency() < view.urgency());
         self.view.jobs.insert(at, view);
         self.renumber(at);
         if !self.cycle_is_due {
@@ -352,12 +347,7 @@ impl<'a> Engine<'a> {
                 due.push((job, cell.kind, cell.slots - held));
             }
         }
-        if due.len() > 1 {
-            let rank = |&(job, ..): &(usize, TaskKind, u32)| self.satisfaction_of(job);
-            let mut ranked: Vec<_> = due.iter().map(|due| (rank(due), *due)).collect();
-            ranked.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-            due = ranked.into_iter().map(|(_, due)| due).collect();
-        }
+        due.sort_by_cached_key(|&(job, ..)| OrderedF64(self.satisfaction_of(job)));
         for (job, kind, slots) in due {
             for _ in 0..slots {
                 if !self.start(job, here, kind, refill) {

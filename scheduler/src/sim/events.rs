@@ -1,7 +1,8 @@
 //! What happens next.
 
 use crate::model::TaskKind;
-use std::cmp::Ordering;
+use crate::ordered_f64::OrderedF64;
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Ordered as they happen at the same instant: a cycle sees what came in and
@@ -27,45 +28,20 @@ pub(super) enum What {
     Cycle,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Event {
-    pub at_s: f64,
-    pub what: What,
-}
-
 /// Events in the order of time.
 #[derive(Debug, Default)]
 pub(super) struct Events {
-    heap: BinaryHeap<Event>,
+    heap: BinaryHeap<Reverse<(OrderedF64, What)>>,
 }
 
 impl Events {
     pub fn push(&mut self, at_s: f64, what: What) {
-        self.heap.push(Event { at_s, what });
+        self.heap.push(Reverse((OrderedF64(at_s), what)));
     }
 
-    pub fn pop(&mut self) -> Option<Event> {
-        self.heap.pop()
-    }
-}
-
-/// A max-heap pops the earliest.
-impl Ord for Event {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (other.at_s.total_cmp(&self.at_s)).then(other.what.cmp(&self.what))
+    /// Takes the earliest event out: its time in seconds, and what happens.
+    pub fn pop(&mut self) -> Option<(f64, What)> {
+        let Reverse((at_s, what)) = self.heap.pop()?;
+        Some((at_s.0, what))
     }
 }
-
-impl PartialOrd for Event {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Event {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Event {}

@@ -5,10 +5,12 @@ use super::job::normal;
 use crate::availability::{Availability, Step};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
+use serde::Deserialize;
 
 /// How far the expected load is off: the logarithm of forecast over load is a
 /// normal process of first order.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ForecastError {
     /// Its standard deviation; positive and finite.
     pub log_sd: f64,
@@ -16,7 +18,12 @@ pub struct ForecastError {
     pub correlation_s: f64,
     /// The quantile of the load that policies are told, each step for itself, above
     /// 0 and below 1: 0.5 is the forecast; above, they reckon with less that is left.
+    #[serde(default = "median")]
     pub quantile: f64,
+}
+
+const fn median() -> f64 {
+    0.5
 }
 
 /// The forecast is a step function with steps of this length.

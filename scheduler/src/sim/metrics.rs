@@ -72,6 +72,7 @@ impl Metrics {
             .filter_map(|job| Some(late_s(job)?.max(0.0)))
             .collect();
         tardiness.sort_by(f64::total_cmp);
+        let unfinished = counted.iter().filter(|job| job.finished_s.is_none());
         let missed = with(false).count();
         let with_goal = missed + with(true).count();
         let maps = |of: fn(&JobRecord) -> u32| -> u64 {
@@ -86,10 +87,7 @@ impl Metrics {
             missed_of_submitted: with(false)
                 .filter(|job| within(job.job.submitted_s))
                 .count() as u32,
-            unfinished: counted
-                .iter()
-                .filter(|job| job.finished_s.is_none())
-                .count() as u32,
+            unfinished: unfinished.count() as u32,
             beyond_s: mean(&beyond),
             distance_s: mean(&distance),
             tardiness_s: mean(&tardiness),

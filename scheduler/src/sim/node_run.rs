@@ -47,15 +47,11 @@ pub(super) struct NodeRun {
 }
 
 impl NodeRun {
-    pub const fn new(spec: SimNode) -> Self {
+    pub fn new(spec: SimNode) -> Self {
         Self {
             spec,
             up: true,
-            used: Resources {
-                cpu_hundredths: 0,
-                io_bytes_per_s: 0,
-                memory_bytes: 0,
-            },
+            used: Resources::default(),
             attempts: Vec::new(),
         }
     }
@@ -74,11 +70,7 @@ impl NodeRun {
                 let of_kind = (self.attempts.iter())
                     .filter(|attempt| attempt.phase.kind() == kind)
                     .count() as u32;
-                of_kind
-                    < match kind {
-                        TaskKind::Map => slots.maps,
-                        TaskKind::Reduce => slots.reduces,
-                    }
+                of_kind < slots.of(kind)
             }
             _ => self.up && node.capacity.less(&self.used).fits(demand),
         }

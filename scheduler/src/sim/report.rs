@@ -115,11 +115,3 @@ pub struct SimReport {
     /// What f(t) left within the window, in the same unit.
     pub available_in_window: f64,
 }
-
-impl SimReport {
-    /// How many jobs met their goal.
-    #[must_use]
-    pub fn goals_met(&self) -> usize {
-        self.jobs.iter().filter(|job| job.met == Some(true)).count()
-    }
-}

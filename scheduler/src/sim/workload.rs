@@ -87,12 +87,7 @@ pub struct Workload {
 impl Workload {
     /// How long a job takes that has the whole cluster to itself, in seconds:
     /// whole waves of maps, then of reduces.
-    #[must_use]
-    pub fn isolated_s(&self, maps: u32, reduces: u32) -> f64 {
-        self.isolated_with(self.profile.map.task_s, maps, reduces)
-    }
-
-    fn isolated_with(&self, map_s: f64, maps: u32, reduces: u32) -> f64 {
+    fn isolated_s(&self, map_s: f64, maps: u32, reduces: u32) -> f64 {
         let waves = |tasks: u32| (f64::from(tasks) / self.isolated_slots).ceil();
         waves(maps) * map_s + waves(reduces) * self.profile.reduce.task_s
     }
@@ -180,7 +175,7 @@ impl Workload {
         let reduces = (f64::from(maps) * self.reduces_per_map).ceil() as u32;
         let goal_s = self.goal_factor.map(|(low, high)| {
             let factor = low + (high - low) * rng.random::<f64>();
-            submitted_s + factor * self.isolated_with(map_s, maps, reduces)
+            submitted_s + factor * self.isolated_s(map_s, maps, reduces)
         });
         let length = |mean_s: f64| match self.task_log_sd {
             0.0 => TaskLength::Fixed(mean_s),
@@ -258,7 +253,8 @@ mod tests {
     fn goals_and_replicas_keep_their_bounds() {
         let workload = thesis();
         for job in workload.draw(9, 1, 100).unwrap() {
-            let isolated_s = workload.isolated_s(job.maps, job.reduces);
+            let map_s = workload.profile.map.task_s;
+            let isolated_s = workload.isolated_s(map_s, job.maps, job.reduces);
             let factor = (job.job.goal_s.unwrap() - job.job.submitted_s) / isolated_s;
             assert!((1.5 - 1e-6..4.0 + 1e-6).contains(&factor));
             let splits = job.splits.unwrap();
@@ -338,7 +334,8 @@ mod tests {
 
     #[test]
     fn a_job_in_isolation_runs_in_whole_waves() {
-        assert_eq!(thesis().isolated_s(100, 0), 387.0);
-        assert_eq!(thesis().isolated_s(101, 0), 774.0);
+        let isolated_s = |maps| thesis().isolated_s(thesis().profile.map.task_s, maps, 0);
+        assert_eq!(isolated_s(100), 387.0);
+        assert_eq!(isolated_s(101), 774.0);
     }
 }

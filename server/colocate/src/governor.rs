@@ -47,7 +47,7 @@ pub struct LoadSample {
 }
 
 /// What is shared out.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Machine {
     /// Cores of the machine.
     pub cores: u32,
@@ -97,19 +97,6 @@ struct State {
 }
 
 impl Machine {
-    /// A machine of which analytics get what is left of `cores` cores, but for a
-    /// reserve of [`RESERVE`].
-    #[must_use]
-    pub fn new(cores: u32) -> Self {
-        Self {
-            cores,
-            reserve_cores: RESERVE * f64::from(cores),
-            least_hundredths: 0,
-            disk_bytes_per_s: None,
-            forecast: None,
-        }
-    }
-
     /// # Errors
     /// When the reserve is not a number of cores that the machine has.
     pub(crate) fn check(&self) -> Result<(), RuntimeError> {
@@ -271,10 +258,8 @@ impl Governor {
 
 impl State {
     fn measure(&mut self, now_s: f64) {
-        if self
-            .measured_s
-            .is_some_and(|before_s| now_s - before_s < MEASURE_S_MIN)
-        {
+        let is_soon = |before_s: f64| now_s - before_s < MEASURE_S_MIN;
+        if self.measured_s.is_some_and(is_soon) {
             return;
         }
         self.measured_s = Some(now_s);
@@ -299,10 +284,11 @@ impl CapacitySource for Governor {
         let memory_bytes = left_bytes.map(|bytes| state.left_memory.take(now_s, bytes));
         let allowed = state.allowed();
         let load_cores = state.estimate.load_cores();
-        let capacity_hundredths = match state.guard.as_ref().is_some_and(Guard::is_pausing) {
+        let capacity_hundredths = if state.guard.as_ref().is_some_and(Guard::is_pausing) {
             // The load is to be seen alone.
-            true => 0,
-            false => self.machine.capacity_hundredths(load_cores, allowed),
+            0
+        } else {
+            self.machine.capacity_hundredths(load_cores, allowed)
         };
         let load_bytes_per_s = state.estimate.disk_bytes_per_s();
         let sample = LoadSample {
@@ -343,8 +329,10 @@ mod tests {
 
     fn machine(disk_bytes_per_s: Option<u64>) -> Machine {
         Machine {
+            cores: 2,
+            reserve_cores: 2.0 * RESERVE,
             disk_bytes_per_s,
-            ..Machine::new(2)
+            ..Machine::default()
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use ebb_scheduler::availability::{Availability, AvailabilityError, Step};
+use ebb_scheduler::availability::{Availability, Step};
 use ebb_scheduler::forecast::{
     Forecast, ForecastError, Forecaster, Options, PlanError, Series, SeriesError,
 };
@@ -33,12 +33,6 @@ pub enum HistoryError {
     /// Too little was measured, or it says nothing.
     #[error("no forecast from the measured load: {0}")]
     Forecast(#[from] ForecastError),
-    /// Load and machine make no f(t).
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    /// The same.
-    #[error(transparent)]
-    Availability(#[from] AvailabilityError),
 }
 
 impl LoadHistory {
@@ -122,15 +116,14 @@ pub fn left_by(
     cores: f64,
     confidence: f64,
     faster: f64,
-) -> Result<Availability, HistoryError> {
+) -> Result<Availability, PlanError> {
     let load = forecast.quantile(confidence)?;
     let step = |(slot, load): (usize, &f64)| Step {
         from_s: slot as f64 * forecast.step_s() * faster,
         hundredths: (cores - load).max(0.0) * 100.0,
     };
-    Ok(Availability::steps(
-        load.iter().enumerate().map(step).collect(),
-    )?)
+    let steps = load.iter().enumerate().map(step);
+    Ok(Availability::steps(steps.collect())?)
 }
 
 #[cfg(test)]

@@ -57,12 +57,6 @@ pub trait RequestSource: fmt::Debug + Send {
     fn take(&mut self) -> RequestRates;
 }
 
-impl RequestSource for Box<dyn RequestSource> {
-    fn take(&mut self) -> RequestRates {
-        (**self).take()
-    }
-}
-
 /// Measures, from one call to the next, what the load was and who used the CPU.
 #[derive(Debug)]
 pub struct LoadMonitor {
@@ -100,8 +94,8 @@ impl LoadMonitor {
 
     /// Measures the requests that `source` counts too.
     #[must_use]
-    pub fn with_requests(mut self, source: impl RequestSource + 'static) -> Self {
-        self.requests = Some(Box::new(source));
+    pub fn with_requests(mut self, source: Box<dyn RequestSource>) -> Self {
+        self.requests = Some(source);
         self
     }
 
@@ -133,7 +127,7 @@ impl LoadMonitor {
             transactional_waiting: seconds(load.waited_ns) / length_s,
             transactional_disk_bytes_per_s: load.disk_bytes as f64 / length_s,
             analytics_cores: (seconds(analytics.cpu_ns) + used.tasks_s) / length_s,
-            others_cores: used.others_cores(self.machine.cores(), length_s),
+            others_cores: used.others_cores(self.machine.cores, length_s),
             requests: (self.requests.as_mut()).map(|source| source.take()),
         })
     }
@@ -177,10 +171,6 @@ impl Machine {
             cores: allowed.as_ref().map_or_else(all, Vec::len) as f64,
             allowed,
         }
-    }
-
-    fn cores(&self) -> f64 {
-        self.cores
     }
 
     /// The time that these cores had nothing to run, in seconds since boot.
@@ -286,6 +276,6 @@ mod tests {
         assert_eq!(idle_ticks(None), 1332);
         assert_eq!(idle_ticks(Some(vec![0, 2])), 1212);
         let detected = Machine::detect();
-        assert!(detected.cores() >= 1.0 && detected.idle_s().unwrap() >= 0.0);
+        assert!(detected.cores >= 1.0 && detected.idle_s().unwrap() >= 0.0);
     }
 }

@@ -258,10 +258,7 @@ impl Price {
     }
 
     fn gather(&mut self, seen: &Seen<'_>) {
-        let level = match self.pauses.is_on() {
-            true => 0,
-            false => self.level,
-        };
+        let level = if self.pauses.is_on() { 0 } else { self.level };
         let unit = self.gathering.get_or_insert_with(|| Unit {
             t_s: seen.t_s,
             length_s: 0.0,
@@ -303,13 +300,8 @@ impl Price {
             self.alone_us = self.measure_alone();
         }
         let limit_us = self.limit_us();
-        let is_new = limit_us != before;
-        for unit in self
-            .units
-            .iter_mut()
-            .rev()
-            .take(if is_new { usize::MAX } else { 1 })
-        {
+        let latest = if limit_us == before { 1 } else { usize::MAX };
+        for unit in self.units.iter_mut().rev().take(latest) {
             unit.above = limit_us.map_or(0, |limit_us| unit.latencies.above_us(limit_us));
         }
         self.choose(now_s);

@@ -2,7 +2,8 @@
 //! follow it.
 
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -24,25 +25,9 @@ pub trait LatencySource: Send {
 /// governor goes what its guard took from analytics.
 #[derive(Debug)]
 pub struct GuardWatch {
-    stop: Arc<Stop>,
+    /// The thread ends when this is gone.
+    go_on: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
-}
-
-#[derive(Debug, Default)]
-struct Stop {
-    asked: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Stop {
-    /// Waits for a while; whether it was asked for.
-    fn wait(&self, at_most: Duration) -> bool {
-        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self
-            .changed
-            .wait_timeout_while(asked, at_most, |asked| !*asked);
-        *waited.unwrap_or_else(PoisonError::into_inner).0
-    }
 }
 
 /// A governor that is watched from the first window on: a source that has nothing to give
@@ -55,14 +40,6 @@ struct Watched {
 }
 
 impl Watched {
-    fn new(governor: Arc<Governor>, runtime: Arc<Runtime>) -> Self {
-        Self {
-            governor,
-            runtime,
-            has_begun: false,
-        }
-    }
-
     fn take_all(&mut self, windows: Vec<ObservedWindow>) {
         if !windows.is_empty() && !self.has_begun {
             self.governor.begin_watch();
@@ -93,32 +70,28 @@ impl GuardWatch {
         runtime: Arc<Runtime>,
         mut source: impl LatencySource + 'static,
     ) -> io::Result<Self> {
-        let stop = Arc::new(Stop::default());
-        let thread = {
-            let stop = stop.clone();
-            let mut watched = Watched::new(governor, runtime);
-            let body = move || {
-                while !stop.wait(POLL_EVERY) {
-                    watched.take_all(source.ended());
-                }
-            };
-            thread::Builder::new()
-                .name("ebb-guard".into())
-                .spawn(body)?
+        let (go_on, stopped) = mpsc::channel::<()>();
+        let mut watched = Watched {
+            governor,
+            runtime,
+            has_begun: false,
         };
+        let body = move || {
+            while stopped.recv_timeout(POLL_EVERY) == Err(RecvTimeoutError::Timeout) {
+                watched.take_all(source.ended());
+            }
+        };
+        let thread = thread::Builder::new().name("ebb-guard".into());
         Ok(Self {
-            stop,
-            thread: Some(thread),
+            go_on: Some(go_on),
+            thread: Some(thread.spawn(body)?),
         })
     }
 }
 
 impl Drop for GuardWatch {
     fn drop(&mut self) {
-        let mut asked = (self.stop.asked.lock()).unwrap_or_else(PoisonError::into_inner);
-        *asked = true;
-        self.stop.changed.notify_all();
-        drop(asked);
+        drop(self.go_on.take());
         if let Some(thread) = self.thread.take() {
             // It has no result; a panic in it was already printed.
             let _ = thread.join();
@@ -128,6 +101,8 @@ impl Drop for GuardWatch {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use ebb_scheduler::runtime::RuntimeOptions;
     use ebb_test_support::wait;
 
@@ -176,8 +151,9 @@ mod tests {
     fn colocated(spills: &tempfile::TempDir) -> (Arc<Governor>, Arc<Runtime>) {
         let guard = Guard::new("p99=1ms".parse().unwrap());
         let machine = Machine {
-            least_hundredths: 0,
-            ..Machine::new(2)
+            cores: 2,
+            reserve_cores: 0.1,
+            ..Machine::default()
         };
         let monitor = LoadMonitor::start().unwrap();
         let governor = Arc::new(Governor::new(machine, monitor, Some(guard)));

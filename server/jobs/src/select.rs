@@ -183,7 +183,10 @@ pub fn spec(
         selection,
         seen: Arc::clone(&seen),
     };
-    JobSpec::new(name, input, Arc::new(mapper), Arc::new(output)).notes(seen)
+    JobSpec {
+        notes: Some(seen),
+        ..JobSpec::new(name, input, Arc::new(mapper), Arc::new(output))
+    }
 }
 
 struct SelectMapper {

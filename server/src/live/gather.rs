@@ -76,7 +76,7 @@ impl Requests {
     }
 
     fn take(&mut self) -> RequestRates {
-        let recorded = self.recorded.as_mut().map(RequestSource::take);
+        let recorded = self.recorded.as_mut().map(|source| source.take());
         let recorded = recorded.unwrap_or_default();
         self.has_recorded |= recorded.requests_per_s > 0.0;
         match &mut self.store {

@@ -91,7 +91,7 @@ impl Steps {
         spec.measured = spec.measured.or(measured);
         spec = spec.cores(self.cores);
         if let Some(recorder) = &self.recorder {
-            spec = spec.journal(Arc::clone(recorder) as _);
+            spec.journal = Some(Arc::clone(recorder) as _);
         }
         Ok(self.runtime.submit(spec)?)
     }

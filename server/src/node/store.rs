@@ -127,7 +127,7 @@ mod tests {
         let table = keyspace.table("t", TableOptions::default()).unwrap();
         let mut monitor = LoadMonitor::start()
             .unwrap()
-            .with_requests(StoreRequests::new(&db));
+            .with_requests(Box::new(StoreRequests::new(&db)));
         for key in 0..50_u32 {
             table.put(&key.to_be_bytes(), &[7; 96]).unwrap();
             table.get(&key.to_be_bytes()).unwrap();

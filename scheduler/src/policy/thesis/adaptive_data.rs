@@ -2,7 +2,7 @@
 
 use super::adaptive::adaptive_draft;
 use super::priority::{Class, Priority};
-use crate::model::{JobId, NodeId, TaskKind};
+use crate::model::{NodeId, TaskKind};
 use crate::policy::local::Local;
 use crate::policy::places::Places;
 use crate::policy::view::{ClusterView, DELAYS_MAX, Wait};
@@ -40,12 +40,12 @@ impl Policy for AdaptiveData {
 
     fn decide(&self, view: &ClusterView) -> Decision {
         let workloads = Workload::all(view);
-        let places = adaptive_draft(view, &workloads).keep();
+        let places = Places::keeping(adaptive_draft(view, &workloads));
         let mut queue = Queue {
             delays_max: self.delays_max,
             view,
             workloads: &workloads,
-            skips: view.jobs.iter().map(|job| job.wait.skips).collect(),
+            waits: view.jobs.iter().map(|job| job.wait).collect(),
             local: Local::new(view),
             turns: BTreeSet::new(),
         };
@@ -57,7 +57,7 @@ impl Policy for AdaptiveData {
         Decision {
             placement,
             refill: Refill::LocalTask,
-            waits: queue.waits(),
+            waits: view.changed_waits(queue.waits),
         }
     }
 }
@@ -69,7 +69,7 @@ struct Queue<'a> {
     delays_max: u32,
     view: &'a ClusterView,
     workloads: &'a [Workload],
-    skips: Vec<u32>,
+    waits: Vec<Wait>,
     local: Local<'a>,
     turns: BTreeSet<Turn>,
 }
@@ -94,7 +94,7 @@ impl Queue<'_> {
             );
             if self.local.take_on(job, node) {
                 chosen = Some((priority, job));
-            } else if may_pass && self.skips[job] < self.delays_max {
+            } else if may_pass && self.waits[job].skips < self.delays_max {
                 passed.push((priority, job));
                 continue;
             } else {
@@ -110,21 +110,13 @@ impl Queue<'_> {
             chosen = Some((priority, job));
         }
         for (_, job) in passed {
-            self.skips[job] += 1;
+            self.waits[job].skips += 1;
         }
         let (priority, job) = chosen?;
-        self.skips[job] = 0;
+        self.waits[job].skips = 0;
         self.turns.remove(&(priority, job));
         let turn = self.turn(places, job, 1);
         self.turns.insert(turn);
         Some(job)
-    }
-
-    fn waits(self) -> Vec<(JobId, Wait)> {
-        (self.view.jobs.iter())
-            .zip(self.skips)
-            .filter(|(job, skips)| job.wait.skips != *skips)
-            .map(|(job, skips)| (job.job.id, Wait { skips, ..job.wait }))
-            .collect()
     }
 }

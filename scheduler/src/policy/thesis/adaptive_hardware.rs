@@ -9,17 +9,16 @@ use crate::policy::view::{ClusterView, JobView, ReduceStart};
 use crate::policy::workload::Workload;
 use crate::policy::{Decision, Policy};
 
-/// The least speedup that makes a job accelerable, unless told otherwise; the
-/// thesis calls it a configurable threshold and names no value. Half as fast
-/// again is more than the noise of two tasks, and below every accelerable job
-/// of the thesis (2.5 and 25).
+/// The least speedup that makes a job accelerable; the thesis calls it a configurable
+/// threshold and names no value. Half as fast again is more than the noise of two tasks, and
+/// below every accelerable job of the thesis (2.5 and 25).
 pub const SPEEDUP_MIN: f64 = 1.5;
 
 /// As [`Adaptive`](crate::policy::Adaptive), with two pools of machines.
 ///
 /// - *Calibration*: a job that came with an accelerated version of its maps runs
 ///   one map on each pool, and nothing else until both have finished.
-/// - It is *accelerable* if mu_reg / mu_acc is at least `speedup_min`, and then
+/// - It is *accelerable* if mu_reg / mu_acc is at least [`SPEEDUP_MIN`], and then
 ///   stands in line for P_acc with s_req,acc of equation (2). It gets slots of
 ///   P_reg only for what P_acc cannot hold: (mu_reg / mu_acc) (s_req,acc - slots
 ///   of P_acc), equation (3).
@@ -29,19 +28,8 @@ pub const SPEEDUP_MIN: f64 = 1.5;
 ///
 /// Jobs without a goal keep their place behind the needs of those with one. With
 /// one pool, as in the live runtime, this is the Adaptive Scheduler.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AdaptiveHardware {
-    /// The least speedup that makes a job accelerable; positive.
-    pub speedup_min: f64,
-}
-
-impl Default for AdaptiveHardware {
-    fn default() -> Self {
-        Self {
-            speedup_min: SPEEDUP_MIN,
-        }
-    }
-}
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AdaptiveHardware;
 
 impl Policy for AdaptiveHardware {
     fn name(&self) -> &'static str {
@@ -49,7 +37,7 @@ impl Policy for AdaptiveHardware {
     }
 
     fn decide(&self, view: &ClusterView) -> Decision {
-        let pools = Pools::new(view, self.speedup_min);
+        let pools = Pools::new(view);
         let none = vec![0; view.jobs.len()];
         let regular = pools.draft(Pool::Regular, &none, &accelerated_reduces(view));
         let given: Vec<u32> = (0..view.jobs.len())
@@ -86,8 +74,8 @@ struct Pools<'a> {
 }
 
 impl<'a> Pools<'a> {
-    fn new(view: &'a ClusterView, speedup_min: f64) -> Self {
-        let affinities = affinities(view, speedup_min);
+    fn new(view: &'a ClusterView) -> Self {
+        let affinities = affinities(view);
         let workloads = (view.jobs.iter().zip(&affinities))
             .map(|(job, affinity)| match (affinity, job.map_s_on[1]) {
                 (Affinity::Accelerable(_), Some(map_s)) => {
@@ -168,7 +156,7 @@ fn accelerated_reduces(view: &ClusterView) -> Vec<u32> {
 
 /// What is known of each job. A pool that f(t) and reduces leave nothing of is not
 /// waited for.
-fn affinities(view: &ClusterView, speedup_min: f64) -> Vec<Affinity> {
+fn affinities(view: &ClusterView) -> Vec<Affinity> {
     if !view.jobs.iter().any(|job| job.accelerated) {
         return vec![Affinity::Regular; view.jobs.len()];
     }
@@ -190,18 +178,18 @@ fn affinities(view: &ClusterView, speedup_min: f64) -> Vec<Affinity> {
         draft
     });
     let both = |job: usize| pools.iter().all(|pool| pool.has_room_for_map(job));
-    let affinity = |(index, job): (usize, &JobView)| affinity(job, both(index), speedup_min);
+    let affinity = |(index, job): (usize, &JobView)| affinity(job, both(index));
     view.jobs.iter().enumerate().map(affinity).collect()
 }
 
-fn affinity(job: &JobView, both_pools: bool, speedup_min: f64) -> Affinity {
+fn affinity(job: &JobView, both_pools: bool) -> Affinity {
     if !job.accelerated || !both_pools {
         return Affinity::Regular;
     }
     match job.map_s_on {
         [Some(regular_s), Some(accelerated_s)] => {
             let speedup = regular_s / accelerated_s;
-            if speedup >= speedup_min {
+            if speedup >= SPEEDUP_MIN {
                 Affinity::Accelerable(speedup)
             } else {
                 Affinity::Regular
@@ -235,7 +223,7 @@ mod tests {
     }
 
     fn on_pools(view: &ClusterView, id: u64) -> (u32, u32) {
-        let placement = AdaptiveHardware::default().decide(view).placement;
+        let placement = AdaptiveHardware.decide(view).placement;
         let on = |pool: Pool| {
             (placement.cells().iter())
                 .filter(|cell| cell.job == JobId(id) && view.pool(cell.node) == pool)

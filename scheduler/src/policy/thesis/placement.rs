@@ -8,13 +8,14 @@
 //! rounds. The draft then keeps running tasks where they are.
 
 use super::utility::reduce_utility;
-use crate::model::{JobId, TaskKind};
+use crate::model::TaskKind;
+use crate::ordered_f64::OrderedF64;
 use crate::policy::Decision;
 use crate::policy::decision::Measure;
 use crate::policy::draft::{Draft, Scope};
 use crate::policy::view::{ClusterView, JobView, ReduceStart};
 use crate::policy::workload::Workload;
-use std::cmp::Ordering;
+use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -58,15 +59,12 @@ pub(super) fn place_by_utility(
     };
 
     // Jobs by how urgent they are, for those that are as satisfied.
-    let mut order: Vec<(f64, JobId, usize)> = (view.jobs.iter().enumerate())
-        .map(|(index, job)| (job.deadline_s(), job.job.id, index))
-        .collect();
-    order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let order = view.by_urgency(|_| true);
     let mut candidates: Vec<Candidate> = Vec::with_capacity(order.len());
     let mut with_goal = Vec::new();
     let mut without_goal = Vec::new();
     let mut in_need = 0_usize;
-    for &(_, _, index) in &order {
+    for index in order {
         let (job, need) = (&view.jobs[index], &needs[index]);
         let candidate = Candidate {
             index,
@@ -80,18 +78,13 @@ pub(super) fn place_by_utility(
         }
         if job.job.goal_s.is_some() {
             in_need += usize::from(candidate.lacks(need));
-            with_goal.push(Turn {
-                utility: candidate.utility(need, &map_part),
-                rank,
-            });
+            let utility = OrderedF64(candidate.utility(need, &map_part));
+            with_goal.push(Reverse(Turn { utility, rank }));
         } else {
             without_goal.push(rank);
         }
     }
-    without_goal.sort_by(|&a, &b| {
-        let [a, b] = [a, b].map(|rank| &view.jobs[candidates[rank as usize].index].job);
-        (a.submitted_s.total_cmp(&b.submitted_s)).then(a.id.cmp(&b.id))
-    });
+    without_goal.sort_by_key(|&rank| view.jobs[candidates[rank as usize].index].job.age());
     let mut without_goal = VecDeque::from(without_goal);
     let mut with_goal = BinaryHeap::from(with_goal);
 
@@ -109,7 +102,7 @@ pub(super) fn place_by_utility(
         let Some(mut turn) = with_goal.peek_mut() else {
             break;
         };
-        let candidate = &mut candidates[turn.rank as usize];
+        let candidate = &mut candidates[turn.0.rank as usize];
         let need = &needs[candidate.index];
         let lacked = candidate.lacks(need);
         let goes_on = candidate.add_slot(&mut draft, need);
@@ -117,7 +110,7 @@ pub(super) fn place_by_utility(
             in_need -= 1;
         }
         if goes_on {
-            turn.utility = candidate.utility(need, &map_part);
+            turn.0.utility = OrderedF64(candidate.utility(need, &map_part));
         } else {
             PeekMut::pop(turn);
         }
@@ -152,30 +145,11 @@ impl Candidate {
     }
 }
 
-/// A candidate's place in the queue. Small: the queue is walked once a slot.
+/// A candidate's place in the queue: the least satisfied, most urgent job is the least. Small:
+/// the queue is walked once a slot.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
-    utility: f64,
+    utility: OrderedF64,
     /// Its position among the candidates.
     rank: u32,
 }
-
-/// A max-heap pops the greatest: the least satisfied, most urgent, oldest job.
-impl Ord for Turn {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (other.utility.total_cmp(&self.utility)).then(other.rank.cmp(&self.rank))
-    }
-}
-
-impl PartialOrd for Turn {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Turn {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Turn {}

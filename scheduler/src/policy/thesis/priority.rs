@@ -2,10 +2,11 @@
 //! (thesis section 3.4.1), with a place for jobs without a goal.
 
 use crate::model::{JobId, TaskKind};
+use crate::ordered_f64::OrderedF64;
 use crate::policy::draft::{Draft, Scope};
 use crate::policy::view::ClusterView;
 use crate::policy::workload::{Workload, required_slots};
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
@@ -27,23 +28,20 @@ pub(super) enum Class {
 }
 
 /// Where a job stands in the queue; less comes first.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Priority {
     pub class: Class,
     /// Within a class, more comes first: seconds of lateness or slots lacking.
-    pub urgency: f64,
-    submitted_s: f64,
-    id: JobId,
+    urgency: Reverse<OrderedF64>,
+    age: (OrderedF64, JobId),
 }
 
 impl Priority {
     pub fn new(view: &ClusterView, job: usize, class: Class, urgency: f64) -> Self {
-        let job = &view.jobs[job].job;
         Self {
             class,
-            urgency,
-            submitted_s: job.submitted_s,
-            id: job.id,
+            urgency: Reverse(OrderedF64(urgency)),
+            age: view.jobs[job].job.age(),
         }
     }
 
@@ -78,29 +76,6 @@ pub(super) fn class_of_need(lack: f64) -> (Class, f64) {
     }
 }
 
-impl Ord for Priority {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (self.class.cmp(&other.class))
-            .then(other.urgency.total_cmp(&self.urgency))
-            .then(self.submitted_s.total_cmp(&other.submitted_s))
-            .then(self.id.cmp(&other.id))
-    }
-}
-
-impl PartialOrd for Priority {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Priority {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Priority {}
-
 /// Slots one at a time to the first in the queue, which then moves back in it.
 ///
 /// `priority` says where a job stands with so many slots; `None`: it gets no more
@@ -130,25 +105,21 @@ pub(super) fn draft_by_priority<'a>(
     }
 
     // Jobs by age, for those that are as urgent.
-    let mut order: Vec<(f64, JobId, usize)> = (view.jobs.iter().enumerate())
-        .filter(|(job, _)| workloads[*job].left > 0)
-        .map(|(job, view)| (view.job.submitted_s, view.job.id, job))
-        .collect();
-    order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let order = view.by_age(|job| workloads[job].left > 0);
     let turn = |rank: u32, priority: Priority| Turn {
         class: priority.class,
-        rank,
         urgency: priority.urgency,
+        rank,
     };
     let mut queue: BinaryHeap<Reverse<Turn>> = (0..)
         .zip(&order)
-        .filter_map(|(rank, &(_, _, job))| Some(Reverse(turn(rank, priority(job, 0)?))))
+        .filter_map(|(rank, &job)| Some(Reverse(turn(rank, priority(job, 0)?))))
         .collect();
     while !draft.is_full()
         && let Some(mut first) = queue.peek_mut()
     {
         let rank = first.0.rank;
-        let job = order[rank as usize].2;
+        let job = order[rank as usize];
         let workload = &workloads[job];
         let next = draft.add(job, workload.kind).then(|| {
             let slots = draft.slots(job, workload.kind);
@@ -166,31 +137,10 @@ pub(super) fn draft_by_priority<'a>(
 }
 
 /// A [`Priority`] in less space: the queue is walked once a slot.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
     class: Class,
+    urgency: Reverse<OrderedF64>,
     /// Its job's position by age.
     rank: u32,
-    urgency: f64,
 }
-
-impl Ord for Turn {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (self.class.cmp(&other.class))
-            .then(other.urgency.total_cmp(&self.urgency))
-            .then(self.rank.cmp(&other.rank))
-    }
-}
-
-impl PartialOrd for Turn {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Turn {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Turn {}

@@ -45,8 +45,8 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Whether each is below `limit`.
-    pub(in crate::runtime) fn are_below(&self, limit: u64) -> bool {
+    /// The counters that add up: all but the most memory.
+    fn sums(&mut self) -> [&mut u64; 17] {
         // Named one by one, so that a new one is not forgotten.
         let Self {
             map_input_records,
@@ -57,7 +57,7 @@ impl Counters {
             spilled_records,
             spilled_bytes,
             shuffle_cpu_ns,
-            memory_bytes_max,
+            memory_bytes_max: _,
             reduce_groups,
             reduce_input_records,
             reduce_input_bytes,
@@ -67,8 +67,8 @@ impl Counters {
             attempts_failed,
             tasks_retried,
             speculative_attempts,
-        } = *self;
-        let all = [
+        } = self;
+        [
             map_input_records,
             map_input_bytes,
             map_output_records,
@@ -77,7 +77,6 @@ impl Counters {
             spilled_records,
             spilled_bytes,
             shuffle_cpu_ns,
-            memory_bytes_max,
             reduce_groups,
             reduce_input_records,
             reduce_input_bytes,
@@ -87,29 +86,20 @@ impl Counters {
             attempts_failed,
             tasks_retried,
             speculative_attempts,
-        ];
-        all.into_iter().all(|counter| counter < limit)
+        ]
+    }
+
+    /// Whether each is below `limit`.
+    pub(in crate::runtime) fn are_below(mut self, limit: u64) -> bool {
+        self.memory_bytes_max < limit && self.sums().into_iter().all(|sum| *sum < limit)
     }
 
     /// Adds what another attempt counted.
     pub fn add(&mut self, other: &Self) {
-        self.map_input_records += other.map_input_records;
-        self.map_input_bytes += other.map_input_bytes;
-        self.map_output_records += other.map_output_records;
-        self.map_output_bytes += other.map_output_bytes;
-        self.spills += other.spills;
-        self.spilled_records += other.spilled_records;
-        self.spilled_bytes += other.spilled_bytes;
-        self.shuffle_cpu_ns += other.shuffle_cpu_ns;
         self.memory_bytes_max = self.memory_bytes_max.max(other.memory_bytes_max);
-        self.reduce_groups += other.reduce_groups;
-        self.reduce_input_records += other.reduce_input_records;
-        self.reduce_input_bytes += other.reduce_input_bytes;
-        self.output_records += other.output_records;
-        self.output_bytes += other.output_bytes;
-        self.tasks_done += other.tasks_done;
-        self.attempts_failed += other.attempts_failed;
-        self.tasks_retried += other.tasks_retried;
-        self.speculative_attempts += other.speculative_attempts;
+        let mut other = *other;
+        for (sum, more) in self.sums().into_iter().zip(other.sums()) {
+            *sum += *more;
+        }
     }
 }

@@ -5,7 +5,7 @@ use super::in_place_combiner::{InPlaceCombiner, SortedCombiner};
 use super::input::{Input, Split};
 use super::journal::JobJournal;
 use super::output::Output;
-use super::partitioner::{Partitioner, Partitioning};
+use super::partitioner::Partitioning;
 use super::profile::{JobProfile, MeasuredProfile};
 use super::task_notes::TaskNotes;
 use super::task_processes::TaskProcesses;
@@ -43,9 +43,10 @@ pub struct JobSpec {
     pub goal_s: Option<f64>,
     /// First estimates of task lengths.
     pub profile: JobProfile,
-    /// What an earlier execution of the same job took: better estimates than those.
+    /// What an earlier execution of the same job took: better estimates than those. Tasks
+    /// are believed to take as long, in proportion to the input.
     pub measured: Option<MeasuredProfile>,
-    /// What its tasks note beside their rows.
+    /// What its tasks note beside their rows; complete when the output is committed.
     pub notes: Option<Arc<dyn TaskNotes>>,
     /// The listener to its events.
     pub journal: Option<Arc<dyn JobJournal>>,
@@ -96,13 +97,6 @@ impl JobSpec {
         self
     }
 
-    /// With `notes` of its tasks, which are complete when the output is committed.
-    #[must_use]
-    pub fn notes(mut self, notes: Arc<dyn TaskNotes>) -> Self {
-        self.notes = Some(notes);
-        self
-    }
-
     /// With `combiner` on the maps' side.
     #[must_use]
     pub fn combiner(mut self, combiner: Arc<dyn Reducer>) -> Self {
@@ -116,13 +110,6 @@ impl JobSpec {
     pub fn in_place_combiner(mut self, combiner: Arc<dyn InPlaceCombiner>) -> Self {
         self.combiner = Some(Arc::new(SortedCombiner(Arc::clone(&combiner))));
         self.in_place_combiner = Some(combiner);
-        self
-    }
-
-    /// With keys spread over the reduces by `partitioner`.
-    #[must_use]
-    pub fn partitioner(mut self, partitioner: Arc<dyn Partitioner>) -> Self {
-        self.partitioning = Partitioning::By(partitioner);
         self
     }
 
@@ -143,13 +130,6 @@ impl JobSpec {
         self
     }
 
-    /// With estimates of its tasks' CPU time.
-    #[must_use]
-    pub fn profile(mut self, profile: JobProfile) -> Self {
-        self.profile = profile;
-        self
-    }
-
     /// With each task in a process of its own, which is reused by later tasks of this
     /// job. Input, mapper, combiner, partitioner and reducer are those that the
     /// process makes for itself; they must be the same as here. The input is split
@@ -157,13 +137,6 @@ impl JobSpec {
     #[must_use]
     pub fn in_processes(mut self, processes: Arc<TaskProcesses>) -> Self {
         self.processes = Some(processes);
-        self
-    }
-
-    /// With `journal` told what happens to it.
-    #[must_use]
-    pub fn journal(mut self, journal: Arc<dyn JobJournal>) -> Self {
-        self.journal = Some(journal);
         self
     }
 
@@ -178,14 +151,6 @@ impl JobSpec {
     #[must_use]
     pub fn after(mut self, job: JobId) -> Self {
         self.after.push(job);
-        self
-    }
-
-    /// With what an earlier execution took: tasks are believed to take as long, in
-    /// proportion to the input.
-    #[must_use]
-    pub fn measured(mut self, measured: MeasuredProfile) -> Self {
-        self.measured = Some(measured);
         self
     }
 

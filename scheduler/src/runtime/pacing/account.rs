@@ -32,7 +32,7 @@ pub(in crate::runtime) trait Payee {
 
 /// The account of an attempt, on the one thread that works for it; hence the cells.
 /// It pays for what was used on drop, after a panic too. The next attempt waits for
-/// that debt.
+/// that debt. What may wait fails when the job is cancelled.
 pub(in crate::runtime) struct Account<T, S>
 where
     T: Deref<Target: Payee>,
@@ -57,9 +57,6 @@ where
     S: Deref<Target = AttemptState>,
 {
     /// Opens the account, and waits until the job may use CPU at all.
-    ///
-    /// # Errors
-    /// When the job is cancelled meanwhile.
     pub fn open(payee: T, state: S) -> Result<Self, TaskError> {
         let account = Self {
             settle_every: payee.settle_every(),
@@ -84,18 +81,12 @@ where
     }
 
     /// A record of the job's input, of `bytes` bytes, is about to be worked on.
-    ///
-    /// # Errors
-    /// When the job is cancelled.
     pub fn read(&self, bytes: usize) -> Result<(), TaskError> {
         self.read_bytes.set(self.read_bytes.get() + bytes as u64);
         self.tick(bytes)
     }
 
     /// A step of work on `bytes` bytes was done. Now and then settles.
-    ///
-    /// # Errors
-    /// When the job is cancelled.
     pub fn tick(&self, bytes: usize) -> Result<(), TaskError> {
         self.state.step();
         self.ticks.set(self.ticks.get() + 1);
@@ -107,9 +98,6 @@ where
     }
 
     /// Offers the core to others, and settles, if the last time is long enough ago.
-    ///
-    /// # Errors
-    /// When the job is cancelled.
     pub fn look(&self) -> Result<(), TaskError> {
         self.state.step();
         self.ticks.set(0);
@@ -123,9 +111,6 @@ where
     }
 
     /// Pays for what was used so far, and waits until the job may use more.
-    ///
-    /// # Errors
-    /// When the job is cancelled.
     pub fn settle(&self) -> Result<(), TaskError> {
         self.charge();
         self.state.set_handled(self.handled.get());

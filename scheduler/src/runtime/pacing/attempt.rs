@@ -7,9 +7,10 @@ use crate::runtime::error::TaskError;
 use crate::runtime::job::counters::Counters;
 use ebb_threads::thread_cpu;
 use std::cell::RefCell;
+use std::ops::Deref;
 
-/// An attempt in progress. Lives on one thread; shared there by reader and
-/// emitter, hence the cell.
+/// An attempt in progress: the account of its thread, and what it counts. Lives on one
+/// thread; shared there by reader and emitter, hence the cell.
 pub(in crate::runtime) struct Attempt<'a> {
     account: Account<&'a dyn Payee, &'a AttemptState>,
     /// Asks whether this attempt, of all at its task, may finish the output.
@@ -34,46 +35,9 @@ impl<'a> Attempt<'a> {
         })
     }
 
-    /// A record of the job's input, of `bytes` bytes, is about to be worked on.
-    ///
-    /// # Errors
-    /// When the job is cancelled.
-    pub fn read(&self, bytes: usize) -> Result<(), TaskError> {
-        self.account.read(bytes)
-    }
-
-    /// A step of work on `bytes` bytes was done. Now and then settles.
-    ///
-    /// # Errors
-    /// When the job is cancelled.
-    pub fn tick(&self, bytes: usize) -> Result<(), TaskError> {
-        self.account.tick(bytes)
-    }
-
-    /// Settles if the last time is long enough ago.
-    ///
-    /// # Errors
-    /// When the job is cancelled.
-    pub fn look(&self) -> Result<(), TaskError> {
-        self.account.look()
-    }
-
-    /// Pays for what was used so far, and waits until the job may use more.
-    ///
-    /// # Errors
-    /// When the job is cancelled.
-    pub fn settle(&self) -> Result<(), TaskError> {
-        self.account.settle()
-    }
-
     /// The whole of its input is `units` of any kind; 0 when that is not known.
     pub fn set_input(&self, units: u64) {
-        self.account.state().set_input(units);
-    }
-
-    /// `units` more of the input were handled.
-    pub fn handled(&self, units: u64) {
-        self.account.handled(units);
+        self.state().set_input(units);
     }
 
     /// To be asked before the output is made final: only one attempt at a task
@@ -99,7 +63,7 @@ impl<'a> Attempt<'a> {
 
     /// Its buffers take `bytes` at present.
     pub fn holds(&self, bytes: usize) {
-        self.account.state().set_memory_bytes(bytes as u64);
+        self.state().set_memory_bytes(bytes as u64);
         self.count(|counters| {
             counters.memory_bytes_max = counters.memory_bytes_max.max(bytes as u64);
         });
@@ -114,9 +78,12 @@ impl<'a> Attempt<'a> {
     pub fn counters(&self) -> Counters {
         *self.counters.borrow()
     }
+}
 
-    /// Pays for what a process used that works for this attempt.
-    pub fn pay_for_process(&self, cpu_s: f64, read_bytes: u64) {
-        self.account.pay(cpu_s, read_bytes);
+impl<'a> Deref for Attempt<'a> {
+    type Target = Account<&'a dyn Payee, &'a AttemptState>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.account
     }
 }

@@ -100,7 +100,7 @@ impl AttemptState {
     pub fn leave_behind(&self) {
         self.stop();
         self.left_behind.store(true, Ordering::Relaxed);
-        self.give_back_place();
+        self.keep_place(None);
     }
 
     pub fn is_left_behind(&self) -> bool {
@@ -124,7 +124,8 @@ impl AttemptState {
         self.worker.load(Ordering::Relaxed)
     }
 
-    /// Keeps the attempt's place on a core, where others can give it back too.
+    /// Keeps the attempt's place on a core, where others can give it back too; `None` gives it
+    /// back.
     pub fn keep_place(&self, place: Option<Place>) {
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
     }
@@ -133,9 +134,5 @@ impl AttemptState {
     pub fn core(&self) -> Option<u32> {
         let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         place.as_ref()?.core()
-    }
-
-    pub fn give_back_place(&self) {
-        self.keep_place(None);
     }
 }

@@ -171,7 +171,7 @@ mod tests {
     use crate::runtime::ManualClock;
 
     fn pacer() -> Arc<Pacer> {
-        let reads = Arc::new(ReadBudget::unlimited());
+        let reads = Arc::<ReadBudget>::default();
         let clock = Arc::new(ManualClock::default());
         Arc::new(Pacer::new(clock, true, None, reads))
     }
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn a_job_that_has_cpu_waits_for_bytes() {
         let clock = Arc::new(ManualClock::default());
-        let reads = Arc::new(ReadBudget::unlimited());
+        let reads = Arc::<ReadBudget>::default();
         let pacer = Arc::new(Pacer::new(clock, true, None, Arc::clone(&reads)));
         pacer.set_share(100);
         reads.set_rate(Some(10), 0.0);

@@ -11,21 +11,14 @@ use std::sync::{Mutex, PoisonError};
 /// What may be read beyond the rate at once, as seconds of it.
 const BURST_S: f64 = 0.02;
 
-/// The bytes that all jobs of a runtime may read.
-#[derive(Debug)]
+/// The bytes that all jobs of a runtime may read: without a limit to begin with.
+#[derive(Debug, Default)]
 pub(in crate::runtime) struct ReadBudget {
     /// `None`: as much as they can.
     bucket: Mutex<Option<Bucket>>,
 }
 
 impl ReadBudget {
-    /// Without a limit.
-    pub fn unlimited() -> Self {
-        Self {
-            bucket: Mutex::new(None),
-        }
-    }
-
     pub fn set_rate(&self, bytes_per_s: Option<u64>, now_s: f64) {
         let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
         *bucket = bytes_per_s.map(|bytes_per_s| {
@@ -58,7 +51,7 @@ mod tests {
 
     #[test]
     fn bytes_beyond_the_rate_are_waited_for_and_no_rate_is_no_limit() {
-        let budget = ReadBudget::unlimited();
+        let budget = ReadBudget::default();
         budget.charge(u64::MAX, 0.0);
         assert_eq!(budget.verdict(0.0), Verdict::Go);
         budget.set_rate(Some(1000), 0.0);

@@ -1,9 +1,10 @@
 //! A process that runs tasks, from inside.
 
 use super::frame::{self, FrameError, Kind, push_row};
-use super::message::{Failure, Order, TaskResult, ToChild, ToParent, Use, Work, decode, encode};
+use super::message::{
+    Ended, Failure, Order, TaskResult, ToChild, ToParent, Use, Work, decode, encode,
+};
 use crate::runtime::error::TaskError;
-use crate::runtime::job::counters::Counters;
 use crate::runtime::job::output::{Output, OutputWriter};
 use crate::runtime::job::partitioner::RangePartitioner;
 use crate::runtime::job::spec::JobSpec;
@@ -13,7 +14,6 @@ use crate::runtime::pacing::attempt::Attempt;
 use crate::runtime::pacing::attempt_state::AttemptState;
 use crate::runtime::pacing::cores::tie_current_thread;
 use crate::runtime::panics::catch;
-use crate::runtime::shuffle::run::Run;
 use crate::runtime::task::map::{MapWork, run_map};
 use crate::runtime::task::reduce::run_reduce;
 use ebb_threads::{YIELD_EVERY, process_cpu};
@@ -130,10 +130,9 @@ fn serve_on<E: Display>(
             Ok(job) => carry_out(*order, job, &parent, &attempt_state),
             Err(cause) => Err(TaskError::failed(cause.clone())),
         };
+        let ended = ended.unwrap_or_else(|error| Ended::Failed(Failure::of(&error)));
         let used = parent.lock().take_use(&attempt_state);
-        let report = ended.and_then(|ended| ended.report(used));
-        let report = report.unwrap_or_else(|error| ToParent::Failed(used, Failure::of(&error)));
-        parent.lock().tell(&report)?;
+        parent.lock().tell(&ToParent::Ended(used, ended))?;
     }
 }
 
@@ -158,24 +157,6 @@ fn limit_this_process(memory_bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// How an order ended well.
-enum Ended {
-    Cuts(RangePartitioner),
-    Done(Counters, Vec<Run>, Vec<u8>),
-}
-
-impl Ended {
-    fn report(self, used: Use) -> Result<ToParent, TaskError> {
-        Ok(match self {
-            Self::Cuts(ranges) => ToParent::Cuts(used, ranges.cuts().to_vec()),
-            Self::Done(counters, runs, notes) => {
-                let result = TaskResult::new(counters, &runs, notes)?;
-                ToParent::Done(used, Box::new(result))
-            }
-        })
-    }
-}
-
 fn carry_out(
     order: Order,
     job: &mut TaskContext,
@@ -189,16 +170,15 @@ fn carry_out(
     job.task_memory_bytes = usize::try_from(order.task_memory_bytes).unwrap_or(usize::MAX);
     let job = &*job;
     // User code may leave its own state torn; the attempt's is dropped.
-    let ended = catch(|| {
+    let ended = catch(|| -> Result<Ended, TaskError> {
         // The parent asks that, once it has all rows.
         let may_finish = || true;
         let attempt = Attempt::start(parent, attempt_state, &may_finish)?;
-        let notes = || {
-            let notes = job.spec.notes.as_ref();
-            notes.map_or_else(Vec::new, |notes| notes.encode())
-        };
-        match order.work {
-            Work::Sample(plan) => plan.ranges(job, &attempt).map(Ended::Cuts),
+        let runs = match order.work {
+            Work::Sample(plan) => {
+                let ranges = plan.ranges(job, &attempt)?;
+                return Ok(Ended::Cuts(ranges.cuts().to_vec()));
+            }
             Work::Map {
                 index,
                 attempt: number,
@@ -212,8 +192,7 @@ fn carry_out(
                     split: &split,
                     partitioner: job.spec.partitioning.with(ranges)?,
                 };
-                let runs = run_map(job, map, &attempt)?;
-                Ok(Ended::Done(attempt.counters(), runs, notes()))
+                run_map(job, map, &attempt)?
             }
             Work::Reduce {
                 index,
@@ -224,9 +203,13 @@ fn carry_out(
                 let told = told.map(|segment| segment.into_segment(&job.directory));
                 let segments = told.collect::<Result<_, _>>().map_err(TaskError::failed)?;
                 run_reduce(job, index, number, segments, &attempt)?;
-                Ok(Ended::Done(attempt.counters(), Vec::new(), notes()))
+                Vec::new()
             }
-        }
+        };
+        let notes = job.spec.notes.as_ref();
+        let notes = notes.map_or_else(Vec::new, |notes| notes.encode());
+        let result = TaskResult::new(attempt.counters(), &runs, notes)?;
+        Ok(Ended::Done(Box::new(result)))
     });
     ended.unwrap_or_else(|message| Err(TaskError::Panicked(message)))
 }
@@ -431,7 +414,10 @@ mod tests {
                     let kinds = [(); 3].map(|()| kind().unwrap());
                     assert_eq!(kinds, [Kind::Report, Kind::Rows, Kind::Report]);
                     let done = decode(&payload).unwrap();
-                    assert!(matches!(done, ToParent::Done(..)), "{done:?}");
+                    assert!(
+                        matches!(done, ToParent::Ended(_, Ended::Done(_))),
+                        "{done:?}"
+                    );
                 }
             }
         });

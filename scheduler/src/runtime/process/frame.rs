@@ -30,29 +30,20 @@ const GROW_BYTES: usize = 64 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// How a job is made: the first frame of the parent.
-    Hello,
+    Hello = 0,
     /// An order or an answer, by the parent.
-    Order,
+    Order = 1,
     /// A report, by the child.
-    Report,
+    Report = 2,
     /// Rows of the output, by the child.
-    Rows,
+    Rows = 3,
 }
 
 impl Kind {
-    fn byte(self) -> u8 {
-        match self {
-            Self::Hello => 0,
-            Self::Order => 1,
-            Self::Report => 2,
-            Self::Rows => 3,
-        }
-    }
-
     fn of(byte: u8) -> Option<Self> {
         [Self::Hello, Self::Order, Self::Report, Self::Rows]
             .into_iter()
-            .find(|kind| kind.byte() == byte)
+            .find(|&kind| kind as u8 == byte)
     }
 
     fn bytes_max(self) -> usize {
@@ -87,9 +78,6 @@ pub(super) enum FrameError {
 pub(super) type GoesOn<'a> = &'a mut dyn FnMut() -> bool;
 
 /// A frame is sent whole or not at all, unless it is given up.
-///
-/// # Errors
-/// When it is too long for its kind, and as [`FrameError`] says.
 pub(super) fn send(
     to: &mut impl Write,
     kind: Kind,
@@ -102,15 +90,12 @@ pub(super) fn send(
     }
     let mut header = [0; HEADER_BYTES];
     header[..4].copy_from_slice(&(bytes as u32).to_le_bytes());
-    header[4] = kind.byte();
+    header[4] = kind as u8;
     write_all(to, &header, goes_on)?;
     write_all(to, payload, goes_on)
 }
 
 /// The next frame: its kind, and its payload in `payload`, whatever was in there.
-///
-/// # Errors
-/// As [`FrameError`] says.
 pub(super) fn receive(
     from: &mut impl Read,
     payload: &mut Vec<u8>,
@@ -260,7 +245,7 @@ mod tests {
     fn a_length_that_is_not_true_allocates_little() {
         let claimed = (ORDER_BYTES_MAX as u32).to_le_bytes();
         let mut wire = claimed.to_vec();
-        wire.push(Kind::Order.byte());
+        wire.push(Kind::Order as u8);
         wire.extend_from_slice(&[7; 100]);
         let mut payload = Vec::new();
         let result = receive(&mut &wire[..], &mut payload, &mut || true);

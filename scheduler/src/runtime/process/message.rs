@@ -39,7 +39,7 @@ pub(super) struct Order {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Work {
-    /// Cut the ranges of a global sort; [`ToParent::Cuts`] is the answer.
+    /// Cut the ranges of a global sort; [`Ended::Cuts`] is the answer.
     Sample(SamplePlan),
     Map {
         index: u32,
@@ -76,13 +76,18 @@ impl Order {
 pub(super) enum ToParent {
     /// It waits until it may go on.
     Used(Use),
-    /// Ends a sample.
-    Cuts(Use, Vec<Vec<u8>>),
-    /// Ends a map or a reduce: all rows were sent. Whether they count is the parent's
-    /// to decide.
-    Done(Use, Box<TaskResult>),
-    /// Ends anything.
-    Failed(Use, Failure),
+    Ended(Use, Ended),
+}
+
+/// How an order ended.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Ended {
+    /// A sample: where the ranges of a global sort begin.
+    Cuts(Vec<Vec<u8>>),
+    /// A map or a reduce: all rows were sent. Whether they count is the parent's to decide.
+    Done(Box<TaskResult>),
+    /// Any order.
+    Failed(Failure),
 }
 
 /// Why a child did not do what it was ordered to.
@@ -136,12 +141,10 @@ impl TaskResult {
     /// # Errors
     /// When a run has a name that cannot be told.
     pub fn new(counters: Counters, runs: &[Run], notes: Vec<u8>) -> Result<Self, TaskError> {
+        let runs = runs.iter().map(RunDescription::new);
         Ok(Self {
             counters,
-            runs: runs
-                .iter()
-                .map(RunDescription::new)
-                .collect::<Result<_, _>>()?,
+            runs: runs.collect::<Result<_, _>>()?,
             notes,
         })
     }
@@ -294,10 +297,14 @@ mod tests {
         TaskResult::new(counters, &[run], Vec::new()).unwrap()
     }
 
+    fn report(result: TaskResult) -> ToParent {
+        ToParent::Ended(Use::default(), Ended::Done(Box::new(result)))
+    }
+
     #[test]
     fn runs_come_back_in_the_directory_of_the_job_and_nowhere_else() {
-        let bytes = encode(&ToParent::Done(Use::default(), Box::new(done()))).unwrap();
-        let ToParent::Done(_, told) = decode(&bytes).unwrap() else {
+        let bytes = encode(&report(done())).unwrap();
+        let ToParent::Ended(_, Ended::Done(told)) = decode(&bytes).unwrap() else {
             panic!("not what was sent")
         };
         let (counters, runs) = told.into_parts(Path::new("/other"), 2).unwrap();
@@ -333,7 +340,7 @@ mod tests {
             let order = Order::new(Some(1), Path::new("/spills"), 1 << 20, plan);
             let messages = [
                 encode(&ToChild::Order(Box::new(order))).unwrap(),
-                encode(&ToParent::Done(Use::default(), Box::new(done()))).unwrap(),
+                encode(&report(done())).unwrap(),
             ];
             for _ in 0..5000 {
                 let mut bytes = messages[rng.random_range(0..2)].clone();
@@ -344,7 +351,7 @@ mod tests {
                 bytes.truncate(rng.random_range(0..=bytes.len()));
                 // Well or not, but to an end.
                 let _ = decode::<ToChild>(&bytes);
-                if let Ok(ToParent::Done(_, told)) = decode(&bytes) {
+                if let Ok(ToParent::Ended(_, Ended::Done(told))) = decode(&bytes) {
                     let _ = told.into_parts(Path::new("/spills"), 2);
                 }
             }

@@ -1,7 +1,7 @@
 //! An attempt whose work a process does, as its thread in the parent sees it.
 
 use super::frame::for_each_row;
-use super::message::{Order, SegmentDescription, TaskResult, ToChild, ToParent, Use, Work};
+use super::message::{Ended, Order, SegmentDescription, TaskResult, ToChild, ToParent, Use, Work};
 use super::pool::{Pool, Process, Said};
 use crate::model::{TaskId, TaskKind};
 use crate::runtime::error::TaskError;
@@ -102,14 +102,14 @@ impl Talk<'_> {
     fn sample(&mut self, work: Work) -> Result<RangePartitioner, TaskError> {
         match self.order(work)? {
             Ended::Cuts(cuts) => Ok(RangePartitioner::new(cuts)),
-            Ended::Done(_) => Err(astray()),
+            _ => Err(astray()),
         }
     }
 
     fn task(&mut self, work: Work) -> Result<TaskResult, TaskError> {
         match self.order(work)? {
-            Ended::Done(done) => Ok(done),
-            Ended::Cuts(_) => Err(astray()),
+            Ended::Done(done) => Ok(*done),
+            _ => Err(astray()),
         }
     }
 
@@ -130,7 +130,7 @@ impl Talk<'_> {
             let Process { line, meter } = &mut self.process;
             // One that says nothing uses CPU all the same.
             let mut goes_on = || {
-                attempt.pay_for_process(meter.take_counted_s(), 0);
+                attempt.pay(meter.take_counted_s(), 0);
                 goes_on(job, attempt_state)
             };
             let message = match line.listen(&mut goes_on)? {
@@ -149,17 +149,12 @@ impl Talk<'_> {
                     attempt.settle()?;
                     self.tell(&ToChild::GoOn)?;
                 }
-                ToParent::Cuts(used, cuts) => {
+                ToParent::Ended(used, ended) => {
                     self.note(used)?;
-                    return Ok(Ended::Cuts(cuts));
-                }
-                ToParent::Done(used, done) => {
-                    self.note(used)?;
-                    return Ok(Ended::Done(*done));
-                }
-                ToParent::Failed(used, failure) => {
-                    self.note(used)?;
-                    return Err(failure.error());
+                    return match ended {
+                        Ended::Failed(failure) => Err(failure.error()),
+                        ended => Ok(ended),
+                    };
                 }
             }
         }
@@ -176,7 +171,7 @@ impl Talk<'_> {
             return Err(astray());
         }
         let unpaid_s = self.process.meter.take_unpaid_s(used.cpu_ns);
-        self.attempt.pay_for_process(unpaid_s, used.read_bytes);
+        self.attempt.pay(unpaid_s, used.read_bytes);
         let task_memory_bytes = self.job.task.task_memory_bytes as u64;
         (self.attempt_state).set_memory_bytes(used.memory_bytes.min(task_memory_bytes));
         self.attempt.set_input(used.input);
@@ -185,12 +180,6 @@ impl Talk<'_> {
         self.attempt.handled(handled);
         Ok(())
     }
-}
-
-/// How an order ended.
-enum Ended {
-    Cuts(Vec<Vec<u8>>),
-    Done(TaskResult),
 }
 
 fn astray() -> TaskError {

@@ -1,6 +1,7 @@
 //! From a placement to shares: what each job may use until the next cycle.
 
 use crate::model::{Job, JobId};
+use crate::ordered_f64::OrderedF64;
 
 /// The most one task can use: it runs on one thread.
 pub(in crate::runtime) const TASK_HUNDREDTHS_MAX: u32 = 100;
@@ -32,12 +33,9 @@ pub fn shares(
     claimants: &[Claimant],
 ) -> Vec<(JobId, u32)> {
     let mut order: Vec<usize> = (0..claimants.len()).collect();
-    order.sort_by(|&a, &b| {
-        let (a, b) = (&claimants[a].job, &claimants[b].job);
-        let goal_s = |job: &Job| job.goal_s.unwrap_or(f64::INFINITY);
-        (goal_s(a).total_cmp(&goal_s(b)))
-            .then(a.submitted_s.total_cmp(&b.submitted_s))
-            .then(a.id.cmp(&b.id))
+    order.sort_by_key(|&at| {
+        let job = &claimants[at].job;
+        (OrderedF64(job.goal_s.unwrap_or(f64::INFINITY)), job.age())
     });
     let usable = |claimant: &Claimant| claimant.runnable_tasks.saturating_mul(TASK_HUNDREDTHS_MAX);
 

@@ -6,6 +6,9 @@
 //! attempt would overtake.
 //! Time in which the job had no share does not count.
 
+use crate::ordered_f64::OrderedF64;
+use std::cmp::Reverse;
+
 /// An attempt is slow when it has run this many times as long as a task takes.
 const SLOWNESS: f64 = 1.5;
 
@@ -51,11 +54,8 @@ pub(in crate::runtime) fn straggler(
     let slow_s = (SLOWNESS * typical_s).max(SPECULATE_AFTER_S);
     let is_slow = |pace: &Pace| pace.running_s >= slow_s && pace.left_s() > typical_s;
     (paces.into_iter().filter(is_slow))
-        .max_by(|a, b| {
-            let by_end = a.left_s().total_cmp(&b.left_s());
-            // Of equals the one that began to read first.
-            by_end.then(b.index.cmp(&a.index))
-        })
+        // Of equals the one that began to read first.
+        .max_by_key(|pace| (OrderedF64(pace.left_s()), Reverse(pace.index)))
         .map(|pace| pace.index)
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// time rounds to nothing still are work.
 const TASK_CPU_S_MIN: f64 = 1e-6;
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::runtime) struct Slot {
     pub state: TaskState,
     /// Attempts started.
@@ -19,17 +19,6 @@ pub(in crate::runtime) struct Slot {
     pub failures: u32,
     /// The attempt that may finish the output, and no other.
     pub finishing: Option<u32>,
-}
-
-impl Slot {
-    fn pending() -> Self {
-        Self {
-            state: TaskState::Pending,
-            attempts: 0,
-            failures: 0,
-            finishing: None,
-        }
-    }
 }
 
 /// An attempt that runs.
@@ -80,7 +69,7 @@ pub(in crate::runtime) struct TaskSet {
 impl TaskSet {
     pub fn new(n: u32, estimate_cpu_s: f64) -> Self {
         Self {
-            slots: (0..n).map(|_| Slot::pending()).collect(),
+            slots: vec![Slot::default(); n as usize],
             pending: (0..n).collect(),
             running: BTreeMap::new(),
             done: 0,
@@ -144,7 +133,7 @@ impl TaskSet {
     /// or at a new one.
     pub fn enter(&mut self, now_s: f64) -> (u32, u32, Arc<AttemptState>) {
         let index = self.pending.pop_front().unwrap_or_else(|| {
-            self.slots.push(Slot::pending());
+            self.slots.push(Slot::default());
             self.total() - 1
         });
         self.start_attempt(index, now_s)

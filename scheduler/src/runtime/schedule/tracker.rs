@@ -94,7 +94,7 @@ pub(in crate::runtime) struct Tracker {
 }
 
 /// What came of an attempt that ended well.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::runtime) struct TaskDone {
     /// It was the first at its task: its result counts.
     pub won: bool,
@@ -206,33 +206,18 @@ impl Tracker {
         now_s: f64,
     ) -> TaskDone {
         let set = self.set(task.kind);
-        let lost = TaskDone {
-            won: false,
-            phase_ended: false,
-            stopped_others: false,
-        };
         let Some(winner) = set.stop(task.index, attempt) else {
-            return lost;
+            return TaskDone::default();
         };
         if set.slots[task.index as usize].state != TaskState::Running {
-            self.record(
-                (task, attempt),
-                &winner,
-                now_s,
-                None,
-                AttemptOutcome::Stopped,
-            );
-            return lost;
+            let stopped = AttemptOutcome::Stopped;
+            self.record((task, attempt), &winner, now_s, None, stopped);
+            return TaskDone::default();
         }
         let stopped_others = set.win(task.index, &winner, now_s);
         let phase_ended = set.is_done();
-        self.record(
-            (task, attempt),
-            &winner,
-            now_s,
-            Some(counted),
-            AttemptOutcome::Done,
-        );
+        let done = AttemptOutcome::Done;
+        self.record((task, attempt), &winner, now_s, Some(counted), done);
         self.counters.add(counted);
         self.counters.tasks_done += 1;
         self.commit_when_done();

@@ -66,7 +66,7 @@ const HEADER_BYTES: usize = 16;
 const RECORD_HEADER_BYTES: usize = 8;
 
 /// A stretch of a file that holds sorted records of one partition.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::runtime) struct Segment {
     pub path: Arc<PathBuf>,
     pub offset: u64,
@@ -85,7 +85,7 @@ fn checksum(header: &[u8], data: &[u8]) -> u64 {
 }
 
 /// A finished run: a segment per partition.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::runtime) struct Run {
     pub segments: Vec<Segment>,
     /// Records in all segments.
@@ -115,9 +115,7 @@ impl Segment {
         Self {
             path: Arc::clone(path),
             offset,
-            length: 0,
-            records: 0,
-            block_bytes_max: 0,
+            ..Self::default()
         }
     }
 }
@@ -157,11 +155,7 @@ impl RunWriter {
             stored: Vec::new(),
             table: CompressTable::default(),
             raw_blocks_left: 0,
-            run: Run {
-                segments: Vec::new(),
-                records: 0,
-                bytes: 0,
-            },
+            run: Run::default(),
         }
     }
 

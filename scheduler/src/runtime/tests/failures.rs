@@ -121,7 +121,8 @@ fn a_combiner_or_partitioner_that_breaks_its_contract_fails_the_job() {
     };
     let output = VecOutput::new();
     let with_combiner = word_count("a b", 1, 1, &output).combiner(Arc::new(renames));
-    let with_partitioner = word_count("a b", 1, 1, &output).partitioner(Arc::new(Astray));
+    let mut with_partitioner = word_count("a b", 1, 1, &output);
+    with_partitioner.partitioning = Partitioning::By(Arc::new(Astray));
     for (spec, part) in [
         (with_combiner, "combiner"),
         (with_partitioner, "partitioner"),
@@ -153,14 +154,9 @@ fn jobs_that_make_no_sense_are_refused() {
     let mut headless = spec();
     headless.reducer = None;
     assert!(matches!(refusal(headless), SubmitError::NoReducer));
-    let profile = JobProfile {
-        map_task_cpu_s: 0.0,
-        ..JobProfile::default()
-    };
-    assert!(matches!(
-        refusal(spec().profile(profile)),
-        SubmitError::Profile(_)
-    ));
+    let mut idle = spec();
+    idle.profile.map_task_cpu_s = 0.0;
+    assert!(matches!(refusal(idle), SubmitError::Profile(_)));
     assert!(is_empty(spills.path()));
     let no_cores = RuntimeOptions::new(0);
     assert!(matches!(

@@ -63,9 +63,9 @@ fn a_journal_is_told_everything_once_before_the_wait_ends() {
     let spills = tempfile::tempdir().unwrap();
     let (runtime, book) = with_book(spills.path(), false);
     let output = VecOutput::new();
-    let job = runtime
-        .submit(word_count("a\nb\na", 3, 2, &output).journal(book.clone()))
-        .unwrap();
+    let mut spec = word_count("a\nb\na", 3, 2, &output);
+    spec.journal = Some(book.clone());
+    let job = runtime.submit(spec).unwrap();
     assert_eq!(job.wait().outcome, Outcome::Succeeded);
     let lines = book.about(&job);
     assert_eq!(lines.first().unwrap(), "submitted word count");
@@ -78,7 +78,8 @@ fn a_journal_is_told_everything_once_before_the_wait_ends() {
     let fails = |_: &[u8], _: &[u8], _: &mut dyn Emit| Err(TaskError::failed("no"));
     let mut spec = word_count("a", 1, 1, &output);
     spec.mapper = Arc::new(fails);
-    let job = runtime.submit(spec.journal(book.clone())).unwrap();
+    spec.journal = Some(book.clone());
+    let job = runtime.submit(spec).unwrap();
     assert!(matches!(job.wait().outcome, Outcome::Failed { .. }));
     let lines = book.about(&job);
     assert_eq!(lines.len(), 2 + ATTEMPTS_MAX as usize);
@@ -95,7 +96,8 @@ fn a_journal_that_panics_does_not_disturb_the_jobs() {
     let spills = tempfile::tempdir().unwrap();
     let (runtime, book) = with_book(spills.path(), true);
     let output = VecOutput::new();
-    let spec = word_count("a b\na", 2, 1, &output).journal(book.clone());
+    let mut spec = word_count("a b\na", 2, 1, &output);
+    spec.journal = Some(book.clone());
     let job = runtime.submit(spec).unwrap();
     assert_eq!(job.wait().outcome, Outcome::Succeeded);
     assert_eq!(counts(&output), count_independently("a b\na"));
@@ -137,7 +139,8 @@ fn attempts_and_measures_of_a_job_show_its_bytes_cpu_and_memory() {
     assert_eq!(measured.map.cpu_s_max, longest_s);
 
     // A job that does not start shows what it was told to take.
-    let again = word_count(&text, 4, 2, &output).measured(measured);
+    let mut again = word_count(&text, 4, 2, &output);
+    again.measured = Some(measured);
     let splits = again.input.splits().unwrap();
     let estimates = again.estimates(&splits);
     let per_map_s = measured.map.cpu_s / 4.0;

@@ -11,11 +11,10 @@ use super::schema::{self, File};
 use super::size::Size;
 use super::supply;
 use super::trace::Traces;
-use crate::model::NodeId;
-use crate::policy::{Preemption, ReduceStart};
+use crate::policy::Preemption;
 use crate::sim::bounds::{SECONDS_MAX, TASK_SECONDS_MIN};
 use crate::sim::{
-    ForecastError, NodeLoss, Recording, SimConfig, SimError, SimJob, Spread, Workload, place_splits,
+    ForecastError, NodeLoss, Recording, SimConfig, SimError, SimJob, Workload, place_splits,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -72,7 +71,9 @@ pub(super) fn plan(file: &File, traces: &Traces<'_>, policies: &[PolicyMeasure])
     let steps_before = traces.steps();
     let kinds = nodes::kinds(file)?;
     let config = config(file, &kinds, traces)?;
-    let forecast_error = file.forecast_error.map(forecast_error).transpose()?;
+    if let Some(error) = &file.forecast_error {
+        check_forecast_error(error)?;
+    }
     let applications = Applications::new(file)?;
     let needs = fits::needs(file, &applications);
     fits::check(policies, &needs, &kinds)?;
@@ -89,35 +90,26 @@ pub(super) fn plan(file: &File, traces: &Traces<'_>, policies: &[PolicyMeasure])
         jobs,
         names: file.jobs.iter().map(|job| job.name.clone()).collect(),
         workload,
-        forecast_error,
+        forecast_error: file.forecast_error,
         needs,
         kinds,
     })
 }
 
-fn forecast_error(written: schema::ForecastError) -> Checked<ForecastError> {
-    let schema::ForecastError {
-        log_sd: deviation,
-        correlation_s,
-        quantile,
-    } = written;
-    positive("forecast_error.log_sd", deviation, f64::MAX)?;
-    log_sd("forecast_error.log_sd", deviation)?;
+fn check_forecast_error(error: &ForecastError) -> Checked<()> {
+    positive("forecast_error.log_sd", error.log_sd, f64::MAX)?;
+    log_sd("forecast_error.log_sd", error.log_sd)?;
     between(
         "forecast_error.correlation_s",
-        correlation_s,
+        error.correlation_s,
         TASK_SECONDS_MIN,
         SECONDS_MAX,
     )?;
-    if !(0.01..=0.99).contains(&quantile) {
-        let what = format!("between 0.01 and 0.99, got {quantile}");
+    if !(0.01..=0.99).contains(&error.quantile) {
+        let what = format!("between 0.01 and 0.99, got {}", error.quantile);
         return Err(Complaint::new("forecast_error.quantile", what));
     }
-    Ok(ForecastError {
-        log_sd: deviation,
-        correlation_s,
-        quantile,
-    })
+    Ok(())
 }
 
 fn config(file: &File, kinds: &[Kind], traces: &Traces<'_>) -> Checked<SimConfig> {
@@ -138,25 +130,19 @@ fn config(file: &File, kinds: &[Kind], traces: &Traces<'_>) -> Checked<SimConfig
     let nodes: Vec<_> = nodes
         .flat_map(|(count, node)| std::iter::repeat_n(*node, *count as usize))
         .collect();
-    let losses = (file.losses.iter().enumerate())
-        .map(|(index, loss)| lost(index, loss, nodes.len(), run.horizon_s))
-        .collect::<Checked<Vec<_>>>()?;
+    for (index, loss) in file.losses.iter().enumerate() {
+        check_loss(index, loss, nodes.len(), run.horizon_s)?;
+    }
     Ok(SimConfig {
         nodes,
         forecast: supply::forecast(file, kinds, traces)?.unwrap_or_else(|| availability.clone()),
         availability,
-        spread: match run.spread {
-            schema::Spread::WholeNodes => Spread::WholeNodes,
-            schema::Spread::Even => Spread::Even,
-        },
+        spread: run.spread,
         cycle_s: run.cycle_s,
         horizon_s: run.horizon_s,
-        reduce_start: match run.reduces {
-            schema::Reduces::AfterMaps => ReduceStart::AfterMaps,
-            schema::Reduces::Overlapped => ReduceStart::Overlapped,
-        },
+        reduce_start: run.reduces,
         preemption: Preemption::Never,
-        losses,
+        losses: file.losses.clone(),
         seed: file.seed,
         window_s,
         recording: Recording {
@@ -189,14 +175,12 @@ fn window(run: &schema::Run) -> Checked<(f64, f64)> {
     Ok((from_s, until_s))
 }
 
-fn lost(index: usize, loss: &schema::Loss, nodes: usize, horizon_s: f64) -> Checked<NodeLoss> {
+fn check_loss(index: usize, loss: &NodeLoss, nodes: usize, horizon_s: f64) -> Checked<()> {
     let field = |name: &str| format!("loss[{index}].{name}");
-    if loss.node as usize >= nodes {
-        let what = format!(
-            "there is no node {}; they count from 0 to {}",
-            loss.node,
-            nodes - 1
-        );
+    let node = loss.node.0;
+    if node as usize >= nodes {
+        let last = nodes - 1;
+        let what = format!("there is no node {node}; they count from 0 to {last}");
         return Err(Complaint::new(field("node"), what));
     }
     seconds(&field("at_s"), loss.at_s)?;
@@ -214,9 +198,5 @@ fn lost(index: usize, loss: &schema::Loss, nodes: usize, horizon_s: f64) -> Chec
             return Err(Complaint::new(field("back_s"), what));
         }
     }
-    Ok(NodeLoss {
-        node: NodeId(loss.node),
-        at_s: loss.at_s,
-        back_s: loss.back_s,
-    })
+    Ok(())
 }

@@ -9,7 +9,7 @@ use super::error::Complaint;
 use super::nodes::Kind;
 use super::numbers::Checked;
 use super::schema::File;
-use crate::model::{Resources, TaskKind, TypedSlots};
+use crate::model::{Resources, TaskKind};
 use crate::policy::Measure;
 use crate::sim::SimNode;
 
@@ -60,7 +60,7 @@ pub(super) fn check(policies: &[PolicyMeasure], needs: &[Need], kinds: &[Kind]) 
         let slots = |node: &SimNode| node.slots.filter(|_| *measure == Measure::Slots);
         for need in needs {
             let holds = |node: &SimNode| match slots(node) {
-                Some(slots) => need.slots(slots) > 0,
+                Some(slots) => slots.of(need.kind) > 0,
                 None => node.capacity.fits(&need.demand),
             };
             if nodes.iter().any(holds) {
@@ -87,34 +87,20 @@ pub(super) fn check(policies: &[PolicyMeasure], needs: &[Need], kinds: &[Kind]) 
 }
 
 impl Need {
-    const fn word(&self) -> &'static str {
-        match self.kind {
-            TaskKind::Map => "map",
-            TaskKind::Reduce => "reduce",
-        }
-    }
-
-    const fn slots(&self, of: TypedSlots) -> u32 {
-        match self.kind {
-            TaskKind::Map => of.maps,
-            TaskKind::Reduce => of.reduces,
-        }
-    }
-
     /// Nodes have typed slots, none of them for this kind.
     fn without_slots(&self) -> Complaint {
-        let (word, application) = (self.word(), &self.application);
+        let (kind, application) = (self.kind, &self.application);
         let what = format!(
-            "a {word} of {application} needs a slot for {word}s, and no node has one: give some \
-             nodes {word}_slots, or leave this policy out"
+            "a {kind} of {application} needs a slot for {kind}s, and no node has one: give some \
+             nodes {kind}_slots, or leave this policy out"
         );
-        Complaint::new(format!("nodes[0].{word}_slots"), what)
+        Complaint::new(format!("nodes[0].{kind}_slots"), what)
     }
 
     /// No node with one of these capacities, at least one, has room.
     fn too_large(&self, capacities: &[Resources]) -> Complaint {
-        let (word, application) = (self.word(), &self.application);
-        let table = format!("applications.{application}.{word}");
+        let (kind, application) = (self.kind, &self.application);
+        let table = format!("applications.{application}.{kind}");
         let most = (capacities.iter()).fold(Resources::default(), |most, one| most.max(one));
         let demand = &self.demand;
         let short = [
@@ -141,14 +127,14 @@ impl Need {
         match short.find(|(_, _, needed, most)| needed > most) {
             Some((field, unit, needed, most)) => {
                 let what = format!(
-                    "a {word} of {application} needs {needed} {unit}, and no node has more than \
+                    "a {kind} of {application} needs {needed} {unit}, and no node has more than \
                      {most}: it could never run; ask for less, or give nodes more"
                 );
                 Complaint::new(format!("{table}.{field}"), what)
             }
             None => {
                 let what = format!(
-                    "no node has all that a {word} of {application} needs at once: it could never \
+                    "no node has all that a {kind} of {application} needs at once: it could never \
                      run; ask for less, or give one kind of nodes more"
                 );
                 Complaint::new(table, what)

@@ -100,7 +100,7 @@ impl QueueingScenario {
         };
         model
             .check()
-            .map_err(|ModelError::Bad { what, why }| Complaint::new(what, why))?;
+            .map_err(|ModelError { what, why }| Complaint::new(what, why))?;
         let loads = read.loads.unwrap_or_else(|| vec![model.load()]);
         for (at, load) in loads.iter().enumerate() {
             positive(&format!("loads[{at}]"), *load, LOAD_MAX)?;

@@ -1,6 +1,8 @@
 //! A scenario as it is written: TOML tables, every field with a unit in its name
 //! and a default where there is a sensible one.
 
+use crate::policy::ReduceStart;
+use crate::sim::{ForecastError, NodeLoss, Spread};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -30,7 +32,7 @@ pub(super) struct File {
     #[serde(default, rename = "job")]
     pub jobs: Vec<Job>,
     #[serde(default, rename = "loss")]
-    pub losses: Vec<Loss>,
+    pub losses: Vec<NodeLoss>,
     /// Fields to vary: path to values, every combination is a point.
     #[serde(default)]
     pub sweep: BTreeMap<String, Vec<toml::Value>>,
@@ -45,7 +47,7 @@ const fn one() -> u32 {
 pub(super) struct Run {
     pub cycle_s: f64,
     pub horizon_s: f64,
-    pub reduces: Reduces,
+    pub reduces: ReduceStart,
     pub spread: Spread,
     /// What is measured lies between these; jobs count that touch it.
     pub measure_from_s: f64,
@@ -64,7 +66,7 @@ impl Default for Run {
         Self {
             cycle_s: 30.0,
             horizon_s: 30.0 * 86_400.0,
-            reduces: Reduces::AfterMaps,
+            reduces: ReduceStart::AfterMaps,
             spread: Spread::WholeNodes,
             measure_from_s: 0.0,
             measure_until_s: None,
@@ -73,20 +75,6 @@ impl Default for Run {
             tasks: false,
         }
     }
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Reduces {
-    AfterMaps,
-    Overlapped,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Spread {
-    WholeNodes,
-    Even,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -154,23 +142,6 @@ pub(super) enum Measured {
     Availability,
 }
 
-/// How far the load that policies expect is off.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ForecastError {
-    /// Standard deviation of the logarithm of forecast over load.
-    pub log_sd: f64,
-    /// How long an error lasts: in this time its correlation falls to 1/e.
-    pub correlation_s: f64,
-    /// The quantile of the load that policies plan against.
-    #[serde(default = "median")]
-    pub quantile: f64,
-}
-
-const fn median() -> f64 {
-    0.5
-}
-
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Workload {
@@ -232,21 +203,14 @@ const fn unit() -> f64 {
 /// What one task of a phase holds; a core and nothing else by default, no CPU
 /// while it shuffles.
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Demand {
+    #[serde(default = "core")]
     pub cpu_hundredths: u32,
+    #[serde(default)]
     pub io_bytes_per_s: u64,
+    #[serde(default)]
     pub memory_bytes: u64,
-}
-
-impl Default for Demand {
-    fn default() -> Self {
-        Self {
-            cpu_hundredths: 100,
-            io_bytes_per_s: 0,
-            memory_bytes: 0,
-        }
-    }
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -267,12 +231,4 @@ pub(super) struct Job {
     /// Name of the job whose end comes before the submission, which then counts
     /// from there.
     pub after: Option<String>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Loss {
-    pub node: u32,
-    pub at_s: f64,
-    pub back_s: Option<f64>,
 }

@@ -2,7 +2,7 @@
 
 use super::error::Complaint;
 use super::listed::Listed;
-use super::numbers::Checked;
+use super::numbers::{Checked, count};
 use crate::sim::bounds::{
     COPIES_MAX, CYCLES_MAX, JOBS_MAX, KEPT_MAX, REPLICAS_MAX, RUNS_MAX, SAMPLES_MAX, TASKS_MAX,
 };
@@ -132,13 +132,7 @@ pub(super) fn check_all(
     policies: usize,
     replicas: u32,
 ) -> Checked<()> {
-    if replicas == 0 {
-        return Err(Complaint::new("replicas", "must be at least 1"));
-    }
-    if replicas > REPLICAS_MAX {
-        let what = format!("is {replicas}; at most {REPLICAS_MAX}");
-        return Err(Complaint::new("replicas", what));
-    }
+    count("replicas", replicas, REPLICAS_MAX.into())?;
     let (policies, replicas) = (policies as u64, u64::from(replicas));
     let count = points.clone().count() as u64;
     let runs = count * policies * replicas;

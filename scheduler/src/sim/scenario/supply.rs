@@ -4,7 +4,7 @@ use super::error::Complaint;
 use super::nodes::Kind;
 use super::numbers::{Checked, between, not_negative, positive};
 use super::schema::{self, File};
-use super::trace::{Traces, Whole};
+use super::trace::Traces;
 use crate::availability::{Availability, DAY_S, SineDay};
 use crate::sim::bounds::{DAY_SECONDS_MIN, SECONDS_MAX};
 use std::sync::Arc;
@@ -77,12 +77,7 @@ fn part(
         } => {
             positive(&field("whole"), whole, f64::MAX)?;
             not_negative(&field("from_s"), from_s, f64::MAX)?;
-            let whole = if clip {
-                Whole::Most(whole)
-            } else {
-                Whole::Limit(whole)
-            };
-            let trace = traces.read(file, measures, whole);
+            let trace = traces.read(file, measures, whole, clip);
             let built = trace.and_then(|trace| trace.from(from_s)?.availability(cpu_hundredths));
             return built.map_err(|what| Complaint::new(table, what));
         }

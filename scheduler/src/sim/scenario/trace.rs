@@ -20,15 +20,6 @@ pub(super) struct Trace {
     steps: Vec<(f64, f64)>,
 }
 
-/// The value that stands for all of the nodes.
-#[derive(Clone, Copy)]
-pub(super) enum Whole {
-    /// No value may be larger.
-    Limit(f64),
-    /// A larger value counts as this.
-    Most(f64),
-}
-
 impl<'a> Traces<'a> {
     pub fn new(text_of: &'a dyn Fn(&str) -> Result<String, String>) -> Self {
         Self {
@@ -42,11 +33,16 @@ impl<'a> Traces<'a> {
         self.steps.get()
     }
 
-    /// The series in `file`, whose first value holds from time 0 on. The value of `whole` is
-    /// positive and finite.
-    pub fn read(&self, file: &str, measures: Measured, whole: Whole) -> Result<Trace, String> {
-        let (Whole::Limit(most) | Whole::Most(most)) = whole;
-        let clips = matches!(whole, Whole::Most(_));
+    /// The series in `file`, whose first value holds from time 0 on. `whole`, positive and
+    /// finite, is the value that stands for all of the nodes. No value may be larger; with
+    /// `clip` a larger one counts as this.
+    pub fn read(
+        &self,
+        file: &str,
+        measures: Measured,
+        whole: f64,
+        clip: bool,
+    ) -> Result<Trace, String> {
         let text = (self.text_of)(file)?;
         let series = Series::parse_csv(&text).map_err(|error| format!("{file}, {error}"))?;
         if series.len() > STEPS_MAX {
@@ -72,15 +68,15 @@ impl<'a> Traces<'a> {
                     "{file}: nothing was measured at {t_s} s, with values {step_s} s apart: fill gaps first"
                 ));
             };
-            let value = if clips { value.min(most) } else { value };
-            if value > most {
+            let value = if clip { value.min(whole) } else { value };
+            if value > whole {
                 return Err(format!(
-                    "{file}: {value} at {t_s} s is more than all of the nodes, {most}"
+                    "{file}: {value} at {t_s} s is more than all of the nodes, {whole}"
                 ));
             }
             let part = match measures {
-                Measured::Load => 1.0 - value / most,
-                Measured::Availability => value / most,
+                Measured::Load => 1.0 - value / whole,
+                Measured::Availability => value / whole,
             };
             steps.push((t_s - series.time_s(0), part));
         }

@@ -1,7 +1,6 @@
 //! One job: what it counted, its attempts, and when they ran.
 
 use ebb_jobs::history::{JobAttempt, JobRecord};
-use ebb_scheduler::model::TaskKind;
 use ebb_scheduler::runtime::AttemptOutcome;
 use ebb_server::jobs::{JobProgress, JobView};
 use indicatif::{HumanBytes, HumanCount};
@@ -106,10 +105,7 @@ fn counters(counters: &Value) -> Vec<String> {
 
 /// `map 3`, or in a chain `2: map 3`.
 fn task(attempt: &JobAttempt, is_chain: bool) -> String {
-    let kind = match attempt.record.kind {
-        TaskKind::Map => "map",
-        TaskKind::Reduce => "reduce",
-    };
+    let kind = attempt.record.kind;
     let of = match is_chain {
         true => format!("{}: ", attempt.job),
         false => String::new(),
@@ -197,6 +193,7 @@ mod tests {
     use super::super::timeline::testing::attempt;
     use super::*;
     use ebb_jobs::history::RecordState;
+    use ebb_scheduler::model::TaskKind;
 
     fn record(report: Value) -> JobRecord {
         JobRecord {
