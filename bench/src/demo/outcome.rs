@@ -160,7 +160,9 @@ impl Outcome {
 
     /// A time as an hour of the day, for people; "-" where there is none.
     pub(super) fn hour(&self, t_s: Option<f64>) -> String {
-        t_s.map_or("-".into(), |t_s| format!("{:.1} h", self.day().hour_of(t_s)))
+        t_s.map_or("-".into(), |t_s| {
+            format!("{:.1} h", self.day().hour_of(t_s))
+        })
     }
 
     /// Jobs with a goal, and those of them that met it.

@@ -62,9 +62,8 @@ fn precedes(instance: &Instance, start_s: &[f64], tolerance_s: f64) -> bool {
         let arrived_s = arrivals_s.fold(0.0, f64::max);
         let released_s = |at: usize| instance.tasks[at].released_s;
         (job.maps.clone()).all(|map| start_s[map] >= released_s(map) - tolerance_s)
-            && (job.reduces.clone()).all(|reduce| {
-                start_s[reduce] >= arrived_s.max(released_s(reduce)) - tolerance_s
-            })
+            && (job.reduces.clone())
+                .all(|reduce| start_s[reduce] >= arrived_s.max(released_s(reduce)) - tolerance_s)
     })
 }
 

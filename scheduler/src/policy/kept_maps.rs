@@ -19,7 +19,7 @@ pub(super) struct KeptMaps {
     bounds: Option<Bounds>,
 }
 
-/// What each node would have left without one of the maps that can go, and without all.
+/// The free resources of each node without one of the maps that can go, and without all of them.
 #[derive(Debug)]
 struct Bounds([Room; 2]);
 

@@ -40,7 +40,7 @@ pub struct Cluster {
 pub struct ModelError {
     /// The field that makes no sense, as a path such as `streams[0].until`.
     pub what: String,
-    /// Why not, and what would be right.
+    /// The reason, and the values that are valid.
     pub why: String,
 }
 

@@ -100,8 +100,8 @@ pub(super) fn refuse_cql(table: &Table) -> Result<(), CliError> {
     )))
 }
 
-/// About how much tables have in them, to tell before they go. Versions count, and those of
-/// a row are several until they are merged.
+/// The approximate size of tables, which is printed before they are dropped. All versions count: a row
+/// has several until they are merged.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct TableSize {
     versions: u64,

@@ -84,7 +84,10 @@ fn delete_range(args: &Args, table: &Table) -> Result<u64> {
     }
     let is_confirmed = args.yes || rows == 0;
     let (found, table_name) = (counted(rows, "row"), &args.table);
-    require_yes(is_confirmed, format_args!("deletes {found} of {table_name}"))?;
+    require_yes(
+        is_confirmed,
+        format_args!("deletes {found} of {table_name}"),
+    )?;
     table.delete_range(bounds)?;
     Ok(rows)
 }

@@ -29,6 +29,8 @@ pub(super) enum CliError {
 pub(super) fn require_yes(is_confirmed: bool, what: Arguments<'_>) -> Result<(), CliError> {
     match is_confirmed {
         true => Ok(()),
-        false => Err(CliError::Usage(format!("this {what}; add --yes if you mean it"))),
+        false => Err(CliError::Usage(format!(
+            "this {what}; add --yes if you mean it"
+        ))),
     }
 }

@@ -55,7 +55,11 @@ fn listed() -> Vec<Listed> {
 pub(super) fn run(args: Args) -> Result<()> {
     let listed = listed();
     json_or_text(args.json, &listed, |printer| {
-        let row = |of: &Listed| [of.name, of.runs, of.summary, of.paper].map(String::from).to_vec();
+        let row = |of: &Listed| {
+            [of.name, of.runs, of.summary, of.paper]
+                .map(String::from)
+                .to_vec()
+        };
         let rows: Vec<_> = listed.iter().map(row).collect();
         printer.table(&["name", "runs", "summary", "paper"], &[], &rows)?;
         printer.line("")?;

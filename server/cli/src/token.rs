@@ -142,7 +142,9 @@ fn role(data: &Path, name: &str) -> Result<TokenRole> {
     let mut roles = server.roles()?.into_iter();
     let found = roles.find(|role| role.name == name);
     let found = found.ok_or_else(|| {
-        CliError::NotFound(format!("there is no role {name}; LIST ROLES shows those there are"))
+        CliError::NotFound(format!(
+            "there is no role {name}; LIST ROLES shows those there are"
+        ))
     })?;
     Ok(TokenRole {
         name: found.name,

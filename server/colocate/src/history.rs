@@ -98,7 +98,6 @@ impl LoadHistory {
             horizon_s: day_s,
             // The first two days and the one that is forecast are no origin.
             backtest_days: days.saturating_sub(3).clamp(1, BACKTEST_DAYS_MAX),
-            ..Options::default()
         };
         Ok(Forecaster::new(&series, options)?.from_end()?)
     }

@@ -273,15 +273,15 @@ impl Access {
         };
         let roles = self.node.catalog()?.roles().state();
         let granted = roles.granted(&role.name).filter(|granted| {
-            let is_same = format!("{:016x}", granted.id()) == role.id;
-            is_same && granted.can_login()
+            let is_same = format!("{:016x}", granted.id) == role.id;
+            is_same && granted.can_login
         });
         let Some(granted) = granted else {
             let name = &role.name;
             let text = format!("role {name} of this token is gone, or may not log in any more");
             return Err(refused(&text));
         };
-        if !granted.is_superuser() {
+        if !granted.is_superuser {
             principal.scope = principal.scope.min(Scope::Jobs);
         }
         let name = role.name.clone();

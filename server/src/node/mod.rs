@@ -78,7 +78,7 @@ pub struct Node {
     history: OnceLock<History>,
     site: Site,
     policy: &'static str,
-    /// What runs on what is left of the machine; `None` where what jobs may use is fixed.
+    /// The co-location loop; `None` if the cores that jobs may use are fixed.
     colocated: Option<Colocated>,
     runtime: Arc<Runtime>,
     /// After what may write there.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+pub use ebb_model::key::end_of_prefix;
 use serde::{Deserialize, Serialize};
 
 /// The keyspace that is ebb's own. (`system` is Cassandra's.)
@@ -54,15 +55,6 @@ impl fmt::Display for TableName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.keyspace, self.table)
     }
-}
-
-/// The smallest key above all that start with `prefix`; `None` when there is
-/// none.
-pub fn end_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
-    let last = prefix.iter().rposition(|&byte| byte < u8::MAX)?;
-    let mut end = prefix[..=last].to_vec();
-    end[last] += 1;
-    Some(end)
 }
 
 #[cfg(test)]

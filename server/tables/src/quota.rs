@@ -76,10 +76,8 @@ impl SnapshotRoom<'_> {
             // An error means that the role was dropped meanwhile.
             Ok::<_, Infallible>(next.ok())
         });
-        match noted? {
-            Ok(_) => Ok(()),
-            Err(never) => match never {},
-        }
+        let Ok(_) = noted?;
+        Ok(())
     }
 }
 

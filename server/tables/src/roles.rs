@@ -306,14 +306,11 @@ impl RoleStore {
     /// As the store.
     pub(super) fn retain(&self, schema: &Schema) -> Result<()> {
         let unreadable = self.state().unreadable.clone();
-        let changed = self.change(|roles| {
+        let Ok(_) = self.change(|roles| {
             let is_there = |on: &Resource| is_there(schema, (roles, &unreadable), on);
             Ok::<_, std::convert::Infallible>(roles.retained(is_there))
         })?;
-        match changed {
-            Ok(_) => Ok(()),
-            Err(never) => match never {},
-        }
+        Ok(())
     }
 }
 

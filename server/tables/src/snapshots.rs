@@ -46,14 +46,6 @@ pub fn keyspace_at(db: &Db, now: &KeyspaceSchema, snapshot: &str) -> Result<Keys
     Ok(then)
 }
 
-/// The tables that cannot be read of a keyspace as a snapshot has it. Its types are mostly those
-/// of now.
-fn unreadable_tables(then: &KeyspaceSchema) -> Vec<Unreadable> {
-    let mut all = then.all_unreadable();
-    all.retain(|found| found.kind == ObjectKind::Table);
-    all
-}
-
 /// A snapshot as a keyspace.
 #[derive(Debug, Clone)]
 pub struct SnapshotKeyspace {
@@ -66,9 +58,11 @@ pub struct SnapshotKeyspace {
 }
 
 impl SnapshotKeyspace {
-    /// The tables of the snapshot that cannot be read.
+    /// The tables of the snapshot that cannot be read. Its types are mostly those of now.
     pub(super) fn unreadable(&self) -> Vec<Unreadable> {
-        unreadable_tables(&self.schema)
+        let mut all = self.schema.all_unreadable();
+        all.retain(|found| found.kind == ObjectKind::Table);
+        all
     }
 }
 

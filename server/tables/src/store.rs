@@ -24,9 +24,8 @@ use super::error::{CatalogError, Result};
 use super::operators::CQL_ROW;
 use super::survey::{
     DROPPING, KEYSPACES_TABLE, PRESENT, StoredKeyspace, Survey, creation_key, dropping_record,
-    is_cql_table, is_cut_creation,
+    is_cql_table, is_cut_creation, own_table,
 };
-use crate::names::SYSTEM_KEYSPACE;
 
 /// The value of a note of a creation.
 const CREATING: u8 = 1;
@@ -112,14 +111,9 @@ impl SchemaStore {
                 return Err(CatalogError::Foreign { keyspace, tables });
             }
         }
-        self.put_keyspace(name, record)?;
+        self.write_keyspace(name, record, &[])?;
         self.db.keyspace(name)?;
         Ok(())
-    }
-
-    /// Writes a keyspace's record anew.
-    pub(super) fn put_keyspace(&self, name: &str, record: &[u8]) -> Result<()> {
-        self.write_keyspace(name, record, &[])
     }
 
     /// Writes a keyspace's record and those of tables in it by one commit, which removes the
@@ -169,9 +163,10 @@ impl SchemaStore {
     }
 
     fn finish_drop(&self, name: &str) -> Result<()> {
-        match self.db.drop_keyspace(name) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
-            _ => {}
+        if let Err(error) = self.db.drop_keyspace(name)
+            && error.kind() != ErrorKind::NotFound
+        {
+            return Err(error.into());
         }
         let mut batch = WriteBatch::new();
         batch.delete(&self.keyspaces, name.as_bytes());
@@ -286,13 +281,10 @@ impl SchemaStore {
 /// # Errors
 /// As the store.
 pub fn forget_keyspace(db: &Db, name: &str) -> Result<()> {
-    let records = db.existing_keyspace(SYSTEM_KEYSPACE);
-    let records = records.and_then(|own| own.existing_table(KEYSPACES_TABLE));
-    match records {
-        Ok(records) => Ok(records.delete(name.as_bytes())?),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error.into()),
+    if let Some(records) = own_table(db, KEYSPACES_TABLE)? {
+        records.delete(name.as_bytes())?;
     }
+    Ok(())
 }
 
 #[cfg(test)]

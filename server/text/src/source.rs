@@ -158,7 +158,10 @@ mod tests {
             is_cancelled: &|| cancelled.load(Ordering::Relaxed),
         };
         std::thread::scope(|scope| {
-            let mut pipe = Patient::new(from.into(), &watch);
+            let mut pipe = Patient {
+                from: File::from(std::os::fd::OwnedFd::from(from)),
+                watch: &watch,
+            };
             let waiting = scope.spawn(move || pipe.read(&mut [0; 10]));
             cancelled.store(true, Ordering::Relaxed);
             let error = waiting.join().unwrap().unwrap_err();

@@ -37,7 +37,7 @@ pub(crate) enum Work {
     Compaction,
 }
 
-/// How each kind of [`Work`] failed when it was last tried, if it did.
+/// The error of the last try of each kind of [`Work`]; `None` if it succeeded.
 #[derive(Debug, Default)]
 pub(crate) struct Failures([Option<Error>; 2]);
 

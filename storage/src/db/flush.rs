@@ -204,7 +204,9 @@ fn write_runs(
         }
         flushed_bytes += plain_bytes(entry.key(), entry.value());
         if flushed_bytes >= CREDIT_BYTES {
-            engine.write_stall.refill(std::mem::take(&mut flushed_bytes));
+            engine
+                .write_stall
+                .refill(std::mem::take(&mut flushed_bytes));
         }
         versions.push(entry);
     }

@@ -110,8 +110,7 @@ impl Parts<'_> {
         Ok(rows)
     }
 
-    /// What it costs and gains to leave more of the machine alone: the p99 against the CPU that jobs
-    /// use, in a dozen points.
+    /// Measures reserves of idle CPU: the p99 against the CPU that jobs use, in a dozen points.
     fn reserves(&self) -> Result<Trial> {
         let reserves = [
             0.0, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.475,
@@ -127,7 +126,7 @@ impl Parts<'_> {
         self.trial("reserves", &self.first_load()?, extent, &reserves)
     }
 
-    /// What yielding costs and gains.
+    /// Measures how often tasks yield, against the p99 and the CPU that jobs use.
     fn yields(&self) -> Result<Trial> {
         let contenders = YIELDS_US.map(|every_us| {
             let name = every_us.map_or("tasks never yield".to_string(), |us| {
@@ -274,7 +273,7 @@ impl Parts<'_> {
         Trial::run(self.setup, name, load, extent, contenders, self.interrupted)
     }
 
-    /// The first of the loads that were asked for.
+    /// Returns the first load of the options.
     fn first_load(&self) -> Result<Load> {
         let percent = self.args.loads.first();
         let share = percent.map_or(MIDDLE, |percent| f64::from(*percent) / 100.0);

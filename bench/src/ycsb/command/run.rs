@@ -18,9 +18,7 @@ use super::outcome::{Outcome, Reads, Settings, WriteStalls, Written};
 use super::snapshots::SnapshotProbe;
 use super::verdict::Verdict;
 use super::{table, through_cql};
-use crate::console::{
-    BAR_STEPS, progress_bar, stop_on_interrupt, temporary_directory, write_json,
-};
+use crate::console::{BAR_STEPS, progress_bar, stop_on_interrupt, temporary_directory, write_json};
 use crate::resources::{Usage, directory_bytes, memory_peak_bytes};
 use crate::ycsb::{
     Driver, KEY_BYTES, LoadOptions, LoadReport, Pace, ReadFrom, Report, RunOptions, Source, load,

@@ -43,10 +43,10 @@ pub struct JobSpec {
     pub goal_s: Option<f64>,
     /// First estimates of task lengths.
     pub profile: JobProfile,
-    /// What an earlier execution of the same job took: better estimates than those. Tasks
-    /// are believed to take as long, in proportion to the input.
+    /// The task lengths of an earlier execution of the same job. They are better estimates than
+    /// `profile`, and are scaled in proportion to the input.
     pub measured: Option<MeasuredProfile>,
-    /// What its tasks note beside their rows; complete when the output is committed.
+    /// The notes that its tasks take beside their rows. They are complete when the output is committed.
     pub notes: Option<Arc<dyn TaskNotes>>,
     /// The listener to its events.
     pub journal: Option<Arc<dyn JobJournal>>,

@@ -79,7 +79,7 @@ pub(super) enum ToParent {
     Ended(Use, Ended),
 }
 
-/// How an order ended.
+/// The end of an order.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Ended {
     /// A sample: where the ranges of a global sort begin.

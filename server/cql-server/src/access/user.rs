@@ -95,7 +95,7 @@ impl User {
     pub fn check_statement(&self, roles: &RoleStore, number: u64, needs: &[Need]) -> Result<()> {
         self.decide(roles, (), |decided, granted, name| {
             let place = number as usize % REMEMBERED;
-            if granted.is_superuser() || decided.get(place) == Some(&number) {
+            if granted.is_superuser || decided.get(place) == Some(&number) {
                 return Ok(());
             }
             check_all(granted, name, needs)?;
@@ -128,7 +128,7 @@ impl User {
     /// # Errors
     /// Unauthorized, where its role is gone.
     pub fn is_superuser(&self, roles: &RoleStore) -> Result<bool> {
-        self.decide(roles, true, |_, granted, _| Ok(granted.is_superuser()))
+        self.decide(roles, true, |_, granted, _| Ok(granted.is_superuser))
     }
 
     /// What is decided of a role; `of_anyone` without roles.
@@ -159,7 +159,7 @@ impl LoggedIn {
             statements.clear();
             let state = roles.state();
             let granted = state.granted(&self.name);
-            let granted = granted.filter(|granted| granted.id() == self.id);
+            let granted = granted.filter(|granted| granted.id == self.id);
             let Some(granted) = granted else {
                 *by = None;
                 return Err(ErrorResponse::unauthorized(format!(
@@ -167,7 +167,7 @@ impl LoggedIn {
                     self.name
                 )));
             };
-            if !granted.can_login() {
+            if !granted.can_login {
                 *by = None;
                 return Err(ErrorResponse::unauthorized(not_permitted(&self.name)));
             }

@@ -205,7 +205,7 @@ fn is_constant(term: &ast::Term) -> bool {
 /// Whether all constants of a term may be values of the receiver.
 fn fits_all(term: &ast::Term, receiver: &Receiver) -> bool {
     match term {
-        ast::Term::Constant(constant) => literal::fits(constant.kind, &receiver.ty),
+        ast::Term::Constant(constant) => constant.kind.fits(&receiver.ty),
         ast::Term::Negation(of) => fits_all(of, receiver),
         ast::Term::Arithmetic { left, right, .. } => {
             fits_all(left, receiver) && fits_all(right, receiver)

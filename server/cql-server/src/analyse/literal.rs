@@ -1,30 +1,12 @@
-//! Constants of CQL as values. The catalog knows which kind fits which type, and what it is
-//! as bytes; this brings its kinds and errors together with those of statements.
+//! Constants of CQL as values. The model decides which kind fits which type, and encodes constants as
+//! bytes; this module adds the types of constants without a context, and the errors of statements.
 
 use ebb_cql::syntax::ast::{Constant, ConstantKind};
-use ebb_model::types::literal::Constant as Literal;
 use ebb_model::types::{CqlType, TypeError};
 
 use crate::error::{Result, invalid};
 use crate::functions::digits_units;
 use crate::interrupt;
-
-/// Whether a constant of this kind may stand where a value of this type is wanted.
-pub fn fits(kind: ConstantKind, ty: &CqlType) -> bool {
-    literal(kind).fits(ty)
-}
-
-fn literal(kind: ConstantKind) -> Literal {
-    match kind {
-        ConstantKind::String => Literal::String,
-        ConstantKind::Integer => Literal::Integer,
-        ConstantKind::Float => Literal::Float,
-        ConstantKind::Boolean => Literal::Boolean,
-        ConstantKind::Uuid => Literal::Uuid,
-        ConstantKind::Hex => Literal::Hex,
-        ConstantKind::Duration => Literal::Duration,
-    }
-}
 
 /// The type that a constant has where nothing says another: of a function's argument, or
 /// of a selected constant.
@@ -65,7 +47,7 @@ pub fn value(constant: &Constant, ty: &CqlType, receiver: &str) -> Result<Vec<u8
     if matches!(ty, CqlType::Varint | CqlType::Decimal) {
         interrupt::charge(digits_units(constant.text.len()))?;
     }
-    let value = literal(constant.kind).to_bytes(&constant.text, ty, receiver);
+    let value = constant.kind.to_bytes(&constant.text, ty, receiver);
     value.or_else(|error: TypeError| invalid(error.to_string()))
 }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use ebb_cql::protocol::{ColumnSpec, Columns};
 use ebb_cql::syntax::ast::{self, Name, Order, Selection, Selector};
-use ebb_model::key;
 use ebb_model::schema::{ColumnKind, TableSchema};
 use ebb_model::types::CqlType;
 
@@ -251,11 +250,7 @@ fn order(
             );
         }
         next += 1;
-        let wanted = match order {
-            Order::Ascending => key::Order::Asc,
-            Order::Descending => key::Order::Desc,
-        };
-        let against = wanted != clustering[column.position].order;
+        let against = order != clustering[column.position].order;
         if reversed.is_some_and(|reversed| reversed != against) {
             return invalid("Unsupported order by relation");
         }

@@ -153,7 +153,7 @@ impl Outputs {
             Selector::Constant(constant) => {
                 let own = literal::own_type(constant.kind, &constant.text);
                 let ty = match wanted {
-                    Some(wanted) if literal::fits(constant.kind, &wanted.ty) => wanted.ty.clone(),
+                    Some(wanted) if constant.kind.fits(&wanted.ty) => wanted.ty.clone(),
                     _ => own,
                 };
                 let value = literal::value(constant, &ty, "[selection]")?;
@@ -329,7 +329,7 @@ impl Outputs {
         let exact = |at: usize, ty: &CqlType| types[at].as_ref().is_none_or(|own| own == ty);
         let accepts = |at: usize, ty: &CqlType| {
             let literal_fits = match &args[at] {
-                Selector::Constant(constant) => literal::fits(constant.kind, ty),
+                Selector::Constant(constant) => constant.kind.fits(ty),
                 _ => false,
             };
             literal_fits

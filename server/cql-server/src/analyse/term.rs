@@ -267,7 +267,7 @@ fn prepare_fields(
 /// Whether a term may stand where a value of this type is wanted, by its form alone.
 pub fn fits(term: &ast::Term, ty: &CqlType) -> bool {
     match (term, ty) {
-        (ast::Term::Constant(constant), _) => literal::fits(constant.kind, ty),
+        (ast::Term::Constant(constant), _) => constant.kind.fits(ty),
         (ast::Term::Null | ast::Term::Marker(_), _) => true,
         (ast::Term::List(items), CqlType::List { element, .. }) => {
             items.iter().all(|item| fits(item, element))

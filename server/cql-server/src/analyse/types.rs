@@ -22,10 +22,7 @@ pub fn resolve_native(name: &TypeName) -> Result<CqlType> {
 pub fn resolve(name: &TypeName, user: &dyn Fn(&str) -> Option<Arc<UserType>>) -> Result<CqlType> {
     let inner = |name: &TypeName| resolve(name, user);
     let ty = match name {
-        TypeName::Native(native) => {
-            let found = CqlType::native(native.name());
-            return found.map_or_else(|| invalid(format!("Unknown type {}", native.name())), Ok);
-        }
+        TypeName::Native(native) => return Ok(native.clone()),
         TypeName::List(element) => CqlType::list(inner(element)?),
         TypeName::Set(element) => CqlType::set(inner(element)?),
         TypeName::Map(key, value) => CqlType::map(inner(key)?, inner(value)?),

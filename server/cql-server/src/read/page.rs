@@ -75,7 +75,7 @@ pub struct LiveRow<'r> {
     pub cells: &'r [Option<LiveColumn<'r>>],
 }
 
-/// What a page takes after a row.
+/// The next row that a page takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
     /// The next row.

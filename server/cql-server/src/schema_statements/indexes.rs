@@ -1,8 +1,7 @@
 //! CREATE and DROP INDEX.
 
 use ebb_cql::protocol::{ErrorResponse, SchemaChange, SchemaChangeKind, SchemaTarget};
-use ebb_cql::syntax::ast::{CreateIndex, DropObject, IndexTarget, IndexTargetKind, QualifiedName};
-use ebb_model::schema;
+use ebb_cql::syntax::ast::{CreateIndex, DropObject, QualifiedName};
 
 use super::{SchemaContext, changed, check_readable, in_keyspace, no_keyspace};
 use crate::error::{of_catalog, of_schema};
@@ -55,20 +54,10 @@ pub(super) fn create(context: &SchemaContext<'_>, create: &CreateIndex) -> Done 
                 false => "Only CUSTOM indexes support multiple columns",
             }));
         };
-        let by = (target.column.as_str(), meaning(target));
+        let by = (target.column.as_str(), target.kind);
         let next = schema.create_index((keyspace, table), name, by, create.if_not_exists);
         next.map_err(of_schema)
     })
-}
-
-fn meaning(target: &IndexTarget) -> schema::IndexTarget {
-    match target.kind {
-        IndexTargetKind::Plain => schema::IndexTarget::Simple,
-        IndexTargetKind::Values => schema::IndexTarget::Values,
-        IndexTargetKind::Keys => schema::IndexTarget::Keys,
-        IndexTargetKind::Entries => schema::IndexTarget::Entries,
-        IndexTargetKind::Full => schema::IndexTarget::Full,
-    }
 }
 
 fn check_attributes(create: &CreateIndex) -> Result<(), ErrorResponse> {

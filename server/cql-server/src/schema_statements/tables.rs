@@ -2,9 +2,8 @@
 
 use ebb_cql::protocol::{ErrorResponse, SchemaChange, SchemaChangeKind, SchemaTarget};
 use ebb_cql::syntax::ast::{
-    self, AlterTable, ColumnDefinition, CreateTable, DropObject, Name, QualifiedName, TableChange,
+    AlterTable, ColumnDefinition, CreateTable, DropObject, Name, QualifiedName, TableChange,
 };
-use ebb_model::key::Order;
 use ebb_model::schema::{KeyspaceSchema, TableDefinition, TableOptions, TableSchema};
 use ebb_model::types::CqlType;
 use uuid::Builder;
@@ -66,13 +65,8 @@ fn define(of: &KeyspaceSchema, create: &CreateTable) -> Result<TableDefinition, 
         names.iter().map(|name| name.as_str().to_string()).collect()
     };
     let key = create.primary_key.as_ref();
-    let order = create.clustering_order.iter().map(|(column, order)| {
-        let order = match order {
-            ast::Order::Ascending => Order::Asc,
-            ast::Order::Descending => Order::Desc,
-        };
-        (column.as_str().to_string(), order)
-    });
+    let order = create.clustering_order.iter();
+    let order = order.map(|(column, order)| (column.as_str().to_string(), *order));
     Ok(TableDefinition {
         keyspace: of.name().to_string(),
         name: name.to_string(),

@@ -2,7 +2,7 @@
 
 use ebb_cql::protocol::ErrorResponse;
 use ebb_cql::syntax::NESTING_MAX;
-use ebb_cql::syntax::ast::{NativeType, TypeName};
+use ebb_cql::syntax::ast::TypeName;
 use ebb_model::schema::KeyspaceSchema;
 use ebb_model::types::{CqlType, WRITTEN_DEPTH_MAX};
 
@@ -48,7 +48,7 @@ fn check_collections(written: &TypeName) -> Result<(), ErrorResponse> {
 fn resolve(keyspace: &KeyspaceSchema, written: &TypeName) -> Result<CqlType, ErrorResponse> {
     let inner = |written: &TypeName| resolve(keyspace, written);
     Ok(match written {
-        TypeName::Native(native) => self::native(*native),
+        TypeName::Native(native) => native.clone(),
         TypeName::List(element) => CqlType::list(inner(element)?),
         TypeName::Set(element) => CqlType::set(inner(element)?),
         TypeName::Map(key, value) => CqlType::map(inner(key)?, inner(value)?),
@@ -91,29 +91,4 @@ fn resolve(keyspace: &KeyspaceSchema, written: &TypeName) -> Result<CqlType, Err
             )));
         }
     })
-}
-
-fn native(native: NativeType) -> CqlType {
-    match native {
-        NativeType::Ascii => CqlType::Ascii,
-        NativeType::BigInt => CqlType::Bigint,
-        NativeType::Blob => CqlType::Blob,
-        NativeType::Boolean => CqlType::Boolean,
-        NativeType::Counter => CqlType::Counter,
-        NativeType::Date => CqlType::Date,
-        NativeType::Decimal => CqlType::Decimal,
-        NativeType::Double => CqlType::Double,
-        NativeType::Duration => CqlType::Duration,
-        NativeType::Float => CqlType::Float,
-        NativeType::Inet => CqlType::Inet,
-        NativeType::Int => CqlType::Int,
-        NativeType::SmallInt => CqlType::Smallint,
-        NativeType::Text => CqlType::Text,
-        NativeType::Time => CqlType::Time,
-        NativeType::Timestamp => CqlType::Timestamp,
-        NativeType::TimeUuid => CqlType::Timeuuid,
-        NativeType::TinyInt => CqlType::Tinyint,
-        NativeType::Uuid => CqlType::Uuid,
-        NativeType::VarInt => CqlType::Varint,
-    }
 }

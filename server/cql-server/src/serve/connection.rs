@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use ebb_cql::protocol::{
-    Direction, ErrorResponse, Event, FrameDecoder, HEADER_BYTES, PAYLOAD_BYTES_MAX, Response,
+    Direction, ErrorResponse, FrameDecoder, HEADER_BYTES, PAYLOAD_BYTES_MAX, Response, SchemaChange,
 };
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::{broadcast, mpsc, watch};
@@ -73,7 +73,7 @@ pub(super) struct Connection<S: Service> {
     /// Made for the first request that runs in a lane: it takes some KiB.
     results: Option<Results>,
     running: usize,
-    events: Option<broadcast::Receiver<Event>>,
+    events: Option<broadcast::Receiver<SchemaChange>>,
     stop: watch::Receiver<bool>,
     /// The time that the client has to start, then to log in; nothing once it has.
     startup: Option<Pin<Box<Sleep>>>,
@@ -474,10 +474,10 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    fn tell(&mut self, event: Event) {
-        if self.session.events.contains(&event) {
+    fn tell(&mut self, change: SchemaChange) {
+        if self.session.events.schema {
             let stream = ebb_cql::protocol::EVENT_STREAM;
-            (self.session).answer(stream, &Response::Event(event), self.out.frames());
+            (self.session).answer(stream, &Response::Event(change), self.out.frames());
         }
     }
 
@@ -555,7 +555,7 @@ async fn next_result(results: &mut Option<Results>) -> Option<LaneResult> {
 }
 
 /// The next event; never one for who does not want any.
-async fn next_event(events: &mut Option<broadcast::Receiver<Event>>) -> Event {
+async fn next_event(events: &mut Option<broadcast::Receiver<SchemaChange>>) -> SchemaChange {
     loop {
         let Some(receiver) = events else {
             return std::future::pending().await;

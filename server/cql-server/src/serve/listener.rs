@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use ebb_colocate::Latencies;
-use ebb_cql::protocol::{Compression, ErrorResponse, Event, Head, Response};
+use ebb_cql::protocol::{Compression, ErrorResponse, Head, Response};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
@@ -93,7 +93,7 @@ impl CqlServer {
         // Not all that is shared: what hears must not keep the service alive.
         let events = shared.events.clone();
         shared.service.on_change(Box::new(move |change| {
-            drop(events.send(Event::Schema(change)));
+            drop(events.send(change));
         }));
         shared.overload.start_ticking()?;
         runtime.spawn(probe(shared.overload.clone(), stop.subscribe()));

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use ebb_colocate::Latencies;
-use ebb_cql::protocol::{Consistency, Event, Frame, SchemaChange};
+use ebb_cql::protocol::{Consistency, Frame, SchemaChange};
 use tokio::sync::{Semaphore, broadcast, watch};
 
 use super::commit::CommitLane;
@@ -33,7 +33,7 @@ pub(super) struct Shared<S: Service> {
     pub connections_refused: Arc<AtomicU64>,
     /// Turns to compute the keys of a handshake: some threads go on serving.
     pub handshakes: Semaphore,
-    pub events: broadcast::Sender<Event>,
+    pub events: broadcast::Sender<SchemaChange>,
     pub stop: watch::Sender<bool>,
     pub latencies: Option<Latencies>,
 }
@@ -43,7 +43,7 @@ impl<S: Service> Shared<S> {
     pub(super) fn publish(&self, changes: Vec<SchemaChange>) {
         for change in changes {
             // It fails if no client is registered.
-            drop(self.events.send(Event::Schema(change)));
+            drop(self.events.send(change));
         }
     }
 

@@ -20,8 +20,8 @@ use std::time::Duration;
 use bytes::BytesMut;
 use ebb_cql::protocol::{
     Answer, BatchKind, Columns, Compression, Consistency, Direction, ErrorKind, ErrorResponse,
-    Event, EventTypes, FrameDecoder, PAYLOAD_BYTES_MAX, QueryParameters, Request, Response,
-    SchemaChange, SchemaChangeKind, SchemaTarget, Segments, Startup, Values, Version, WriteType,
+    EventTypes, FrameDecoder, PAYLOAD_BYTES_MAX, QueryParameters, Request, Response, SchemaChange,
+    SchemaChangeKind, SchemaTarget, Segments, Startup, Values, Version, WriteType,
 };
 use ebb_test_support::seed::for_seeds;
 use ebb_test_support::wait::{self, HANG};
@@ -651,7 +651,7 @@ fn schema_changes_are_told_to_those_who_registered() {
     let (stream, answer) = hears.receive();
     assert_eq!(stream, -1);
     assert!(
-        matches!(&answer.response, Response::Event(Event::Schema(change)) if change.keyspace == "app"),
+        matches!(&answer.response, Response::Event(change) if change.keyspace == "app"),
         "{answer:?}"
     );
     // What no statement changed, too.
@@ -661,10 +661,7 @@ fn schema_changes_are_told_to_those_who_registered() {
         target: SchemaTarget::Table("t".into()),
     };
     fake.tell.lock().unwrap().as_ref().unwrap()(made.clone());
-    assert_eq!(
-        hears.receive().1.response,
-        Response::Event(Event::Schema(made))
-    );
+    assert_eq!(hears.receive().1.response, Response::Event(made));
     deaf.query(3, "which");
     assert_eq!(deaf.receive().0, 3);
 }

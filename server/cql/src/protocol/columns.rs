@@ -287,9 +287,6 @@ fn skip_type(
             }
             Ok(())
         }
-        code => Err(ProtocolError::UnknownCode {
-            what: "type",
-            code: code.into(),
-        }),
+        code => Err(ProtocolError::unknown_code("type", code)),
     }
 }

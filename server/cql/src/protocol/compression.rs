@@ -48,10 +48,7 @@ pub(super) fn decompress(body: &[u8], body_bytes_max: usize) -> Result<Bytes> {
     };
     let length = u32::from_be_bytes(*length);
     let bound = body_bytes_max.min(block.len().saturating_mul(EXPANSION_MAX));
-    let wrong = ProtocolError::Length {
-        what: "a compressed body",
-        length: length.into(),
-    };
+    let wrong = ProtocolError::length("a compressed body", length);
     let plain_bytes = usize::try_from(length).map_err(|_| wrong.clone())?;
     if plain_bytes > bound {
         return Err(wrong);

@@ -319,12 +319,7 @@ impl ErrorKind {
             0x2500 => Self::Unprepared {
                 id: reader.short_bytes("the id of a statement")?.to_owned(),
             },
-            _ => {
-                return Err(ProtocolError::UnknownCode {
-                    what: "code of an error",
-                    code: code as u32,
-                });
-            }
+            _ => return Err(ProtocolError::unknown_code("code of an error", code as u32)),
         })
     }
 

@@ -1,6 +1,5 @@
-//! What a server tells without being asked.
-
-use std::net::SocketAddr;
+//! Changes of the schema, as the results of statements and as events. Clients may register for the
+//! other types of events too, but ebb is one node and has none to send.
 
 use bytes::BytesMut;
 
@@ -53,36 +52,6 @@ impl EventTypes {
         let names: Vec<_> = asked.map(|(_, name)| name).collect();
         writer::string_list(out, &names);
     }
-
-    /// Whether the connection asked for this one.
-    pub fn contains(&self, event: &Event) -> bool {
-        match event {
-            Event::Topology { .. } => self.topology,
-            Event::Status { .. } => self.status,
-            Event::Schema(_) => self.schema,
-        }
-    }
-}
-
-/// An event.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
-    /// A node came or went.
-    Topology {
-        /// Which of the two.
-        change: TopologyChange,
-        /// Where clients reach it.
-        node: SocketAddr,
-    },
-    /// A node is up or down.
-    Status {
-        /// Which of the two.
-        change: StatusChange,
-        /// Where clients reach it.
-        node: SocketAddr,
-    },
-    /// The schema changed.
-    Schema(SchemaChange),
 }
 
 /// Enums that travel as words.
@@ -112,24 +81,6 @@ macro_rules! words {
     };
 }
 pub(super) use words;
-
-words! {
-    /// What became of a node in the cluster.
-    TopologyChange, "change of the topology",
-    /// It joined.
-    NewNode = "NEW_NODE",
-    /// It left.
-    RemovedNode = "REMOVED_NODE",
-}
-
-words! {
-    /// What became of a node's server.
-    StatusChange, "change of a status",
-    /// It answers.
-    Up = "UP",
-    /// It does not.
-    Down = "DOWN",
-}
 
 words! {
     /// What was done to a part of the schema.
@@ -162,10 +113,6 @@ pub enum SchemaTarget {
     Table(String),
     /// A user-defined type, by its name.
     Type(String),
-    /// A function, by its name and the CQL types of its arguments.
-    Function(String, Vec<String>),
-    /// An aggregate, by its name and the CQL types of its arguments.
-    Aggregate(String, Vec<String>),
 }
 
 impl SchemaChange {
@@ -174,13 +121,10 @@ impl SchemaChange {
         let target = reader.string("the target of a change")?;
         let keyspace = reader.string("a keyspace")?.to_owned();
         let what = "the name of what changed";
-        let mut name = || reader.string(what).map(str::to_owned);
         let target = match target {
             "KEYSPACE" => SchemaTarget::Keyspace,
-            "TABLE" => SchemaTarget::Table(name()?),
-            "TYPE" => SchemaTarget::Type(name()?),
-            "FUNCTION" => SchemaTarget::Function(name()?, arguments(reader)?),
-            "AGGREGATE" => SchemaTarget::Aggregate(name()?, arguments(reader)?),
+            "TABLE" => SchemaTarget::Table(reader.string(what)?.to_owned()),
+            "TYPE" => SchemaTarget::Type(reader.string(what)?.to_owned()),
             other => return Err(ProtocolError::unknown_word("target of a change", other)),
         };
         Ok(Self {
@@ -192,57 +136,29 @@ impl SchemaChange {
 
     pub(super) fn write(&self, out: &mut BytesMut) {
         writer::string(out, self.kind.word());
-        let (target, name, arguments) = match &self.target {
-            SchemaTarget::Keyspace => ("KEYSPACE", None, None),
-            SchemaTarget::Table(name) => ("TABLE", Some(name), None),
-            SchemaTarget::Type(name) => ("TYPE", Some(name), None),
-            SchemaTarget::Function(name, types) => ("FUNCTION", Some(name), Some(types)),
-            SchemaTarget::Aggregate(name, types) => ("AGGREGATE", Some(name), Some(types)),
+        let (target, name) = match &self.target {
+            SchemaTarget::Keyspace => ("KEYSPACE", None),
+            SchemaTarget::Table(name) => ("TABLE", Some(name)),
+            SchemaTarget::Type(name) => ("TYPE", Some(name)),
         };
         writer::string(out, target);
         writer::string(out, &self.keyspace);
         if let Some(name) = name {
             writer::string(out, name);
         }
-        if let Some(types) = arguments {
-            writer::string_list(out, types);
-        }
     }
-}
 
-fn arguments(reader: &mut Reader<'_>) -> Result<Vec<String>> {
-    let types = reader.string_list("the types of arguments")?;
-    Ok(types.into_iter().map(str::to_owned).collect())
-}
-
-impl Event {
-    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self> {
-        let node = "the address of a node";
+    /// Reads the body of an EVENT.
+    pub(super) fn read_event(reader: &mut Reader<'_>) -> Result<Self> {
         match reader.string("the type of an event")? {
-            TOPOLOGY => Ok(Self::Topology {
-                change: TopologyChange::read(reader)?,
-                node: reader.inet(node)?,
-            }),
-            STATUS => Ok(Self::Status {
-                change: StatusChange::read(reader)?,
-                node: reader.inet(node)?,
-            }),
-            SCHEMA => SchemaChange::read(reader).map(Self::Schema),
+            SCHEMA => Self::read(reader),
             other => Err(ProtocolError::unknown_word("type of an event", other)),
         }
     }
 
-    pub(super) fn write(&self, out: &mut BytesMut) {
-        let (name, change, node) = match self {
-            Self::Topology { change, node } => (TOPOLOGY, change.word(), *node),
-            Self::Status { change, node } => (STATUS, change.word(), *node),
-            Self::Schema(change) => {
-                writer::string(out, SCHEMA);
-                return change.write(out);
-            }
-        };
-        writer::string(out, name);
-        writer::string(out, change);
-        writer::inet(out, node);
+    /// Appends the body of an EVENT.
+    pub(super) fn write_event(&self, out: &mut BytesMut) {
+        writer::string(out, SCHEMA);
+        self.write(out);
     }
 }

@@ -67,6 +67,16 @@ pub enum ProtocolError {
 }
 
 impl ProtocolError {
+    pub(super) fn unknown_code(what: &'static str, code: impl Into<u32>) -> Self {
+        let code = code.into();
+        Self::UnknownCode { what, code }
+    }
+
+    pub(super) fn length(what: &'static str, length: impl Into<i64>) -> Self {
+        let length = length.into();
+        Self::Length { what, length }
+    }
+
     pub(super) fn unknown_word(what: &'static str, word: &str) -> Self {
         let word = word.chars().take(64).collect();
         Self::UnknownWord { what, word }

@@ -7,6 +7,7 @@
 
 use bytes::Bytes;
 
+use super::codes::codes;
 use super::fault::{ProtocolError, Result};
 use super::version::Version;
 
@@ -29,83 +30,25 @@ pub mod flag {
     pub const WARNING: u8 = 0x08;
 }
 
-/// What a body is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-#[expect(missing_docs, reason = "the specification's names")]
-pub enum Opcode {
-    Error = 0x00,
-    Startup = 0x01,
-    Ready = 0x02,
-    Authenticate = 0x03,
-    Options = 0x05,
-    Supported = 0x06,
-    Query = 0x07,
-    Result = 0x08,
-    Prepare = 0x09,
-    Execute = 0x0A,
-    Register = 0x0B,
-    Event = 0x0C,
-    Batch = 0x0D,
-    AuthChallenge = 0x0E,
-    AuthResponse = 0x0F,
-    AuthSuccess = 0x10,
-}
-
-impl Opcode {
-    /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 16] = [
-        Self::Error,
-        Self::Startup,
-        Self::Ready,
-        Self::Authenticate,
-        Self::Options,
-        Self::Supported,
-        Self::Query,
-        Self::Result,
-        Self::Prepare,
-        Self::Execute,
-        Self::Register,
-        Self::Event,
-        Self::Batch,
-        Self::AuthChallenge,
-        Self::AuthResponse,
-        Self::AuthSuccess,
-    ];
-
-    /// The opcode with a number.
-    ///
-    /// # Errors
-    /// When the protocol has none.
-    pub fn from_code(code: u8) -> Result<Self> {
-        let known = Self::ALL.into_iter().find(|opcode| *opcode as u8 == code);
-        known.ok_or(ProtocolError::UnknownCode {
-            what: "opcode",
-            code: code.into(),
-        })
-    }
-
-    /// Its name in the specification.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Error => "ERROR",
-            Self::Startup => "STARTUP",
-            Self::Ready => "READY",
-            Self::Authenticate => "AUTHENTICATE",
-            Self::Options => "OPTIONS",
-            Self::Supported => "SUPPORTED",
-            Self::Query => "QUERY",
-            Self::Result => "RESULT",
-            Self::Prepare => "PREPARE",
-            Self::Execute => "EXECUTE",
-            Self::Register => "REGISTER",
-            Self::Event => "EVENT",
-            Self::Batch => "BATCH",
-            Self::AuthChallenge => "AUTH_CHALLENGE",
-            Self::AuthResponse => "AUTH_RESPONSE",
-            Self::AuthSuccess => "AUTH_SUCCESS",
-        }
-    }
+codes! {
+    /// The kind of a message. It determines how the body is decoded.
+    Opcode: u8, "opcode",
+    Error = 0x00 "ERROR",
+    Startup = 0x01 "STARTUP",
+    Ready = 0x02 "READY",
+    Authenticate = 0x03 "AUTHENTICATE",
+    Options = 0x05 "OPTIONS",
+    Supported = 0x06 "SUPPORTED",
+    Query = 0x07 "QUERY",
+    Result = 0x08 "RESULT",
+    Prepare = 0x09 "PREPARE",
+    Execute = 0x0A "EXECUTE",
+    Register = 0x0B "REGISTER",
+    Event = 0x0C "EVENT",
+    Batch = 0x0D "BATCH",
+    AuthChallenge = 0x0E "AUTH_CHALLENGE",
+    AuthResponse = 0x0F "AUTH_RESPONSE",
+    AuthSuccess = 0x10 "AUTH_SUCCESS",
 }
 
 /// A frame as it arrived, its body decompressed.

@@ -15,6 +15,7 @@
 //!
 //! Source: Cassandra's `native_protocol_v4.spec` and `native_protocol_v5.spec`.
 
+mod codes;
 mod columns;
 mod compression;
 mod consistency;
@@ -41,9 +42,7 @@ pub use compression::{COMPRESSED_BODY_BYTES_MIN, Compression};
 pub use consistency::Consistency;
 pub use decoder::{BODY_BYTES_MAX_DEFAULT, FrameDecoder, FrameError};
 pub use error_response::{ErrorKind, ErrorResponse, WriteType};
-pub use events::{
-    Event, EventTypes, SchemaChange, SchemaChangeKind, SchemaTarget, StatusChange, TopologyChange,
-};
+pub use events::{EventTypes, SchemaChange, SchemaChangeKind, SchemaTarget};
 pub use fault::ProtocolError;
 pub use frame::{Direction, EVENT_STREAM, Frame, HEADER_BYTES, Opcode, RESPONSE_BIT, flag};
 pub use open_frame::{Head, OpenFrame};

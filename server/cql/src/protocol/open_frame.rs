@@ -72,11 +72,6 @@ impl OpenFrame {
         out[self.start + 1] |= flag::TRACING;
     }
 
-    /// Bytes of the body so far.
-    pub fn body_bytes(&self, out: &BytesMut) -> usize {
-        out.len() - self.start - HEADER_BYTES
-    }
-
     /// Ends the frame. The body is compressed where that was agreed and is worth it.
     ///
     /// # Panics

@@ -1,7 +1,5 @@
 //! The notations of the specification (its section 3), read from borrowed bytes.
 
-use std::net::{IpAddr, SocketAddr};
-
 use super::consistency::Consistency;
 use super::fault::{ProtocolError, Result};
 
@@ -48,15 +46,8 @@ impl<'a> Reader<'a> {
     }
 
     fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N]> {
-        let Some((taken, left)) = self.left.split_first_chunk() else {
-            return Err(ProtocolError::Truncated {
-                what,
-                needed_bytes: N,
-                left_bytes: self.left.len(),
-            });
-        };
-        self.left = left;
-        Ok(*taken)
+        let taken = self.take(N, what)?;
+        Ok(*taken.first_chunk().expect("as many bytes as were taken"))
     }
 
     /// `[byte]`.
@@ -87,10 +78,7 @@ impl<'a> Reader<'a> {
     /// An `[int]` that counts.
     pub fn count(&mut self, what: &'static str) -> Result<usize> {
         let count = self.int(what)?;
-        usize::try_from(count).map_err(|_| ProtocolError::Length {
-            what,
-            length: count.into(),
-        })
+        usize::try_from(count).map_err(|_| ProtocolError::length(what, count))
     }
 
     fn text(bytes: &'a [u8], what: &'static str) -> Result<&'a str> {
@@ -129,32 +117,9 @@ impl<'a> Reader<'a> {
             -2 => Ok(Value::Unset),
             length => match usize::try_from(length) {
                 Ok(n) => self.take(n, what).map(Value::Bytes),
-                Err(_) => Err(ProtocolError::Length {
-                    what,
-                    length: length.into(),
-                }),
+                Err(_) => Err(ProtocolError::length(what, length)),
             },
         }
-    }
-
-    /// `[inet]`: address and port.
-    pub fn inet(&mut self, what: &'static str) -> Result<SocketAddr> {
-        let address = match self.byte(what)? {
-            4 => IpAddr::from(self.array::<4>(what)?),
-            16 => IpAddr::from(self.array::<16>(what)?),
-            length => {
-                return Err(ProtocolError::Length {
-                    what,
-                    length: length.into(),
-                });
-            }
-        };
-        let port = self.int(what)?;
-        let port = u16::try_from(port).map_err(|_| ProtocolError::Length {
-            what,
-            length: port.into(),
-        })?;
-        Ok(SocketAddr::new(address, port))
     }
 
     /// `[consistency]`.

@@ -74,11 +74,6 @@ impl<'a> Startup<'a> {
         found.map(|&(_, value)| value)
     }
 
-    /// The version of CQL asked for. It says little: drivers send what they please.
-    pub fn cql_version(&self) -> Option<&'a str> {
-        self.option("CQL_VERSION")
-    }
-
     /// The name of the compression asked for.
     pub fn compression(&self) -> Option<&'a str> {
         self.option("COMPRESSION")
@@ -140,14 +135,6 @@ impl<'a> Request<'a> {
             Self::Register(_) => Opcode::Register,
             Self::AuthResponse { .. } => Opcode::AuthResponse,
         }
-    }
-
-    /// Appends the body as version 4 encodes it.
-    ///
-    /// # Panics
-    /// If a string, a list or an id is longer than its length field can express.
-    pub fn encode_body(&self, out: &mut BytesMut) {
-        self.encode_body_in(out, Version::V4);
     }
 
     /// Appends the body; [`OpenFrame`](super::OpenFrame) adds the frame around it. Fields that do not
@@ -254,7 +241,7 @@ fn read_timestamp(reader: &mut Reader<'_>) -> Result<i64> {
 }
 
 /// The last fields of the parameters, which statements and batches share.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Tail<'a> {
     serial_consistency: Option<super::Consistency>,
     timestamp_us: Option<i64>,
@@ -272,28 +259,20 @@ impl<'a> Tail<'a> {
 
     fn read(reader: &mut Reader<'a>, flags: u32) -> Result<Self> {
         let has = |flag| flags & flag != 0;
-        Ok(Self {
-            serial_consistency: if has(SERIAL_CONSISTENCY) {
-                Some(reader.consistency()?)
-            } else {
-                None
-            },
-            timestamp_us: if has(TIMESTAMP) {
-                Some(read_timestamp(reader)?)
-            } else {
-                None
-            },
-            keyspace: if has(KEYSPACE) {
-                Some(reader.string("a keyspace")?)
-            } else {
-                None
-            },
-            now_s: if has(NOW_IN_SECONDS) {
-                Some(reader.int("the current time")?)
-            } else {
-                None
-            },
-        })
+        let mut tail = Self::default();
+        if has(SERIAL_CONSISTENCY) {
+            tail.serial_consistency = Some(reader.consistency()?);
+        }
+        if has(TIMESTAMP) {
+            tail.timestamp_us = Some(read_timestamp(reader)?);
+        }
+        if has(KEYSPACE) {
+            tail.keyspace = Some(reader.string("a keyspace")?);
+        }
+        if has(NOW_IN_SECONDS) {
+            tail.now_s = Some(reader.int("the current time")?);
+        }
+        Ok(tail)
     }
 
     fn flags(&self) -> u32 {

@@ -4,11 +4,11 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::columns::{Columns, NO_METADATA};
 use super::error_response::ErrorResponse;
-use super::events::{Event, SchemaChange};
+use super::events::SchemaChange;
 use super::fault::{ProtocolError, Result};
 use super::frame::{Frame, Opcode, flag};
 use super::reader::Reader;
-use super::rows::{ReadMetadata, Rows};
+use super::rows::Rows;
 use super::version::Version;
 use super::writer;
 
@@ -51,8 +51,8 @@ pub enum Response {
     Prepared(Prepared),
     /// The schema is another.
     SchemaChange(SchemaChange),
-    /// Told without being asked.
-    Event(Event),
+    /// The schema is another: sent to clients that registered for it.
+    Event(SchemaChange),
     /// A step of the authentication.
     AuthChallenge {
         /// What the mechanism says.
@@ -144,7 +144,7 @@ impl Response {
                 out.put_i32(result_kind::SCHEMA_CHANGE);
                 change.write(out);
             }
-            Self::Event(event) => event.write(out),
+            Self::Event(change) => change.write_event(out),
             Self::AuthChallenge { token } | Self::AuthSuccess { token } => {
                 writer::bytes(out, token.as_deref());
             }
@@ -178,14 +178,9 @@ impl Response {
                 },
                 result_kind::PREPARED => Self::Prepared(Prepared::read(reader, body, version)?),
                 result_kind::SCHEMA_CHANGE => Self::SchemaChange(SchemaChange::read(reader)?),
-                code => {
-                    return Err(ProtocolError::UnknownCode {
-                        what: "kind of a result",
-                        code: code as u32,
-                    });
-                }
+                code => return Err(ProtocolError::unknown_code("kind of a result", code as u32)),
             },
-            Opcode::Event => Self::Event(Event::read(reader)?),
+            Opcode::Event => Self::Event(SchemaChange::read_event(reader)?),
             Opcode::AuthChallenge => Self::AuthChallenge {
                 token: reader.bytes(token)?.map(|token| body.slice_ref(token)),
             },
@@ -241,7 +236,7 @@ impl Prepared {
         let keys = (0..keys).map(|_| reader.short("a marker of the partition key"));
         let partition_key_markers = keys.collect::<Result<_>>()?;
         let markers = Columns::read(reader, body, flags, count)?;
-        let columns = ReadMetadata::read(reader, body, version)?.columns;
+        let columns = Rows::read_metadata(reader, body, version)?.columns;
         Ok(Self {
             id,
             result_metadata_id,

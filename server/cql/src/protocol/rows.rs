@@ -104,32 +104,12 @@ impl<'a> RowsWriter<'a> {
     /// # Panics
     /// When the row has all its cells; from 2 GiB.
     pub fn cell(&mut self, value: Option<&[u8]>) {
-        self.count_cell();
-        writer::bytes(self.out, value);
-    }
-
-    /// The next cell of the row, whose value `write` appends: a collection or a value
-    /// that is computed needs no buffer of its own. `write` must only append.
-    ///
-    /// # Panics
-    /// When the row has all its cells; from 2 GiB.
-    pub fn cell_with<T>(&mut self, write: impl FnOnce(&mut BytesMut) -> T) -> T {
-        self.count_cell();
-        let length_at = self.out.len();
-        self.out.put_i32(0);
-        let start = self.out.len();
-        let result = write(self.out);
-        let length = i32::try_from(self.out.len() - start).expect("less than 2 GiB");
-        patch(self.out, length_at, length);
-        result
-    }
-
-    fn count_cell(&mut self) {
         assert!(
             self.cells_in_row < self.columns,
             "a row has a cell a column"
         );
         self.cells_in_row += 1;
+        writer::bytes(self.out, value);
     }
 
     /// Ends the row.
@@ -141,17 +121,6 @@ impl<'a> RowsWriter<'a> {
         self.cells_in_row = 0;
         self.rows += 1;
         assert!(self.rows <= i32::MAX as u32, "a page has less rows");
-    }
-
-    /// Takes back the cells since the last [`end_row`](Self::end_row): the row belongs
-    /// to the next page, or failed. `row_start` is [`bytes`](Self::bytes) of then.
-    ///
-    /// # Panics
-    /// When `row_start` is before the first row or past what was written.
-    pub fn abandon_row(&mut self, row_start: usize) {
-        assert!(row_start <= self.bytes(), "nothing was written there");
-        self.out.truncate(self.rows_at + 4 + row_start);
-        self.cells_in_row = 0;
     }
 
     /// Rows that are ended.
@@ -204,31 +173,51 @@ pub struct Rows {
 
 impl Rows {
     pub(super) fn read(reader: &mut Reader<'_>, body: &Bytes, version: Version) -> Result<Self> {
-        let ReadMetadata {
-            columns,
-            column_count,
-            paging_state,
-            new_metadata_id,
-        } = ReadMetadata::read(reader, body, version)?;
-        let row_count = reader.count("the count of rows")?;
+        let mut rows = Self::read_metadata(reader, body, version)?;
+        rows.row_count = reader.count("the count of rows")?;
         let from = reader.rest();
         // Rows without columns have no bytes: they would be counted for free.
-        if column_count == 0 && row_count > 0 {
+        if rows.column_count == 0 && rows.row_count > 0 {
             return Err(ProtocolError::Forbidden("the rows have no columns"));
         }
-        for _ in 0..row_count {
-            for _ in 0..column_count {
+        for _ in 0..rows.row_count {
+            for _ in 0..rows.column_count {
                 reader.bytes("a cell")?;
             }
         }
-        let cells = body.slice_ref(&from[..from.len() - reader.rest().len()]);
+        rows.cells = body.slice_ref(&from[..from.len() - reader.rest().len()]);
+        Ok(rows)
+    }
+
+    /// Reads what stands before the rows. PREPARED has it without rows.
+    pub(super) fn read_metadata(
+        reader: &mut Reader<'_>,
+        body: &Bytes,
+        version: Version,
+    ) -> Result<Self> {
+        let flags = reader.int("the flags of rows")?;
+        let column_count = reader.count("the count of columns")?;
+        let paging_state = match flags & HAS_MORE_PAGES {
+            0 => None,
+            _ => reader.bytes("the paging state")?,
+        };
+        let new_metadata_id = match flags & METADATA_CHANGED {
+            METADATA_CHANGED if version >= Version::V5 => {
+                Some(reader.short_bytes("the new id of a result's metadata")?)
+            }
+            _ => None,
+        };
+        let columns = match flags & NO_METADATA {
+            0 => Some(Columns::read(reader, body, flags, column_count)?),
+            _ => None,
+        };
         Ok(Self {
             columns,
-            paging_state,
-            new_metadata_id,
+            paging_state: paging_state.map(|state| body.slice_ref(state)),
+            new_metadata_id: new_metadata_id.map(|id| body.slice_ref(id)),
             column_count,
-            row_count,
-            cells,
+            row_count: 0,
+            cells: Bytes::new(),
         })
     }
 
@@ -254,59 +243,13 @@ impl Rows {
         // All were read before: they cannot fail now.
         (0..count).map_while(move |_| reader.bytes("a cell").ok())
     }
-}
 
-/// The metadata of rows, as received.
-pub(super) struct ReadMetadata {
-    pub columns: Option<Columns>,
-    pub column_count: usize,
-    pub paging_state: Option<Bytes>,
-    pub new_metadata_id: Option<Bytes>,
-}
-
-impl ReadMetadata {
-    pub(super) fn read(reader: &mut Reader<'_>, body: &Bytes, version: Version) -> Result<Self> {
-        let flags = reader.int("the flags of rows")?;
-        let column_count = reader.count("the count of columns")?;
-        let paging_state = match flags & HAS_MORE_PAGES {
-            0 => None,
-            _ => reader.bytes("the paging state")?,
-        };
-        let new_metadata_id = match flags & METADATA_CHANGED {
-            METADATA_CHANGED if version >= Version::V5 => {
-                Some(reader.short_bytes("the new id of a result's metadata")?)
-            }
-            _ => None,
-        };
-        let columns = match flags & NO_METADATA {
-            0 => Some(Columns::read(reader, body, flags, column_count)?),
-            _ => None,
-        };
-        Ok(Self {
-            columns,
-            column_count,
-            paging_state: paging_state.map(|state| body.slice_ref(state)),
-            new_metadata_id: new_metadata_id.map(|id| body.slice_ref(id)),
-        })
-    }
-}
-
-impl Rows {
     /// Appends the body from which the rows were read.
     pub(super) fn write(&self, out: &mut BytesMut, version: Version) {
         out.put_i32(result_kind::ROWS);
-        let more = match self.paging_state {
-            Some(_) => HAS_MORE_PAGES,
-            None => 0,
-        };
-        let metadata = match &self.columns {
-            Some(columns) => columns.flags(),
-            None => NO_METADATA,
-        };
-        let changed = match self.new_metadata_id {
-            Some(_) => METADATA_CHANGED,
-            None => 0,
-        };
+        let metadata = self.columns.as_ref().map_or(NO_METADATA, Columns::flags);
+        let more = self.paging_state.as_ref().map_or(0, |_| HAS_MORE_PAGES);
+        let changed = (self.new_metadata_id.as_ref()).map_or(0, |_| METADATA_CHANGED);
         out.put_i32(metadata | more | changed);
         out.put_i32(self.column_count as i32);
         if let Some(state) = &self.paging_state {

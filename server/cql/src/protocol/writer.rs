@@ -4,8 +4,6 @@
 //! list is longer than its length field can say, but for messages of errors, which
 //! are cut.
 
-use std::net::{IpAddr, SocketAddr};
-
 use bytes::{BufMut, BytesMut};
 
 use super::reader::Value;
@@ -72,21 +70,6 @@ pub fn value(out: &mut BytesMut, value: Value<'_>) {
         Value::Unset => out.put_i32(-2),
         Value::Bytes(value) => bytes(out, Some(value)),
     }
-}
-
-/// `[inet]`.
-pub fn inet(out: &mut BytesMut, address: SocketAddr) {
-    match address.ip() {
-        IpAddr::V4(ip) => {
-            out.put_u8(4);
-            out.put_slice(&ip.octets());
-        }
-        IpAddr::V6(ip) => {
-            out.put_u8(16);
-            out.put_slice(&ip.octets());
-        }
-    }
-    out.put_i32(address.port().into());
 }
 
 /// A count of items as a `[short]`, then each by `item`.

@@ -10,7 +10,6 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
     kind: ParseErrorKind,
-    offset: usize,
     line: u32,
     column: u32,
     message: String,
@@ -32,7 +31,6 @@ impl ParseError {
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         ParseError {
             kind: ParseErrorKind::Syntax,
-            offset,
             line: 1 + before.bytes().filter(|&byte| byte == b'\n').count() as u32,
             column: before[line_start..].chars().count() as u32,
             message: message.into(),
@@ -50,26 +48,6 @@ impl ParseError {
     /// Which error it is.
     pub fn kind(&self) -> ParseErrorKind {
         self.kind
-    }
-
-    /// The byte of the text where it was seen, at most the text's length.
-    pub fn offset(&self) -> usize {
-        self.offset
-    }
-
-    /// Counted from 1.
-    pub fn line(&self) -> u32 {
-        self.line
-    }
-
-    /// Characters before it in its line.
-    pub fn column(&self) -> u32 {
-        self.column
-    }
-
-    /// Without the place.
-    pub fn message(&self) -> &str {
-        &self.message
     }
 }
 

@@ -5,6 +5,7 @@
 //! subtraction.
 
 use super::ParseError;
+use super::ast::ConstantKind;
 
 /// Where a token lies and what it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,6 +101,20 @@ impl TokenKind {
             TokenKind::Greater => "'>'",
             TokenKind::GreaterOrEqual => "'>='",
             TokenKind::End => "EOF",
+        }
+    }
+
+    /// The kind of constant that a token is, if it is one.
+    pub fn constant(self) -> Option<ConstantKind> {
+        match self {
+            TokenKind::String | TokenKind::DollarString => Some(ConstantKind::String),
+            TokenKind::Integer => Some(ConstantKind::Integer),
+            TokenKind::Float => Some(ConstantKind::Float),
+            TokenKind::Boolean => Some(ConstantKind::Boolean),
+            TokenKind::Uuid => Some(ConstantKind::Uuid),
+            TokenKind::Hex => Some(ConstantKind::Hex),
+            TokenKind::Duration => Some(ConstantKind::Duration),
+            _ => None,
         }
     }
 }
@@ -238,7 +253,7 @@ impl<'a> Lexer<'a> {
     fn quoted(&mut self, start: usize, quote: u8, kind: TokenKind) -> Result<Token, ParseError> {
         let mut at = start + 1;
         loop {
-            match memchr(quote, &self.bytes[at..]) {
+            match self.bytes[at..].iter().position(|&byte| byte == quote) {
                 None if quote == b'"' => return Err(self.cut_short("'\"'")),
                 None => return Err(self.cut_short("'''")),
                 Some(len) => at += len + 1,
@@ -292,10 +307,6 @@ const UUID_LEN: usize = 36;
 
 fn is_word_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
-}
-
-fn memchr(needle: u8, bytes: &[u8]) -> Option<usize> {
-    bytes.iter().position(|&byte| byte == needle)
 }
 
 /// How many bytes at the front are of a kind.

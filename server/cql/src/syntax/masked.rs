@@ -32,7 +32,7 @@ pub fn masked(text: &str, bytes_max: usize) -> String {
             masked.push(' ');
         }
         end = token.end;
-        let shown = if is_constant(token.kind) {
+        let shown = if token.kind.constant().is_some() {
             MASK
         } else {
             &text[token.start..token.end]
@@ -44,20 +44,6 @@ pub fn masked(text: &str, bytes_max: usize) -> String {
     }
     masked.push_str(CUT);
     masked
-}
-
-fn is_constant(kind: TokenKind) -> bool {
-    matches!(
-        kind,
-        TokenKind::String
-            | TokenKind::DollarString
-            | TokenKind::Integer
-            | TokenKind::Float
-            | TokenKind::Boolean
-            | TokenKind::Uuid
-            | TokenKind::Hex
-            | TokenKind::Duration
-    )
 }
 
 #[cfg(test)]

@@ -17,29 +17,16 @@ pub struct Need {
 /// What a role may do, itself and by the roles that it is a member of.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Granted {
-    /// Of the role itself.
-    pub(super) id: u64,
-    pub(super) can_login: bool,
-    pub(super) is_superuser: bool,
+    /// The role's own [`id`](super::Role::id).
+    pub id: u64,
+    /// Whether the role itself may log in.
+    pub can_login: bool,
+    /// Whether it may do everything.
+    pub is_superuser: bool,
     pub(super) permissions: HashMap<Resource, PermissionSet>,
 }
 
 impl Granted {
-    /// The role's [`id`](super::Role::id).
-    pub fn id(&self) -> u64 {
-        self.id
-    }
-
-    /// Whether the role itself may log in.
-    pub fn can_login(&self) -> bool {
-        self.can_login
-    }
-
-    /// Whether it may do everything.
-    pub fn is_superuser(&self) -> bool {
-        self.is_superuser
-    }
-
     /// Whether it may do that with the resource: by a permission on it, or on something that
     /// it lies in.
     pub fn permits(&self, need: &Need) -> bool {

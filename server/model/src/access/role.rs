@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::permission::{Permission, PermissionSet};
 use super::resource::Resource;
-use crate::schema::SchemaError;
+use crate::schema::{SchemaError, read_record};
 
 /// The format that is written, and the only one that is read.
 const FORMAT: u32 = 1;
@@ -60,11 +60,6 @@ impl fmt::Debug for Role {
     }
 }
 
-#[derive(Deserialize)]
-struct Format {
-    format: u32,
-}
-
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Record {
@@ -110,17 +105,9 @@ impl Role {
     /// [`SchemaError::Record`] when it is damaged, or of a format that this version does not
     /// know.
     pub fn decode(bytes: &[u8]) -> Result<Self, SchemaError> {
-        let refuse = |what: String| SchemaError::Record(what);
-        let format: Format = serde_json::from_slice(bytes).map_err(|e| refuse(e.to_string()))?;
-        if format.format != FORMAT {
-            return Err(refuse(format!(
-                "format {} is unknown, this version reads {FORMAT}; use the version that wrote it",
-                format.format
-            )));
-        }
-        let record: Record = serde_json::from_slice(bytes).map_err(|e| refuse(e.to_string()))?;
+        let record: Record = read_record(bytes, FORMAT)?;
         let permissions = record.permissions.iter().map(|(path, words)| {
-            let unknown = |what: &str| refuse(format!("{what} is unknown"));
+            let unknown = |what: &str| SchemaError::Record(format!("{what} is unknown"));
             let resource = Resource::from_path(path).ok_or_else(|| unknown(path))?;
             let permission =
                 |word: &String| Permission::from_word(word).ok_or_else(|| unknown(word));

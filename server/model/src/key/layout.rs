@@ -1,5 +1,7 @@
 //! A table's keys: from values to bytes and back.
 
+use std::fmt;
+
 use super::ordered::{self, Malformed, Reader};
 use super::partition::split;
 use super::{ByteRange, KEY_LEN_MAX, KeyError, PartitionKey, Token};
@@ -31,6 +33,16 @@ pub enum Order {
     Asc,
     /// The greatest value first, and empty values last.
     Desc,
+}
+
+/// Writes the order as CQL does.
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Asc => "ASC",
+            Self::Desc => "DESC",
+        })
+    }
 }
 
 /// A clustering column, as far as keys see it.

@@ -39,7 +39,7 @@ pub use layout::{
 };
 pub use murmur3::hash3_x64_128;
 pub use partition::{PartitionKey, Token};
-pub use slice::{ByteRange, SliceBound, token_range};
+pub use slice::{ByteRange, SliceBound, end_of_prefix, token_range};
 
 use crate::types::TypeError;
 

@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 use std::ops::Bound;
 
-use super::layout::{KeyLayout, Order, ROW};
-use super::{KeyError, PARTITIONS_START, PartitionKey, Token};
+use super::layout::{KeyLayout, Order};
+use super::{KeyError, PARTITIONS_START, Token};
 
 /// The bytes from `from` to before `to`; `None` is the end of all.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -19,7 +19,7 @@ impl ByteRange {
     /// All keys that begin with `prefix`.
     pub fn of_prefix(prefix: Vec<u8>) -> Self {
         Self {
-            to: successor(&prefix),
+            to: end_of_prefix(&prefix),
             from: prefix,
         }
     }
@@ -33,24 +33,10 @@ impl ByteRange {
     pub fn contains(&self, key: &[u8]) -> bool {
         *self.from <= *key && self.to.as_ref().is_none_or(|to| *key < **to)
     }
-
-    /// A range of encoded clustering columns as one of row keys of a partition. The header
-    /// is never part of it.
-    #[must_use]
-    pub fn in_partition(&self, partition: &PartitionKey) -> Self {
-        let mut rows = partition.prefix();
-        rows.push(ROW);
-        let to = match &self.to {
-            Some(to) => Some([&rows[..], to].concat()),
-            None => successor(&rows),
-        };
-        rows.extend(&self.from);
-        Self { from: rows, to }
-    }
 }
 
-/// The least byte string above all that begin with `prefix`.
-fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
+/// The least byte string above all that begin with `prefix`; `None` where there is none.
+pub fn end_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&b| b != 0xff)?;
     let mut out = prefix[..=last].to_vec();
     out[last] += 1;
@@ -60,7 +46,7 @@ fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
 /// The keys of partitions whose tokens lie between two bounds. The schema's key lies in none,
 /// nor do entries of indexes: no partition has the least token.
 pub fn token_range(start: Bound<Token>, end: Bound<Token>) -> ByteRange {
-    let after = |token: Token| successor(&token.to_ordered());
+    let after = |token: Token| end_of_prefix(&token.to_ordered());
     let from = match start {
         Bound::Unbounded | Bound::Included(Token::MIN) => Some(PARTITIONS_START.to_vec()),
         Bound::Included(token) => Some(token.to_ordered().to_vec()),
@@ -106,8 +92,8 @@ impl KeyLayout {
     /// two tuples *by value*: `a = 1 AND (b, c) > (2, 3) AND b <= 5`.
     ///
     /// Where directions are mixed, a range of tuples is several ranges of keys. They are
-    /// disjoint, do not touch, and come in the order of keys, relative to the partition's rows
-    /// (see [`ByteRange::in_partition`]). None is empty; a contradiction gives none at all.
+    /// disjoint, do not touch, and come in the order of keys, as encoded clustering columns: what
+    /// follows [`ROW`](super::ROW) in a key. None is empty; a contradiction gives none at all.
     ///
     /// # Errors
     /// As [`KeyLayout::encode_clustering`].
@@ -168,7 +154,7 @@ impl KeyLayout {
             Order::Desc => (at_greatest, at_least),
         };
         let from = match first.0 {
-            Some(value) => successor(&self.encoded(&[equal, &[value][..]].concat())?),
+            Some(value) => end_of_prefix(&self.encoded(&[equal, &[value][..]].concat())?),
             None => Some(range.from),
         };
         let to = match last.0 {

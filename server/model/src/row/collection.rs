@@ -94,7 +94,8 @@ impl<'a> LiveCollection<'a> {
     /// Appends a collection of the type `ty` in native serialization.
     ///
     /// # Errors
-    /// As [`LiveCollection::write_list`]; where a path is none of the type.
+    /// The operand is damaged, a path is none of the type, or a value has 2 GiB or more. `out` then
+    /// has half a collection.
     pub fn write_value(&self, ty: &CqlType, out: &mut Vec<u8>) -> Result<(), RowError> {
         let decode = |ty: &CqlType, path: &[u8], out: &mut Vec<u8>| {
             let mut reader = ordered::Reader::new(path, false);
@@ -123,19 +124,12 @@ impl<'a> LiveCollection<'a> {
         }
     }
 
-    /// Appends a list in native serialization.
-    ///
-    /// # Errors
-    /// The operand is damaged, or a value has 2 GiB or more. `out` then has half a list.
-    pub fn write_list(&self, out: &mut Vec<u8>) -> Result<(), RowError> {
+    pub(super) fn write_list(&self, out: &mut Vec<u8>) -> Result<(), RowError> {
         self.write(out, |element, out| put_value(out, element.cell.value))
     }
 
-    /// Appends a set in native serialization; `decode` appends the member of a path.
-    ///
-    /// # Errors
-    /// As [`LiveCollection::write_list`], or what `decode` says.
-    pub fn write_set(
+    /// Appends a set; `decode` appends the member of a path.
+    pub(super) fn write_set(
         &self,
         out: &mut Vec<u8>,
         mut decode: impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), RowError>,
@@ -143,11 +137,8 @@ impl<'a> LiveCollection<'a> {
         self.write(out, |element, out| element.write_key(out, &mut decode))
     }
 
-    /// Appends a map in native serialization; `decode` appends the key of a path.
-    ///
-    /// # Errors
-    /// As [`LiveCollection::write_list`], or what `decode` says.
-    pub fn write_map(
+    /// Appends a map; `decode` appends the key of a path.
+    pub(super) fn write_map(
         &self,
         out: &mut Vec<u8>,
         mut decode: impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), RowError>,
@@ -158,12 +149,9 @@ impl<'a> LiveCollection<'a> {
         })
     }
 
-    /// Appends a user-defined type that is not frozen, of `fields` fields, in native
-    /// serialization. The path of a field is its number as two bytes, big-endian.
-    ///
-    /// # Errors
-    /// As [`LiveCollection::write_list`].
-    pub fn write_fields(&self, fields: u16, out: &mut Vec<u8>) -> Result<(), RowError> {
+    /// Appends a user-defined type that is not frozen, of `fields` fields. The path of a field is
+    /// its number as two bytes, big-endian.
+    pub(super) fn write_fields(&self, fields: u16, out: &mut Vec<u8>) -> Result<(), RowError> {
         let mut elements = self.elements();
         let mut element = elements.next().transpose()?;
         for field in 0..fields {

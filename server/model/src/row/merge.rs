@@ -22,22 +22,9 @@ use super::garbage::Garbage;
 /// One of them is no row operand.
 pub fn merge_rows(older: &[u8], newer: &[u8]) -> Result<Vec<u8>, RowError> {
     let mut merged = Vec::with_capacity(older.len() + newer.len());
-    merge_rows_into(older, newer, &mut merged)?;
-    Ok(merged)
-}
-
-/// As [`merge_rows`], appending to `out`, which is as it was after an error.
-///
-/// # Errors
-/// As [`merge_rows`].
-pub fn merge_rows_into(older: &[u8], newer: &[u8], out: &mut Vec<u8>) -> Result<(), RowError> {
     let (older, newer) = (RowRef::parse(older)?, RowRef::parse(newer)?);
-    let start = out.len();
-    let written = Rules::default().write_exact(older, newer, out);
-    if written.is_err() {
-        out.truncate(start);
-    }
-    written.map(|_| ())
+    Rules::default().write_exact(older, newer, &mut merged)?;
+    Ok(merged)
 }
 
 /// What is left out beside what the operands shadow themselves.

@@ -49,7 +49,7 @@ pub use garbage::Garbage;
 pub use header::{Header, HeaderBuilder, merge_headers};
 pub use list_place::{ListEnd, list_place};
 pub use live::LiveCell;
-pub use merge::{merge_rows, merge_rows_into};
+pub use merge::merge_rows;
 pub use parts::{Part, Parts, parts, try_parts};
 pub use purge::{Purged, purge_header, purge_row};
 pub use ranges::RangeDeletion;

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 
 use super::options::{Kind, OPTIONS};
 use super::{ColumnKind, IndexedColumn, KeyspaceSchema, OptionValue, TableSchema};
-use crate::key::Order;
 use crate::types::identifier::Quoted;
 use crate::types::{QuotedType, UserType};
 
@@ -112,13 +111,7 @@ impl TableSchema {
         let order: Vec<String> = self
             .columns_of(ColumnKind::Clustering)
             .iter()
-            .map(|c| {
-                let order = match c.order {
-                    Order::Asc => "ASC",
-                    Order::Desc => "DESC",
-                };
-                format!("{} {order}", Quoted(&c.name))
-            })
+            .map(|c| format!("{} {}", Quoted(&c.name), c.order))
             .collect();
         if !order.is_empty() {
             properties.push(format!("CLUSTERING ORDER BY ({})", order.join(", ")));

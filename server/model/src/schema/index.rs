@@ -7,14 +7,17 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Column, ColumnId, ColumnKind, SchemaError, TableSchema, invalid};
 use crate::key::{KeyError, entry_prefix, ordered};
 use crate::row::{LiveColumn, RowError, RowView};
 use crate::types::identifier::Quoted;
 use crate::types::{CqlType, TypeError};
 
-/// What of a column an index is by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// The part of a column that an index has entries for. CQL and records spell it alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum IndexTarget {
     /// The value of a column that is no collection.
     Simple,
@@ -39,17 +42,6 @@ impl IndexTarget {
             Self::Full => "full",
         }
     }
-
-    pub(super) fn of_str(text: &str) -> Option<Self> {
-        let all = [
-            Self::Simple,
-            Self::Values,
-            Self::Keys,
-            Self::Entries,
-            Self::Full,
-        ];
-        all.into_iter().find(|target| target.as_str() == text)
-    }
 }
 
 impl fmt::Display for IndexTarget {
@@ -58,8 +50,9 @@ impl fmt::Display for IndexTarget {
     }
 }
 
-/// An index of a table.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An index of a table. The table's record contains it in this form.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct IndexSchema {
     /// Its number in the keys of its entries: no other index of its table ever has it.
     pub id: u32,
@@ -70,6 +63,7 @@ pub struct IndexSchema {
     /// What of it.
     pub target: IndexTarget,
     /// The rows from before it was created may not have their entries yet.
+    #[serde(rename = "building")]
     pub is_building: bool,
 }
 

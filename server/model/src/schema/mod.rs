@@ -32,10 +32,13 @@ mod table;
 mod tests;
 mod unreadable;
 
+use std::sync::Arc;
+
 pub use catalog::Schema;
 pub use index::{IndexSchema, IndexTarget, Indexed, IndexedColumn};
 pub use keyspace::KeyspaceSchema;
 pub use options::{Compressor, OptionValue, TableOptions};
+pub(crate) use record::read_record;
 pub use table::{Column, ColumnId, ColumnKind, DroppedColumn, TableDefinition, TableSchema};
 pub use unreadable::{ObjectKind, Unreadable};
 
@@ -106,8 +109,7 @@ fn check_name(kind: &str, name: &str) -> Result<(), String> {
 }
 
 /// A type with every use of the user-defined type of `new`'s name replaced by `new`.
-fn replace_type(ty: &CqlType, new: &std::sync::Arc<UserType>) -> Result<CqlType, TypeError> {
-    use std::sync::Arc;
+fn replace_type(ty: &CqlType, new: &Arc<UserType>) -> Result<CqlType, TypeError> {
     if !ty.mentions(new.name()) {
         return Ok(ty.clone());
     }
@@ -145,10 +147,7 @@ fn replace_type(ty: &CqlType, new: &std::sync::Arc<UserType>) -> Result<CqlType,
 }
 
 /// A user-defined type with `new` replaced in its fields.
-fn replace_in_type(
-    definition: &UserType,
-    new: &std::sync::Arc<UserType>,
-) -> Result<UserType, TypeError> {
+fn replace_in_type(definition: &UserType, new: &Arc<UserType>) -> Result<UserType, TypeError> {
     let fields = definition
         .fields()
         .iter()

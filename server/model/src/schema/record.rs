@@ -7,14 +7,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::keyspace::in_order_of_use;
 use super::unreadable::UnreadableType;
 use super::{
-    Column, ColumnId, ColumnKind, DroppedColumn, IndexSchema, IndexTarget, KeyspaceSchema,
-    SchemaError, TableOptions, TableSchema, UserType,
+    Column, ColumnId, ColumnKind, DroppedColumn, IndexSchema, KeyspaceSchema, SchemaError,
+    TableOptions, TableSchema, UserType,
 };
 use crate::key::Order;
 use crate::types::{CqlType, DEPTH_MAX};
@@ -41,23 +42,13 @@ struct TableRecord {
     options: TableOptions,
     // Left out of a table that never had one, so that older versions read it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    indexes: Vec<IndexRecord>,
+    indexes: Vec<IndexSchema>,
     #[serde(default, skip_serializing_if = "is_zero")]
     next_index_id: u32,
 }
 
 fn is_zero(number: &u32) -> bool {
     *number == 0
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct IndexRecord {
-    id: u32,
-    name: String,
-    column: u32,
-    target: String,
-    building: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -80,11 +71,11 @@ struct TypeRecord {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ColumnRecord {
-    id: u32,
+    id: ColumnId,
     name: String,
     #[serde(rename = "type")]
     ty: String,
-    kind: KindRecord,
+    kind: ColumnKind,
     position: usize,
     descending: bool,
 }
@@ -92,43 +83,12 @@ struct ColumnRecord {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct DroppedRecord {
-    id: u32,
+    id: ColumnId,
     name: String,
     #[serde(rename = "type")]
     ty: String,
-    kind: KindRecord,
+    kind: ColumnKind,
     dropped_us: i64,
-}
-
-#[derive(Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum KindRecord {
-    PartitionKey,
-    Clustering,
-    Static,
-    Regular,
-}
-
-impl From<ColumnKind> for KindRecord {
-    fn from(kind: ColumnKind) -> Self {
-        match kind {
-            ColumnKind::PartitionKey => Self::PartitionKey,
-            ColumnKind::Clustering => Self::Clustering,
-            ColumnKind::Static => Self::Static,
-            ColumnKind::Regular => Self::Regular,
-        }
-    }
-}
-
-impl From<KindRecord> for ColumnKind {
-    fn from(kind: KindRecord) -> Self {
-        match kind {
-            KindRecord::PartitionKey => Self::PartitionKey,
-            KindRecord::Clustering => Self::Clustering,
-            KindRecord::Static => Self::Static,
-            KindRecord::Regular => Self::Regular,
-        }
-    }
 }
 
 fn refuse<T>(what: impl std::fmt::Display) -> Result<T, SchemaError> {
@@ -140,11 +100,15 @@ fn as_record(error: SchemaError) -> SchemaError {
     SchemaError::Record(error.reason())
 }
 
-fn check_format(bytes: &[u8]) -> Result<(), SchemaError> {
+/// Reads a record, which is JSON. Its field `format` is checked first: this version reads one format.
+///
+/// # Errors
+/// [`SchemaError::Record`].
+pub(crate) fn read_record<T: DeserializeOwned>(bytes: &[u8], known: u32) -> Result<T, SchemaError> {
     match serde_json::from_slice::<Format>(bytes) {
-        Ok(Format { format: FORMAT }) => Ok(()),
+        Ok(Format { format }) if format == known => serde_json::from_slice(bytes).or_else(refuse),
         Ok(Format { format }) => refuse(format!(
-            "format {format} is unknown, this version reads {FORMAT}; use the version that wrote it"
+            "format {format} is unknown, this version reads {known}; use the version that wrote it"
         )),
         Err(e) => refuse(e),
     }
@@ -274,11 +238,7 @@ impl KeyspaceSchema {
     /// # Errors
     /// [`SchemaError::Record`].
     pub fn decode(bytes: &[u8]) -> Result<Self, SchemaError> {
-        check_format(bytes)?;
-        let record: KeyspaceRecord = match serde_json::from_slice(bytes) {
-            Ok(record) => record,
-            Err(e) => return refuse(e),
-        };
+        let record: KeyspaceRecord = read_record(bytes, FORMAT)?;
         let mut keyspace = Self::new(&record.keyspace, record.replication, record.durable_writes)
             .map_err(as_record)?;
         let (types, unreadable) = decode_known_types(&record.keyspace, record.types)?;
@@ -384,10 +344,10 @@ impl TableSchema {
                 .columns
                 .iter()
                 .map(|c| ColumnRecord {
-                    id: c.id.0,
+                    id: c.id,
                     name: c.name.to_string(),
                     ty: c.ty.to_string(),
-                    kind: c.kind.into(),
+                    kind: c.kind,
                     position: c.position,
                     descending: c.order == Order::Desc,
                 })
@@ -396,26 +356,16 @@ impl TableSchema {
                 .dropped
                 .iter()
                 .map(|d| DroppedRecord {
-                    id: d.id.0,
+                    id: d.id,
                     name: d.name.to_string(),
                     ty: d.ty.to_string(),
-                    kind: d.kind.into(),
+                    kind: d.kind,
                     dropped_us: d.dropped_us,
                 })
                 .collect(),
             next_column_id: self.next_column_id,
             options: self.options.clone(),
-            indexes: self
-                .indexes
-                .iter()
-                .map(|index| IndexRecord {
-                    id: index.id,
-                    name: index.name.to_string(),
-                    column: index.column.0,
-                    target: index.target.as_str().to_owned(),
-                    building: index.is_building,
-                })
-                .collect(),
+            indexes: self.indexes.clone(),
             next_index_id: self.next_index_id,
         };
         serde_json::to_vec(&record).expect("texts and numbers are JSON")
@@ -426,11 +376,7 @@ impl TableSchema {
     /// # Errors
     /// [`SchemaError::Record`].
     pub fn decode(bytes: &[u8]) -> Result<Self, SchemaError> {
-        check_format(bytes)?;
-        let record: TableRecord = match serde_json::from_slice(bytes) {
-            Ok(record) => record,
-            Err(e) => return refuse(e),
-        };
+        let record: TableRecord = read_record(bytes, FORMAT)?;
         let id = Uuid::parse_str(&record.id).or_else(refuse)?;
         let types = decode_types(&record.keyspace, &record.types)?;
         let columns = record
@@ -438,10 +384,10 @@ impl TableSchema {
             .iter()
             .map(|c| {
                 Ok(Column {
-                    id: ColumnId(c.id),
+                    id: c.id,
                     ty: parse(&c.ty, &types)?,
                     name: c.name.as_str().into(),
-                    kind: c.kind.into(),
+                    kind: c.kind,
                     position: c.position,
                     order: if c.descending {
                         Order::Desc
@@ -457,27 +403,11 @@ impl TableSchema {
             .into_iter()
             .map(|d| {
                 Ok(DroppedColumn {
-                    id: ColumnId(d.id),
+                    id: d.id,
                     ty: parse(&d.ty, &Types::new())?,
                     name: d.name.into(),
-                    kind: d.kind.into(),
+                    kind: d.kind,
                     dropped_us: d.dropped_us,
-                })
-            })
-            .collect::<Result<Vec<_>, SchemaError>>()?;
-        let indexes = record
-            .indexes
-            .into_iter()
-            .map(|index| {
-                let Some(target) = IndexTarget::of_str(&index.target) else {
-                    return refuse(format!("an index by {}", index.target));
-                };
-                Ok(IndexSchema {
-                    id: index.id,
-                    name: index.name.into(),
-                    column: ColumnId(index.column),
-                    target,
-                    is_building: index.building,
                 })
             })
             .collect::<Result<Vec<_>, SchemaError>>()?;
@@ -488,7 +418,7 @@ impl TableSchema {
             dropped,
             record.next_column_id,
             record.options.in_normal_form().map_err(as_record)?,
-            (indexes, record.next_index_id),
+            (record.indexes, record.next_index_id),
         );
         table.check().map_err(as_record)?;
         Ok(table)

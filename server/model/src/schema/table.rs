@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::rules::check_key_type;
@@ -12,11 +13,13 @@ use crate::types::CqlType;
 
 /// What names a column in stored rows. No other column of its table ever has it. One that is
 /// dropped and added again has its old one, and its cells from before stay hidden.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct ColumnId(pub u32);
 
-/// What a column is of its row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// The role of a column in its row. Records and `system_schema` spell it alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ColumnKind {
     /// Part of the partition key.
     PartitionKey,
@@ -195,20 +198,16 @@ impl TableSchema {
         for (id, column) in made.iter_mut().enumerate() {
             column.id = ColumnId(id as u32);
         }
-        let table = Self {
-            keyspace: keyspace.into(),
-            name: name.into(),
+        let next_column_id = made.len() as u32;
+        let table = Self::from_parts(
+            (keyspace.into(), name.into()),
             id,
-            next_column_id: made.len() as u32,
-            columns: made,
-            dropped: Vec::new(),
+            made,
+            Vec::new(),
+            next_column_id,
             options,
-            indexes: Vec::new(),
-            next_index_id: 0,
-            layout: KeyLayout::new(Vec::new(), Vec::new()),
-            dropped_cells: Vec::new(),
-            ids_beside_dropped: None,
-        };
+            (Vec::new(), 0),
+        );
         table.checked()
     }
 
@@ -235,7 +234,7 @@ impl TableSchema {
         self
     }
 
-    /// From parts of a record, not checked yet.
+    /// A table of these parts, not checked yet.
     pub(super) fn from_parts(
         (keyspace, name): (Arc<str>, Arc<str>),
         id: Uuid,

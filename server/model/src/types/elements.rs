@@ -29,11 +29,9 @@ pub fn elements(bytes: &[u8]) -> Result<Elements<'_>, TypeError> {
 /// # Errors
 /// As [`elements`].
 pub fn pairs(bytes: &[u8]) -> Result<Elements<'_>, TypeError> {
-    let (count, rest) = split_count(bytes)?;
-    Ok(Elements {
-        left: 2 * count as u64,
-        rest,
-    })
+    let mut parts = elements(bytes)?;
+    parts.left *= 2;
+    Ok(parts)
 }
 
 /// Reads the components of a tuple or the fields of a user-defined type, as many as there are.

@@ -1,6 +1,5 @@
 //! A type that a user made with `CREATE TYPE`.
 
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use super::{CqlType, DEPTH_MAX, NODES_MAX, TypeError};
@@ -8,32 +7,16 @@ use super::{CqlType, DEPTH_MAX, NODES_MAX, TypeError};
 /// A user-defined type with its fields' types resolved.
 ///
 /// It never changes: `ALTER TYPE` makes a new one, and whoever holds the old one keeps it.
-#[derive(Debug, Clone, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct UserType {
+    // The numbers are kept, because computing them walks through every use of every user-defined
+    // type. They come first, because most types that differ differ in them.
+    nodes: usize,
+    depth: usize,
+    contains_duration: bool,
     keyspace: Arc<str>,
     name: Arc<str>,
     fields: Arc<[(Arc<str>, CqlType)]>,
-    // Kept, because computing them walks through every use of every user-defined type.
-    depth: usize,
-    nodes: usize,
-    contains_duration: bool,
-}
-
-impl PartialEq for UserType {
-    fn eq(&self, other: &Self) -> bool {
-        self.nodes == other.nodes
-            && self.keyspace == other.keyspace
-            && self.name == other.name
-            && (Arc::ptr_eq(&self.fields, &other.fields) || self.fields == other.fields)
-    }
-}
-
-impl Hash for UserType {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.keyspace.hash(state);
-        self.name.hash(state);
-        self.fields.hash(state);
-    }
 }
 
 impl UserType {

@@ -1,6 +1,6 @@
 //! Whether bytes from a client are a value of a type, with Cassandra 4.1's messages.
 
-use super::elements::{Elements, components, elements, pairs, split_i32};
+use super::elements::{components, elements, pairs, split_i32};
 use super::{CqlType, Hex, TypeError, vint};
 
 impl CqlType {
@@ -61,19 +61,9 @@ impl CqlType {
                 Err(_) => refuse("String didn't validate.".to_owned()),
             },
             Self::Duration => validate_duration(bytes),
-            Self::List { element, .. } => {
-                check_size("list", bytes)?;
-                validate_collection("list", elements(bytes)?, &[element.as_ref()], false)
-            }
-            Self::Set { element, .. } => {
-                check_size("set", bytes)?;
-                validate_collection("set", elements(bytes)?, &[element.as_ref()], false)
-            }
-            Self::Map { key, value, .. } => {
-                check_size("map", bytes)?;
-                let types = [key.as_ref(), value.as_ref()];
-                validate_collection("map", pairs(bytes)?, &types, false)
-            }
+            Self::List { element, .. } => validate_collection("list", bytes, &[element], false),
+            Self::Set { element, .. } => validate_collection("set", bytes, &[element], false),
+            Self::Map { key, value, .. } => validate_collection("map", bytes, &[key, value], false),
             Self::Tuple(types) => validate_tuple(bytes, types),
             Self::Udt { definition, .. } => {
                 let fields = definition.fields();
@@ -95,36 +85,32 @@ impl CqlType {
     /// In Cassandra's words, with what was expected and what came.
     pub fn validate_in(&self, bytes: &[u8]) -> Result<(), TypeError> {
         match self {
-            Self::List { element, .. } => {
-                check_size("list", bytes)?;
-                validate_collection("list", elements(bytes)?, &[element.as_ref()], true)
-            }
+            Self::List { element, .. } => validate_collection("list", bytes, &[element], true),
             other => other.validate(bytes),
         }
     }
 }
 
-/// Checks the number of elements or entries, before any is read.
-fn check_size(kind: &str, bytes: &[u8]) -> Result<(), TypeError> {
-    match split_i32(bytes) {
-        Some((0.., _)) => Ok(()),
-        Some(_) => Err(TypeError::new(format!(
-            "The data cannot be deserialized as a {kind}"
-        ))),
-        None => Err(TypeError::new(format!("Not enough bytes to read a {kind}"))),
-    }
-}
-
+/// Checks a collection whose elements are of one type, or whose entries are of two.
 fn validate_collection(
     kind: &str,
-    mut parts: Elements<'_>,
+    bytes: &[u8],
     types: &[&CqlType],
     may_be_null: bool,
 ) -> Result<(), TypeError> {
+    let too_short = || TypeError::new(format!("Not enough bytes to read a {kind}"));
+    let (size, _) = split_i32(bytes).ok_or_else(too_short)?;
+    if size < 0 {
+        return Err(TypeError::new(format!(
+            "The data cannot be deserialized as a {kind}"
+        )));
+    }
+    let mut parts = match types {
+        [_] => elements(bytes)?,
+        _ => pairs(bytes)?,
+    };
     for (place, part) in parts.by_ref().enumerate() {
-        let part =
-            part.map_err(|_| TypeError::new(format!("Not enough bytes to read a {kind}")))?;
-        match part {
+        match part.map_err(|_| too_short())? {
             Some(part) => types[place % types.len()].validate(part)?,
             None if may_be_null => {}
             None => return Err(TypeError::new("Null value read when not allowed")),

@@ -234,7 +234,7 @@ fn a_power_loss_during_the_completion_changes_nothing_of_its_end() {
             .unwrap();
         // All three cuts at once: a record alone, a drop that was only decided, and a
         // table without a record whose creation was noted.
-        fixture.store.put_keyspace("alone", b"c").unwrap();
+        fixture.store.write_keyspace("alone", b"c", &[]).unwrap();
         let dropping = dropping_record(&fixture.db, "b").unwrap();
         fixture.store.keyspaces.put(b"b", &dropping).unwrap();
         let options = (*fixture.table("b", "t").unwrap().options()).clone();

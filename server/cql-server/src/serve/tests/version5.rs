@@ -119,7 +119,7 @@ fn events_come_in_segments() {
         keyspace: "app".into(),
         target: SchemaTarget::Keyspace,
     };
-    assert_eq!(answer.response, Response::Event(Event::Schema(expected)));
+    assert_eq!(answer.response, Response::Event(expected));
 }
 
 #[test]

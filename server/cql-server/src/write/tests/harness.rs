@@ -5,11 +5,9 @@ use std::sync::Arc;
 use ebb_cql::protocol::{BatchKind, ErrorResponse, Value, ValuesBuf};
 use ebb_cql::syntax::ast::QualifiedName;
 use ebb_cql::syntax::parse;
-use ebb_model::key::ordered::{self, Reader};
 use ebb_model::key::{DecodedKey, Place, SCHEMA_KEY};
-use ebb_model::row::{Header, LiveColumn, RowError, RowRef, RowView};
+use ebb_model::row::{Header, LiveColumn, RowRef, RowView};
 use ebb_model::schema::{ColumnKind, TableSchema};
-use ebb_model::types::CqlType;
 use ebb_tables::CqlTable;
 
 use crate::error::invalid;
@@ -190,28 +188,13 @@ fn live(schema: &TableSchema, row: &RowView<'_>, kind: ColumnKind) -> Vec<String
         let mut value = Vec::new();
         match row.column(column.id.0).unwrap()? {
             LiveColumn::Cell(cell) => value.extend(cell.value),
-            LiveColumn::Collection(collection) => match &column.ty {
-                CqlType::List { .. } => collection.write_list(&mut value).unwrap(),
-                CqlType::Set { element, .. } => {
-                    collection.write_set(&mut value, member(element)).unwrap();
-                }
-                CqlType::Map { key, .. } => collection.write_map(&mut value, member(key)).unwrap(),
-                CqlType::Udt { definition, .. } => collection
-                    .write_fields(definition.fields().len() as u16, &mut value)
-                    .unwrap(),
-                other => panic!("{other} is one cell"),
-            },
+            LiveColumn::Collection(collection) => {
+                collection.write_value(&column.ty, &mut value).unwrap();
+            }
         }
         Some(format!("{} {}", column.name, column.ty.literal(&value)))
     };
     schema.columns_of(kind).iter().filter_map(one).collect()
-}
-
-fn member(ty: &CqlType) -> impl FnMut(&[u8], &mut Vec<u8>) -> std::result::Result<(), RowError> {
-    move |path, out| {
-        out.extend(ordered::decode(ty, &mut Reader::new(path, false)).unwrap());
-        Ok(())
-    }
 }
 
 fn bound(values: &[Value<'_>]) -> ValuesBuf {

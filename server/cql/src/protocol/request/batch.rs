@@ -62,17 +62,12 @@ pub struct Batch<'a> {
     pub now_s: Option<i32>,
 }
 
-fn unknown(what: &'static str, code: u8) -> ProtocolError {
-    let code = code.into();
-    ProtocolError::UnknownCode { what, code }
-}
-
 impl<'a> BatchStatement<'a> {
     fn read(reader: &mut Reader<'a>) -> Result<Self> {
         let statement = match reader.byte("the kind of a statement")? {
             0 => StatementRef::Text(reader.long_string("the text of a statement")?),
             1 => StatementRef::Prepared(reader.short_bytes("the id of a statement")?),
-            code => return Err(unknown("kind of a statement", code)),
+            code => return Err(ProtocolError::unknown_code("kind of a statement", code)),
         };
         let values = Values::read(reader, false)?;
         Ok(Self { statement, values })
@@ -103,7 +98,7 @@ impl<'a> Batch<'a> {
             0 => BatchKind::Logged,
             1 => BatchKind::Unlogged,
             2 => BatchKind::Counter,
-            code => return Err(unknown("kind of a batch", code)),
+            code => return Err(ProtocolError::unknown_code("kind of a batch", code)),
         };
         // It grows with what was read: the count is only a claim.
         let count = reader.short("the count of statements")?;

@@ -18,7 +18,7 @@ const NAMES: u32 = 0x40;
 const KNOWN: u32 = VALUES | SKIP_METADATA | PAGE_SIZE | PAGING_STATE | NAMES | Tail::KNOWN;
 
 /// The parameters of QUERY and EXECUTE.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueryParameters<'a> {
     /// The consistency level of reads and writes.
     pub consistency: Consistency,
@@ -45,24 +45,6 @@ pub struct QueryParameters<'a> {
     /// The id of the result columns that the client knows, from the response to PREPARE or from a
     /// later result. Only EXECUTE has it, since version 5.
     pub result_metadata_id: Option<&'a [u8]>,
-}
-
-impl Default for QueryParameters<'_> {
-    /// Returns parameters with consistency `ONE` and nothing else.
-    fn default() -> Self {
-        Self {
-            consistency: Consistency::One,
-            values: Values::default(),
-            skip_metadata: false,
-            page_size_rows: None,
-            paging_state: None,
-            serial_consistency: None,
-            timestamp_us: None,
-            keyspace: None,
-            now_s: None,
-            result_metadata_id: None,
-        }
-    }
 }
 
 impl<'a> QueryParameters<'a> {

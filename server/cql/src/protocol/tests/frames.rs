@@ -216,7 +216,7 @@ fn lengths_that_mean_nothing_are_errors() {
 fn a_body_cut_anywhere_is_an_error() {
     each_request(|request| {
         let mut out = BytesMut::new();
-        request.encode_body(&mut out);
+        request.encode_body_in(&mut out, Version::V4);
         for cut in 0..out.len() {
             let frame = Frame {
                 version: Version::V4,
@@ -255,7 +255,7 @@ fn a_custom_payload_is_stepped_over() {
         text: "x",
         keyspace: None,
     }
-    .encode_body(&mut body);
+    .encode_body_in(&mut body, Version::V4);
     let frame = Frame {
         version: Version::V4,
         flags: flag::CUSTOM_PAYLOAD,

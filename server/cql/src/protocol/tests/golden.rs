@@ -161,7 +161,7 @@ fn a_schema_change_is_these_bytes() {
         target: SchemaTarget::Table("t".into()),
     };
     let mut out = BytesMut::new();
-    let event = Response::Event(Event::Schema(change));
+    let event = Response::Event(change);
     event.encode(&mut out, EVENT_STREAM, &Head::default(), Compression::None);
     let expected = bytes(&[
         &[0x84, 0x00, 0xff, 0xff, 0x0c, 0, 0, 0, 37],

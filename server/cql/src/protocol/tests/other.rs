@@ -61,7 +61,7 @@ fn what_they_read_from_our_requests_they_write_as_we_do() {
             let written = envelope.request_body().unwrap();
             let written = written.serialize_to_vec(OtherVersion::V4);
             let mut body = BytesMut::new();
-            request.encode_body(&mut body);
+            request.encode_body_in(&mut body, Version::V4);
             assert_eq!(body, written, "{request:?}");
         }
     });

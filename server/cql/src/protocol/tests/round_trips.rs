@@ -96,30 +96,6 @@ fn rows_come_back_cell_by_cell() {
 }
 
 #[test]
-fn a_row_that_is_abandoned_leaves_no_trace() {
-    let columns = columns();
-    let write = |abandon: bool| {
-        let mut out = BytesMut::from(&b"before"[..]);
-        let mut rows = RowsWriter::new(&mut out, &columns, Metadata::Full, Version::V4);
-        let row = |rows: &mut RowsWriter<'_>| (0..3).for_each(|_| rows.cell(Some(b"cell")));
-        row(&mut rows);
-        rows.end_row();
-        assert_eq!(rows.bytes(), 24);
-        if abandon {
-            let start = rows.bytes();
-            rows.cell(Some(b"half a row"));
-            rows.abandon_row(start);
-        }
-        row(&mut rows);
-        rows.end_row();
-        assert_eq!((rows.rows(), rows.bytes()), (2, 48));
-        rows.finish(Some(b"state"));
-        out
-    };
-    assert_eq!(write(true), write(false));
-}
-
-#[test]
 fn columns_name_a_table_once_only_where_it_is_one() {
     let names = |columns: &Columns| -> Vec<String> {
         let name = |c: Column<'_>| format!("{}.{}.{}", c.keyspace, c.table, c.name);

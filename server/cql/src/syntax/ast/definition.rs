@@ -1,5 +1,7 @@
 //! CREATE, ALTER, DROP of keyspaces, tables, types, indexes.
 
+pub use ebb_model::schema::IndexTarget as IndexTargetKind;
+
 use super::{Constant, Name, Order, QualifiedName, TypeName};
 
 /// `name = value` after WITH.
@@ -230,19 +232,4 @@ pub struct IndexTarget {
     pub kind: IndexTargetKind,
     /// The column.
     pub column: Name,
-}
-
-/// What of a column is indexed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum IndexTargetKind {
-    /// `c`: its value, or the values of a collection.
-    Plain,
-    /// `values(c)`.
-    Values,
-    /// `keys(c)`.
-    Keys,
-    /// `entries(c)`.
-    Entries,
-    /// `full(c)`: a frozen collection as a whole.
-    Full,
 }

@@ -1,5 +1,7 @@
 //! SELECT, its selectors.
 
+pub use ebb_model::key::Order;
+
 use super::{ArithmeticOperator, Constant, Marker, Name, QualifiedName, Relation, Term, TypeName};
 
 /// ```text
@@ -136,14 +138,4 @@ pub enum Selector {
         /// Right of the operator.
         right: Box<Selector>,
     },
-}
-
-/// Ascending or descending.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Order {
-    /// `ASC`, and where nothing is said.
-    #[default]
-    Ascending,
-    /// `DESC`.
-    Descending,
 }

@@ -1,5 +1,7 @@
 //! Values: constants, markers, literals, calls, arithmetic.
 
+pub use ebb_model::types::literal::ConstantKind;
+
 use super::{Name, QualifiedName, TypeName};
 
 /// A value as it is written; what it is as bytes depends on the column's type.
@@ -89,42 +91,6 @@ pub struct Constant {
     pub kind: ConstantKind,
     /// Its text; the form depends on the kind.
     pub text: String,
-}
-
-/// What a constant looks like. The names in Cassandra's messages are those of
-/// [`ConstantKind::name`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ConstantKind {
-    /// `'it''s'` or `$$it's$$`; the text is without quotes: `it's`.
-    String,
-    /// Digits, perhaps with `-` before them.
-    Integer,
-    /// `1.5`, `1.`, `-1e9`, with the sign; or `NaN`, `Infinity`, `-Infinity`.
-    Float,
-    /// `true` or `false`, in small letters.
-    Boolean,
-    /// 8-4-4-4-12 hexadecimal digits, case as written.
-    Uuid,
-    /// `0x` and hexadecimal digits, perhaps none, perhaps an odd number of them.
-    Hex,
-    /// `1h30m`, `P1Y2D`, `PT5S`, `P3W`, `P0001-02-03T04:05:06`, perhaps with `-` before.
-    /// Units are not checked for order.
-    Duration,
-}
-
-impl ConstantKind {
-    /// As Cassandra's messages call it: `Invalid STRING constant (…) for …`.
-    pub fn name(self) -> &'static str {
-        match self {
-            ConstantKind::String => "STRING",
-            ConstantKind::Integer => "INTEGER",
-            ConstantKind::Float => "FLOAT",
-            ConstantKind::Boolean => "BOOLEAN",
-            ConstantKind::Uuid => "UUID",
-            ConstantKind::Hex => "HEX",
-            ConstantKind::Duration => "DURATION",
-        }
-    }
 }
 
 /// A place for a value that comes with the request.

@@ -20,108 +20,97 @@ pub(super) struct Properties {
 impl Parser<'_> {
     /// After `CREATE`.
     pub(super) fn create(&mut self) -> Result<Statement> {
-        if self.eat_keyspace_word() {
+        Ok(if self.eat_keyspace_word() {
             let if_not_exists = self.if_not_exists()?;
             let name = self.keyspace()?;
             self.expect_word("WITH")?;
-            return Ok(Statement::CreateKeyspace(CreateKeyspace {
+            Statement::CreateKeyspace(CreateKeyspace {
                 name,
                 if_not_exists,
                 properties: self.properties()?,
-            }));
-        }
-        if self.eat_table_word() {
-            return Ok(Statement::CreateTable(self.create_table()?));
-        }
-        if self.eat_word("TYPE") {
-            return Ok(Statement::CreateType(self.create_type()?));
-        }
-        if self.eat_word("INDEX") {
-            return Ok(Statement::CreateIndex(self.create_index(false)?));
-        }
-        if self.eat_words(&["CUSTOM", "INDEX"]) {
-            return Ok(Statement::CreateIndex(self.create_index(true)?));
-        }
-        if self.eat_word("SNAPSHOT") {
-            return Ok(Statement::CreateSnapshot(self.create_snapshot()?));
-        }
-        if self.eat_word("ROLE") {
-            return Ok(Statement::Role(self.create_role()?));
-        }
-        if self.eat_word("USER") {
-            return Ok(Statement::Role(self.create_user()?));
-        }
-        Err(self.no_viable())
+            })
+        } else if self.eat_table_word() {
+            Statement::CreateTable(self.create_table()?)
+        } else if self.eat_word("TYPE") {
+            Statement::CreateType(self.create_type()?)
+        } else if self.eat_word("INDEX") {
+            Statement::CreateIndex(self.create_index(false)?)
+        } else if self.eat_words("CUSTOM INDEX") {
+            Statement::CreateIndex(self.create_index(true)?)
+        } else if self.eat_word("SNAPSHOT") {
+            Statement::CreateSnapshot(self.create_snapshot()?)
+        } else if self.eat_word("ROLE") {
+            Statement::Role(self.create_role()?)
+        } else if self.eat_word("USER") {
+            Statement::Role(self.create_user()?)
+        } else {
+            return Err(self.no_viable());
+        })
     }
 
     /// After `ALTER`.
     pub(super) fn alter(&mut self) -> Result<Statement> {
-        if self.eat_keyspace_word() {
+        Ok(if self.eat_keyspace_word() {
             let if_exists = self.if_exists()?;
             let name = self.keyspace()?;
             self.expect_word("WITH")?;
-            return Ok(Statement::AlterKeyspace(AlterKeyspace {
+            Statement::AlterKeyspace(AlterKeyspace {
                 name,
                 if_exists,
                 properties: self.properties()?,
-            }));
-        }
-        if self.eat_table_word() {
-            return Ok(Statement::AlterTable(self.alter_table()?));
-        }
-        if self.eat_word("TYPE") {
-            return Ok(Statement::AlterType(AlterType {
+            })
+        } else if self.eat_table_word() {
+            Statement::AlterTable(self.alter_table()?)
+        } else if self.eat_word("TYPE") {
+            Statement::AlterType(AlterType {
                 if_exists: self.if_exists()?,
                 name: self.type_ref()?,
                 change: self.type_change()?,
-            }));
-        }
-        if self.eat_word("ROLE") {
-            return Ok(Statement::Role(self.alter_role()?));
-        }
-        if self.eat_word("USER") {
-            return Ok(Statement::Role(self.alter_user()?));
-        }
-        Err(self.no_viable())
+            })
+        } else if self.eat_word("ROLE") {
+            Statement::Role(self.alter_role()?)
+        } else if self.eat_word("USER") {
+            Statement::Role(self.alter_user()?)
+        } else {
+            return Err(self.no_viable());
+        })
     }
 
     /// After `DROP`.
     pub(super) fn drop_statement(&mut self) -> Result<Statement> {
-        if self.eat_keyspace_word() {
-            return Ok(Statement::DropKeyspace(DropKeyspace {
+        Ok(if self.eat_keyspace_word() {
+            Statement::DropKeyspace(DropKeyspace {
                 if_exists: self.if_exists()?,
                 name: self.keyspace()?,
-            }));
-        }
-        if self.eat_table_word() {
-            return Ok(Statement::DropTable(DropObject {
-                if_exists: self.if_exists()?,
-                name: self.table()?,
-            }));
-        }
-        if self.eat_word("TYPE") {
-            return Ok(Statement::DropType(DropObject {
-                if_exists: self.if_exists()?,
-                name: self.type_ref()?,
-            }));
-        }
-        if self.eat_word("INDEX") {
-            return Ok(Statement::DropIndex(DropObject {
-                if_exists: self.if_exists()?,
-                name: self.qualified("index")?,
-            }));
-        }
-        if self.eat_word("SNAPSHOT") {
-            return Ok(Statement::DropSnapshot(self.drop_snapshot()?));
-        }
-        if self.at_word("ROLE") || self.at_word("USER") {
-            let is_user = self.eat_word("USER") || !self.eat_word("ROLE");
-            return Ok(Statement::Role(self.drop_role(is_user)?));
-        }
-        if self.eat_word("IDENTITY") {
-            return Ok(Statement::Role(self.drop_identity()?));
-        }
-        Err(self.no_viable())
+            })
+        } else if self.eat_table_word() {
+            Statement::DropTable(self.drop_object(Self::table)?)
+        } else if self.eat_word("TYPE") {
+            Statement::DropType(self.drop_object(Self::type_ref)?)
+        } else if self.eat_word("INDEX") {
+            Statement::DropIndex(self.drop_object(|parser| parser.qualified("index"))?)
+        } else if self.eat_word("SNAPSHOT") {
+            Statement::DropSnapshot(self.drop_snapshot()?)
+        } else if self.eat_word("USER") {
+            Statement::Role(self.drop_role(true)?)
+        } else if self.eat_word("ROLE") {
+            Statement::Role(self.drop_role(false)?)
+        } else if self.eat_word("IDENTITY") {
+            Statement::Role(self.drop_identity()?)
+        } else {
+            return Err(self.no_viable());
+        })
+    }
+
+    /// `[IF EXISTS] name`.
+    fn drop_object(
+        &mut self,
+        name: impl FnOnce(&mut Self) -> Result<QualifiedName>,
+    ) -> Result<DropObject> {
+        Ok(DropObject {
+            if_exists: self.if_exists()?,
+            name: name(self)?,
+        })
     }
 
     /// The name of a user's type.
@@ -214,10 +203,7 @@ impl Parser<'_> {
         let table = self.table()?;
         self.expect(TokenKind::OpenParen)?;
         let targets = self.until(TokenKind::CloseParen, Self::index_target)?;
-        let class = match self.eat_word("USING") {
-            true => Some(self.string()?),
-            false => None,
-        };
+        let class = self.after_word("USING", Self::string)?;
         Ok(CreateIndex {
             name,
             if_not_exists,
@@ -230,14 +216,9 @@ impl Parser<'_> {
     }
 
     fn index_target(&mut self) -> Result<IndexTarget> {
-        let kinds = [
-            ("VALUES", IndexTargetKind::Values),
-            ("KEYS", IndexTargetKind::Keys),
-            ("ENTRIES", IndexTargetKind::Entries),
-            ("FULL", IndexTargetKind::Full),
-        ];
-        for (word, kind) in kinds {
-            if self.ahead(1).kind == TokenKind::OpenParen && self.eat_word(word) {
+        use IndexTargetKind::{Entries, Full, Keys, Values};
+        for kind in [Values, Keys, Entries, Full] {
+            if self.ahead(1).kind == TokenKind::OpenParen && self.eat_word(kind.as_str()) {
                 self.at += 1;
                 let column = self.column()?;
                 self.expect(TokenKind::CloseParen)?;
@@ -245,17 +226,15 @@ impl Parser<'_> {
             }
         }
         Ok(IndexTarget {
-            kind: IndexTargetKind::Plain,
+            kind: IndexTargetKind::Simple,
             column: self.column()?,
         })
     }
 
     /// `[WITH a = 1 AND b = 2]`.
     pub(super) fn with_properties(&mut self) -> Result<Vec<Property>> {
-        match self.eat_word("WITH") {
-            true => self.properties(),
-            false => Ok(Vec::new()),
-        }
+        let properties = self.after_word("WITH", Self::properties)?;
+        Ok(properties.unwrap_or_default())
     }
 
     /// After `WITH`.

@@ -150,12 +150,12 @@ impl<'a> Parser<'a> {
         found
     }
 
-    /// All of them, or none.
-    fn eat_words(&mut self, words: &[&str]) -> bool {
-        let mut each = words.iter().enumerate();
+    /// Eats all of these words, which spaces separate, or none.
+    fn eat_words(&mut self, words: &str) -> bool {
+        let mut each = words.split(' ').enumerate();
         let found = each.all(|(ahead, word)| self.word_ahead(ahead, word));
         if found {
-            self.at += words.len();
+            self.at += words.split(' ').count();
         }
         found
     }
@@ -167,15 +167,24 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn expect_words(&mut self, words: &[&str]) -> Result<()> {
-        words.iter().try_for_each(|word| self.expect_word(word))
+    fn expect_words(&mut self, words: &str) -> Result<()> {
+        words.split(' ').try_for_each(|word| self.expect_word(word))
+    }
+
+    /// Reads `inner` behind `word`, if that word stands here.
+    fn after_word<T>(
+        &mut self,
+        word: &str,
+        inner: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<Option<T>> {
+        self.eat_word(word).then(|| inner(self)).transpose()
     }
 
     /// `IF NOT EXISTS`.
     fn if_not_exists(&mut self) -> Result<bool> {
         let found = self.eat_word("IF");
         if found {
-            self.expect_words(&["NOT", "EXISTS"])?;
+            self.expect_words("NOT EXISTS")?;
         }
         Ok(found)
     }

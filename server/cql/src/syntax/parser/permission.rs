@@ -31,14 +31,8 @@ impl Parser<'_> {
         Ok(Statement::Permission(PermissionStatement::List(
             ListPermissions {
                 permissions: self.permissions()?,
-                on: match self.eat_word("ON") {
-                    true => Some(self.resource()?),
-                    false => None,
-                },
-                of: match self.eat_word("OF") {
-                    true => Some(self.role()?),
-                    false => None,
-                },
+                on: self.after_word("ON", Self::resource)?,
+                of: self.after_word("OF", Self::role)?,
                 directly: self.eat_word("NORECURSIVE"),
             },
         )))
@@ -98,13 +92,13 @@ impl Parser<'_> {
             let message = "Permissions on functions and MBeans are not supported";
             return Err(self.invalid_at(self.at, message));
         }
-        if self.eat_words(&["ALL", "KEYSPACES"]) {
+        if self.eat_words("ALL KEYSPACES") {
             return Ok(Resource::AllKeyspaces);
         }
-        if self.eat_words(&["ALL", "TABLES", "IN", "KEYSPACE"]) {
+        if self.eat_words("ALL TABLES IN KEYSPACE") {
             return Ok(Resource::AllTables(self.keyspace()?));
         }
-        if self.eat_words(&["ALL", "ROLES"]) {
+        if self.eat_words("ALL ROLES") {
             return Ok(Resource::AllRoles);
         }
         if self.eat_keyspace_word() {

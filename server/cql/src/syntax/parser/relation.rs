@@ -51,7 +51,7 @@ impl Parser<'_> {
             return Ok(Relation::In { column, values });
         }
         if self.eat_word("IS") {
-            self.expect_words(&["NOT", "NULL"])?;
+            self.expect_words("NOT NULL")?;
             return Ok(Relation::IsNotNull(column));
         }
         let operator = if self.eat_word("LIKE") {

@@ -91,10 +91,7 @@ impl Parser<'_> {
     /// After `LIST ROLES`.
     pub(super) fn list_roles(&mut self) -> Result<RoleStatement> {
         Ok(RoleStatement::List(ListRoles {
-            of: match self.eat_word("OF") {
-                true => Some(self.role()?),
-                false => None,
-            },
+            of: self.after_word("OF", Self::role)?,
             directly: self.eat_word("NORECURSIVE"),
         }))
     }
@@ -165,7 +162,7 @@ impl Parser<'_> {
         let at = self.at;
         let twice = |name: &str| format!("Multiple definition for property '{name}'");
         let is_hashed = self.at_word("HASHED");
-        if self.eat_words(&["HASHED", "PASSWORD"]) || self.eat_word("PASSWORD") {
+        if self.eat_words("HASHED PASSWORD") || self.eat_word("PASSWORD") {
             self.expect(TokenKind::Equal)?;
             let password = self.password(is_hashed)?;
             return match options.password.replace(password) {
@@ -184,45 +181,39 @@ impl Parser<'_> {
                 )),
             };
         }
-        if self.eat_word("SUPERUSER") {
+        let (name, stands_twice) = if self.eat_word("SUPERUSER") {
             let value = self.flag()?;
-            return match options.superuser.replace(value) {
-                None => Ok(()),
-                Some(_) => Err(self.error_at(at, twice("SUPERUSER"))),
-            };
-        }
-        if self.eat_word("LOGIN") {
+            ("SUPERUSER", options.superuser.replace(value).is_some())
+        } else if self.eat_word("LOGIN") {
             let value = self.flag()?;
-            return match options.login.replace(value) {
-                None => Ok(()),
-                Some(_) => Err(self.error_at(at, twice("LOGIN"))),
-            };
-        }
-        if self.eat_word("OPTIONS") {
+            ("LOGIN", options.login.replace(value).is_some())
+        } else if self.eat_word("OPTIONS") {
             self.expect(TokenKind::Equal)?;
             let map = self.property_map(at)?;
-            return match options.custom.replace(map) {
-                None => Ok(()),
-                Some(_) => Err(self.error_at(at, twice("OPTIONS"))),
-            };
+            ("OPTIONS", options.custom.replace(map).is_some())
+        } else if self.eat_words("ACCESS TO") {
+            let access = self.datacenter_access()?;
+            let stands_twice = options.access.replace(access).is_some();
+            ("ACCESS TO DATACENTERS", stands_twice)
+        } else {
+            return Err(self.no_viable());
+        };
+        if stands_twice {
+            return Err(self.error_at(at, twice(name)));
         }
-        if self.eat_words(&["ACCESS", "TO"]) {
-            let access = match self.eat_words(&["ALL", "DATACENTERS"]) {
-                true => DatacenterAccess::All,
-                false => {
-                    self.expect_word("DATACENTERS")?;
-                    self.expect(TokenKind::OpenBrace)?;
-                    let names = self.list(Self::string)?;
-                    self.expect(TokenKind::CloseBrace)?;
-                    DatacenterAccess::Some(names)
-                }
-            };
-            return match options.access.replace(access) {
-                None => Ok(()),
-                Some(_) => Err(self.error_at(at, twice("ACCESS TO DATACENTERS"))),
-            };
+        Ok(())
+    }
+
+    /// After `ACCESS TO`.
+    fn datacenter_access(&mut self) -> Result<DatacenterAccess> {
+        if self.eat_words("ALL DATACENTERS") {
+            return Ok(DatacenterAccess::All);
         }
-        Err(self.no_viable())
+        self.expect_word("DATACENTERS")?;
+        self.expect(TokenKind::OpenBrace)?;
+        let names = self.list(Self::string)?;
+        self.expect(TokenKind::CloseBrace)?;
+        Ok(DatacenterAccess::Some(names))
     }
 
     fn password(&mut self, is_hashed: bool) -> Result<Password> {

@@ -43,7 +43,7 @@ impl Parser<'_> {
     /// A column or the primary key.
     fn table_item(&mut self, created: &mut CreateTable) -> Result<()> {
         let at = self.at;
-        let primary_key = if self.eat_words(&["PRIMARY", "KEY"]) {
+        let primary_key = if self.eat_words("PRIMARY KEY") {
             self.primary_key()?
         } else {
             let column = self.column_definition()?;
@@ -97,11 +97,11 @@ impl Parser<'_> {
         created: &mut CreateTable,
         properties: &mut Properties,
     ) -> Result<()> {
-        if self.eat_words(&["COMPACT", "STORAGE"]) {
+        if self.eat_words("COMPACT STORAGE") {
             created.compact_storage = true;
             return Ok(());
         }
-        if self.eat_words(&["CLUSTERING", "ORDER"]) {
+        if self.eat_words("CLUSTERING ORDER") {
             self.expect_word("BY")?;
             let order = self.parenthesized(Self::clustering_order)?;
             created.clustering_order.extend(order);
@@ -113,10 +113,10 @@ impl Parser<'_> {
     fn clustering_order(&mut self) -> Result<(Name, Order)> {
         let column = self.name()?;
         if self.eat_word("DESC") {
-            return Ok((column, Order::Descending));
+            return Ok((column, Order::Desc));
         }
         self.expect_word("ASC")?;
-        Ok((column, Order::Ascending))
+        Ok((column, Order::Asc))
     }
 
     /// After `ALTER TABLE`.
@@ -135,19 +135,16 @@ impl Parser<'_> {
                 columns: self.one_or_more(Self::column_definition)?,
             });
         }
-        if self.eat_words(&["DROP", "COMPACT", "STORAGE"]) {
+        if self.eat_words("DROP COMPACT STORAGE") {
             return Ok(TableChange::DropCompactStorage);
         }
         if self.eat_word("DROP") {
             let if_exists = self.if_exists()?;
             let columns = self.one_or_more(Self::name)?;
-            let timestamp = match self.eat_word("USING") {
-                true => {
-                    self.expect_word("TIMESTAMP")?;
-                    Some(self.integer()?)
-                }
-                false => None,
-            };
+            let timestamp = self.after_word("USING", |parser| {
+                parser.expect_word("TIMESTAMP")?;
+                parser.integer()
+            })?;
             return Ok(TableChange::Drop {
                 if_exists,
                 columns,

@@ -14,39 +14,24 @@ impl Parser<'_> {
         let selection = self.selection()?;
         self.expect_word("FROM")?;
         let from = self.table()?;
-        let snapshot = match self.eat_words(&["USING", "SNAPSHOT"]) {
+        let snapshot = match self.eat_words("USING SNAPSHOT") {
             true => Some(self.name()?),
             false => None,
         };
-        let relations = match self.eat_word("WHERE") {
-            true => self.relations()?,
-            false => Vec::new(),
-        };
-        let group_by = match self.eat_word("GROUP") {
-            true => {
-                self.expect_word("BY")?;
-                self.list(Self::selector)?
-            }
-            false => Vec::new(),
-        };
-        let order_by = match self.eat_word("ORDER") {
-            true => {
-                self.expect_word("BY")?;
-                self.list(Self::ordering)?
-            }
-            false => Vec::new(),
-        };
-        let per_partition_limit = match self.eat_word("PER") {
-            true => {
-                self.expect_words(&["PARTITION", "LIMIT"])?;
-                Some(self.integer_or_marker()?)
-            }
-            false => None,
-        };
-        let limit = match self.eat_word("LIMIT") {
-            true => Some(self.integer_or_marker()?),
-            false => None,
-        };
+        let relations = self.after_word("WHERE", Self::relations)?;
+        let group_by = self.after_word("GROUP", |parser| {
+            parser.expect_word("BY")?;
+            parser.list(Self::selector)
+        })?;
+        let order_by = self.after_word("ORDER", |parser| {
+            parser.expect_word("BY")?;
+            parser.list(Self::ordering)
+        })?;
+        let per_partition_limit = self.after_word("PER", |parser| {
+            parser.expect_words("PARTITION LIMIT")?;
+            parser.integer_or_marker()
+        })?;
+        let limit = self.after_word("LIMIT", Self::integer_or_marker)?;
         let allow_filtering = self.eat_word("ALLOW");
         if allow_filtering {
             self.expect_word("FILTERING")?;
@@ -57,9 +42,9 @@ impl Parser<'_> {
             selection,
             from,
             snapshot,
-            relations,
-            group_by,
-            order_by,
+            relations: relations.unwrap_or_default(),
+            group_by: group_by.unwrap_or_default(),
+            order_by: order_by.unwrap_or_default(),
             per_partition_limit,
             limit,
             allow_filtering,
@@ -88,10 +73,7 @@ impl Parser<'_> {
         }
         Ok(Selection::Some(self.list(|parser| {
             let selector = parser.selector()?;
-            let alias = match parser.eat_word("AS") {
-                true => Some(parser.name()?),
-                false => None,
-            };
+            let alias = parser.after_word("AS", Self::name)?;
             Ok(Selected { selector, alias })
         })?))
     }
@@ -99,10 +81,10 @@ impl Parser<'_> {
     fn ordering(&mut self) -> Result<(Name, Order)> {
         let column = self.column()?;
         if self.eat_word("DESC") {
-            return Ok((column, Order::Descending));
+            return Ok((column, Order::Desc));
         }
         self.eat_word("ASC");
-        Ok((column, Order::Ascending))
+        Ok((column, Order::Asc))
     }
 
     fn selector(&mut self) -> Result<Selector> {

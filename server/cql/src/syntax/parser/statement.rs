@@ -7,29 +7,20 @@ use crate::syntax::ast::{
 };
 use crate::syntax::lexer::TokenKind;
 
-/// Statements that ebb does not serve, by their first words.
-const UNSUPPORTED: &[(&[&str], &str)] = &[
-    (&["CREATE", "AGGREGATE"], "CREATE AGGREGATE"),
-    (&["CREATE", "FUNCTION"], "CREATE FUNCTION"),
-    (
-        &["CREATE", "OR", "REPLACE", "AGGREGATE"],
-        "CREATE AGGREGATE",
-    ),
-    (&["CREATE", "OR", "REPLACE", "FUNCTION"], "CREATE FUNCTION"),
-    (
-        &["CREATE", "MATERIALIZED", "VIEW"],
-        "CREATE MATERIALIZED VIEW",
-    ),
-    (&["CREATE", "TRIGGER"], "CREATE TRIGGER"),
-    (
-        &["ALTER", "MATERIALIZED", "VIEW"],
-        "ALTER MATERIALIZED VIEW",
-    ),
-    (&["DROP", "AGGREGATE"], "DROP AGGREGATE"),
-    (&["DROP", "FUNCTION"], "DROP FUNCTION"),
-    (&["DROP", "MATERIALIZED", "VIEW"], "DROP MATERIALIZED VIEW"),
-    (&["DROP", "TRIGGER"], "DROP TRIGGER"),
-    (&["LIST", "SUPERUSERS"], "LIST SUPERUSERS"),
+/// Statements that ebb does not serve: their first words, and their names.
+const UNSUPPORTED: [(&str, &str); 12] = [
+    ("CREATE AGGREGATE", "CREATE AGGREGATE"),
+    ("CREATE FUNCTION", "CREATE FUNCTION"),
+    ("CREATE OR REPLACE AGGREGATE", "CREATE AGGREGATE"),
+    ("CREATE OR REPLACE FUNCTION", "CREATE FUNCTION"),
+    ("CREATE MATERIALIZED VIEW", "CREATE MATERIALIZED VIEW"),
+    ("CREATE TRIGGER", "CREATE TRIGGER"),
+    ("ALTER MATERIALIZED VIEW", "ALTER MATERIALIZED VIEW"),
+    ("DROP AGGREGATE", "DROP AGGREGATE"),
+    ("DROP FUNCTION", "DROP FUNCTION"),
+    ("DROP MATERIALIZED VIEW", "DROP MATERIALIZED VIEW"),
+    ("DROP TRIGGER", "DROP TRIGGER"),
+    ("LIST SUPERUSERS", "LIST SUPERUSERS"),
 ];
 
 impl Parser<'_> {
@@ -38,70 +29,52 @@ impl Parser<'_> {
         if self.kind() != TokenKind::Word {
             return Err(self.no_viable());
         }
-        if self.eat_word("SELECT") {
-            return Ok(Statement::Select(self.select()?));
-        }
-        if self.eat_word("INSERT") {
-            return Ok(Statement::Write(Write::Insert(self.insert()?)));
-        }
-        if self.eat_word("UPDATE") {
-            return Ok(Statement::Write(Write::Update(self.update()?)));
-        }
-        if self.eat_word("DELETE") {
-            return Ok(Statement::Write(Write::Delete(self.delete()?)));
-        }
-        if self.eat_word("BEGIN") {
-            return Ok(Statement::Batch(self.batch()?));
-        }
-        if self.eat_word("USE") {
-            return Ok(Statement::Use(self.keyspace()?));
-        }
-        if self.eat_word("TRUNCATE") {
+        Ok(if self.eat_word("SELECT") {
+            Statement::Select(self.select()?)
+        } else if self.eat_word("INSERT") {
+            Statement::Write(Write::Insert(self.insert()?))
+        } else if self.eat_word("UPDATE") {
+            Statement::Write(Write::Update(self.update()?))
+        } else if self.eat_word("DELETE") {
+            Statement::Write(Write::Delete(self.delete()?))
+        } else if self.eat_word("BEGIN") {
+            Statement::Batch(self.batch()?)
+        } else if self.eat_word("USE") {
+            Statement::Use(self.keyspace()?)
+        } else if self.eat_word("TRUNCATE") {
             self.eat_table_word();
-            return Ok(Statement::Truncate(self.table()?));
-        }
-        if self.eat_word("DESCRIBE") || self.eat_word("DESC") {
-            return Ok(Statement::Describe(self.describe()?));
-        }
-        if let Some(unsupported) = self.unsupported() {
-            return Ok(Statement::Unsupported(unsupported));
-        }
-        if self.eat_word("CREATE") {
-            return self.create();
-        }
-        if self.eat_word("ALTER") {
-            return self.alter();
-        }
-        if self.eat_word("DROP") {
-            return self.drop_statement();
-        }
-        if self.eat_words(&["ADD", "IDENTITY"]) {
-            return Ok(Statement::Role(self.add_identity()?));
-        }
-        if self.eat_words(&["LIST", "SNAPSHOTS"]) {
-            let on = match self.eat_word("ON") {
-                true => Some(self.snapshot_scope()?),
-                false => None,
-            };
-            return Ok(Statement::ListSnapshots(ListSnapshots { on }));
-        }
-        if self.eat_word("GRANT") {
-            return self.grant();
-        }
-        if self.eat_word("REVOKE") {
-            return self.revoke();
-        }
-        if self.eat_words(&["LIST", "ROLES"]) {
-            return Ok(Statement::Role(self.list_roles()?));
-        }
-        if self.eat_words(&["LIST", "USERS"]) {
-            return Ok(Statement::Role(RoleStatement::ListUsers));
-        }
-        // What follows the word is at fault.
-        if self.eat_word("LIST") && (self.at_word("ALL") || self.permission_ahead().is_some()) {
-            return self.list_permissions();
-        }
-        Err(self.no_viable())
+            Statement::Truncate(self.table()?)
+        } else if self.eat_word("DESCRIBE") || self.eat_word("DESC") {
+            Statement::Describe(self.describe()?)
+        } else if let Some(unsupported) = self.unsupported() {
+            Statement::Unsupported(unsupported)
+        } else if self.eat_word("CREATE") {
+            self.create()?
+        } else if self.eat_word("ALTER") {
+            self.alter()?
+        } else if self.eat_word("DROP") {
+            self.drop_statement()?
+        } else if self.eat_words("ADD IDENTITY") {
+            Statement::Role(self.add_identity()?)
+        } else if self.eat_words("LIST SNAPSHOTS") {
+            let on = self.after_word("ON", Self::snapshot_scope)?;
+            Statement::ListSnapshots(ListSnapshots { on })
+        } else if self.eat_word("GRANT") {
+            self.grant()?
+        } else if self.eat_word("REVOKE") {
+            self.revoke()?
+        } else if self.eat_words("LIST ROLES") {
+            Statement::Role(self.list_roles()?)
+        } else if self.eat_words("LIST USERS") {
+            Statement::Role(RoleStatement::ListUsers)
+        } else if self.eat_word("LIST")
+            && (self.at_word("ALL") || self.permission_ahead().is_some())
+        {
+            self.list_permissions()?
+        } else {
+            // Behind LIST what follows the word is at fault.
+            return Err(self.no_viable());
+        })
     }
 
     /// `TABLE` or `COLUMNFAMILY`.
@@ -117,8 +90,8 @@ impl Parser<'_> {
     /// A statement that is known by its first words, to its end.
     fn unsupported(&mut self) -> Option<Unsupported> {
         let start = self.here().start;
-        let mut known = UNSUPPORTED.iter();
-        let what = known.find(|(words, _)| self.eat_words(words))?.1;
+        let mut known = UNSUPPORTED.into_iter();
+        let (_, what) = known.find(|(words, _)| self.eat_words(words))?;
         let before = self.text[..self.here().start].trim_end().len();
         let mut end = before.max(start);
         loop {
@@ -154,10 +127,7 @@ impl Parser<'_> {
     pub(super) fn drop_snapshot(&mut self) -> Result<DropSnapshot> {
         let if_exists = self.if_exists()?;
         let name = self.name()?;
-        let on = match self.eat_word("ON") {
-            true => Some(self.snapshot_scope()?),
-            false => None,
-        };
+        let on = self.after_word("ON", Self::snapshot_scope)?;
         Ok(DropSnapshot {
             name,
             if_exists,
@@ -224,7 +194,7 @@ impl Parser<'_> {
         if self.eat_word("INDEX") {
             return Ok(DescribeTarget::Index(self.qualified("index")?));
         }
-        if self.eat_words(&["MATERIALIZED", "VIEW"]) {
+        if self.eat_words("MATERIALIZED VIEW") {
             return Ok(DescribeTarget::View(self.qualified("view")?));
         }
         if names && self.eat_word("TYPE") {

@@ -127,7 +127,7 @@ impl Parser<'_> {
                 words.iter().any(|word| self.at_word(word))
                     || (self.at_word("CAST") && self.ahead(1).kind == TokenKind::OpenParen)
             }
-            kind => constant_kind(kind).is_some(),
+            kind => kind.constant().is_some(),
         }
     }
 
@@ -221,7 +221,7 @@ impl Parser<'_> {
                 let inner = &source[2..source.len() - 2];
                 (ConstantKind::String, inner.to_owned())
             }
-            kind => (constant_kind(kind)?, source.to_owned()),
+            kind => (kind.constant()?, source.to_owned()),
         };
         self.at += 1 + usize::from(negative);
         let text = match negative {
@@ -266,18 +266,5 @@ fn arithmetic(left: Term, operator: ArithmeticOperator, right: Term) -> Term {
         left: Box::new(left),
         operator,
         right: Box::new(right),
-    }
-}
-
-fn constant_kind(kind: TokenKind) -> Option<ConstantKind> {
-    match kind {
-        TokenKind::String | TokenKind::DollarString => Some(ConstantKind::String),
-        TokenKind::Integer => Some(ConstantKind::Integer),
-        TokenKind::Float => Some(ConstantKind::Float),
-        TokenKind::Boolean => Some(ConstantKind::Boolean),
-        TokenKind::Uuid => Some(ConstantKind::Uuid),
-        TokenKind::Hex => Some(ConstantKind::Hex),
-        TokenKind::Duration => Some(ConstantKind::Duration),
-        _ => None,
     }
 }

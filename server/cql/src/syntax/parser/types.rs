@@ -1,7 +1,9 @@
 //! Types as they are written.
 
+use ebb_model::types::CqlType;
+
 use super::{Parser, Result};
-use crate::syntax::ast::{NativeType, TypeName};
+use crate::syntax::ast::TypeName;
 use crate::syntax::lexer::TokenKind;
 use crate::syntax::words;
 
@@ -70,17 +72,12 @@ impl Parser<'_> {
     }
 
     /// One of CQL's own types, where one stands here.
-    pub(super) fn native_type(&mut self) -> Option<NativeType> {
+    fn native_type(&mut self) -> Option<CqlType> {
         let token = self.here();
         if token.kind != TokenKind::Word {
             return None;
         }
-        let source = self.source(token);
-        let mut all = NativeType::ALL.into_iter();
-        let known = all.find(|(_, name)| name.eq_ignore_ascii_case(source));
-        let varchar = source.eq_ignore_ascii_case("varchar");
-        let native = known.map(|(native, _)| native);
-        let native = native.or(varchar.then_some(NativeType::Text))?;
+        let native = CqlType::native(self.source(token))?;
         self.at += 1;
         Some(native)
     }

@@ -176,13 +176,10 @@ impl Parser<'_> {
         };
         self.expect_word("FROM")?;
         let table = self.table()?;
-        let timestamp = match self.eat_word("USING") {
-            true => {
-                self.expect_word("TIMESTAMP")?;
-                Some(self.integer_or_marker()?)
-            }
-            false => None,
-        };
+        let timestamp = self.after_word("USING", |parser| {
+            parser.expect_word("TIMESTAMP")?;
+            parser.integer_or_marker()
+        })?;
         self.expect_word("WHERE")?;
         Ok(Delete {
             targets,
@@ -218,7 +215,7 @@ impl Parser<'_> {
             writes.push(write);
             self.eat(TokenKind::Semicolon);
         }
-        self.expect_words(&["APPLY", "BATCH"])?;
+        self.expect_words("APPLY BATCH")?;
         Ok(Batch {
             kind,
             using,

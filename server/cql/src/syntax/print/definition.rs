@@ -218,11 +218,8 @@ impl Display for IndexTarget {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let column = &self.column;
         match self.kind {
-            IndexTargetKind::Plain => column.fmt(f),
-            IndexTargetKind::Values => write!(f, "values({column})"),
-            IndexTargetKind::Keys => write!(f, "keys({column})"),
-            IndexTargetKind::Entries => write!(f, "entries({column})"),
-            IndexTargetKind::Full => write!(f, "full({column})"),
+            IndexTargetKind::Simple => column.fmt(f),
+            kind => write!(f, "{kind}({column})"),
         }
     }
 }

@@ -5,8 +5,8 @@ use std::fmt::{Display, Formatter, Result};
 use super::term::FunctionName;
 use super::{Joined, Pairs, comma, quoted};
 use crate::syntax::ast::{
-    ColumnCondition, ColumnTest, Condition, InValues, Operator, Order, Part, Relation, Select,
-    Selected, Selection, Selector,
+    ColumnCondition, ColumnTest, Condition, InValues, Operator, Part, Relation, Select, Selected,
+    Selection, Selector,
 };
 
 impl Display for Select {
@@ -44,15 +44,6 @@ impl Display for Select {
             f.write_str(" ALLOW FILTERING")?;
         }
         Ok(())
-    }
-}
-
-impl Display for Order {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        f.write_str(match self {
-            Order::Ascending => "ASC",
-            Order::Descending => "DESC",
-        })
     }
 }
 

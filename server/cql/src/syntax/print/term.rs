@@ -2,12 +2,11 @@
 
 use std::fmt::{Display, Formatter, Result};
 
+use ebb_model::types::CqlType;
 use ebb_model::types::identifier::is_word;
 
 use super::{Pairs, comma, quoted};
-use crate::syntax::ast::{
-    Constant, ConstantKind, Marker, Name, NativeType, QualifiedName, Term, TypeName,
-};
+use crate::syntax::ast::{Constant, ConstantKind, Marker, Name, QualifiedName, Term, TypeName};
 use crate::syntax::words;
 
 impl Display for Constant {
@@ -83,9 +82,8 @@ impl Display for TypeReference<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let QualifiedName { keyspace, name } = self.0;
         let careful = |f: &mut Formatter<'_>, name: &Name| {
-            let mut native = NativeType::ALL.iter().map(|(_, name)| *name);
-            let taken = native.any(|native| *name == native) || *name == "varchar";
-            match taken || words::RESERVED_TYPES.contains(&name.as_str()) {
+            let is_native = CqlType::native(name.as_str()).is_some();
+            match is_native || words::RESERVED_TYPES.contains(&name.as_str()) {
                 true => quoted(name).fmt(f),
                 false => name.fmt(f),
             }
@@ -95,12 +93,6 @@ impl Display for TypeReference<'_> {
             return write!(f, ".{name}");
         }
         careful(f, name)
-    }
-}
-
-impl Display for NativeType {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        f.write_str(self.name())
     }
 }
 

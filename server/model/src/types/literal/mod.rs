@@ -21,26 +21,28 @@ pub use print::hex;
 use super::{CqlType, TypeError};
 
 /// What a constant in a statement looks like, before its type is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Constant {
-    /// `'...'`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ConstantKind {
+    /// `'it''s'` or `$$it's$$`; the text is without quotes: `it's`.
     String,
-    /// `-12`
+    /// Digits, perhaps with `-` before them.
     Integer,
-    /// `1.5`, `1e9`, `NaN`, `Infinity`
+    /// `1.5`, `1.`, `-1e9`, with the sign; or `NaN`, `Infinity`, `-Infinity`.
     Float,
-    /// `true`
+    /// `true` or `false`, in small letters.
     Boolean,
-    /// `c4f1c3a0-...`
+    /// 8-4-4-4-12 hexadecimal digits, case as written.
     Uuid,
-    /// `0xcafe`
+    /// `0x` and hexadecimal digits, perhaps none, perhaps an odd number of them.
     Hex,
-    /// `1h30m`
+    /// `1h30m`, `P1Y2D`, `PT5S`, `P3W`, `P0001-02-03T04:05:06`, perhaps with `-` before.
+    /// Units are not checked for order.
     Duration,
 }
 
-impl Constant {
-    fn name(self) -> &'static str {
+impl ConstantKind {
+    /// Returns the name in Cassandra's messages, as in `Invalid STRING constant (…) for …`.
+    pub fn name(self) -> &'static str {
         match self {
             Self::String => "STRING",
             Self::Integer => "INTEGER",

@@ -1,7 +1,7 @@
 //! Any value out of the literal that CQL would write, or out of JSON.
 
 use super::{CqlType, TypeError};
-use crate::types::elements;
+use crate::types::{UserType, elements};
 
 impl CqlType {
     /// The value that a literal says, as [`literal`](Self::literal) writes it: `[1, 2]`,
@@ -42,7 +42,7 @@ impl<'t> Reader<'t> {
             CqlType::Set { element, .. } => self.elements(element, '{', '}')?,
             CqlType::Map { key, value, .. } => self.entries(key, value)?,
             CqlType::Tuple(types) => self.tuple(types)?,
-            CqlType::Udt { .. } => self.fields(ty)?,
+            CqlType::Udt { definition, .. } => self.fields(definition)?,
             native => self.native(native)?,
         }))
     }
@@ -85,10 +85,7 @@ impl<'t> Reader<'t> {
         Ok(elements::build_tuple(found.iter().map(Option::as_deref)))
     }
 
-    fn fields(&mut self, ty: &CqlType) -> Result<Vec<u8>, TypeError> {
-        let CqlType::Udt { definition, .. } = ty else {
-            return Err(self.refuse("fields"));
-        };
+    fn fields(&mut self, definition: &UserType) -> Result<Vec<u8>, TypeError> {
         let mut found = vec![None; definition.fields().len()];
         self.each('{', '}', |reader| {
             let name = reader.name()?;

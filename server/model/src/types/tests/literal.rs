@@ -1,7 +1,7 @@
 use super::{generate, ordered_types, parse, with_rng};
 use crate::types::CqlType;
 use crate::types::elements::{build, build_map, build_tuple};
-use crate::types::literal::{Constant, Duration};
+use crate::types::literal::{ConstantKind as Constant, Duration};
 use crate::types::number::DIGITS_BYTES_MAX;
 
 fn bytes(ty: &str, text: &str) -> Vec<u8> {

@@ -110,7 +110,7 @@ impl<R: Rng> Maker<R> {
             custom: self.chance(2),
             table: self.qualified(),
             targets: self.many(0, |make| IndexTarget {
-                kind: *[Plain, Values, Keys, Entries, Full]
+                kind: *[Simple, Values, Keys, Entries, Full]
                     .choose(&mut make.rng)
                     .unwrap(),
                 column: make.column(),

@@ -7,6 +7,7 @@ mod select;
 mod term;
 mod write;
 
+use ebb_model::types::CqlType;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt};
 
@@ -163,8 +164,8 @@ impl<R: Rng> Maker<R> {
         }
     }
 
-    fn native(&mut self) -> NativeType {
-        NativeType::ALL.choose(&mut self.rng).unwrap().0
+    fn native(&mut self) -> CqlType {
+        CqlType::NATIVE.choose(&mut self.rng).unwrap().clone()
     }
 
     fn type_name(&mut self, height: u32) -> TypeName {

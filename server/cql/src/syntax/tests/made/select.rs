@@ -137,8 +137,8 @@ impl<R: Rng> Maker<R> {
 
     pub(super) fn order(&mut self) -> Order {
         match self.chance(2) {
-            true => Order::Ascending,
-            false => Order::Descending,
+            true => Order::Asc,
+            false => Order::Desc,
         }
     }
 
