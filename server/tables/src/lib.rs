@@ -41,6 +41,7 @@ mod identity;
 mod lazy;
 mod load;
 pub mod lookup;
+mod mutation;
 pub mod names;
 mod operators;
 mod quota;

@@ -21,6 +21,7 @@ use ebb_model::schema::TableSchema;
 use ebb_model::types::{TypeError, elements};
 
 use super::error::{DamageReason, Result, TableError};
+use crate::mutation::{self, Mutation};
 
 /// Takes apart a key that the table stores.
 ///
@@ -135,7 +136,14 @@ impl<'p> Partition<'p> {
             }
             None => RowRef::EMPTY,
         };
-        let view = RowView::new(row, self.header.deletion_at(clustering), self.read_time_s);
+        let mut deletion = self.header.deletion_at(clustering);
+        if mutation::is(Mutation::DeletionsHideNothing) {
+            deletion = None;
+        }
+        let view = RowView::new(row, deletion, self.read_time_s);
+        if mutation::is(Mutation::DroppedCellsShow) {
+            return Ok(view);
+        }
         Ok(view.without(self.schema.dropped_cells()))
     }
 
@@ -150,7 +158,10 @@ impl<'p> Partition<'p> {
     {
         let view = self.view(clustering, Some(operand))?;
         let is_live = view.is_live(self.schema.ids_beside_dropped());
-        let is_live = is_live.map_err(|error| self.damaged_row(clustering, error))?;
+        let mut is_live = is_live.map_err(|error| self.damaged_row(clustering, error))?;
+        if mutation::is(Mutation::OnlyMarkersCount) {
+            is_live = view.marker().is_some();
+        }
         Ok(is_live.then_some(view))
     }
 
