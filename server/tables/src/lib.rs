@@ -16,7 +16,8 @@
 //! What always holds: a change of the schema is durable before anybody sees it, and after
 //! a crash it is there or it is not, never half. Changes come one after the other.
 //!
-//! `read` holds the rules of which rows and columns are visible, for all readers of tables. `names`
+//! `read` holds the rules of which rows and columns are visible, for all readers of tables, and `write`
+//! turns changes of rows into the operands that the store merges, for all writers. `names`
 //! are names as people write them, and `lookup` finds what has such a name in a database, with
 //! errors that list what there is instead. The rules of types, keys and rows are those of
 //! `ebb-model`, which does no I/O.
@@ -55,6 +56,7 @@ mod table;
 mod tests;
 mod timestamps;
 mod unreadable;
+pub mod write;
 
 pub use announce::Announcement;
 pub use catalog::{Catalog, CatalogState};

@@ -22,8 +22,10 @@ pub(crate) enum Mutation {
 /// Returns whether a mutation is on.
 #[cfg(feature = "mutations")]
 pub(crate) fn is(mutation: Mutation) -> bool {
-    static NAME: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("EBB_ROW_MUTATION").ok());
-    NAME.as_ref().is_some_and(|name| *name == format!("{mutation:?}"))
+    static NAME: LazyLock<Option<String>> =
+        LazyLock::new(|| std::env::var("EBB_ROW_MUTATION").ok());
+    NAME.as_ref()
+        .is_some_and(|name| *name == format!("{mutation:?}"))
 }
 
 /// Returns false: without the feature `mutations` there are none.

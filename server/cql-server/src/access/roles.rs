@@ -251,6 +251,15 @@ fn snapshots_max(options: &[(Constant, Constant)]) -> Result<Option<u32>> {
     Ok(max)
 }
 
+/// Returns whether the user may see roles that the user does not have.
+fn sees_all(context: &AccessContext<'_>) -> Result<bool> {
+    let describe = Need {
+        permission: Permission::Describe,
+        on: Resource::AllRoles,
+    };
+    context.user.may(context.schema.catalog.roles(), &describe)
+}
+
 fn list(context: &AccessContext<'_>, list: &ListRoles, out: &mut BytesMut) -> Result<Outcome> {
     let store = context.schema.catalog.roles();
     let state = store.state();
@@ -259,11 +268,7 @@ fn list(context: &AccessContext<'_>, list: &ListRoles, out: &mut BytesMut) -> Re
     if let Some(of) = of {
         roles.find(of).map_err(of_role)?;
     }
-    let describe = Need {
-        permission: Permission::Describe,
-        on: Resource::AllRoles,
-    };
-    let sees_all = context.user.may(store, &describe)?;
+    let sees_all = sees_all(context)?;
     let shown: BTreeSet<&str> = match (of, context.user.name()) {
         (Some(of), Some(own)) if !sees_all && !roles.of(own, false).contains(of) => {
             return unauthorized(format!(
@@ -301,12 +306,8 @@ fn list_users(context: &AccessContext<'_>, out: &mut BytesMut) -> Result<Outcome
     let store = context.schema.catalog.roles();
     let state = store.state();
     let roles = state.roles();
-    let describe = Need {
-        permission: Permission::Describe,
-        on: Resource::AllRoles,
-    };
     let shown: BTreeSet<&str> = match context.user.name() {
-        Some(own) if !context.user.may(store, &describe)? => roles.of(own, false),
+        Some(own) if !sees_all(context)? => roles.of(own, false),
         _ => roles.iter().map(|(name, _)| &**name).collect(),
     };
     let rows = shown.into_iter().filter_map(|name| {

@@ -61,28 +61,19 @@ pub fn first_superuser<T, E>(
 }
 
 /// Why there is no first superuser.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum FirstSuperuserError {
     /// A role of that name is there, and others may be members of it.
+    #[error(
+        "no superuser can log in, and there is a role {} already: start without authentication on \
+         a loopback address and create a superuser",
+        FIRST_SUPERUSER
+    )]
     Taken,
     /// The password cannot be hashed.
+    #[error("{0}")]
     Hash(String),
     /// The store failed.
+    #[error("{0}")]
     Catalog(CatalogError),
 }
-
-impl std::fmt::Display for FirstSuperuserError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Taken => write!(
-                f,
-                "no superuser can log in, and there is a role {FIRST_SUPERUSER} already: start \
-                 without authentication on a loopback address and create a superuser"
-            ),
-            Self::Hash(error) => f.write_str(error),
-            Self::Catalog(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for FirstSuperuserError {}

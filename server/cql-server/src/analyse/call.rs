@@ -30,7 +30,7 @@ pub fn prepare_call(
     if is_named(name, "fromjson") {
         let function = from_json_of(&receiver.ty);
         let [json] = args else {
-            return wrong_count(&function, args.len());
+            return wrong_count(function.name(), function.args().len(), args.len());
         };
         let receiver = Receiver::new("arg0(system.fromjson)", CqlType::Text);
         let json = term::prepare(json, &receiver, markers)?;

@@ -28,6 +28,7 @@ use self::indexed::Usable;
 pub use self::partition::{PartitionRestrictions, Partitions, in_tuples, tuple_values};
 pub use self::predicate::{Predicate, Test};
 use self::relations::Parsed;
+pub use self::relations::{check_slice, contained};
 pub use self::written::{Conditional, Statement, Writing, Written};
 use super::markers::Markers;
 use crate::error::{Result, invalid};

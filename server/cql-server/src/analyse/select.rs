@@ -95,10 +95,13 @@ impl SelectPlan {
                 ty: &CqlType::Text,
             }]),
             false => {
-                let specs = outputs.columns.iter();
-                let specs: Vec<ColumnSpec<'_>> =
-                    specs.map(|column| column_spec(&schema, column)).collect();
-                Columns::new(&specs)
+                let specs = outputs.columns.iter().map(|column| ColumnSpec {
+                    keyspace: schema.keyspace(),
+                    table: schema.name(),
+                    name: &column.name,
+                    ty: &column.ty,
+                });
+                Columns::new(&specs.collect::<Vec<_>>())
             }
         };
         Ok(Self {
@@ -130,18 +133,6 @@ impl SelectPlan {
     /// Whether rows become fewer: aggregates or groups.
     pub fn is_grouped(&self) -> bool {
         self.group_columns.is_some() || !self.outputs.aggregates.is_empty()
-    }
-}
-
-fn column_spec<'s>(
-    schema: &'s TableSchema,
-    column: &'s super::selection::ResultColumn,
-) -> ColumnSpec<'s> {
-    ColumnSpec {
-        keyspace: schema.keyspace(),
-        table: schema.name(),
-        name: &column.name,
-        ty: &column.ty,
     }
 }
 

@@ -179,17 +179,16 @@ impl Outputs {
                 Ok((output, CqlType::Bigint))
             }
             Selector::WriteTime(of) | Selector::MaxWriteTime(of) | Selector::Ttl(of) => {
-                let (function, ty) = match selector {
-                    Selector::Ttl(_) => ("ttl", CqlType::Int),
-                    Selector::MaxWriteTime(_) => ("maxwritetime", CqlType::Bigint),
-                    _ => ("writetime", CqlType::Bigint),
+                let function = match selector {
+                    Selector::Ttl(_) => "ttl",
+                    Selector::MaxWriteTime(_) => "maxwritetime",
+                    _ => "writetime",
                 };
                 let slot = self.cell(of, function, &schema)?;
-                let output = match selector {
-                    Selector::Ttl(_) => Output::Ttl(slot),
-                    _ => Output::WriteTime(slot),
-                };
-                Ok((output, ty))
+                Ok(match selector {
+                    Selector::Ttl(_) => (Output::Ttl(slot), CqlType::Int),
+                    _ => (Output::WriteTime(slot), CqlType::Bigint),
+                })
             }
             Selector::Call { function, args } => self.call(function, args, markers),
             Selector::Cast { selector, to } => {

@@ -33,8 +33,6 @@ pub enum Term {
         index: u16,
         /// What it must be.
         ty: CqlType,
-        /// What it is for.
-        name: String,
     },
     /// The values bound to the marker behind IN.
     InMarker {
@@ -71,6 +69,15 @@ pub enum Evaluated<'v> {
 }
 
 impl<'v> Evaluated<'v> {
+    /// Returns the value to write, null as `None`, and nothing if the value is unset.
+    pub fn unless_unset(self) -> Option<Option<Cow<'v, [u8]>>> {
+        match self {
+            Self::Unset => None,
+            Self::Null => Some(None),
+            Self::Value(bytes) => Some(Some(bytes)),
+        }
+    }
+
     /// The bytes of a value that must be one.
     ///
     /// # Errors
@@ -103,25 +110,14 @@ pub fn prepare(term: &ast::Term, receiver: &Receiver, markers: &mut Markers) -> 
             Ok(Term::Marker {
                 index: marker.index,
                 ty: ty.clone(),
-                name: name.clone(),
             })
         }
         ast::Term::List(items) => {
             let CqlType::List { element, .. } = ty else {
                 return invalid(format!("Invalid list literal for {name} of type {ty}"));
             };
-            let inner = Receiver::new(format!("value({name})"), (**element).clone());
-            let item = |item: &ast::Term| {
-                no_marker_or_null(item)?;
-                check_part(item, &inner.ty, || {
-                    format!(
-                        "Invalid list literal for {name}: value {item} is not of type {}",
-                        inner.ty
-                    )
-                })?;
-                prepare(item, &inner, markers)
-            };
-            folded(Term::List(items.iter().map(item).collect::<Result<_>>()?))
+            let items = prepare_items("list", items, element, name, markers)?;
+            folded(Term::List(items))
         }
         ast::Term::Set(items) => {
             if let CqlType::Map { key, .. } = ty
@@ -132,18 +128,7 @@ pub fn prepare(term: &ast::Term, receiver: &Receiver, markers: &mut Markers) -> 
             let CqlType::Set { element, .. } = ty else {
                 return invalid(format!("Invalid set literal for {name} of type {ty}"));
             };
-            let inner = Receiver::new(format!("value({name})"), (**element).clone());
-            let item = |item: &ast::Term| {
-                no_marker_or_null(item)?;
-                check_part(item, &inner.ty, || {
-                    format!(
-                        "Invalid set literal for {name}: value {item} is not of type {}",
-                        inner.ty
-                    )
-                })?;
-                prepare(item, &inner, markers)
-            };
-            let items = items.iter().map(item).collect::<Result<_>>()?;
+            let items = prepare_items("set", items, element, name, markers)?;
             folded(Term::Set((**element).clone(), items))
         }
         ast::Term::Map(entries) => {
@@ -154,13 +139,7 @@ pub fn prepare(term: &ast::Term, receiver: &Receiver, markers: &mut Markers) -> 
             let values = Receiver::new(format!("value({name})"), (**value).clone());
             let entry = |(k, v): &(ast::Term, ast::Term)| {
                 for (part, what, of) in [(k, "key", &keys), (v, "value", &values)] {
-                    no_marker_or_null(part)?;
-                    check_part(part, &of.ty, || {
-                        format!(
-                            "Invalid map literal for {name}: {what} {part} is not of type {}",
-                            of.ty
-                        )
-                    })?;
+                    check_item(part, ("map", what), &of.ty, name)?;
                 }
                 Ok((prepare(k, &keys, markers)?, prepare(v, &values, markers)?))
             };
@@ -201,18 +180,12 @@ pub fn prepare(term: &ast::Term, receiver: &Receiver, markers: &mut Markers) -> 
             };
             prepare_fields(given, definition, receiver, markers)
         }
-        ast::Term::Hint { to, term } => {
+        ast::Term::Hint { to, term: of } => {
             let hinted = super::types::resolve_native(to)?;
             if !is_value_compatible(&hinted, ty) {
-                return invalid(format!(
-                    "Cannot assign value {} to {name} of type {ty}",
-                    ast_text(&ast::Term::Hint {
-                        to: to.clone(),
-                        term: term.clone()
-                    })
-                ));
+                return invalid(format!("Cannot assign value {term} to {name} of type {ty}"));
             }
-            prepare(term, &Receiver::new(name, hinted), markers)
+            prepare(of, &Receiver::new(name, hinted), markers)
         }
         ast::Term::Call { function, args } => call::prepare_call(function, args, receiver, markers),
         ast::Term::Cast { .. } | ast::Term::Negation(_) | ast::Term::Arithmetic { .. } => {
@@ -316,15 +289,35 @@ pub fn is_value_compatible(from: &CqlType, to: &CqlType) -> bool {
     ) || *to == CqlType::Blob
 }
 
-fn ast_text(term: &ast::Term) -> String {
-    term.to_string()
+/// Prepares the elements of a literal of this kind, a list or set, for a receiver of this name.
+fn prepare_items(
+    kind: &str,
+    items: &[ast::Term],
+    element: &CqlType,
+    name: &str,
+    markers: &mut Markers,
+) -> Result<Vec<Term>> {
+    let inner = Receiver::new(format!("value({name})"), element.clone());
+    let item = |item: &ast::Term| {
+        check_item(item, (kind, "value"), element, name)?;
+        prepare(item, &inner, markers)
+    };
+    items.iter().map(item).collect()
 }
 
-fn no_marker_or_null(item: &ast::Term) -> Result<()> {
-    match item {
-        ast::Term::Null => invalid("null is not supported inside collections"),
-        _ => Ok(()),
+/// Checks the key or value of a literal of a collection, which is never null.
+fn check_item(
+    item: &ast::Term,
+    (kind, what): (&str, &str),
+    ty: &CqlType,
+    name: &str,
+) -> Result<()> {
+    if matches!(item, ast::Term::Null) {
+        return invalid("null is not supported inside collections");
     }
+    check_part(item, ty, || {
+        format!("Invalid {kind} literal for {name}: {what} {item} is not of type {ty}")
+    })
 }
 
 fn check_part(term: &ast::Term, ty: &CqlType, message: impl FnOnce() -> String) -> Result<()> {
@@ -379,24 +372,22 @@ impl Term {
         match self {
             Self::Value(bytes) => Ok(Evaluated::Value(Cow::Borrowed(bytes))),
             Self::Null => Ok(Evaluated::Null),
-            Self::Marker { index, ty, .. } => match bound.value(*index) {
-                Value::Null => Ok(Evaluated::Null),
-                Value::Unset => Ok(Evaluated::Unset),
-                Value::Bytes(bytes) => {
-                    interrupt::charge_bytes(bytes.len())?;
-                    ty.validate(bytes).map_err(of_type)?;
-                    normalized(ty, bytes)
+            Self::Marker { index, ty } | Self::InMarker { index, ty } => {
+                match bound.value(*index) {
+                    Value::Null => Ok(Evaluated::Null),
+                    Value::Unset => Ok(Evaluated::Unset),
+                    Value::Bytes(bytes) => {
+                        interrupt::charge_bytes(bytes.len())?;
+                        let valid = match self {
+                            Self::InMarker { .. } => ty.validate_in(bytes),
+                            _ => ty.validate(bytes),
+                        };
+                        valid.map_err(of_type)?;
+                        let normal = ty.try_normalize(bytes, &mut interrupt::charge_bytes)?;
+                        Ok(Evaluated::Value(normal))
+                    }
                 }
-            },
-            Self::InMarker { index, ty } => match bound.value(*index) {
-                Value::Null => Ok(Evaluated::Null),
-                Value::Unset => Ok(Evaluated::Unset),
-                Value::Bytes(bytes) => {
-                    interrupt::charge_bytes(bytes.len())?;
-                    ty.validate_in(bytes).map_err(of_type)?;
-                    normalized(ty, bytes)
-                }
-            },
+            }
             Self::List(items) => {
                 let items = parts(items, bound)?;
                 Ok(owned(elements::build(items.iter().map(|item| &**item))))
@@ -458,11 +449,6 @@ impl Term {
     }
 }
 
-fn normalized<'v>(ty: &CqlType, bytes: &'v [u8]) -> Result<Evaluated<'v>> {
-    let normal = ty.try_normalize(bytes, &mut interrupt::charge_bytes)?;
-    Ok(Evaluated::Value(normal))
-}
-
 fn owned(bytes: Vec<u8>) -> Evaluated<'static> {
     Evaluated::Value(Cow::Owned(bytes))
 }
@@ -474,10 +460,9 @@ fn nullable<'v>(
     bound: &Bound<'v>,
     unset: impl Fn(usize) -> String,
 ) -> Result<Vec<Option<Cow<'v, [u8]>>>> {
-    let part = |(at, part): (usize, &'v Term)| match part.evaluate(bound)? {
-        Evaluated::Null => Ok(None),
-        Evaluated::Value(bytes) => Ok(Some(bytes)),
-        Evaluated::Unset => invalid(unset(at)),
+    let part = |(at, part): (usize, &'v Term)| match part.evaluate(bound)?.unless_unset() {
+        Some(value) => Ok(value),
+        None => invalid(unset(at)),
     };
     parts.iter().enumerate().map(part).collect()
 }

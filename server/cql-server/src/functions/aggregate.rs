@@ -9,8 +9,8 @@ use ebb_cql::syntax::ast::QualifiedName;
 use ebb_model::types::CqlType;
 
 use super::cast::Number;
-use super::failure;
 use super::number_size::{Checked, check_decimal, check_integer, decimal_units, scale_units};
+use super::{failure, wrong_count};
 use crate::error::{Result, invalid};
 use crate::interrupt;
 
@@ -137,12 +137,8 @@ impl Aggregate {
             _ => return Ok(None),
         };
         let [Some(ty)] = types else {
-            return invalid(format!(
-                "Invalid number of arguments in call to function system.{}: 1 required but {} \
-                 provided",
-                name.name.as_str(),
-                types.len()
-            ));
+            let function = format!("system.{}", name.name.as_str());
+            return wrong_count(&function, 1, types.len());
         };
         let is_number = Number::is_of(ty);
         if matches!(kind, Kind::Sum | Kind::Avg) && !is_number {

@@ -143,7 +143,7 @@ pub fn find(
     }
     if let [one] = &known[..] {
         if one.args.len() != count {
-            return wrong_count(one, count);
+            return wrong_count(&one.name, one.args.len(), count);
         }
         let wrong = (0..count).find(|&i| !accepts(i, &one.args[i])).unwrap_or(0);
         return invalid(format!(
@@ -160,11 +160,10 @@ pub fn find(
 }
 
 /// A call with too many arguments, or too few.
-pub fn wrong_count<T>(function: &Function, provided: usize) -> Result<T> {
+pub fn wrong_count<T>(function: &str, required: usize, provided: usize) -> Result<T> {
     invalid(format!(
-        "Invalid number of arguments in call to function {}: {} required but {provided} provided",
-        function.name,
-        function.args.len()
+        "Invalid number of arguments in call to function {function}: {required} required but \
+         {provided} provided"
     ))
 }
 

@@ -1,9 +1,9 @@
 //! Rows of virtual tables as keys and operands.
 
 use bytes::Bytes;
-use ebb_model::row::{Cell, Lifetime, Marker, RowBuilder};
 use ebb_model::schema::{ColumnKind, TableSchema};
 use ebb_storage::Entry;
+use ebb_tables::write::{OperandWriter, WriteTimes};
 
 use crate::error::{Result, of_row};
 use crate::system::VirtualRow;
@@ -25,20 +25,9 @@ fn operand(schema: &TableSchema, values: &[Option<Bytes>]) -> Result<Bytes> {
         .collect();
     cells.sort_unstable_by_key(|(id, _)| *id);
     let mut out = Vec::new();
-    let mut row = RowBuilder::new(&mut out, 0);
-    row.marker(Marker {
-        timestamp: 0,
-        expiry: None,
-    });
+    let mut row = OperandWriter::row(WriteTimes::at(0), true, None, &mut out);
     for (id, value) in cells {
-        row.cell(
-            id,
-            Cell {
-                timestamp: 0,
-                lifetime: Lifetime::Permanent,
-                value,
-            },
-        );
+        row.cell(id, Some(&value[..]));
     }
     row.finish().map_err(of_row)?;
     Ok(out.into())

@@ -26,6 +26,19 @@ pub(super) fn assign(
     markers: &mut Markers,
 ) -> Result<Change> {
     let (name, ty) = (&column.name, &column.ty);
+    let refusal = |what: &str| -> Result<Change> {
+        let text = match assigned {
+            ast::Change::Set(value) => format!("{name} = {value}"),
+            ast::Change::Add(value) => format!("{name} = {name} + {value}"),
+            ast::Change::Subtract(value) => format!("{name} = {name} - {value}"),
+            ast::Change::Prepend(value) => format!("{name} = {value} + {name}"),
+            ast::Change::Element { key, value } => format!("{name}[{key}] = {value}"),
+            ast::Change::Field { field, value } => format!("{name}.{} = {value}", field.as_str()),
+        };
+        invalid(format!(
+            "Invalid operation ({text}) for {what} column {name}"
+        ))
+    };
     let operation = match assigned {
         ast::Change::Set(_) if *ty == CqlType::Counter => {
             return invalid(format!(
@@ -40,110 +53,67 @@ pub(super) fn assign(
                 is_negative: matches!(assigned, ast::Change::Subtract(_)),
             }
         }
-        ast::Change::Add(value) => {
-            let text = || format!("{name} = {name} + {value}");
-            if matches!(ty, CqlType::Tuple(_) | CqlType::Udt { .. }) {
-                return invalid(format!(
-                    "Invalid operation ({}) for tuple column {name}",
-                    text()
-                ));
-            }
-            let is_list = matches!(collection(column, text)?, CqlType::List { .. });
-            let value = whole(column, value, markers)?;
-            match is_list {
-                true => Operation::Append(value),
-                false => Operation::Add(value),
-            }
+        ast::Change::Add(_) if matches!(ty, CqlType::Tuple(_) | CqlType::Udt { .. }) => {
+            return refusal("tuple");
         }
-        ast::Change::Subtract(value) => {
-            let text = || format!("{name} = {name} - {value}");
-            match collection(column, text)? {
-                CqlType::List { .. } => Operation::RemoveValues(whole(column, value, markers)?),
-                CqlType::Map { key, .. } => {
-                    let keys = CqlType::Set {
-                        element: key.clone(),
-                        frozen: true,
-                    };
-                    let keys = Receiver::new(&**name, keys);
-                    Operation::RemoveKeys(term::prepare(value, &keys, markers)?)
-                }
-                _ => Operation::RemoveKeys(whole(column, value, markers)?),
-            }
+        ast::Change::Add(_) | ast::Change::Subtract(_) if !ty.is_collection() => {
+            return refusal("non counter");
         }
-        ast::Change::Prepend(value) => {
-            let text = format!("{name} = {value} + {name}");
-            match ty {
-                CqlType::List { frozen: false, .. } => {
-                    Operation::Prepend(whole(column, value, markers)?)
-                }
-                CqlType::List { .. } => {
-                    return invalid(format!(
-                        "Invalid operation ({text}) for frozen list column {name}"
-                    ));
-                }
-                _ => {
-                    return invalid(format!(
-                        "Invalid operation ({text}) for non list column {name}"
-                    ));
-                }
-            }
+        ast::Change::Add(_) | ast::Change::Subtract(_) if !ty.is_multi_cell() => {
+            return refusal("frozen collection");
         }
-        ast::Change::Element { key, value } => {
-            let text = format!("{name}[{key}] = {value}");
-            match ty {
-                _ if !ty.is_collection() => {
-                    return invalid(format!(
-                        "Invalid operation ({text}) for non collection column {name}"
-                    ));
-                }
-                _ if !ty.is_multi_cell() => {
-                    return invalid(format!(
-                        "Invalid operation ({text}) for frozen collection column {name}"
-                    ));
-                }
-                CqlType::List { element, .. } => Operation::SetIndex {
-                    index: index(column, key, markers)?,
-                    value: part("value", column, element, value, markers)?,
-                },
-                CqlType::Map {
-                    key: key_type,
-                    value: value_type,
-                    ..
-                } => Operation::SetKey {
-                    key: part("key", column, key_type, key, markers)?,
-                    value: part("value", column, value_type, value, markers)?,
-                },
-                _ => {
-                    return invalid(format!("Invalid operation ({text}) for set column {name}"));
+        ast::Change::Add(value) => Operation::Add(whole(column, value, markers)?),
+        ast::Change::Subtract(value) => match ty {
+            CqlType::List { .. } => Operation::RemoveValues(whole(column, value, markers)?),
+            CqlType::Map { key, .. } => {
+                let keys = CqlType::Set {
+                    element: key.clone(),
+                    frozen: true,
+                };
+                let keys = Receiver::new(&**name, keys);
+                Operation::RemoveKeys(term::prepare(value, &keys, markers)?)
+            }
+            _ => Operation::RemoveKeys(whole(column, value, markers)?),
+        },
+        ast::Change::Prepend(value) => match ty {
+            CqlType::List { frozen: false, .. } => {
+                Operation::Prepend(whole(column, value, markers)?)
+            }
+            CqlType::List { .. } => return refusal("frozen list"),
+            _ => return refusal("non list"),
+        },
+        ast::Change::Element { key, value } => match ty {
+            _ if !ty.is_collection() => return refusal("non collection"),
+            _ if !ty.is_multi_cell() => return refusal("frozen collection"),
+            CqlType::List { element, .. } => Operation::SetIndex {
+                index: index(column, key, markers)?,
+                value: part("value", column, element, value, markers)?,
+            },
+            CqlType::Map {
+                key: key_type,
+                value: value_type,
+                ..
+            } => Operation::SetKey {
+                key: part("key", column, key_type, key, markers)?,
+                value: part("value", column, value_type, value, markers)?,
+            },
+            _ => return refusal("set"),
+        },
+        ast::Change::Field { field, value } => match ty {
+            CqlType::Udt {
+                definition,
+                frozen: false,
+            } => {
+                let (number, ty) = field_of(column, definition, field)?;
+                let receiver = Receiver::new(format!("{name}.{}", field.as_str()), ty.clone());
+                Operation::SetField {
+                    field: number,
+                    value: term::prepare(value, &receiver, markers)?,
                 }
             }
-        }
-        ast::Change::Field { field, value } => {
-            let text = format!("{name}.{} = {value}", field.as_str());
-            match ty {
-                CqlType::Udt {
-                    definition,
-                    frozen: false,
-                } => {
-                    let (number, ty) = field_of(column, definition, field)?;
-                    let receiver = Receiver::new(format!("{name}.{}", field.as_str()), ty.clone());
-                    Operation::SetField {
-                        field: number,
-                        value: term::prepare(value, &receiver, markers)?,
-                    }
-                }
-                CqlType::Udt { .. } => {
-                    return invalid(format!(
-                        "Invalid operation ({text}) for frozen UDT column {name}"
-                    ));
-                }
-                _ => {
-                    return invalid(format!(
-                        "Invalid operation ({text}) for non-UDT column {name}"
-                    ));
-                }
-            }
-        }
+            CqlType::Udt { .. } => return refusal("frozen UDT"),
+            _ => return refusal("non-UDT"),
+        },
     };
     Ok(change(column, operation))
 }
@@ -201,24 +171,6 @@ fn change(column: &Column, operation: Operation) -> Change {
         column: column.clone(),
         operation,
     }
-}
-
-/// The type of a column to which something is added, or from which it is taken.
-fn collection(column: &Column, text: impl Fn() -> String) -> Result<&CqlType> {
-    let (name, ty) = (&column.name, &column.ty);
-    if !ty.is_collection() {
-        return invalid(format!(
-            "Invalid operation ({}) for non counter column {name}",
-            text()
-        ));
-    }
-    if !ty.is_multi_cell() {
-        return invalid(format!(
-            "Invalid operation ({}) for frozen collection column {name}",
-            text()
-        ));
-    }
-    Ok(ty)
 }
 
 /// A value of the column's own type.

@@ -6,8 +6,8 @@ use ebb_cql::protocol::{BatchKind, WriteType};
 use ebb_cql::syntax::ast::{self, Batch, QualifiedName};
 use ebb_tables::CqlTable;
 
-use super::plan::{WritePlan, prepare};
-use super::statement::table_of;
+use super::plan::WritePlan;
+use super::prepare::{prepare, table_of};
 use super::using::Using;
 use crate::analyse::markers::{Bound, Markers};
 use crate::error::{Result, invalid};

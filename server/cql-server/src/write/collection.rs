@@ -4,13 +4,14 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use ebb_model::key::ordered;
-use ebb_model::row::{ListEnd, LiveColumn, LiveElement, RowView, list_place, try_parts};
+use ebb_model::row::{
+    ListEnd, LiveColumn, LiveElement, Part, RowView, keyed_part, list_place, try_parts,
+};
 use ebb_model::types::{CqlType, TypeError, elements, sort_once};
+use ebb_tables::write::RowBuffer;
 
 use super::operation::Operation;
 use super::plan::Change;
-use super::row_buffer::RowBuffer;
 use crate::analyse::markers::Bound;
 use crate::analyse::term::{Evaluated, Term};
 use crate::error::{Result, invalid, of_encoding, of_row, of_type};
@@ -49,26 +50,23 @@ pub(super) fn apply<'v>(
     let (id, ty) = (change.column.id.0, &change.column.ty);
     // Each change sees what those before it did.
     let present = |row: &RowBuffer<'_>| -> Result<Present> {
-        match before {
-            Some(before) => row.elements_after(&elements_of(before, id)?, id),
-            None => Ok(Present::new()),
-        }
+        let Some(before) = before else {
+            return Ok(Present::new());
+        };
+        row.elements_after(&elements_of(before, id)?, id, || interrupt::charge(1))
     };
     match &change.operation {
         Operation::Set(term) => {
-            let value = match term.evaluate(bound)? {
-                Evaluated::Unset => return Ok(()),
-                Evaluated::Null => None,
-                Evaluated::Value(value) => Some(value),
+            let Some(value) = term.evaluate(bound)?.unless_unset() else {
+                return Ok(());
             };
             if !ty.is_multi_cell() {
                 row.cell(id, value);
                 return Ok(());
             }
             row.clear_older(id);
-            match value {
-                Some(value) => add(ty, id, &value, ListEnd::Back, came, row),
-                None => Ok(()),
+            if let Some(value) = value {
+                add(ty, id, &value, ListEnd::Back, came, row)?;
             }
         }
         Operation::Count { by, is_negative } => {
@@ -80,52 +78,44 @@ pub(super) fn apply<'v>(
             let Some(by) = by else {
                 return invalid("Invalid empty value for counter increment");
             };
-            let by = match is_negative {
-                false => by,
-                true => match by.checked_neg() {
-                    Some(by) => by,
-                    None => {
-                        return invalid(format!(
-                            "The negation of {by} overflows supported counter precision (signed \
-                             8 bytes integer)"
-                        ));
-                    }
-                },
+            let signed = if *is_negative {
+                by.checked_neg()
+            } else {
+                Some(by)
+            };
+            let Some(signed) = signed else {
+                return invalid(format!(
+                    "The negation of {by} overflows supported counter precision (signed 8 bytes \
+                     integer)"
+                ));
             };
             let there = match before {
                 Some(before) => before.cell(id).map_err(of_row)?,
                 None => None,
             };
             let there = row.value(id).or(there.map(|cell| cell.value));
-            let sum = there.and_then(number).unwrap_or(0).wrapping_add(by);
+            let sum = there.and_then(number).unwrap_or(0).wrapping_add(signed);
             row.cell(id, Some(Cow::Owned(sum.to_be_bytes().to_vec())));
-            Ok(())
         }
-        Operation::Remove if ty.is_multi_cell() => {
-            row.clear(id);
-            Ok(())
+        Operation::Remove if ty.is_multi_cell() => row.clear(id),
+        Operation::Remove => row.cell(id, None),
+        Operation::Add(term) => {
+            if let Some(value) = value(term, bound)? {
+                add(ty, id, &value, ListEnd::Back, came, row)?;
+            }
         }
-        Operation::Remove => {
-            row.cell(id, None);
-            Ok(())
+        Operation::Prepend(term) => {
+            if let Some(value) = value(term, bound)? {
+                add(ty, id, &value, ListEnd::Front, came, row)?;
+            }
         }
-        Operation::Append(term) | Operation::Add(term) => match value(term, bound)? {
-            Some(value) => add(ty, id, &value, ListEnd::Back, came, row),
-            None => Ok(()),
-        },
-        Operation::Prepend(term) => match value(term, bound)? {
-            Some(value) => add(ty, id, &value, ListEnd::Front, came, row),
-            None => Ok(()),
-        },
         Operation::RemoveKeys(term) => {
             let (Some(keys), Some(ty)) = (value(term, bound)?, key_type(ty)) else {
                 return Ok(());
             };
             for key in elements::elements(&keys).map_err(of_type)? {
-                let path = path(ty, some(key)?)?;
-                row.element(id, path, None, None);
+                row.element(id, part(ty, some(key)?)?.path, None, None);
             }
-            Ok(())
         }
         Operation::SetKey { key, value } => {
             let key = match key.evaluate(bound)? {
@@ -133,20 +123,11 @@ pub(super) fn apply<'v>(
                 Evaluated::Null => return invalid("Invalid null map key"),
                 Evaluated::Unset => return invalid("Invalid unset map key"),
             };
-            let value = match value.evaluate(bound)? {
-                Evaluated::Unset => return Ok(()),
-                Evaluated::Null => None,
-                Evaluated::Value(value) => Some(value),
-            };
-            if let Some(ty) = key_type(ty) {
-                let path = path(ty, &key)?;
-                let original = match value {
-                    Some(_) => original(ty, &key)?,
-                    None => None,
-                };
-                row.element(id, path, original, value);
+            let value = value.evaluate(bound)?.unless_unset();
+            if let (Some(value), Some(ty)) = (value, key_type(ty)) {
+                let part = part(ty, &key)?;
+                row.element(id, part.path, part.original.map(<[u8]>::to_vec), value);
             }
-            Ok(())
         }
         Operation::RemoveKey(term) => {
             let what = match ty {
@@ -159,22 +140,16 @@ pub(super) fn apply<'v>(
                 Evaluated::Unset => return invalid(format!("Invalid unset {what}")),
             };
             if let Some(ty) = key_type(ty) {
-                row.element(id, path(ty, &key)?, None, None);
+                row.element(id, part(ty, &key)?.path, None, None);
             }
-            Ok(())
         }
         Operation::SetField { field, value } => {
-            let value = match value.evaluate(bound)? {
-                Evaluated::Unset => return Ok(()),
-                Evaluated::Null => None,
-                Evaluated::Value(value) => Some(value),
-            };
-            row.element(id, field.to_be_bytes().to_vec(), None, value);
-            Ok(())
+            if let Some(value) = value.evaluate(bound)?.unless_unset() {
+                row.element(id, field.to_be_bytes().to_vec(), None, value);
+            }
         }
         Operation::RemoveField(field) => {
             row.element(id, field.to_be_bytes().to_vec(), None, None);
-            Ok(())
         }
         Operation::RemoveValues(term) => {
             let Some(values) = value(term, bound)? else {
@@ -194,23 +169,19 @@ pub(super) fn apply<'v>(
                     row.element(id, place, None, None);
                 }
             }
-            Ok(())
         }
         Operation::SetIndex { index, value } => {
             let Some(at) = index_of(index, bound)? else {
                 return invalid("Invalid unset value for list index");
             };
-            let value = match value.evaluate(bound)? {
-                Evaluated::Unset => return Ok(()),
-                Evaluated::Null => None,
-                Evaluated::Value(value) => Some(value),
+            let Some(value) = value.evaluate(bound)?.unless_unset() else {
+                return Ok(());
             };
             let list = present(row)?;
             if list.is_empty() {
                 return invalid("Attempted to set an element on a list which is null");
             }
             row.element(id, place_at(list, at)?, None, value);
-            Ok(())
         }
         Operation::RemoveIndex(index) => {
             let Some(at) = index_of(index, bound)? else {
@@ -221,17 +192,14 @@ pub(super) fn apply<'v>(
                 return invalid("Attempted to delete an element from a list which is null");
             }
             row.element(id, place_at(list, at)?, None, None);
-            Ok(())
         }
     }
+    Ok(())
 }
 
 /// The value of a term that changes nothing where it is null or unset.
 fn value<'v>(term: &'v Term, bound: &Bound<'v>) -> Result<Option<Cow<'v, [u8]>>> {
-    Ok(match term.evaluate(bound)? {
-        Evaluated::Value(value) => Some(value),
-        Evaluated::Null | Evaluated::Unset => None,
-    })
+    Ok(term.evaluate(bound)?.unless_unset().flatten())
 }
 
 /// An index; none where it is unset.
@@ -320,19 +288,9 @@ fn key_type(ty: &CqlType) -> Option<&CqlType> {
     }
 }
 
-fn path(ty: &CqlType, key: &[u8]) -> Result<Vec<u8>> {
-    interrupt::charge_bytes(key.len())?;
-    let mut path = Vec::new();
-    let encoded = ordered::try_encode(ty, key, &mut path, &mut interrupt::charge_bytes);
-    encoded.map_err(of_encoding)?;
-    Ok(path)
-}
-
-/// The key or member itself, where its path does not say.
-fn original(ty: &CqlType, key: &[u8]) -> Result<Option<Vec<u8>>> {
-    interrupt::charge_bytes(key.len())?;
-    let is_in_path = ordered::try_is_reconstructible(ty, key, &mut interrupt::charge_bytes)?;
-    Ok((!is_in_path).then(|| key.to_vec()))
+/// Returns the path of a member or key, and itself where the path does not determine it.
+fn part<'k>(ty: &CqlType, key: &'k [u8]) -> Result<Part<'k>> {
+    keyed_part(ty, key, &[], &mut interrupt::charge_bytes).map_err(of_encoding)
 }
 
 fn some(element: std::result::Result<Option<&[u8]>, TypeError>) -> Result<&[u8]> {

@@ -10,7 +10,7 @@ use ebb_model::types::CqlType;
 
 pub(super) use self::bound::BoundCondition;
 use crate::analyse::markers::{Markers, Receiver};
-use crate::analyse::restrictions::column;
+use crate::analyse::restrictions::{check_slice, column, contained};
 use crate::analyse::term::{self, Term};
 use crate::error::{Result, invalid};
 
@@ -177,7 +177,10 @@ impl ColumnCondition {
             }
         };
         if let ast::ColumnTest::Compare(operator, _) = &written.test {
-            check_duration(*operator, &receiver.ty)?;
+            check_slice(*operator, &receiver.ty, "conditions", || {
+                let operator = operator.text();
+                format!("Slice conditions ( {operator} ) are not supported on durations")
+            })?;
         }
         let test = test(&written.test, &receiver, column, markers)?;
         if column.kind <= ColumnKind::Clustering {
@@ -200,70 +203,24 @@ fn test(
     column: &Column,
     markers: &mut Markers,
 ) -> Result<ConditionTest> {
-    let (name, ty) = (&column.name, &receiver.ty);
     Ok(match written {
         ast::ColumnTest::In(InValues::List(terms)) => {
             let one = |one| term::prepare(one, receiver, markers);
             ConditionTest::In(terms.iter().map(one).collect::<Result<_>>()?)
         }
         ast::ColumnTest::In(InValues::Marker(marker)) => {
-            let list = CqlType::list(ty.clone().freeze()).freeze();
+            let list = CqlType::list(receiver.ty.clone().freeze()).freeze();
             let receiver = Receiver::new(format!("in({})", receiver.name), list);
             ConditionTest::InWhole(term::prepare_in(marker, &receiver, markers))
         }
         ast::ColumnTest::Compare(operator, value) => {
-            let element = match (operator, ty) {
-                (Operator::ContainsKey, CqlType::Map { key, .. }) => Some(("key", key)),
-                (Operator::ContainsKey, _) => {
-                    return invalid(format!("Cannot use CONTAINS KEY on non-map column {name}"));
+            let value = match operator {
+                Operator::Contains | Operator::ContainsKey => {
+                    contained(*operator, value, receiver, &column.name, markers)?
                 }
-                (
-                    Operator::Contains,
-                    CqlType::List { element, .. }
-                    | CqlType::Set { element, .. }
-                    | CqlType::Map { value: element, .. },
-                ) => Some(("value", element)),
-                (Operator::Contains, _) => {
-                    return invalid(format!(
-                        "Cannot use CONTAINS on non-collection column {name}"
-                    ));
-                }
-                _ => None,
-            };
-            let value = match element {
-                Some((what, element)) => {
-                    let name = format!("{what}({})", receiver.name);
-                    term::prepare(value, &Receiver::new(name, (**element).clone()), markers)?
-                }
-                None => term::prepare(value, receiver, markers)?,
+                _ => term::prepare(value, receiver, markers)?,
             };
             ConditionTest::Compare(*operator, value)
         }
     })
-}
-
-/// Durations have no order.
-fn check_duration(operator: Operator, ty: &CqlType) -> Result<()> {
-    let is_slice = matches!(
-        operator,
-        Operator::Less | Operator::LessOrEqual | Operator::Greater | Operator::GreaterOrEqual
-    );
-    if !is_slice || !ty.contains_duration() {
-        return Ok(());
-    }
-    match ty {
-        _ if ty.is_collection() => {
-            invalid("Slice conditions are not supported on collections containing durations")
-        }
-        CqlType::Tuple(_) => {
-            invalid("Slice conditions are not supported on tuples containing durations")
-        }
-        CqlType::Udt { .. } => {
-            invalid("Slice conditions are not supported on UDTs containing durations")
-        }
-        _ => invalid(format!(
-            "Slice conditions ( {} ) are not supported on durations",
-            operator.text()
-        )),
-    }
 }

@@ -6,7 +6,7 @@ use ebb_model::schema::{ColumnKind, TableSchema};
 use super::assignment;
 use super::plan::{Action, Change, Parts};
 use crate::analyse::markers::Markers;
-use crate::analyse::restrictions::{Written, column};
+use crate::analyse::restrictions::column;
 use crate::error::{Result, invalid};
 
 pub(super) fn prepare(
@@ -25,11 +25,6 @@ pub(super) fn prepare(
         }
         changes.push(assignment::remove(column, &target.part, markers)?);
     }
-    let written = match &changes[..] {
-        [] => Written::Deleted,
-        changes if changes.iter().all(Change::is_static) => Written::Statics,
-        _ => Written::Rows,
-    };
     let action = match changes.is_empty() {
         true => Action::Delete,
         false => Action::Change {
@@ -38,7 +33,6 @@ pub(super) fn prepare(
         },
     };
     Ok(Parts {
-        written,
         relations: statement.relations.clone(),
         using: Using {
             timestamp: statement.timestamp.clone(),

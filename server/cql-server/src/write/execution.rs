@@ -1,11 +1,12 @@
 //! Plans with their values, written into one batch of the store.
 
 use ebb_model::key::{DecodedKey, KeyLayout, PartitionKey};
-use ebb_model::row::{HeaderBuilder, RangeDeletion, RowBuilder, RowError, RowView};
+use ebb_model::row::{RowError, RowView};
 use ebb_model::schema::TableSchema;
 use ebb_storage::{Db, ErrorKind, Table, Transaction, Value, WriteBatch};
 use ebb_tables::Timestamps;
 use ebb_tables::read::Partition;
+use ebb_tables::write::{RowBuffer, WriteTimes, delete_partition, delete_ranges, delete_row};
 
 use super::batch::BatchTerms;
 use super::batch_size::BatchSize;
@@ -14,7 +15,6 @@ use super::guarded;
 use super::indexes;
 use super::keys::{RowTarget, Rows};
 use super::plan::{Action, Change, WritePlan};
-use super::row_buffer::{RowBuffer, Times};
 use super::statement::WriteContext;
 use super::using::check_timestamp;
 use crate::analyse::markers::Bound;
@@ -180,7 +180,7 @@ impl<'c> Execution<'c> {
             Sink::Batch(_) => plan.using.timestamp_us(bound)?,
             Sink::Transaction { .. } | Sink::Counters { .. } => None,
         };
-        let mut times = Times {
+        let mut times = WriteTimes {
             timestamp_us: own_us.unwrap_or(self.timestamp_us),
             now_s: self.now_s,
             ttl_s: plan.using.ttl_s(schema, bound)?,
@@ -298,13 +298,12 @@ impl<'c> Execution<'c> {
         layout: &KeyLayout,
         partition: &PartitionKey,
         rows: &Rows<'_>,
-        times: &Times,
+        times: &WriteTimes,
     ) -> Result<()> {
-        let deletion = times.deletion();
         self.guard(table, &partition.header_key())?;
         match rows {
             Rows::Partition => self.merge(table, &partition.header_key(), |out| {
-                HeaderBuilder::new(out).deletion(deletion);
+                delete_partition(times, out);
                 Ok(())
             }),
             Rows::Named(targets) => {
@@ -312,25 +311,15 @@ impl<'c> Execution<'c> {
                     interrupt::charge(1)?;
                     let key = target.key(layout, partition)?;
                     self.guard(table, &key)?;
-                    self.merge(table, &key, |out| {
-                        let mut row = RowBuilder::new(out, times.timestamp_us);
-                        row.deletion(deletion);
-                        row.finish()
-                    })?;
+                    self.merge(table, &key, |out| delete_row(times, out))?;
                 }
                 Ok(())
             }
             Rows::Ranges(ranges) if ranges.is_empty() => Ok(()),
             Rows::Ranges(ranges) => {
                 interrupt::charge(ranges.len() as u64)?;
-                let ranges = ranges.iter().map(|range| RangeDeletion {
-                    start: &range.from,
-                    end: range.to.as_deref(),
-                    deletion,
-                });
-                let ranges: Vec<RangeDeletion<'_>> = ranges.collect();
                 self.merge(table, &partition.header_key(), |out| {
-                    HeaderBuilder::new(out).ranges(&ranges)
+                    delete_ranges(times, ranges, out)
                 })
             }
         }
@@ -380,7 +369,7 @@ struct Changed<'e, 'v, 'c> {
     partition: &'e PartitionKey,
     changes: &'v [Change],
     bound: &'e Bound<'v>,
-    times: Times,
+    times: WriteTimes,
 }
 
 impl<'e, 'v> Changed<'e, 'v, '_> {
@@ -401,10 +390,7 @@ impl<'e, 'v> Changed<'e, 'v, '_> {
         if row.is_empty() {
             return Ok(());
         }
-        let greatest = self.times.timestamp_us;
-        self.execution.merge(self.table, &key, |out| {
-            row.write(HeaderBuilder::new(out).static_row(greatest), false, None)
-        })?;
+        (self.execution).merge(self.table, &key, |out| row.write_statics(out))?;
         indexes::put_statics(self.schema, self.partition, &row, |prefix, of| {
             self.execution.put_entry(self.table, prefix, of);
         })
@@ -423,13 +409,8 @@ impl<'e, 'v> Changed<'e, 'v, '_> {
             return Ok(());
         }
         let original = target.original(self.schema.layout());
-        let greatest = self.times.timestamp_us;
         self.execution.merge(self.table, &key, |out| {
-            row.write(
-                RowBuilder::new(out, greatest),
-                has_marker,
-                original.as_deref(),
-            )
+            row.write_row(has_marker, original.as_deref(), out)
         })?;
         indexes::put_row(
             self.schema,

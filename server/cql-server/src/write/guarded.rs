@@ -1,11 +1,11 @@
 //! The checks of guardrails on writes and on the values that they write.
 
-use ebb_model::schema::TableSchema;
-use ebb_model::types::{CqlType, elements};
+use ebb_model::schema::{ColumnId, Indexed, TableSchema};
+use ebb_model::types::elements;
+use ebb_tables::write::RowBuffer;
 
 use super::operation::Operation;
 use super::plan::{Action, WritePlan};
-use super::row_buffer::{RowBuffer, Written};
 use crate::error::Result;
 use crate::guardrails::{Feature, Guardrails, Limit};
 
@@ -46,41 +46,34 @@ pub(super) fn check_row(
     row: &RowBuffer<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<()> {
-    row.for_each_written(|id, written| {
-        let column = schema.columns().iter().find(|column| column.id.0 == id);
-        let Some(column) = column else {
-            return Ok(());
+    for id in row.column_ids() {
+        let Some(column) = schema.column_by_id(ColumnId(id)) else {
+            continue;
         };
-        let name = &*column.name;
-        let mut check = |limit, value: usize| guardrails.check(limit, name, value as u64, warnings);
-        match written {
-            Written::Cell(value) => {
-                check(Limit::ColumnValueSize, value.len())?;
-                if is_collection(&column.ty) {
-                    let items = elements::count(value).unwrap_or(0);
-                    check(Limit::ItemsPerCollection, items)?;
-                    check(Limit::CollectionSize, value.len())?;
+        let is_collection = column.ty.is_collection();
+        let (mut items, mut bytes, mut largest_bytes) = (0, 0, 0);
+        for value in row.values(id) {
+            match value {
+                Indexed::Cell(value) => {
+                    if is_collection {
+                        items = elements::count(value).unwrap_or(0);
+                    }
+                    (bytes, largest_bytes) = (value.len(), value.len());
                 }
-            }
-            Written::Collection {
-                items,
-                bytes,
-                largest_bytes,
-            } => {
-                check(Limit::ColumnValueSize, largest_bytes)?;
-                if is_collection(&column.ty) {
-                    check(Limit::ItemsPerCollection, items)?;
-                    check(Limit::CollectionSize, bytes)?;
+                Indexed::Element(path, value) => {
+                    items += 1;
+                    bytes += path.len() + value.len();
+                    largest_bytes = largest_bytes.max(path.len()).max(value.len());
                 }
             }
         }
-        Ok(())
-    })
-}
-
-fn is_collection(ty: &CqlType) -> bool {
-    matches!(
-        ty,
-        CqlType::List { .. } | CqlType::Set { .. } | CqlType::Map { .. }
-    )
+        let name = &*column.name;
+        let mut check = |limit, value: usize| guardrails.check(limit, name, value as u64, warnings);
+        check(Limit::ColumnValueSize, largest_bytes)?;
+        if is_collection {
+            check(Limit::ItemsPerCollection, items)?;
+            check(Limit::CollectionSize, bytes)?;
+        }
+    }
+    Ok(())
 }

@@ -7,8 +7,8 @@
 
 use ebb_model::key::PartitionKey;
 use ebb_model::schema::{ColumnKind, IndexTarget, Indexed, IndexedColumn, TableSchema};
+use ebb_tables::write::RowBuffer;
 
-use super::row_buffer::RowBuffer;
 use crate::error::{Result, invalid, of_key, of_type};
 use crate::interrupt;
 
@@ -94,7 +94,7 @@ fn put_values(
     row: &RowBuffer<'_>,
     mut put: impl FnMut(Vec<u8>),
 ) -> Result<()> {
-    row.for_each_value(indexed.column.id.0, |value| {
+    for value in row.values(indexed.column.id.0) {
         let value_len = match (value, indexed.index.target) {
             (_, IndexTarget::Keys) => 0,
             (Indexed::Cell(value) | Indexed::Element(_, value), _) => value.len(),
@@ -111,6 +111,6 @@ fn put_values(
         }
         interrupt::charge_bytes(value_len)?;
         put(indexed.prefix_of(value).map_err(of_type)?);
-        Ok(())
-    })
+    }
+    Ok(())
 }

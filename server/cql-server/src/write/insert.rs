@@ -7,7 +7,7 @@ use super::assignment;
 use super::json::JsonRow;
 use super::plan::{Action, Parts};
 use crate::analyse::markers::Markers;
-use crate::analyse::restrictions::{Written, column};
+use crate::analyse::restrictions::column;
 use crate::error::{Result, invalid};
 
 pub(super) fn prepare(
@@ -34,11 +34,6 @@ pub(super) fn prepare(
     let (keys, others): (Vec<_>, Vec<_>) = given
         .into_iter()
         .partition(|(column, _)| column.kind <= ColumnKind::Clustering);
-    let is_static = |(column, _): &(&Column, Term)| column.kind == ColumnKind::Static;
-    let written = match !others.is_empty() && others.iter().all(is_static) {
-        true => Written::Statics,
-        false => Written::Rows,
-    };
     let changes = others
         .iter()
         .map(|(column, value)| assignment::set(column, value, markers))
@@ -49,7 +44,6 @@ pub(super) fn prepare(
         value,
     };
     Ok(Parts {
-        written,
         relations: keys.into_iter().map(equal).collect(),
         using: statement.using.clone(),
         action: Action::Change {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ebb_cql::syntax::ast::Relation;
 use ebb_model::key::{ByteRange, KeyLayout, PartitionKey};
 use ebb_model::schema::TableSchema;
-use ebb_model::types::elements;
+use ebb_tables::write::original_clustering;
 
 use crate::analyse::markers::{Bound, Markers};
 use crate::analyse::restrictions::{Partitions, Restrictions, Writing, check_keys};
@@ -56,10 +56,7 @@ impl RowTarget<'_> {
 
     /// The values as one tuple, where the key does not say what they were.
     pub(super) fn original(&self, layout: &KeyLayout) -> Option<Vec<u8>> {
-        let mut places = self.0.iter().enumerate();
-        let is_in_key = places.all(|(at, value)| layout.is_reconstructible(at, value));
-        let tuple = || elements::build_tuple(self.0.iter().map(|value| Some(&**value)));
-        (!is_in_key).then(tuple)
+        original_clustering(layout, self.0.iter().map(|value| &**value))
     }
 }
 

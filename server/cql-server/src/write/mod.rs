@@ -5,7 +5,7 @@
 //!                                            │ values, a timestamp
 //!                                            v
 //!   execution: keys ─► rows' keys;  operations ─► cells, elements, deletions
-//!                                            │ row_buffer
+//!                                            │ RowBuffer of ebb-tables
 //!                                            v
 //!                        operands in one WriteBatch ─► the store, all or nothing
 //! ```
@@ -38,7 +38,7 @@ mod json;
 mod keys;
 mod operation;
 mod plan;
-mod row_buffer;
+mod prepare;
 mod statement;
 #[cfg(test)]
 mod tests;

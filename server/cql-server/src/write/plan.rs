@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ebb_cql::syntax::ast::{self, Relation, Write};
+use ebb_cql::syntax::ast::{self, Relation};
 use ebb_model::schema::{Column, ColumnKind};
 use ebb_tables::CqlTable;
 
@@ -11,11 +11,10 @@ use super::json::JsonRow;
 use super::keys::Keys;
 use super::operation::Operation;
 use super::using::Using;
-use super::{delete, insert, update};
-use crate::analyse::markers::{Bound, Markers};
-use crate::analyse::restrictions::{Conditional, Statement, Writing, Written};
+use crate::analyse::markers::Bound;
+use crate::analyse::restrictions::{Statement, Written};
 use crate::analyse::volatile::VolatileCalls;
-use crate::error::{Result, invalid};
+use crate::error::Result;
 
 /// INSERT, UPDATE or DELETE on one table.
 #[derive(Debug)]
@@ -26,7 +25,6 @@ pub(super) struct WritePlan {
     pub(super) action: Action,
     /// What must hold of the row, or nothing is written.
     pub(super) conditions: Conditions,
-    /// Which statement it is.
     pub(super) statement: Statement,
     /// The row of INSERT JSON.
     pub(super) json: Option<JsonRow>,
@@ -37,7 +35,6 @@ pub(super) struct WritePlan {
 /// What a statement says, its columns found.
 #[derive(Debug)]
 pub(super) struct Parts {
-    pub(super) written: Written,
     /// Which rows.
     pub(super) relations: Vec<Relation>,
     pub(super) using: ast::Using,
@@ -60,12 +57,26 @@ pub(super) enum Action {
     Delete,
 }
 
+impl Action {
+    /// The columns or rows that it writes.
+    pub(super) fn written(&self) -> Written {
+        match self {
+            Self::Delete => Written::Deleted,
+            Self::Change { changes, .. } => {
+                if !changes.is_empty() && changes.iter().all(Change::is_static) {
+                    Written::Statics
+                } else {
+                    Written::Rows
+                }
+            }
+        }
+    }
+}
+
 /// What happens to one column.
 #[derive(Debug)]
 pub(super) struct Change {
-    /// The column.
     pub(super) column: Column,
-    /// What happens to it.
     pub(super) operation: Operation,
 }
 
@@ -75,73 +86,7 @@ impl Change {
     }
 }
 
-/// The plan of a statement on its table. What its markers stand for is noted.
-///
-/// # Errors
-/// In Cassandra's words, where the statement does not fit the table.
-pub(super) fn prepare(
-    write: &Write,
-    table: &Arc<CqlTable>,
-    markers: &mut Markers,
-) -> Result<WritePlan> {
-    let schema = table.schema();
-    if schema.is_counter() {
-        check_counters(write)?;
-    }
-    let conditions = Conditions::prepare(write, schema, markers)?;
-    let (statement, parts) = match write {
-        Write::Insert(insert) => (Statement::Insert, insert::prepare(insert, schema, markers)?),
-        Write::Update(update) => (Statement::Update, update::prepare(update, schema, markers)?),
-        Write::Delete(delete) => (Statement::Delete, delete::prepare(delete, schema, markers)?),
-    };
-    // A condition on a row names the row, whatever is written.
-    let written = match parts.written {
-        Written::Statics if conditions.kinds().1 => Written::Rows,
-        written => written,
-    };
-    let writing = Writing {
-        statement,
-        written,
-        conditional: conditions.is_some().then_some(Conditional {
-            writes_rows: parts.written != Written::Statics,
-        }),
-    };
-    Ok(WritePlan {
-        table: Arc::clone(table),
-        keys: Keys::prepare(schema, &parts.relations, writing, markers)?,
-        using: Using::prepare(&parts.using, markers)?,
-        action: parts.action,
-        conditions,
-        statement,
-        json: parts.json,
-        volatile: markers.take_volatile(),
-    })
-}
-
-/// Holds a statement to what may happen to counters.
-fn check_counters(write: &Write) -> Result<()> {
-    let (timestamp, ttl) = match write {
-        Write::Insert(_) => {
-            return invalid(
-                "INSERT statements are not allowed on counter tables, use UPDATE instead",
-            );
-        }
-        Write::Update(update) => (&update.using.timestamp, &update.using.ttl),
-        Write::Delete(delete) => (&delete.timestamp, &None),
-    };
-    match (timestamp, ttl) {
-        (Some(_), _) => invalid("Cannot provide custom timestamp for counter updates"),
-        (None, Some(_)) => invalid("Cannot provide custom TTL for counter updates"),
-        (None, None) => Ok(()),
-    }
-}
-
 impl WritePlan {
-    /// The table that is written to.
-    pub(super) fn table(&self) -> &Arc<CqlTable> {
-        &self.table
-    }
-
     /// The places of the markers of the partition key, in its order; none where a column
     /// of it has no marker of its own.
     pub(super) fn partition_markers(&self) -> Vec<u16> {

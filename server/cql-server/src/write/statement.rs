@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use ebb_cql::protocol::{self, Columns, Consistency, Values, WriteType};
-use ebb_cql::syntax::ast::{Parsed, QualifiedName, Statement, Write};
+use ebb_cql::syntax::ast::{Parsed, QualifiedName, Statement};
 use ebb_tables::{Catalog, CatalogState, CqlTable};
 
 use super::batch::{BatchPlan, BatchTerms, NOT_A_WRITE, check};
 use super::conditional::{self, ConditionalWrite, Part, Verdict};
 use super::execution::{Committed, Execution};
-use super::plan::{WritePlan, prepare};
+use super::plan::WritePlan;
+use super::prepare::{prepare, table_of};
 use crate::analyse::markers::{Bound, Markers};
 use crate::error::{Result, invalid, of_catalog};
 use crate::guardrails::{Access, Guardrails};
@@ -96,9 +97,9 @@ impl WriteStatement {
     /// Whether its tables are still as they were when it was analysed.
     pub fn is_of(&self, state: &CatalogState) -> bool {
         let is_same = |plan: &WritePlan| {
-            let schema = plan.table().schema();
+            let schema = plan.table.schema();
             let now = state.table(schema.keyspace(), schema.name());
-            now.is_some_and(|now| Arc::ptr_eq(now, plan.table()))
+            now.is_some_and(|now| Arc::ptr_eq(now, &plan.table))
         };
         self.plans().iter().all(is_same)
     }
@@ -324,13 +325,5 @@ fn timestamp(catalog: &Catalog, timestamp_us: Option<i64>) -> Result<i64> {
     match timestamp_us {
         Some(timestamp_us) => Ok(timestamp_us),
         None => catalog.timestamps().next_us().map_err(of_catalog),
-    }
-}
-
-pub(super) fn table_of(write: &Write) -> &QualifiedName {
-    match write {
-        Write::Insert(statement) => &statement.table,
-        Write::Update(statement) => &statement.table,
-        Write::Delete(statement) => &statement.table,
     }
 }

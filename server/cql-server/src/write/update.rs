@@ -6,7 +6,7 @@ use ebb_model::schema::{ColumnKind, TableSchema};
 use super::assignment;
 use super::plan::{Action, Change, Parts};
 use crate::analyse::markers::Markers;
-use crate::analyse::restrictions::{Written, column};
+use crate::analyse::restrictions::column;
 use crate::error::{Result, invalid};
 
 pub(super) fn prepare(
@@ -26,12 +26,7 @@ pub(super) fn prepare(
         }
         changes.push(assignment::assign(column, &assignment.change, markers)?);
     }
-    let written = match changes.iter().all(Change::is_static) {
-        true => Written::Statics,
-        false => Written::Rows,
-    };
     Ok(Parts {
-        written,
         relations: statement.relations.clone(),
         using: statement.using.clone(),
         action: Action::Change {

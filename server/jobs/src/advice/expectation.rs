@@ -1,7 +1,5 @@
 //! The estimate of a job before it starts, or why there is none.
 
-use std::fmt;
-
 use ebb_scheduler::runtime::{JobProfile, JobSpec, MeasuredProfile, SubmitError};
 use serde::{Deserialize, Serialize};
 
@@ -30,30 +28,31 @@ pub struct JobAdvice {
     pub is_same_work: bool,
 }
 
-/// Why there is no estimate.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Why there is no estimate for an application of this name, as a sentence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WhyUnknown {
     /// No run of the application has left a profile yet.
-    NoProfile {
-        /// The application.
-        name: String,
-    },
+    #[error(
+        "how long {0} takes is not known: a run that succeeds leaves a profile in the database"
+    )]
+    NoProfile(String),
     /// Profiles are kept in a database, and there is none.
-    NoDatabase {
-        /// The application.
-        name: String,
-    },
+    #[error(
+        "how long {0} takes is not known: profiles are kept in a database, and this job uses \
+         none"
+    )]
+    NoDatabase(String),
     /// What its later jobs read is not known.
-    Chain {
-        /// The application.
-        name: String,
-    },
+    #[error("of {0}, a chain of jobs, nothing can be said before")]
+    Chain(String),
     /// There is nothing to read.
-    NothingToRead {
-        /// The application.
-        name: String,
-    },
+    #[error("how long {0} takes is not known: there is nothing to read")]
+    NothingToRead(String),
     /// All that is known is of far fewer bytes, or of far more.
+    #[error(
+        "how long {name} takes is not known: it reads {asked_bytes} bytes, and all that is known \
+         is job {profile_of}, which read {known_bytes}"
+    )]
     FarOff {
         /// The application.
         name: String,
@@ -132,20 +131,20 @@ impl<'a> Expected<'a> {
         let unknown = |why| Ok(Err(why));
         let spec: &JobSpec = match self.work {
             Work::Job(spec) => spec,
-            Work::Chain(_) => return unknown(WhyUnknown::Chain { name }),
+            Work::Chain(_) => return unknown(WhyUnknown::Chain(name)),
         };
         let Some(known) = self.known else {
-            return unknown(WhyUnknown::NoDatabase { name });
+            return unknown(WhyUnknown::NoDatabase(name));
         };
         let measured = known.and_then(|known| Some((known, known.profile.measured(&spec.name)?)));
         let Some((known, measured)) = measured else {
-            return unknown(WhyUnknown::NoProfile { name });
+            return unknown(WhyUnknown::NoProfile(name));
         };
         let splits = spec.input.splits().map_err(SubmitError::Input)?;
         let maps = splits.len() as u32;
         let bytes_in: u64 = splits.iter().map(|split| split.bytes).sum();
         if maps == 0 {
-            return unknown(WhyUnknown::NothingToRead { name });
+            return unknown(WhyUnknown::NothingToRead(name));
         }
         if !measured.reaches(bytes_in) {
             return unknown(WhyUnknown::FarOff {
@@ -199,42 +198,5 @@ impl<'a> Expected<'a> {
             profile_of: known.profile.job.clone(),
             is_same_work: known.is_same_work,
         }))
-    }
-}
-
-/// A sentence.
-impl fmt::Display for WhyUnknown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoProfile { name } => write!(
-                f,
-                "how long {name} takes is not known: a run that succeeds leaves a profile in the \
-                 database"
-            ),
-            Self::NoDatabase { name } => write!(
-                f,
-                "how long {name} takes is not known: profiles are kept in a database, and this \
-                 job uses none"
-            ),
-            Self::Chain { name } => {
-                write!(f, "of {name}, a chain of jobs, nothing can be said before")
-            }
-            Self::NothingToRead { name } => {
-                write!(
-                    f,
-                    "how long {name} takes is not known: there is nothing to read"
-                )
-            }
-            Self::FarOff {
-                name,
-                profile_of,
-                known_bytes,
-                asked_bytes,
-            } => write!(
-                f,
-                "how long {name} takes is not known: it reads {asked_bytes} bytes, and all that \
-                 is known is job {profile_of}, which read {known_bytes}"
-            ),
-        }
     }
 }

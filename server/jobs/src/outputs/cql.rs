@@ -13,9 +13,8 @@ mod plan;
 mod tests;
 mod waiting;
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ebb_model::key::{DecodedKey, PARTITIONS_START, Place};
 use ebb_model::row::{Column, Header, RowError, RowRef};
@@ -23,11 +22,13 @@ use ebb_model::schema::{TableDefinition, TableSchema};
 use ebb_scheduler::runtime::{Output, OutputWriter, TaskError};
 use ebb_storage::{Cache, Db, SortedWriter, SortedWriterOptions, TableReader};
 use ebb_tables::read::{Partition, RowScan, Source, TableError, read_key};
+use ebb_tables::write::WriteTimes;
 use ebb_tables::{Catalog, CatalogError, CqlRow, CqlTable};
 
 use self::entries::WithEntries;
 use self::plan::RowPlan;
-use super::staging::{StagedRows, StagingWriter, merge_with};
+use super::partitions::{PartitionWriter, Partitions};
+use super::staging::{StagingWriter, merge_with};
 use crate::error::{JobError, of_table};
 use crate::history::CommitRecord;
 use crate::records::{Fields, InvalidInput, RowDecoder, RowSchema};
@@ -51,18 +52,7 @@ pub struct CqlOutput {
     rows: Arc<dyn RowSchema>,
     plan: Arc<RowPlan>,
     commits: CommitRecord,
-    shared: Arc<Shared>,
-}
-
-struct Shared {
-    directory: PathBuf,
-    staged: Mutex<BTreeMap<u32, StagedRows>>,
-}
-
-impl Shared {
-    fn with<T>(&self, f: impl FnOnce(&mut BTreeMap<u32, StagedRows>) -> T) -> T {
-        f(&mut self.staged.lock().unwrap_or_else(PoisonError::into_inner))
-    }
+    partitions: Partitions,
 }
 
 impl CqlOutput {
@@ -96,10 +86,7 @@ impl CqlOutput {
             rows,
             plan: Arc::new(plan),
             commits,
-            shared: Arc::new(Shared {
-                directory: directory.into(),
-                staged: Mutex::default(),
-            }),
+            partitions: Partitions::new(directory),
         })
     }
 
@@ -173,14 +160,16 @@ pub fn has_rows_written_at(db: &Db, table: &CqlTable, written_us: i64) -> Result
 fn has_statics_written_at(header: &[u8], written_us: i64) -> Result<bool, RowError> {
     let header = Header::parse(header)?;
     let columns = header.static_row().map(|row| row.columns());
+    let replaced = WriteTimes::at(written_us).older_deletion();
+    let replaced_us = replaced.map(|deletion| deletion.timestamp);
     for column in columns.into_iter().flatten() {
         let is_written = match column?.1 {
             Column::Cell(cell) => cell.timestamp == written_us,
             // A merge may have dropped the deletion, and an empty value has no elements.
             Column::Collection(all) => {
-                let older = all.deletion();
+                let deletion = all.deletion();
                 let mut is_written =
-                    older.is_some_and(|deletion| deletion.timestamp == written_us - 1);
+                    deletion.is_some_and(|deletion| Some(deletion.timestamp) == replaced_us);
                 for element in all.elements() {
                     let element = element?;
                     is_written |= element.cell.timestamp == written_us;
@@ -245,27 +234,19 @@ impl Output for CqlOutput {
     }
 
     fn open(&self, partition: u32, _attempt: u32) -> Result<Box<dyn OutputWriter>, TaskError> {
-        let directory = &self.shared.directory;
-        let staging = std::fs::create_dir_all(directory)
-            .and_then(|()| StagingWriter::create(directory, SORT_BYTES))
-            .map_err(TaskError::io(format!(
-                "creating a temporary file in {}",
-                directory.display()
-            )))?;
+        let create = |directory: &Path| StagingWriter::create(directory, SORT_BYTES);
         Ok(Box::new(CqlWriter {
-            shared: Arc::clone(&self.shared),
             plan: Arc::clone(&self.plan),
             decoder: self.rows.whole(),
             fields: Fields::default(),
-            partition,
-            staging,
+            rows: self.partitions.open(partition, create)?,
             last_statics: None,
         }))
     }
 
     fn commit(&self) -> Result<(), TaskError> {
         let table = self.created()?;
-        let staged = self.shared.with(std::mem::take);
+        let staged = self.partitions.take();
         if staged.is_empty() {
             return Ok(());
         }
@@ -273,14 +254,7 @@ impl Output for CqlOutput {
         let written_us = written_us.map_err(TaskError::failed)?;
         // What cannot be recorded is not done either.
         self.commits.begin(Some(written_us))?;
-        let directory = &self.shared.directory;
-        let files = tempfile::Builder::new()
-            .prefix("rows-")
-            .tempdir_in(directory);
-        let files = files.map_err(TaskError::io(format!(
-            "creating a temporary directory in {}",
-            directory.display()
-        )))?;
+        let files = self.partitions.temporary_directory()?;
         let options = SortedWriterOptions {
             sstable: table.rows().options().sstable.clone(),
             merge_operator: Some(Arc::new(CqlRow::default())),
@@ -292,6 +266,7 @@ impl Output for CqlOutput {
             [] => None,
             _ => {
                 let now_s = written_us.div_euclid(1_000_000);
+                let directory = self.partitions.directory();
                 Some(WithEntries::new(table.schema(), now_s, directory)?)
             }
         };
@@ -307,7 +282,7 @@ impl Output for CqlOutput {
                 Some(with_entries) => with_entries.add(key, &operand),
             }
         };
-        merge_with(staged.into_values(), row, |key, earlier, later| {
+        merge_with(staged, row, |key, earlier, later| {
             let (shown, name) = (self.plan.shown(key), self.name());
             let problem = match is_header(key)? {
                 true => match waiting::unite(earlier, later)? {
@@ -348,18 +323,15 @@ impl Output for CqlOutput {
     }
 
     fn abort(&self) {
-        // Dropping a file without a name frees it.
-        self.shared.with(BTreeMap::clear);
+        drop(self.partitions.take());
     }
 }
 
 struct CqlWriter {
-    shared: Arc<Shared>,
     plan: Arc<RowPlan>,
     decoder: Box<dyn RowDecoder>,
     fields: Fields,
-    partition: u32,
-    staging: StagingWriter,
+    rows: PartitionWriter,
     /// The static columns that were pushed last: the rows of a partition mostly come together.
     last_statics: Option<(Vec<u8>, Vec<u8>)>,
 }
@@ -370,23 +342,19 @@ impl OutputWriter for CqlWriter {
         let decoded = self.decoder.decode(key, value, &mut self.fields);
         decoded.map_err(invalid)?;
         let row = self.plan.row(&self.fields).map_err(invalid)?;
-        let unwritten = || TaskError::io("writing a row to a temporary file");
         if row.statics.is_some() && row.statics != self.last_statics {
             self.last_statics = row.statics;
             if let Some((key, values)) = &self.last_statics {
-                self.staging.push(key, values).map_err(unwritten())?;
+                self.rows.write(key, values)?;
             }
         }
         if let Some((key, values)) = row.row {
-            self.staging.push(&key, &values).map_err(unwritten())?;
+            self.rows.write(&key, &values)?;
         }
         Ok(())
     }
 
     fn finish(self: Box<Self>) -> Result<(), TaskError> {
-        let rows = self.staging.finish();
-        let rows = rows.map_err(TaskError::io("writing rows to a temporary file"))?;
-        self.shared.with(|all| all.insert(self.partition, rows));
-        Ok(())
+        Box::new(self.rows).finish()
     }
 }

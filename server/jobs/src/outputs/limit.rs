@@ -1,12 +1,12 @@
 //! The first rows of a job, and no more, into any output.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use ebb_scheduler::runtime::{Output, OutputWriter, TaskError};
 
-use super::staging::{StagedRows, StagingWriter};
+use super::partitions::{PartitionWriter, Partitions};
+use super::staging::StagingWriter;
 
 /// Passes on the first rows of a job: those of the first partition in the order written,
 /// then those of the next one.
@@ -17,8 +17,7 @@ use super::staging::{StagedRows, StagingWriter};
 pub struct LimitedOutput {
     inner: Arc<dyn Output>,
     rows_max: u64,
-    directory: PathBuf,
-    staged: Arc<Mutex<BTreeMap<u32, StagedRows>>>,
+    partitions: Partitions,
 }
 
 impl LimitedOutput {
@@ -28,15 +27,14 @@ impl LimitedOutput {
         Self {
             inner,
             rows_max,
-            directory: directory.into(),
-            staged: Arc::default(),
+            partitions: Partitions::new(directory),
         }
     }
 
-    fn pass_on(&self, staged: BTreeMap<u32, StagedRows>) -> Result<(), TaskError> {
+    fn pass_on(&self) -> Result<(), TaskError> {
         let mut writer = self.inner.open(0, 1)?;
         let mut left = self.rows_max;
-        for rows in staged.into_values() {
+        for rows in self.partitions.take() {
             let wanted = left;
             rows.for_each_up_to(wanted, &mut |key, value| {
                 left -= 1;
@@ -47,48 +45,31 @@ impl LimitedOutput {
     }
 }
 
-fn with<T>(
-    staged: &Mutex<BTreeMap<u32, StagedRows>>,
-    f: impl FnOnce(&mut BTreeMap<u32, StagedRows>) -> T,
-) -> T {
-    f(&mut staged.lock().unwrap_or_else(PoisonError::into_inner))
-}
-
 impl Output for LimitedOutput {
     fn check(&self) -> Result<(), TaskError> {
         self.inner.check()
     }
 
     fn open(&self, partition: u32, _attempt: u32) -> Result<Box<dyn OutputWriter>, TaskError> {
-        let staging = std::fs::create_dir_all(&self.directory)
-            .and_then(|()| StagingWriter::create_unsorted(&self.directory));
-        let staging = staging.map_err(TaskError::io(format!(
-            "creating a temporary file in {}",
-            self.directory.display()
-        )))?;
         Ok(Box::new(LimitedWriter {
-            staged: Arc::clone(&self.staged),
-            partition,
-            staging,
+            rows: (self.partitions).open(partition, StagingWriter::create_unsorted)?,
             left: self.rows_max,
         }))
     }
 
     fn commit(&self) -> Result<(), TaskError> {
-        self.pass_on(with(&self.staged, std::mem::take))?;
+        self.pass_on()?;
         self.inner.commit()
     }
 
     fn abort(&self) {
-        with(&self.staged, BTreeMap::clear);
+        drop(self.partitions.take());
         self.inner.abort();
     }
 }
 
 struct LimitedWriter {
-    staged: Arc<Mutex<BTreeMap<u32, StagedRows>>>,
-    partition: u32,
-    staging: StagingWriter,
+    rows: PartitionWriter,
     left: u64,
 }
 
@@ -98,15 +79,11 @@ impl OutputWriter for LimitedWriter {
             return Ok(());
         }
         self.left -= 1;
-        let written = self.staging.push(key, value);
-        written.map_err(TaskError::io("writing a row to a temporary file"))
+        self.rows.write(key, value)
     }
 
     fn finish(self: Box<Self>) -> Result<(), TaskError> {
-        let rows = self.staging.finish();
-        let rows = rows.map_err(TaskError::io("writing rows to a temporary file"))?;
-        with(&self.staged, |all| all.insert(self.partition, rows));
-        Ok(())
+        Box::new(self.rows).finish()
     }
 }
 
@@ -148,7 +125,7 @@ mod tests {
         writer.write(b"k", b"v").unwrap();
         writer.finish().unwrap();
         output.abort();
-        assert!(with(&output.staged, |staged| staged.is_empty()));
+        assert!(output.partitions.take().is_empty());
         assert_eq!(inner.rows(), None);
     }
 }

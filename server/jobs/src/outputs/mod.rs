@@ -15,6 +15,7 @@
 //! | --- | --- |
 //! | `table` | a job's rows into a table, by one commit |
 //! | `cql` | a job's rows into a table of CQL, by one commit |
+//! | `partitions` | finished partitions, which wait for a commit |
 //! | `staging` | rows on their way to a table or to the next job, sorted, in a file |
 //! | `files` | a job's rows into files |
 //! | `rows` | a row as a line of text, CSV or JSON |
@@ -25,6 +26,7 @@
 mod cql;
 mod files;
 mod limit;
+mod partitions;
 mod relay;
 mod rows;
 mod scratch;

@@ -1,11 +1,11 @@
 //! Rows that one job of a chain leaves for the next, in files that its processes can open.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ebb_scheduler::runtime::{Input, Output, OutputWriter, RecordSink, Split, TaskError};
 
+use super::partitions::Partitions;
 use super::staging::{StagedRows, StagingWriter, ToldRows};
 
 /// How much of the rows of a partition is sorted at a time.
@@ -17,61 +17,44 @@ const SORT_BYTES: usize = 1 << 20;
 /// so that any relay reads those of any other that still has them.
 #[derive(Debug, Clone)]
 pub struct Relay {
-    directory: PathBuf,
-    rows: Arc<Mutex<Rows>>,
-}
-
-#[derive(Debug, Default)]
-struct Rows {
-    staged: BTreeMap<u32, StagedRows>,
-    committed: Option<Vec<StagedRows>>,
+    partitions: Partitions,
+    committed: Arc<Mutex<Option<Vec<StagedRows>>>>,
 }
 
 impl Relay {
     /// Without rows. They are kept in `directory`, created when absent.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
-            directory: directory.into(),
-            rows: Arc::default(),
+            partitions: Partitions::new(directory),
+            committed: Arc::default(),
         }
     }
 
-    fn with<T>(&self, f: impl FnOnce(&mut Rows) -> T) -> T {
-        f(&mut self.rows.lock().unwrap_or_else(PoisonError::into_inner))
+    fn committed(&self) -> MutexGuard<'_, Option<Vec<StagedRows>>> {
+        let committed = self.committed.lock();
+        committed.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Output for Relay {
     fn open(&self, partition: u32, _attempt: u32) -> Result<Box<dyn OutputWriter>, TaskError> {
-        let staging = std::fs::create_dir_all(&self.directory)
-            .and_then(|()| StagingWriter::create_named(&self.directory, SORT_BYTES));
-        let staging = staging.map_err(TaskError::io(format!(
-            "creating a temporary file in {}",
-            self.directory.display()
-        )))?;
-        Ok(Box::new(RelayWriter {
-            relay: self.clone(),
-            partition,
-            staging,
-        }))
+        let create = |directory: &Path| StagingWriter::create_named(directory, SORT_BYTES);
+        Ok(Box::new(self.partitions.open(partition, create)?))
     }
 
     fn commit(&self) -> Result<(), TaskError> {
-        self.with(|rows| {
-            let staged = std::mem::take(&mut rows.staged);
-            rows.committed = Some(staged.into_values().collect());
-        });
+        *self.committed() = Some(self.partitions.take());
         Ok(())
     }
 
     fn abort(&self) {
-        self.with(|rows| rows.staged.clear());
+        drop(self.partitions.take());
     }
 }
 
 impl Input for Relay {
     fn splits(&self) -> Result<Vec<Split>, TaskError> {
-        let rows = self.with(|rows| rows.committed.clone());
+        let rows = self.committed().clone();
         let rows = rows.ok_or_else(|| TaskError::failed("the job before has not left its rows"))?;
         let split = |(index, rows): (u32, StagedRows)| {
             let told = rows.told().expect("a file with a name was created");
@@ -89,27 +72,6 @@ impl Input for Relay {
         let told: ToldRows = postcard::from_bytes(&split.payload)
             .map_err(|e| TaskError::failed(format!("a split of another input: {e}")))?;
         told.open()?.for_each(record)
-    }
-}
-
-struct RelayWriter {
-    relay: Relay,
-    partition: u32,
-    staging: StagingWriter,
-}
-
-impl OutputWriter for RelayWriter {
-    fn write(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
-        let written = self.staging.push(key, value);
-        written.map_err(TaskError::io("writing a row to a temporary file"))
-    }
-
-    fn finish(self: Box<Self>) -> Result<(), TaskError> {
-        let rows = self.staging.finish();
-        let rows = rows.map_err(TaskError::io("writing rows to a temporary file"))?;
-        self.relay
-            .with(|shared| shared.staged.insert(self.partition, rows));
-        Ok(())
     }
 }
 

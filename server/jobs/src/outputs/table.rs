@@ -1,13 +1,12 @@
 //! A job's rows into a table: all of them once it succeeded, or none.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
 
 use ebb_scheduler::runtime::{Output, OutputWriter, TaskError};
 use ebb_storage::{Db, ErrorKind, Keyspace, SortedWriter, Table, TableOptions};
 
-use super::staging::{StagedRows, StagingWriter, merge};
+use super::partitions::Partitions;
+use super::staging::{StagingWriter, merge};
 
 /// How much of the rows of a partition is sorted at a time.
 const SORT_BYTES: usize = 4 << 20;
@@ -27,20 +26,8 @@ pub struct TableOutput {
     db: Db,
     keyspace: Keyspace,
     table: String,
-    shared: Arc<Shared>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    directory: PathBuf,
+    partitions: Partitions,
     sort_bytes: usize,
-    staged: Mutex<BTreeMap<u32, StagedRows>>,
-}
-
-impl Shared {
-    fn with<T>(&self, f: impl FnOnce(&mut BTreeMap<u32, StagedRows>) -> T) -> T {
-        f(&mut self.staged.lock().unwrap_or_else(PoisonError::into_inner))
-    }
 }
 
 impl TableOutput {
@@ -57,11 +44,8 @@ impl TableOutput {
             db,
             keyspace,
             table: table.into(),
-            shared: Arc::new(Shared {
-                directory: directory.into(),
-                sort_bytes: SORT_BYTES,
-                staged: Mutex::default(),
-            }),
+            partitions: Partitions::new(directory),
+            sort_bytes: SORT_BYTES,
         }
     }
 
@@ -102,18 +86,8 @@ impl Output for TableOutput {
     }
 
     fn open(&self, partition: u32, _attempt: u32) -> Result<Box<dyn OutputWriter>, TaskError> {
-        let directory = &self.shared.directory;
-        let staging = std::fs::create_dir_all(directory)
-            .and_then(|()| StagingWriter::create(directory, self.shared.sort_bytes))
-            .map_err(TaskError::io(format!(
-                "creating a temporary file in {}",
-                directory.display()
-            )))?;
-        Ok(Box::new(TableWriter {
-            shared: self.shared.clone(),
-            partition,
-            staging,
-        }))
+        let create = |directory: &Path| StagingWriter::create(directory, self.sort_bytes);
+        Ok(Box::new(self.partitions.open(partition, create)?))
     }
 
     fn commit(&self) -> Result<(), TaskError> {
@@ -124,21 +98,14 @@ impl Output for TableOutput {
                 .table(&self.table, TableOptions::default())
                 .map_err(TaskError::failed)?,
         };
-        let staged = self.shared.with(std::mem::take);
+        let staged = self.partitions.take();
         if staged.is_empty() {
             return Ok(());
         }
-        let directory = &self.shared.directory;
-        let files = tempfile::Builder::new()
-            .prefix("rows-")
-            .tempdir_in(directory);
-        let files = files.map_err(TaskError::io(format!(
-            "creating a temporary directory in {}",
-            directory.display()
-        )))?;
+        let files = self.partitions.temporary_directory()?;
         let writer = SortedWriter::create(files.path(), "rows", Default::default());
         let mut writer = writer.map_err(TaskError::failed)?;
-        merge(staged.into_values(), |key, value| {
+        merge(staged, |key, value| {
             writer.put(key, value).map_err(TaskError::failed)
         })?;
         let sorted = writer.finish().map_err(TaskError::failed)?;
@@ -150,29 +117,7 @@ impl Output for TableOutput {
     }
 
     fn abort(&self) {
-        // Dropping a file without a name frees it.
-        self.shared.with(BTreeMap::clear);
-    }
-}
-
-struct TableWriter {
-    shared: Arc<Shared>,
-    partition: u32,
-    staging: StagingWriter,
-}
-
-impl OutputWriter for TableWriter {
-    fn write(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
-        self.staging
-            .push(key, value)
-            .map_err(TaskError::io("writing a row to a temporary file"))
-    }
-
-    fn finish(self: Box<Self>) -> Result<(), TaskError> {
-        let rows = self.staging.finish();
-        let rows = rows.map_err(TaskError::io("writing rows to a temporary file"))?;
-        self.shared.with(|all| all.insert(self.partition, rows));
-        Ok(())
+        drop(self.partitions.take());
     }
 }
 
@@ -243,7 +188,7 @@ mod tests {
         fixture.output.abort();
         assert_eq!(fixture.rows(), None);
         assert_eq!(fixture.staging_files(), 0);
-        assert!(fixture.output.shared.with(|staged| staged.is_empty()));
+        assert!(fixture.output.partitions.take().is_empty());
     }
 
     #[test]
@@ -269,7 +214,7 @@ mod tests {
     #[test]
     fn rows_in_any_order_appear_by_one_commit() {
         let mut fixture = fixture();
-        Arc::get_mut(&mut fixture.output.shared).unwrap().sort_bytes = 100;
+        fixture.output.sort_bytes = 100;
         let row = |i: u32| (format!("{:04}", i * 7919 % 1000), i.to_string());
         for (partition, rows) in (0..).zip([0..600, 300..1000]) {
             let rows: Vec<_> = rows.map(row).collect();

@@ -223,7 +223,13 @@ impl RecordFormat {
                 KeyFormat::Place | KeyFormat::Unwritten => 1,
             },
             value: self.value.clone(),
-            ..Decoder::default()
+            keys: Vec::new(),
+            values: Vec::new(),
+            of_key: Vec::new(),
+            of_value: Vec::new(),
+            members: Vec::new(),
+            paths: Vec::new(),
+            as_json: false,
         };
         for (at, source) in sources.into_iter().enumerate() {
             match source {
@@ -362,23 +368,6 @@ struct Decoder {
     as_json: bool,
     key_fields: usize,
     value: ValueFormat,
-}
-
-impl Default for Decoder {
-    fn default() -> Self {
-        Self {
-            count: 0,
-            keys: Vec::new(),
-            values: Vec::new(),
-            of_key: Vec::new(),
-            of_value: Vec::new(),
-            members: Vec::new(),
-            paths: Vec::new(),
-            as_json: false,
-            key_fields: 1,
-            value: ValueFormat::Nothing,
-        }
-    }
 }
 
 impl RowDecoder for Decoder {

@@ -50,7 +50,7 @@ pub use header::{Header, HeaderBuilder, merge_headers};
 pub use list_place::{ListEnd, list_place};
 pub use live::LiveCell;
 pub use merge::merge_rows;
-pub use parts::{Part, Parts, parts, try_parts};
+pub use parts::{Part, Parts, keyed_part, parts, try_parts};
 pub use purge::{Purged, purge_header, purge_row};
 pub use ranges::RangeDeletion;
 pub use stats::{Stats, header_stats, row_stats};

@@ -66,14 +66,14 @@ pub fn try_parts<'p, 'v: 'p, E: 'p>(
             Box::new(parts.map(|part| part.map_err(EncodeError::Value)))
         }
         CqlType::Set { element: ty, .. } => {
-            let part = move |member: Element<'v>| keyed(ty, some(member)?, &[], &mut charge);
+            let part = move |member: Element<'v>| keyed_part(ty, some(member)?, &[], &mut charge);
             Box::new(elements::elements(value)?.map(part))
         }
         CqlType::Map { key: ty, .. } => {
             let mut entries = elements::pairs(value)?;
             let entry = move || Some((entries.next()?, entries.next()?));
             let part = move |(key, value): (Element<'v>, Element<'v>)| {
-                keyed(ty, some(key)?, some(value)?, &mut charge)
+                keyed_part(ty, some(key)?, some(value)?, &mut charge)
             };
             Box::new(std::iter::from_fn(entry).map(part))
         }
@@ -97,7 +97,12 @@ pub fn try_parts<'p, 'v: 'p, E: 'p>(
 /// An element as it is read: a null is `None`.
 type Element<'v> = Result<Option<&'v [u8]>, TypeError>;
 
-fn keyed<'v, E>(
+/// Returns the part of a set or map for one member or key, which `ty` validates. It calls `charge` as
+/// [`ordered::try_encode`] does.
+///
+/// # Errors
+/// If the member or key has no ordered form; the error of `charge`.
+pub fn keyed_part<'v, E>(
     ty: &CqlType,
     key: &'v [u8],
     value: &'v [u8],

@@ -143,6 +143,13 @@ impl Parsed {
         self.asked.drain(..).map(Predicate::of).collect()
     }
 
+    fn push(&mut self, column: &Column, ask: Ask) {
+        self.asked.push(Asked {
+            columns: vec![place(&self.schema, column)],
+            ask,
+        });
+    }
+
     fn add(&mut self, relation: &Relation, markers: &mut Markers) -> Result<()> {
         let schema = self.schema.clone();
         match relation {
@@ -153,10 +160,7 @@ impl Parsed {
             } => {
                 let column = column(&schema, name.as_str())?;
                 let ask = one_column(relation, column, *operator, value, markers)?;
-                self.asked.push(Asked {
-                    columns: vec![place(&schema, column)],
-                    ask,
-                });
+                self.push(column, ask);
             }
             Relation::In {
                 column: name,
@@ -179,10 +183,7 @@ impl Parsed {
                         }
                     }
                 };
-                self.asked.push(Asked {
-                    columns: vec![place(&schema, column)],
-                    ask: Ask::In(ask),
-                });
+                self.push(column, Ask::In(ask));
             }
             Relation::IsNotNull(_) => {
                 return invalid(format!("Unsupported restriction: {relation}"));
@@ -195,10 +196,7 @@ impl Parsed {
             } => {
                 let column = column(&schema, name.as_str())?;
                 let ask = element(column, key, *operator, value, markers)?;
-                self.asked.push(Asked {
-                    columns: vec![place(&schema, column)],
-                    ask: Ask::Other(ask),
-                });
+                self.push(column, Ask::Other(ask));
             }
             Relation::Token {
                 columns,
@@ -263,6 +261,7 @@ fn one_column(
     markers: &mut Markers,
 ) -> Result<Ask> {
     let name = &*column.name;
+    let receiver = Receiver::new(name, column.ty.clone());
     match operator {
         Operator::NotEqual => {
             return invalid(format!("Unsupported \"!=\" relation: {relation}"));
@@ -273,60 +272,83 @@ fn one_column(
                  valid."
             ));
         }
+        Operator::Contains | Operator::ContainsKey => {
+            let value = contained(operator, value, &receiver, name, markers)?;
+            return Ok(Ask::Other(match operator {
+                Operator::ContainsKey => Test::ContainsKey(value),
+                _ => Test::Contains(value),
+            }));
+        }
         _ => {}
     }
-    let inner = match (operator, &column.ty) {
-        (Operator::ContainsKey, CqlType::Map { key, .. }) => key,
+    check_slice(operator, &column.ty, "restrictions", || {
+        "Slice restrictions are not supported on duration columns".to_owned()
+    })?;
+    check_type(column, operator.text())?;
+    let value = Tuple::Terms(vec![term::prepare(value, &receiver, markers)?]);
+    Ok(match operator {
+        Operator::Equal => Ask::Equal(value),
+        slice => Ask::Slice(slice, value),
+    })
+}
+
+/// Prepares the value of CONTAINS or CONTAINS KEY on the receiver, which is `column` or a part of it.
+///
+/// # Errors
+/// In Cassandra's words, if the receiver is not such a collection, or if the value does not fit.
+pub fn contained(
+    operator: Operator,
+    value: &ast::Term,
+    receiver: &Receiver,
+    column: &str,
+    markers: &mut Markers,
+) -> Result<Term> {
+    let (what, ty) = match (operator, &receiver.ty) {
+        (Operator::ContainsKey, CqlType::Map { key, .. }) => ("key", key),
         (Operator::ContainsKey, _) => {
-            return invalid(format!("Cannot use CONTAINS KEY on non-map column {name}"));
-        }
-        (Operator::Contains, CqlType::List { element, .. } | CqlType::Set { element, .. }) => {
-            element
-        }
-        (Operator::Contains, CqlType::Map { value, .. }) => value,
-        (Operator::Contains, _) => {
             return invalid(format!(
-                "Cannot use CONTAINS on non-collection column {name}"
+                "Cannot use CONTAINS KEY on non-map column {column}"
             ));
         }
+        (
+            _,
+            CqlType::List { element, .. }
+            | CqlType::Set { element, .. }
+            | CqlType::Map { value: element, .. },
+        ) => ("value", element),
         _ => {
-            if is_slice(operator) && column.ty.contains_duration() {
-                return invalid(match &column.ty {
-                    CqlType::Duration => {
-                        "Slice restrictions are not supported on duration columns".to_owned()
-                    }
-                    CqlType::Tuple(_) => {
-                        "Slice restrictions are not supported on tuples containing durations"
-                            .to_owned()
-                    }
-                    CqlType::Udt { .. } => {
-                        "Slice restrictions are not supported on UDTs containing durations"
-                            .to_owned()
-                    }
-                    _ => "Slice restrictions are not supported on collections containing durations"
-                        .to_owned(),
-                });
-            }
-            check_type(column, operator.text())?;
-            let receiver = Receiver::new(name, column.ty.clone());
-            let value = Tuple::Terms(vec![term::prepare(value, &receiver, markers)?]);
-            return Ok(match operator {
-                Operator::Equal => Ask::Equal(value),
-                slice => Ask::Slice(slice, value),
-            });
+            return invalid(format!(
+                "Cannot use CONTAINS on non-collection column {column}"
+            ));
         }
     };
-    let what = if operator == Operator::ContainsKey {
-        "key"
-    } else {
-        "value"
+    let receiver = Receiver::new(format!("{what}({})", receiver.name), (**ty).clone());
+    term::prepare(value, &receiver, markers)
+}
+
+/// Refuses comparisons by order of types that contain durations, which have no order. `what` names
+/// the comparisons, and `of_durations` returns the message for durations themselves.
+///
+/// # Errors
+/// In Cassandra's words.
+pub fn check_slice(
+    operator: Operator,
+    ty: &CqlType,
+    what: &str,
+    of_durations: impl FnOnce() -> String,
+) -> Result<()> {
+    if !is_slice(operator) || !ty.contains_duration() {
+        return Ok(());
+    }
+    let types = match ty {
+        CqlType::Duration => return invalid(of_durations()),
+        CqlType::Tuple(_) => "tuples",
+        CqlType::Udt { .. } => "UDTs",
+        _ => "collections",
     };
-    let receiver = Receiver::new(format!("{what}({name})"), (**inner).clone());
-    let value = term::prepare(value, &receiver, markers)?;
-    Ok(Ask::Other(match operator {
-        Operator::ContainsKey => Test::ContainsKey(value),
-        _ => Test::Contains(value),
-    }))
+    invalid(format!(
+        "Slice {what} are not supported on {types} containing durations"
+    ))
 }
 
 /// Refuses what lies in several cells.

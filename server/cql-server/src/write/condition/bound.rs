@@ -56,11 +56,7 @@ impl ColumnCondition {
                 let mut values = Vec::with_capacity(terms.len());
                 for term in terms {
                     // Those that are not set are not there.
-                    match term.evaluate(bound)? {
-                        Evaluated::Unset => {}
-                        Evaluated::Null => values.push(None),
-                        Evaluated::Value(bytes) => values.push(Some(bytes)),
-                    }
+                    values.extend(term.evaluate(bound)?.unless_unset());
                 }
                 (Operator::Equal, values)
             }
@@ -170,10 +166,9 @@ impl BoundCondition<'_> {
 
 /// A value that must be set.
 fn set(evaluated: Evaluated<'_>) -> Result<Value<'_>> {
-    match evaluated {
-        Evaluated::Unset => invalid("Invalid 'unset' value in condition"),
-        Evaluated::Null => Ok(None),
-        Evaluated::Value(bytes) => Ok(Some(bytes)),
+    match evaluated.unless_unset() {
+        Some(value) => Ok(value),
+        None => invalid("Invalid 'unset' value in condition"),
     }
 }
 

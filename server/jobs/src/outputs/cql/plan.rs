@@ -3,13 +3,10 @@
 use std::sync::Arc;
 
 use ebb_model::key::DecodedKey;
-use ebb_model::row::{
-    Cell, Deletion, Element, HeaderBuilder, Lifetime, ListEnd, Marker, Original, RowBuilder,
-    list_place, parts,
-};
 use ebb_model::schema::{Column, ColumnId, ColumnKind, TableDefinition, TableOptions, TableSchema};
-use ebb_model::types::{CqlType, elements};
+use ebb_model::types::CqlType;
 use ebb_scheduler::runtime::TaskError;
+use ebb_tables::write::{OperandWriter, WriteTimes, original_clustering};
 use uuid::Builder;
 
 use super::waiting::{self, ORIGINAL};
@@ -209,10 +206,8 @@ impl RowPlan {
         let key = layout.row_key(&partition, &clustering);
         let key = key.map_err(|error| error.to_string())?;
         let mut values = cells;
-        let is_told = |(at, value): (usize, &&[u8])| layout.is_reconstructible(at, value);
-        if !clustering.iter().enumerate().all(is_told) {
-            let original = clustering.iter().map(|value| Some(*value));
-            waiting::push(&mut values, ORIGINAL, &elements::build_tuple(original))?;
+        if let Some(original) = original_clustering(layout, clustering.iter().copied()) {
+            waiting::push(&mut values, ORIGINAL, &original)?;
         }
         row.row = Some((key, values));
         Ok(row)
@@ -228,20 +223,14 @@ impl RowPlan {
         timestamp_us: i64,
         out: &mut Vec<u8>,
     ) -> Result<(), TaskError> {
-        let mut row = RowBuilder::new(out, timestamp_us);
-        row.marker(Marker {
-            timestamp: timestamp_us,
-            expiry: None,
-        });
+        let mut original = None;
         for value in waiting::values(waiting) {
             if let (ORIGINAL, bytes) = value? {
-                row.original(Original {
-                    timestamp: timestamp_us,
-                    bytes,
-                });
+                original = Some(bytes);
             }
         }
-        self.columns(waiting, timestamp_us, row)
+        let times = WriteTimes::at(timestamp_us);
+        self.columns(waiting, OperandWriter::row(times, true, original, out))
     }
 
     /// Appends the operand of a header that says what static columns are.
@@ -254,52 +243,18 @@ impl RowPlan {
         timestamp_us: i64,
         out: &mut Vec<u8>,
     ) -> Result<(), TaskError> {
-        let row = HeaderBuilder::new(out).static_row(timestamp_us);
-        self.columns(waiting, timestamp_us, row)
+        let row = OperandWriter::statics(WriteTimes::at(timestamp_us), out);
+        self.columns(waiting, row)
     }
 
-    /// Writes values as an assignment does: of a collection or user-defined type that is not
-    /// frozen it deletes what was there.
-    fn columns(
-        &self,
-        waiting: &[u8],
-        timestamp_us: i64,
-        mut row: RowBuilder<'_>,
-    ) -> Result<(), TaskError> {
-        let cell = |value| Cell {
-            timestamp: timestamp_us,
-            lifetime: Lifetime::Permanent,
-            value,
-        };
+    fn columns(&self, waiting: &[u8], mut row: OperandWriter<'_>) -> Result<(), TaskError> {
         for value in waiting::values(waiting) {
             let (id, value) = value?;
-            if id == ORIGINAL {
-                continue;
+            match self.schema.column_by_id(ColumnId(id)) {
+                _ if id == ORIGINAL => {}
+                None => row.cell(id, Some(value)),
+                Some(column) => row.assign(column, value).map_err(TaskError::failed)?,
             }
-            let column = self.schema.column_by_id(ColumnId(id));
-            let Some(ty) = column
-                .map(|column| &column.ty)
-                .filter(|ty| ty.is_multi_cell())
-            else {
-                row.cell(id, cell(value));
-                continue;
-            };
-            let place =
-                |at, element: &[u8]| list_place(ListEnd::Back, timestamp_us, 0, at, element);
-            let older = Deletion {
-                timestamp: timestamp_us - 1,
-                local_time_s: timestamp_us.div_euclid(1_000_000),
-            };
-            row.begin_collection(id, Some(older));
-            for part in parts(ty, value, place).map_err(TaskError::failed)? {
-                let part = part.map_err(TaskError::failed)?;
-                row.element(Element {
-                    path: &part.path,
-                    original: part.original,
-                    cell: cell(part.value),
-                });
-            }
-            row.end_collection();
         }
         row.finish().map_err(TaskError::failed)
     }

@@ -1,0 +1,96 @@
+//! The partitions of an output while they wait for its commit.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ebb_scheduler::runtime::{OutputWriter, TaskError};
+use tempfile::TempDir;
+
+use super::staging::{StagedRows, StagingWriter};
+
+/// The rows of finished partitions, in files of one directory. Clones share them.
+#[derive(Debug, Clone)]
+pub(super) struct Partitions {
+    directory: PathBuf,
+    staged: Arc<Mutex<BTreeMap<u32, StagedRows>>>,
+}
+
+impl Partitions {
+    /// Creates an output without rows. `directory` is created with the first file.
+    pub(super) fn new(directory: impl Into<PathBuf>) -> Self {
+        Self {
+            directory: directory.into(),
+            staged: Arc::default(),
+        }
+    }
+
+    /// Returns the directory of the files.
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Opens a writer for an attempt at a partition, on a file that `create` makes in the directory.
+    pub(super) fn open(
+        &self,
+        partition: u32,
+        create: impl FnOnce(&Path) -> io::Result<StagingWriter>,
+    ) -> Result<PartitionWriter, TaskError> {
+        let staging = std::fs::create_dir_all(&self.directory)
+            .and_then(|()| create(&self.directory))
+            .map_err(TaskError::io(format!(
+                "creating a temporary file in {}",
+                self.directory.display()
+            )))?;
+        Ok(PartitionWriter {
+            partitions: self.clone(),
+            partition,
+            staging,
+        })
+    }
+
+    /// Takes the rows of the finished partitions, in the order of the partitions. Those that are
+    /// dropped free their files.
+    pub(super) fn take(&self) -> Vec<StagedRows> {
+        let staged = std::mem::take(&mut *self.lock());
+        staged.into_values().collect()
+    }
+
+    /// Creates a directory for the files that a commit makes of the rows.
+    pub(super) fn temporary_directory(&self) -> Result<TempDir, TaskError> {
+        let created = tempfile::Builder::new()
+            .prefix("rows-")
+            .tempdir_in(&self.directory);
+        created.map_err(TaskError::io(format!(
+            "creating a temporary directory in {}",
+            self.directory.display()
+        )))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, StagedRows>> {
+        self.staged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The writer of one attempt at a partition. The last attempt that finishes counts.
+#[derive(Debug)]
+pub(super) struct PartitionWriter {
+    partitions: Partitions,
+    partition: u32,
+    staging: StagingWriter,
+}
+
+impl OutputWriter for PartitionWriter {
+    fn write(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
+        let written = self.staging.push(key, value);
+        written.map_err(TaskError::io("writing a row to a temporary file"))
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), TaskError> {
+        let rows = self.staging.finish();
+        let rows = rows.map_err(TaskError::io("writing rows to a temporary file"))?;
+        self.partitions.lock().insert(self.partition, rows);
+        Ok(())
+    }
+}

@@ -1,0 +1,97 @@
+//! The operand of a row, or of the static columns of a partition, column by column.
+
+use ebb_model::key::KeyLayout;
+use ebb_model::row::{
+    Element, HeaderBuilder, ListEnd, Original, RowBuilder, RowError, list_place, parts,
+};
+use ebb_model::schema::Column;
+use ebb_model::types::{TypeError, elements};
+
+use super::times::WriteTimes;
+
+/// Returns the values of a clustering as one tuple, if the key of their row does not determine them:
+/// 1.0 and 1.00 have one key.
+pub fn original_clustering<'v>(
+    layout: &KeyLayout,
+    values: impl Iterator<Item = &'v [u8]> + Clone,
+) -> Option<Vec<u8>> {
+    let mut places = values.clone().enumerate();
+    let is_in_key = places.all(|(at, value)| layout.is_reconstructible(at, value));
+    (!is_in_key).then(|| elements::build_tuple(values.map(Some)))
+}
+
+/// Writes the operand of a row or of static columns, by ascending ids of columns.
+#[derive(Debug)]
+pub struct OperandWriter<'o> {
+    pub(super) row: RowBuilder<'o>,
+    times: WriteTimes,
+}
+
+impl<'o> OperandWriter<'o> {
+    /// Begins the operand of a row at the end of `out`. A row with a marker, as INSERT writes it, exists
+    /// also if all its columns are null. `original` is what [`original_clustering`] returns.
+    pub fn row(
+        times: WriteTimes,
+        has_marker: bool,
+        original: Option<&[u8]>,
+        out: &'o mut Vec<u8>,
+    ) -> Self {
+        let mut row = RowBuilder::new(out, times.timestamp_us);
+        if has_marker {
+            row.marker(times.marker());
+        }
+        if let Some(bytes) = original {
+            row.original(Original {
+                timestamp: times.timestamp_us,
+                bytes,
+            });
+        }
+        Self { row, times }
+    }
+
+    /// Begins the operand of the static columns of a partition, which lie in its header.
+    pub fn statics(times: WriteTimes, out: &'o mut Vec<u8>) -> Self {
+        let row = HeaderBuilder::new(out).static_row(times.timestamp_us);
+        Self { row, times }
+    }
+
+    /// Writes a column of one cell. Without a value it deletes the cell.
+    #[inline]
+    pub fn cell(&mut self, column: u32, value: Option<&[u8]>) {
+        self.row.cell(column, self.times.cell(value));
+    }
+
+    /// Writes a column as an assignment does: if it has several cells, those that are older are
+    /// deleted. The elements of a list get places as if the request came at the timestamp.
+    ///
+    /// # Errors
+    /// If the value is not one of the column's type.
+    pub fn assign(&mut self, column: &Column, value: &[u8]) -> Result<(), TypeError> {
+        let (id, ty) = (column.id.0, &column.ty);
+        if !ty.is_multi_cell() {
+            self.cell(id, Some(value));
+            return Ok(());
+        }
+        let came_us = self.times.timestamp_us;
+        let place = |at, element: &[u8]| list_place(ListEnd::Back, came_us, 0, at, element);
+        self.row.begin_collection(id, self.times.older_deletion());
+        for part in parts(ty, value, place)? {
+            let part = part?;
+            self.row.element(Element {
+                path: &part.path,
+                original: part.original,
+                cell: self.times.cell(Some(part.value)),
+            });
+        }
+        self.row.end_collection();
+        Ok(())
+    }
+
+    /// Ends the operand.
+    ///
+    /// # Errors
+    /// As [`RowBuilder::finish`].
+    pub fn finish(self) -> Result<(), RowError> {
+        self.row.finish()
+    }
+}
