@@ -28,7 +28,7 @@ pub struct JobAdvice {
     pub is_same_work: bool,
 }
 
-/// Why there is no estimate for an application of this name, as a sentence.
+/// The reason why there is no estimate for an application of this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WhyUnknown {
     /// No run of the application has left a profile yet.

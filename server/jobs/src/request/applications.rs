@@ -35,7 +35,7 @@ macro_rules! applications {
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
         #[serde(rename_all = "kebab-case")]
-        #[allow(missing_docs, reason = "the options of a variant have the summary")]
+        #[expect(missing_docs, reason = "the options of a variant have the summary")]
         pub enum ApplicationRequest {
             $($variant($options),)*
         }
