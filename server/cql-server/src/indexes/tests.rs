@@ -2,9 +2,10 @@
 
 mod builds;
 
-use ebb_model::key::{EntryKey, PARTITIONS_START, SCHEMA_KEY};
+use ebb_model::key::{EntryKey, PARTITIONS_START, PartitionKey, ROW, SCHEMA_KEY};
 
 use crate::executor::harness::Server;
+use crate::paging::PagingState;
 
 const FILTERING: &str = "Cannot execute this query as it might involve data filtering and thus \
      may have unpredictable performance. If you want to execute this query despite the \
@@ -53,6 +54,27 @@ fn rows_are_found_by_what_they_have_now() {
         "1 2"
     );
     assert_eq!(server.rows("SELECT k, c FROM t WHERE v = 8 AND k = 2"), "");
+}
+
+/// The story: a page ended behind the rows of a partition, and the next one read an index that was built
+/// in between. It began with the rows of that partition whose clustering begins with 0xff.
+#[test]
+fn a_page_by_an_index_begins_behind_the_partition_that_was_read() {
+    let table = "CREATE TABLE t (k int, c smallint, v int, PRIMARY KEY (k, c))";
+    let mut server = Server::with(&[table, "CREATE INDEX ON t (v)"]);
+    // The greatest smallint is encoded as 0xffff.
+    insert(&mut server, &[(1, i16::MAX.into(), "7"), (2, 1, "7")]);
+    let by = "SELECT k, c FROM t WHERE v = 7";
+    let first = PartitionKey::new(&[&1_i32.to_be_bytes()]).unwrap();
+    let state = PagingState {
+        statement: server.prepare(by).unwrap().hash,
+        key: [&first.prefix()[..], &[ROW, 0xff]].concat(),
+        had_rows: true,
+        left: u64::MAX,
+        left_in_partition: u64::MAX,
+    };
+    let page = server.page(by, &[], Some(10), Some(&state.encode()));
+    assert_eq!(page.unwrap().rows, [["2", "1"]]);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use ebb_model::key::{ByteRange, DecodedKey, EntryKey, KeyError, Place, header_ke
 use ebb_model::schema::TableSchema;
 use ebb_tables::read::{RowReader, RowStep, TableError};
 
-use super::walk::{End, Entries, SEEK_UNITS, Walk};
+use super::walk::{End, Entries, SEEK_UNITS, Walk, behind};
 use crate::analyse::restrictions::Partitions;
 use crate::error::{Result, of_store, of_table};
 use crate::interrupt;
@@ -103,7 +103,8 @@ impl Walk<'_> {
         resume: Option<&PagingState>,
     ) -> Result<End> {
         if let Some(resume) = resume {
-            range.from = range.from.max([&resume.key[..], &[0]].concat());
+            let at = DecodedKey::read(&resume.key).map_err(|_| paging::invalid())?;
+            range.from = range.from.max(behind(&resume.key, at.prefix.len()));
         }
         let RowReader { source, schema, .. } = self.reader;
         let rows = self.rows;

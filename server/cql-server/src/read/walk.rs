@@ -58,7 +58,7 @@ impl End {
 }
 
 /// Returns the first key behind a cut. The key of a cut begins with a prefix of `prefix_len` bytes.
-fn behind(key: &[u8], prefix_len: usize) -> Vec<u8> {
+pub(super) fn behind(key: &[u8], prefix_len: usize) -> Vec<u8> {
     let (prefix, place) = key.split_at(prefix_len);
     // The cut of `End::after`: keys of rows may begin with 0xff, too. A row that has exactly this key is the
     // last one of its partition.
