@@ -9,7 +9,7 @@
 //!     v
 //!   node       database, jobs and co-location, put together
 //!     v
-//!   jobs       the interface to jobs that the node and the client implement, and its words
+//!   jobs       the interface to jobs that the node and the client implement, and its types
 //! ```
 //!
 //! The jobs are those of `ebb-jobs`, loads those of `ebb-text`, and tables with columns those

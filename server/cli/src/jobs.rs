@@ -14,7 +14,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Result;
 use ebb_jobs::history::{JobRecord, RecordState};
-use ebb_server::jobs::{JobHistory, JobView, Jobs};
+use ebb_server::jobs::{JobHistory, JobView, ReadJobs};
 
 use super::attached::Attached;
 use super::print::Printer;
@@ -92,7 +92,7 @@ pub(super) fn run(mut args: Args) -> Result<()> {
 }
 
 /// Prints the profiles, one job, or the list of jobs.
-fn print(jobs: &impl Jobs, args: &Args) -> Result<()> {
+fn print(jobs: &impl ReadJobs, args: &Args) -> Result<()> {
     if args.profiles {
         return profiles::print(&jobs.profiles()?, args.json);
     }

@@ -26,7 +26,7 @@ use super::wire::{
     Cancelled, JobList, Keyspaces, RoleList, RoleView, SnapshotList, SnapshotRenewal,
     SnapshotRequest, SnapshotView, TableList, TableSummary,
 };
-use crate::jobs::{Estimate, JobView, Jobs, RestartView};
+use crate::jobs::{Estimate, JobView, Jobs, ReadJobs, RestartView};
 use crate::live::{Load, WhatIfAnswer};
 
 /// The longest response that is read, in bytes. The list of a large job's attempts has several MiB.
@@ -325,7 +325,7 @@ impl JobsClient {
     }
 }
 
-impl Jobs for JobsClient {
+impl ReadJobs for JobsClient {
     type Error = ClientError;
 
     fn list(&self) -> Result<Vec<JobView>> {
@@ -350,7 +350,9 @@ impl Jobs for JobsClient {
     fn profiles(&self) -> Result<Vec<ProfileRecord>> {
         self.get("/v1/profiles")
     }
+}
 
+impl Jobs for JobsClient {
     fn submit(&self, request: &JobRequest) -> Result<JobView> {
         self.post("/v1/jobs", request)
     }

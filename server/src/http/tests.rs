@@ -17,7 +17,7 @@ use ebb_test_support::wait::{HANG, until_some};
 use serde_json::Value;
 
 use super::*;
-use crate::jobs::{JobEnd, JobView, Jobs};
+use crate::jobs::{JobEnd, JobView, Jobs, ReadJobs};
 use crate::metrics::Metrics;
 use crate::node::{Node, NodeOptions, Stop};
 use crate::tokens::{Scope, Token, TokenFile, TokenRecord};

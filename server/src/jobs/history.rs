@@ -4,13 +4,11 @@ use std::time::Duration;
 
 use ebb_jobs::JobError;
 use ebb_jobs::history::{History, HistoryError, JobAttempt, JobRecord, ProfileRecord};
-use ebb_jobs::request::JobRequest;
 use ebb_storage::Db;
 
-use super::{Estimate, JobView, Jobs, RestartView};
+use super::{JobView, ReadJobs};
 
-/// The history of a database, for reading. No job runs: a call that would need a node returns an error
-/// that names the command for it.
+/// The history of a database, for reading. No job of it runs.
 #[derive(Debug)]
 pub struct JobHistory(Option<History>);
 
@@ -35,7 +33,7 @@ impl JobHistory {
     }
 }
 
-impl Jobs for JobHistory {
+impl ReadJobs for JobHistory {
     type Error = JobError;
 
     fn list(&self) -> Result<Vec<JobView>, JobError> {
@@ -55,43 +53,18 @@ impl Jobs for JobHistory {
     fn profiles(&self) -> Result<Vec<ProfileRecord>, JobError> {
         self.read(History::profiles)
     }
-
-    fn submit(&self, _request: &JobRequest) -> Result<JobView, JobError> {
-        Err(needs_node("ebb run"))
-    }
-
-    fn estimate(&self, _request: &JobRequest) -> Result<Estimate, JobError> {
-        Err(needs_node("ebb run --dry-run"))
-    }
-
-    fn cancel(&self, _id: &str) -> Result<bool, JobError> {
-        Err(needs_node("ebb jobs discard"))
-    }
-
-    fn restart(&self, _id: &str) -> Result<RestartView, JobError> {
-        Err(needs_node("ebb jobs restart"))
-    }
-
-    fn discard(&self, _id: &str) -> Result<JobView, JobError> {
-        Err(needs_node("ebb jobs discard"))
-    }
-}
-
-fn needs_node(command: &str) -> JobError {
-    JobError::senseless(format!(
-        "no server has the database open, and its history is only read: use {command}"
-    ))
 }
 
 #[cfg(test)]
 mod tests {
+    use ebb_jobs::request::JobRequest;
     use ebb_storage::Options;
     use serde_json::json;
 
     use super::*;
 
     #[test]
-    fn a_history_is_read_and_other_calls_name_the_command_to_use() {
+    fn a_history_lists_and_shows_its_jobs() {
         let dir = tempfile::tempdir().unwrap();
         let db = Db::open(dir.path(), Options::default()).unwrap();
         let empty = JobHistory::open(&db).unwrap();
@@ -109,7 +82,5 @@ mod tests {
         assert_eq!(job, JobView::remembered(record));
         assert_eq!(jobs.attempts(&job.record.id).unwrap(), []);
         assert_eq!(jobs.list().unwrap(), [job]);
-        let refused = jobs.cancel("last").unwrap_err().to_string();
-        assert!(refused.contains("use ebb jobs discard"), "{refused}");
     }
 }

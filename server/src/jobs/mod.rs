@@ -1,9 +1,10 @@
 //! One interface to jobs, wherever they run.
 //!
 //! ```text
-//!   commands, routes ─> Jobs ─┬─> Node: the jobs of this process, over its database
-//!                             ├─> JobsClient: the jobs of a server, over HTTP
-//!                             └─> JobHistory: the jobs of a database that no process has open
+//!   Jobs ──────┬─> Node: the jobs of this process, over its database
+//!              └─> JobsClient: the jobs of a server, over HTTP
+//!   ReadJobs ──┬─> both
+//!              └─> JobHistory: the jobs of a database that no process has open
 //! ```
 //!
 //! A job has these names on its way from a request to the history:
@@ -22,7 +23,7 @@
 //! | `Fate` | `ebb_jobs::restart` | the decision about a job that did not end, made from its record |
 //! | [`Restart`] | `jobs` | the result of carrying that decision out |
 //!
-//! Invariant: this module does not call the node or HTTP; both implement [`Jobs`].
+//! This module calls neither the node nor HTTP: both implement its traits.
 
 mod history;
 mod view;
@@ -38,11 +39,11 @@ pub use self::view::{
     Estimate, JobEnd, JobProgress, JobView, Prediction, ReadInput, Restart, RestartView, Run,
 };
 
-/// The jobs of a node, of a server, or of a history.
+/// Jobs that can be looked at: of a node, of a server, or of a history.
 ///
 /// The parameter `id` of a method is the id of a job, or `last` for the latest one. Each method fails if
 /// there is no such job, the history cannot be read, or the server does not answer. All methods block.
-pub trait Jobs {
+pub trait ReadJobs {
     /// The error of the place that has the jobs. Routes turn it into a response, and commands into an
     /// exit code, so it is not converted on its way.
     type Error: Error + Send + Sync + 'static;
@@ -58,7 +59,10 @@ pub trait Jobs {
 
     /// Returns the profiles of applications: the CPU time and bytes of their tasks.
     fn profiles(&self) -> Result<Vec<ProfileRecord>, Self::Error>;
+}
 
+/// Jobs that can be started and stopped: of a node, or of a server.
+pub trait Jobs: ReadJobs {
     /// Starts a job.
     ///
     /// # Errors

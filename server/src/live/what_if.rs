@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use super::Shared;
 use super::ahead::Ahead;
-use crate::jobs::Jobs;
+use crate::jobs::ReadJobs;
 use crate::node::Node;
 
 /// The most tasks of a kind that a hypothetical job may have.

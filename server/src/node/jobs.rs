@@ -12,9 +12,9 @@ use super::Node;
 use super::registry::EndedJob;
 use super::running::RunningJob;
 use super::start;
-use crate::jobs::{Estimate, JobView, Jobs, RestartView};
+use crate::jobs::{Estimate, JobView, Jobs, ReadJobs, RestartView};
 
-impl Jobs for Node {
+impl ReadJobs for Node {
     type Error = JobError;
 
     fn list(&self) -> Result<Vec<JobView>, JobError> {
@@ -45,7 +45,9 @@ impl Jobs for Node {
             None => Ok(Vec::new()),
         }
     }
+}
 
+impl Jobs for Node {
     fn submit(&self, request: &JobRequest) -> Result<JobView, JobError> {
         Ok(start::submit(self, request.clone(), None, |spec| spec)?.view())
     }

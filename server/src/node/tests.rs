@@ -12,7 +12,7 @@ use ebb_storage::TableOptions;
 use ebb_test_support::wait::until;
 
 use super::*;
-use crate::jobs::Jobs;
+use crate::jobs::{Jobs, ReadJobs};
 
 fn open(data: &Path) -> Node {
     Node::open(data, Options::default(), NodeOptions::for_tests()).unwrap()

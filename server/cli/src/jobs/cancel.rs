@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use ebb_server::jobs::Jobs;
+use ebb_server::jobs::{Jobs, ReadJobs};
 
 use crate::attached::Attached;
 use crate::error::CliError;

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Result;
-use ebb_server::jobs::Jobs;
+use ebb_server::jobs::ReadJobs;
 
 use crate::attached::Attached;
 use crate::run::{Report, watch};

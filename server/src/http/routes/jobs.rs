@@ -25,7 +25,7 @@ use crate::http::permits::check_job;
 use crate::http::problem::Problem;
 use crate::http::roots::Roots;
 use crate::http::wire::{Cancelled, JobList};
-use crate::jobs::{Estimate, JobView, Jobs, RestartView};
+use crate::jobs::{Estimate, JobView, Jobs, ReadJobs, RestartView};
 use crate::node::Node;
 use crate::tokens::{Principal, Scope};
 

@@ -7,7 +7,7 @@ use utoipa_axum::routes;
 
 use super::answer::{Answer, Json, work};
 use super::{At, Served};
-use crate::jobs::Jobs;
+use crate::jobs::ReadJobs;
 use crate::node::Node;
 
 pub(super) fn routes() -> OpenApiRouter<Served> {
