@@ -15,7 +15,7 @@ use ebb_scheduler::policy::{
     ClusterView, JobView, Policy, Preemption, ReduceStart, RunningTask, all,
 };
 use ebb_scheduler::sim::{Metrics, Recording, SimConfig, Variety, Workload, simulate};
-use rustix::time::{ClockId, clock_gettime};
+use ebb_threads::process_cpu;
 use std::cell::LazyCell;
 use std::sync::Arc;
 
@@ -23,8 +23,7 @@ use std::sync::Arc;
 const DECISIONS: u32 = 15;
 
 fn cpu_ms() -> f64 {
-    let t = clock_gettime(ClockId::ProcessCPUTime);
-    t.tv_sec as f64 * 1e3 + t.tv_nsec as f64 / 1e6
+    process_cpu().as_secs_f64() * 1e3
 }
 
 fn least_ms(rounds: u32, mut run: impl FnMut()) -> f64 {

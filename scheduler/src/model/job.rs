@@ -42,8 +42,8 @@ impl Job {
         }
     }
 
-    /// Its place among jobs by age: the oldest job is the least, of equals the one with the
-    /// lowest id.
+    /// The key that sorts jobs by age: the oldest job has the least, and of equally old jobs the
+    /// one with the lowest id.
     pub(crate) const fn age(&self) -> (OrderedF64, JobId) {
         (OrderedF64(self.submitted_s), self.id)
     }

@@ -161,8 +161,8 @@ impl JobView {
         self.job.goal_s.unwrap_or(f64::INFINITY)
     }
 
-    /// Its place among jobs by urgency: the most urgent job is the least, of equals the one with
-    /// the lowest id.
+    /// The key that sorts jobs by urgency: the job with the earliest goal has the least, and of
+    /// equally urgent jobs the one with the lowest id.
     pub(crate) fn urgency(&self) -> (OrderedF64, JobId) {
         (OrderedF64(self.deadline_s()), self.job.id)
     }

@@ -42,8 +42,8 @@ const RATES: [f64; 2] = [0.8, 0.2];
 /// the policy, node after node. Lengths of queues count waiting tasks only. A split counts
 /// as local on the first three of its replicas; nodes have no racks. What the decision
 /// carries is the job: which of its maps starts (a local one if there is one) is up to who
-/// runs it. Reduces, and slots of running tasks, are shared as by [`Fair`](policy::Fair). Ties are drawn
-/// from the time, so that a view has one decision.
+/// runs it. Reduces, and slots of running tasks, are shared as by [`Fair`](policy::Fair).
+/// Ties are drawn from the time, so that a view has one decision.
 #[derive(Clone, Copy, Debug)]
 struct NearData {
     policy: &'static QueueingPolicy,

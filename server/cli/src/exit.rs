@@ -31,7 +31,7 @@ Exit codes:
   2  invalid arguments, see --help; or invalid input
   3  not found: the database, keyspace, table, snapshot, key or token
   4  the data directory is in use by another process
-  5  a file of the database is damaged
+  5  a file or a row of the database is damaged
   6  the job failed, or a job or load was cancelled; nothing was written
   7  the job succeeded, but after its goal; its output is complete
   8  the disk is full; the last write left nothing behind";

@@ -14,7 +14,7 @@ use anyhow::{Result, bail};
 use ebb_jobs::history::RecordState;
 use ebb_jobs::request::JobRequest;
 use ebb_server::http::JobsClient;
-use ebb_server::jobs::{Estimate, JobView, Jobs, Restart};
+use ebb_server::jobs::{Estimate, JobView, Jobs, ReadJobs, Restart};
 use ebb_server::node::{Node, NodeOptions, RunningJob, Stop};
 use ebb_storage::{Maintenance, Options};
 

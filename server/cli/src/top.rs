@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use ebb_server::http::JobsClient;
-use ebb_server::jobs::Jobs;
+use ebb_server::jobs::{Jobs, ReadJobs};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
 

@@ -8,10 +8,10 @@
 //!   open inputs, a Destination
 //! ```
 //!
-//! A new application is a file with a struct that implements [`Application`], and a line in
-//! `request/applications.rs`. The command line, requests and listings need nothing else. The doc
-//! comments of the struct and of its fields are the help of the command line and the descriptions
-//! in the HTTP API.
+//! A new application is a file with a struct that implements [`Application`], its `mod` line in
+//! `lib.rs`, and a line in `request/applications.rs`. The command line, requests and listings need
+//! nothing else. The doc comments of the struct and of its fields are the help of the command line
+//! and the descriptions in the HTTP API.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,8 +40,8 @@ pub(crate) trait Application {
         None
     }
 
-    /// Returns the number of reduce tasks, if the user chooses it. Its bounds are those of every
-    /// request.
+    /// Returns the number of reduce tasks, if the user chooses it.
+    /// [`JobRequest::check`](crate::request::JobRequest::check) checks its bounds.
     fn reduces(&self) -> Option<u32> {
         None
     }

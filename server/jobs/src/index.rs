@@ -29,7 +29,7 @@ A list of more than 1 MiB continues in rows WORD#2, WORD#3 and so on.";
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct IndexRequest {
-    /// Number of reduce tasks.
+    /// Number of reduce tasks, 1 to 10,000.
     #[serde(default = "one")]
     #[cfg_attr(feature = "args", arg(long, value_name = "N", default_value_t = 1))]
     #[cfg_attr(feature = "args", arg(value_parser = crate::options::reduces()))]

@@ -46,7 +46,7 @@ rank; all ranks add up to 1. Every iteration is a job.";
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PagerankRequest {
-    /// Number of reduce tasks.
+    /// Number of reduce tasks, 1 to 10,000.
     #[serde(default = "one")]
     #[cfg_attr(feature = "args", arg(long, value_name = "N", default_value_t = 1))]
     #[cfg_attr(feature = "args", arg(value_parser = crate::options::reduces()))]
@@ -63,9 +63,12 @@ pub struct PagerankRequest {
         arg(long, value_name = "COLUMN", default_value = "2")
     )]
     pub to: String,
-    /// Number of iterations.
+    /// Number of iterations, 1 to 1000.
     #[cfg_attr(feature = "args", arg(long, value_name = "N", default_value_t = 20))]
-    #[cfg_attr(feature = "args", arg(value_parser = clap::value_parser!(u32).range(1..=1000)))]
+    #[cfg_attr(
+        feature = "args",
+        arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(ITERATIONS_MAX)))
+    )]
     pub iterations: u32,
     /// Damping factor, 0 to 1: the part of a rank that follows links; the rest goes to all
     /// nodes.

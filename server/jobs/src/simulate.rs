@@ -41,7 +41,7 @@ pub struct SimulateRequest {
     #[cfg_attr(feature = "args", arg(long, value_name = "SCENARIO.toml"))]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub scenario: Option<PathBuf>,
-    /// Number of replicas [default: that of the scenario].
+    /// Number of replicas, at least 1 [default: that of the scenario].
     #[serde(default)]
     #[cfg_attr(feature = "args", arg(long, value_name = "N"))]
     #[cfg_attr(feature = "args", arg(value_parser = clap::value_parser!(u32).range(1..)))]

@@ -28,7 +28,7 @@ Equal rows are all kept.";
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SortRequest {
-    /// Number of reduce tasks.
+    /// Number of reduce tasks, 1 to 10,000.
     #[serde(default = "one")]
     #[cfg_attr(feature = "args", arg(long, value_name = "N", default_value_t = 1))]
     #[cfg_attr(feature = "args", arg(value_parser = crate::options::reduces()))]

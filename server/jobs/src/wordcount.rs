@@ -33,7 +33,7 @@ A word is a maximal run of bytes that are ASCII letters, ASCII digits or above
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WordcountRequest {
-    /// Number of reduce tasks.
+    /// Number of reduce tasks, 1 to 10,000.
     #[serde(default = "one")]
     #[cfg_attr(feature = "args", arg(long, value_name = "N", default_value_t = 1))]
     #[cfg_attr(feature = "args", arg(value_parser = crate::options::reduces()))]

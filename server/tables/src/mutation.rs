@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 pub(crate) enum Mutation {
     /// Deletions of partitions and of ranges hide no row.
     DeletionsHideNothing,
-    /// Cells from before their column was dropped are visible again.
+    /// Regular cells from before their column was dropped are visible again; static cells stay hidden.
     DroppedCellsShow,
     /// A row without a live marker is not there, whatever cells it has.
     OnlyMarkersCount,

@@ -54,7 +54,7 @@ pub(crate) struct Engine {
     pub(super) dir: PathBuf,
     pub(crate) options: Options,
     pub(crate) runs: RunStore,
-    /// The open ones of those files.
+    /// The files of `runs` that are open.
     pub(super) open_files: Arc<OpenFiles>,
     pub(super) memtable_memory: MemtableMemory,
     /// Memory for the next memtables.

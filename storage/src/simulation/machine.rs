@@ -134,12 +134,13 @@ impl Machine {
         });
     }
 
-    /// Bytes of the files that have a name or are held open.
+    /// The bytes that fit on the disk beside those in use; `None` if it has no limit.
     pub(super) fn free_bytes(&self) -> Option<u64> {
         let free = |capacity: u64| capacity.saturating_sub(self.used_bytes());
         self.capacity_bytes.map(free)
     }
 
+    /// Bytes of the files that have a name or are held open.
     pub(super) fn used_bytes(&self) -> u64 {
         let in_use = |slot: &&Slot| slot.is_named || slot.handles > 0;
         let slots = self.files.values().filter(in_use);

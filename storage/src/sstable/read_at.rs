@@ -14,7 +14,7 @@ pub(super) fn read_at(file: &dyn ReadFile, path: &Path, buf: &mut [u8], offset: 
     fill(file, path, buf, offset, false)
 }
 
-/// As [`read_at`]; with `once`, of bytes that will not be wanted again soon.
+/// As [`read_at`]. `once` means that the bytes are not expected to be read again soon.
 pub(super) fn fill(
     file: &dyn ReadFile,
     path: &Path,

@@ -178,7 +178,7 @@ impl Parts<'_> {
         self.trial("policies", &middle(self.setup)?, extent, &contenders)
     }
 
-    /// Returns what the guard was to keep, too.
+    /// Measures what keeps the p99 low. Returns the objective of the guard, too.
     fn guard(&self) -> Result<(Objective, Trial)> {
         let (load, extent) = (middle(self.setup)?, self.args.extent((2, 12), (2, 2)));
         // What the objective is relative to.
@@ -240,7 +240,7 @@ impl Parts<'_> {
         [0.5, 0.7].into_iter().map(beside).collect()
     }
 
-    /// Over a store of its own, with a small block cache.
+    /// Measures over a store of its own, which has a small block cache.
     fn cache(&self) -> Result<Trial> {
         let setup = Setup::new(self.args, Some(SMALL_CACHE_BYTES))?;
         let parts = Parts {

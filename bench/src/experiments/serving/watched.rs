@@ -17,7 +17,7 @@ use ebb_jobs::history::RecordState;
 use ebb_jobs::pi::Variant;
 use ebb_jobs::request::{ApplicationRequest, JobRequest, OutputPlace, PiRequest};
 use ebb_server::http::JobsClient;
-use ebb_server::jobs::{JobView, Jobs};
+use ebb_server::jobs::{JobView, Jobs, ReadJobs};
 use ebb_server::tokens::{Scope, Token, TokenFile, TokenRecord};
 use serde::Serialize;
 

@@ -32,7 +32,7 @@ pub(in crate::runtime) trait Payee {
 
 /// The account of an attempt, on the one thread that works for it; hence the cells.
 /// It pays for what was used on drop, after a panic too. The next attempt waits for
-/// that debt. What may wait fails when the job is cancelled.
+/// that debt. The functions that may wait return an error once the attempt or its job is cancelled.
 pub(in crate::runtime) struct Account<T, S>
 where
     T: Deref<Target: Payee>,

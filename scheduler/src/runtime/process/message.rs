@@ -86,7 +86,7 @@ pub(super) enum Ended {
     Cuts(Vec<Vec<u8>>),
     /// A map or a reduce: all rows were sent. Whether they count is the parent's to decide.
     Done(Box<TaskResult>),
-    /// Any order.
+    /// An order of any kind that was not carried out.
     Failed(Failure),
 }
 

@@ -6,7 +6,7 @@
 use ebb_jobs::history::RecordState;
 use ebb_jobs::request::JobRequest;
 use ebb_server::http::JobsClient;
-use ebb_server::jobs::{JobView, Jobs};
+use ebb_server::jobs::{JobView, Jobs, ReadJobs};
 use ebb_test_support::seed::{for_seeds, number};
 use ebb_test_support::wait::{HANG, until, until_some};
 use rand::{RngExt as _, SeedableRng as _};

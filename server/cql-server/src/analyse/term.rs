@@ -69,7 +69,7 @@ pub enum Evaluated<'v> {
 }
 
 impl<'v> Evaluated<'v> {
-    /// Returns the value to write, null as `None`, and nothing if the value is unset.
+    /// Returns the value to write: `None` if it is unset, `Some(None)` if it is null.
     pub fn unless_unset(self) -> Option<Option<Cow<'v, [u8]>>> {
         match self {
             Self::Unset => None,

@@ -244,7 +244,8 @@ impl Inner {
         }
     }
 
-    /// Waits for a scan, on a thread beside the base not for ever. Returns also whether the time is over.
+    /// Waits for a scan, for at most `spare_for` while there are threads beside the base. Also returns
+    /// whether that time is over.
     fn wait<'s>(&'s self, mut state: MutexGuard<'s, State>) -> (MutexGuard<'s, State>, bool) {
         state.idle += 1;
         let (mut state, has_timed_out) = if state.threads > self.base {

@@ -18,7 +18,7 @@ pub(super) struct Definition {
     pub(super) comment: &'static str,
     /// `name type` each.
     pub(super) columns: &'static [&'static str],
-    /// The partition key, then the clustering columns.
+    /// The partition key, which is one column, then the clustering columns.
     pub(super) primary_key: &'static [&'static str],
     /// In any order.
     pub(super) rows: fn(&Facts, &mut RowSet<'_>) -> Result<(), ErrorResponse>,
@@ -94,7 +94,7 @@ impl VirtualTable {
     }
 }
 
-/// Computes the rows of a table of what ebb has none of.
+/// Computes the rows of a table for objects that ebb does not have, such as peers: none.
 pub(super) fn no_rows(_: &Facts, _: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
     Ok(())
 }

@@ -18,7 +18,7 @@ pub(super) struct Partitions {
 }
 
 impl Partitions {
-    /// Creates an output without rows. `directory` is created with the first file.
+    /// Creates an empty set of partitions. `directory` is created with the first file.
     pub(super) fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: directory.into(),

@@ -72,7 +72,7 @@ impl Parser<'_> {
         {
             self.list_permissions()?
         } else {
-            // Behind LIST what follows the word is at fault.
+            // A LIST has been eaten by now: then the error is about the word behind it.
             return Err(self.no_viable());
         })
     }
