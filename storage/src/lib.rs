@@ -93,15 +93,12 @@ pub use api::{
     Table, TableReader, Transaction, TransactionOptions, TransactionRange, Value, View, WriteBatch,
 };
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use compaction::{
-    Action, Bounding, CompactionPicker, Pick, Reason, RunShape, TablePickers, TableShape,
-    TieredPicker,
-};
+pub use compaction::{Bounding, CompactionPicker, Pick, RunShape, TableShape, TieredPicker};
 pub use db::{Event, IngestInfo, LargeGroup};
 pub use disk::{Disk, LocalDisk};
 pub use error::{Error, ErrorKind, Result};
 pub use file_system::{FileSystem, ReadFile, SyncFile, WriteFile};
-pub use key::{KeyRange, MAX_KEY_BYTES, MAX_VALUE_BYTES, RunId, SeqNo};
+pub use key::{MAX_KEY_BYTES, MAX_VALUE_BYTES, RunId, SeqNo};
 pub use log_store::{LockGuard, LogStore};
 pub use maintenance::{
     BackupInfo, Finding, Lost, MaintenanceProgress, RepairReport, RepairedTable, RestoreReport,
@@ -116,7 +113,6 @@ pub use read::{
     FilterPrefix, FoundSoFar, Group, MergeOperator, MergeOperators, PurgeContext, Purged,
     TimestampBounds,
 };
-pub use runs::FileShape;
 pub use sstable::{Compression, KeySketch, SsTableOptions};
 pub use stats::{MergeStats, QuarantinedFile, RunStats, Stats, TableStats};
 pub use table_store::{Imported, LocalTables, TableFiles, TableStore};

@@ -297,8 +297,7 @@ impl Requests {
     }
 
     /// These and others together.
-    #[must_use]
-    pub fn and(&self, others: &Self) -> Self {
+    fn and(&self, others: &Self) -> Self {
         Self {
             latencies_ns: add(&self.latencies_ns, &others.latencies_ns),
             bytes: self.bytes + others.bytes,

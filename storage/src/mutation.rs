@@ -142,7 +142,6 @@ mutations! {
     InstallAnywhere = "a merged run replaces the newest runs, whatever its inputs were",
     ClaimNothing = "two merges may have the same inputs",
     OverlookKeptUnderRangeTombstones = "what is kept under a range tombstone for a snapshot is not counted",
-    TrustDrops = "what a picker says is to be dropped goes, whoever reads it",
     RepeatFruitlessMerges = "what gained nothing is merged again as often as a picker likes",
     OverlookGarbage = "what nobody needs any more is left in its run",
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::{Clock, SystemClock};
-use crate::compaction::{CompactionPicker, TablePickers, TieredPicker};
+use crate::compaction::{CompactionPicker, TieredPicker};
 use crate::disk::{Disk, LocalDisk, PatientDisk};
 use crate::read::MergeOperators;
 use crate::sstable::{BlockCache, SsTableOptions};
@@ -209,11 +209,8 @@ impl Options {
 /// ```
 #[derive(Debug, Clone)]
 pub struct CompactionOptions {
-    /// Decides what is merged in tables without a picker of their own. Default:
-    /// [`TieredPicker`].
+    /// Decides what is merged. Default: [`TieredPicker`].
     pub picker: Arc<dyn CompactionPicker>,
-    /// The tables with one. Default: none.
-    pub table_pickers: TablePickers,
     /// Merges that may go on at once, each in a thread of its own; at least 1. Of
     /// several one is for short merges alone, so that new runs do not pile up behind
     /// long ones. Default: 2.
@@ -225,18 +222,6 @@ pub struct CompactionOptions {
     /// durable once it is done: the merge needs space for two parts, and a restart repeats at most
     /// one. Default: 256 MiB.
     pub part_bytes: u64,
-    /// Bytes of keys and values, before compression, that all merges together may
-    /// take in per second; a merge reads and writes about as much. Does not count
-    /// while writers are slowed for what is behind. `None`, the default: as fast
-    /// as they can.
-    pub bytes_per_sec: Option<u64>,
-}
-
-impl CompactionOptions {
-    pub(crate) fn picker_of(&self, keyspace: &str, name: &str) -> &dyn CompactionPicker {
-        let own = self.table_pickers.get(keyspace, name);
-        &**own.unwrap_or(&self.picker)
-    }
 }
 
 impl Default for CompactionOptions {
@@ -249,11 +234,9 @@ impl From<TieredPicker> for CompactionOptions {
     fn from(picker: TieredPicker) -> Self {
         Self {
             picker: Arc::new(picker),
-            table_pickers: TablePickers::default(),
             threads: 2,
             long_merge_bytes: 256 << 20,
             part_bytes: 256 << 20,
-            bytes_per_sec: None,
         }
     }
 }

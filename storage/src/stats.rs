@@ -37,7 +37,6 @@ pub(crate) struct Counters {
     pub(crate) compactions: Counter,
     pub(crate) compaction_bytes: Counter,
     pub(crate) compaction_read_bytes: Counter,
-    pub(crate) compaction_paced_us: Counter,
     pub(crate) compaction_yield_us: Counter,
     pub(crate) stalls: Counter,
     pub(crate) stall_us: Counter,
@@ -139,10 +138,6 @@ pub struct Stats {
     pub compaction_bytes: u64,
     /// Bytes of SSTables that went into merges.
     pub compaction_read_bytes: u64,
-    /// The time that merges waited for
-    /// [`CompactionOptions::bytes_per_sec`](crate::CompactionOptions::bytes_per_sec),
-    /// in microseconds.
-    pub compaction_paced_us: u64,
     /// The time that merges waited for writes and syncs of the log, in
     /// microseconds.
     pub compaction_yield_us: u64,

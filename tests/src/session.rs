@@ -182,7 +182,7 @@ impl Open {
                 }
                 match commit {
                     true => drop(transaction.commit()?),
-                    false => transaction.rollback(),
+                    false => drop(transaction),
                 }
             }
             Operation::Truncate(table) => self.table(setup, *table)?.truncate()?,
@@ -194,7 +194,11 @@ impl Open {
             }
             Operation::CreateTableSnapshot { table, name } => {
                 let keyspace = setup.keyspace(&self.db, table.keyspace())?;
-                keyspace.create_table_snapshot(&snapshot_name(*name), table.name())?;
+                let options = SnapshotOptions {
+                    table: Some(table.name().to_string()),
+                    ..SnapshotOptions::default()
+                };
+                keyspace.create_snapshot_with(&snapshot_name(*name), options)?;
             }
             Operation::CreateExpiringSnapshot { keyspace, name, ms } => {
                 let keyspace = KEYSPACES[usize::from(*keyspace)];

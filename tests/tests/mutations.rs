@@ -254,10 +254,6 @@ const KILLERS: &[(Mutation, &str)] = &[
         "compaction::what_a_flush_keeps_under_a_range_tombstone_comes_back_with_its_snapshot",
     ),
     (
-        TrustDrops,
-        "pickers::a_drop_of_what_a_reader_needs_is_refused",
-    ),
-    (
         RepeatFruitlessMerges,
         "pickers::a_picker_that_never_ends_is_stopped_at_merges_that_gain_nothing",
     ),

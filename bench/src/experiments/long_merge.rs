@@ -14,8 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use ebb_storage::{
-    CompactionOptions, CompactionPicker, Db, Durability, Options, Pick, Reason, TableOptions,
-    TableShape,
+    CompactionOptions, CompactionPicker, Db, Durability, Options, Pick, TableOptions, TableShape,
 };
 use serde::Serialize;
 
@@ -170,7 +169,7 @@ impl CompactionPicker for Picker {
     fn pick(&self, table: &TableShape<'_>) -> Option<Pick> {
         let is_wanted = matches!(self, Self::All) && table.runs.len() > 1;
         let is_free = table.runs.iter().all(|run| !run.is_busy);
-        (is_wanted && is_free).then(|| Pick::merge(table.runs, Reason::Space))
+        (is_wanted && is_free).then(|| Pick::merge(table.runs))
     }
 }
 

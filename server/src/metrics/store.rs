@@ -41,8 +41,6 @@ pub(super) fn write(sheet: &mut Sheet<'_>, stats: &Stats) -> fmt::Result {
             "Time that calls waited because the process may open no more files";
         "write_throttle_seconds": seconds(stats.throttle_us),
             "Time that writes were slowed for flushes and merges";
-        "compaction_paced_seconds": seconds(stats.compaction_paced_us),
-            "Time that merges waited for their limit of bytes";
         "compaction_yielded_seconds": seconds(stats.compaction_yield_us),
             "Time that merges waited for writes and syncs of the log";
     });

@@ -205,7 +205,7 @@ impl DetachedTable {
     }
 
     /// Keys that cut a range into at most `parts` pieces of about as many bytes on
-    /// disk: as [`Table::split_keys`](crate::Table::split_keys).
+    /// disk: as [`SnapshotTable::split_keys`](crate::SnapshotTable::split_keys).
     pub fn split_keys<K, R>(&self, range: R, parts: usize) -> Vec<Bytes>
     where
         K: AsRef<[u8]>,

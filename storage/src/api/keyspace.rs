@@ -120,19 +120,6 @@ impl Keyspace {
         self.create_snapshot_with(name, SnapshotOptions::default())
     }
 
-    /// Creates a snapshot of one table.
-    ///
-    /// # Errors
-    /// As [`Keyspace::create_snapshot`];
-    /// [`NotFound`](crate::Error::NotFound) for a table that does not exist.
-    pub fn create_table_snapshot(&self, name: &str, table: &str) -> Result<()> {
-        let options = SnapshotOptions {
-            table: Some(table.to_string()),
-            ..SnapshotOptions::default()
-        };
-        self.create_snapshot_with(name, options)
-    }
-
     /// [`Keyspace::create_snapshot`] with options. One that expires does not
     /// outlive a program that crashed without deleting it.
     ///
@@ -154,7 +141,8 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// As [`Keyspace::create_table_snapshot`].
+    /// As [`Keyspace::create_snapshot`];
+    /// [`NotFound`](crate::Error::NotFound) for a table that does not exist.
     pub fn create_snapshot_with(&self, name: &str, options: SnapshotOptions) -> Result<()> {
         self.db.create_snapshot(&self.name, name, &options)
     }

@@ -112,27 +112,6 @@ impl View {
         Ok(values)
     }
 
-    /// Bytes on disk of the data blocks in which this view may see something of a
-    /// range.
-    pub fn approximate_bytes<K, R>(&self, table: &Table, range: R) -> u64
-    where
-        K: AsRef<[u8]>,
-        R: RangeBounds<K>,
-    {
-        let version = table.core.version();
-        version.approximate_bytes(self.seq(), &KeyRange::new(range))
-    }
-
-    /// Keys that cut what this view sees of a range: as [`Table::split_keys`].
-    pub fn split_keys<K, R>(&self, table: &Table, range: R, parts: usize) -> Vec<Bytes>
-    where
-        K: AsRef<[u8]>,
-        R: RangeBounds<K>,
-    {
-        let version = table.core.version();
-        version.split_keys(self.seq(), &KeyRange::new(range), parts)
-    }
-
     fn get_in(&self, core: &TableCore, key: &[u8]) -> Result<Option<Value>> {
         let point = (self.point.seq, self.point.read_time());
         get_at(&self.db, core, &core.peek(), key, point)
@@ -305,8 +284,9 @@ impl SnapshotTable {
         self.range(range).caching(Cache::Bypass)
     }
 
-    /// Keys that cut a range into at most `parts` pieces of about as many bytes on
-    /// disk: as [`Table::split_keys`].
+    /// Returns keys that cut a range into at most `parts` pieces of about as many bytes on
+    /// disk, ascending; fewer if the range has too few blocks on disk. Piece `i`
+    /// goes from key `i - 1` (included; or the start of the range) to key `i`.
     pub fn split_keys<K, R>(&self, range: R, parts: usize) -> Vec<Bytes>
     where
         K: AsRef<[u8]>,

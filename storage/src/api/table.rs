@@ -188,25 +188,6 @@ impl Table {
         Ok(values)
     }
 
-    /// Bytes on disk of the data blocks that may hold something of a range; what
-    /// is in memory only does not count.
-    pub fn approximate_bytes<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, range: R) -> u64 {
-        let range = KeyRange::new(range);
-        self.core.version().approximate_bytes(SeqNo::MAX, &range)
-    }
-
-    /// Keys that cut a range into at most `parts` pieces of about as many bytes on
-    /// disk, ascending; fewer where there is not enough on disk to tell. Piece `i`
-    /// goes from key `i - 1` (included; or the start of the range) to key `i`.
-    pub fn split_keys<K, R>(&self, range: R, parts: usize) -> Vec<Bytes>
-    where
-        K: AsRef<[u8]>,
-        R: RangeBounds<K>,
-    {
-        let range = KeyRange::new(range);
-        self.core.version().split_keys(SeqNo::MAX, &range, parts)
-    }
-
     /// The entries whose keys begin with `prefix`, now: as [`Table::range`].
     pub fn prefix(&self, prefix: &[u8]) -> Range {
         self.range(KeyRange::prefix(prefix))

@@ -24,7 +24,7 @@ use crate::read::FoundSoFar;
 /// Reads of one table at one instant.
 ///
 /// A reader never sees a commit that came after its instant. A transaction sees its own writes on
-/// top. `split_keys` and `approximate_bytes` are not part of the trait: a transaction has neither.
+/// top. `split_keys` is not part of the trait: only snapshots and detached tables have it.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();

@@ -27,7 +27,7 @@ pub(crate) fn covered_run(
 }
 
 /// Whether the run at this place is such a one. Once it is it stays so.
-pub(crate) fn is_covered(runs: &[Arc<Run>], at: usize, boundaries: &Boundaries) -> bool {
+fn is_covered(runs: &[Arc<Run>], at: usize, boundaries: &Boundaries) -> bool {
     let (newer, run, older) = (&runs[..at], &runs[at], &runs[at + 1..]);
     let stripe = boundaries.stripe(run.meta().smallest_seq);
     let bounds = run.bounds();

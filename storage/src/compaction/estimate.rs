@@ -4,8 +4,6 @@ use std::sync::Arc;
 
 use super::pick::{CompactionPicker, ask};
 use super::shape::{RunShape, TableShape};
-use super::widen::widen;
-use crate::runs::FileShape;
 use crate::sstable::KeySketch;
 
 /// Returns the bytes that merges will read until the picker finds no more of them worth it, if
@@ -23,18 +21,14 @@ pub(crate) fn debt_bytes(picker: &dyn CompactionPicker, table: &TableShape<'_>) 
         let Ok(Some(pick)) = ask(picker, &runs_now) else {
             break;
         };
-        let Ok(Some(widened)) = widen(&pick, &runs_now) else {
+        let Ok(places) = pick.places(&runs) else {
             break;
         };
-        if widened.drops {
-            runs.drain(widened.runs);
-            continue;
-        }
-        let inputs = &runs[widened.runs.clone()];
+        let inputs = &runs[places.clone()];
         let merged = merged(inputs);
         debt_bytes += inputs.iter().map(|run| run.bytes).sum::<u64>();
         let gains = inputs.len() > 1 || merged.bytes < inputs[0].bytes;
-        runs.splice(widened.runs, [merged]);
+        runs.splice(places, [merged]);
         if !gains {
             break;
         }
@@ -57,12 +51,11 @@ pub(crate) fn merged(runs: &[RunShape]) -> RunShape {
     };
     let smallest = runs.iter().map(|run| run.smallest_seq).min();
     let largest = runs.iter().map(|run| run.largest_seq).max();
-    let tombstones = runs.iter().filter_map(|run| run.range_tombstones.clone());
+    let largest_file = runs.iter().map(|run| run.largest_file_bytes).max();
     RunShape {
         id: oldest.id,
-        files: merged_files(runs),
-        range_tombstones: tombstones.reduce(|a, b| a.hull(&b)),
         bytes: sum(|run| run.bytes.saturating_sub(run.garbage_bytes)).saturating_sub(bytes),
+        largest_file_bytes: largest_file.unwrap_or_default(),
         entries: sum(|run| run.entries).saturating_sub(entries),
         keys: sum(|run| run.keys).saturating_sub(entries),
         tombstones: sum(|run| run.tombstones),
@@ -72,23 +65,6 @@ pub(crate) fn merged(runs: &[RunShape]) -> RunShape {
         largest_seq: largest.unwrap_or_default(),
         is_busy: false,
     }
-}
-
-/// The ranges of the files of all of them, those that overlap as one.
-fn merged_files(runs: &[RunShape]) -> Arc<[FileShape]> {
-    let mut all: Vec<_> = runs.iter().flat_map(|run| run.files.iter()).collect();
-    all.sort_by(|a, b| a.keys.start.cmp(&b.keys.start));
-    let mut files: Vec<FileShape> = Vec::new();
-    for file in all {
-        match files.last_mut() {
-            Some(last) if last.keys.overlaps(&file.keys) => {
-                last.keys = last.keys.hull(&file.keys);
-                last.bytes += file.bytes;
-            }
-            _ => files.push(file.clone()),
-        }
-    }
-    files.into()
 }
 
 /// Of some runs, what a merge of them drops.

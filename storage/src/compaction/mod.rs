@@ -2,7 +2,7 @@
 //! out by [`crate::db`], by as many threads as the options allow.
 //!
 //! ```text
-//!   TableShape ── CompactionPicker ──► Pick ── widen ──► whole neighbouring runs
+//!   TableShape ── CompactionPicker ──► Pick ── check ──► neighbouring runs
 //!   boundaries, versions of a key ── Retain ──► what is kept, and for whom
 //! ```
 //!
@@ -13,38 +13,27 @@ mod covered;
 mod estimate;
 mod fruitless;
 mod lanes;
-#[expect(
-    clippy::disallowed_methods,
-    reason = "paces real work in real time; no content depends on it"
-)]
-mod pacer;
 mod pick;
 mod purge;
 mod refusal;
 mod retain;
 mod room;
 mod shape;
-mod table_pickers;
 mod tiered;
-mod token_bucket;
 mod under_way;
 mod unfinished;
-mod widen;
 
 pub(crate) use claims::{Claim, Claiming, Claims};
-pub(crate) use covered::{covered_run, is_covered};
+pub(crate) use covered::covered_run;
 pub(crate) use estimate::{debt_bytes, merged};
 pub(crate) use fruitless::{Fruitless, Rewriting};
-pub(crate) use pacer::Pacer;
 pub(crate) use pick::ask;
-pub use pick::{Action, CompactionPicker, Pick, Reason};
+pub use pick::{CompactionPicker, Pick};
 pub(crate) use purge::{Elsewhere, Purger};
 pub(crate) use refusal::Refusal;
 pub(crate) use retain::Retain;
 pub(crate) use room::{output_bytes, part_room_bytes, room_bytes};
 pub use shape::{RunShape, TableShape};
-pub use table_pickers::TablePickers;
 pub use tiered::{Bounding, TieredPicker};
 pub(crate) use under_way::{MergesUnderWay, Watched};
 pub(crate) use unfinished::{Unfinished, unfinished};
-pub(crate) use widen::{Widened, widen};

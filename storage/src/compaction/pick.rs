@@ -1,11 +1,12 @@
-//! What a picker answers, and what asks it.
+//! A picker's answer, and the check of it.
 
 use std::fmt::Debug;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::refusal::Refusal;
 use super::shape::{RunShape, TableShape};
-use crate::key::{KeyRange, RunId};
+use crate::key::RunId;
 
 /// Decides what to merge. The same shape gives the same decision.
 ///
@@ -18,7 +19,7 @@ use crate::key::{KeyRange, RunId};
 /// meanwhile. It should come to an end; one that does not is stopped at merges that
 /// gain nothing.
 pub trait CompactionPicker: Send + Sync + Debug {
-    /// What to do next with a table, if anything is worth it.
+    /// Returns the next merge of a table, if any is worth it.
     fn pick(&self, table: &TableShape<'_>) -> Option<Pick>;
 }
 
@@ -30,77 +31,106 @@ pub(crate) fn ask(
     catch_unwind(AssertUnwindSafe(|| picker.pick(table))).map_err(|_| Refusal::Panicked)
 }
 
-/// A decision about the runs of one table: it names them by their ids, which no
-/// other table's runs have.
-///
-/// What is done is done to the *parts* of the runs that lie in `keys`. The engine works
-/// on whole runs so far: a pick of parts is carried out with all of the runs that it
-/// names and all that lie between them.
+/// A merge of some runs of one table into one run, which takes the place of the oldest. A merge of
+/// a single run drops the versions that no reader needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pick {
-    /// What is done.
-    pub action: Action,
-    /// To which runs, in any order: none that is busy, none twice, and all of those
-    /// between the newest and the oldest of them that have something in `keys`.
+    /// The ids of the runs, in any order: none that is busy, none twice, and all of those between
+    /// the newest and the oldest of them.
     pub runs: Vec<RunId>,
-    /// To what of them; all keys, to take them whole.
-    pub keys: KeyRange,
-    /// Why.
-    pub reason: Reason,
 }
 
 impl Pick {
-    /// Merges runs as a whole.
-    pub fn merge<'a>(runs: impl IntoIterator<Item = &'a RunShape>, reason: Reason) -> Self {
+    /// Merges these runs.
+    pub fn merge<'a>(runs: impl IntoIterator<Item = &'a RunShape>) -> Self {
         Self {
-            action: Action::Merge,
             runs: runs.into_iter().map(|run| run.id).collect(),
-            keys: KeyRange::all(),
-            reason,
         }
     }
 
-    /// The same of what lies in these keys.
-    #[must_use]
-    pub fn within(self, keys: KeyRange) -> Self {
-        Self { keys, ..self }
-    }
-
-    /// The same runs and keys with another thing to do.
-    #[must_use]
-    pub fn to(self, action: Action) -> Self {
-        Self { action, ..self }
+    /// Returns the positions of the picked runs among the `runs` of the table, which are neighbours.
+    ///
+    /// # Errors
+    /// The reason why the pick cannot be carried out.
+    pub(crate) fn places(&self, runs: &[RunShape]) -> Result<Range<usize>, Refusal> {
+        let mut places = Vec::with_capacity(self.runs.len());
+        for &id in &self.runs {
+            let place = runs.iter().position(|run| run.id == id);
+            let place = place.ok_or(Refusal::Unknown(id))?;
+            if places.contains(&place) {
+                return Err(Refusal::Twice(id));
+            }
+            if runs[place].is_busy {
+                return Err(Refusal::Busy(id));
+            }
+            places.push(place);
+        }
+        let (Some(&newest), Some(&oldest)) = (places.iter().min(), places.iter().max()) else {
+            return Err(Refusal::NoRuns);
+        };
+        match (newest..=oldest).find(|place| !places.contains(place)) {
+            Some(between) => Err(Refusal::Between(runs[between].id)),
+            None => Ok(newest..oldest + 1),
+        }
     }
 }
 
-/// What is done to the parts of some runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
-    /// They are read, and what is needed of them is written as one, which takes the
-    /// place of the oldest. Of a single one that drops what nobody needs any more.
-    Merge,
-    /// They become a part of the oldest run unread: no two of them may have anything
-    /// in the same range of keys. Carried out by merging, so far.
-    Move,
-    /// They go unread. Refused unless no reader needs anything of them: they lie under
-    /// range tombstones of a newer run, with no snapshot and no view in between. The
-    /// engine finds whole runs of which that is so by itself, before it asks; only
-    /// whole ones go, so far.
-    Drop,
-}
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::key::SeqNo;
 
-/// Why something is worth its cost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Reason {
-    /// Too much of them is older versions of keys that newer ones have too.
-    Space,
-    /// Runs of similar size: reads get cheaper for little writing.
-    Ladder,
-    /// Too many runs.
-    Count,
-    /// A run is too large a part of the next older one.
-    Level,
-    /// A good part of the run was kept for snapshots or views that are gone.
-    Garbage,
+    /// "9" is run 9; "9*" is busy.
+    fn run(text: &str) -> RunShape {
+        RunShape {
+            id: RunId(text.trim_end_matches('*').parse().unwrap()),
+            is_busy: text.ends_with('*'),
+            bytes: 10,
+            largest_file_bytes: 10,
+            entries: 1,
+            keys: 1,
+            tombstones: 0,
+            overwrites: None,
+            garbage_bytes: 0,
+            smallest_seq: SeqNo(1),
+            largest_seq: SeqNo(1),
+        }
+    }
+
+    fn places(table: &str, runs: &[u64]) -> Result<Range<usize>, Refusal> {
+        let pick = Pick {
+            runs: runs.iter().map(|&id| RunId(id)).collect(),
+        };
+        let runs: Vec<_> = table.split_whitespace().map(run).collect();
+        pick.places(&runs)
+    }
+
+    #[test]
+    fn neighbours_are_merged_in_whatever_order_they_are_named() {
+        for (runs, expected) in [
+            (&[9][..], 0..1),
+            (&[4, 2], 2..4),
+            (&[2, 9, 4, 7], 0..4),
+            (&[7, 4], 1..3),
+        ] {
+            assert_eq!(places("9 7 4 2 1*", runs), Ok(expected), "{runs:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_right_is_refused() {
+        use Refusal::*;
+        for (runs, refusal) in [
+            (&[][..], NoRuns),
+            (&[9, 5], Unknown(RunId(5))),
+            (&[9, 4, 9], Twice(RunId(9))),
+            (&[4, 3], Busy(RunId(3))),
+            (&[9, 4], Between(RunId(7))),
+            (&[2, 4], Between(RunId(3))),
+            (&[2, 9, 4], Between(RunId(7))),
+        ] {
+            assert_eq!(places("9 7 4 3* 2", runs), Err(refusal), "{runs:?}");
+            assert!(!refusal.to_string().is_empty());
+        }
+    }
 }

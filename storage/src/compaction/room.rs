@@ -28,27 +28,23 @@ pub(crate) fn output_bytes(runs: &[RunShape]) -> u64 {
 /// part. It needs the bytes of a part once more: while readers hold the merged files their space
 /// does not come back, and the parts to come must not take all of the free space.
 pub(crate) fn part_room_bytes(runs: &[RunShape], part_bytes: u64) -> u64 {
-    let files = runs
-        .iter()
-        .map(|run| run.files.iter().map(|file| file.bytes).max());
-    let cut = files.fold(0_u64, |sum, file| sum.saturating_add(file.unwrap_or(0)));
+    let files = runs.iter().map(|run| run.largest_file_bytes);
+    let cut = files.fold(0, u64::saturating_add);
     let with_cut = part_bytes.saturating_mul(2).saturating_add(cut);
     output_bytes(runs).min(with_cut)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use crate::key::{KeyRange, RunId, SeqNo};
-    use crate::runs::FileShape;
+    use crate::key::{RunId, SeqNo};
 
     #[test]
     fn a_merge_in_parts_needs_space_for_two_and_the_files_that_it_cuts() {
         let run = |files: &[u64]| RunShape {
             id: RunId(1),
             bytes: files.iter().sum(),
+            largest_file_bytes: files.iter().copied().max().unwrap_or(0),
             entries: 10,
             keys: 10,
             tombstones: 0,
@@ -57,13 +53,6 @@ mod tests {
             smallest_seq: SeqNo(1),
             largest_seq: SeqNo(2),
             is_busy: false,
-            files: (files.iter())
-                .map(|&bytes| FileShape {
-                    keys: KeyRange::all(),
-                    bytes,
-                })
-                .collect::<Arc<[_]>>(),
-            range_tombstones: None,
         };
         let runs = [run(&[60, 70]), run(&[900, 20]), run(&[])];
         for (part_bytes, expected) in [

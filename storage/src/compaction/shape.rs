@@ -1,9 +1,8 @@
-//! A table as a picker sees it: plain numbers and ranges of keys, no I/O.
+//! A table as a picker sees it: plain numbers, no I/O.
 
 use std::sync::Arc;
 
-use crate::key::{KeyRange, RunId, SeqNo, is_before};
-use crate::runs::FileShape;
+use crate::key::{RunId, SeqNo};
 use crate::sstable::KeySketch;
 
 /// A table, as far as a picker needs it.
@@ -29,6 +28,8 @@ pub struct RunShape {
     pub id: RunId,
     /// Bytes of its files.
     pub bytes: u64,
+    /// Bytes of the largest of those that hold versions.
+    pub largest_file_bytes: u64,
     /// Versions and range tombstones in them.
     pub entries: u64,
     /// Different keys in them.
@@ -48,44 +49,4 @@ pub struct RunShape {
     pub largest_seq: SeqNo,
     /// Whether it must be left alone: it is being merged, or a file of it is damaged.
     pub is_busy: bool,
-    /// Its files that hold versions, ascending by key; no key is in two of them.
-    pub files: Arc<[FileShape]>,
-    /// The keys over which range tombstones lie in it, from the first to the last.
-    pub range_tombstones: Option<KeyRange>,
-}
-
-impl RunShape {
-    /// Whether a version or a range tombstone may be in it for one of these keys.
-    pub fn overlaps(&self, keys: &KeyRange) -> bool {
-        let first = self
-            .files
-            .partition_point(|file| !is_before(&keys.start, file.keys.end.as_ref()));
-        let file = self.files.get(first).map(|file| &file.keys);
-        let mut pieces = file.into_iter().chain(&self.range_tombstones);
-        !keys.is_empty() && pieces.any(|piece| piece.overlaps(keys))
-    }
-
-    /// Bytes of the files that may hold one of these keys.
-    pub fn bytes_in(&self, keys: &KeyRange) -> u64 {
-        let files = self.files.iter().filter(|file| file.keys.overlaps(keys));
-        files.map(|file| file.bytes).sum()
-    }
-
-    /// The keys of its versions and range tombstones, from the first to the last.
-    pub fn bounds(&self) -> Option<KeyRange> {
-        let files = self.files.first().zip(self.files.last());
-        let files = files.map(|(first, last)| first.keys.hull(&last.keys));
-        match (files, self.range_tombstones.clone()) {
-            (Some(a), Some(b)) => Some(a.hull(&b)),
-            (a, b) => a.or(b),
-        }
-    }
-
-    /// The ranges within `keys` that it has something in, in no order.
-    pub(super) fn pieces(&self, keys: &KeyRange) -> impl Iterator<Item = KeyRange> {
-        let files = self.files.iter().map(|file| &file.keys);
-        let all = files.chain(&self.range_tombstones);
-        all.map(|piece| piece.intersection(keys))
-            .filter(|piece| !piece.is_empty())
-    }
 }

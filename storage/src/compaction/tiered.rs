@@ -12,7 +12,7 @@
 use std::ops::Range;
 
 use super::estimate::overwritten;
-use super::pick::{CompactionPicker, Pick, Reason};
+use super::pick::{CompactionPicker, Pick};
 use super::shape::{RunShape, TableShape};
 
 /// Whether merges respect the boundaries that snapshots draw. Content is right
@@ -73,20 +73,14 @@ const GARBAGE_FRACTION: u64 = 4;
 
 impl CompactionPicker for TieredPicker {
     fn pick(&self, table: &TableShape<'_>) -> Option<Pick> {
-        let choice = self.choose(table)?;
-        Some(Pick::merge(&table.runs[choice.runs], choice.reason))
+        let places = self.choose(table)?;
+        Some(Pick::merge(&table.runs[places]))
     }
 }
 
-/// Whole neighbours to merge, by their places in the list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Choice {
-    runs: Range<usize>,
-    reason: Reason,
-}
-
 impl TieredPicker {
-    fn choose(&self, table: &TableShape<'_>) -> Option<Choice> {
+    /// Returns the positions of the runs to merge.
+    fn choose(&self, table: &TableShape<'_>) -> Option<Range<usize>> {
         let runs = table.runs;
         let boundaries = match self.bounding {
             Bounding::Off => &[],
@@ -109,8 +103,8 @@ impl TieredPicker {
                 space_max,
                 is_bottom: start + runs.len() == table.runs.len(),
             };
-            if let Some(pick) = self.pick_in_stratum(start, runs, limits) {
-                return Some(pick);
+            if let Some(places) = self.pick_in_stratum(start, runs, limits) {
+                return Some(places);
             }
             start += runs.len();
         }
@@ -118,7 +112,7 @@ impl TieredPicker {
             !run.is_busy && run.garbage_bytes.saturating_mul(GARBAGE_FRACTION) > run.bytes
         };
         if let Some(at) = runs.iter().position(is_garbage) {
-            return Some(decision(at, 1, Reason::Garbage));
+            return Some(at..at + 1);
         }
         match self.bounding {
             Bounding::Strict => None,
@@ -140,7 +134,12 @@ impl TieredPicker {
     /// The next merge in a stratum, which begins at position `start`. Only what
     /// is not busy is looked at, stretch by stretch: runs below a merge under way
     /// are none of the business of those above it.
-    fn pick_in_stratum(&self, start: usize, runs: &[RunShape], limits: Limits) -> Option<Choice> {
+    fn pick_in_stratum(
+        &self,
+        start: usize,
+        runs: &[RunShape],
+        limits: Limits,
+    ) -> Option<Range<usize>> {
         let width_min = (limits.runs_before_merge / 2).max(2);
         let mut at = 0;
         for stretch in runs.chunk_by(|a, b| a.is_busy == b.is_busy) {
@@ -158,7 +157,7 @@ impl TieredPicker {
                 }
             };
             if stretch.len() > 1 && wastes_space {
-                return Some(decision(first, stretch.len(), Reason::Space));
+                return Some(first..first + stretch.len());
             }
             if stretch.len() < limits.runs_before_merge {
                 continue;
@@ -167,7 +166,7 @@ impl TieredPicker {
                 .map(|from| (from, ladder(&stretch[from..], self.size_ratio)))
                 .find(|&(_, len)| len >= width_min);
             if let Some((from, len)) = ladder {
-                return Some(decision(first + from, len, Reason::Ladder));
+                return Some(first + from..first + from + len);
             }
         }
         thin_out(start, runs, STRATUM_RUNS_MAX)
@@ -197,7 +196,7 @@ fn ladder(runs: &[RunShape], size_ratio: f64) -> usize {
 
 /// The cheapest merge after which at most `runs_max` are left, if there are more
 /// once the merges under way are done. `runs` begin at position `start`.
-fn thin_out(start: usize, runs: &[RunShape], runs_max: usize) -> Option<Choice> {
+fn thin_out(start: usize, runs: &[RunShape], runs_max: usize) -> Option<Range<usize>> {
     let stretches = runs.chunk_by(|a, b| a.is_busy && b.is_busy);
     let len = (stretches.count() + 1).checked_sub(runs_max)?;
     if len < 2 {
@@ -208,14 +207,7 @@ fn thin_out(start: usize, runs: &[RunShape], runs_max: usize) -> Option<Choice> 
         .enumerate()
         .filter(idle)
         .min_by_key(|(_, window)| total(window))
-        .map(|(at, _)| decision(start + at, len, Reason::Count))
-}
-
-fn decision(start: usize, len: usize, reason: Reason) -> Choice {
-    Choice {
-        runs: start..start + len,
-        reason,
-    }
+        .map(|(at, _)| start + at..start + at + len)
 }
 
 fn total(runs: &[RunShape]) -> u64 {

@@ -202,7 +202,6 @@ impl Threads {
     pub(super) fn stop(&mut self, engine: &Engine) {
         engine.stopping.store(true, Ordering::Relaxed);
         engine.signal.stop();
-        engine.pacer.stop();
         engine.open_files.enter(Stage::Closing);
         for thread in self.0.drain(..) {
             // Each ends by itself; one that panicked has said so on stderr.

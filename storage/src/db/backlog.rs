@@ -15,7 +15,6 @@ use crate::db::choose::wants_compaction;
 use crate::error::{Error, Result};
 use crate::mutation::{self, Mutation};
 use crate::options::Maintenance;
-use crate::stats::Counter;
 use crate::version::TableVersion;
 
 /// Writers may spend what was flushed and merged before they needed it up to
@@ -94,8 +93,6 @@ impl Backlog for Write<'_> {
             // A new snapshot may have made the merge worth it a moment ago.
             self.engine.signal.compact();
         }
-        // What they do may be what this writer waits for.
-        self.engine.pacer.hurry();
     }
 
     fn throttle_wait_max(&self) -> Duration {
@@ -212,16 +209,12 @@ impl Engine {
     /// not. Returns when it may go on.
     pub(crate) fn after_chunk(&self, bytes: u64) {
         self.write_stall.refill(bytes);
-        let is_pressed = || {
-            self.shared_pressure() > 0.0
-                || self.tables().iter().any(|table| self.pressure(table) > 0.0)
-        };
-        let paced = self.pacer.pace(bytes, is_pressed);
-        let count = |counter: &Counter, time: Duration| counter.add(time.as_micros() as u64);
-        count(&self.counters.compaction_paced_us, paced);
-        if !is_pressed() {
+        let is_pressed = self.shared_pressure() > 0.0
+            || self.tables().iter().any(|table| self.pressure(table) > 0.0);
+        if !is_pressed {
             let yielded = self.wal.wait_while_busy(YIELD_MAX);
-            count(&self.counters.compaction_yield_us, yielded);
+            let yielded_us = yielded.as_micros() as u64;
+            self.counters.compaction_yield_us.add(yielded_us);
         }
     }
 

@@ -8,21 +8,20 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::compaction::{
-    Claim, Claiming, CompactionPicker, Refusal, Rewriting, RunShape, TableShape, Unfinished,
-    Widened, ask, covered_run, debt_bytes, is_covered, merged, output_bytes, part_room_bytes,
-    room_bytes, unfinished, widen,
+    Claim, Claiming, CompactionPicker, Refusal, Rewriting, RunShape, TableShape, Unfinished, ask,
+    covered_run, debt_bytes, merged, output_bytes, part_room_bytes, room_bytes, unfinished,
 };
+use crate::db::table_work::TableWork;
 use crate::db::{Engine, TableCore};
 use crate::error::{Error, Result};
 use crate::key::{RunId, SeqNo};
-use crate::mutation::{self, Mutation};
 use crate::runs::Run;
 use crate::version::TableVersion;
 
 /// A merge with its claimed runs.
 pub(super) struct Chosen<'a> {
     version: Arc<TableVersion>,
-    work: Widened,
+    work: TableWork,
     /// The last field, so that the version is released before a thread that waits for the end of
     /// the merge goes on.
     claim: Claim<'a>,
@@ -90,7 +89,7 @@ pub(super) fn choose<'a>(engine: &'a Engine, table: &TableCore) -> Result<Option
             let at = place(&version.runs, runs)?;
             Some((at, version))
         };
-        let bytes = (bytes_read(&work, &version), room_bytes);
+        let bytes = (work.bytes_read(&version), room_bytes);
         match claims.claim(&ids, bytes, current) {
             // A pause began meanwhile: a caller that counted the merges since then may have missed
             // this one.
@@ -98,7 +97,7 @@ pub(super) fn choose<'a>(engine: &'a Engine, table: &TableCore) -> Result<Option
             Claiming::Yours(claim, (at, version)) => {
                 return Ok(Some(Chosen {
                     version,
-                    work: Widened {
+                    work: TableWork {
                         runs: at..at + work.runs.len(),
                         ..work
                     },
@@ -148,14 +147,6 @@ pub(super) fn gain_bytes(engine: &Engine, table: &TableCore) -> u64 {
     match runs.is_empty() {
         true => 0,
         false => bytes_of(&runs).saturating_sub(output_bytes(&runs)),
-    }
-}
-
-fn bytes_read(work: &Widened, version: &TableVersion) -> u64 {
-    let runs = version.runs[work.runs.clone()].iter();
-    match work.drops {
-        true => 0,
-        false => runs.map(|run| run.meta().bytes()).sum(),
     }
 }
 
@@ -212,16 +203,15 @@ pub(super) fn table_debt_bytes(engine: &Engine, table: &TableCore, version: &Tab
         is_idle: false,
         ..shape(engine, table, &runs, &bookmarks)
     };
-    begun_bytes + debt_bytes(picker(engine, table), &table_shape)
+    begun_bytes + debt_bytes(picker(engine), &table_shape)
 }
 
 fn bytes_of(runs: &[RunShape]) -> u64 {
     runs.iter().map(|run| run.bytes).sum()
 }
 
-pub(super) fn picker<'a>(engine: &'a Engine, table: &TableCore) -> &'a dyn CompactionPicker {
-    let options = &engine.options.compaction;
-    options.picker_of(&table.keyspace, &table.name)
+fn picker(engine: &Engine) -> &dyn CompactionPicker {
+    &*engine.options.compaction.picker
 }
 
 fn shape<'a>(
@@ -249,6 +239,7 @@ fn shapes(
     let shape = |run: &Arc<Run>| RunShape {
         id: run.id(),
         bytes: run.meta().bytes(),
+        largest_file_bytes: run.largest_file_bytes(),
         entries: run.meta().entries(),
         keys: run.keys(),
         tombstones: run.tombstones(),
@@ -257,8 +248,6 @@ fn shapes(
         smallest_seq: run.meta().smallest_seq,
         largest_seq: run.meta().largest_seq,
         is_busy: busy.contains(&run.id()) || run.is_quarantined(),
-        files: run.shape().clone(),
-        range_tombstones: run.range_tombstones().and_then(|t| t.bounds()),
     };
     version.runs.iter().map(shape).collect()
 }
@@ -277,18 +266,17 @@ fn next_part(
     runs: &[RunShape],
     busy: &HashSet<RunId>,
     limits: Limits,
-) -> (Option<(Widened, u64)>, bool) {
+) -> (Option<(TableWork, u64)>, bool) {
     let is_busy = |at: usize| busy.contains(&runs[at].id);
     let waiting = |merge: &&Unfinished| !merge.is_stuck && !merge.runs().any(is_busy);
     let mut lacks_space = false;
     for merge in begun.iter().filter(waiting) {
-        let work = Widened {
-            runs: merge.inputs.clone(),
-            drops: false,
+        let work = TableWork {
             has_output: merge.has_output,
+            ..TableWork::merge(merge.inputs.clone())
         };
         let room_bytes = room_for(engine, &runs[merge.inputs.clone()]);
-        if bytes_read(&work, version) >= limits.reads_below {
+        if work.bytes_read(version) >= limits.reads_below {
             continue;
         }
         if !limits.checks_space || fits(engine, room_bytes) {
@@ -317,7 +305,7 @@ fn next(
     version: &TableVersion,
     busy: &HashSet<RunId>,
     limits: Limits,
-) -> Result<Option<(Widened, u64)>, Refusal> {
+) -> Result<Option<(TableWork, u64)>, Refusal> {
     if engine.merge_pauses() > 0 {
         return Ok(None);
     }
@@ -329,10 +317,9 @@ fn next(
     let outputs: Vec<_> = outputs.map(|at| version.runs[at].id()).collect();
     let is_kept = |run: RunId| busy.contains(&run) || outputs.contains(&run);
     if let Some(at) = covered_run(&version.runs, boundaries, &is_kept) {
-        let work = Widened {
-            runs: at..at + 1,
+        let work = TableWork {
             drops: true,
-            has_output: false,
+            ..TableWork::merge(at..at + 1)
         };
         return Ok(Some((work, 0)));
     }
@@ -350,9 +337,8 @@ fn next(
     };
     // Short merges come first, so that runs do not pile up while a long one goes on. A refusal of
     // the picker's answer is reported once no unfinished merge can go on.
-    let is_short = |work: &Widened| {
-        work.drops || bytes_read(work, version) < engine.options.compaction.part_bytes
-    };
+    let part_bytes = engine.options.compaction.part_bytes;
+    let is_short = |work: &TableWork| work.bytes_read(version) < part_bytes;
     let short = picked.ok().flatten().filter(|(work, _)| is_short(work));
     Ok(Some(short.unwrap_or(part)))
 }
@@ -364,8 +350,7 @@ fn next_pick(
     version: &TableVersion,
     mut runs: Vec<RunShape>,
     limits: Limits,
-) -> Result<Option<(Widened, u64)>, Refusal> {
-    let boundaries = || engine.boundaries(table.id);
+) -> Result<Option<(TableWork, u64)>, Refusal> {
     let bookmarks = engine.snapshots.bookmark_seqs(table.id);
     let (mut is_all, mut has_space) = (true, true);
     let nothing = |has_space: bool| match has_space {
@@ -374,20 +359,18 @@ fn next_pick(
     };
     let (work, room_bytes) = loop {
         let shape = shape(engine, table, &runs, &bookmarks);
-        let pick = ask(picker(engine, table), &shape)?;
-        let work = match pick.map(|pick| widen(&pick, &shape)) {
-            None | Some(Ok(None)) => return nothing(has_space),
-            Some(Ok(Some(work))) => work,
-            Some(Err(refusal)) if is_all => return Err(refusal),
+        let Some(pick) = ask(picker(engine), &shape)? else {
+            return nothing(has_space);
+        };
+        let work = match pick.places(&runs) {
+            Ok(places) => TableWork::merge(places),
+            Err(refusal) if is_all => return Err(refusal),
             // The picker finds only merges that are too large.
-            Some(Err(_)) => return nothing(has_space),
+            Err(_) => return nothing(has_space),
         };
-        let room_bytes = match work.drops {
-            true => 0,
-            false => room_for(engine, &runs[work.runs.clone()]),
-        };
-        if bytes_read(&work, version) < limits.reads_below {
-            if !limits.checks_space || work.drops || fits(engine, room_bytes) {
+        let room_bytes = room_for(engine, &runs[work.runs.clone()]);
+        if work.bytes_read(version) < limits.reads_below {
+            if !limits.checks_space || fits(engine, room_bytes) {
                 break (work, room_bytes);
             }
             has_space = false;
@@ -397,14 +380,9 @@ fn next_pick(
         runs[largest.expect("it has runs")].is_busy = true;
         is_all = false;
     };
-    let at = work.runs.start;
-    let (run, older) = (&version.runs[at], &version.runs[at + 1..]);
-    if work.drops {
-        let is_unneeded = is_covered(&version.runs, at, &boundaries());
-        if !is_unneeded && !mutation::is(Mutation::TrustDrops) {
-            return Err(Refusal::StillNeeded(run.id()));
-        }
-    } else if work.runs.len() == 1 {
+    if work.runs.len() == 1 {
+        let at = work.runs.start;
+        let (run, older) = (&version.runs[at], &version.runs[at + 1..]);
         let rewriting = rewriting(engine, run, older, runs[at].garbage_bytes);
         if table.picks.is_fruitless(&rewriting) {
             return Err(Refusal::GainsNothing(run.id()));

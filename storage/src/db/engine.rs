@@ -14,7 +14,7 @@ use super::write_stall::WriteStall;
 use super::{Catalog, EventListeners, GroupListeners, TableCore};
 use crate::clock::MonotonicClock;
 use crate::commit::{CommitQueue, Conflicts, Groups};
-use crate::compaction::{Claims, MergesUnderWay, Pacer};
+use crate::compaction::{Claims, MergesUnderWay};
 use crate::db::choose::{gain_bytes, is_short_of_space};
 use crate::db::compact::compact;
 use crate::disk::Disk;
@@ -45,8 +45,8 @@ use crate::wal::{SegmentHold, Wal};
 /// Flushes do their I/O under `flushing` and `manifest` only, merges under
 /// `manifest` only (they claim their runs instead), which no reader takes, and
 /// no writer either (`Maintenance::Manual` aside). Writers hold the lock of the write stall
-/// before those inside signal and pacer; whoever says that work has ended holds
-/// none of these.
+/// before the one inside signal; a thread that reports the end of work
+/// holds none of these.
 #[derive(Debug)]
 pub(crate) struct Engine {
     /// Unlike that of any other database opened by this process.
@@ -90,7 +90,6 @@ pub(crate) struct Engine {
     /// How often in a row a merge met damage that is not on the disk.
     pub(super) suspicions: AtomicU64,
     pub(super) merges: MergesUnderWay,
-    pub(super) pacer: Pacer,
     pub(super) merge_pauses: MergePauses,
     /// Nobody has written for a while, and hardly anybody read.
     pub(super) idle: AtomicBool,

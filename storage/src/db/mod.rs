@@ -34,6 +34,7 @@ mod reserve;
 mod snapshots;
 mod stats;
 mod table_core;
+mod table_work;
 mod tables;
 mod write;
 #[expect(

@@ -24,7 +24,7 @@ use super::write_stall::WriteStall;
 use super::{Catalog, Engine, EventListeners, TableCore};
 use crate::clock::MonotonicClock;
 use crate::commit::{CommitQueue, Conflicts, Groups};
-use crate::compaction::{Claims, MergesUnderWay, Pacer};
+use crate::compaction::{Claims, MergesUnderWay};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::files::{self, FileKind};
@@ -207,7 +207,6 @@ impl Engine {
             ),
             suspicions: AtomicU64::new(0),
             merges: MergesUnderWay::default(),
-            pacer: Pacer::new(options.compaction.bytes_per_sec),
             merge_pauses: MergePauses::default(),
             idle: AtomicBool::new(false),
             stopping: AtomicBool::new(false),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::choose::{picker, table_debt_bytes};
+use super::choose::table_debt_bytes;
 use super::{Engine, TableCore};
 use crate::key::KeyRange;
 use crate::stats::{Counter, MergeStats, QuarantinedFile, RunStats, Stats, TableStats};
@@ -31,7 +31,6 @@ impl Engine {
             blocks_per_read: per_read(counters.blocks_read.get() + counters.blocks_cached.get()),
             cache_hit_ratio: ratio(hits, hits + misses),
             compaction_read_bytes: counters.compaction_read_bytes.get(),
-            compaction_paced_us: counters.compaction_paced_us.get(),
             compaction_yield_us: counters.compaction_yield_us.get(),
             compactions_running: self.claims.running(),
             compaction_debt_bytes: tables.iter().map(|t| t.compaction_debt_bytes).sum(),
@@ -108,7 +107,7 @@ impl Engine {
         let hidden_bytes: u64 = metas().map(|meta| meta.hidden_bytes(|_| true)).sum();
         let (picks_refused, pick_refused) = table.picks.refused();
         TableStats {
-            picker: format!("{:?}", picker(self, table)),
+            picker: format!("{:?}", self.options.compaction.picker),
             picks_refused,
             pick_refused: pick_refused.map(|refusal| refusal.to_string()),
             kept_bytes: hidden_bytes.saturating_sub(garbage_bytes),

@@ -9,24 +9,21 @@ use bytes::Bytes;
 
 /// The keys from `start` up to, not including, `end`; none where that comes first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyRange {
-    /// The first.
-    pub start: Bytes,
+pub(crate) struct KeyRange {
+    pub(crate) start: Bytes,
     /// `None` is after every key.
-    pub end: Option<Bytes>,
+    pub(crate) end: Option<Bytes>,
 }
 
 impl KeyRange {
-    /// All keys.
-    pub fn all() -> Self {
+    pub(crate) fn all() -> Self {
         Self {
             start: Bytes::new(),
             end: None,
         }
     }
 
-    /// The keys between these bounds.
-    pub fn new<K: AsRef<[u8]>, R: RangeBounds<K>>(range: R) -> Self {
+    pub(crate) fn new<K: AsRef<[u8]>, R: RangeBounds<K>>(range: R) -> Self {
         let owned = |key: &K| Bytes::copy_from_slice(key.as_ref());
         let behind = |key: &K| behind(key.as_ref());
         Self {
@@ -44,7 +41,7 @@ impl KeyRange {
     }
 
     /// The keys from one to another, both included.
-    pub fn spanning(first: &[u8], last: &[u8]) -> Self {
+    pub(crate) fn spanning(first: &[u8], last: &[u8]) -> Self {
         Self {
             start: Bytes::copy_from_slice(first),
             end: Some(behind(last)),
@@ -52,7 +49,7 @@ impl KeyRange {
     }
 
     /// The keys that begin with `prefix`.
-    pub fn prefix(prefix: &[u8]) -> Self {
+    pub(crate) fn prefix(prefix: &[u8]) -> Self {
         // Behind them comes the prefix with its last byte raised; one of 0xff
         // has none behind it, and the byte before counts.
         let raised = prefix.iter().rposition(|&byte| byte < u8::MAX).map(|at| {
@@ -66,24 +63,21 @@ impl KeyRange {
         }
     }
 
-    /// Whether no key is in it.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         !is_before(&self.start, self.end.as_ref())
     }
 
-    /// Whether a key is in it.
-    pub fn contains(&self, key: &[u8]) -> bool {
+    pub(crate) fn contains(&self, key: &[u8]) -> bool {
         *self.start <= *key && is_before(key, self.end.as_ref())
     }
 
     /// Whether a key may be in both.
-    pub fn overlaps(&self, other: &Self) -> bool {
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
         is_before(&self.start, other.end.as_ref()) && is_before(&other.start, self.end.as_ref())
     }
 
     /// The keys that are in both.
-    #[must_use]
-    pub fn intersection(&self, other: &Self) -> Self {
+    pub(crate) fn intersection(&self, other: &Self) -> Self {
         let ends = self.end.iter().chain(&other.end);
         Self {
             start: self.start.clone().max(other.start.clone()),
@@ -92,8 +86,7 @@ impl KeyRange {
     }
 
     /// The smallest range that holds both.
-    #[must_use]
-    pub fn hull(&self, other: &Self) -> Self {
+    pub(crate) fn hull(&self, other: &Self) -> Self {
         let ends = self.end.as_ref().zip(other.end.as_ref());
         Self {
             start: self.start.clone().min(other.start.clone()),

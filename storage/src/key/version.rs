@@ -11,7 +11,7 @@ use super::expiry::EXPIRY_BYTES;
 /// stands there for a range tombstone, which is no version of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// The key has this value.
     Put = 1,
     /// The key is gone (a tombstone).
@@ -24,7 +24,7 @@ pub enum Kind {
 
 impl Kind {
     /// The kind of a byte from disk; `None` for an unknown one.
-    pub fn from_byte(byte: u8) -> Option<Self> {
+    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
         match byte {
             1 => Some(Self::Put),
             2 => Some(Self::Delete),
@@ -53,6 +53,6 @@ pub(crate) struct Version {
 }
 
 /// Compares two versions: key ascending, then sequence number descending.
-pub fn compare_versions(a: (&[u8], SeqNo), b: (&[u8], SeqNo)) -> Ordering {
+pub(crate) fn compare_versions(a: (&[u8], SeqNo), b: (&[u8], SeqNo)) -> Ordering {
     a.0.cmp(b.0).then_with(|| b.1.cmp(&a.1))
 }

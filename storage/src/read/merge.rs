@@ -13,6 +13,7 @@ use crate::key::{Cursor, Version, compare_versions};
 /// line, in the order of their versions. A step moves the first one and puts it
 /// back in its place, so that a source which stays ahead costs one comparison, and
 /// one that is alone none.
+#[derive(Debug)]
 pub(crate) struct Merge<C, const BACKWARD: bool> {
     sources: Vec<C>,
     /// Those that have more, by their places in `sources`.
@@ -110,14 +111,6 @@ impl<C: Cursor, const BACKWARD: bool> Merge<C, BACKWARD> {
             true => order.reverse(),
             false => order,
         }
-    }
-}
-
-impl<C, const BACKWARD: bool> std::fmt::Debug for Merge<C, BACKWARD> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Merge")
-            .field("sources", &self.line.len())
-            .finish()
     }
 }
 

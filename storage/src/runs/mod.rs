@@ -18,7 +18,6 @@ mod file_meta;
 mod gap;
 mod meta;
 mod run;
-mod shape;
 mod sought;
 mod store;
 
@@ -29,6 +28,5 @@ pub(crate) use file_meta::{FileMeta, Quarantine};
 pub(crate) use gap::Gap;
 pub(crate) use meta::{KeptFor, RunMeta};
 pub(crate) use run::Run;
-pub use shape::FileShape;
 pub(crate) use sought::Sought;
 pub(crate) use store::{FileNumbers, RunStore};

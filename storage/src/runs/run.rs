@@ -1,11 +1,11 @@
 //! A run: SSTables with disjoint key ranges that together are one sorted
 //! sequence, one entry of the run list; and the range tombstones over them.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{FileMeta, FileShape, Gap, Quarantine, RunCursor, RunFile, RunMeta, Sought};
+use super::{FileMeta, Gap, Quarantine, RunCursor, RunFile, RunMeta, Sought};
 use crate::error::Result;
 use crate::key::{
     FileNumber, KeyBounds, KeyRange, RangeTombstones, RunId, SeqNo, Version, is_before,
@@ -27,8 +27,6 @@ pub(crate) struct Run {
     is_quarantined: bool,
     overwrites: Option<Arc<KeySketch>>,
     greatest_timestamp: i64,
-    /// Made when it is first needed.
-    shape: OnceLock<Arc<[FileShape]>>,
 }
 
 impl Run {
@@ -53,7 +51,6 @@ impl Run {
             range_tombstones: range_tombstones(open(), keys),
             overwrites: overwrites(open(), &gaps).map(Arc::new),
             greatest_timestamp: greatest_timestamp(&sorted, &gaps),
-            shape: OnceLock::new(),
             meta,
             files,
             sorted,
@@ -231,14 +228,10 @@ impl Run {
         self.overwrites.as_ref()
     }
 
-    /// The files that are open and hold versions, ascending by key.
-    pub(crate) fn shape(&self) -> &Arc<[FileShape]> {
-        let shape = |table: &Arc<SsTable>| FileShape {
-            keys: self.counting(keys_of(table)),
-            bytes: table.file_bytes(),
-        };
-        let all = || self.sorted.iter().map(shape).collect();
-        self.shape.get_or_init(all)
+    /// Returns the bytes of the largest file that holds versions.
+    pub(crate) fn largest_file_bytes(&self) -> u64 {
+        let bytes = self.sorted.iter().map(|table| table.file_bytes());
+        bytes.max().unwrap_or_default()
     }
 
     /// Returns the part of a key range that is within the run's keys.

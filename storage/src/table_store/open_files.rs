@@ -8,7 +8,6 @@
 //! takes the first one that was not read since the hand last passed it.
 
 use std::collections::VecDeque;
-use std::fmt::{self, Debug, Formatter};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -138,6 +137,7 @@ fn half_of_limit() -> usize {
 }
 
 /// A table of a store, open or not.
+#[derive(Debug)]
 pub(crate) struct TableFile {
     me: Weak<Self>,
     tables: Arc<dyn TableStore>,
@@ -200,12 +200,6 @@ impl ReadFile for TableFile {
 
     fn len(&self) -> io::Result<u64> {
         self.with(|file| file.len())
-    }
-}
-
-impl Debug for TableFile {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("TableFile").field(&self.number).finish()
     }
 }
 

@@ -2,6 +2,8 @@
 
 use ebb_storage::{Db, Error, Maintenance, Options, SsTableOptions, TableOptions, WriteBatch};
 
+use crate::common::create_table_snapshot;
+
 fn options() -> Options {
     Options {
         memtable_bytes: 1 << 14,
@@ -33,7 +35,7 @@ fn a_snapshot_reads_the_same_before_and_after_all_that_happens_to_the_files() {
             .unwrap();
     }
     ks.create_snapshot("before").unwrap();
-    ks.create_table_snapshot("other", "users").unwrap();
+    create_table_snapshot(&ks, "other", "users").unwrap();
     let read = |db: &Db| {
         let snapshot = db.keyspace("app").unwrap().snapshot("before").unwrap();
         let forward = all(snapshot.table("users").unwrap().range::<&[u8], _>(..));
@@ -213,7 +215,7 @@ fn bad_requests_are_refused_by_name_and_change_nothing() {
         Err(Error::NotFound { .. })
     ));
     assert!(matches!(
-        ks.create_table_snapshot("s", "x"),
+        create_table_snapshot(&ks, "s", "x"),
         Err(Error::NotFound { what: "table", .. })
     ));
     ks.create_snapshot("s").unwrap();

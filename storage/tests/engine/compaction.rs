@@ -12,7 +12,7 @@ use crate::common::*;
 use ebb_storage::simulation::{FaultOp, MemDisk};
 use ebb_storage::{
     CompactionOptions, CompactionPicker, Compression, Db, Durability, Error, Keyspace, Maintenance,
-    MergeOperator, MergeOperators, Options, Pick, Reason, RunShape, SsTableOptions, Stats, Table,
+    MergeOperator, MergeOperators, Options, Pick, RunShape, SsTableOptions, Stats, Table,
     TableOptions, TableShape, TieredPicker, WriteBatch,
 };
 
@@ -217,7 +217,7 @@ impl CompactionPicker for Pairs {
         let is_flushed = |run: &RunShape| run.largest_seq.0 - run.smallest_seq.0 < 70;
         let is_pair = |pair: &[RunShape]| pair.iter().all(|run| !run.is_busy && is_flushed(run));
         let at = table.runs.windows(2).position(is_pair)?;
-        let pair = Pick::merge(&table.runs[at..at + 2], Reason::Count);
+        let pair = Pick::merge(&table.runs[at..at + 2]);
         self.on.load(Ordering::Relaxed).then_some(pair)
     }
 }

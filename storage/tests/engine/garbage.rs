@@ -13,8 +13,7 @@ use crate::common::{Rng, manual, rng};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     CompactionOptions, CompactionPicker, Db, Group, Keyspace, ManualClock, MergeOperator,
-    MergeOperators, Options, Pick, PurgeContext, Purged, Reason, Table, TableShape,
-    TimestampBounds,
+    MergeOperators, Options, Pick, PurgeContext, Purged, Table, TableShape, TimestampBounds,
 };
 use rand::RngExt;
 
@@ -159,7 +158,7 @@ impl CompactionPicker for Told {
         if of != table.runs.len() || table.runs.iter().any(|run| run.is_busy) {
             return None;
         }
-        Some(Pick::merge(&table.runs[places], Reason::Count))
+        Some(Pick::merge(&table.runs[places]))
     }
 }
 
@@ -176,7 +175,7 @@ impl CompactionPicker for AnyNeighbours {
         }
         let newest = rng.random_range(0..runs);
         let oldest = rng.random_range(newest..runs);
-        Some(Pick::merge(&table.runs[newest..=oldest], Reason::Count))
+        Some(Pick::merge(&table.runs[newest..=oldest]))
     }
 }
 

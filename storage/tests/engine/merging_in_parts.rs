@@ -11,8 +11,8 @@ use crate::common::*;
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     CompactionOptions, CompactionPicker, Compression, Db, DetachedOptions, DetachedTable, Error,
-    FileSystem, Keyspace, Maintenance, Options, Pick, Range, Reason, RunShape, Snapshot,
-    SortedWriter, SortedWriterOptions, SsTableOptions, Table, TableOptions, TableShape, repair,
+    FileSystem, Keyspace, Maintenance, Options, Pick, Range, RunShape, Snapshot, SortedWriter,
+    SortedWriterOptions, SsTableOptions, Table, TableOptions, TableShape, repair,
 };
 use rand::RngExt;
 
@@ -24,7 +24,7 @@ impl CompactionPicker for FreeRuns {
     fn pick(&self, table: &TableShape<'_>) -> Option<Pick> {
         let is_free = |run: &&RunShape| !run.is_busy;
         let free = table.runs.iter().take_while(is_free).count();
-        (free > 1).then(|| Pick::merge(&table.runs[..free], Reason::Count))
+        (free > 1).then(|| Pick::merge(&table.runs[..free]))
     }
 }
 

@@ -11,16 +11,14 @@ use crate::common::{
 };
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
-    Action, CompactionOptions, CompactionPicker, Db, Durability, KeyRange, Keyspace, Maintenance,
-    Options, Pick, Reason, RunId, RunShape, Table, TableOptions, TablePickers, TableShape,
-    TableStats,
+    CompactionOptions, CompactionPicker, Db, Durability, Keyspace, Maintenance, Options, Pick,
+    RunId, RunShape, Table, TableOptions, TableShape, TableStats,
 };
 use rand::RngExt;
 
-/// Leveled compaction, as LevelDB and RocksDB have it, over ebb's list of runs: on top
-/// small runs, as flushes make them, and below them *levels* of one run each, each at
-/// most a `fanout`-th of the next. A level that is too large gives a part of itself, a
-/// file's range of keys, to the next.
+/// Leveled compaction over ebb's list of runs: on top small runs, as flushes make them, and below
+/// them *levels* of one run each, each at most a `fanout`-th of the next. A level that is too large
+/// is merged into the next.
 #[derive(Debug)]
 struct Leveled {
     /// More small runs than this are merged into the first level.
@@ -28,47 +26,14 @@ struct Leveled {
     /// A run of so many bytes is a level.
     level_bytes_min: u64,
     fanout: u64,
-    merges_of_parts: AtomicUsize,
-    moves: AtomicUsize,
 }
 
 impl Leveled {
-    fn new() -> Self {
-        Self {
-            fresh_max: 3,
-            level_bytes_min: 4 << 10,
-            fanout: 4,
-            merges_of_parts: AtomicUsize::new(0),
-            moves: AtomicUsize::new(0),
-        }
-    }
-
     /// Small runs join the first level, unless that has outgrown them: then they become
     /// a level of their own above it.
     fn merge_fresh(&self, fresh: &[RunShape], level: Option<&RunShape>) -> Pick {
-        let bounds = fresh.iter().filter_map(RunShape::bounds);
-        let keys = bounds.reduce(|a, b| a.hull(&b)).unwrap_or(KeyRange::all());
         let level = level.filter(|level| level.bytes <= self.level_bytes_min * self.fanout);
-        Pick::merge(fresh.iter().chain(level), Reason::Count).within(keys)
-    }
-
-    fn push_down(&self, upper: &RunShape, lower: &RunShape) -> Option<Pick> {
-        if upper.bytes * self.fanout <= lower.bytes {
-            return None;
-        }
-        let merge = Pick::merge([upper, lower], Reason::Level);
-        let cost = |keys: &KeyRange| lower.bytes_in(keys);
-        let cheapest = upper.files.iter().min_by_key(|file| cost(&file.keys));
-        let Some(keys) = cheapest.map(|file| file.keys.clone()) else {
-            return Some(merge);
-        };
-        Some(if lower.overlaps(&keys) {
-            self.merges_of_parts.fetch_add(1, Ordering::Relaxed);
-            merge.within(keys)
-        } else {
-            self.moves.fetch_add(1, Ordering::Relaxed);
-            merge.within(keys).to(Action::Move)
-        })
+        Pick::merge(fresh.iter().chain(level))
     }
 }
 
@@ -83,8 +48,8 @@ impl CompactionPicker for Leveled {
         if fresh.len() > self.fresh_max {
             return Some(self.merge_fresh(fresh, levels.first()));
         }
-        let mut pairs = levels.windows(2);
-        pairs.find_map(|pair| self.push_down(&pair[0], &pair[1]))
+        let is_too_large = |pair: &&[RunShape]| pair[0].bytes * self.fanout > pair[1].bytes;
+        levels.windows(2).find(is_too_large).map(Pick::merge)
     }
 }
 
@@ -122,19 +87,22 @@ fn all(table: &Table) -> Content {
     content(table.range::<&[u8], _>(..)).unwrap()
 }
 
-/// Every pick of the leveled picker is of a part, and valid; it is carried out wider, and
-/// nothing that is read changes.
+/// Every pick of the leveled picker is valid, and nothing that is read changes.
 #[test]
 fn leveled_compaction_keeps_content() {
     let test = "leveled_compaction_keeps_content";
     for_seeds(test, 4, |seed| {
         let mut rng = rng(seed);
         let mem = MemDisk::new();
-        let picker = Arc::new(Leveled::new());
+        let picker = Leveled {
+            fresh_max: 3,
+            level_bytes_min: 4 << 10,
+            fanout: 4,
+        };
         let (db, keyspace, table) = open(Options {
             memtable_bytes: 2 << 10,
             file_bytes: 1 << 10,
-            ..with_picker(&mem, picker.clone())
+            ..with_picker(&mem, Arc::new(picker))
         });
         let mut live: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
         let mut snapshots = Vec::new();
@@ -176,27 +144,8 @@ fn leveled_compaction_keeps_content() {
         let stats = stats(&db);
         assert_eq!((stats.picks_refused, stats.pick_refused), (0, None));
         assert!(stats.runs.len() < 8, "{} runs", stats.runs.len());
-        assert!(picker.merges_of_parts.load(Ordering::Relaxed) > 0);
         assert_eq!(files(&mem, ".sst").len(), files_in_use(&db));
     });
-}
-
-/// What is only ever appended is pushed down without overlapping anything.
-#[test]
-fn leveled_compaction_moves_what_overlaps_nothing() {
-    let mem = MemDisk::new();
-    let picker = Arc::new(Leveled::new());
-    let (db, _keyspace, table) = open(Options {
-        file_bytes: 2 << 10,
-        ..with_picker(&mem, picker.clone())
-    });
-    for run in 0..100 {
-        write_run(&db, &table, run * 40..(run + 1) * 40, run as u8);
-        db.compact().unwrap();
-    }
-    assert!(picker.moves.load(Ordering::Relaxed) > 0);
-    assert_eq!(all(&table).len(), 4000);
-    assert_eq!(stats(&db).picks_refused, 0);
 }
 
 /// Says what it is told to, as long as it is.
@@ -221,64 +170,26 @@ where
     Arc::new(Says(pick))
 }
 
-/// A picker of one's own could answer that runs are covered, which no reader needs
-/// anything of. It was believed, and live rows were gone.
-#[test]
-fn a_drop_of_what_a_reader_needs_is_refused() {
-    let mem = MemDisk::new();
-    let drop_last = |table: &TableShape<'_>| {
-        Some(Pick::merge(table.runs.last(), Reason::Space).to(Action::Drop))
-    };
-    let (db, keyspace, table) = open(with_picker(&mem, says(drop_last)));
-    write_run(&db, &table, 0..10, 1);
-    write_run(&db, &table, 5..15, 2);
-    keyspace.create_snapshot("s").unwrap();
-    table
-        .delete_range(0_u32.to_be_bytes()..5_u32.to_be_bytes())
-        .unwrap();
-    db.flush().unwrap();
-    let before = all(&table);
-    db.compact().unwrap();
-    assert_eq!(all(&table), before);
-    assert_eq!(before.len(), 10);
-    let snapshot = keyspace.snapshot("s").unwrap();
-    let then = snapshot.table("users").unwrap().range::<&[u8], _>(..);
-    assert_eq!(content(then).unwrap().len(), 15);
-    let stats = stats(&db);
-    assert_eq!(stats.runs.len(), 3);
-    assert!(stats.picks_refused > 0);
-    let why = stats.pick_refused.unwrap();
-    assert!(why.contains("which a reader may need"), "{why}");
-}
-
 /// The answer of a picker was asserted: one that named a run that is not there, or one
 /// that is busy, stopped the thread, and with it all writes.
 #[test]
 fn nonsense_is_refused_and_said_and_changes_nothing() {
     type Answer = fn(&TableShape<'_>) -> Pick;
-    let nonsense: [(Answer, &str); 6] = [
-        (|_| Pick::merge([], Reason::Count), "names no run"),
+    let nonsense: [(Answer, &str); 5] = [
+        (|_| Pick::merge([]), "names no run"),
         (
-            |table| Pick {
+            |_| Pick {
                 runs: vec![RunId(u64::MAX)],
-                ..Pick::merge(table.runs, Reason::Count)
             },
             "has no run 18446744073709551615",
         ),
         (
-            |table| Pick::merge(table.runs.iter().chain(table.runs), Reason::Count),
+            |table| Pick::merge(table.runs.iter().chain(table.runs)),
             "twice",
         ),
         (
-            |table| Pick::merge([&table.runs[0], &table.runs[2]], Reason::Count),
+            |table| Pick::merge([&table.runs[0], &table.runs[2]]),
             "lies between",
-        ),
-        (
-            |table| {
-                let keys = KeyRange::new::<&[u8], _>(&[9_u8][..]..&[1_u8][..]);
-                Pick::merge(table.runs, Reason::Count).within(keys)
-            },
-            "range of keys is empty",
         ),
         (|_| panic!("a picker that panics"), "panicked"),
     ];
@@ -322,7 +233,7 @@ fn a_picker_that_never_ends_is_stopped_at_merges_that_gain_nothing() {
         let is_patient = move || asked.fetch_add(1, Ordering::Relaxed) < 500;
         says(move |table: &TableShape<'_>| {
             let last = table.runs.last().filter(|_| is_patient())?;
-            Some(Pick::merge([last], Reason::Garbage))
+            Some(Pick::merge([last]))
         })
     };
     let (db, keyspace, table) = open(with_picker(&mem, picker));
@@ -378,42 +289,4 @@ fn nobody_waits_for_a_picker_that_thinks_long() {
         assert_eq!((stats(&db).runs.len(), stats(&db).pressure), (60, 0.0));
         thinks.store(false, Ordering::SeqCst);
     });
-}
-
-#[test]
-fn each_table_has_the_picker_that_the_opening_gives_it() {
-    let mem = MemDisk::new();
-    let never = || Says(|_: &TableShape<'_>| None);
-    let always =
-        says(|table| (table.runs.len() > 1).then(|| Pick::merge(table.runs, Reason::Count)));
-    let runs = |db: &Db| {
-        let stats = db.stats();
-        let one = |table: &TableStats| (table.name.clone(), table.runs.len());
-        stats.tables.iter().map(one).collect::<Vec<_>>()
-    };
-    let of = |table_pickers, picker: &Arc<dyn CompactionPicker>| Options {
-        compaction: CompactionOptions {
-            table_pickers,
-            picker: picker.clone(),
-            ..CompactionOptions::default()
-        },
-        ..manual(&mem)
-    };
-    let own = TablePickers::default().with("app", "b", never());
-    let db = Db::open(DIR, of(own, &always)).unwrap();
-    let keyspace = db.keyspace("app").unwrap();
-    for name in ["a", "b"] {
-        let table = keyspace.table(name, TableOptions::default()).unwrap();
-        for value in 0..3 {
-            write_run(&db, &table, 0..10, value);
-        }
-    }
-    db.compact().unwrap();
-    assert_eq!(runs(&db), [("a".into(), 1), ("b".into(), 3)]);
-    assert_eq!(db.stats().tables[1].picker, "Says");
-    drop((db, keyspace));
-    // Nothing of it is stored: the next opening says it anew.
-    let db = Db::open(DIR, of(TablePickers::default(), &always)).unwrap();
-    db.compact().unwrap();
-    assert_eq!(runs(&db), [("a".into(), 1), ("b".into(), 1)]);
 }

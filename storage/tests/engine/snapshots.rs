@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{DIR, for_seeds, manual, rng, until};
+use crate::common::{DIR, create_table_snapshot, for_seeds, manual, rng, until};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     Db, Error, ErrorKind, Event, Keyspace, Maintenance, ManualClock, Options, SnapshotOptions,
@@ -209,7 +209,7 @@ fn a_snapshot_says_what_it_covers_and_reads() {
     }
     f.db.flush().unwrap();
     f.create("all", None);
-    f.keyspace.create_table_snapshot("one", "t").unwrap();
+    create_table_snapshot(&f.keyspace, "one", "t").unwrap();
     for i in 0..40u8 {
         f.table.put(&[i], &[i; 100]).unwrap();
     }

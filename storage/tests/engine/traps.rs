@@ -221,7 +221,7 @@ fn shared_s_deleting_one_of_two_snapshots_of_the_same_content_keeps_the_other() 
         let (db, keyspace, table) = open(&mem);
         table.put(b"k", b"old").unwrap();
         keyspace.create_snapshot("a").unwrap();
-        keyspace.create_table_snapshot("b", "users").unwrap();
+        create_table_snapshot(&keyspace, "b", "users").unwrap();
         table.put(b"k", b"new").unwrap();
         db.flush().unwrap();
         keyspace.delete_snapshot(deleted).unwrap();

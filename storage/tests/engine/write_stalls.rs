@@ -11,7 +11,7 @@ use crate::common::*;
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     Bounding, CompactionOptions, CompactionPicker, Db, Disk, Durability, Error, Keyspace,
-    Maintenance, Options, Pick, Reason, Stats, Table, TableOptions, TableShape, TieredPicker,
+    Maintenance, Options, Pick, Stats, Table, TableOptions, TableShape, TieredPicker,
 };
 
 fn open(options: Options) -> (Db, Keyspace, Table) {
@@ -243,67 +243,6 @@ fn write_two_runs(db: &Db, table: &Table) {
     }
 }
 
-/// At a byte per second the merge would take hours.
-#[test]
-fn closing_the_database_ends_a_merge_that_is_paced() {
-    must_end(|| {
-        let mem = MemDisk::new();
-        let paced = |bytes_per_sec| Options {
-            compaction: CompactionOptions {
-                bytes_per_sec,
-                ..CompactionOptions::default()
-            },
-            ..options(Arc::new(mem.clone()))
-        };
-        let (db, keyspace, table) = open(paced(Some(1)));
-        write_two_runs(&db, &table);
-        until("the merge to begin", || db.stats().compactions_running == 1);
-        assert_eq!(table.get(b"7").unwrap().unwrap(), [1; 100][..]);
-        drop((db, keyspace, table));
-        let (db, _keyspace, table) = open(paced(None));
-        db.compact().unwrap();
-        let stats = db.stats();
-        assert_eq!(stats.tables[0].runs.len(), 1);
-        assert_eq!(stats.compaction_paced_us, 0);
-        // A thread that looks for another merge holds the merged runs for a moment.
-        until("the files of the merged runs to go", || {
-            db.compact().unwrap();
-            files(&mem, ".sst").len() == files_in_use(&db)
-        });
-        assert_eq!(table.get(b"7").unwrap().unwrap(), [1; 100][..]);
-    });
-}
-
-/// A merge stands still at its rate until a writer is slowed.
-#[test]
-fn a_merge_is_paced_until_writers_are_pressed() {
-    must_end(|| {
-        let (disk, door) = held_disk();
-        let options = options(Arc::new(disk.clone()));
-        let (db, _keyspace, table) = open(Options {
-            frozen_memtables_max: 0,
-            compaction: CompactionOptions {
-                bytes_per_sec: Some(1),
-                ..options.compaction
-            },
-            ..options
-        });
-        write_two_runs(&db, &table);
-        until("the merge to begin", || files(&disk.mem, ".sst").len() == 3);
-        assert_eq!(db.stats().compactions, 0);
-        door.close();
-        table.put(b"a", &[1; MEMTABLE_BYTES]).unwrap();
-        thread::scope(|scope| {
-            scope.spawn(|| table.put(b"b", b"2").unwrap());
-            // The flush is held: there is pressure, and the merge gets on.
-            until("the merge to end", || {
-                db.stats().stalls == 1 && db.stats().compactions == 1
-            });
-            door.open();
-        });
-    });
-}
-
 /// Merges tables of just so many runs, as long as no snapshot stands between them.
 #[derive(Debug, Default)]
 struct UnlessSnapshot {
@@ -314,7 +253,7 @@ impl CompactionPicker for UnlessSnapshot {
     fn pick(&self, table: &TableShape<'_>) -> Option<Pick> {
         let wanted = self.runs.load(Ordering::SeqCst);
         let is_worth_it = table.runs.len() == wanted && table.bookmarks.is_empty();
-        (is_worth_it && wanted > 0).then(|| Pick::merge(table.runs, Reason::Count))
+        (is_worth_it && wanted > 0).then(|| Pick::merge(table.runs))
     }
 }
 
@@ -361,7 +300,7 @@ fn a_merge_that_a_new_snapshot_makes_worthless_is_not_waited_for() {
         thread::scope(|scope| {
             scope.spawn(|| table.put(b"last", b"1").unwrap());
             until("the writer to stall", || db.stats().stalls == 1);
-            keyspace.create_table_snapshot("s", "users").unwrap();
+            create_table_snapshot(&keyspace, "s", "users").unwrap();
             door.open();
         });
         assert_eq!(table.get(b"last").unwrap().unwrap(), "1");

@@ -1,12 +1,12 @@
 //! Pickers that say anything: content is right whatever they pick.
 
-use ebb_storage::{Action, CompactionPicker, KeyRange, Pick, Reason, RunId, RunShape, TableShape};
+use ebb_storage::{CompactionPicker, Pick, RunId, RunShape, TableShape};
 use rand::RngExt;
 
 use crate::seed::{Rng, rng};
 
-/// Picks any runs, any keys and anything to do that can be right. The same shape gives
-/// the same pick.
+/// Picks any neighbours that are not busy, also a single run. The same shape gives the same
+/// pick.
 #[derive(Debug, Clone, Copy)]
 pub struct AnyValid {
     /// By which it differs from others.
@@ -23,8 +23,8 @@ impl CompactionPicker for AnyValid {
     }
 }
 
-/// Picks what is valid and nonsense in turn: runs that are not there, or are busy, or
-/// lie apart; ranges the wrong way round; drops of what is needed.
+/// Picks what is valid and nonsense in turn: no runs, runs that are not there, that are busy, that
+/// lie apart, or that are named twice.
 #[derive(Debug, Clone, Copy)]
 pub struct Anything {
     /// By which it differs from others.
@@ -45,57 +45,15 @@ impl CompactionPicker for Anything {
 fn any_valid(rng: &mut Rng, runs: &[RunShape]) -> Option<Pick> {
     let newest = rng.random_range(0..runs.len());
     let oldest = rng.random_range(newest..runs.len().min(newest + 6));
-    let stretch = &runs[newest..=oldest];
-    let keys = Some(any_keys(rng, stretch)).filter(|keys| !keys.is_empty());
-    let keys = keys.unwrap_or(KeyRange::all());
-    // What has something there has to be named; what has nothing may be.
-    let mut is_named =
-        |run: &&RunShape| run.overlaps(&keys) || !run.is_busy && rng.random_bool(0.5);
-    let named: Vec<_> = stretch.iter().filter(&mut is_named).collect();
-    if named.iter().any(|run| run.is_busy) || !named.iter().any(|run| run.overlaps(&keys)) {
+    let neighbours = &runs[newest..=oldest];
+    if neighbours.iter().any(|run| run.is_busy) {
         return None;
     }
-    let moves = named.len() > 1 && !overlap(&named, &keys) && rng.random_bool(0.7);
-    let mut pick = Pick::merge(named, Reason::Count).within(keys);
+    let mut pick = Pick::merge(neighbours);
     if rng.random_bool(0.5) {
         pick.runs.reverse();
     }
-    Some(match moves {
-        true => pick.to(Action::Move),
-        false => pick,
-    })
-}
-
-/// Whether two of these runs have something in the same part of `keys`.
-fn overlap(runs: &[&RunShape], keys: &KeyRange) -> bool {
-    let pieces = |run: &RunShape| {
-        let files = run.files.iter().map(|file| file.keys.clone());
-        let pieces = files.chain(run.range_tombstones.clone());
-        pieces
-            .map(|piece| piece.intersection(keys))
-            .collect::<Vec<_>>()
-    };
-    runs.iter().enumerate().any(|(at, run)| {
-        let mut pieces = pieces(run).into_iter();
-        pieces.any(|piece| runs[..at].iter().any(|newer| newer.overlaps(&piece)))
-    })
-}
-
-/// All keys, those of a file, or those between some keys that files begin with.
-fn any_keys(rng: &mut Rng, runs: &[RunShape]) -> KeyRange {
-    let files: Vec<_> = runs.iter().flat_map(|run| run.files.iter()).collect();
-    if files.is_empty() || rng.random_bool(0.2) {
-        return KeyRange::all();
-    }
-    let file = |rng: &mut Rng| files[rng.random_range(0..files.len())].keys.clone();
-    match rng.random_range(0..3) {
-        0 => file(rng),
-        1 => file(rng).hull(&file(rng)),
-        _ => KeyRange {
-            start: file(rng).start,
-            end: Some(file(rng).start),
-        },
-    }
+    Some(pick)
 }
 
 fn nonsense(rng: &mut Rng, runs: &[RunShape]) -> Pick {
@@ -106,10 +64,7 @@ fn nonsense(rng: &mut Rng, runs: &[RunShape]) -> Pick {
     };
     let names = rng.random_range(0..4);
     Pick {
-        action: [Action::Merge, Action::Move, Action::Drop][rng.random_range(0..3)],
         runs: (0..names).map(|_| any_run(rng)).collect(),
-        keys: any_keys(rng, runs),
-        reason: Reason::Space,
     }
 }
 
@@ -126,37 +81,20 @@ fn fingerprint(table: &TableShape<'_>) -> u64 {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use ebb_storage::{CompactionOptions, Db, Options, TableOptions};
 
     use super::*;
     use crate::disk::{DIR, MemDisk, manual};
 
-    /// Passes a picker's answers on, and counts those of parts and those that move.
-    #[derive(Debug)]
-    struct Counted(AnyValid, Arc<[AtomicUsize; 2]>);
-
-    impl CompactionPicker for Counted {
-        fn pick(&self, table: &TableShape<'_>) -> Option<Pick> {
-            let pick = self.0.pick(table)?;
-            let [parts, moves] = &*self.1;
-            let count = |is: bool| usize::from(is);
-            parts.fetch_add(count(pick.keys != KeyRange::all()), Ordering::Relaxed);
-            moves.fetch_add(count(pick.action == Action::Move), Ordering::Relaxed);
-            Some(pick)
-        }
-    }
-
     /// A proof by pickers whose picks are all refused would show nothing.
     #[test]
     fn what_is_valid_is_carried_out_and_nonsense_is_not() {
-        let counts: Arc<[AtomicUsize; 2]> = Arc::default();
         let (mut merges, mut refusals) = (0, 0);
         for seed in 0..30 {
             for valid in [true, false] {
                 let picker: Arc<dyn CompactionPicker> = match valid {
-                    true => Arc::new(Counted(AnyValid { seed }, counts.clone())),
+                    true => Arc::new(AnyValid { seed }),
                     false => Arc::new(Anything { seed }),
                 };
                 let compaction = CompactionOptions {
@@ -194,9 +132,6 @@ mod tests {
                 }
             }
         }
-        let [parts, moves] = &*counts;
-        let counts = (parts.load(Ordering::Relaxed), moves.load(Ordering::Relaxed));
         assert!(merges > 100 && refusals > 100, "{merges}, {refusals}");
-        assert!(counts.0 > 100 && counts.1 > 10, "{counts:?}");
     }
 }

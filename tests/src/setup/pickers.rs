@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use ebb_storage::{
-    Bounding, CompactionOptions, CompactionPicker, Pick, Reason, RunShape, TableShape, TieredPicker,
+    Bounding, CompactionOptions, CompactionPicker, Pick, RunShape, TableShape, TieredPicker,
 };
 use rand::RngExt;
 
@@ -90,7 +90,7 @@ impl CompactionPicker for AnyNeighbours {
         let start = *pairs.get(rng.random_range(0..pairs.len().max(1)))? - 1;
         let idle = runs[start..].iter().take_while(|run| !run.is_busy).count();
         let end = start + rng.random_range(2..=idle);
-        Some(Pick::merge(&runs[start..end], Reason::Count))
+        Some(Pick::merge(&runs[start..end]))
     }
 }
 
@@ -128,6 +128,7 @@ mod tests {
         let run = |i: u64, is_busy| RunShape {
             id: RunId(i),
             bytes: 100 + i,
+            largest_file_bytes: 100 + i,
             entries: 1,
             keys: 1,
             tombstones: 0,
@@ -136,8 +137,6 @@ mod tests {
             smallest_seq: SeqNo(100 - i),
             largest_seq: SeqNo(100 - i),
             is_busy,
-            files: [].into(),
-            range_tombstones: None,
         };
         for seed in 0..200 {
             let picker = AnyNeighbours { seed };

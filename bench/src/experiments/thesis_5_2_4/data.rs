@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use ebb_storage::{
-    CompactionOptions, CompactionPicker, Db, Maintenance, Options, Pick, Reason, TableOptions,
-    TableShape,
+    CompactionOptions, CompactionPicker, Db, Maintenance, Options, Pick, TableOptions, TableShape,
 };
 
 use super::args::Scale;
@@ -67,7 +66,7 @@ struct MergeAll;
 impl CompactionPicker for MergeAll {
     fn pick(&self, table: &TableShape<'_>) -> Option<Pick> {
         let is_idle = table.runs.iter().all(|run| !run.is_busy);
-        (table.runs.len() > 1 && is_idle).then(|| Pick::merge(table.runs, Reason::Space))
+        (table.runs.len() > 1 && is_idle).then(|| Pick::merge(table.runs))
     }
 }
 

@@ -3,9 +3,7 @@ use crate::executor::harness::Server;
 use crate::testing::{BEGIN_MS, open};
 use ebb_cql::protocol::{BatchKind, Consistency, ErrorKind, QueryParameters, Values};
 use ebb_storage::simulation::MemDisk;
-use ebb_storage::{
-    CompactionOptions, CompactionPicker, ManualClock, Options, Pick, Reason, TableShape,
-};
+use ebb_storage::{CompactionOptions, CompactionPicker, ManualClock, Options, Pick, TableShape};
 use std::sync::Arc;
 
 const TABLES: [&str; 2] = [
@@ -535,7 +533,7 @@ struct All;
 
 impl CompactionPicker for All {
     fn pick(&self, table: &TableShape<'_>) -> Option<Pick> {
-        (table.runs.len() > 1).then(|| Pick::merge(table.runs, Reason::Count))
+        (table.runs.len() > 1).then(|| Pick::merge(table.runs))
     }
 }
 

@@ -18,7 +18,7 @@ use ebb_cql_server::system::{CLUSTER_NAME, LocalNode};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     CompactionOptions, CompactionPicker, Db, Durability, Maintenance, ManualClock, Options, Pick,
-    Reason, TableShape,
+    TableShape,
 };
 use ebb_tables::{Catalog, GracePeriods, with_cql_tables};
 use ebb_test_support::wait;
@@ -63,7 +63,7 @@ impl CompactionPicker for Neighbours {
         }
         let newest = below(runs.len());
         let oldest = newest + below(runs.len() - newest);
-        Some(Pick::merge(&runs[newest..=oldest], Reason::Count))
+        Some(Pick::merge(&runs[newest..=oldest]))
     }
 }
 

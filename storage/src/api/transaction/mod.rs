@@ -251,9 +251,6 @@ impl Transaction {
         })
     }
 
-    /// Ends it without writing anything, as dropping it does.
-    pub fn rollback(self) {}
-
     fn refusal(&self, clash: Clash) -> Error {
         let Clash::Key(key) = clash else {
             return Error::TransactionTooOld;

@@ -10,9 +10,8 @@ use crate::sstable::{KeySketch, key_hash};
 fn run(bytes: u64, smallest_seq: u64) -> RunShape {
     RunShape {
         id: RunId(0),
-        files: Arc::from([]),
-        range_tombstones: None,
         bytes,
+        largest_file_bytes: bytes,
         entries: bytes,
         keys: bytes,
         tombstones: 0,
@@ -48,7 +47,7 @@ fn pick_with(
     runs: &[RunShape],
     bookmarks: &[u64],
     is_idle: bool,
-) -> Option<Choice> {
+) -> Option<Range<usize>> {
     let bookmarks: Vec<_> = bookmarks.iter().map(|&s| SeqNo(s)).collect();
     picker.choose(&TableShape {
         keyspace: "app",
@@ -59,42 +58,36 @@ fn pick_with(
     })
 }
 
-fn pick(runs: &[RunShape], bookmarks: &[u64], bounding: Bounding) -> Option<Choice> {
+fn pick(runs: &[RunShape], bookmarks: &[u64], bounding: Bounding) -> Option<Range<usize>> {
     pick_with(picker(bounding), runs, bookmarks, false)
 }
 
 /// Runs newest first as (bytes, smallest sequence number).
-fn picked(
-    list: &[(u64, u64)],
-    bookmarks: &[u64],
-    bounding: Bounding,
-) -> Option<(Range<usize>, Reason)> {
+fn picked(list: &[(u64, u64)], bookmarks: &[u64], bounding: Bounding) -> Option<Range<usize>> {
     let runs: Vec<_> = list.iter().map(|&(bytes, seq)| run(bytes, seq)).collect();
-    let pick = pick(&runs, bookmarks, bounding)?;
-    Some((pick.runs, pick.reason))
+    pick(&runs, bookmarks, bounding)
 }
 
 #[test]
 fn decisions_by_table() {
     use Bounding::*;
-    use Reason::*;
     let old = 1000;
     for (list, bookmarks, bounding, expected) in [
         (&[][..], &[][..], Preferred, None),
         (&[(10, 1)], &[], Preferred, None),
-        (&[(10, 50), (10, 1)], &[], Preferred, Some((0..2, Space))),
+        (&[(10, 50), (10, 1)], &[], Preferred, Some(0..2)),
         (&[(10, 50), (old, 1)], &[], Preferred, None),
         (
             &[(10, 90), (10, 80), (10, 70), (old, 1)],
             &[],
             Preferred,
-            Some((0..3, Ladder)),
+            Some(0..3),
         ),
         (
             &[(5, 90), (30, 80), (35, 70), (old, 1)],
             &[],
             Preferred,
-            Some((1..3, Ladder)),
+            Some(1..3),
         ),
         (
             &[(1, 90), (10, 80), (100, 70), (old, 1)],
@@ -105,15 +98,10 @@ fn decisions_by_table() {
         // A bookmark at 60 keeps the strata apart ...
         (&[(10, 70), (10, 1)], &[60], Preferred, None),
         (&[(10, 70), (10, 1)], &[60], Strict, None),
-        (&[(10, 70), (10, 1)], &[60], Off, Some((0..2, Space))),
-        (
-            &[(10, 80), (10, 70), (10, 1)],
-            &[60],
-            Strict,
-            Some((0..2, Space)),
-        ),
+        (&[(10, 70), (10, 1)], &[60], Off, Some(0..2)),
+        (&[(10, 80), (10, 70), (10, 1)], &[60], Strict, Some(0..2)),
         // ... and one that a run straddles counts by the run's smallest number.
-        (&[(10, 60), (10, 1)], &[60], Strict, Some((0..2, Space))),
+        (&[(10, 60), (10, 1)], &[60], Strict, Some(0..2)),
     ] {
         assert_eq!(
             picked(list, bookmarks, bounding),
@@ -128,30 +116,26 @@ fn strata_are_merged_across_only_when_there_are_too_many_runs() {
     let many: Vec<_> = (1..=30).rev().map(|i| (10, i * 10 + 1)).collect();
     let bookmarks: Vec<_> = (1..=30).map(|i| i * 10).collect();
     assert_eq!(picked(&many, &bookmarks, Bounding::Strict), None);
-    let (runs, reason) = picked(&many, &bookmarks, Bounding::Preferred).unwrap();
-    assert_eq!(
-        (runs.len(), reason),
-        (30 - TABLE_RUNS_MAX + 1, Reason::Count)
-    );
+    let runs = picked(&many, &bookmarks, Bounding::Preferred).unwrap();
+    assert_eq!(runs.len(), 30 - TABLE_RUNS_MAX + 1);
 }
 
 /// "5 30* 40g" are runs of 5 bytes, of 30 that is busy, and of 40 with 11 of
 /// garbage.
 #[test]
 fn what_is_busy_is_left_alone_and_garbage_is_rewritten() {
-    use Reason::*;
     for (text, expected) in [
         ("10* 10*", None),
         ("10 10*", None),
         ("10 10* 10", None),
-        ("10* 10 10", Some((1..3, Space))),
+        ("10* 10 10", Some(1..3)),
         // Large beside what is idle, but not beside what is below.
-        ("10 10 10 10 20*", Some((0..4, Ladder))),
+        ("10 10 10 10 20*", Some(0..4)),
         ("10 10 20* 20*", None),
-        ("40g", Some((0..1, Garbage))),
+        ("40g", Some(0..1)),
         ("40g*", None),
-        ("1 40g 1000", Some((1..2, Garbage))),
-        ("40 40g", Some((0..2, Space))),
+        ("1 40g 1000", Some(1..2)),
+        ("40 40g", Some(0..2)),
     ] {
         let runs: Vec<_> = text
             .split_whitespace()
@@ -165,11 +149,7 @@ fn what_is_busy_is_left_alone_and_garbage_is_rewritten() {
             })
             .collect();
         let pick = pick(&runs, &[], Bounding::Preferred);
-        assert_eq!(
-            pick.map(|pick| (pick.runs, pick.reason)),
-            expected,
-            "{text}"
-        );
+        assert_eq!(pick, expected, "{text}");
     }
 }
 
@@ -192,7 +172,7 @@ fn space_is_worth_a_merge_where_keys_were_overwritten() {
         let runs = known(ranges);
         for (is_idle, expected) in [(false, busy), (true, idle)] {
             let pick = pick_with(TieredPicker::default(), &runs, &[], is_idle);
-            let all = decision(0, runs.len(), Reason::Space);
+            let all = 0..runs.len();
             assert_eq!(pick, expected.then_some(all), "{ranges:?}, idle: {is_idle}");
         }
     }
@@ -205,8 +185,7 @@ fn tombstones_with_little_below_them_are_worth_a_merge_at_the_bottom() {
         ..run_of(0..6000)
     };
     let runs = [deletes, run_of(4000..10_000)];
-    let all = decision(0, 2, Reason::Space);
-    assert_eq!(pick(&runs, &[], Bounding::Preferred), Some(all));
+    assert_eq!(pick(&runs, &[], Bounding::Preferred), Some(0..2));
     // Above an older stratum they stay.
     let newer = runs.clone().map(|run| RunShape {
         smallest_seq: SeqNo(10),
@@ -228,23 +207,21 @@ fn the_newest_stratum_may_have_more_runs_than_older_ones() {
         newest.chain([run(1000, 100)]).collect()
     };
     assert_eq!(pick_with(picker, &list(6), &[], false), None);
-    let all = decision(0, 7, Reason::Ladder);
-    assert_eq!(pick_with(picker, &list(7), &[], false), Some(all));
+    assert_eq!(pick_with(picker, &list(7), &[], false), Some(0..7));
     let mut runs = vec![run(1, 300)];
     runs.extend(list(3));
-    let old = decision(1, 3, Reason::Ladder);
-    assert_eq!(pick_with(picker, &runs, &[250], false), Some(old));
+    assert_eq!(pick_with(picker, &runs, &[250], false), Some(1..4));
 }
 
 /// Puts a flushed run on top of the list, and merges; returns the bytes merged.
 fn flush(list: &mut Vec<RunShape>, flushed: RunShape, picker: TieredPicker) -> u64 {
     let mut merged_bytes = 0;
     list.insert(0, flushed);
-    while let Some(pick) = pick_with(picker, list, &[], false) {
-        let runs = &list[pick.runs.clone()];
+    while let Some(places) = pick_with(picker, list, &[], false) {
+        let runs = &list[places.clone()];
         merged_bytes += total(runs);
         let merged = merged(runs);
-        list.splice(pick.runs, [merged]);
+        list.splice(places, [merged]);
     }
     merged_bytes
 }

@@ -16,8 +16,8 @@ use std::thread;
 
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
-    Bounding, Compression, Db, FileSystem, Maintenance, Options, Range, Result, SsTableOptions,
-    Table, TableOptions, TieredPicker,
+    Bounding, Compression, Db, FileSystem, Keyspace, Maintenance, Options, Range, Result,
+    SnapshotOptions, SsTableOptions, Table, TableOptions, TieredPicker,
 };
 pub use ebb_test_support::seed::{for_seeds, number};
 pub use ebb_test_support::wait::until;
@@ -89,6 +89,15 @@ pub fn manual(mem: &MemDisk) -> Options {
         .into(),
         ..Options::default()
     }
+}
+
+/// Creates a snapshot of one table.
+pub fn create_table_snapshot(keyspace: &Keyspace, name: &str, table: &str) -> Result<()> {
+    let options = SnapshotOptions {
+        table: Some(table.to_string()),
+        ..SnapshotOptions::default()
+    };
+    keyspace.create_snapshot_with(name, options)
 }
 
 /// Reads a range to its end; entries must ascend.

@@ -7,7 +7,7 @@ use ebb_storage::View;
 use rand::RngExt;
 
 use super::*;
-use crate::common::{for_seeds, number};
+use crate::common::{create_table_snapshot, for_seeds, number};
 
 /// All that was written, and who reads how much of it at what time.
 struct Model {
@@ -127,7 +127,7 @@ fn run(seed: u64, steps: u64) {
                 let name = format!("s{step}");
                 match rng.random_bool(0.5) {
                     true => keyspace.create_snapshot(&name).unwrap(),
-                    false => keyspace.create_table_snapshot(&name, "users").unwrap(),
+                    false => create_table_snapshot(keyspace, &name, "users").unwrap(),
                 }
                 model.snapshots.insert(name, (written, now_s));
             }

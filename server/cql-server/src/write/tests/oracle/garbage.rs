@@ -16,7 +16,7 @@ use ebb_model::row::{Garbage, Header, Purged as PurgedRow, purge_header, purge_r
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     CompactionOptions, CompactionPicker, Group, ManualClock, MergeOperator, Options, Pick,
-    PurgeContext, Purged, Reason, TableShape, TimestampBounds,
+    PurgeContext, Purged, TableShape, TimestampBounds,
 };
 use ebb_tables::CqlRow;
 use ebb_test_support::seed::{for_seeds, number};
@@ -120,7 +120,7 @@ impl CompactionPicker for Picker {
             return None;
         }
         if self.all.load(Ordering::Relaxed) {
-            return Some(Pick::merge(table.runs, Reason::Count));
+            return Some(Pick::merge(table.runs));
         }
         let mut rng = self.rng.lock().unwrap();
         if rng.random_bool(0.5) {
@@ -128,7 +128,7 @@ impl CompactionPicker for Picker {
         }
         let newest = rng.random_range(0..runs);
         let oldest = rng.random_range(newest..runs);
-        Some(Pick::merge(&table.runs[newest..=oldest], Reason::Count))
+        Some(Pick::merge(&table.runs[newest..=oldest]))
     }
 }
 

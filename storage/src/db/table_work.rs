@@ -1,0 +1,41 @@
+//! The work that is chosen for a table.
+
+use std::ops::Range;
+
+use crate::version::TableVersion;
+
+/// The work on some neighbouring runs of a table.
+#[derive(Debug)]
+pub(super) struct TableWork {
+    /// The positions of the runs in the list; at least one.
+    pub(super) runs: Range<usize>,
+    /// The runs are dropped unread, because no reader needs them. Otherwise they become one run.
+    pub(super) drops: bool,
+    /// The output is added to the run behind them: this continues an unfinished merge.
+    pub(super) has_output: bool,
+}
+
+impl TableWork {
+    /// The runs at these positions become one run.
+    pub(super) fn merge(runs: Range<usize>) -> Self {
+        Self {
+            runs,
+            drops: false,
+            has_output: false,
+        }
+    }
+
+    /// The positions of all runs that no other merge may take meanwhile.
+    pub(super) fn claimed(&self) -> Range<usize> {
+        self.runs.start..self.runs.end + usize::from(self.has_output)
+    }
+
+    /// The number of bytes that the work reads.
+    pub(super) fn bytes_read(&self, version: &TableVersion) -> u64 {
+        if self.drops {
+            return 0;
+        }
+        let runs = version.runs[self.runs.clone()].iter();
+        runs.map(|run| run.meta().bytes()).sum()
+    }
+}
