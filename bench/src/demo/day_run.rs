@@ -79,9 +79,6 @@ impl DayJob {
 }
 
 /// Returns the options of a node for days under one policy.
-///
-/// # Errors
-/// When there is no such policy.
 pub(super) fn node_options(
     day: Day,
     cores: u32,
@@ -198,7 +195,6 @@ fn start_load(
 }
 
 impl DayRun<'_> {
-    /// Runs the day.
     pub(super) fn run(self) -> Result<DayRecord> {
         let is_served = self.served.is_some();
         let node = match &self.served {

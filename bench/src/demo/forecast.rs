@@ -164,7 +164,6 @@ fn left_on(samples: &[LoadSample], day: Day, trust: Trust) -> Result<Availabilit
     Ok(Availability::steps(steps.collect())?)
 }
 
-/// Reads a schedule.
 fn schedule(path: &Path, day: Day, cores: u32) -> Result<Availability> {
     let named = || format!("the schedule {}", path.display());
     let text = read_whole(path)?;

@@ -106,7 +106,6 @@ pub(super) fn pass_cpu_s(
     costs
 }
 
-/// The cores of this machine.
 pub(super) fn cores() -> u32 {
     thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
 }

@@ -64,7 +64,6 @@ fn write_files(page: &str, outcome: &Outcome, folder: &Path, suffix: &str) -> Re
     Ok(report)
 }
 
-/// The report as HTML.
 fn html(outcome: &Outcome) -> String {
     let (goals, met) = outcome.goals();
     let mut page = format!(

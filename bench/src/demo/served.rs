@@ -98,9 +98,6 @@ pub fn serve(
 }
 
 /// Starts the CQL server of a node, at a free port of the loopback.
-///
-/// # Errors
-/// When the node has no catalog, or the system refuses a socket.
 pub(crate) fn start_cql(node: &Node) -> Result<CqlServer> {
     let address: SocketAddr = (Ipv4Addr::LOCALHOST, 0).into();
     let serve = ServeOptions {

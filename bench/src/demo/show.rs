@@ -13,7 +13,6 @@ use crate::ycsb::Interval;
 /// Lines over the whole day where nothing can stay in place.
 const LINES_PER_DAY: f64 = 12.0;
 
-/// Shows a day.
 pub(super) struct Show {
     day: Day,
     cores: u32,

@@ -76,7 +76,6 @@ struct IdleMemory {
     bytes_per_entry: f64,
 }
 
-/// Runs the experiment, prints its figures, writes its JSON.
 pub fn run(args: &IdleMemoryArgs) -> Result<()> {
     let work = temporary_directory("idle")?;
     let stop = stop_on_interrupt()?;
@@ -107,7 +106,6 @@ fn run_process(case: Case, dir: &Path, scale: &Scale, stop: &Arc<AtomicBool>) ->
     process::run(name, args, stop)
 }
 
-/// Runs a case and prints what it measured.
 pub fn run_case(args: &IdleMemoryCaseArgs) -> Result<()> {
     let db = Db::open(&args.dir, Options::default())?;
     let table = db

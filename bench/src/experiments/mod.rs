@@ -2,10 +2,6 @@
 //!
 //! ```text
 //!   snapshot_bill       what does an unused snapshot cost?
-//!   snapshot_creation   what does creating one take beside busy writers?
-//!   long_merge          what does a long merge need, and what does a restart in it cost?
-//!   prefix_scans        what do prefixes in filters save scans of a few rows?
-//!   compression         what does another compression save, and what does it cost?
 //!   idle_memory         what does an open database keep in memory?
 //!   locality            which policy serves how much where tasks run faster near data?
 //!   colocation          does the load notice that jobs run beside it?
@@ -18,17 +14,13 @@
 //! ```
 
 mod colocation;
-mod compression;
 mod idle_memory;
 mod locality;
-mod long_merge;
 mod part;
 mod predictions;
-mod prefix_scans;
 mod process;
 mod serving;
 mod snapshot_bill;
-mod snapshot_creation;
 mod statistics;
 mod table;
 mod thesis_5_2_4;
@@ -44,21 +36,6 @@ pub enum Experiment {
     /// Holds one idle snapshot under many overwrites: its disk and memory, and
     /// what is left of them once it is deleted
     SnapshotBill(snapshot_bill::BillArgs),
-    /// Creates snapshots beside busy writers, in turns with plain commits, and
-    /// compares how long both take
-    SnapshotCreation(snapshot_creation::CreationArgs),
-    /// Scans a few rows with a common prefix over many runs, with the prefixes in the filters
-    /// and without
-    PrefixScans(prefix_scans::PrefixScansArgs),
-    /// Compresses the oldest run by zstd, or everything, or nothing, against LZ4: bytes, and the
-    /// CPU of writing and reading
-    Compression(compression::CompressionArgs),
-    /// Merges runs of gigabytes, and kills the process half-way: the most that the disk held,
-    /// and what was written twice
-    LongMerge(long_merge::LongMergeArgs),
-    /// The process of long-merge
-    #[command(hide = true)]
-    LongMergeCase(long_merge::LongMergeCaseArgs),
     /// Opens a database and does nothing: the memory of indexes and filters
     IdleMemory(idle_memory::IdleMemoryArgs),
     /// One process of idle-memory
@@ -98,17 +75,9 @@ pub enum Experiment {
 }
 
 /// Runs an experiment, prints its table, writes its JSON.
-///
-/// # Errors
-/// When the store or the disk fails, or the user interrupts the experiment.
 pub fn run(experiment: &Experiment) -> Result<()> {
     match experiment {
         Experiment::SnapshotBill(args) => snapshot_bill::run(args),
-        Experiment::SnapshotCreation(args) => snapshot_creation::run(args),
-        Experiment::PrefixScans(args) => prefix_scans::run(args),
-        Experiment::Compression(args) => compression::run(args),
-        Experiment::LongMerge(args) => long_merge::run(args),
-        Experiment::LongMergeCase(args) => long_merge::run_case(args),
         Experiment::IdleMemory(args) => idle_memory::run(args),
         Experiment::IdleMemoryCase(args) => idle_memory::run_case(args),
         Experiment::SnapshotBillCase(args) => snapshot_bill::run_case(args),

@@ -21,7 +21,6 @@ pub struct Part<T> {
 }
 
 impl<T> Part<T> {
-    /// One that came to nothing yet.
     pub const fn new(name: &'static str) -> Self {
         Self {
             name,
@@ -40,9 +39,6 @@ impl<T> Part<T> {
 
 /// Writes the pictures of all parts into `folder` and all that was measured to `json`, where
 /// they are given.
-///
-/// # Errors
-/// When a file cannot be written.
 pub fn write<T: Serialize>(
     parts: &[Part<T>],
     folder: Option<&Path>,

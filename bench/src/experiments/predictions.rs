@@ -49,7 +49,6 @@ pub struct PredictionsArgs {
     pub json: Option<PathBuf>,
 }
 
-/// The predictions of one day.
 #[derive(Debug, Serialize)]
 struct PredictedDay {
     goals: Goals,
@@ -121,10 +120,6 @@ impl PredictedDay {
     }
 }
 
-/// Runs the experiment, prints its tables, writes its JSON.
-///
-/// # Errors
-/// When the store, the disk or a day of the demo fails.
 pub fn run(args: &PredictionsArgs) -> Result<()> {
     let mut days = Vec::new();
     let minutes = |day_s: f64| 2.0 * (args.seconds * (1.0 + ALONE_OF_DAY) + day_s) / 60.0;

@@ -1,5 +1,7 @@
 //! Means and medians of measurements.
 
+use std::borrow::Borrow;
+
 use ebb_scheduler::forecast;
 
 /// The mean of at least one value.
@@ -13,11 +15,16 @@ pub fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
 }
 
 /// The median of at least one value.
-///
-/// # Panics
-/// If there is none.
-pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+pub fn median(values: impl IntoIterator<Item: Borrow<f64>>) -> f64 {
+    let values = values
+        .into_iter()
+        .map(|value| *Borrow::<f64>::borrow(&value));
     median_if_any(values).expect("there is at least one value")
+}
+
+/// The median of the ratios of rounds; `None` without rounds.
+pub fn median_ratio(above: &[f64], below: &[f64]) -> Option<f64> {
+    median_if_any(above.iter().zip(below).map(|(above, below)| above / below))
 }
 
 /// The median of the values; `None` without values.
@@ -35,6 +42,7 @@ mod tests {
         assert_eq!(median([3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median([4.0, 1.0, 2.0, 3.0]), 2.5);
         assert_eq!(median_if_any([]), None);
+        assert_eq!(median_ratio(&[4.0, 9.0, 8.0], &[2.0, 3.0, 2.0]), Some(3.0));
         assert_eq!(mean([4.0, 1.0, 1.0]), 2.0);
     }
 }

@@ -4,7 +4,6 @@ use serde::Serialize;
 
 use crate::columns::columns;
 
-/// A table with a title.
 #[derive(Debug, Serialize)]
 pub struct Table {
     pub title: String,

@@ -16,8 +16,6 @@ use crate::ycsb::{Interval, Latencies, Pace};
 
 /// Connections of the client, over one thread.
 const CONNECTIONS: usize = 32;
-/// Requests under way on each while records are loaded.
-const LOAD_IN_FLIGHT: usize = 8;
 /// How often an open loop sends the operations that are due and reads the responses. If it did so
 /// for each request, the wake-ups of client and server would cost more than the request.
 const TICK: Duration = Duration::from_micros(500);
@@ -71,11 +69,10 @@ fn follow(
         Order::Load { records } => {
             let present = client.records();
             let plan = Plan {
-                in_flight: LOAD_IN_FLIGHT,
                 takes_refusals: true,
                 value_bytes: VALUE_BYTES,
                 stop,
-                ..Plan::new(Operations::Load(present..records.max(present)))
+                ..Plan::load(present..records.max(present))
             };
             // If the demo no longer reads, it has closed the input too, which ends this process.
             client.run(&plan, |done| drop(send(&Message::Loaded(done))))?;

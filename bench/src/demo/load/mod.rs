@@ -39,10 +39,7 @@ pub(super) enum LoadPace {
     /// A closed loop: each operation starts when the one before has ended.
     Closed,
     /// An open loop at a constant rate.
-    Steady {
-        /// Operations per second.
-        ops_per_s: f64,
-    },
+    Steady { ops_per_s: f64 },
     /// An open loop whose rate rises and falls over a day.
     Day {
         /// Length of the compressed day in seconds.
@@ -70,7 +67,6 @@ impl LoadPace {
     }
 }
 
-/// The result of a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct LoadReport {
     /// Operations done per second.

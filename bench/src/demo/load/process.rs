@@ -39,7 +39,6 @@ struct OrderState {
     is_gone: bool,
 }
 
-/// A run of the load.
 pub(in crate::demo) struct ProcessRun {
     shared: Arc<Shared>,
 }

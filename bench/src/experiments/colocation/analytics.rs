@@ -25,7 +25,6 @@ const GOALS_S: [Option<f64>; 3] = [Some(600.0), Some(3600.0), None];
 /// Who runs beside the load.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Beside {
-    /// Nobody.
     Nobody,
     /// Jobs as ordinary threads, as many as there are cores.
     Unmanaged,
@@ -45,17 +44,12 @@ pub enum GuardSees {
 /// How managed jobs are held back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Held {
-    /// Who decides what each gets.
     pub policy: &'static str,
-    /// In the kernel, and by pacing.
     pub throttles: Throttles,
-    /// A latency that the guard keeps.
     pub objective: Option<Objective>,
-    /// By whose account.
     pub guard_sees: GuardSees,
     /// What the disk does for load and jobs together, in bytes per second.
     pub disk_bytes_per_s: Option<u64>,
-    /// Tasks run in processes of their own.
     pub in_processes: bool,
     /// What they never get, as a part of the machine.
     pub reserve: f64,
@@ -92,9 +86,6 @@ pub struct Analytics {
 
 impl Analytics {
     /// Starts jobs, and waits until they run.
-    ///
-    /// # Errors
-    /// When they do not start.
     pub fn start(setup: &Setup, beside: &Beside) -> Result<Option<Self>> {
         let (management, held) = match beside {
             Beside::Nobody => return Ok(None),
@@ -156,9 +147,6 @@ impl Analytics {
     }
 
     /// Lets the guard see the store's own latencies, if it is to go by them.
-    ///
-    /// # Errors
-    /// When the system refuses a thread.
     pub fn watch_store(&self, db: &Db) -> Result<Option<GuardWatch>> {
         let Some((objective, GuardSees::Store)) = self.objective else {
             return Ok(None);
@@ -167,7 +155,6 @@ impl Analytics {
         watch.context("cannot start the guard")
     }
 
-    /// What says how much the jobs may use.
     pub fn governor(&self) -> Option<&Arc<Governor>> {
         self.node.governor()
     }
@@ -178,7 +165,6 @@ impl Analytics {
         self.pin.is_none().then(|| self.input.read_bytes())
     }
 
-    /// What the kernel granted to task threads.
     pub fn scheduling_class(&self) -> String {
         self.node.runtime().scheduling_class().to_string()
     }
@@ -192,9 +178,6 @@ impl Analytics {
     }
 
     /// That all jobs still run.
-    ///
-    /// # Errors
-    /// When one has failed.
     pub fn check(&self) -> Result<()> {
         for job in &self.jobs {
             let status = job.status();

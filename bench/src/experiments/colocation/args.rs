@@ -84,7 +84,6 @@ pub enum Part {
 }
 
 impl ColocationArgs {
-    /// The parts to run.
     pub fn parts(&self) -> Vec<Part> {
         match self.parts.is_empty() {
             true => Part::value_variants().to_vec(),
@@ -121,7 +120,6 @@ impl ColocationArgs {
 /// The length of each window, and how often windows take turns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Extent {
-    /// Of each window.
     pub window: Duration,
     /// At least 1.
     pub rounds: u32,

@@ -21,11 +21,8 @@ const Z95: f64 = 1.96;
 /// What was measured, and the interval that holds the truth in 95 of 100 cases.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
-    /// As measured.
     pub value: f64,
-    /// The lower end.
     pub low: f64,
-    /// The upper end.
     pub high: f64,
 }
 
@@ -39,10 +36,7 @@ impl Estimate {
 /// For each of the `quantiles`: what `beside` has over what `alone` has. Both hold at
 /// least a window.
 pub fn ratios<const N: usize>(beside: &Pool, alone: &Pool, quantiles: [f64; N]) -> [Estimate; N] {
-    let measured = divide(
-        beside.quantiles_us(0..beside.len(), quantiles),
-        alone.quantiles_us(0..alone.len(), quantiles),
-    );
+    let measured = divide(beside.all_us(quantiles), alone.all_us(quantiles));
     let mut rng = ChaCha8Rng::seed_from_u64(SEED);
     let mut drawn: [Vec<f64>; N] = std::array::from_fn(|_| Vec::with_capacity(DRAWS));
     for _ in 0..DRAWS {
@@ -69,6 +63,12 @@ pub fn ratios<const N: usize>(beside: &Pool, alone: &Pool, quantiles: [f64; N]) 
             high: end(0.975),
         }
     })
+}
+
+/// Returns the p99 of `beside` over that of `alone`, which hold at least one window each.
+pub fn p99_ratio(beside: &Pool, alone: &Pool) -> Estimate {
+    let [p99] = ratios(beside, alone, [0.99]);
+    p99
 }
 
 /// The windows that each of two conditions needs until the ratio of their p99 has an

@@ -41,8 +41,8 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Of windows in any order.
-    pub fn new(windows: &[&Counts]) -> Self {
+    pub fn new<'a>(windows: impl IntoIterator<Item = &'a Counts>) -> Self {
+        let windows: Vec<&Counts> = windows.into_iter().collect();
         let all = windows.iter().flat_map(|window| &window.ascending);
         let mut latencies: Vec<u64> = all.map(|(nanos, _)| *nanos).collect();
         latencies.sort_unstable();
@@ -60,9 +60,13 @@ impl Pool {
         }
     }
 
-    /// How many windows there are.
     pub fn len(&self) -> usize {
         self.windows.len()
+    }
+
+    /// Returns the `quantiles` (each 0 to 1) of all windows, in microseconds; NaN without operations.
+    pub fn all_us<const N: usize>(&self, quantiles: [f64; N]) -> [f64; N] {
+        self.quantiles_us(0..self.len(), quantiles)
     }
 
     /// The `quantiles` (each 0 to 1) of all windows that `drawn` names, each as often as
@@ -104,7 +108,7 @@ mod tests {
     fn windows_are_put_together_before_a_quantile_is_taken() {
         let quiet: Counts = (1..=99).map(|us| us * 1000).collect();
         let stalled: Counts = [5_000_000].into_iter().collect();
-        let pool = Pool::new(&[&quiet, &stalled]);
+        let pool = Pool::new([&quiet, &stalled]);
         assert_eq!(pool.len(), 2);
         let of = |drawn: &[usize]| pool.quantiles_us(drawn.iter().copied(), [0.5, 0.99, 0.999]);
         assert_eq!(of(&[0, 1]), [50.0, 99.0, 5000.0]);

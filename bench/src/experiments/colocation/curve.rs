@@ -14,16 +14,13 @@ use super::setup::{Load, Setup};
 /// What the guard found, and what it gave up.
 #[derive(Debug, Serialize)]
 pub struct Curve {
-    /// What it was to keep.
     pub objective: Objective,
-    /// How long it had for that, in seconds.
     pub seconds: f64,
     /// The p99 alone as it found it, in microseconds; none if it did not.
     pub alone_us: Option<f64>,
     /// The part of what is left that it allowed on average, pauses included, in the second
     /// half of the time.
     pub allowed: f64,
-    /// Each level that it tried.
     pub points: Vec<PricePoint>,
 }
 
@@ -55,7 +52,6 @@ pub fn run(setup: &Setup, load: &Load, length: Duration) -> Result<Curve> {
 }
 
 impl Curve {
-    /// As a table.
     pub fn text(&self) -> String {
         let mut out = String::new();
         let alone = match self.alone_us {

@@ -36,13 +36,11 @@ pub struct Disturbance {
 }
 
 impl Disturbance {
-    /// Whether the window is left out.
     pub fn spoils(&self) -> bool {
         self.steal > STEAL_MAX || self.others > OTHERS_MAX
     }
 }
 
-/// Measures from its start on.
 #[derive(Debug)]
 pub struct Observer {
     started: Instant,
@@ -58,10 +56,6 @@ struct Ticks {
 }
 
 impl Observer {
-    /// From now on.
-    ///
-    /// # Errors
-    /// When the kernel does not show what processes use.
     pub fn start() -> Result<Self> {
         Ok(Self {
             ticks: Ticks::now()?,
@@ -69,10 +63,6 @@ impl Observer {
         })
     }
 
-    /// What there was until now.
-    ///
-    /// # Errors
-    /// As [`Observer::start`].
     pub fn end(self) -> Result<Disturbance> {
         let now = Ticks::now()?;
         let machine_s = self.started.elapsed().as_secs_f64() * now.cores as f64;

@@ -24,9 +24,6 @@ const BYTES_TOLD: u64 = 64 << 10;
 const START_MAX: Duration = Duration::from_secs(20);
 
 /// Waits until a task of one of the jobs has ended: then they run.
-///
-/// # Errors
-/// When other processes leave them no CPU, or a job ended.
 pub fn wait_for_tasks(jobs: &[JobHandle]) -> Result<()> {
     let started = Instant::now();
     while jobs.iter().all(|job| job.status().maps_done == 0) {
@@ -51,10 +48,6 @@ pub struct Endless {
 }
 
 impl Endless {
-    /// Of a text.
-    ///
-    /// # Errors
-    /// When it cannot be cut.
     pub fn new(text: &SnapshotTable, through_cache: bool) -> Result<Self> {
         let input = SnapshotInput::new(text.clone(), PIECES);
         let pieces = input

@@ -13,13 +13,9 @@ use crate::experiments::statistics::{median, median_if_any};
 /// Contenders' days on the same input, in turn.
 #[derive(Debug, Clone, Serialize)]
 pub struct GoalsTrial {
-    /// What is compared.
     pub name: String,
-    /// Length of a compressed day, in seconds.
     pub day_s: f64,
-    /// Days of each contender.
     pub rounds: u32,
-    /// When the jobs were to be done.
     pub goals_are: Goals,
     /// The jobs' goals, as hours of the day; none without.
     pub goal_hours: Vec<Option<f64>>,
@@ -29,16 +25,12 @@ pub struct GoalsTrial {
     pub contenders: Vec<GoalsRow>,
 }
 
-/// The days of a contender.
 #[derive(Debug, Clone, Serialize)]
 pub struct GoalsRow {
-    /// Who decided.
     pub policy: String,
-    /// By which forecast.
     pub forecast: ForecastFrom,
     /// Goals, over all days.
     pub goals: usize,
-    /// Those that were met.
     pub met: usize,
     /// When the jobs were done, as hours of the day: the median of the days on which
     /// they were, in the order of submission.
@@ -160,7 +152,6 @@ impl ForecastError {
         Self::new(&pairs.collect::<Vec<_>>())
     }
 
-    /// From pairs of forecast and granted.
     fn new(pairs: &[(f64, f64)]) -> Self {
         let granted: f64 = pairs.iter().map(|(_, granted)| granted).sum();
         let sum = |of: fn(f64) -> f64| {
@@ -175,7 +166,6 @@ impl ForecastError {
 }
 
 impl GoalsTrial {
-    /// The table for people.
     pub fn text(&self) -> String {
         let mut out = String::new();
         let hour = |hour: &Option<f64>| hour.map_or("-".into(), |hour| format!("{hour:.1} h"));

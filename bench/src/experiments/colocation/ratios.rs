@@ -3,7 +3,7 @@
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use super::bootstrap::{Estimate, ratios};
+use super::bootstrap::{Estimate, p99_ratio, ratios};
 use super::counts::{Counts, Pool};
 use super::window::Window;
 use crate::experiments::statistics::mean;
@@ -12,13 +12,9 @@ use crate::experiments::statistics::mean;
 /// put together.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ratios {
-    /// Windows that counted.
     pub windows: usize,
-    /// Of the medians of latency.
     pub p50: Estimate,
-    /// Of the 99th percentiles.
     pub p99: Estimate,
-    /// Of the 99.9th percentiles.
     pub p999: Estimate,
     /// Of the 99th percentiles of the time until a whole batch was done.
     pub batch_p99: Estimate,
@@ -45,17 +41,12 @@ impl Ratios {
     /// `beside` against `alone`, at least one window of each.
     pub fn new(beside: &[&Window], alone: &[&Window]) -> Self {
         let of = |of: fn(&Window) -> &Counts| {
-            let pool = |windows: &[&Window]| -> Pool {
-                Pool::new(&windows.iter().map(|window| of(window)).collect::<Vec<_>>())
-            };
+            let pool = |windows: &[&Window]| Pool::new(windows.iter().map(|window| of(window)));
             (pool(beside), pool(alone))
         };
         let (latencies, alone_latencies) = of(|window| &window.latencies);
         let [p50, p99, p999] = ratios(&latencies, &alone_latencies, [0.5, 0.99, 0.999]);
-        let p99_of = |(beside, alone): (Pool, Pool)| {
-            let [p99] = ratios(&beside, &alone, [0.99]);
-            p99
-        };
+        let p99_of = |(beside, alone): (Pool, Pool)| p99_ratio(&beside, &alone);
         let has_lead = beside.iter().chain(alone).all(|window| window.has_lead);
         let hits = |windows: &[&Window]| {
             let hits: Option<Vec<f64>> = windows.iter().map(|window| window.cache_hits).collect();

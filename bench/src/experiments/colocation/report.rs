@@ -21,42 +21,26 @@ use crate::number::{fixed, percent};
 /// All of it; parts that did not run are empty.
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
-    /// Cores of the machine.
     pub cores: u32,
-    /// The load's workload.
     pub workload: String,
-    /// Whether windows were short and rounds few.
     pub quick: bool,
-    /// The kernel's version.
     pub kernel: Option<String>,
     /// Whether the kernel schedules by session (`sched_autogroup_enabled`): the idle
     /// class then yields only to threads of its own session. None where it does not say.
     pub autogroup: Option<bool>,
-    /// Steady loads.
     pub loads: Vec<LoadRow>,
-    /// Compressed days.
     pub days: Vec<Trial>,
-    /// A step of the load.
     pub step: Option<Step>,
-    /// Several reserves that jobs never get.
     pub reserves: Option<Trial>,
-    /// Every policy.
     pub policies: Option<Trial>,
-    /// What the guard was to keep in the next.
+    /// The objective of the guard in part guard.
     pub objective: Option<Objective>,
-    /// Parts of the guard left out.
     pub guard: Option<Trial>,
-    /// Tasks on threads and in processes.
     pub isolate: Vec<Trial>,
-    /// A block cache that is too small.
     pub cache: Option<Trial>,
-    /// Days of tight goals, by policy.
     pub goals: Option<GoalsTrial>,
-    /// The same, by forecast.
     pub forecast: Option<GoalsTrial>,
-    /// Tasks that yield their cores and such that do not.
     pub yields: Option<Trial>,
-    /// The price of analytics as the guard found it.
     pub curve: Option<Curve>,
 }
 
@@ -69,36 +53,24 @@ pub struct LoadRow {
     pub load_achieved: f64,
     /// Operations that were due together.
     pub batch: u32,
-    /// The p99 with managed jobs over that alone.
     pub managed_p99_over_alone: f64,
-    /// The lower end of the interval that holds it in 95 of 100 cases.
     pub managed_p99_over_alone_low: f64,
-    /// The upper end.
     pub managed_p99_over_alone_high: f64,
-    /// The p99 with unmanaged jobs over that alone.
     pub unmanaged_p99_over_alone: f64,
-    /// The p99 alone a second time over that alone.
     pub alone_again_p99_over_alone: f64,
     /// How far alone against alone may be from 1, as a factor: the end of its interval
     /// that is further.
     pub noise_p99: f64,
-    /// The same of the p99.9.
     pub managed_p999_over_alone: f64,
-    /// The same of the p99.9.
     pub managed_p999_over_alone_low: f64,
-    /// The same of the p99.9.
     pub managed_p999_over_alone_high: f64,
-    /// The same of the p99.9.
     pub unmanaged_p999_over_alone: f64,
-    /// The same of the p99.9.
     pub alone_again_p999_over_alone: f64,
-    /// The same of the p99.9.
     pub noise_p999: f64,
     /// CPU that managed jobs used over what the load alone leaves idle.
     pub idle_cpu_used: f64,
     /// The same of unmanaged jobs; above 1 where they take it from the load.
     pub unmanaged_idle_cpu_used: f64,
-    /// The rest.
     pub trial: Trial,
 }
 
@@ -132,7 +104,6 @@ impl LoadRow {
 }
 
 impl Report {
-    /// Without any part yet.
     pub fn new(args: &ColocationArgs, setup: &Setup) -> Self {
         Self {
             cores: setup.cores,
@@ -148,7 +119,6 @@ impl Report {
         }
     }
 
-    /// All tables.
     pub fn text(&self) -> String {
         let mut out = String::new();
         let trials = self.loads.iter().map(|row| &row.trial);
@@ -179,10 +149,6 @@ impl Report {
         out
     }
 
-    /// Writes the pictures.
-    ///
-    /// # Errors
-    /// When a file cannot be written.
     pub fn write_figures(&self, folder: &Path) -> Result<()> {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("cannot create {}", folder.display()))?;

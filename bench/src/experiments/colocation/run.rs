@@ -38,7 +38,6 @@ const DISK_BYTES_PER_S: u64 = 20 << 20;
 /// The guard's objective, over the p99 of the load alone.
 const OBJECTIVE_OVER_ALONE: f64 = 1.5;
 
-/// Runs the experiment, prints its tables, writes JSON and pictures.
 pub fn run(args: &ColocationArgs) -> Result<()> {
     let interrupted = stop_on_interrupt()?;
     let setup = Setup::new(args, None)?;
@@ -273,7 +272,6 @@ impl Parts<'_> {
         Trial::run(self.setup, name, load, extent, contenders, self.interrupted)
     }
 
-    /// Returns the first load of the options.
     fn first_load(&self) -> Result<Load> {
         let percent = self.args.loads.first();
         let share = percent.map_or(MIDDLE, |percent| f64::from(*percent) / 100.0);

@@ -15,7 +15,6 @@ use super::text::write_text;
 use crate::console::temporary_directory;
 use crate::ycsb::{self, Driver, Pace, ReadFrom, RunOptions, Workload};
 
-/// Records that the load reads and writes.
 const RECORDS: u64 = 100_000;
 /// Of a record: small enough that what a request costs is the store's work, not
 /// copying.
@@ -49,16 +48,11 @@ pub struct Load {
     pub cuts: Vec<Duration>,
 }
 
-/// The store, and the machine.
 pub struct Setup {
-    /// The store.
     pub db: Db,
     users: Table,
-    /// What the jobs read.
     pub text: SnapshotTable,
-    /// Where jobs spill and write.
     pub folder: TempDir,
-    /// Cores of the machine.
     pub cores: u32,
     workload: Workload,
     /// How long it is measured what the load costs.
@@ -129,7 +123,6 @@ impl Setup {
         Ok(nearest.1)
     }
 
-    /// A steady load that uses `share` of the machine.
     pub fn steady(&self, share: f64, batch: u32) -> Result<Load> {
         Ok(Load {
             pace: Pace::steady(self.ops_per_s(share, batch)?),

@@ -11,21 +11,9 @@ const PEAK_OF_DAY: f64 = 18.0 / 24.0;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shape {
     /// A day of so many seconds, of burstiness level 1, 2 or 3.
-    Day {
-        /// The level.
-        level: usize,
-        /// Length of the day in seconds.
-        seconds: f64,
-    },
+    Day { level: usize, seconds: f64 },
     /// One part until a moment, another from it on.
-    Step {
-        /// Before.
-        from: f64,
-        /// After.
-        to: f64,
-        /// The moment, in seconds.
-        at_s: f64,
-    },
+    Step { from: f64, to: f64, at_s: f64 },
 }
 
 impl Shape {
@@ -47,7 +35,6 @@ impl Shape {
         }
     }
 
-    /// The least and the most.
     pub fn bounds(self) -> (f64, f64) {
         match self {
             Self::Day { level, .. } => {

@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::args::Extent;
-use super::bootstrap::{Estimate, ratios};
+use super::bootstrap::p99_ratio;
 use super::counts::Pool;
 use super::setup::{BATCH, Load, Setup};
 use super::shape::Shape;
@@ -23,12 +23,9 @@ const PIECE: Duration = Duration::from_millis(100);
 /// Back means: at most this much more than alone.
 const BACK: f64 = 1.2;
 
-/// What a step came to.
 #[derive(Debug, Clone, Serialize)]
 pub struct Step {
-    /// The load's part of the machine before.
     pub from: f64,
-    /// After.
     pub to: f64,
     /// The pieces of 100 ms after the step.
     pub windows: Vec<StepWindow>,
@@ -46,19 +43,12 @@ pub struct Step {
 /// A piece after the step: all that was due in it, over the rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct StepWindow {
-    /// Its start after the step, in milliseconds.
     pub after_ms: u64,
-    /// The load alone, in microseconds.
     pub alone_p99_us: f64,
-    /// Managed over alone.
     pub managed_p99_over_alone: f64,
-    /// The lower end of the interval.
     pub managed_p99_over_alone_low: f64,
-    /// The upper end.
     pub managed_p99_over_alone_high: f64,
-    /// Unmanaged over alone.
     pub unmanaged_p99_over_alone: f64,
-    /// The load alone again, over alone.
     pub alone_again_p99_over_alone: f64,
 }
 
@@ -99,18 +89,13 @@ pub fn run(setup: &Setup, rounds: u32, interrupted: &AtomicBool) -> Result<Step>
 
 fn step_window(trial: &Trial, piece: usize) -> StepWindow {
     let pool = |windows: &[Window]| {
-        let counted = trial.counted(windows);
-        let pieces = counted.iter().map(|window| &window.pieces[piece]);
-        Pool::new(&pieces.collect::<Vec<_>>())
+        let counted = trial.counted(windows).into_iter();
+        Pool::new(counted.map(|window| &window.pieces[piece]))
     };
     let [alone, again] = trial.alone.each_ref().map(|windows| pool(windows));
-    let over_alone = |beside: &Pool| -> Estimate {
-        let [p99] = ratios(beside, &alone, [0.99]);
-        p99
-    };
-    let beside = |name: &str| over_alone(&pool(&trial.contender(name).windows));
+    let beside = |name: &str| p99_ratio(&pool(&trial.contender(name).windows), &alone);
     let managed = beside("managed");
-    let [alone_p99_us] = alone.quantiles_us(0..alone.len(), [0.99]);
+    let [alone_p99_us] = alone.all_us([0.99]);
     StepWindow {
         after_ms: piece as u64 * PIECE.as_millis() as u64,
         alone_p99_us,
@@ -118,7 +103,7 @@ fn step_window(trial: &Trial, piece: usize) -> StepWindow {
         managed_p99_over_alone_low: managed.low,
         managed_p99_over_alone_high: managed.high,
         unmanaged_p99_over_alone: beside("unmanaged").value,
-        alone_again_p99_over_alone: over_alone(&again).value,
+        alone_again_p99_over_alone: p99_ratio(&again, &alone).value,
     }
 }
 

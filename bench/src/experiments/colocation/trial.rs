@@ -29,16 +29,13 @@ const ALONE: [&str; 2] = ["alone", "alone again"];
 /// Somebody beside the load, and what the trial calls it.
 #[derive(Debug, Clone)]
 pub struct Contender {
-    /// In tables and JSON.
     pub name: String,
-    /// Who.
     pub beside: Beside,
     /// Plays in each round of so many, from the first on; at least 1.
     pub every: u32,
 }
 
 impl Contender {
-    /// With a name, in every round.
     pub fn new(name: impl Into<String>, beside: Beside) -> Self {
         Self {
             name: name.into(),
@@ -64,16 +61,13 @@ pub fn managed(name: impl Into<String>, held: Held) -> Contender {
     Contender::new(name, Beside::Managed(held))
 }
 
-/// What a trial came to.
 #[derive(Debug, Clone, Serialize)]
 pub struct Trial {
-    /// What the load was.
     pub name: String,
     /// Length of each window, in seconds, and of what came before it.
     pub window_s: f64,
     /// The part of each before that, which does not count.
     pub lead_s: f64,
-    /// How often windows took turns.
     pub rounds: u32,
     /// The rounds after which alone against alone would have an interval of 5% to either
     /// side, judged by all windows of the load alone.
@@ -84,9 +78,7 @@ pub struct Trial {
     pub spoiled_count: bool,
     /// Median of the load alone, in microseconds, over all windows that count.
     pub alone_p50_us: f64,
-    /// 99 in 100 were at most this.
     pub alone_p99_us: f64,
-    /// 999 in 1000 were at most this.
     pub alone_p999_us: f64,
     /// Operations per second of the load alone.
     pub ops_per_s: f64,
@@ -102,15 +94,12 @@ pub struct Trial {
     pub alone: [Vec<Window>; 2],
 }
 
-/// A contender against the load alone.
 #[derive(Debug, Clone, Serialize)]
 pub struct Against {
-    /// Its name.
     pub name: String,
     /// What its windows have over those alone.
     #[serde(flatten)]
     pub ratios: Ratios,
-    /// Its windows, round by round.
     pub windows: Vec<Window>,
 }
 
@@ -170,9 +159,8 @@ impl Trial {
             std::array::from_fn(|_| windows.next().expect("the load ran alone twice"));
         let [first, again] = (alone.each_ref()).map(|windows| counted(windows, spoiled_count));
         let both: Vec<&Window> = first.iter().chain(&again).copied().collect();
-        let latencies: Vec<_> = both.iter().map(|window| &window.latencies).collect();
-        let pool = Pool::new(&latencies);
-        let [p50_us, p99_us, p999_us] = pool.quantiles_us(0..pool.len(), [0.5, 0.99, 0.999]);
+        let pool = Pool::new(both.iter().map(|window| &window.latencies));
+        let [p50_us, p99_us, p999_us] = pool.all_us([0.5, 0.99, 0.999]);
         let of = |of: fn(&Window) -> f64| mean(both.iter().map(|window| of(window)));
         Self {
             name,
@@ -243,8 +231,8 @@ fn needed(alone: &[Vec<Window>]) -> u32 {
     if kept.len() < 2 {
         return played as u32;
     }
-    let latencies: Vec<_> = kept.iter().map(|window| &window.latencies).collect();
-    let needed = windows_needed(&Pool::new(&latencies), HALF_WIDTH);
+    let pool = Pool::new(kept.iter().map(|window| &window.latencies));
+    let needed = windows_needed(&pool, HALF_WIDTH);
     (f64::from(needed) * played as f64 / kept.len() as f64).ceil() as u32
 }
 

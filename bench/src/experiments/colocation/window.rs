@@ -16,14 +16,11 @@ use crate::ycsb::{HIDDEN_MAX, Section};
 /// counted.
 const MEASURED: f64 = 0.98;
 
-/// What a window showed.
 #[derive(Debug, Clone, Serialize)]
 pub struct Window {
     /// Median latency of the load, in microseconds.
     pub p50_us: f64,
-    /// 99 in 100 were at most this.
     pub p99_us: f64,
-    /// 999 in 1000 were at most this.
     pub p999_us: f64,
     /// Operations per second that were done, where the machine did not pause.
     pub ops_per_s: f64,
@@ -34,14 +31,12 @@ pub struct Window {
     pub operations_unserved: u64,
     /// Cores used by the load and the store, flushes and merges included.
     pub transactional_cores: f64,
-    /// Cores used by jobs.
     pub analytics_cores: f64,
     /// Bytes of rows per second that jobs read: the work that they did. None without jobs,
     /// and where these run in processes.
     pub jobs_bytes_per_s: Option<f64>,
     /// Cores used by other processes, to the kernel's ticks.
     pub others_cores: f64,
-    /// Cores that had nothing to run.
     pub idle_cores: f64,
     /// The part of the blocks of point reads that the cache had; none without
     /// point reads of blocks.

@@ -77,7 +77,6 @@ Examples:
   ebb-bench experiments locality throughput --slots 20000
   ebb-bench experiments locality throughput --policy naive-fair --from 310";
 
-/// How each part runs.
 struct Setting {
     slots: u64,
     seed: u64,
@@ -95,10 +94,6 @@ impl Setting {
     }
 }
 
-/// Runs the parts, prints their tables, writes pictures and JSON.
-///
-/// # Errors
-/// When a file cannot be written.
 pub fn run(args: &LocalityArgs) -> Result<()> {
     let setting = Setting {
         slots: args.slots,

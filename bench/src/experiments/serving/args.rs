@@ -41,11 +41,6 @@ pub struct ServingArgs {
           value_parser = clap::value_parser!(u64).range(1000..))]
     pub records: u64,
 
-    /// Records of part startup: 1 GB of keys and values
-    #[arg(long, value_name = "N", default_value_t = 1_000_000,
-          value_parser = clap::value_parser!(u64).range(1000..))]
-    pub startup_records: u64,
-
     /// Length of each value in bytes
     #[arg(long, value_name = "N", default_value_t = VALUE_BYTES_DEFAULT as u64,
           value_parser = clap::value_parser!(u64).range(VALUE_BYTES_MIN as u64..=1 << 20))]
@@ -55,11 +50,6 @@ pub struct ServingArgs {
     #[arg(long, value_name = "N", default_value_t = 64,
           value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub connections: u64,
-
-    /// Connections of part connections
-    #[arg(long, value_name = "N", default_value_t = 10_000,
-          value_parser = clap::value_parser!(u64).range(1..=19_000))]
-    pub idle_connections: u64,
 
     /// Operations per second of parts beside, watched, hostile and endless [default: half of what a
     /// closed loop reaches]
@@ -118,7 +108,6 @@ pub enum Part {
 }
 
 impl ServingArgs {
-    /// The parts to run.
     pub fn parts(&self) -> Vec<Part> {
         match self.parts.is_empty() {
             true => Part::value_variants().to_vec(),

@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use super::server::Server;
 use super::setting::Setting;
 use super::steady::{LEAD, SteadyLoad};
-use crate::experiments::colocation::bootstrap::{Estimate, ratios};
-use crate::experiments::colocation::counts::{Counts, Pool};
+use super::window::{ALONE, Window, Windows};
+use crate::experiments::colocation::bootstrap::Estimate;
 use crate::experiments::colocation::disturbance::Observer;
 use crate::experiments::statistics::mean;
 use crate::threads::value_of;
@@ -26,23 +26,13 @@ use crate::ycsb::cql::{Plan, RawClient, enter_idle_class, pages};
 /// Rows of the pager's pages, unless they reach the server's limit of bytes before.
 const PAGE_ROWS: u32 = 1000;
 
-/// Who is beside the load.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Condition {
-    Alone,
-    AloneAgain,
-    Jobs,
-    Pager,
-}
+/// The condition with three jobs in the server.
+const JOBS: usize = 2;
+/// The condition with a client that pages.
+const PAGER: usize = 3;
+/// The number of conditions. The first two are the load alone.
+const CONDITIONS: usize = 4;
 
-const CONDITIONS: [Condition; 4] = [
-    Condition::Alone,
-    Condition::AloneAgain,
-    Condition::Jobs,
-    Condition::Pager,
-];
-
-/// What the part came to.
 #[derive(Debug, Clone, Serialize)]
 pub struct BesideLoad {
     /// Operations per second of a closed loop.
@@ -51,9 +41,7 @@ pub struct BesideLoad {
     pub rate_ops_per_s: f64,
     /// Of the load alone, in microseconds.
     pub p50_us: f64,
-    /// 99 in 100 took at most this.
     pub p99_us: f64,
-    /// 999 in 1000 took at most this.
     pub p999_us: f64,
     /// p99 of the load alone over that of the load alone: noise.
     pub alone_again: Estimate,
@@ -65,12 +53,12 @@ pub struct BesideLoad {
     pub pager: Estimate,
     /// The part of the time, of each condition, that is left out because the machine
     /// paused; none where nobody could look.
-    pub paused: Option<[f64; 4]>,
+    pub paused: Option<Vec<f64>>,
     /// Rows that the pager read per second.
     pub paged_rows_per_s: f64,
     /// Windows of each condition that others did not spoil; all count where that leaves
     /// fewer than two of one.
-    pub windows: [usize; 4],
+    pub windows: Vec<usize>,
     /// Operations that were due and never began, over all windows.
     pub unserved: u64,
 }
@@ -83,19 +71,13 @@ struct Sample {
     others_cores: f64,
 }
 
-struct Window {
-    latencies: Counts,
+/// The measurements of a window that other parts do not need.
+struct Measured {
     sample: Sample,
     paged_rows: u64,
     paused_s: Option<f64>,
-    unserved: u64,
-    is_spoiled: bool,
 }
 
-/// Measures it.
-///
-/// # Errors
-/// What the server or a job says; a wrong value; an interrupt.
 pub fn measure(setting: &Setting<'_>) -> Result<BesideLoad> {
     let args = setting.args;
     let mut server = Server::host(&setting.folder.join("hosted"))?;
@@ -106,11 +88,8 @@ pub fn measure(setting: &Setting<'_>) -> Result<BesideLoad> {
         rate_ops_per_s,
         plan,
     } = SteadyLoad::find(args, &mut client)?;
-    let mut windows: [Vec<Window>; 4] = Default::default();
-    setting.in_turns("beside", CONDITIONS.len(), |turn| {
-        let window = play(&mut server, &mut client, &plan, CONDITIONS[turn])?;
-        windows[turn].push(window);
-        Ok(())
+    let windows = setting.in_turns("beside", CONDITIONS, |turn| {
+        play(&mut server, &mut client, &plan, turn)
     })?;
     let cores = thread::available_parallelism().map_or(1, usize::from) as f64;
     let outcome = summary(&windows, cores, args.window + LEAD);
@@ -125,32 +104,29 @@ fn play(
     server: &mut Server,
     client: &mut RawClient,
     plan: &Plan,
-    condition: Condition,
-) -> Result<Window> {
-    if condition == Condition::Jobs {
+    condition: usize,
+) -> Result<Window<Measured>> {
+    if condition == JOBS {
         server.ask("start")?;
     }
     server.ask("sample")?;
     let observer = Observer::start()?;
     let (tally, paged_rows) = match condition {
-        Condition::Pager => beside_pager(server, || client.run(plan, |_| ()))?,
+        PAGER => beside_pager(server, || client.run(plan, |_| ()))?,
         _ => (client.run(plan, |_| ())?, 0),
     };
     let disturbance = observer.end()?;
     let sample = serde_json::from_str(&server.ask("sample")?);
     let sample = sample.context("the host says what was used")?;
-    if condition == Condition::Jobs {
+    if condition == JOBS {
         server.ask("stop")?;
     }
-    tally.check_values()?;
-    Ok(Window {
-        latencies: Counts::from(&tally.all()),
+    let measured = Measured {
         sample,
         paged_rows,
         paused_s: tally.paused.map(|paused| paused.as_secs_f64()),
-        unserved: tally.unserved,
-        is_spoiled: disturbance.spoils() || tally.is_mostly_paused(plan),
-    })
+    };
+    Window::new(plan, &tally, &tally.all(), disturbance, measured)
 }
 
 /// Runs something beside a thread of the idle class that pages the table, again and again;
@@ -175,60 +151,47 @@ fn beside_pager<T>(server: &Server, run: impl FnOnce() -> Result<T>) -> Result<(
     })
 }
 
-fn summary(windows: &[Vec<Window>; 4], cores: f64, length: Duration) -> BesideLoad {
-    let whole = |windows: &[Window]| windows.iter().filter(|it| !it.is_spoiled).count();
-    let enough = windows.iter().all(|windows| whole(windows) >= 2);
-    let counting = |which: usize| {
-        windows[which]
-            .iter()
-            .filter(move |window| !enough || !window.is_spoiled)
-    };
-    let alone = || counting(0).chain(counting(1));
-    let pool = |counts: Vec<&Counts>| Pool::new(&counts);
-    let pool_of = |which| pool(counting(which).map(|window| &window.latencies).collect());
-    let all_alone = pool(alone().map(|window| &window.latencies).collect());
-    let [p50_us, p99_us, p999_us] = all_alone.quantiles_us(0..all_alone.len(), [0.5, 0.99, 0.999]);
-    let [alone_again] = ratios(&pool_of(1), &pool_of(0), [0.99]);
-    let [jobs] = ratios(&pool_of(2), &all_alone, [0.99]);
-    let [pager] = ratios(&pool_of(3), &all_alone, [0.99]);
-    let idle = mean(alone().map(|window| {
-        let used = window.sample.transactional_cores + window.sample.others_cores.max(0.0);
-        (cores - used - window.sample.analytics_cores).max(0.0)
+fn summary(windows: &Windows<Measured>, cores: f64, length: Duration) -> BesideLoad {
+    let [p50_us, p99_us, p999_us] = windows.alone_us([0.5, 0.99, 0.999]);
+    let idle = mean(windows.counting(&ALONE).map(|window| {
+        let sample = &window.more.sample;
+        let used = sample.transactional_cores + sample.others_cores.max(0.0);
+        (cores - used - sample.analytics_cores).max(0.0)
     }));
-    let used = mean(counting(2).map(|window| window.sample.analytics_cores));
-    let paged = mean(counting(3).map(|window| window.paged_rows as f64));
+    let jobs = windows.counting(&[JOBS]);
+    let used = mean(jobs.map(|window| window.more.sample.analytics_cores));
+    let pager = windows.counting(&[PAGER]);
+    let paged = mean(pager.map(|window| window.more.paged_rows as f64));
+    let paused = |condition| {
+        let counting = windows.counting(std::slice::from_ref(&condition));
+        let paused_s = counting.map(|window| window.more.paused_s);
+        let paused_s = mean(paused_s.collect::<Option<Vec<f64>>>()?);
+        Some(paused_s / (length - LEAD).as_secs_f64())
+    };
     BesideLoad {
         peak_ops_per_s: 0.0,
         rate_ops_per_s: 0.0,
         p50_us,
         p99_us,
         p999_us,
-        alone_again,
-        jobs,
+        alone_again: windows.p99(1, &[0]),
+        jobs: windows.p99(JOBS, &ALONE),
         idle_cpu_used: used / idle.max(1e-3),
-        pager,
+        pager: windows.p99(PAGER, &ALONE),
         paged_rows_per_s: paged / length.as_secs_f64(),
-        paused: (0..4)
-            .map(|which| {
-                let paused = counting(which).map(|window| window.paused_s);
-                let paused: Option<Vec<f64>> = paused.collect();
-                Some(mean(paused?) / (length - LEAD).as_secs_f64())
-            })
-            .collect::<Option<Vec<f64>>>()
-            .and_then(|paused| paused.try_into().ok()),
-        windows: std::array::from_fn(|which| whole(&windows[which])),
-        unserved: windows.iter().flatten().map(|window| window.unserved).sum(),
+        paused: (0..CONDITIONS).map(paused).collect(),
+        windows: windows.whole(),
+        unserved: windows.all().map(|window| window.unserved).sum(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::window::tests::window;
     use super::*;
 
-    fn window(slowest_us: u64, analytics_cores: f64, is_spoiled: bool) -> Window {
-        let quick = std::iter::repeat_n(100_000, 98);
-        Window {
-            latencies: quick.chain([slowest_us * 1000; 2]).collect(),
+    fn measured(analytics_cores: f64) -> Measured {
+        Measured {
             sample: Sample {
                 transactional_cores: 0.5,
                 analytics_cores,
@@ -236,23 +199,23 @@ mod tests {
             },
             paged_rows: 1000,
             paused_s: Some(0.2),
-            unserved: 1,
-            is_spoiled,
         }
     }
 
     #[test]
     fn conditions_are_compared_with_all_windows_alone_that_count() {
-        let windows = [
-            vec![
-                window(1000, 0.0, false),
-                window(1000, 0.0, false),
-                window(9000, 0.0, true),
-            ],
-            vec![window(1000, 0.0, false), window(1000, 0.0, false)],
-            vec![window(1100, 0.8, false), window(1100, 1.0, false)],
-            vec![window(2000, 0.0, false), window(2000, 0.0, false)],
-        ];
+        let mut windows = Windows::new(CONDITIONS);
+        for (condition, slowest_us, analytics_cores) in [
+            (0, 1000, [0.0, 0.0]),
+            (1, 1000, [0.0, 0.0]),
+            (JOBS, 1100, [0.8, 1.0]),
+            (PAGER, 2000, [0.0, 0.0]),
+        ] {
+            for cores in analytics_cores {
+                windows.push(condition, window(slowest_us, false, measured(cores)));
+            }
+        }
+        windows.push(0, window(9000, true, measured(0.0)));
         let summary = summary(&windows, 2.0, Duration::from_secs(2));
         assert_eq!(summary.windows, [2; 4]);
         assert!((summary.p99_us / 1000.0 - 1.0).abs() < 0.01, "{summary:?}");

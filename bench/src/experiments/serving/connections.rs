@@ -9,7 +9,9 @@ use serde::Serialize;
 use super::setting::Setting;
 use crate::console::progress_bar;
 
-/// What the part came to.
+/// Connections that do nothing.
+const CONNECTIONS: u64 = 10_000;
+
 #[derive(Debug, Clone, Serialize)]
 pub struct Connections {
     /// How many there were; each had said STARTUP, and had asked once.
@@ -20,9 +22,7 @@ pub struct Connections {
     pub with_bytes: u64,
 }
 
-/// Measures it, of a server with an empty database.
 pub fn measure(setting: &Setting<'_>) -> Result<Connections> {
-    let args = setting.args;
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
@@ -37,9 +37,9 @@ pub fn measure(setting: &Setting<'_>) -> Result<Connections> {
     };
     drop(connect()?);
     let before_bytes = server.process.memory_bytes()?;
-    let bar = progress_bar("serving: connections", args.idle_connections);
+    let bar = progress_bar("serving: connections", CONNECTIONS);
     let mut clients = Vec::new();
-    for _ in 0..args.idle_connections {
+    for _ in 0..CONNECTIONS {
         setting.check_interrupt()?;
         clients.push(connect()?);
         bar.inc(1);
@@ -49,7 +49,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Connections> {
     drop(clients);
     server.stop()?;
     Ok(Connections {
-        connections: args.idle_connections,
+        connections: CONNECTIONS,
         before_bytes,
         with_bytes,
     })

@@ -9,7 +9,6 @@ use ebb_storage::{Db, Options, Table, TableOptions};
 use crate::resources::Usage;
 use crate::ycsb::{Driver, LoadOptions, ReadFrom, RunOptions, Workload, load};
 
-/// A store with records.
 pub struct Embedded {
     db: Db,
     table: Table,
@@ -39,9 +38,6 @@ impl Embedded {
 
     /// Processor time of this process for an operation, in microseconds, with background
     /// work that falls into the run, and the driver's own.
-    ///
-    /// # Errors
-    /// What the store says; a wrong value.
     pub fn cpu_us(&self, workload: Workload, length: Duration) -> Result<f64> {
         let options = RunOptions {
             duration: Some(length),

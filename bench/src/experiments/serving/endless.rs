@@ -21,8 +21,7 @@ use serde::Serialize;
 use super::server::{Account, Server};
 use super::setting::Setting;
 use super::steady::SteadyLoad;
-use super::window::{Beside, Window, Windows, p99_us};
-use crate::experiments::colocation::counts::Counts;
+use super::window::{ALONE, Beside, ServerUse, Window};
 use crate::experiments::colocation::disturbance::Observer;
 use crate::threads::value_of;
 use crate::ycsb::Operation;
@@ -53,7 +52,6 @@ const SCHEMA: [&str; 3] = [
     "CREATE TABLE endless.numbers (k int PRIMARY KEY, d decimal)",
 ];
 
-/// The result of the part.
 #[derive(Debug, Clone, Serialize)]
 pub struct EndlessStatements {
     /// Operations per second of a closed loop.
@@ -85,7 +83,6 @@ pub struct EndlessStatements {
 }
 
 impl EndlessStatements {
-    /// Returns the lines to print.
     pub fn lines(&self) -> Vec<String> {
         let mib = |bytes: u64| bytes >> 20;
         vec![
@@ -179,39 +176,31 @@ pub fn measure(setting: &Setting<'_>) -> Result<EndlessStatements> {
     server.settle()?;
     let load = SteadyLoad::find(setting.args, &mut client)?;
     let before_bytes = server.process.memory_bytes()?;
-    let mut windows: [Windows; 3] = Default::default();
     let (mut endless, mut scans) = (Ended::default(), Ended::default());
     let mut beside = Duration::ZERO;
-    setting.in_turns("endless", windows.len(), |turn| {
-        let window = if turn == 2 {
-            let began = Instant::now();
-            let run = || play(&server, &mut client, &load.plan);
-            let (window, ended) = beside_others(server.address, run)?;
-            beside += began.elapsed();
-            endless.add(ended[0]);
-            scans.add(ended[1]);
-            window
-        } else {
-            play(&server, &mut client, &load.plan)?
-        };
-        windows[turn].0.push(window);
-        Ok(())
+    let windows = setting.in_turns("endless", ALONE.len() + 1, |turn| {
+        let mut run = || play(&server, &mut client, &load.plan);
+        if ALONE.contains(&turn) {
+            return run();
+        }
+        let began = Instant::now();
+        let (window, ended) = beside_others(server.address, run)?;
+        beside += began.elapsed();
+        endless.add(ended[0]);
+        scans.add(ended[1]);
+        Ok(window)
     })?;
     drop(client);
     server.stop()?;
     ensure!(scans.completed > 0, "no scan of another user completed");
-    let memory = windows.iter().flat_map(|windows| &windows.0);
-    let most_bytes = memory.map(|window| window.memory_bytes).max();
-    let most_bytes = most_bytes.context("there are windows")?;
-    let enough = windows.iter().all(|windows| windows.whole() >= 2);
-    let [alone, again, with] = &windows;
-    let both = [alone, again];
+    let [p99_us] = windows.alone_us([0.99]);
+    let most_bytes = windows.all().map(|window| window.more.memory_bytes).max();
     Ok(EndlessStatements {
         peak_ops_per_s: load.peak_ops_per_s,
         rate_ops_per_s: load.rate_ops_per_s,
-        p99_us: p99_us(&both, enough),
-        alone_again: again.beside(&[alone], enough),
-        beside: with.beside(&both, enough),
+        p99_us,
+        alone_again: windows.beside(1, &[0]),
+        beside: windows.beside(2, &ALONE),
         timed_out: endless.timed_out,
         timed_out_s_max: endless.slowest.as_secs_f64(),
         scans: scans.completed,
@@ -219,7 +208,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<EndlessStatements> {
         scans_timed_out: scans.timed_out,
         beside_s: beside.as_secs_f64(),
         before_bytes,
-        most_bytes,
+        most_bytes: most_bytes.context("there are windows")?,
     })
 }
 
@@ -262,22 +251,20 @@ fn statements() -> [String; 2] {
 }
 
 /// Runs one window of the load.
-fn play(server: &Server, client: &mut RawClient, plan: &Plan) -> Result<Window> {
+fn play(server: &Server, client: &mut RawClient, plan: &Plan) -> Result<Window<ServerUse>> {
     server.process.reset_memory_peak()?;
     let observer = Observer::start()?;
-    let used_s = server.process.usage()?.cpu_s();
+    let cpu_s = server.process.usage()?.cpu_s();
     let tally = client.run(plan, |_| ())?;
-    let used_s = server.process.usage()?.cpu_s() - used_s;
+    let cpu_s = server.process.usage()?.cpu_s() - cpu_s;
     let memory_bytes = server.process.memory_peak_bytes()?;
     let disturbance = observer.end()?;
-    tally.check_values()?;
-    Ok(Window {
-        latencies: Counts::from(&tally.nanos[Operation::Read.index()]),
-        refused: tally.refused,
-        used_s,
+    let server_use = ServerUse {
+        cpu_s,
         memory_bytes,
-        is_spoiled: disturbance.spoils() || tally.is_mostly_paused(plan),
-    })
+    };
+    let reads = &tally.nanos[Operation::Read.index()];
+    Window::new(plan, &tally, reads, disturbance, server_use)
 }
 
 /// Calls `run` beside the statements that never end and the scans. Returns also what became of both.

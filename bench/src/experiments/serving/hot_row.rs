@@ -38,10 +38,9 @@ pub struct HotRow {
 impl HotRow {
     /// Medians, and what they are of that of plain writes.
     pub fn lines(&self) -> Vec<String> {
-        let of = |values: &[f64]| median(values.to_vec());
-        let plain = of(&self.plain_per_s);
+        let plain = median(&self.plain_per_s);
         let line = |name: &str, values: &[f64]| {
-            let value = of(values);
+            let value = median(values);
             let part = fixed(value / plain, 2);
             format!("{name} {value:.0}/s, {part} of plain")
         };
@@ -62,7 +61,6 @@ const SCHEMA: [&str; 4] = [
     "INSERT INTO hot.t (k, v) VALUES (0, 0)",
 ];
 
-/// Measures it, of a server with an empty database.
 pub fn measure(setting: &Setting<'_>) -> Result<HotRow> {
     let args = setting.args;
     let server = setting.start("hot-row", &[])?;

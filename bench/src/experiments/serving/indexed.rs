@@ -43,10 +43,9 @@ pub struct Indexed {
 }
 
 impl Indexed {
-    /// Returns the lines to print: medians, and their ratios.
     pub fn lines(&self) -> Vec<String> {
         let line = |name: &str, values: &[f64], of: &str, than: &[f64]| {
-            let (value, other) = (median(values.to_vec()), median(than.to_vec()));
+            let (value, other) = (median(values), median(than));
             let ratio = value / other;
             format!("{name} {value:.1} us of CPU, {ratio:.2} of the {other:.1} us of {of}")
         };
@@ -88,10 +87,6 @@ enum Kind {
     ReadByIndex,
 }
 
-/// Runs the part with a new server.
-///
-/// # Errors
-/// When the server fails or returns a wrong row, or the user interrupts the run.
 pub fn measure(setting: &Setting<'_>) -> Result<Indexed> {
     let args = setting.args;
     let server = setting.start("indexed", &[])?;

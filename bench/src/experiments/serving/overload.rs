@@ -8,7 +8,7 @@
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use hdrhistogram::Histogram;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::Serialize;
@@ -45,14 +45,12 @@ const FLOODS: u64 = 3;
 /// The load of the one that does not, over the peak.
 const POLITE_LOAD: f64 = 0.1;
 
-/// The clients of one server.
 struct Clients {
     all: RawClient,
     flood: RawClient,
     polite: RawClient,
 }
 
-/// What the part came to.
 #[derive(Debug, Clone, Serialize)]
 pub struct OverloadedLoad {
     /// Operations per second of a closed loop.
@@ -67,18 +65,13 @@ pub struct OverloadedLoad {
     pub polite_beside_three_times: Vec<Window>,
 }
 
-/// What a load came to.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Window {
     /// Of what was served, in microseconds.
     pub p50_us: f64,
-    /// 99 in 100 took at most this.
     pub p99_us: f64,
-    /// 999 in 1000 took at most this.
     pub p999_us: f64,
-    /// Served, per second.
     pub served_per_s: f64,
-    /// Refused, per second.
     pub refused_per_s: f64,
     /// Due and never begun, over the window.
     pub unserved: u64,
@@ -142,10 +135,6 @@ impl OverloadedLoad {
     }
 }
 
-/// Measures it, of a server with an empty database.
-///
-/// # Errors
-/// What the server says; a wrong value; an interrupt; a machine with one core.
 pub fn measure(setting: &Setting<'_>) -> Result<OverloadedLoad> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     ensure!(cores > CORES[1], "part overload needs two cores");
@@ -177,7 +166,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<OverloadedLoad> {
 
 fn play(setting: &Setting<'_>, clients: &mut Clients) -> Result<OverloadedLoad> {
     let args = setting.args;
-    let workload: Workload = WORKLOAD.parse().map_err(|error| anyhow!("{error}"))?;
+    let workload: Workload = WORKLOAD.parse()?;
     let closed = Plan {
         duration: Some(args.window * 2),
         value_bytes: args.value_bytes as usize,

@@ -19,14 +19,12 @@ const START_MAX: Duration = Duration::from_secs(10);
 pub struct Redis {
     child: Child,
     port: u16,
-    /// What it uses.
     pub process: ServerProcess,
 }
 
 /// What its benchmark found.
 #[derive(Debug, Clone, Copy)]
 pub struct RedisRun {
-    /// Requests per second.
     pub ops_per_s: f64,
     /// The benchmark's processor time for a request, in microseconds.
     pub client_cpu_us: f64,
@@ -45,9 +43,6 @@ impl Drop for Redis {
 impl Redis {
     /// Starts it with an append-only file that is synced each second; none where it is
     /// not installed.
-    ///
-    /// # Errors
-    /// When it does not answer.
     pub fn start(folder: &Path) -> Result<Option<Self>> {
         std::fs::create_dir_all(folder)?;
         // Redis does not say which port it was given, so a free one is looked for.
@@ -122,9 +117,6 @@ impl Redis {
 
     /// Runs its benchmark: so many requests of `test` (`get` or `set`), one under way on
     /// each connection, over random keys.
-    ///
-    /// # Errors
-    /// When the benchmark fails or prints something else.
     pub fn run(
         &self,
         test: &str,

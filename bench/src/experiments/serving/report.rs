@@ -18,7 +18,7 @@ use super::throughput::{Kind, Throughput};
 use super::watched::WatchedLoad;
 use crate::experiments::colocation::bootstrap::Estimate;
 use crate::experiments::statistics::median;
-use crate::number::fixed;
+use crate::number::{fixed, percent};
 use crate::ycsb::Distribution;
 
 /// Everything that was measured; what `--json-file` writes.
@@ -26,40 +26,26 @@ use crate::ycsb::Distribution;
 pub struct Report {
     /// Processors of the machine, shared by client and server.
     pub cpus: usize,
-    /// Records in the table.
     pub records: u64,
-    /// Length of each value, in bytes.
     pub value_bytes: u64,
     /// Connections of the client.
     pub connections_of_client: u64,
     /// How part beside chose records.
     pub distribution: Distribution,
-    /// Against Redis and the store in process.
     pub throughput: Option<Throughput>,
-    /// The tail, alone and beside others.
     pub beside: Option<BesideLoad>,
-    /// Memory of idle connections.
     pub connections: Option<Connections>,
-    /// First answers.
     pub startup: Option<Startup>,
-    /// Writes of one row.
     pub hot_row: Option<HotRow>,
-    /// The cost of an index.
     pub indexed: Option<Indexed>,
-    /// A load beyond the server's capacity.
     pub overload: Option<OverloadedLoad>,
-    /// The cost of TLS and roles.
     pub secured: Option<Secured>,
-    /// The tail beside event streams, lists and scrapes.
     pub watched: Option<WatchedLoad>,
-    /// The tail beside hostile clients.
     pub hostile: Option<HostileClients>,
-    /// The tail beside statements that never end.
     pub endless: Option<EndlessStatements>,
 }
 
 impl Report {
-    /// With nothing measured.
     pub fn new(args: &ServingArgs) -> Self {
         Self {
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
@@ -117,7 +103,7 @@ impl Report {
                 let most = seconds.iter().copied().fold(0.0, f64::max);
                 format!(
                     "{:.0} ms (at most {:.0})",
-                    median(seconds.to_vec()) * 1e3,
+                    median(seconds) * 1e3,
                     most * 1e3
                 )
             };
@@ -150,22 +136,21 @@ impl Report {
 }
 
 fn write_kind(text: &mut String, name: &str, kind: &Kind) -> std::fmt::Result {
-    let of = |values: &[f64]| median(values.to_vec());
     writeln!(
         text,
         "{name}: {:.0} ops/s; cpu per op: server {:.2} us, client {:.2} us, in process {:.2} us",
-        of(&kind.ops_per_s),
-        of(&kind.server_cpu_us),
-        of(&kind.client_cpu_us),
-        of(&kind.embedded_cpu_us)
+        median(&kind.ops_per_s),
+        median(&kind.server_cpu_us),
+        median(&kind.client_cpu_us),
+        median(&kind.embedded_cpu_us)
     )?;
     if let Some(ratio) = kind.over_redis() {
         writeln!(
             text,
             "  Redis {:.0} ops/s; cpu per op: server {:.2} us, client {:.2} us; ebb / Redis {}",
-            of(&kind.redis_ops_per_s),
-            of(&kind.redis_cpu_us),
-            of(&kind.redis_client_cpu_us),
+            median(&kind.redis_ops_per_s),
+            median(&kind.redis_cpu_us),
+            median(&kind.redis_client_cpu_us),
             fixed(ratio, 2)
         )?;
     }
@@ -202,9 +187,9 @@ fn write_beside(text: &mut String, beside: &BesideLoad) -> std::fmt::Result {
         beside.paged_rows_per_s,
         beside.windows
     )?;
-    match beside.paused {
+    match &beside.paused {
         Some(paused) => {
-            let paused = paused.map(|part| format!("{:.1}%", part * 100.0));
+            let paused: Vec<String> = paused.iter().map(|part| percent(*part, 1)).collect();
             writeln!(
                 text,
                 "  left out because the machine paused: {}",

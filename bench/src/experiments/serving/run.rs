@@ -12,7 +12,6 @@ use super::{
 };
 use crate::console::{stop_on_interrupt, temporary_directory, write_json};
 
-/// Runs the experiment, prints its table, writes its JSON.
 pub fn run(args: &ServingArgs) -> Result<()> {
     let folder = temporary_directory("serving")?;
     let setting = Setting {

@@ -5,7 +5,7 @@
 //! meanwhile. The client logs in as a role with granted permissions: a superuser would skip the
 //! permission checks.
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use ebb_cql::client::Client;
 use ebb_cql::protocol::Compression;
 use serde::Serialize;
@@ -15,7 +15,7 @@ use super::server::{Account, Server, loaded};
 use super::setting::Setting;
 use super::throughput;
 use crate::console::progress_bar;
-use crate::experiments::statistics::median;
+use crate::experiments::statistics::{median, median_ratio};
 use crate::number::fixed;
 use crate::ycsb::Workload;
 use crate::ycsb::cql::{Operations, Plan, query};
@@ -45,44 +45,33 @@ impl Secured {
     /// Returns the operations per second of CPU time with TLS and roles, over those without. In
     /// each round the plain windows before and after are averaged, because a machine's speed
     /// drifts.
-    pub fn over_plain(&self) -> f64 {
+    fn over_plain(&self) -> Option<f64> {
         let around = self.plain_cpu_us.iter().zip(&self.again_cpu_us);
         let around: Vec<f64> = around
             .map(|(before, behind)| (before + behind) / 2.0)
             .collect();
-        ratio(&around, &self.secured_cpu_us)
+        median_ratio(&around, &self.secured_cpu_us)
     }
 
-    /// Returns the lines to print.
     pub fn lines(&self) -> Vec<String> {
-        let of = |values: &[f64]| median(values.to_vec());
         vec![
             format!(
                 "TLS and roles: {:.0} ops/s; cpu per op of the server {:.2} us; without {:.0} \
                  ops/s, {:.2} us",
-                of(&self.secured_ops_per_s),
-                of(&self.secured_cpu_us),
-                of(&self.plain_ops_per_s),
-                of(&self.plain_cpu_us)
+                median(&self.secured_ops_per_s),
+                median(&self.secured_cpu_us),
+                median(&self.plain_ops_per_s),
+                median(&self.plain_cpu_us)
             ),
             format!(
                 "  ops per cpu second, with / without {}; without against itself {}",
                 fixed(self.over_plain(), 2),
-                fixed(ratio(&self.plain_cpu_us, &self.again_cpu_us), 2)
+                fixed(median_ratio(&self.plain_cpu_us, &self.again_cpu_us), 2)
             ),
         ]
     }
 }
 
-/// Returns the median of the rounds' ratios.
-fn ratio(above: &[f64], below: &[f64]) -> f64 {
-    median(above.iter().zip(below).map(|(above, below)| above / below))
-}
-
-/// Runs the part with two new servers.
-///
-/// # Errors
-/// When a server fails or returns a wrong value, or the user interrupts the run.
 pub fn measure(setting: &Setting<'_>) -> Result<Secured> {
     let args = setting.args;
     let plain = setting.start("plain", &[])?;
@@ -98,7 +87,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Secured> {
     let mut secured_client = setting.client(&secured, Some(&account))?;
     plain.settle()?;
     secured.settle()?;
-    let workload: Workload = WORKLOAD.parse().map_err(|error| anyhow!("{error}"))?;
+    let workload: Workload = WORKLOAD.parse()?;
     let plan = Plan {
         duration: Some(args.window),
         value_bytes: args.value_bytes as usize,

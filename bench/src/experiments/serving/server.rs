@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::args::ServingArgs;
 pub(super) use crate::ycsb::cql::Account;
-use crate::ycsb::cql::{Operations, Plan, RawClient, ServerProcess};
+use crate::ycsb::cql::{Plan, RawClient, ServerProcess};
 
 /// The superuser's role in a server with logins.
 const SUPERUSER: &str = "ebb";
@@ -24,7 +24,6 @@ const PASSWORD_FILE: &str = "superuser-password";
 #[derive(Debug)]
 pub struct Server {
     child: Child,
-    /// The address for CQL.
     pub address: SocketAddr,
     /// The child process, for its CPU time and memory.
     pub process: ServerProcess,
@@ -42,9 +41,6 @@ impl Drop for Server {
 }
 
 /// Returns the path of the server's binary: `named`, or `ebb` beside this program.
-///
-/// # Errors
-/// When there is no such file.
 pub fn binary(named: Option<&Path>) -> Result<PathBuf> {
     let path = match named {
         Some(path) => path.to_path_buf(),
@@ -64,9 +60,6 @@ pub fn binary(named: Option<&Path>) -> Result<PathBuf> {
 impl Server {
     /// Starts `ebb serve` over a directory, on a free port and with `more` arguments; it listens when
     /// this returns.
-    ///
-    /// # Errors
-    /// When it does not start.
     pub fn start(binary: &Path, data: &Path, more: &[String]) -> Result<Self> {
         let port = OsStr::new("127.0.0.1:0");
         let args = ["serve".as_ref(), "--cql".as_ref(), port, "--data".as_ref()];
@@ -74,9 +67,6 @@ impl Server {
     }
 
     /// Like [`start`](Self::start), on one core.
-    ///
-    /// # Errors
-    /// When it does not start, or there is no `taskset`.
     pub fn start_on_core(core: usize, binary: &Path, data: &Path) -> Result<Self> {
         let mut command = Command::new("taskset");
         command.arg("-c").arg(core.to_string()).arg(binary);
@@ -85,9 +75,6 @@ impl Server {
     }
 
     /// Starts the host of endless jobs.
-    ///
-    /// # Errors
-    /// When it does not start.
     pub fn host(data: &Path) -> Result<Self> {
         let own = std::env::current_exe().context("cannot find this program again")?;
         Self::spawn(
@@ -127,9 +114,6 @@ impl Server {
     }
 
     /// Returns the credentials of the superuser of a server with logins.
-    ///
-    /// # Errors
-    /// When the server has written no password.
     pub fn superuser(&self) -> Result<Account> {
         let password = fs::read_to_string(self.data.join(PASSWORD_FILE));
         let password = password.context("the server wrote no password of the superuser")?;
@@ -141,9 +125,6 @@ impl Server {
     }
 
     /// Sends a command to the host, and returns the line with which it answers.
-    ///
-    /// # Errors
-    /// When the host has ended.
     pub fn ask(&mut self, question: &str) -> Result<String> {
         use std::io::Write;
         let input = self.input.as_mut().context("its input is piped")?;
@@ -152,9 +133,6 @@ impl Server {
     }
 
     /// Returns the next line of the server's standard output.
-    ///
-    /// # Errors
-    /// When the server has ended.
     pub fn line(&mut self) -> Result<String> {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
@@ -164,18 +142,12 @@ impl Server {
 
     /// Waits until the background work of the server is done, for half a minute at most. Returns
     /// whether it is done.
-    ///
-    /// # Errors
-    /// When the server has ended.
     pub fn settle(&self) -> Result<bool> {
         const SETTLE_MAX: Duration = Duration::from_secs(30);
         self.process.settle(SETTLE_MAX)
     }
 
     /// Ends the server by SIGTERM, and waits for its end.
-    ///
-    /// # Errors
-    /// When its exit status is not 0.
     pub fn stop(mut self) -> Result<()> {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, Signal::TERM).context("cannot stop the server")?;
@@ -184,30 +156,24 @@ impl Server {
         Ok(())
     }
 
-    /// Kills the server.
     pub fn kill(self) {
         drop(self);
     }
 }
 
 /// Connects a client, and loads records until the table has those of `args`.
-///
-/// # Errors
-/// When the server or a connection fails.
 pub fn loaded(
     server: &Server,
     account: Option<&Account>,
     connections: u64,
     args: &ServingArgs,
 ) -> Result<RawClient> {
-    const LOAD_IN_FLIGHT: usize = 8;
     let mut client = RawClient::connect(server.address, account, connections as usize, 1)?;
     let present = client.records();
     if present < args.records {
         let plan = Plan {
-            in_flight: LOAD_IN_FLIGHT,
             value_bytes: args.value_bytes as usize,
-            ..Plan::new(Operations::Load(present..args.records))
+            ..Plan::load(present..args.records)
         };
         client.run(&plan, |_| ())?;
     }

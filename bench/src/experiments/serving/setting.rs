@@ -11,16 +11,15 @@ use rand_chacha::ChaCha8Rng;
 
 use super::args::ServingArgs;
 use super::server::{Account, Server, loaded};
+use super::window::{Window, Windows};
 use crate::console::progress_bar;
 use crate::ycsb::cql::RawClient;
 
 /// Draws the order of windows.
 const SEED: u64 = 0xebb;
 
-/// The setting of all parts.
 pub struct Setting<'a> {
     pub args: &'a ServingArgs,
-    /// The server's binary.
     pub binary: PathBuf,
     /// A directory for databases and files.
     pub folder: &'a Path,
@@ -36,31 +35,23 @@ impl Setting<'_> {
     }
 
     /// Starts `ebb serve` with a database of this name, and with `more` arguments.
-    ///
-    /// # Errors
-    /// When it does not start.
     pub fn start(&self, name: &str, more: &[String]) -> Result<Server> {
         Server::start(&self.binary, &self.folder.join(name), more)
     }
 
     /// Connects the client of the options, and loads the records of the options.
-    ///
-    /// # Errors
-    /// When the server or a connection fails.
     pub fn client(&self, server: &Server, account: Option<&Account>) -> Result<RawClient> {
         loaded(server, account, self.args.connections, self.args)
     }
 
     /// Plays one window of each condition in turn, in an order that is drawn for each round.
-    ///
-    /// # Errors
-    /// Those of `play`, or when the user interrupts the run.
-    pub fn in_turns(
+    pub fn in_turns<M>(
         &self,
         part: &str,
         conditions: usize,
-        mut play: impl FnMut(usize) -> Result<()>,
-    ) -> Result<()> {
+        mut play: impl FnMut(usize) -> Result<Window<M>>,
+    ) -> Result<Windows<M>> {
+        let mut windows = Windows::new(conditions);
         let mut rng = ChaCha8Rng::seed_from_u64(SEED);
         let bar = progress_bar(format!("serving: {part}"), u64::from(self.args.windows));
         for _ in 0..self.args.windows {
@@ -68,11 +59,11 @@ impl Setting<'_> {
             turns.shuffle(&mut rng);
             for turn in turns {
                 self.check_interrupt()?;
-                play(turn)?;
+                windows.push(turn, play(turn)?);
             }
             bar.inc(1);
         }
         bar.finish_and_clear();
-        Ok(())
+        Ok(windows)
     }
 }

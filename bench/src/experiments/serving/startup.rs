@@ -17,7 +17,9 @@ use crate::ycsb::{Distribution, KEY_BYTES, Workload, key};
 /// The name of the database, which all servers of the part open.
 const DATABASE: &str = "startup";
 
-/// What the part came to.
+/// Records in the database: 1 GB of keys and values.
+const RECORDS: u64 = 1_000_000;
+
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Startup {
     /// Bytes of keys and values.
@@ -28,13 +30,9 @@ pub struct Startup {
     pub after_kill_s: Vec<f64>,
 }
 
-/// Measures it.
-///
-/// # Errors
-/// What the server says; a record that is missing; an interrupt.
 pub fn measure(setting: &Setting<'_>) -> Result<Startup> {
     let args = &ServingArgs {
-        records: setting.args.startup_records,
+        records: RECORDS,
         ..setting.args.clone()
     };
     let mut server = setting.start(DATABASE, &[])?;
@@ -44,11 +42,11 @@ pub fn measure(setting: &Setting<'_>) -> Result<Startup> {
         ..Startup::default()
     };
     let bar = progress_bar("serving: startup", u64::from(args.rounds));
-    let writes: Workload = "a".parse().map_err(|error| anyhow::anyhow!("{error}"))?;
+    let writes: Workload = "a".parse()?;
     for _ in 0..args.rounds {
         setting.check_interrupt()?;
         server.stop()?;
-        let (started, took_s) = first_answer(setting, args.records)?;
+        let (started, took_s) = first_answer(setting)?;
         measured.after_stop_s.push(took_s);
         // So that there is a log to be read again.
         let mut client = loaded(&started, None, args.connections, args)?;
@@ -59,7 +57,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Startup> {
         };
         client.run(&plan, |_| ())?;
         started.kill();
-        let (started, took_s) = first_answer(setting, args.records)?;
+        let (started, took_s) = first_answer(setting)?;
         measured.after_kill_s.push(took_s);
         server = started;
         server.process.settle(Duration::from_secs(20))?;
@@ -70,11 +68,11 @@ pub fn measure(setting: &Setting<'_>) -> Result<Startup> {
 }
 
 /// Starts a server and asks for a record.
-fn first_answer(setting: &Setting<'_>, records: u64) -> Result<(Server, f64)> {
+fn first_answer(setting: &Setting<'_>) -> Result<(Server, f64)> {
     let begun = Instant::now();
     let server = setting.start(DATABASE, &[])?;
     let mut client = Client::connect(server.address, Compression::None)?;
-    let key = String::from_utf8(key(records / 2).to_vec())?;
+    let key = String::from_utf8(key(RECORDS / 2).to_vec())?;
     let text = format!("SELECT field0 FROM ycsb.usertable WHERE y_id = '{key}'");
     let answer = query(&mut client, &text)?;
     let took_s = begun.elapsed().as_secs_f64();

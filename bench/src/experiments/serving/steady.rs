@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 
 use super::args::ServingArgs;
 use crate::experiments::statistics::median;
@@ -31,11 +31,8 @@ pub(super) struct SteadyLoad {
 
 impl SteadyLoad {
     /// Measures the peak by closed loops.
-    ///
-    /// # Errors
-    /// When the server or a connection fails.
     pub(super) fn find(args: &ServingArgs, client: &mut RawClient) -> Result<Self> {
-        let workload: Workload = WORKLOAD.parse().map_err(|error| anyhow!("{error}"))?;
+        let workload: Workload = WORKLOAD.parse()?;
         let closed = Plan {
             duration: Some(args.window * 2),
             value_bytes: args.value_bytes as usize,

@@ -9,7 +9,7 @@ use super::redis::Redis;
 use super::server::Server;
 use super::setting::Setting;
 use crate::console::progress_bar;
-use crate::experiments::statistics::median_if_any;
+use crate::experiments::statistics::median_ratio;
 use crate::ycsb::cql::{Operations, Plan, RawClient};
 use crate::ycsb::{Distribution, Operation, Workload};
 
@@ -47,46 +47,34 @@ pub struct Kind {
     pub embedded_cpu_us: Vec<f64>,
 }
 
-/// What the part came to.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Throughput {
-    /// Of reads.
     pub reads: Kind,
-    /// Of writes.
     pub writes: Kind,
-}
-
-/// The medians of rounds' ratios.
-fn ratio(above: &[f64], below: &[f64]) -> Option<f64> {
-    median_if_any(above.iter().zip(below).map(|(a, b)| a / b))
 }
 
 impl Kind {
     /// Operations per second over Redis's.
     pub fn over_redis(&self) -> Option<f64> {
-        ratio(&self.ops_per_s, &self.redis_ops_per_s)
+        median_ratio(&self.ops_per_s, &self.redis_ops_per_s)
     }
 
     /// Operations per second over those of the same again.
     pub fn over_itself(&self) -> Option<f64> {
-        ratio(&self.ops_per_s, &self.again_ops_per_s)
+        median_ratio(&self.ops_per_s, &self.again_ops_per_s)
     }
 
     /// The server's processor time over the store's in process.
     pub fn cpu_over_embedded(&self) -> Option<f64> {
-        ratio(&self.server_cpu_us, &self.embedded_cpu_us)
+        median_ratio(&self.server_cpu_us, &self.embedded_cpu_us)
     }
 
     /// The server's processor time over that of the same again.
     pub fn cpu_over_itself(&self) -> Option<f64> {
-        ratio(&self.server_cpu_us, &self.again_server_cpu_us)
+        median_ratio(&self.server_cpu_us, &self.again_server_cpu_us)
     }
 }
 
-/// Measures it.
-///
-/// # Errors
-/// What a server or the store says; a wrong value; an interrupt.
 pub fn measure(setting: &Setting<'_>) -> Result<Throughput> {
     let args = setting.args;
     let (records, value_bytes) = (args.records, args.value_bytes as usize);

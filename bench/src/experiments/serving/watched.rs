@@ -23,9 +23,9 @@ use serde::Serialize;
 
 use super::setting::Setting;
 use super::steady::SteadyLoad;
+use super::window::{ALONE, Window};
 use crate::console::progress_bar;
-use crate::experiments::colocation::bootstrap::{Estimate, ratios};
-use crate::experiments::colocation::counts::{Counts, Pool};
+use crate::experiments::colocation::bootstrap::Estimate;
 use crate::experiments::colocation::disturbance::Observer;
 use crate::threads::value_of;
 use crate::ycsb::Operation;
@@ -47,7 +47,6 @@ const CLOSED: Duration = Duration::from_millis(1500);
 /// The longest wait for a response or for the end of a job.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
-/// The result of the part.
 #[derive(Debug, Clone, Serialize)]
 pub struct WatchedLoad {
     /// Operations per second of a closed loop.
@@ -62,9 +61,7 @@ pub struct WatchedLoad {
     pub alone_again: Estimate,
     /// The p99 of reads with consoles over that without.
     pub watched: Estimate,
-    /// Event streams that were open at once.
     pub streams: usize,
-    /// Jobs in a list.
     pub jobs: usize,
     /// Events of all streams, over all windows.
     pub events: u64,
@@ -72,19 +69,16 @@ pub struct WatchedLoad {
     pub lists: u64,
     /// Scrapes of the metrics, over all windows.
     pub scrapes: u64,
-    /// Length of a list, in bytes.
     pub list_bytes: usize,
-    /// Length of a scrape, in bytes.
     pub scrape_bytes: usize,
     /// Windows of each condition (without, without again, with) that were not spoiled. Spoiled
     /// windows count too if any condition has fewer than two others.
-    pub windows: [usize; 3],
+    pub windows: Vec<usize>,
     /// Operations that were due and never began, over all windows.
     pub unserved: u64,
 }
 
 impl WatchedLoad {
-    /// Returns the lines to print.
     pub fn lines(&self) -> Vec<String> {
         let shown = |it: &Estimate| format!("{:.3} ({:.3} to {:.3})", it.value, it.low, it.high);
         vec![
@@ -129,17 +123,6 @@ struct Received {
     scrapes: u64,
 }
 
-struct Window {
-    reads: Counts,
-    received: Received,
-    unserved: u64,
-    is_spoiled: bool,
-}
-
-/// Runs the part with a new server.
-///
-/// # Errors
-/// When the server or a job fails, a value is wrong, or the user interrupts the run.
 pub fn measure(setting: &Setting<'_>) -> Result<WatchedLoad> {
     let args = setting.args;
     let data = setting.folder.join("watched");
@@ -155,26 +138,34 @@ pub fn measure(setting: &Setting<'_>) -> Result<WatchedLoad> {
     let scrape_bytes = console.get("/metrics")?.len();
     server.settle()?;
     let load = SteadyLoad::find(args, &mut client)?;
-    let mut windows: [Vec<Window>; 3] = Default::default();
-    setting.in_turns("watched", windows.len(), |turn| {
-        let watched_by = (turn == 2).then_some(&console);
-        windows[turn].push(play(&mut client, &load.plan, watched_by)?);
-        Ok(())
+    let windows = setting.in_turns("watched", ALONE.len() + 1, |turn| {
+        let watched_by = (!ALONE.contains(&turn)).then_some(&console);
+        play(&mut client, &load.plan, watched_by)
     })?;
     server.stop()?;
+    let [p50_us, p99_us] = windows.alone_us([0.5, 0.99]);
+    let sum = |of: fn(&Window<Received>) -> u64| windows.all().map(of).sum();
     Ok(WatchedLoad {
         peak_ops_per_s: load.peak_ops_per_s,
         rate_ops_per_s: load.rate_ops_per_s,
+        p50_us,
+        p99_us,
+        alone_again: windows.p99(1, &[0]),
+        watched: windows.p99(2, &ALONE),
+        streams: STREAMS,
         jobs,
+        events: sum(|window| window.more.events),
+        lists: sum(|window| window.more.lists),
+        scrapes: sum(|window| window.more.scrapes),
         list_bytes: list.len(),
         scrape_bytes,
-        ..summary(&windows)
+        windows: windows.whole(),
+        unserved: sum(|window| window.unserved),
     })
 }
 
 /// Runs jobs until the server remembers as many as it can.
 fn run_jobs(data: &Path, setting: &Setting<'_>) -> Result<()> {
-    /// Jobs at once.
     const AT_ONCE: u32 = 20;
     let client = JobsClient::of(data)?.context("the server answers at its socket")?;
     let bar = progress_bar("serving: jobs to list", u64::from(JOBS));
@@ -206,7 +197,11 @@ fn run_jobs(data: &Path, setting: &Setting<'_>) -> Result<()> {
     Ok(())
 }
 
-fn play(client: &mut RawClient, plan: &Plan, watched_by: Option<&Console>) -> Result<Window> {
+fn play(
+    client: &mut RawClient,
+    plan: &Plan,
+    watched_by: Option<&Console>,
+) -> Result<Window<Received>> {
     let is_over = AtomicBool::new(false);
     let (tally, disturbance, received) = thread::scope(|scope| {
         let streams = watched_by.map(Console::streams).transpose()?;
@@ -229,13 +224,8 @@ fn play(client: &mut RawClient, plan: &Plan, watched_by: Option<&Console>) -> Re
     if watched_by.is_some() {
         park_timeout(CLOSED);
     }
-    tally.check_values()?;
-    Ok(Window {
-        reads: Counts::from(&tally.nanos[Operation::Read.index()]),
-        received,
-        unserved: tally.unserved,
-        is_spoiled: disturbance.spoils() || tally.is_mostly_paused(plan),
-    })
+    let reads = &tally.nanos[Operation::Read.index()];
+    Window::new(plan, &tally, reads, disturbance, received)
 }
 
 impl Console {
@@ -253,7 +243,6 @@ impl Console {
         })
     }
 
-    /// Sends a GET request.
     fn request(&self, path: &str, more: &str) -> Result<TcpStream> {
         let mut stream = TcpStream::connect(self.address)?;
         stream.set_read_timeout(Some(ANSWER_MAX))?;
@@ -344,67 +333,11 @@ fn events(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<u64> {
     }
 }
 
-fn summary(windows: &[Vec<Window>; 3]) -> WatchedLoad {
-    let whole = |windows: &[Window]| windows.iter().filter(|it| !it.is_spoiled).count();
-    let enough = windows.iter().all(|windows| whole(windows) >= 2);
-    let counting = |which: usize| {
-        let of = windows[which].iter();
-        of.filter(move |window| !enough || !window.is_spoiled)
-            .map(|window| &window.reads)
-    };
-    let pool = |which| Pool::new(&counting(which).collect::<Vec<_>>());
-    let alone = Pool::new(&counting(0).chain(counting(1)).collect::<Vec<_>>());
-    let [p50_us, p99_us] = alone.quantiles_us(0..alone.len(), [0.5, 0.99]);
-    let [alone_again] = ratios(&pool(1), &pool(0), [0.99]);
-    let [watched] = ratios(&pool(2), &alone, [0.99]);
-    let sum = |of: fn(&Window) -> u64| windows.iter().flatten().map(of).sum();
-    WatchedLoad {
-        peak_ops_per_s: 0.0,
-        rate_ops_per_s: 0.0,
-        p50_us,
-        p99_us,
-        alone_again,
-        watched,
-        streams: STREAMS,
-        jobs: 0,
-        events: sum(|window| window.received.events),
-        lists: sum(|window| window.received.lists),
-        scrapes: sum(|window| window.received.scrapes),
-        list_bytes: 0,
-        scrape_bytes: 0,
-        windows: std::array::from_fn(|which| whole(&windows[which])),
-        unserved: sum(|window| window.unserved),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use ebb_test_support::wait::{HANG, uninterrupted, until};
 
     use super::*;
-
-    fn window(slowest_us: u64, is_spoiled: bool) -> Window {
-        let quick = std::iter::repeat_n(100_000, 98);
-        Window {
-            reads: quick.chain([slowest_us * 1000; 2]).collect(),
-            received: Received::default(),
-            unserved: 1,
-            is_spoiled,
-        }
-    }
-
-    #[test]
-    fn watched_windows_are_compared_with_all_others_that_count() {
-        let two = |slowest_us| vec![window(slowest_us, false), window(slowest_us, false)];
-        let mut windows = [two(1000), two(1000), two(1100)];
-        windows[0].push(window(9000, true));
-        let summary = summary(&windows);
-        assert_eq!(summary.windows, [2; 3]);
-        assert!((summary.p99_us / 1000.0 - 1.0).abs() < 0.01, "{summary:?}");
-        assert!((summary.alone_again.value - 1.0).abs() < 1e-9);
-        assert!((summary.watched.value - 1.1).abs() < 1e-2);
-        assert_eq!(summary.unserved, 7);
-    }
 
     #[test]
     fn events_are_counted_and_the_end_of_a_stream_is_an_error() -> Result<()> {

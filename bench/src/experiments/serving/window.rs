@@ -1,30 +1,47 @@
-//! The measured windows of one condition, and their summary.
+//! The measured windows of a part, and the comparison of its conditions.
 
 use std::fmt;
 
+use anyhow::Result;
+use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use crate::experiments::colocation::bootstrap::{Estimate, ratios};
+use crate::experiments::colocation::bootstrap::{Estimate, p99_ratio};
 use crate::experiments::colocation::counts::{Counts, Pool};
+use crate::experiments::colocation::disturbance::Disturbance;
+use crate::experiments::statistics::mean;
+use crate::ycsb::cql::{Plan, Tally};
+
+/// The conditions that are the load alone. They come first in each part.
+pub const ALONE: [usize; 2] = [0, 1];
 
 /// The measurements of one window.
 #[derive(Debug)]
-pub(super) struct Window {
-    pub(super) latencies: Counts,
+pub struct Window<M> {
+    latencies: Counts,
+    /// Operations that were due and never began.
+    pub unserved: u64,
     /// Operations of the client that the server rejected for overload.
-    pub(super) refused: u64,
-    /// CPU time of the server, in seconds.
-    pub(super) used_s: f64,
-    /// Resident memory of the server, in bytes: at the end of the window, or the peak within it if the
-    /// part measures that.
-    pub(super) memory_bytes: u64,
+    refused: u64,
     /// True if other processes or the host took too much of the machine.
-    pub(super) is_spoiled: bool,
+    is_spoiled: bool,
+    /// Measurements that the parts do not share.
+    pub more: M,
 }
 
-/// All windows of one condition.
-#[derive(Debug, Default)]
-pub(super) struct Windows(pub(super) Vec<Window>);
+/// The windows of each condition.
+#[derive(Debug)]
+pub struct Windows<M>(Vec<Vec<Window<M>>>);
+
+/// CPU and memory of the server in a window.
+#[derive(Debug)]
+pub struct ServerUse {
+    /// CPU time, in seconds.
+    pub cpu_s: f64,
+    /// Resident memory, in bytes: at the end of the window, or the peak within it if the part
+    /// measures that.
+    pub memory_bytes: u64,
+}
 
 /// A condition compared with the load alone.
 #[derive(Debug, Clone, Serialize)]
@@ -57,42 +74,120 @@ impl fmt::Display for Beside {
     }
 }
 
-impl Windows {
-    /// Returns the number of windows that were not spoiled.
-    pub(super) fn whole(&self) -> usize {
-        self.0.iter().filter(|window| !window.is_spoiled).count()
+impl<M> Window<M> {
+    /// Returns the window in which `plan` was run. Only `latencies` count.
+    ///
+    /// # Errors
+    /// When the server returned wrong values.
+    pub fn new(
+        plan: &Plan,
+        tally: &Tally,
+        latencies: &Histogram<u64>,
+        disturbance: Disturbance,
+        more: M,
+    ) -> Result<Self> {
+        tally.check_values()?;
+        Ok(Self {
+            latencies: Counts::from(latencies),
+            unserved: tally.unserved,
+            refused: tally.refused,
+            is_spoiled: disturbance.spoils() || tally.is_mostly_paused(plan),
+            more,
+        })
+    }
+}
+
+impl<M> Windows<M> {
+    pub fn new(conditions: usize) -> Self {
+        Self((0..conditions).map(|_| Vec::new()).collect())
     }
 
-    /// Compares this condition with the load alone. If there are `enough` windows that were not
-    /// spoiled, only these count for the p99.
-    pub(super) fn beside(&self, alone: &[&Self], enough: bool) -> Beside {
-        let [p99] = ratios(&pool(&[self], enough), &pool(alone, enough), [0.99]);
-        let used_s = |windows: &[&Self]| {
-            let windows = windows.iter().flat_map(|windows| &windows.0);
-            windows.clone().map(|it| it.used_s).sum::<f64>() / windows.count() as f64
-        };
+    pub fn push(&mut self, condition: usize, window: Window<M>) {
+        self.0[condition].push(window);
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = &Window<M>> {
+        self.0.iter().flatten()
+    }
+
+    /// Returns the number of windows of each condition that were not spoiled.
+    pub fn whole(&self) -> Vec<usize> {
+        let whole = |windows: &Vec<Window<M>>| windows.iter().filter(|it| !it.is_spoiled).count();
+        self.0.iter().map(whole).collect()
+    }
+
+    /// Returns the windows of `conditions` that count: those that were not spoiled. If any condition
+    /// has fewer than two of these, all windows count.
+    pub fn counting(&self, conditions: &[usize]) -> impl Iterator<Item = &Window<M>> {
+        let are_enough = self.whole().iter().all(|whole| *whole >= 2);
+        self.played(conditions)
+            .filter(move |window| !are_enough || !window.is_spoiled)
+    }
+
+    fn played(&self, conditions: &[usize]) -> impl Iterator<Item = &Window<M>> {
+        (conditions.iter()).flat_map(move |condition| &self.0[*condition])
+    }
+
+    fn pool(&self, conditions: &[usize]) -> Pool {
+        Pool::new(self.counting(conditions).map(|window| &window.latencies))
+    }
+
+    /// Returns quantiles of the latencies of the load alone, in microseconds.
+    pub fn alone_us<const N: usize>(&self, quantiles: [f64; N]) -> [f64; N] {
+        self.pool(&ALONE).all_us(quantiles)
+    }
+
+    /// Returns the p99 of a condition over that of other conditions.
+    pub fn p99(&self, condition: usize, others: &[usize]) -> Estimate {
+        p99_ratio(&self.pool(&[condition]), &self.pool(others))
+    }
+}
+
+impl Windows<ServerUse> {
+    /// Compares a condition with others.
+    pub fn beside(&self, condition: usize, others: &[usize]) -> Beside {
+        let cpu_s = |conditions: &[usize]| mean(self.played(conditions).map(|it| it.more.cpu_s));
+        let played = || self.0[condition].iter();
         Beside {
-            p99,
-            cpu: used_s(&[self]) / used_s(alone),
-            refused: self.0.iter().map(|it| it.refused).sum(),
-            windows: self.whole(),
-            most_bytes: (self.0.iter().map(|it| it.memory_bytes))
+            p99: self.p99(condition, others),
+            cpu: cpu_s(&[condition]) / cpu_s(others),
+            refused: played().map(|window| window.refused).sum(),
+            windows: self.whole()[condition],
+            most_bytes: (played().map(|window| window.more.memory_bytes))
                 .max()
                 .unwrap_or_default(),
         }
     }
 }
 
-/// Returns the p99 of all windows together, in microseconds.
-pub(super) fn p99_us(windows: &[&Windows], enough: bool) -> f64 {
-    let pool = pool(windows, enough);
-    let [p99_us] = pool.quantiles_us(0..pool.len(), [0.99]);
-    p99_us
-}
+#[cfg(test)]
+pub mod tests {
+    use super::*;
 
-fn pool(windows: &[&Windows], enough: bool) -> Pool {
-    let windows = windows.iter().flat_map(|windows| &windows.0);
-    let counting = windows.filter(|it| !enough || !it.is_spoiled);
-    let counting: Vec<&Counts> = counting.map(|it| &it.latencies).collect();
-    Pool::new(&counting)
+    /// Returns a window with a hundred reads. The slowest two took `slowest_us`.
+    pub fn window<M>(slowest_us: u64, is_spoiled: bool, more: M) -> Window<M> {
+        let quick = std::iter::repeat_n(100_000, 98);
+        Window {
+            latencies: quick.chain([slowest_us * 1000; 2]).collect(),
+            unserved: 1,
+            refused: 0,
+            is_spoiled,
+            more,
+        }
+    }
+
+    #[test]
+    fn a_condition_is_compared_with_all_windows_alone_that_count() {
+        let mut windows = Windows::new(3);
+        for (condition, slowest_us) in [1000, 1000, 1100].into_iter().enumerate() {
+            windows.push(condition, window(slowest_us, false, ()));
+            windows.push(condition, window(slowest_us, false, ()));
+        }
+        windows.push(0, window(9000, true, ()));
+        assert_eq!(windows.whole(), [2; 3]);
+        let [p99_us] = windows.alone_us([0.99]);
+        assert!((p99_us / 1000.0 - 1.0).abs() < 0.01, "{p99_us}");
+        assert!((windows.p99(1, &[0]).value - 1.0).abs() < 1e-9);
+        assert!((windows.p99(2, &ALONE).value - 1.1).abs() < 1e-2);
+    }
 }

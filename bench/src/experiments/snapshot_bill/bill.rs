@@ -14,7 +14,6 @@ use super::report::{Bill, Round};
 use crate::console::{stop_on_interrupt, temporary_directory, write_json};
 use crate::experiments::process;
 
-/// Runs the experiment, prints its table, writes its JSON.
 pub fn run(args: &BillArgs) -> Result<()> {
     let work = temporary_directory("bill")?;
     let processes = Processes {

@@ -35,10 +35,6 @@ pub struct Measured {
     pub write_wait_us_max: u64,
 }
 
-/// Runs a case and prints what it measured.
-///
-/// # Errors
-/// What the store or the disk says; content that is not what was written.
 pub fn run(args: &CaseArgs) -> Result<()> {
     let measured = Database::open(args)?.run(args.case)?;
     println!("{}", serde_json::to_string(&measured)?);

@@ -12,7 +12,6 @@ use crate::experiments::statistics::median;
 /// The figures, each of medians over the rounds.
 #[derive(Debug, Serialize)]
 pub struct Bill {
-    /// How much was written.
     pub settings: Scale,
     /// SSTables of the same data, freshly loaded and settled, in bytes.
     pub live_bytes: u64,
@@ -31,21 +30,17 @@ pub struct Bill {
     pub memory_over_none: f64,
     /// The most resident memory with the snapshot over that without.
     pub memory_over_none_peak: f64,
-    /// What the processes measured.
     pub rounds: Vec<Round>,
 }
 
 /// A pair of runs.
 #[derive(Debug, Serialize)]
 pub struct Round {
-    /// With a snapshot.
     pub with: Measured,
-    /// Without.
     pub without: Measured,
 }
 
 impl Bill {
-    /// Sums up; there is at least one round.
     pub fn new(settings: Scale, fresh: &Measured, rounds: Vec<Round>) -> Self {
         let live_bytes = fresh.space.sstable_bytes;
         let with =

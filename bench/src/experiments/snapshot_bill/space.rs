@@ -32,7 +32,6 @@ impl Space {
 pub struct Peak {
     /// SSTables and log, in bytes, at the same moment.
     pub disk_bytes: u64,
-    /// Resident memory of the process, in bytes.
     pub memory_bytes: u64,
 }
 
@@ -55,7 +54,6 @@ impl SpaceWatch {
         }
     }
 
-    /// What it takes now.
     pub fn sample(&mut self) -> Result<Space> {
         let files = |extension| {
             bytes_of_files(&self.dir, |path| {
@@ -92,7 +90,6 @@ impl SpaceWatch {
         Ok(())
     }
 
-    /// The most so far.
     pub fn peak(&self) -> Result<Peak> {
         Ok(Peak {
             disk_bytes: self.disk_bytes_max,

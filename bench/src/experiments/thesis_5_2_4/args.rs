@@ -93,7 +93,6 @@ pub struct Sizes {
 pub struct Scale {
     /// Records that each execution begins with.
     pub records: u64,
-    /// Length of each value, in bytes.
     pub value_bytes: u64,
     /// Operations of an execution at full speed.
     pub operations: u64,
@@ -103,18 +102,15 @@ pub struct Scale {
     pub rounds: u32,
     /// Executions of workload A one after the other.
     pub iterations: u32,
-    /// Threads that run operations.
     pub threads: u32,
     /// Size at which a memtable is flushed, in KiB.
     pub memtable_kb: u64,
     /// The part of the data that memory holds, in percent.
     pub memory_percent: u64,
-    /// The seed.
     pub seed: u64,
 }
 
 impl ThesisArgs {
-    /// The parts to run, in the order of the thesis.
     pub fn parts(&self) -> Vec<Part> {
         let is_wanted = |part: &Part| self.only.is_empty() || self.only.contains(part);
         Part::ALL.into_iter().filter(is_wanted).collect()

@@ -35,7 +35,6 @@ pub enum Case {
     Load {
         /// Where to: missing or empty.
         dir: PathBuf,
-        /// How much.
         scale: Scale,
     },
     /// Runs a workload on a copy of it.
@@ -44,9 +43,7 @@ pub enum Case {
         base: PathBuf,
         /// Where the copy is to be: missing or empty.
         dir: PathBuf,
-        /// How much.
         scale: Scale,
-        /// What.
         run: Run,
         /// The target, in operations per second; full speed without.
         target_ops_per_s: Option<f64>,
@@ -58,14 +55,11 @@ pub enum Case {
 /// What one execution of a workload measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Execution {
-    /// Operations done.
     pub operations: u64,
-    /// Operations done per second.
     pub throughput_ops_per_s: f64,
-    /// The same per second of the process's CPU time, background work until the
+    /// Operations per second of the process's CPU time, background work until the
     /// end of the execution included.
     pub ops_per_cpu_s: f64,
-    /// The target, if there was one.
     pub target_ops_per_s: Option<f64>,
     /// Reads, without those of read-modify-writes, each from its start.
     pub reads: Latencies,

@@ -12,9 +12,7 @@ use super::args::Scale;
 use crate::console::progress_bar;
 use crate::ycsb::{LoadOptions, load};
 
-/// The keyspace of the table.
 pub const KEYSPACE: &str = "thesis";
-/// The table.
 pub const TABLE: &str = "records";
 
 /// Loads the records into `dir`, missing or empty, and merges them into one run:

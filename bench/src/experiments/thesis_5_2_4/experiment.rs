@@ -18,7 +18,6 @@ use super::{figures, tables};
 use crate::console::{progress_bar, stop_on_interrupt, temporary_directory, write_json};
 use crate::experiments::process;
 
-/// Runs the experiment, prints its tables, writes what was asked for.
 pub fn run(args: &ThesisArgs) -> Result<()> {
     let scale = args.scale();
     let work = temporary_directory("thesis")?;

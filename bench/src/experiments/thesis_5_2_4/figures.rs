@@ -5,7 +5,7 @@ use super::plan::{Part, Run, SSTABLE_FREQUENCIES};
 use super::published::{TABLE_5_3, TABLE_5_4, TargetRow};
 use super::reads::Reads;
 use super::results::{Results, Spread};
-use super::tables::{iterations_of, snapshots_shown};
+use super::tables::{iterations_of, shares_searched, snapshots_shown};
 use crate::chart::{Bar, BarChart, Group, Line};
 
 const READ_US: &str = "mean latency of reads, us; lines: standard deviation of the rounds";
@@ -119,17 +119,9 @@ fn iterations(results: &Results) -> BarChart {
 }
 
 fn searched(results: &Results) -> BarChart {
-    let columns = [Reads::Original, Reads::BesideSnapshot, Reads::Snapshot];
-    let shares = columns.map(|reads| {
-        let run = Run::saturating(Mix::A, reads);
-        (
-            reads.label().to_string(),
-            results.shares_by_sstables(run, 0),
-        )
-    });
     distribution(
         "Figure 5.9: SSTables that a read of workload A searched",
-        &shares,
+        &shares_searched(results),
     )
 }
 

@@ -19,7 +19,6 @@ pub enum Mix {
 }
 
 impl Mix {
-    /// All of them.
     pub const ALL: [Self; 5] = [Self::A, Self::B, Self::C, Self::D, Self::E];
 
     /// Its name as a workload of the driver.
@@ -33,7 +32,6 @@ impl Mix {
         }
     }
 
-    /// Its letter in the thesis.
     pub fn letter(self) -> &'static str {
         match self {
             Self::A => "A",

@@ -17,18 +17,13 @@ pub const SSTABLE_FREQUENCIES: [u32; 4] = [1, 2, 4, 8];
 /// An execution, or several one after the other on the same data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
-    /// The mix of operations.
     pub workload: Mix,
-    /// What is read.
     pub reads: Reads,
-    /// How many operations are asked for.
     pub load: Load,
     /// How often SSTables are made, relative to the default: memtables are
     /// smaller by this factor.
     pub sstable_frequency: u32,
-    /// How much of the data memory holds.
     pub memory: Memory,
-    /// How many times the workload runs, one after the other.
     pub iterations: u32,
 }
 
@@ -146,11 +141,8 @@ impl Run {
 /// order: full speed first, of which targets are parts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// Those at full speed.
     pub saturating: Vec<Run>,
-    /// Those below.
     pub targets: Vec<Run>,
-    /// Those one after the other.
     pub series: Vec<Run>,
 }
 
@@ -192,7 +184,6 @@ impl Plan {
     }
 }
 
-/// The executions below full speed.
 fn targets() -> Vec<Run> {
     let mut runs = Vec::new();
     for (workload, table) in [(Mix::D, &TABLE_5_3[..]), (Mix::A, &TABLE_5_4[..])] {

@@ -12,7 +12,6 @@ use super::results::{Done, Ratio, Results};
 /// What `--json-file` writes.
 #[derive(Debug, Serialize)]
 pub struct Report<'a> {
-    /// How much was run.
     pub settings: &'a Scale,
     /// Processors that each process may use.
     pub cpus: usize,
@@ -34,16 +33,13 @@ pub struct Comparison {
     pub table: &'static str,
     /// Its row: a target in operations per second, or a workload.
     pub row: String,
-    /// Its column.
     pub column: &'static str,
     /// By the thesis's mean latencies.
     pub thesis: f64,
-    /// Here.
     pub here: Option<Ratio>,
 }
 
 impl<'a> Report<'a> {
-    /// Sums up.
     pub fn new(settings: &'a Scale, results: &'a Results) -> Self {
         Self {
             settings,

@@ -8,19 +8,15 @@ use super::plan::Run;
 use super::reads::Reads;
 use crate::experiments::statistics::median_if_any;
 
-/// A process that ran.
 #[derive(Debug, Clone, Serialize)]
 pub struct Done {
-    /// What it was to do.
     #[serde(flatten)]
     pub run: Run,
     /// In which round, from 0.
     pub round: u32,
-    /// What it measured, in order.
     pub executions: Vec<Execution>,
 }
 
-/// All processes that ran.
 #[derive(Debug, Default)]
 pub struct Results {
     done: Vec<Done>,
@@ -29,7 +25,6 @@ pub struct Results {
 /// One value over the rounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// The arithmetic mean.
     pub mean: f64,
     /// The standard deviation of the rounds; 0 of one.
     pub deviation: f64,
@@ -52,7 +47,6 @@ pub struct Ratio {
 }
 
 impl Results {
-    /// Adds one more.
     pub fn add(&mut self, done: Done) {
         self.done.push(done);
     }

@@ -5,9 +5,7 @@ use crate::columns::columns;
 /// Cells, with a line of names above and a line of text below.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
-    /// What it shows.
     pub title: String,
-    /// The names of its columns.
     pub header: Vec<String>,
     /// As long as the header, each.
     pub rows: Vec<Vec<String>>,
@@ -29,7 +27,6 @@ impl Table {
         text
     }
 
-    /// For a page, as Markdown.
     pub fn markdown(&self) -> String {
         let row = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
         let mut text = format!("### {}\n\n{}", self.title, row(&self.header));

@@ -134,18 +134,21 @@ fn workloads(results: &Results) -> Table {
     }
 }
 
-fn searched(results: &Results) -> Table {
-    let columns = [Reads::Original, Reads::BesideSnapshot, Reads::Snapshot];
-    let shares = columns.map(|reads| {
+/// Returns the columns of Figure 5.9: how many of the reads searched 0, 1, 2, ... SSTables.
+pub fn shares_searched(results: &Results) -> [(String, Vec<f64>); 3] {
+    [Reads::Original, Reads::BesideSnapshot, Reads::Snapshot].map(|reads| {
         let shares = results.shares_by_sstables(Run::saturating(Mix::A, reads), 0);
         (reads.label().to_string(), shares)
-    });
+    })
+}
+
+fn searched(results: &Results) -> Table {
     Table {
         title: "Figure 5.9: SSTables that a read of workload A searched, part of the reads".into(),
         note: "0: a memtable had the record. In the thesis half of Original's reads check two or \
                more, and all reads of a snapshot check one."
             .into(),
-        ..distribution(&shares)
+        ..distribution(&shares_searched(results))
     }
 }
 

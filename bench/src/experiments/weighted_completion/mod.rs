@@ -85,10 +85,6 @@ fn bar(runs: usize) -> ProgressBar {
     progress_bar("runs", runs as u64)
 }
 
-/// Runs the parts, prints their tables, writes pictures and JSON.
-///
-/// # Errors
-/// When a linear programme cannot be solved, or a file cannot be written.
 pub fn run(args: &WeightedCompletionArgs) -> Result<()> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut parts: Vec<Part> = Vec::new();

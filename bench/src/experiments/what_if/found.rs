@@ -5,10 +5,8 @@ use serde::Serialize;
 use super::trial::{Answer, MANY_JOBS, Trial};
 use crate::number::percent;
 
-/// The results of the experiment.
 #[derive(Debug, Serialize)]
 pub(super) struct Found {
-    /// The trials that were completed.
     trials: Vec<Trial>,
     /// Trials that were given up. They count for nothing else.
     given_up: u32,

@@ -63,10 +63,6 @@ pub struct WhatIfArgs {
     pub json: Option<PathBuf>,
 }
 
-/// Runs the experiment, prints its results, writes its JSON.
-///
-/// # Errors
-/// When the server does not start, or jobs fail or do not end in time.
 pub fn run(args: &WhatIfArgs) -> Result<()> {
     let dir = temporary_directory("what-if")?;
     let mut host = Host::start(dir.path())?;

@@ -21,7 +21,6 @@ struct Trace {
     how: &'static str,
 }
 
-/// One row.
 struct Row {
     label: String,
     y: (f64, f64),

@@ -7,90 +7,70 @@ use std::net::SocketAddr;
 use serde::Serialize;
 
 use super::args::ClientArg;
-use super::table::{HEADINGS, columns};
+use super::table::{HEADINGS, columns, pace, write_load, write_workload};
 use crate::ycsb::cql::{ServerUsage, Sessions, SnapshotForm, Tally};
 use crate::ycsb::{Distribution, Latencies, LoadReport, Operation, Workload};
 
 /// Everything that was measured; what `--json-file` writes.
 #[derive(Debug, Serialize)]
 pub struct CqlOutcome {
-    /// The workload.
     pub workload: Workload,
-    /// How the run was set up.
     pub settings: CqlSettings,
     /// What was loaded; none when the records were there.
     pub load: Option<LoadReport>,
     /// Its length in seconds: to the end of its last operation.
     pub elapsed_s: f64,
-    /// Operations done.
     pub operations: u64,
-    /// Operations per second.
     pub throughput_ops_per_s: f64,
     /// Operations of an open loop that were due before the end and never began: above 0
     /// the load was more than server and client could take.
     pub operations_unserved: u64,
     /// Each kind of operation that there was.
     pub latencies: BTreeMap<Operation, Latencies>,
-    /// All operations together.
     pub latencies_all: Latencies,
     /// Values read that were not the record's that was asked for, were damaged, or came
     /// out of a snapshot though this run wrote them.
     pub mismatches: u64,
     /// Reads of existing records that found nothing.
     pub not_found: u64,
-    /// Records that scans returned.
     pub records_scanned: u64,
     /// Processor time of the client for an operation, in microseconds.
     pub client_cpu_us_per_op: f64,
     /// Processor time of the server for an operation, with the background work that fell
     /// into the run; none where its process is not known.
     pub server_cpu_us_per_op: Option<f64>,
-    /// What the server used in the run.
     pub server: Option<ServerUsage>,
-    /// Whether it was ended by Ctrl-C.
     pub interrupted: bool,
 }
 
 /// How a run against a server was set up.
 #[derive(Debug, Serialize)]
 pub struct CqlSettings {
-    /// Where the server listens.
     pub server: SocketAddr,
-    /// Who asked.
     pub client: ClientArg,
-    /// Connections to it.
     pub connections: usize,
-    /// Requests under way on each.
+    /// Requests under way on each connection.
     pub in_flight: u64,
     /// How often an open loop looked for what was due and answered, in microseconds; 0 is
     /// whenever there was something.
     pub tick_us: u64,
-    /// Threads of the client.
     pub threads: usize,
-    /// Whether they ran in the idle class.
     pub idle_class: bool,
     /// How reads named their snapshot, where they went to one.
     pub snapshot_form: SnapshotForm,
     /// How the kernel tells client and server apart.
     pub sessions: Sessions,
-    /// Processors that the client may use.
     pub cpus: usize,
     /// Records in the table when the run began.
     pub records: u64,
-    /// Length of each value, in bytes.
     pub value_bytes: u64,
-    /// Where reads went.
     pub read_from: String,
-    /// The rate of an open loop.
     pub target_ops_per_s: Option<f64>,
-    /// How records were chosen.
     pub distribution: Distribution,
-    /// The seed.
     pub seed: u64,
 }
 
 impl CqlOutcome {
-    /// Of a run that is over.
     pub fn new(
         workload: Workload,
         settings: CqlSettings,
@@ -131,20 +111,12 @@ pub fn render(outcome: &CqlOutcome) -> String {
 }
 
 fn write_all(text: &mut String, outcome: &CqlOutcome) -> std::fmt::Result {
-    let CqlOutcome {
-        workload, settings, ..
-    } = outcome;
-    let pace = match settings.target_ops_per_s {
-        Some(rate) => format!("open loop at {rate} ops/s"),
-        None => "closed loop".to_string(),
-    };
-    write!(text, "workload {workload}: {workload:#}")?;
-    if settings.distribution != workload.distribution {
-        write!(text, "; here {}", settings.distribution)?;
-    }
+    let settings = &outcome.settings;
+    let pace = pace(settings.target_ops_per_s);
+    write_workload(text, outcome.workload, settings.distribution)?;
     writeln!(
         text,
-        "\n{} connections to {} with {} in flight each, {pace}, reads from {}, {} records of {} bytes",
+        "{} connections to {} with {} in flight each, {pace}, reads from {}, {} records of {} bytes",
         settings.connections,
         settings.server,
         settings.in_flight,
@@ -169,16 +141,7 @@ fn write_all(text: &mut String, outcome: &CqlOutcome) -> std::fmt::Result {
         settings.cpus,
         settings.sessions
     )?;
-    if let Some(load) = &outcome.load {
-        writeln!(
-            text,
-            "loaded {} records in {:.1} s: {:.0} records/s, {:.1} MB/s",
-            load.records, load.elapsed_s, load.records_per_s, load.mb_per_s
-        )?;
-    }
-    if outcome.interrupted {
-        writeln!(text, "interrupted: what follows is of a part of the run")?;
-    }
+    write_load(text, outcome.load.as_ref(), outcome.interrupted)?;
     writeln!(text, "\n{:<24}{HEADINGS}", "latency in us")?;
     for (operation, latencies) in &outcome.latencies {
         writeln!(text, "{operation:<24}{}", columns(latencies))?;

@@ -10,11 +10,9 @@ use crate::ycsb::{LoadReport, Report};
 /// Everything that was measured; what `--json-file` writes.
 #[derive(Debug, Serialize)]
 pub struct Outcome {
-    /// How the run was set up.
     pub settings: Settings,
     /// What was loaded; none when the records were there.
     pub load: Option<LoadReport>,
-    /// What the driver saw.
     #[serde(flatten)]
     pub run: Report,
     /// Operations per second of processor time of the whole process, user and
@@ -28,44 +26,34 @@ pub struct Outcome {
     pub written: Written,
     /// Bytes that the store wrote in all, load included.
     pub written_with_load: Written,
-    /// What point reads of the run cost.
     pub reads: Reads,
-    /// Writes that were held up for background work.
     pub write_stalls: WriteStalls,
     /// Length of all files of the database after the run, in bytes.
     pub directory_bytes: u64,
     /// The most memory that the process had, load included, in bytes.
     pub memory_peak_bytes: u64,
-    /// The snapshots taken during the run.
     pub snapshots: Option<SnapshotsOutcome>,
-    /// Whether it was ended by Ctrl-C.
     pub interrupted: bool,
 }
 
 /// How a run was set up, as far as the driver does not say.
 #[derive(Debug, Serialize)]
 pub struct Settings {
-    /// Processors that the process may use.
     pub cpus: usize,
-    /// Length of each value, in bytes.
     pub value_bytes: u64,
     /// Operations after which it was to end.
     pub operations_max: Option<u64>,
     /// Seconds after which it was to end.
     pub duration_s: Option<f64>,
-    /// The rate of an open loop.
     pub target_ops_per_s: Option<f64>,
-    /// When writes were acknowledged.
     pub durability: DurabilityArg,
     /// Size of the block cache, in MiB.
     pub cache_mb: u64,
     /// Size of a memtable, in MiB.
     pub memtable_mb: u64,
-    /// The seed.
     pub seed: u64,
 }
 
-/// Bytes written.
 #[derive(Debug, Serialize)]
 pub struct Written {
     /// Keys and values that the load or the run wrote, uncompressed.
@@ -87,13 +75,10 @@ pub struct Written {
 /// answered.
 #[derive(Debug, Serialize)]
 pub struct Reads {
-    /// Point reads.
     pub point_reads: u64,
     /// Runs looked into.
     pub runs_touched_per_read: f64,
-    /// Blocks fetched from files.
     pub blocks_read_per_read: f64,
-    /// Blocks found in the cache.
     pub blocks_cached_per_read: f64,
     /// Files that a filter saved.
     pub filter_skips_per_read: f64,

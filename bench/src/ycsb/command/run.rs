@@ -29,9 +29,6 @@ const KEYSPACE: &str = "ycsb";
 const TABLE: &str = "usertable";
 
 /// Runs what the command line says, prints the table, writes the JSON.
-///
-/// # Errors
-/// What the store or the disk says; a load that was interrupted.
 pub fn run(args: &YcsbArgs) -> Result<Verdict> {
     // A run that is stopped still reports.
     let stop = stop_on_interrupt()?;
@@ -45,7 +42,6 @@ pub fn run(args: &YcsbArgs) -> Result<Verdict> {
     Ok(Verdict::of(outcome.run.mismatches, outcome.run.not_found))
 }
 
-/// The database of a run.
 struct Bench {
     db: Db,
     keyspace: Keyspace,

@@ -35,15 +35,12 @@ pub struct SnapshotProbe<'a> {
 /// What the snapshots of a run took.
 #[derive(Debug, Clone, Serialize)]
 pub struct SnapshotsOutcome {
-    /// Snapshots asked for.
     pub requested: u64,
     /// Snapshots taken: fewer when the run was too short for their windows.
     pub taken: u64,
-    /// The median creation, in microseconds.
     pub creation_p50_us: f64,
-    /// The longest, in microseconds.
     pub creation_max_us: f64,
-    /// Each, in order.
+    /// The time of each creation, in order.
     pub creation_us: Vec<f64>,
     /// Writes in the 10 ms around the creations.
     pub writes_around: WatchGroup,

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::outcome::Outcome;
 use super::snapshots::SnapshotsOutcome;
 use crate::console::mb;
-use crate::ycsb::Latencies;
+use crate::ycsb::{Distribution, Latencies, LoadReport, Workload};
 
 /// Renders it, with a newline at the end.
 pub fn render(outcome: &Outcome) -> String {
@@ -30,28 +30,51 @@ fn write_all(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
 
 fn write_setup(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     let (run, settings) = (&outcome.run, &outcome.settings);
-    let pace = match settings.target_ops_per_s {
-        Some(rate) => format!("open loop at {rate} ops/s"),
-        None => "closed loop".to_string(),
-    };
-    write!(text, "workload {}: {:#}", run.workload, run.workload)?;
-    if run.distribution != run.workload.distribution {
-        write!(text, "; here {}", run.distribution)?;
-    }
-    writeln!(text)?;
+    let pace = pace(settings.target_ops_per_s);
+    write_workload(text, run.workload, run.distribution)?;
     writeln!(
         text,
         "{} threads on {} cpus, {pace}, reads from {}, {} records of {} bytes",
         run.threads, settings.cpus, run.read_from, run.records, settings.value_bytes
     )?;
-    if let Some(load) = &outcome.load {
+    write_load(text, outcome.load.as_ref(), outcome.interrupted)
+}
+
+/// Returns the pace of a run in words.
+pub(super) fn pace(target_ops_per_s: Option<f64>) -> String {
+    match target_ops_per_s {
+        Some(rate) => format!("open loop at {rate} ops/s"),
+        None => "closed loop".to_string(),
+    }
+}
+
+/// Writes the line of a workload, and of the distribution if it is not the workload's own.
+pub(super) fn write_workload(
+    text: &mut String,
+    workload: Workload,
+    distribution: Distribution,
+) -> std::fmt::Result {
+    write!(text, "workload {workload}: {workload:#}")?;
+    if distribution != workload.distribution {
+        write!(text, "; here {distribution}")?;
+    }
+    writeln!(text)
+}
+
+/// Writes the line of a load, if there was one, and a warning if the run was interrupted.
+pub(super) fn write_load(
+    text: &mut String,
+    load: Option<&LoadReport>,
+    interrupted: bool,
+) -> std::fmt::Result {
+    if let Some(load) = load {
         writeln!(
             text,
             "loaded {} records in {:.1} s: {:.0} records/s, {:.1} MB/s",
             load.records, load.elapsed_s, load.records_per_s, load.mb_per_s
         )?;
     }
-    if outcome.interrupted {
+    if interrupted {
         writeln!(text, "interrupted: what follows is of a part of the run")?;
     }
     Ok(())

@@ -14,15 +14,10 @@ use crate::console::{BAR_STEPS, progress_bar, write_json};
 use crate::ycsb::cql::{Operations, Plan, RawClient, ServerProcess, Sessions, SnapshotRead, Tally};
 use crate::ycsb::{KEY_BYTES, LoadReport, Pace, ReadFrom};
 
-/// Requests under way on each connection of a load.
-const LOAD_IN_FLIGHT: usize = 8;
 /// How long the server may take to finish what the load left to do.
 const SETTLE_MAX: Duration = Duration::from_secs(60);
 
 /// Runs what the command line says against a server, prints the table, writes the JSON.
-///
-/// # Errors
-/// What the server or a connection says; a load that was interrupted.
 pub fn run(args: &YcsbArgs, server: &str, stop: Arc<AtomicBool>) -> Result<Verdict> {
     let address = resolve(server)?;
     let connections = args.through.connections as usize;
@@ -97,11 +92,10 @@ fn load(
         return Ok(None);
     }
     let plan = Plan {
-        in_flight: LOAD_IN_FLIGHT,
         value_bytes: args.value_bytes as usize,
         idle_class: args.through.idle_class,
         stop: stop.clone(),
-        ..Plan::new(Operations::Load(present..args.records))
+        ..Plan::load(present..args.records)
     };
     let bar = progress_bar("load", args.records - present);
     let tally = client.run(&plan, |done| bar.set_position(done))?;

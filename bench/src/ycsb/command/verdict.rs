@@ -1,6 +1,5 @@
 //! Whether the reads of a run were right.
 
-/// Whether the reads of a run were right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// All found what they should.

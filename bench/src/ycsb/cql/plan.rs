@@ -77,4 +77,12 @@ impl Plan {
             idle_class: false,
         }
     }
+
+    /// A load of records, with several requests under way on each connection.
+    pub(crate) fn load(numbers: Range<u64>) -> Self {
+        Self {
+            in_flight: 8,
+            ..Self::new(Operations::Load(numbers))
+        }
+    }
 }

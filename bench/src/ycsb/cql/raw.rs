@@ -35,9 +35,6 @@ pub(crate) struct RawClient {
 impl RawClient {
     /// Opens `connections`, spread over `threads`. Logs in as `account` if the server requires a
     /// login. Creates the table if there is none, and counts its records.
-    ///
-    /// # Errors
-    /// When a connection fails, or the server returns an error.
     pub(crate) fn connect(
         address: SocketAddr,
         account: Option<&Account>,
@@ -81,9 +78,6 @@ impl RawClient {
 
     /// Makes the reads of later runs read this snapshot, or the live table. Creates the snapshot if
     /// there is none of this name.
-    ///
-    /// # Errors
-    /// When the server returns an error.
     pub(crate) fn read_from(&mut self, snapshot: Option<SnapshotRead>) -> Result<()> {
         if let Some(snapshot) = &snapshot {
             create_snapshot(&mut self.control, &snapshot.name)?;
@@ -100,7 +94,6 @@ impl RawClient {
         }
     }
 
-    /// Returns the number of records in the live table.
     pub(crate) fn records(&self) -> u64 {
         self.records.inserts.records()
     }
@@ -155,18 +148,12 @@ impl RawClient {
 
     /// Connects a driver that runs the same statements as this client, over `connections` of its
     /// own.
-    ///
-    /// # Errors
-    /// When it cannot connect, or prepare the statements.
     #[cfg(feature = "scylla")]
     pub(crate) fn driver(&self, connections: usize, threads: usize) -> Result<DriverClient> {
         DriverClient::connect(self.address, connections, threads, self.snapshot.as_ref())
     }
 
     /// Runs a plan through a driver, over the driver's connections.
-    ///
-    /// # Errors
-    /// The first error of the driver.
     #[cfg(feature = "scylla")]
     pub(crate) fn run_by(
         &mut self,

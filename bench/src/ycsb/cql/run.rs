@@ -24,7 +24,6 @@ pub(super) struct Shared<'a> {
     pub records: &'a Records,
     /// The record that a load writes next.
     pub next_load: AtomicU64,
-    /// When the run begins.
     pub start: Instant,
     pub threads: usize,
     issued: AtomicU64,

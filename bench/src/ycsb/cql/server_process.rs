@@ -8,7 +8,6 @@ use procfs::net::TcpState;
 use procfs::process::{ClearRefs, FDTarget, Process, all_processes};
 use serde::Serialize;
 
-/// A server's process.
 #[derive(Debug)]
 pub(crate) struct ServerProcess(Process);
 
@@ -22,7 +21,6 @@ pub(crate) struct ServerUsage {
 }
 
 impl ServerUsage {
-    /// Since `before`.
     pub(crate) fn since(&self, before: &Self) -> Self {
         Self {
             cpu_user_s: self.cpu_user_s - before.cpu_user_s,
@@ -37,10 +35,6 @@ impl ServerUsage {
 }
 
 impl ServerProcess {
-    /// By its id.
-    ///
-    /// # Errors
-    /// When there is none.
     pub(crate) fn new(pid: u32) -> Result<Self> {
         let process = Process::new(pid as i32);
         Ok(Self(
@@ -70,15 +64,10 @@ impl ServerProcess {
         processes.find(|process| owns(process).is_some()).map(Self)
     }
 
-    /// Its id.
     pub(crate) fn pid(&self) -> i32 {
         self.0.pid
     }
 
-    /// What it has used.
-    ///
-    /// # Errors
-    /// When it is gone.
     pub(crate) fn usage(&self) -> Result<ServerUsage> {
         let stat = self.0.stat().context("the server's process is gone")?;
         let ticks_per_s = procfs::ticks_per_second() as f64;
@@ -89,9 +78,6 @@ impl ServerProcess {
     }
 
     /// The memory that it has resident, in bytes.
-    ///
-    /// # Errors
-    /// When it is gone.
     pub(crate) fn memory_bytes(&self) -> Result<u64> {
         let status = self.0.status().context("the server's process is gone")?;
         let kib = status.vmrss.context("the server's process has ended")?;
@@ -100,9 +86,6 @@ impl ServerProcess {
 
     /// The most memory that it has had resident (VmHWM), in bytes: since it started, or since
     /// [`reset_memory_peak`](Self::reset_memory_peak).
-    ///
-    /// # Errors
-    /// When it is gone.
     pub(crate) fn memory_peak_bytes(&self) -> Result<u64> {
         let status = self.0.status().context("the server's process is gone")?;
         let kib = status.vmhwm.context("the server's process has ended")?;
@@ -110,9 +93,6 @@ impl ServerProcess {
     }
 
     /// Begins a new measurement of [`memory_peak_bytes`](Self::memory_peak_bytes).
-    ///
-    /// # Errors
-    /// When the process is gone, or of another user.
     pub(crate) fn reset_memory_peak(&self) -> Result<()> {
         let reset = self.0.clear_refs(ClearRefs::PeakRSS);
         reset.context("cannot reset the peak of the server's memory (/proc/PID/clear_refs)")
@@ -120,9 +100,6 @@ impl ServerProcess {
 
     /// Waits until its processor time no longer grows: background work is done. False
     /// when that did not come within `patience`.
-    ///
-    /// # Errors
-    /// When it is gone.
     pub(crate) fn settle(&self, patience: Duration) -> Result<bool> {
         const LOOK_EVERY: Duration = Duration::from_millis(500);
         /// What a server that does nothing may use: its governor looks around.

@@ -27,7 +27,6 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// Of this process and a server.
     pub(crate) fn of(server: Option<&ServerProcess>) -> Self {
         let setting = fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled");
         let session = |pid: i32| Some(Process::new(pid).ok()?.stat().ok()?.session);

@@ -18,7 +18,6 @@ const ANSWER_BYTES_MAX: usize = 1 << 20;
 pub(crate) struct Account {
     /// The name of a role.
     pub name: String,
-    /// The password of that role.
     pub password: String,
     /// The configuration of TLS for the connections of the runs. `None` for plain connections.
     pub tls: Option<Arc<ClientConfig>>,

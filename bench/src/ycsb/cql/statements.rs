@@ -12,7 +12,6 @@ use ebb_threads::{YIELD_EVERY, Yielding};
 use super::records::Step;
 use crate::ycsb::{KEY_BYTES, key, write_value};
 
-/// The keyspace of the table.
 const KEYSPACE: &str = "ycsb";
 /// The table, as YCSB calls it.
 const TABLE: &str = "usertable";
@@ -33,9 +32,7 @@ pub(crate) enum SnapshotForm {
 /// A snapshot that reads go to.
 #[derive(Debug, Clone)]
 pub(crate) struct SnapshotRead {
-    /// Its name.
     pub name: String,
-    /// How statements name it.
     pub form: SnapshotForm,
 }
 
@@ -166,7 +163,6 @@ struct Template {
 }
 
 impl Statements {
-    /// Prepares them.
     pub(super) fn prepare(
         client: &mut Client,
         snapshot: Option<&SnapshotRead>,

@@ -30,7 +30,6 @@ pub(crate) struct Tally {
     pub mismatches: u64,
     /// Reads of existing records that found nothing.
     pub not_found: u64,
-    /// Records that scans returned.
     pub records_scanned: u64,
     /// From the beginning to the end of the last operation.
     pub elapsed: Duration,
@@ -101,9 +100,6 @@ impl Tally {
     }
 
     /// Checks the values that were read.
-    ///
-    /// # Errors
-    /// If some were wrong or missing.
     pub(crate) fn check_values(&self) -> Result<()> {
         let wrong = self.mismatches + self.not_found;
         ensure!(wrong == 0, "{wrong} values were wrong or missing");
@@ -118,7 +114,6 @@ impl Tally {
             .is_some_and(|(paused, counted)| paused > counted.mul_f64(HIDDEN_MAX))
     }
 
-    /// Operations done per second.
     pub(crate) fn throughput_ops_per_s(&self) -> f64 {
         self.operations as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }

@@ -22,13 +22,8 @@ fn windows(windows: usize, longer: f64, rng: &mut ChaCha8Rng) -> Vec<Counts> {
     (0..windows).map(window).collect()
 }
 
-fn pool(windows: &[Counts]) -> Pool {
-    Pool::new(&windows.iter().collect::<Vec<_>>())
-}
-
 fn p99(beside: &[Counts], alone: &[Counts]) -> Estimate {
-    let [p99] = ratios(&pool(beside), &pool(alone), [0.99]);
-    p99
+    p99_ratio(&Pool::new(beside), &Pool::new(alone))
 }
 
 #[test]
@@ -51,7 +46,7 @@ fn the_interval_holds_the_truth_in_about_95_of_100_cases() {
 #[test]
 fn a_shift_of_5_in_100_is_seen_with_as_many_windows_as_are_planned() {
     let mut rng = ChaCha8Rng::seed_from_u64(2);
-    let needed = windows_needed(&pool(&windows(20, 1.0, &mut rng)), 0.02) as usize;
+    let needed = windows_needed(&Pool::new(&windows(20, 1.0, &mut rng)), 0.02) as usize;
     assert!((20..2000).contains(&needed), "{needed}");
     let alone = windows(needed, 1.0, &mut rng);
     let estimate = p99(&windows(needed, 1.05, &mut rng), &alone);
@@ -64,14 +59,14 @@ fn a_shift_of_5_in_100_is_seen_with_as_many_windows_as_are_planned() {
 fn the_planned_windows_give_the_width_that_was_asked_for() {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     let half_width = 0.05;
-    let needed = windows_needed(&pool(&windows(30, 1.0, &mut rng)), half_width) as usize;
+    let needed = windows_needed(&Pool::new(&windows(30, 1.0, &mut rng)), half_width) as usize;
     let [beside, alone] = [(); 2].map(|()| windows(needed, 1.0, &mut rng));
     let estimate = p99(&beside, &alone);
     let width = (estimate.high / estimate.low).ln() / 2.0;
     assert!((0.5..2.0).contains(&(width / half_width)), "{estimate:?}");
     // A narrower one needs more, by the square.
-    let more = windows_needed(&pool(&alone), half_width / 2.0) as f64;
-    let ratio = more / f64::from(windows_needed(&pool(&alone), half_width));
+    let more = windows_needed(&Pool::new(&alone), half_width / 2.0) as f64;
+    let ratio = more / f64::from(windows_needed(&Pool::new(&alone), half_width));
     assert!((3.5..4.5).contains(&ratio), "{ratio}");
 }
 

@@ -100,7 +100,6 @@ pub(super) fn run(
 }
 
 impl Attack {
-    /// Returns the name of the attack in results.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Garbage => "garbage",

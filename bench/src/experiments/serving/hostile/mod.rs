@@ -33,9 +33,8 @@ use self::attacks::Attack;
 use super::certificate::Certificate;
 use super::setting::Setting;
 use super::steady::SteadyLoad;
-use super::window::{Beside, Window, Windows, p99_us};
+use super::window::{ALONE, Beside, ServerUse, Window, Windows};
 use crate::console::progress_bar;
-use crate::experiments::colocation::counts::Counts;
 use crate::experiments::colocation::disturbance::Observer;
 use crate::threads::value_of;
 use crate::ycsb::cql::{Plan, RawClient};
@@ -49,10 +48,8 @@ const ATTACKERS: u8 = 8;
 /// memory that the allocator keeps.
 const GROWTH_BYTES_MAX: u64 = 1 << 30;
 
-/// The result of the part.
 #[derive(Debug, Clone, Serialize)]
 pub struct HostileClients {
-    /// Seed of the attacks.
     pub seed: u64,
     /// Operations per second of a closed loop.
     pub peak_ops_per_s: f64,
@@ -66,7 +63,6 @@ pub struct HostileClients {
     pub hostile: Beside,
     /// The load beside each kind of attack alone. Empty unless `--each-attack` is given.
     pub each: BTreeMap<&'static str, Beside>,
-    /// Number of attacks by name.
     pub attacks: BTreeMap<&'static str, u64>,
     /// Total duration of the windows with attackers, in seconds.
     pub attacked_s: f64,
@@ -79,7 +75,6 @@ pub struct HostileClients {
 }
 
 impl HostileClients {
-    /// Returns the lines to print.
     pub fn lines(&self) -> Vec<String> {
         let mib = |bytes: u64| bytes >> 20;
         let attacks: u64 = self.attacks.values().sum();
@@ -170,7 +165,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<HostileClients> {
     let before_bytes = server.process.memory_bytes()?;
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let conditions = conditions(args.each_attack);
-    let mut windows: Vec<Windows> = conditions.iter().map(|_| Windows::default()).collect();
+    let mut windows = Windows::new(conditions.len());
     let mut attacks = BTreeMap::new();
     let (mut attacked, mut most_bytes) = (Duration::ZERO, before_bytes);
     let bar = progress_bar("serving: hostile", u64::from(args.windows));
@@ -181,14 +176,17 @@ pub fn measure(setting: &Setting<'_>) -> Result<HostileClients> {
             setting.check_interrupt()?;
             let only = conditions[turn].attacks;
             let observer = Observer::start()?;
-            let used_s = server.process.usage()?.cpu_s();
+            let cpu_s = server.process.usage()?.cpu_s();
             let began = Instant::now();
             let mut run = || {
                 let tally = client.run(&plan, |_| ())?;
-                let used_s = server.process.usage()?.cpu_s() - used_s;
-                Ok::<_, anyhow::Error>((tally, used_s, server.process.memory_bytes()?))
+                let server_use = ServerUse {
+                    cpu_s: server.process.usage()?.cpu_s() - cpu_s,
+                    memory_bytes: server.process.memory_bytes()?,
+                };
+                anyhow::Ok((tally, server_use))
             };
-            let (tally, used_s, memory_bytes) = match only {
+            let (tally, server_use) = match only {
                 [] => run()?,
                 only => {
                     let (ran, done) = beside_attackers(&target, only, rng.random(), run)?;
@@ -200,15 +198,9 @@ pub fn measure(setting: &Setting<'_>) -> Result<HostileClients> {
                 }
             };
             let disturbance = observer.end()?;
-            most_bytes = most_bytes.max(memory_bytes);
-            tally.check_values()?;
-            windows[turn].0.push(Window {
-                latencies: Counts::from(&tally.all()),
-                refused: tally.refused,
-                used_s,
-                memory_bytes,
-                is_spoiled: disturbance.spoils() || tally.is_mostly_paused(&plan),
-            });
+            most_bytes = most_bytes.max(server_use.memory_bytes);
+            let window = Window::new(&plan, &tally, &tally.all(), disturbance, server_use)?;
+            windows.push(turn, window);
         }
         check_log(&data)?;
         let grown = most_bytes.saturating_sub(before_bytes);
@@ -227,22 +219,17 @@ pub fn measure(setting: &Setting<'_>) -> Result<HostileClients> {
     drop((client, last));
     server.stop()?;
     check_log(&data)?;
-    let enough = windows.iter().all(|windows| windows.whole() >= 2);
-    let [alone, again, hostile, each @ ..] = &windows[..] else {
-        return Err(anyhow!("a condition is missing"));
-    };
-    let both = [alone, again];
-    let names = conditions[3..].iter().map(|condition| condition.name);
+    let [p99_us] = windows.alone_us([0.99]);
+    let beside = |condition| windows.beside(condition, &ALONE);
+    let each = (conditions.iter().enumerate().skip(3)).map(|(at, it)| (it.name, beside(at)));
     Ok(HostileClients {
         seed,
         peak_ops_per_s,
         rate_ops_per_s,
-        p99_us: p99_us(&both, enough),
-        alone_again: again.beside(&[alone], enough),
-        hostile: hostile.beside(&both, enough),
-        each: (names.zip(each))
-            .map(|(name, windows)| (name, windows.beside(&both, enough)))
-            .collect(),
+        p99_us,
+        alone_again: windows.beside(1, &[0]),
+        hostile: beside(2),
+        each: each.collect(),
         attacks,
         attacked_s: attacked.as_secs_f64(),
         before_bytes,
