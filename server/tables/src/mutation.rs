@@ -2,8 +2,8 @@
 //! statements, indexes and jobs would notice.
 //!
 //! With the feature `mutations` at most one is on in a process: the one that the environment variable
-//! `EBB_ROW_MUTATION` names. Without the feature, all are off, which the compiler knows. The nightly part
-//! `row_mutations` runs the tests that must fail.
+//! `EBB_ROW_MUTATION` names. Without the feature, each is the constant `false`. The nightly part
+//! `row_mutations` (`.ci/nightly`) has a table of the tests that must fail, three for each switch.
 
 #[cfg(feature = "mutations")]
 use std::sync::LazyLock;
@@ -13,10 +13,18 @@ use std::sync::LazyLock;
 pub(crate) enum Mutation {
     /// Deletions of partitions and of ranges hide no row.
     DeletionsHideNothing,
+    /// Deletions of ranges hide no row; those of partitions do.
+    RangesHideNothing,
     /// Regular cells from before their column was dropped are visible again; static cells stay hidden.
     DroppedCellsShow,
+    /// Cells and markers stay visible after their time to live.
+    NothingExpires,
     /// A row without a live marker is not there, whatever cells it has.
     OnlyMarkersCount,
+    /// A row is there if it has a cell of a column that was dropped and not added again.
+    GoneColumnsCount,
+    /// The static columns are a row of their own in a partition that has other rows, too.
+    StaticRowsBesideRows,
 }
 
 /// Returns whether a mutation is on.

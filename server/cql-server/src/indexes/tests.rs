@@ -118,6 +118,56 @@ fn a_value_of_an_old_timestamp_that_becomes_visible_has_its_entry() {
     assert_eq!(server.rows("SELECT k FROM t WHERE v = 7"), "1");
 }
 
+/// The header of the partition has the deletion: reads by the index, the removal of stale entries and
+/// builds look at it beside the row.
+#[test]
+fn rows_of_a_deleted_range_are_not_found() {
+    let mut server = Server::with(&[TABLE, "CREATE INDEX ON t (v)"]);
+    insert(&mut server, &[(1, 1, "7"), (1, 2, "7"), (1, 3, "7")]);
+    server.run("DELETE FROM t WHERE k = 1 AND c > 1");
+    assert_eq!(entries(&server, "t"), 3);
+    assert_eq!(server.rows("SELECT c FROM t WHERE v = 7"), "1");
+    assert_eq!(entries(&server, "t"), 1);
+    server.run("DROP INDEX t_v_idx");
+    server.run("CREATE INDEX ON t (v)");
+    server.wait_until_built("ks", "t");
+    assert_eq!(entries(&server, "t"), 1);
+}
+
+/// The index that the column had has to be dropped before the column, so a new one is built over the
+/// rows from before.
+#[test]
+fn a_dropped_column_that_is_back_is_indexed_from_the_drop_on() {
+    let mut server = Server::with(&[TABLE, "CREATE INDEX ON t (v)"]);
+    insert(&mut server, &[(1, 1, "7"), (2, 1, "7")]);
+    server.run("UPDATE t SET v = 7 WHERE k = 3 AND c = 1");
+    server.run("DROP INDEX t_v_idx");
+    server.run("ALTER TABLE t DROP v");
+    server.run("ALTER TABLE t ADD v int");
+    insert(&mut server, &[(2, 1, "7")]);
+    server.run("CREATE INDEX ON t (v)");
+    server.wait_until_built("ks", "t");
+    assert_eq!(entries(&server, "t"), 1);
+    let by = "SELECT k FROM t WHERE v = 7";
+    assert_eq!(server.rows(by), "2");
+    // A write has its entry even if the drop hides its value.
+    server.run("UPDATE t USING TIMESTAMP 5 SET v = 7 WHERE k = 4 AND c = 1");
+    assert_eq!(entries(&server, "t"), 2);
+    assert_eq!(server.rows(by), "2");
+    assert_eq!(entries(&server, "t"), 1);
+}
+
+#[test]
+fn a_row_that_had_only_a_dropped_column_is_not_found_by_its_key() {
+    let mut server = Server::with(&[TABLE, "CREATE INDEX ON t (c)"]);
+    server.run("UPDATE t SET v = 7 WHERE k = 1 AND c = 5");
+    insert(&mut server, &[(2, 5, "7")]);
+    let by = "SELECT k FROM t WHERE c = 5";
+    assert_eq!(server.rows(by), "1 | 2");
+    server.run("ALTER TABLE t DROP v");
+    assert_eq!(server.rows(by), "2");
+}
+
 #[test]
 fn columns_of_every_kind_are_indexed() {
     let table = "CREATE TABLE t (a int, b int, c int, d int, s int STATIC, v int, \

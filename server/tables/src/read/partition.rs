@@ -61,6 +61,11 @@ impl<'p> Partition<'p> {
             }
             None => Header::EMPTY,
         };
+        let read_time_s = if mutation::is(Mutation::NothingExpires) {
+            i64::MIN
+        } else {
+            read_time_s
+        };
         Ok(Self {
             schema,
             key,
@@ -118,6 +123,7 @@ impl<'p> Partition<'p> {
     /// # Errors
     /// If the header is damaged.
     pub fn has_static_row(&self, has_rows: bool) -> Result<bool> {
+        let has_rows = has_rows && !mutation::is(Mutation::StaticRowsBesideRows);
         Ok(!has_rows && self.has_static_values()?)
     }
 
@@ -136,10 +142,13 @@ impl<'p> Partition<'p> {
             }
             None => RowRef::EMPTY,
         };
-        let mut deletion = self.header.deletion_at(clustering);
-        if mutation::is(Mutation::DeletionsHideNothing) {
-            deletion = None;
-        }
+        let deletion = if mutation::is(Mutation::DeletionsHideNothing) {
+            None
+        } else if mutation::is(Mutation::RangesHideNothing) {
+            self.header.deletion()
+        } else {
+            self.header.deletion_at(clustering)
+        };
         let view = RowView::new(row, deletion, self.read_time_s);
         if mutation::is(Mutation::DroppedCellsShow) {
             return Ok(view);
@@ -157,7 +166,12 @@ impl<'p> Partition<'p> {
         'p: 'r,
     {
         let view = self.view(clustering, Some(operand))?;
-        let is_live = view.is_live(self.schema.ids_beside_dropped());
+        let known = if mutation::is(Mutation::GoneColumnsCount) {
+            None
+        } else {
+            self.schema.ids_beside_dropped()
+        };
+        let is_live = view.is_live(known);
         let mut is_live = is_live.map_err(|error| self.damaged_row(clustering, error))?;
         if mutation::is(Mutation::OnlyMarkersCount) {
             is_live = view.marker().is_some();

@@ -59,6 +59,28 @@ fn a_prepared_write_follows_its_table() {
     assert_eq!(error.message, "Undefined column name v in table ks.t");
 }
 
+/// A drop hides the values up to its timestamp, in the order of timestamps and not of statements.
+#[test]
+fn a_dropped_column_that_is_back_has_only_values_newer_than_the_drop() {
+    let mut server = Server::with(&[T]);
+    server.run("INSERT INTO t (k, c, v) VALUES (1, 1, 'a') USING TIMESTAMP 10");
+    server.run("INSERT INTO t (k, c, v) VALUES (1, 2, 'b') USING TIMESTAMP 11");
+    server.run("UPDATE t USING TIMESTAMP 10 SET v = 'c' WHERE k = 1 AND c = 3");
+    server.run("ALTER TABLE t DROP v USING TIMESTAMP 10");
+    // Without a marker, the third row is there only while a column of the table has a value.
+    assert_eq!(server.rows("SELECT * FROM t"), "1 1 null | 1 2 null");
+    server.run("ALTER TABLE t ADD v text");
+    assert_eq!(server.rows("SELECT c, v FROM t"), "1 null | 2 b");
+    assert_eq!(server.rows("SELECT v FROM t WHERE k = 1 AND c = 1"), "null");
+    assert_eq!(server.rows("SELECT v FROM t WHERE k = 1 AND c = 3"), "");
+    // A drop without USING TIMESTAMP has the timestamp of the statement, which is above 12.
+    server.run("ALTER TABLE t DROP v");
+    server.run("ALTER TABLE t ADD v text");
+    server.run("UPDATE t USING TIMESTAMP 12 SET v = 'd' WHERE k = 1 AND c = 1");
+    server.run("UPDATE t SET v = 'e' WHERE k = 1 AND c = 3");
+    assert_eq!(server.rows("SELECT c, v FROM t"), "1 null | 2 null | 3 e");
+}
+
 #[test]
 fn a_batch_of_prepared_statements_is_one_write() {
     let mut server = Server::with(&[T]);

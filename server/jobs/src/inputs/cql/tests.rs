@@ -1,7 +1,9 @@
 use std::collections::BTreeMap;
 
 use ebb_model::key::{PartitionKey, ROW, SCHEMA_KEY};
-use ebb_model::row::{Cell, Deletion, Expiry, HeaderBuilder, Lifetime, Marker, RowBuilder};
+use ebb_model::row::{
+    Cell, Deletion, Expiry, HeaderBuilder, Lifetime, Marker, RangeDeletion, RowBuilder,
+};
 use ebb_model::schema::{KeyspaceSchema, OptionValue, Schema, TableDefinition, TableSchema};
 use ebb_model::types::CqlType;
 use ebb_storage::simulation::MemDisk;
@@ -149,11 +151,37 @@ impl Fixture {
             );
         }
         row.finish().unwrap();
+        self.merge_row(k, c, &operand);
+    }
+
+    /// UPDATE, at a timestamp, of a column of a row, whose value expires or does not.
+    fn update(
+        &self,
+        (k, c): (i32, i32),
+        (column, value): (&str, &[u8]),
+        timestamp: i64,
+        expiry: Option<Expiry>,
+    ) {
+        let mut operand = Vec::new();
+        let mut row = RowBuilder::new(&mut operand, timestamp);
+        row.cell(
+            self.id(column),
+            Cell {
+                timestamp,
+                lifetime: expiry.map_or(Lifetime::Permanent, Lifetime::Expiring),
+                value,
+            },
+        );
+        row.finish().unwrap();
+        self.merge_row(k, c, &operand);
+    }
+
+    fn merge_row(&self, k: i32, c: i32, operand: &[u8]) {
         let layout = self.schema.layout();
         let key = layout
             .row_key(&self.partition(k), &[&c.to_be_bytes()])
             .unwrap();
-        self.table.merge(&key, &operand).unwrap();
+        self.table.merge(&key, operand).unwrap();
     }
 
     fn header(&self, k: i32, write: impl FnOnce(HeaderBuilder<'_>)) {
@@ -237,10 +265,67 @@ fn rows_come_under_the_deletions_of_their_partition_as_of_the_snapshot() {
 }
 
 #[test]
+fn rows_of_a_deleted_range_are_left_out() {
+    let fixture = in_memory();
+    for c in 1..=4 {
+        let timestamp = if c == 3 { 9 } else { 5 };
+        fixture.insert(1, c, c, "b", timestamp, None);
+    }
+    let [start, end] = [2_i32, 4].map(|c| {
+        let mut clustering = Vec::new();
+        let layout = fixture.schema.layout();
+        let encoded = layout.encode_clustering(&[&c.to_be_bytes()], &mut clustering);
+        encoded.unwrap();
+        clustering
+    });
+    fixture.header(1, |mut header| {
+        let range = RangeDeletion {
+            start: &start,
+            end: Some(&end),
+            deletion: Deletion {
+                timestamp: 7,
+                local_time_s: NOW_S,
+            },
+        };
+        header.ranges(&[range]).unwrap();
+    });
+    fixture.keyspace.create_snapshot("s").unwrap();
+    let left = pairs(&[
+        ("1,1", "\"\",1,b"),
+        ("1,3", "\"\",3,b"),
+        ("1,4", "\"\",4,b"),
+    ]);
+    assert_eq!(rows(&fixture.input("s", 1, None)), left);
+}
+
+#[test]
+fn a_row_that_only_updates_wrote_is_there_while_it_has_a_value() {
+    let fixture = in_memory();
+    let expiry = Expiry {
+        ttl_s: 10,
+        expiry_s: NOW_S + 10,
+    };
+    fixture.update((1, 1), ("a", &11_i32.to_be_bytes()), 5, None);
+    fixture.update((1, 2), ("b", b"expires"), 5, Some(expiry));
+    fixture.keyspace.create_snapshot("before").unwrap();
+    fixture.clock.advance_ms(11_000);
+    fixture.keyspace.create_snapshot("after").unwrap();
+    let before = pairs(&[("1,1", "\"\",11,"), ("1,2", "\"\",,expires")]);
+    assert_eq!(rows(&fixture.input("before", 1, None)), before);
+    // A row is there also for a job that does not read the column with its value.
+    let only_b = pairs(&[("1,1", ""), ("1,2", "expires")]);
+    assert_eq!(rows(&fixture.input("before", 1, Some(&["b"]))), only_b);
+    let after = pairs(&[("1,1", "\"\",11,")]);
+    assert_eq!(rows(&fixture.input("after", 1, None)), after);
+}
+
+#[test]
 fn a_column_that_was_dropped_and_added_again_begins_after_the_drop() {
     let fixture = in_memory();
     fixture.insert(1, 1, 11, "older", 5, None);
     fixture.insert(1, 2, 12, "newer", 6, None);
+    // Without a marker, this row is there only while its value is visible.
+    fixture.update((1, 3), ("b", b"older"), 5, None);
     let dropped = fixture.schema.drop_column("b", 5).unwrap();
     let back = dropped.add_column("b", CqlType::Text, false).unwrap();
     for (name, schema) in [("without", dropped), ("with", back)] {
