@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ebb_cql::protocol::Version;
-use rand::RngExt;
+
+use super::functions::TimeUuids;
 
 /// Traces that are kept; the oldest go first.
 const TRACES_KEPT: usize = 256;
@@ -21,8 +22,6 @@ const TRACED_TEXT_BYTES_MAX: usize = 4096;
 const EVENTS_MAX: usize = 64;
 /// Letters of a driver's name or version.
 const NAME_BYTES_MAX: usize = 128;
-/// From the start of the Gregorian calendar to that of Unix, in steps of 100 ns (RFC 9562).
-const GREGORIAN_STEPS: u64 = 0x01b2_1dd2_1381_4000;
 
 /// Clients and traces of a server. Shared by it and by whoever shows them.
 #[derive(Debug)]
@@ -30,15 +29,12 @@ pub struct Activity {
     clients: Mutex<BTreeMap<u64, Arc<Client>>>,
     traces: Mutex<VecDeque<Arc<TraceSession>>>,
     next_client: AtomicU64,
-    ids: TimeIds,
+    ids: TimeUuids,
 }
 
-/// An open connection.
 #[derive(Debug)]
 pub struct Client {
-    /// Where it comes from.
     pub address: SocketAddr,
-    /// Requests that came so far.
     requests: AtomicU64,
     said: Mutex<Said>,
 }
@@ -46,21 +42,16 @@ pub struct Client {
 /// What a client said of itself, and has in use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Said {
-    /// The driver's name, from STARTUP.
     pub driver_name: Option<Box<str>>,
-    /// The driver's version, from STARTUP.
     pub driver_version: Option<Box<str>>,
     /// The version of the protocol, from STARTUP.
     pub version: Version,
-    /// The keyspace in use.
     pub keyspace: Option<Arc<str>>,
     /// The role that it has logged in as.
     pub user: Option<Box<str>>,
-    /// What the connection is encrypted with.
     pub encryption: Option<Box<Encryption>>,
 }
 
-/// What a connection is encrypted with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Encryption {
     /// As in `TLSv1.3`.
@@ -74,7 +65,6 @@ pub struct Encryption {
 pub struct TraceSession {
     /// The id that the response carries: a UUID of version 1.
     pub id: [u8; 16],
-    /// Who asked.
     pub client: SocketAddr,
     /// The opcode, as in `QUERY`.
     pub command: &'static str,
@@ -90,7 +80,6 @@ pub struct TraceSession {
     pub events: Vec<TraceEvent>,
 }
 
-/// A step of a traced request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceEvent {
     /// A UUID of version 1, later than that of the event before.
@@ -99,7 +88,6 @@ pub struct TraceEvent {
     pub activity: String,
     /// Since the request arrived, in microseconds.
     pub elapsed_us: u32,
-    /// The name of the thread.
     pub thread: String,
 }
 
@@ -117,7 +105,7 @@ impl Default for Activity {
             clients: Mutex::default(),
             traces: Mutex::default(),
             next_client: AtomicU64::new(0),
-            ids: TimeIds::new(),
+            ids: TimeUuids::new(),
         }
     }
 }
@@ -131,12 +119,6 @@ impl Activity {
     /// The traces that are kept, the oldest first.
     pub fn traces(&self) -> Vec<Arc<TraceSession>> {
         lock(&self.traces).iter().cloned().collect()
-    }
-
-    /// The trace of this id, where it is still kept.
-    pub fn trace(&self, id: &[u8; 16]) -> Option<Arc<TraceSession>> {
-        let traces = lock(&self.traces);
-        traces.iter().rfind(|trace| trace.id == *id).cloned()
     }
 
     /// Enters a client, until the number is given to [`leave`](Self::leave).
@@ -172,7 +154,7 @@ impl Activity {
             activity: self.clone(),
             begun,
             session: TraceSession {
-                id: self.ids.next(since),
+                id: self.ids.next(unix_us(since)),
                 client,
                 command,
                 request,
@@ -186,12 +168,10 @@ impl Activity {
 }
 
 impl Client {
-    /// Requests that came so far.
     pub fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// What it said of itself, and has in use.
     pub fn said(&self) -> Said {
         lock(&self.said).clone()
     }
@@ -237,7 +217,7 @@ impl Trace {
         }
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let event = TraceEvent {
-            id: self.activity.ids.next(since.unwrap_or_default()),
+            id: self.activity.ids.next(unix_us(since.unwrap_or_default())),
             activity: activity.into(),
             elapsed_us: micros(self.begun.elapsed()),
             thread: std::thread::current().name().unwrap_or("").to_owned(),
@@ -256,39 +236,8 @@ impl Trace {
     }
 }
 
-/// Makes UUIDs of version 1 (RFC 9562), each later than the one before.
-#[derive(Debug)]
-struct TimeIds {
-    last_step: AtomicU64,
-    /// Clock sequence and node, drawn: no address of this machine is told.
-    tail: [u8; 8],
-}
-
-impl TimeIds {
-    fn new() -> Self {
-        let mut tail: [u8; 8] = rand::rng().random();
-        // The variant, and the bit that says that the node is no address.
-        tail[0] = tail[0] & 0x3f | 0x80;
-        tail[2] |= 1;
-        Self {
-            last_step: AtomicU64::new(0),
-            tail,
-        }
-    }
-
-    fn next(&self, since_1970: Duration) -> [u8; 16] {
-        let step = u64::try_from(since_1970.as_nanos() / 100).unwrap_or(0) + GREGORIAN_STEPS;
-        let later = |last: u64| Some(step.max(last + 1));
-        let (done, sure) = (Ordering::Relaxed, Ordering::Relaxed);
-        let last = (self.last_step).fetch_update(done, sure, later);
-        let step = step.max(last.map_or(0, |last| last + 1));
-        let mut id = [0; 16];
-        id[..4].copy_from_slice(&(step as u32).to_be_bytes());
-        id[4..6].copy_from_slice(&((step >> 32) as u16).to_be_bytes());
-        id[6..8].copy_from_slice(&((step >> 48) as u16 & 0x0fff | 0x1000).to_be_bytes());
-        id[8..].copy_from_slice(&self.tail);
-        id
-    }
+fn unix_us(since_1970: Duration) -> i64 {
+    i64::try_from(since_1970.as_micros()).unwrap_or(i64::MAX)
 }
 
 fn micros(time: Duration) -> u32 {
@@ -330,26 +279,9 @@ mod tests {
                 .map(|trace| trace.id)
                 .eq(ids[3..].iter().copied())
         );
-        assert!(activity.trace(&ids[0]).is_none());
-        let last = activity.trace(ids.last().unwrap()).unwrap();
+        let last = kept.last().unwrap();
         assert_eq!(last.events.len(), EVENTS_MAX);
         assert_eq!(last.parameters[0].1.len(), TRACED_TEXT_BYTES_MAX);
-    }
-
-    #[test]
-    fn ids_are_uuids_of_version_1_that_rise_even_when_the_clock_does_not() {
-        let ids = TimeIds::new();
-        let step = |id: &[u8; 16]| {
-            let high = u64::from(u16::from_be_bytes([id[6], id[7]]) & 0x0fff);
-            let middle = u64::from(u16::from_be_bytes([id[4], id[5]]));
-            let low = u64::from(u32::from_be_bytes([id[0], id[1], id[2], id[3]]));
-            high << 48 | middle << 32 | low
-        };
-        let at = Duration::from_secs(1_700_000_000);
-        let made = [at, at, at - Duration::from_secs(9), at * 2].map(|at| ids.next(at));
-        assert!(made.windows(2).all(|ids| step(&ids[0]) < step(&ids[1])));
-        assert_eq!(step(&made[0]) - GREGORIAN_STEPS, 17_000_000_000_000_000);
-        assert!(made.iter().all(|id| id[6] >> 4 == 1 && id[8] >> 6 == 2));
     }
 
     #[test]

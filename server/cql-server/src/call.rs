@@ -41,17 +41,11 @@ pub trait Service: Send + Sync + 'static {
     type Statement: Statement;
 
     /// Understands a statement. `keyspace` is the one in use.
-    ///
-    /// # Errors
-    /// What the client is told.
     fn prepare(&self, keyspace: Option<&str>, text: &str)
     -> Result<Self::Statement, ErrorResponse>;
 
     /// Executes a statement and appends the body of the RESULT to `out`. What it
     /// appended before an error is taken back by the caller.
-    ///
-    /// # Errors
-    /// What the client is told.
     fn execute(
         &self,
         statement: &Self::Statement,
@@ -90,9 +84,6 @@ pub trait Service: Send + Sync + 'static {
     }
 
     /// Whether a request of this user may be traced.
-    ///
-    /// # Errors
-    /// What the client is told, where not.
     fn check_trace(&self, _user: &User) -> Result<(), ErrorResponse> {
         Ok(())
     }

@@ -18,9 +18,6 @@ pub struct SchemaContext<'a> {
 }
 
 /// The keyspace that a name lies in: its own, or the one in use.
-///
-/// # Errors
-/// Where there is neither.
 pub fn in_keyspace<'n>(
     name: &'n QualifiedName,
     in_use: Option<&'n str>,

@@ -33,13 +33,8 @@ const TABLE: (&str, &str) = ("system", "describe");
 /// What a table is called, and an index.
 const TABLE_KIND: &str = "table";
 const INDEX: &str = "index";
-/// A user-defined type.
 const TYPE: &str = "type";
 
-/// What DESCRIBE answers; `in_use` is the keyspace in use.
-///
-/// # Errors
-/// Where what it names is not there, in Cassandra's words.
 pub fn describe(
     facts: &Facts,
     in_use: Option<&str>,
@@ -68,7 +63,6 @@ enum Answer {
     Cluster,
 }
 
-/// A part of the schema.
 struct Element {
     keyspace: String,
     kind: &'static str,

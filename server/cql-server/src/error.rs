@@ -11,7 +11,6 @@ use ebb_storage::ErrorKind;
 use ebb_tables::CatalogError;
 use ebb_tables::read::TableError;
 
-/// What statements give.
 pub type Result<T> = std::result::Result<T, ErrorResponse>;
 
 /// Refuses a statement: code 0x2200.
@@ -26,7 +25,6 @@ pub fn result_too_large(bytes_max: usize) -> ErrorResponse {
     ))
 }
 
-/// A text that is no statement.
 pub fn of_parse(error: &ParseError) -> ErrorResponse {
     match error.kind() {
         ParseErrorKind::Syntax => ErrorResponse::syntax(error.to_string()),
@@ -34,7 +32,6 @@ pub fn of_parse(error: &ParseError) -> ErrorResponse {
     }
 }
 
-/// A value that its type refuses.
 pub fn of_type(error: TypeError) -> ErrorResponse {
     ErrorResponse::invalid(error.to_string())
 }
@@ -55,12 +52,10 @@ pub fn of_key(error: KeyError) -> ErrorResponse {
     }
 }
 
-/// An operand that was read.
 pub fn of_row(error: RowError) -> ErrorResponse {
     damaged(&error)
 }
 
-/// What the store says.
 pub fn of_store(error: ebb_storage::Error) -> ErrorResponse {
     of_catalog(error.into())
 }
@@ -76,7 +71,6 @@ pub fn of_table(error: TableError) -> ErrorResponse {
     }
 }
 
-/// What the schema refuses.
 pub fn of_schema(error: SchemaError) -> ErrorResponse {
     match error {
         SchemaError::Invalid(message) => ErrorResponse::invalid(message),
@@ -91,7 +85,6 @@ pub fn of_schema(error: SchemaError) -> ErrorResponse {
     }
 }
 
-/// What the catalog says.
 pub fn of_catalog(error: CatalogError) -> ErrorResponse {
     match error {
         CatalogError::Schema(error) => of_schema(error),

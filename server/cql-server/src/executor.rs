@@ -30,14 +30,15 @@ use ebb_cql::protocol::{
     SchemaTarget, Values, Version, WriteType,
 };
 use ebb_cql::syntax;
-use ebb_cql::syntax::ast::{Parsed, Statement};
+use ebb_cql::syntax::ast::{Parsed, Statement, Unsupported};
 use ebb_model::access::{Need, Resource};
 use ebb_tables::{Announcement, Catalog, CatalogState};
 use xxhash_rust::xxh3::Xxh3;
 
 use self::select::schema_of;
 use super::access::{
-    self, AccessContext, Login, NeedsContext, User, is_access_statement, needs, trace_need,
+    self, AccessContext, Login, NeedsContext, User, execute_permission, execute_role, needs,
+    trace_need,
 };
 use super::activity::Activity;
 use super::call::{Call, Lane, Outcome, Service, StatementKind};
@@ -49,8 +50,8 @@ use super::indexes::IndexBuilds;
 use super::interrupt;
 use super::prepared::{Meaning, Prepared};
 use super::read::Limits;
-use super::schema_statements::{self, is_schema_statement};
-use super::snapshots::{self, is_snapshot_statement};
+use super::schema_statements;
+use super::snapshots;
 use super::system::{Facts, JobList, LocalNode, SystemTables};
 use super::targets::{self, Target};
 use super::write::{
@@ -244,7 +245,6 @@ impl Executor {
 }
 
 impl Executor {
-    /// Returns the permissions that a statement requires.
     fn needs(&self, parsed: &Parsed, keyspace: Option<&str>) -> Result<Box<[Need]>> {
         let state = self.catalog.state();
         let context = NeedsContext {
@@ -255,7 +255,6 @@ impl Executor {
         Ok(needs(&context, &parsed.statement)?.into())
     }
 
-    /// Whether a user may execute a statement.
     fn check(&self, prepared: &Prepared, user: &User) -> Result<()> {
         if user.is_anyone() {
             return Ok(());
@@ -317,7 +316,8 @@ impl Executor {
         if !matches!(statement.parsed.statement, Statement::Select(_)) {
             self.check(statement, call.user)?;
         }
-        match &statement.parsed.statement {
+        let tree = &statement.parsed.statement;
+        match tree {
             Statement::Select(select) => self.select(statement, select, call, out),
             Statement::Describe(describe) => {
                 let facts = self.facts(&self.catalog.state());
@@ -341,35 +341,38 @@ impl Executor {
                 drop(state);
                 Ok(answer(written, warnings, call.version, out))
             }
-            other if is_schema_statement(other) => {
-                let guardrails = self.guardrails(call)?;
-                let warnings = guardrails.check_schema(other, &self.catalog.state(), keyspace)?;
-                let context = self.schema_context(keyspace);
-                let mut done = schema_statements::execute(&context, other, out)?;
-                done.warnings.extend(warnings);
-                if matches!(other, Statement::CreateIndex(_)) {
-                    self.builds.start_and_wait_briefly();
-                }
-                self.own(other, keyspace, &done, call.user)?;
-                Ok(done)
-            }
-            other if is_snapshot_statement(other) => {
+            Statement::CreateSnapshot(create) => {
                 let context = self.access_context(keyspace, call.user);
-                let Statement::CreateSnapshot(create) = other else {
-                    return snapshots::execute(&context.schema, other, out);
-                };
                 let room = access::room_for_snapshot(&context)?;
-                let done = snapshots::execute(&context.schema, other, out)?;
+                let done = snapshots::execute(&context.schema, tree, out)?;
                 if let Some(room) = room.filter(|_| !done.changes.is_empty()) {
                     access::note_snapshot(&context, room, create)?;
                 }
                 Ok(done)
             }
-            other if is_access_statement(other) => {
-                let context = self.access_context(keyspace, call.user);
-                access::execute(&context, other, out)
+            Statement::DropSnapshot(_) | Statement::ListSnapshots(_) => {
+                snapshots::execute(&self.schema_context(keyspace), tree, out)
             }
-            other => invalid(format!("{other} is not supported")),
+            Statement::Role(role) => {
+                execute_role(&self.access_context(keyspace, call.user), role, out)
+            }
+            Statement::Permission(permission) => {
+                execute_permission(&self.access_context(keyspace, call.user), permission, out)
+            }
+            Statement::Unsupported(unsupported) => not_supported(unsupported),
+            // All others change the schema, truncate a table or select a keyspace.
+            _ => {
+                let guardrails = self.guardrails(call)?;
+                let warnings = guardrails.check_schema(tree, &self.catalog.state(), keyspace)?;
+                let context = self.schema_context(keyspace);
+                let mut done = schema_statements::execute(&context, tree, out)?;
+                done.warnings.extend(warnings);
+                if matches!(tree, Statement::CreateIndex(_)) {
+                    self.builds.start_and_wait_briefly();
+                }
+                self.own(tree, keyspace, &done, call.user)?;
+                Ok(done)
+            }
         }
     }
 
@@ -477,9 +480,7 @@ impl Service for Executor {
                     prepared.meaning = ArcSwap::from_pointee(Meaning::Write(Box::new(write)));
                 }
             }
-            Statement::Unsupported(unsupported) => {
-                return invalid(format!("{} is not supported", unsupported.what));
-            }
+            Statement::Unsupported(unsupported) => return not_supported(unsupported),
             Statement::Use(_) => prepared.kind.lane = Lane::Inline,
             // About the schema or snapshots.
             _ => prepared.needs_keyspace = true,
@@ -560,7 +561,10 @@ impl Service for Executor {
     }
 }
 
-/// The consistency levels of a request.
+fn not_supported<T>(unsupported: &Unsupported) -> Result<T> {
+    invalid(format!("{} is not supported", unsupported.what))
+}
+
 fn levels(call: &Call<'_>) -> (Consistency, Option<Consistency>) {
     let parameters = &call.parameters;
     (parameters.consistency, parameters.serial_consistency)

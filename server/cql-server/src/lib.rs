@@ -31,28 +31,28 @@
 
 pub mod access;
 #[expect(clippy::disallowed_methods, reason = "notes when requests came")]
-pub mod activity;
-pub mod analyse;
+mod activity;
+mod analyse;
 pub mod call;
 mod context;
-pub mod describe;
-pub mod error;
+mod describe;
+mod error;
 pub mod executor;
-pub mod functions;
+mod functions;
 pub mod guardrails;
 #[expect(
     clippy::disallowed_methods,
     reason = "builds leave most of the time to others"
 )]
-pub mod indexes;
+mod indexes;
 #[expect(
     clippy::disallowed_methods,
     reason = "statements look whether their time is over"
 )]
-pub mod interrupt;
+mod interrupt;
 mod listing;
 mod outcome;
-pub mod paging;
+mod paging;
 pub mod prepared;
 #[expect(clippy::disallowed_methods, reason = "a page ends after its time")]
 pub mod read;
@@ -62,12 +62,13 @@ pub mod schema_statements;
     reason = "requests have deadlines, and their latencies are recorded"
 )]
 pub mod serve;
-pub mod snapshots;
+mod snapshots;
 pub mod system;
-pub mod targets;
+mod targets;
 #[cfg(any(test, feature = "fuzzing"))]
 #[cfg_attr(not(test), allow(dead_code, reason = "tests need more of it"))]
 mod testing;
-pub mod write;
+mod write;
 
-pub use listing::Listing;
+#[cfg(feature = "fuzzing")]
+pub use paging::fuzzing;

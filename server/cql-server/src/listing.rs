@@ -32,13 +32,13 @@ impl Listing {
         }
     }
 
-    /// The columns.
-    pub fn columns(&self) -> &Columns {
+    #[cfg(test)]
+    pub(super) fn columns(&self) -> &Columns {
         &self.columns
     }
 
-    /// The rows.
-    pub fn rows(&self) -> &[Vec<Option<Bytes>>] {
+    #[cfg(test)]
+    pub(super) fn rows(&self) -> &[Vec<Option<Bytes>>] {
         &self.rows
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use ebb_cql::protocol::Columns;
-use ebb_cql::syntax::ast::{self, Parsed};
+use ebb_cql::syntax::ast::Parsed;
 use ebb_model::access::Need;
 use ebb_model::schema::TableSchema;
 
@@ -39,8 +39,7 @@ pub struct Prepared {
 
 /// What a statement means under a schema.
 #[derive(Debug)]
-pub enum Meaning {
-    /// SELECT.
+pub(super) enum Meaning {
     Select(Box<SelectMeaning>),
     /// INSERT, UPDATE, DELETE, BATCH.
     Write(Box<WriteStatement>),
@@ -63,20 +62,11 @@ impl Meaning {
 
 /// A SELECT with its table.
 #[derive(Debug)]
-pub struct SelectMeaning {
+pub(super) struct SelectMeaning {
     /// What it was analysed for; another one after an ALTER.
-    pub schema: Arc<TableSchema>,
-    /// What it does.
-    pub select: Select,
-    /// What is bound to it.
-    pub markers: Columns,
-}
-
-impl Prepared {
-    /// Its tree.
-    pub fn statement(&self) -> &ast::Statement {
-        &self.parsed.statement
-    }
+    pub(super) schema: Arc<TableSchema>,
+    pub(super) select: Select,
+    pub(super) markers: Columns,
 }
 
 impl Statement for Prepared {

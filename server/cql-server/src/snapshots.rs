@@ -33,19 +33,15 @@ use super::system::{SnapshotRow, snapshot_rows};
 /// Between keyspace and snapshot, in a name for drivers that refuse `@`.
 pub(super) const AT_ALIAS: &str = "__at__";
 
-/// A snapshot as a statement names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotName {
-    /// The keyspace that it is of.
     pub keyspace: String,
-    /// Its name there.
     pub snapshot: String,
 }
 
 /// A table as it was when a snapshot was created.
 #[derive(Debug, Clone)]
 pub struct SnapshotTarget {
-    /// The columns that it had.
     pub schema: Arc<TableSchema>,
     /// Its rows, which are judged by the time at which the snapshot was created.
     pub rows: SnapshotTable,
@@ -126,7 +122,6 @@ pub(super) fn no_keyspace(state: &CatalogState, keyspace: &str) -> ErrorResponse
     unreadable.map_or_else(missing, of_schema)
 }
 
-/// That there is no such table.
 pub(super) fn no_table(table: &str) -> ErrorResponse {
     ErrorResponse::invalid(format!("table {table} does not exist"))
 }
@@ -161,9 +156,6 @@ pub(super) fn open(
 }
 
 /// A keyspace as it was at a snapshot: see [`ebb_tables::keyspace_at`].
-///
-/// # Errors
-/// If there is no such keyspace or snapshot.
 pub(super) fn keyspace_at(
     db: &Db,
     state: &CatalogState,
@@ -174,22 +166,10 @@ pub(super) fn keyspace_at(
     ebb_tables::keyspace_at(db, now, &name.snapshot).map_err(of_catalog)
 }
 
-/// Whether [`execute`] is the one for a statement.
-pub fn is_snapshot_statement(statement: &Statement) -> bool {
-    use Statement::*;
-    matches!(
-        statement,
-        CreateSnapshot(_) | DropSnapshot(_) | ListSnapshots(_)
-    )
-}
-
 /// Carries out a statement about snapshots and appends the body of the RESULT.
 ///
-/// # Errors
-/// Where what it names is not there, or is there already.
-///
 /// # Panics
-/// For another statement: see [`is_snapshot_statement`].
+/// For another statement.
 pub fn execute(
     context: &SchemaContext<'_>,
     statement: &Statement,
@@ -259,9 +239,6 @@ fn names_of<'a>(
 }
 
 /// Returns the keyspace and, if there is one, the table that a snapshot is of.
-///
-/// # Errors
-/// If they are not there, or cannot be read.
 fn scope<'a>(
     context: &'a SchemaContext<'_>,
     state: &CatalogState,
@@ -414,10 +391,6 @@ const LISTED: [&str; 8] = [
     "approximate_bytes",
 ];
 
-/// What LIST SNAPSHOTS answers.
-///
-/// # Errors
-/// Where the keyspace or table that it names is not there.
 pub fn list(context: &SchemaContext<'_>, list: &ListSnapshots) -> Result<Listing, ErrorResponse> {
     let state = context.catalog.state();
     let on = list.on.as_ref();

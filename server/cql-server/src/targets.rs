@@ -11,14 +11,11 @@ use super::error::of_schema;
 use super::snapshots::{self, SnapshotTarget, names_snapshot, no_keyspace, no_table};
 use super::system::{SystemTables, VirtualTable};
 
-/// What a statement reads.
 #[derive(Debug, Clone)]
 pub enum Target {
-    /// A table as it is now.
     Live(Arc<CqlTable>),
     /// A table as it was when a snapshot was created.
     Snapshot(Box<SnapshotTarget>),
-    /// A table of the system.
     Virtual(Arc<VirtualTable>),
 }
 

@@ -13,7 +13,7 @@ use ebb_tables::{Catalog, CatalogState, GracePeriods, with_cql_tables};
 
 use super::call::{Interrupt, Outcome};
 use super::listing::Listing;
-use super::schema_statements::{self, SchemaContext, is_schema_statement};
+use super::schema_statements::{self, SchemaContext};
 use super::system::{CLUSTER_NAME, Facts, JobList, LocalNode, SystemTables};
 use super::{describe, snapshots};
 
@@ -116,9 +116,12 @@ impl Session {
     fn try_outcome(&mut self, text: &str) -> Result<Outcome, ErrorResponse> {
         let parsed = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         let mut out = BytesMut::new();
-        let outcome = match is_schema_statement(&parsed.statement) {
-            true => schema_statements::execute(&self.context(), &parsed.statement, &mut out),
-            false => snapshots::execute(&self.context(), &parsed.statement, &mut out),
+        let (context, statement) = (self.context(), &parsed.statement);
+        let outcome = match statement {
+            Statement::CreateSnapshot(_)
+            | Statement::DropSnapshot(_)
+            | Statement::ListSnapshots(_) => snapshots::execute(&context, statement, &mut out),
+            _ => schema_statements::execute(&context, statement, &mut out),
         }?;
         assert!(!out.is_empty(), "every answer has a body");
         if let Some(keyspace) = &outcome.keyspace {

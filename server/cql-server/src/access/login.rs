@@ -19,7 +19,7 @@ use crate::error::Result;
 /// What drivers know how to answer.
 pub const AUTHENTICATOR: &str = "org.apache.cassandra.auth.PasswordAuthenticator";
 /// The longest token that is read: nobody's name and password are longer.
-pub const TOKEN_BYTES_MAX: usize = 4096;
+pub(super) const TOKEN_BYTES_MAX: usize = 4096;
 
 /// Who may come in.
 pub struct Login {

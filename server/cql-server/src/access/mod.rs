@@ -26,15 +26,16 @@ mod superuser;
 mod tests;
 mod user;
 
-pub use login::{AUTHENTICATOR, Login, TOKEN_BYTES_MAX};
-pub use needs::{NeedsContext, needs, reads, trace_need};
-pub use quota::{note_snapshot, room_for_snapshot};
+pub(crate) use login::AUTHENTICATOR;
+pub use login::Login;
+pub(crate) use needs::{NeedsContext, needs, reads, trace_need};
+pub(crate) use permissions::execute as execute_permission;
+pub(crate) use quota::{note_snapshot, room_for_snapshot};
+pub(crate) use roles::execute as execute_role;
 pub use superuser::{FIRST_SUPERUSER, FirstSuperuserError, first_superuser};
 pub use user::User;
 
-use bytes::BytesMut;
 use ebb_cql::protocol::ErrorResponse;
-use ebb_cql::syntax::ast::Statement;
 use ebb_model::access::Resource;
 
 use self::passwords::Passwords;
@@ -42,7 +43,6 @@ use self::passwords::Passwords;
 pub(crate) use self::passwords::hash;
 use super::context::SchemaContext;
 use super::error::{Result, of_catalog};
-use super::outcome::Outcome;
 
 /// What statements about roles and permissions work on.
 #[derive(Debug, Clone, Copy)]
@@ -53,35 +53,7 @@ pub struct AccessContext<'a> {
     pub user: &'a User,
 }
 
-/// Whether [`execute`] is the one for a statement.
-pub fn is_access_statement(statement: &Statement) -> bool {
-    matches!(statement, Statement::Role(_) | Statement::Permission(_))
-}
-
-/// Carries out a statement about roles or permissions, where the user may, and appends the
-/// body of the RESULT.
-///
-/// # Errors
-/// In Cassandra's words.
-///
-/// # Panics
-/// For another statement: see [`is_access_statement`].
-pub fn execute(
-    context: &AccessContext<'_>,
-    statement: &Statement,
-    out: &mut BytesMut,
-) -> Result<Outcome> {
-    match statement {
-        Statement::Role(role) => roles::execute(context, role, out),
-        Statement::Permission(permission) => permissions::execute(context, permission, out),
-        other => panic!("not a statement about roles or permissions: {other:?}"),
-    }
-}
-
 /// Gives a user all permissions on what they have created.
-///
-/// # Errors
-/// As the store.
 pub fn grant_to_creator(context: &AccessContext<'_>, created: &Resource) -> Result<()> {
     let Some(user) = context.user.name() else {
         return Ok(());
@@ -94,7 +66,6 @@ pub fn grant_to_creator(context: &AccessContext<'_>, created: &Resource) -> Resu
     granted.map_err(of_catalog)?.map(drop).map_err(of_role)
 }
 
-/// What the roles refuse.
 fn of_role(error: ebb_model::access::RoleError) -> ErrorResponse {
     ErrorResponse::invalid(error.to_string())
 }

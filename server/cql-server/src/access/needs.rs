@@ -15,11 +15,8 @@ use crate::snapshots;
 /// What names in a statement mean.
 #[derive(Debug, Clone, Copy)]
 pub struct NeedsContext<'a> {
-    /// The keyspace in use.
     pub keyspace: Option<&'a str>,
-    /// What a name may be of.
     pub state: &'a CatalogState,
-    /// Where snapshots are.
     pub db: &'a Db,
 }
 
@@ -28,9 +25,6 @@ const READABLE: [&str; 3] = ["system", "system_schema", "system_virtual_schema"]
 
 /// Returns the permissions that a statement requires. A statement about roles or permissions requires
 /// more, which depend on the roles and resources that it names: it checks them when it is executed.
-///
-/// # Errors
-/// Where a name means nothing.
 pub fn needs(context: &NeedsContext<'_>, statement: &Statement) -> Result<Vec<Need>> {
     let one = |permission, on| Ok(vec![Need { permission, on }]);
     let table = |permission, name| one(permission, context.table(name)?);

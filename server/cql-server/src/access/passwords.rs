@@ -23,7 +23,6 @@ const MEMORY_KIB_MAX: u32 = 64 << 10;
 const PASSES_MAX: u32 = 10;
 const LANES_MAX: u32 = 4;
 
-/// Verifies passwords.
 pub(super) struct Passwords {
     key: [u8; 32],
     /// For a role that is not there: verifying it takes as long as for one that is.

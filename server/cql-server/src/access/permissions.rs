@@ -15,7 +15,8 @@ use crate::error::{Result, invalid, of_catalog};
 use crate::outcome::Outcome;
 use crate::system::cells::text;
 
-pub(super) fn execute(
+/// Executes a statement about permissions, if the user may, and appends the body of the RESULT.
+pub(crate) fn execute(
     context: &AccessContext<'_>,
     statement: &PermissionStatement,
     out: &mut BytesMut,
@@ -112,10 +113,6 @@ fn exists(
     }
 }
 
-/// Those that there are on the resource.
-///
-/// # Errors
-/// Where there is none of them.
 fn permissions(named: &Permissions, on: &Resource) -> Result<PermissionSet> {
     let some = match named {
         Permissions::All => return Ok(on.applicable()),

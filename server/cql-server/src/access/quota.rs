@@ -22,10 +22,6 @@ pub fn room_for_snapshot<'a>(context: &AccessContext<'a>) -> Result<Option<Snaps
         .map_err(|full| ErrorResponse::unauthorized(full.to_string()))
 }
 
-/// Notes that the user has created a snapshot.
-///
-/// # Errors
-/// If the store refuses the write.
 pub fn note_snapshot(
     context: &AccessContext<'_>,
     room: SnapshotRoom<'_>,

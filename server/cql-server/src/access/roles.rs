@@ -21,7 +21,8 @@ use crate::system::cells::{boolean, map, text};
 /// The option that bounds how many snapshots a role may hold.
 const SNAPSHOTS_MAX: &str = "snapshots_max";
 
-pub(super) fn execute(
+/// Executes a statement about roles, if the user may, and appends the body of the RESULT.
+pub(crate) fn execute(
     context: &AccessContext<'_>,
     statement: &RoleStatement,
     out: &mut BytesMut,
@@ -57,7 +58,6 @@ pub(super) fn execute(
     Ok(Outcome::default())
 }
 
-/// Changes the roles as `next` says.
 pub(super) fn change(
     context: &AccessContext<'_>,
     next: impl FnOnce(&Roles) -> Result<Option<Roles>>,
@@ -199,10 +199,6 @@ fn drop(context: &AccessContext<'_>, drop: &DropRole) -> Result<()> {
     })
 }
 
-/// What options change of a role.
-///
-/// # Errors
-/// Where one of them cannot be.
 fn apply(options: &RoleOptions) -> Result<impl FnOnce(&mut Role)> {
     if let Some(DatacenterAccess::Some(_)) = options.access {
         return invalid("ACCESS TO DATACENTERS is not supported: there is one");

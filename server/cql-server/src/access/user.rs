@@ -89,9 +89,6 @@ impl User {
 
     /// Whether it may do all that a statement needs. `number` is the statement's, which is
     /// never 0 and never another's.
-    ///
-    /// # Errors
-    /// Unauthorized, where not.
     pub fn check_statement(&self, roles: &RoleStore, number: u64, needs: &[Need]) -> Result<()> {
         self.decide(roles, (), |decided, granted, name| {
             let place = number as usize % REMEMBERED;
@@ -106,9 +103,6 @@ impl User {
     }
 
     /// Whether it may do all of this.
-    ///
-    /// # Errors
-    /// Unauthorized, where not.
     pub fn check(&self, roles: &RoleStore, needs: &[Need]) -> Result<()> {
         self.decide(roles, (), |_, granted, name| {
             check_all(granted, name, needs)

@@ -15,9 +15,6 @@ use crate::functions::{
 };
 
 /// A call where a value of `receiver` is wanted.
-///
-/// # Errors
-/// In Cassandra's words: no such function, or of other types.
 pub fn prepare_call(
     name: &QualifiedName,
     args: &[ast::Term],
@@ -58,9 +55,6 @@ pub fn prepare_call(
 }
 
 /// A cast, or what operators make of values, where a value of `receiver` is wanted.
-///
-/// # Errors
-/// In Cassandra's words, where the types do not fit.
 pub fn prepare_expression(
     term: &ast::Term,
     receiver: &Receiver,
@@ -126,7 +120,6 @@ pub fn prepare_expression(
     call(function, args, markers)
 }
 
-/// The call of a function with these arguments.
 fn call<'a>(
     function: Function,
     args: impl IntoIterator<Item = &'a ast::Term>,

@@ -18,12 +18,10 @@ use crate::functions::Function;
 pub struct Receiver {
     /// As messages and markers call it.
     pub name: String,
-    /// What its values are.
     pub ty: CqlType,
 }
 
 impl Receiver {
-    /// Of this name and type.
     pub fn new(name: impl Into<String>, ty: CqlType) -> Self {
         let name = name.into();
         Self { name, ty }
@@ -50,12 +48,10 @@ impl Markers {
         }
     }
 
-    /// The table that the statement is about.
     pub fn schema(&self) -> &Arc<TableSchema> {
         &self.schema
     }
 
-    /// How many there are.
     pub fn count(&self) -> usize {
         self.names.len()
     }
@@ -207,7 +203,6 @@ impl<'v> Bound<'v> {
         }
     }
 
-    /// The value of a marker.
     pub fn value(&self, index: u16) -> Value<'v> {
         let index = usize::from(index);
         let value = match &self.json {

@@ -43,28 +43,18 @@ const PRODUCT_MAX: usize = 65_536;
 /// The most bytes of all the keys that one statement names by IN.
 const PRODUCT_BYTES_MAX: usize = 64 << 20;
 
-/// What a WHERE clause asks for.
 #[derive(Debug, Default)]
 pub struct Restrictions {
-    /// Which partitions.
     pub partition: PartitionRestrictions,
     /// Which rows of them, as far as ranges of keys say it.
     pub clustering: ClusteringRestrictions,
-    /// What else must hold of a row.
     pub predicates: Vec<Predicate>,
-    /// Whether anything is asked of clustering columns.
     pub on_clustering: bool,
-    /// Whether anything is asked of regular columns.
     pub on_regular: bool,
-    /// The index by which the rows are found.
     pub index: Option<IndexedRelation>,
 }
 
 impl Restrictions {
-    /// What the relations ask for.
-    ///
-    /// # Errors
-    /// In Cassandra's words, for what cannot be asked, or not without ALLOW FILTERING.
     pub fn new(
         relations: &[Relation],
         allow_filtering: bool,
@@ -121,9 +111,6 @@ impl Restrictions {
 
     /// What a statement that writes asks for: partitions by their keys, and rows or ranges
     /// of rows, with nothing left to ask of a row.
-    ///
-    /// # Errors
-    /// In Cassandra's words, for what such a statement cannot ask.
     pub fn of_write(
         schema: &Arc<TableSchema>,
         relations: &[Relation],
@@ -155,10 +142,6 @@ impl Restrictions {
     }
 }
 
-/// A column that a statement names.
-///
-/// # Errors
-/// In Cassandra's words, where there is none.
 pub fn column<'s>(schema: &'s TableSchema, name: &str) -> Result<&'s Column> {
     match schema.column(name) {
         Some(column) => Ok(column),
@@ -170,7 +153,6 @@ pub fn column<'s>(schema: &'s TableSchema, name: &str) -> Result<&'s Column> {
     }
 }
 
-/// The place of a column in the schema.
 pub fn place(schema: &TableSchema, column: &Column) -> usize {
     let places = schema.columns().iter().position(|c| c.id == column.id);
     places.expect("a column of this table")
@@ -236,7 +218,6 @@ pub fn check_keys(
     Size::of_lengths(partitions).check_product(Size::of_lengths(rows))
 }
 
-/// Whether it compares by order.
 fn is_slice(operator: Operator) -> bool {
     matches!(
         operator,

@@ -17,17 +17,12 @@ use crate::error::{Result, invalid};
 /// What a SELECT reads and returns.
 #[derive(Debug)]
 pub struct SelectPlan {
-    /// The table.
     pub schema: Arc<TableSchema>,
-    /// Which rows.
     pub restrictions: Restrictions,
-    /// What of each.
     pub outputs: Outputs,
     /// All columns that are looked at, those of predicates too.
     pub slots: Slots,
-    /// Each partition once.
     pub distinct: bool,
-    /// Rows come as one JSON text each.
     pub json: bool,
     /// Against the order of the clustering columns.
     pub reversed: bool,
@@ -37,21 +32,14 @@ pub struct SelectPlan {
     /// What rows of one group have in common, by GROUP BY: so many columns of the primary
     /// key, from the first. `None` without it.
     pub group_columns: Option<usize>,
-    /// LIMIT.
     pub limit: Option<Term>,
-    /// PER PARTITION LIMIT.
     pub per_partition_limit: Option<Term>,
-    /// The columns of the result.
     pub columns: Columns,
     /// The volatile calls in what is the same for all rows.
     pub volatile: VolatileCalls,
 }
 
 impl SelectPlan {
-    /// What a statement means.
-    ///
-    /// # Errors
-    /// In Cassandra's words.
     pub fn new(select: &ast::Select, markers: &mut Markers) -> Result<Self> {
         let schema = markers.schema().clone();
         let outputs = Outputs::new(&select.selection, markers)?;
@@ -136,10 +124,6 @@ impl SelectPlan {
     }
 }
 
-/// What a limit is, with these values.
-///
-/// # Errors
-/// In Cassandra's words: null, or not above 0.
 pub fn limit(term: &Option<Term>, name: &str, bound: &Bound<'_>) -> Result<u64> {
     let Some(term) = term else {
         return Ok(u64::MAX);

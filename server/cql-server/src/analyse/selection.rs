@@ -18,30 +18,22 @@ use crate::functions::{self, Aggregate, Function};
 pub enum Output {
     /// The column at a slot.
     Column(usize),
-    /// `writetime(c)`.
     WriteTime(usize),
-    /// `ttl(c)`.
     Ttl(usize),
     /// The same for all rows.
     Term(Term),
-    /// `f(a, b)`.
     Call(Function, Vec<Output>),
     /// A field of a user-defined type, by its place.
     Field(Box<Output>, usize),
     /// An element of a map or set.
     Element {
-        /// The collection.
         of: Box<Output>,
-        /// What it is.
         ty: CqlType,
-        /// The key.
         key: Term,
     },
     /// The elements of a map or set between two keys, both included.
     Slice {
-        /// The collection.
         of: Box<Output>,
-        /// What it is.
         ty: CqlType,
         /// The least key.
         from: Option<Term>,
@@ -69,39 +61,27 @@ impl Slots {
         })
     }
 
-    /// The places of their columns in the schema.
     pub fn columns(&self) -> &[usize] {
         &self.columns
     }
 }
 
-/// One column of the result.
 #[derive(Debug, Clone)]
 pub struct ResultColumn {
-    /// Its name.
     pub name: String,
-    /// Its type.
     pub ty: CqlType,
-    /// What it is computed by.
     pub output: Output,
 }
 
-/// All that a statement computes.
 #[derive(Debug, Clone, Default)]
 pub struct Outputs {
-    /// In the order of the result.
     pub columns: Vec<ResultColumn>,
     /// What they take from groups of rows: the aggregate and its arguments.
     pub aggregates: Vec<(Aggregate, Vec<Output>)>,
-    /// The columns that are looked at.
     pub slots: Slots,
 }
 
 impl Outputs {
-    /// What a statement selects.
-    ///
-    /// # Errors
-    /// In Cassandra's words: no such column or function, or of other types.
     pub fn new(selection: &Selection, markers: &mut Markers) -> Result<Self> {
         let schema = markers.schema().clone();
         let mut outputs = Self::default();
@@ -134,9 +114,6 @@ impl Outputs {
     }
 
     /// What a selector computes, and of which type.
-    ///
-    /// # Errors
-    /// As [`Outputs::new`].
     pub fn prepare(
         &mut self,
         selector: &Selector,

@@ -25,46 +25,35 @@ use crate::interrupt;
 pub enum Term {
     /// A constant, or what is made of constants.
     Value(Vec<u8>),
-    /// `null`.
     Null,
-    /// What is bound to a marker.
     Marker {
-        /// Its place in the statement.
         index: u16,
-        /// What it must be.
         ty: CqlType,
     },
     /// The values bound to the marker behind IN.
     InMarker {
-        /// Its place in the statement.
         index: u16,
         /// The list of the values; unlike in other lists, they may be null.
         ty: CqlType,
     },
-    /// `[a, b]`.
     List(Vec<Term>),
     /// `{a, b}`, to be brought into the order of its elements.
     Set(CqlType, Vec<Term>),
     /// `{a: b}`, to be brought into the order of its keys.
     Map(CqlType, Vec<(Term, Term)>),
-    /// `(a, b)`.
     Tuple(Vec<Term>),
     /// All fields of a user-defined type, those left out as nulls.
     Udt(Arc<UserType>, Vec<Term>),
-    /// `f(a)`.
     Call(Function, Vec<Term>),
     /// `uuid()`, by the place of the call among the volatile calls of the statement.
     Volatile(usize),
 }
 
-/// What a term gives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Evaluated<'v> {
-    /// No value.
     Null,
     /// Leave what is there.
     Unset,
-    /// A value of the term's type.
     Value(Cow<'v, [u8]>),
 }
 
@@ -93,10 +82,6 @@ impl<'v> Evaluated<'v> {
     }
 }
 
-/// A term where a value of `receiver` is wanted.
-///
-/// # Errors
-/// In Cassandra's words, where it does not fit.
 pub fn prepare(term: &ast::Term, receiver: &Receiver, markers: &mut Markers) -> Result<Term> {
     let (name, ty) = (&receiver.name, &receiver.ty);
     match term {

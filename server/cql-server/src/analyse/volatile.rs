@@ -23,7 +23,6 @@ impl VolatileCalls {
         self.0.len() - 1
     }
 
-    /// Returns whether the statement calls no such function.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -152,7 +152,6 @@ impl Executor {
     }
 }
 
-/// The schema of the table that a statement reads.
 pub(super) fn schema_of(target: &Target) -> &Arc<TableSchema> {
     match target {
         Target::Live(table) => table.schema(),

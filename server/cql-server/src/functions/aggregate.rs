@@ -18,7 +18,6 @@ use crate::interrupt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Aggregate {
     kind: Kind,
-    /// Of its argument.
     ty: CqlType,
     returns: CqlType,
 }
@@ -49,7 +48,6 @@ impl Kind {
 #[derive(Debug, Default, Clone)]
 pub struct State {
     count: i64,
-    /// The least or greatest value.
     best: Option<Vec<u8>>,
     integer: i128,
     float: f64,
@@ -58,7 +56,6 @@ pub struct State {
 }
 
 impl State {
-    /// The bytes that it takes beside its own size.
     pub fn bytes(&self) -> usize {
         let bits = self.big.bits() + self.decimal.unscaled.bits();
         self.best.as_ref().map_or(0, Vec::len) + (bits / 8) as usize
@@ -111,7 +108,6 @@ impl DecimalSum {
 }
 
 impl Aggregate {
-    /// `count(*)`.
     pub fn count_rows() -> Self {
         Self {
             kind: Kind::Count,
@@ -121,9 +117,6 @@ impl Aggregate {
     }
 
     /// The aggregate of a name over values of a type, where it is one.
-    ///
-    /// # Errors
-    /// In Cassandra's words, where it does not take such values.
     pub fn named(name: &QualifiedName, types: &[Option<CqlType>]) -> Result<Option<Self>> {
         if name.keyspace.as_ref().is_some_and(|k| *k != "system") {
             return Ok(None);
@@ -155,7 +148,6 @@ impl Aggregate {
         Ok(Some(Self { kind, ty, returns }))
     }
 
-    /// The type of what it gives.
     pub fn returns(&self) -> &CqlType {
         &self.returns
     }

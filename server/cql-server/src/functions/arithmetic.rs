@@ -86,9 +86,6 @@ pub fn operation(operator: Operator, left: &CqlType, right: &CqlType) -> Option<
 }
 
 /// The function of the minus sign before a value of a type.
-///
-/// # Errors
-/// In Cassandra's words, where there is none.
 pub fn negation(ty: &CqlType) -> Result<Function> {
     if !Number::is_of(ty) {
         return invalid(format!("the '-' operation is not supported for {ty}"));

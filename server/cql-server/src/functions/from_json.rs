@@ -159,7 +159,6 @@ fn expected<T>(what: &str, json: &str) -> Result<T> {
     invalid(format!("Expected {what}, but got a {class}: {parsed}"))
 }
 
-/// An array or object.
 fn composite(ty: &CqlType, json: &str) -> Result<Vec<u8>> {
     let part = |ty: &CqlType, raw: &RawValue, what: &str| match read(ty, raw)? {
         Some(part) => Ok(part),

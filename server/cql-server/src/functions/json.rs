@@ -42,7 +42,6 @@ impl RowWriter {
         check(self.out.len(), self.bytes_max)
     }
 
-    /// Ends the row.
     pub fn finish(mut self) -> String {
         self.out.push('}');
         self.out

@@ -38,13 +38,13 @@ pub use self::arithmetic::{negation, operation};
 pub use self::cast::{cast, cast_name};
 pub use self::from_json::row as json_row;
 pub use self::number_size::digits_units;
+pub use self::uuids::TimeUuids;
 use super::error::{Result, invalid};
 use super::interrupt;
 
 /// What computes a function: its arguments, and the microseconds since 1970 of the call.
 type Body = dyn Fn(&[Option<&[u8]>], i64) -> Result<Option<Vec<u8>>> + Send + Sync;
 
-/// One function with its types.
 #[derive(Clone)]
 pub struct Function {
     name: String,
@@ -92,12 +92,10 @@ impl Function {
         &self.name
     }
 
-    /// The types of its arguments.
     pub fn args(&self) -> &[CqlType] {
         &self.args
     }
 
-    /// The type of what it gives.
     pub fn returns(&self) -> &CqlType {
         &self.returns
     }
@@ -114,9 +112,6 @@ impl Function {
 
 /// The function of a name which takes `args`, that `accepts` by place and type; `exact` tells
 /// those that need no conversion, which are preferred.
-///
-/// # Errors
-/// In Cassandra's words, where there is none.
 pub fn find(
     name: &QualifiedName,
     schema: &TableSchema,
@@ -159,7 +154,6 @@ pub fn find(
     ))
 }
 
-/// A call with too many arguments, or too few.
 pub fn wrong_count<T>(function: &str, required: usize, provided: usize) -> Result<T> {
     invalid(format!(
         "Invalid number of arguments in call to function {function}: {required} required but \
@@ -182,7 +176,6 @@ fn failure(name: &str, types: &[CqlType], message: impl Into<String>) -> ErrorRe
     ErrorResponse::new(kind, message)
 }
 
-/// `toJson` of values of a type.
 pub fn to_json_of(ty: &CqlType) -> Function {
     let of = ty.clone();
     Function::new(

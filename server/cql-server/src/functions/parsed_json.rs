@@ -25,7 +25,6 @@ impl ParsedJson<'_> {
         }
     }
 
-    /// Returns whether it is a number.
     pub fn is_number(self) -> bool {
         self.0.starts_with(is_first_of_number)
     }

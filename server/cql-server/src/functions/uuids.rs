@@ -1,6 +1,6 @@
 //! Uuids that the server makes, and the times that those of version 1 carry.
 
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 /// From 1582-10-15, where the time of a uuid begins, to 1970, in ticks of 100 ns.
@@ -10,26 +10,42 @@ const TICKS_PER_MS: i64 = 10_000;
 /// The bits of a uuid that hold its time.
 const TIME_BITS: u32 = 60;
 
-/// A new uuid of version 1 at `now_us`, microseconds since 1970; each is greater than all
-/// that this process made before.
-pub fn timeuuid(now_us: i64) -> [u8; 16] {
-    static LAST_TICKS: AtomicI64 = AtomicI64::new(0);
-    static NODE: OnceLock<[u8; 8]> = OnceLock::new();
-    let now = ticks(now_us);
-    let next = |last: i64| Some(now.max(last + 1));
-    let last = LAST_TICKS.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
-    let ticks = now.max(last.unwrap_or(0) + 1);
-    let node = NODE.get_or_init(|| {
+/// Makes uuids of version 1 (RFC 9562), each greater than all before.
+#[derive(Debug)]
+pub struct TimeUuids {
+    last_ticks: AtomicI64,
+    /// The clock sequence and the node, drawn at random: clients do not see an address of this machine.
+    node: [u8; 8],
+}
+
+impl TimeUuids {
+    pub fn new() -> Self {
         let mut node: [u8; 8] = rand::random();
         // The variant, and the bit of nodes that are no network card's.
         node[0] = node[0] & 0x3f | 0x80;
         node[2] |= 1;
-        node
-    });
-    compose(ticks, *node)
+        Self {
+            last_ticks: AtomicI64::new(0),
+            node,
+        }
+    }
+
+    /// Returns a new uuid of `now_us`, microseconds since 1970.
+    pub fn next(&self, now_us: i64) -> [u8; 16] {
+        let now = ticks(now_us);
+        let later = |last: i64| Some(now.max(last + 1));
+        let last = (self.last_ticks).fetch_update(Ordering::AcqRel, Ordering::Acquire, later);
+        compose(now.max(last.unwrap_or(0) + 1), self.node)
+    }
 }
 
-/// A new uuid of version 4.
+/// Returns a new uuid of version 1 of `now_us`, microseconds since 1970. Each is greater than all that
+/// this function returned before.
+pub fn timeuuid(now_us: i64) -> [u8; 16] {
+    static UUIDS: LazyLock<TimeUuids> = LazyLock::new(TimeUuids::new);
+    UUIDS.next(now_us)
+}
+
 pub fn random() -> [u8; 16] {
     uuid::Builder::from_random_bytes(rand::random())
         .into_uuid()
@@ -102,6 +118,28 @@ mod tests {
         assert_eq!(one[6] >> 4, 1);
         assert_eq!(unix_ms(&least(7).unwrap()), 7);
         assert_eq!(unix_ms(&greatest(7).unwrap()), 7);
+    }
+
+    #[test]
+    fn timeuuids_rise_even_when_the_clock_does_not() {
+        let uuids = TimeUuids::new();
+        let at = 1_700_000_000_000_000;
+        let made = [at, at, at - 9_000_000, at * 2].map(|now_us| uuids.next(now_us));
+        let ticks = |uuid: &[u8; 16]| {
+            let high = u64::from(u16::from_be_bytes([uuid[6], uuid[7]]) & 0x0fff);
+            let middle = u64::from(u16::from_be_bytes([uuid[4], uuid[5]]));
+            let low = u64::from(u32::from_be_bytes([uuid[0], uuid[1], uuid[2], uuid[3]]));
+            high << 48 | middle << 32 | low
+        };
+        assert!(
+            made.windows(2)
+                .all(|uuids| ticks(&uuids[0]) < ticks(&uuids[1]))
+        );
+        assert_eq!(unix_ms(&made[0]), at / 1000);
+        assert!(
+            made.iter()
+                .all(|uuid| uuid[6] >> 4 == 1 && uuid[8] >> 6 == 2)
+        );
     }
 
     #[test]

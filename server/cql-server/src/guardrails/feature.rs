@@ -3,21 +3,16 @@
 /// A feature that the configuration can forbid, by its name in Cassandra 5.0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Feature {
-    /// ALLOW FILTERING.
     AllowFiltering,
-    /// GROUP BY.
     GroupBy,
-    /// USING TIMESTAMP.
     UserTimestamps,
     /// List elements by index, and removal from a list by value.
     ReadBeforeWriteListOperations,
-    /// CREATE INDEX.
     SecondaryIndexes,
     /// ALTER TABLE with ADD, DROP and RENAME.
     AlterTable,
     /// DROP TABLE and TRUNCATE.
     DropTruncateTable,
-    /// DROP KEYSPACE.
     DropKeyspace,
 }
 
@@ -34,7 +29,6 @@ impl Feature {
         Self::DropKeyspace,
     ];
 
-    /// The name of the setting.
     pub(super) fn setting(self) -> &'static str {
         match self {
             Self::AllowFiltering => "allow_filtering_enabled",

@@ -8,7 +8,6 @@ use crate::error::{Result, invalid};
 /// The kind of access that a set of consistency levels is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// SELECT.
     Read,
     /// INSERT, UPDATE, DELETE and batches: the level, and the one of IF.
     Write,
@@ -18,7 +17,6 @@ impl Access {
     /// Both, in the order in which settings are shown.
     pub(super) const ALL: [Self; 2] = [Self::Read, Self::Write];
 
-    /// The guardrail's name.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Read => "read_consistency_levels",
@@ -27,7 +25,6 @@ impl Access {
     }
 }
 
-/// Levels of one kind of access.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Levels {
     pub(super) warned: LevelSet,
@@ -75,9 +72,6 @@ fn all() -> impl Iterator<Item = Consistency> {
 
 impl Guardrails {
     /// Checks the consistency levels of a request, and adds a warning for those with one.
-    ///
-    /// # Errors
-    /// In Cassandra's words, if one of the levels is disallowed.
     pub fn check_levels(
         &self,
         access: Access,

@@ -24,9 +24,9 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use self::feature::Feature;
-pub use self::levels::Access;
-pub use self::limit::Limit;
+pub(crate) use self::feature::Feature;
+pub(crate) use self::levels::Access;
+pub(crate) use self::limit::Limit;
 pub use self::partitions::{LargePartition, LargePartitions};
 
 use ebb_cql::syntax::ast;
@@ -91,9 +91,6 @@ impl Guardrails {
     }
 
     /// Checks a `value` of `what` against its limit, and adds a warning if there is one.
-    ///
-    /// # Errors
-    /// In Cassandra's words, if the value is too large.
     pub fn check(
         &self,
         limit: Limit,
@@ -113,9 +110,6 @@ impl Guardrails {
     }
 
     /// Checks that statements may use a feature.
-    ///
-    /// # Errors
-    /// In Cassandra's words, if the feature is forbidden.
     pub fn allow(&self, feature: Feature) -> Result<()> {
         if self.forbidden[feature as usize] {
             return invalid(feature.refusal());
@@ -124,9 +118,6 @@ impl Guardrails {
     }
 
     /// Checks a SELECT from a table of users before it reads, and returns its warnings.
-    ///
-    /// # Errors
-    /// In Cassandra's words, if the SELECT is not allowed.
     pub fn check_select(
         &self,
         select: &ast::Select,

@@ -9,9 +9,6 @@ use crate::error::Result;
 impl Guardrails {
     /// Checks a statement that changes the schema, and returns its warnings. `keyspace` is the one
     /// in use.
-    ///
-    /// # Errors
-    /// In Cassandra's words, if the statement is not allowed.
     pub fn check_schema(
         &self,
         statement: &Statement,

@@ -141,7 +141,6 @@ impl IndexBuilds {
         builds
     }
 
-    /// The errors of builds that failed.
     pub fn failures(&self) -> &Arc<BuildFailures> {
         &self.shared.failures
     }

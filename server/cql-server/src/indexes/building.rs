@@ -7,7 +7,6 @@ use uuid::Uuid;
 /// A table with indexes that are to be built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Building {
-    /// The id of the table.
     pub id: Uuid,
     pub keyspace: String,
     pub name: String,

@@ -29,9 +29,6 @@ use crate::call::Call;
 use crate::error::Result;
 
 /// Refuses to read by an index that has not all rows yet.
-///
-/// # Errors
-/// As Cassandra, which fails such a read.
 pub fn check_built(plan: &SelectPlan, table: &CqlTable, call: &Call<'_>) -> Result<()> {
     let relation = plan.restrictions.index.as_ref();
     let indexed = relation.and_then(|relation| relation.of(table.schema()));

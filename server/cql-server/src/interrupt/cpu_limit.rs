@@ -5,7 +5,6 @@
 
 use std::time::{Duration, Instant};
 
-/// A limit on the CPU time of a thread.
 #[derive(Debug)]
 pub(super) struct CpuLimit {
     /// The CPU time of the thread at which the limit is reached.

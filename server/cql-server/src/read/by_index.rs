@@ -24,9 +24,6 @@ use crate::paging::{self, PagingState};
 
 impl Walk<'_> {
     /// Gives the rows that entries point to to the page, from after `resume` where a page was cut.
-    ///
-    /// # Errors
-    /// As [`Walk::run`].
     pub fn run_by_index(
         &mut self,
         entries: Entries<'_>,

@@ -15,7 +15,6 @@ use crate::analyse::term::{Evaluated, Term};
 use crate::error::{Result, invalid, of_type};
 use crate::interrupt;
 
-/// Predicates with their values.
 #[derive(Debug)]
 pub struct Filter<'f> {
     all: Vec<One<'f>>,
@@ -39,9 +38,6 @@ enum Asked<'f> {
 
 impl<'f> Filter<'f> {
     /// Predicates on columns at their slots, with what is bound.
-    ///
-    /// # Errors
-    /// In Cassandra's words, for nulls.
     pub fn new(
         predicates: &'f [Predicate],
         slots: &Slots,

@@ -25,9 +25,8 @@ mod tests;
 mod value;
 mod walk;
 
-pub use self::computed::computed_rows;
+pub(crate) use self::computed::computed_rows;
 pub(crate) use self::filter::contains;
 pub use self::page::Limits;
-pub use self::select::{Bounds, Read, Select};
+pub(crate) use self::select::{Bounds, Select};
 pub(crate) use self::value::{element, serialize};
-pub use self::walk::Stale;

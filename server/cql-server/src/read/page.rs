@@ -71,18 +71,15 @@ pub struct LiveRow<'r> {
     pub key: &'r [u8],
     /// The length of the prefix that all keys of the partition share.
     pub prefix_len: usize,
-    /// The columns at their slots.
     pub cells: &'r [Option<LiveColumn<'r>>],
 }
 
 /// The next row that a page takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
-    /// The next row.
     Row,
     /// The first row of the next partition.
     Partition,
-    /// No more rows.
     Stop,
 }
 
@@ -105,7 +102,6 @@ pub struct Page<'s> {
     prefix: Vec<u8>,
     groups: Option<Groups>,
     sorted: Vec<SortedRow>,
-    /// Bytes of `sorted`.
     sorted_bytes: usize,
 }
 
@@ -120,11 +116,9 @@ struct Groups {
     states: Vec<State>,
     /// Of its first row, the outputs that are no aggregates.
     first: Vec<Option<Vec<u8>>>,
-    /// Bytes of `first`.
     first_bytes: usize,
     /// Of its first row, the clustering columns that groups are sorted by.
     sort_key: Vec<u8>,
-    /// The key of its last row.
     last_key: Vec<u8>,
 }
 
@@ -242,7 +236,6 @@ impl<'s> Page<'s> {
         }
     }
 
-    /// Ends the result.
     pub fn finish(self, paging_state: Option<&[u8]>) {
         self.writer.finish(paging_state);
     }
@@ -260,7 +253,6 @@ impl<'s> Page<'s> {
         self.limits.result_bytes.saturating_sub(taken)
     }
 
-    /// Checks that there is room for more bytes.
     fn check_room(&self, bytes: usize) -> Result<()> {
         if bytes > self.room() {
             return Err(result_too_large(self.limits.result_bytes));
@@ -268,7 +260,6 @@ impl<'s> Page<'s> {
         Ok(())
     }
 
-    /// Appends a cell of the response.
     fn cell(&mut self, value: Option<&[u8]>) -> Result<()> {
         self.check_room(value.map_or(0, <[u8]>::len))?;
         self.writer.cell(value);

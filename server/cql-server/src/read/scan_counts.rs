@@ -19,7 +19,6 @@ use crate::guardrails::{Guardrails, Limit};
 /// `SelectStatement.DEFAULT_PAGE_SIZE`.
 pub const AGGREGATE_PAGE_ROWS: u32 = 10_000;
 
-/// The counts of one read.
 #[derive(Debug)]
 pub struct ScanCounts<'s> {
     /// None for tables of the server itself.
@@ -33,7 +32,6 @@ pub struct ScanCounts<'s> {
     worst: PageCounts,
 }
 
-/// The counts of one page.
 #[derive(Debug, Clone, Copy, Default)]
 struct PageCounts {
     live_rows: u64,
@@ -61,7 +59,6 @@ impl<'s> ScanCounts<'s> {
         }
     }
 
-    /// Counts a live row.
     pub fn note_row(&mut self) {
         self.page.live_rows += 1;
     }

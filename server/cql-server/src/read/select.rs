@@ -17,10 +17,8 @@ use crate::error::{Result, invalid};
 use crate::guardrails::{Guardrails, Limit};
 use crate::paging::PagingState;
 
-/// The limits of one read.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds<'b> {
-    /// The limits of its pages.
     pub limits: &'b Limits,
     /// The guardrails; `None` for tables of the server itself.
     pub guardrails: Option<&'b Guardrails>,
@@ -31,11 +29,9 @@ pub struct Bounds<'b> {
 pub struct Read {
     /// Entries of the index that the read used which may be stale.
     pub stale: Stale,
-    /// Warnings for the client.
     pub warnings: Vec<String>,
 }
 
-/// A SELECT that was analysed.
 #[derive(Debug)]
 pub struct Select {
     plan: SelectPlan,
@@ -54,16 +50,12 @@ impl Select {
         }
     }
 
-    /// Returns the plan of what the statement reads and returns.
     pub fn plan(&self) -> &SelectPlan {
         &self.plan
     }
 
     /// Appends its rows as the body of a RESULT; with the columns unless the client knows
     /// `known` and these are the same.
-    ///
-    /// # Errors
-    /// In Cassandra's words.
     pub fn execute(
         &self,
         source: &Source<'_>,

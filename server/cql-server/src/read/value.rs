@@ -12,16 +12,11 @@ use crate::analyse::term::{Evaluated, Term};
 use crate::error::{Result, of_row, of_type};
 use crate::interrupt;
 
-/// The input of selectors.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'r> {
-    /// The columns at their slots.
     pub cells: &'r [Option<LiveColumn<'r>>],
-    /// The types of the columns at their slots.
     pub types: &'r [&'r CqlType],
-    /// The values of the markers.
     pub bound: &'r Bound<'r>,
-    /// The results of the aggregates.
     pub aggregates: &'r [Option<Vec<u8>>],
 }
 

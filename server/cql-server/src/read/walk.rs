@@ -35,7 +35,6 @@ const BYTES_PER_UNIT: usize = 1024;
 /// The most stale entries that one read reports. They are removed at its end.
 const STALE_MAX: usize = 32;
 
-/// The end of a walk.
 #[derive(Debug, PartialEq, Eq)]
 pub enum End {
     /// There are no more rows.
@@ -95,7 +94,6 @@ pub struct Walk<'w> {
     pub progress: Progress,
 }
 
-/// The state of a walk besides its page.
 pub struct Progress {
     started: Instant,
     steps_until_look: u32,
@@ -107,7 +105,6 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Returns the state of a walk that begins now.
     pub fn new() -> Self {
         Self {
             started: Instant::now(),

@@ -91,7 +91,6 @@ pub(super) fn drop(context: &SchemaContext<'_>, drop: &DropKeyspace) -> Done {
     })
 }
 
-/// What stands behind WITH of a keyspace.
 struct With {
     replication: Option<Replication>,
     durable_writes: Option<bool>,
@@ -139,7 +138,6 @@ impl With {
 /// Whether a keyspace has to say how many copies there are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Factor {
-    /// It has to.
     Said,
     /// Where it does not, there is one.
     OrOne,

@@ -24,9 +24,10 @@ use ebb_cql::protocol::{ErrorResponse, Response, SchemaChange, SchemaChangeKind,
 use ebb_cql::syntax::ast::{QualifiedName, Statement};
 use ebb_model::schema::Schema;
 
-pub use self::indexes::indexed_table;
-pub use self::type_names::resolve_type;
-pub use super::context::{SchemaContext, in_keyspace};
+pub(crate) use self::indexes::indexed_table;
+use self::type_names::resolve_type;
+pub use super::context::SchemaContext;
+use super::context::in_keyspace;
 use super::error::{of_catalog, of_schema};
 use super::outcome::Outcome;
 use super::snapshots::{AT_ALIAS, names_snapshot};
@@ -36,35 +37,11 @@ use super::system::{VIRTUAL_KEYSPACES, is_reserved};
 /// `IF [NOT] EXISTS` leaves nothing to do.
 type Next = Result<Option<Schema>, ErrorResponse>;
 
-/// Whether [`execute`] is the one for a statement.
-pub fn is_schema_statement(statement: &Statement) -> bool {
-    use Statement::*;
-    matches!(
-        statement,
-        CreateKeyspace(_)
-            | AlterKeyspace(_)
-            | DropKeyspace(_)
-            | CreateTable(_)
-            | AlterTable(_)
-            | DropTable(_)
-            | CreateType(_)
-            | AlterType(_)
-            | DropType(_)
-            | CreateIndex(_)
-            | DropIndex(_)
-            | Truncate(_)
-            | Use(_)
-    )
-}
-
 /// Carries out a statement that changes the schema, USE or TRUNCATE, and appends the body of
 /// the RESULT.
 ///
-/// # Errors
-/// In Cassandra's words.
-///
 /// # Panics
-/// For another statement: see [`is_schema_statement`].
+/// For another statement.
 pub fn execute(
     context: &SchemaContext<'_>,
     statement: &Statement,
@@ -191,7 +168,6 @@ fn check_readable(
     }
 }
 
-/// That there is no such keyspace.
 fn no_keyspace(keyspace: &str) -> ErrorResponse {
     ErrorResponse::invalid(format!("Keyspace '{keyspace}' doesn't exist"))
 }

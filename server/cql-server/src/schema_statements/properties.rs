@@ -3,16 +3,14 @@
 use std::collections::BTreeMap;
 
 use ebb_cql::protocol::ErrorResponse;
-use ebb_cql::syntax::ast::{Property, PropertyValue};
+use ebb_cql::syntax::ast::{Constant, Property, PropertyValue};
 use ebb_model::schema::{OptionValue, SchemaError, TableOptions};
 use uuid::Uuid;
 
 use crate::error::of_schema;
 
-/// The entries of a property that is a map.
 type Entries = BTreeMap<String, String>;
 
-/// A property's value.
 pub(super) fn value(value: &PropertyValue) -> OptionValue {
     match value {
         PropertyValue::Constant(constant) => OptionValue::Text(constant.text.clone()),
@@ -20,19 +18,8 @@ pub(super) fn value(value: &PropertyValue) -> OptionValue {
     }
 }
 
-fn texts(
-    entries: &[(
-        ebb_cql::syntax::ast::Constant,
-        ebb_cql::syntax::ast::Constant,
-    )],
-) -> Entries {
-    let text = |(key, value): &(_, _)| {
-        let (key, value): (
-            &ebb_cql::syntax::ast::Constant,
-            &ebb_cql::syntax::ast::Constant,
-        ) = (key, value);
-        (key.text.clone(), value.text.clone())
-    };
+fn texts(entries: &[(Constant, Constant)]) -> Entries {
+    let text = |(key, value): &(Constant, Constant)| (key.text.clone(), value.text.clone());
     entries.iter().map(text).collect()
 }
 

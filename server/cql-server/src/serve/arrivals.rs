@@ -24,7 +24,6 @@ pub(super) struct Arrivals {
     /// By when so many bytes had come, the oldest first. One at least: before it, all was
     /// served.
     marks: VecDeque<Mark>,
-    /// Bytes that were read.
     read_bytes: u64,
     /// When a byte was last asked for.
     served_at: Instant,

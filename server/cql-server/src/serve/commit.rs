@@ -54,7 +54,6 @@ pub(super) trait QueuedWrite: Send {
     fn end(self: Box<Self>, ended: Option<RequestResult>, synced: Duration) -> LaneResult;
 }
 
-/// A write that waits.
 struct Sent {
     write: Box<dyn QueuedWrite>,
     results: UnboundedSender<LaneResult>,
@@ -117,7 +116,6 @@ impl CommitLane {
 /// A write that has ended, and its result unless it panicked.
 type Ended = (Sent, Option<RequestResult>);
 
-/// The state of the lane's thread.
 struct CommitThread<S> {
     /// Weak, so that the database closes when the server is dropped, and not when this thread notices
     /// it. Each write that waits keeps the service alive.

@@ -151,7 +151,6 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Serves it until it ends.
     pub(super) async fn run(mut self) {
         let ended = loop {
             if let Err(ended) = self.turn().await {
@@ -481,7 +480,6 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Sends what there is to send.
     async fn flush(&mut self) -> Result<(), Ended> {
         let patience = self.shared.options.write_timeout;
         let is_short = || self.shared.lanes.is_short();

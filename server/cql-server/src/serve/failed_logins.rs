@@ -17,7 +17,6 @@ const FILLS_IN: Duration = Duration::from_secs(if cfg!(test) { 3600 } else { 60 
 /// The number of addresses with a bucket of their own; all others share one.
 const ADDRESSES_MAX: usize = 1 << 16;
 
-/// The buckets of all addresses.
 #[derive(Debug)]
 pub(super) struct FailedLogins {
     /// Wrong passwords of one address within [`FILLS_IN`]; `None` for any number.

@@ -44,7 +44,6 @@ struct LaneProgress {
 }
 
 impl<S: Service> LaneRequest<S> {
-    /// The stream to answer in.
     pub(super) fn stream(&self) -> i16 {
         self.frame.stream
     }

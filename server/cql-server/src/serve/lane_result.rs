@@ -19,9 +19,7 @@ pub(super) fn is_in_conflict(ended: &RequestResult) -> bool {
     matches!(ended, Ok((_, outcome)) if outcome.is_in_conflict)
 }
 
-/// The result of a request that ran in a lane.
 pub(super) struct LaneResult {
-    /// The stream of the request.
     pub stream: i16,
     /// `None` if the request panicked.
     pub reply: Option<Waiting<Reply>>,
@@ -30,7 +28,6 @@ pub(super) struct LaneResult {
 /// The response to a request, and its effects on the connection.
 #[derive(Default)]
 pub(super) struct Reply {
-    /// The response.
     pub frame: BytesMut,
     /// The keyspace that is in use from now on.
     pub keyspace: Option<String>,
@@ -38,6 +35,5 @@ pub(super) struct Reply {
     pub login: Option<Option<Arc<User>>>,
     /// When a point request was received that succeeded: its latency counts.
     pub point_received_at: Option<Instant>,
-    /// The report of a slow request.
     pub slow: Option<Box<Unsent>>,
 }

@@ -39,7 +39,6 @@ pub(super) const PAGE_BYTES: usize = 1 << 20;
 /// of its user begins there.
 pub(super) const NORMAL_CLASS_CPU_MAX: Duration = Duration::from_millis(20);
 
-/// The lanes of a server.
 pub(super) struct Lanes {
     scans: ScanThreads,
     ranges: ScanThreads,
@@ -269,7 +268,6 @@ mod tests {
         Lanes::with_class(options, PRETENDED).unwrap()
     }
 
-    /// Runs work of one user.
     async fn run<T: Send + 'static>(
         lanes: &Lanes,
         lane: Lane,

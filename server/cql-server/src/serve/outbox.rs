@@ -30,7 +30,6 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// Where frames are appended.
     pub(super) fn frames(&mut self) -> &mut BytesMut {
         &mut self.frames
     }

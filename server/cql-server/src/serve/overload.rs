@@ -56,7 +56,6 @@ const PROBE_EVERY: Duration = Duration::from_millis(1);
 /// How long the probe goes on after the last request.
 const PROBE_FOR: Duration = Duration::from_millis(50);
 
-/// The state of overload control of a server.
 #[derive(Debug)]
 pub(super) struct Overload {
     /// None if nothing is ever rejected.
@@ -68,7 +67,6 @@ pub(super) struct Overload {
     in_time: AtomicU32,
     late: AtomicU32,
     rejected: AtomicU32,
-    /// Requests rejected since the start.
     rejected_in_all: AtomicU64,
     /// How long a ready connection waited for its turn, the last few times, in microseconds.
     turns_us: [AtomicU64; TURNS],
@@ -76,7 +74,6 @@ pub(super) struct Overload {
     /// The mean of what connections have not served after a read, during an overload.
     unserved: AtomicU64,
     wakeup: Wakeup,
-    /// Notifies the probe.
     wake: Notify,
     /// The thread that ticks, parked while the probe sleeps.
     ticker: OnceLock<Thread>,
@@ -177,14 +174,12 @@ impl Overload {
         self.note_busy();
     }
 
-    /// Counts rejected requests.
     pub(super) fn rejected(&self, requests: u32) {
         self.rejected.fetch_add(requests, Ordering::Relaxed);
         (self.rejected_in_all).fetch_add(requests.into(), Ordering::Relaxed);
         self.note_busy();
     }
 
-    /// Returns whether a wait is above the limit.
     pub(super) fn is_too_long(&self, waited: Duration) -> bool {
         self.limit.is_some_and(|limit| waited > limit)
     }
@@ -195,7 +190,6 @@ impl Overload {
         self.rejected_in_all.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the number of requests rejected since the start.
     pub(super) fn rejected_in_all(&self) -> u64 {
         self.rejected_in_all.load(Ordering::Relaxed)
     }

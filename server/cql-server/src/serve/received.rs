@@ -13,7 +13,6 @@ const SEGMENTS_MAX: usize = 4;
 /// The flag of a frame with a compressed body, which begins with its plain length.
 const COMPRESSED: u8 = 1;
 
-/// An error in received bytes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ReceivedError {
     #[error(transparent)]
@@ -26,7 +25,6 @@ pub(super) enum ReceivedError {
 }
 
 impl ReceivedError {
-    /// Returns the stream for the response with the error.
     pub(super) fn stream(&self) -> i16 {
         match self {
             Self::Frame(error) | Self::Skipped(error) => error.stream(),
@@ -53,7 +51,6 @@ impl From<ReceivedError> for ErrorResponse {
     }
 }
 
-/// The limits on what a connection receives.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     /// The longest body of a frame, in bytes.
@@ -65,7 +62,6 @@ pub(super) struct Limits {
     pub payload_bytes_max: usize,
 }
 
-/// The bytes of one connection.
 #[derive(Default)]
 pub(super) struct Received {
     segments: Option<Segments>,
@@ -90,7 +86,6 @@ impl Received {
         }
     }
 
-    /// Returns whether frames come in segments.
     pub(super) fn has_segments(&self) -> bool {
         self.segments.is_some()
     }

@@ -18,7 +18,6 @@ pub(super) fn in_protocol(error: ProtocolError) -> ErrorResponse {
     ErrorResponse::protocol(error.to_string())
 }
 
-/// Returns the response to OPTIONS.
 pub(super) fn supported() -> Response {
     let option = |name: &str, values: &[&str]| {
         let values = values.iter().map(|&value| value.to_owned());

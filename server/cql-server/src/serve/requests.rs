@@ -34,7 +34,6 @@ pub(super) struct Requests {
 pub(super) struct RequestMemory(Option<OwnedSemaphorePermit>);
 
 impl RequestMemory {
-    /// Returns whether no memory is taken.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_none()
     }

@@ -56,7 +56,6 @@ pub(super) struct ResultPages {
 }
 
 impl ResultPages {
-    /// No memory yet.
     pub(super) fn none(pool: &Arc<ResultPool>) -> Self {
         Self {
             pool: Arc::clone(pool),

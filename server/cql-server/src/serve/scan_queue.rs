@@ -15,7 +15,6 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 
-/// The user that a scan counts for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ScanUser {
     /// A role that has logged in.
@@ -41,7 +40,6 @@ pub(super) struct ScanQueue<W> {
     next_number: u64,
 }
 
-/// A scan that starts.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Started<W> {
     pub user: ScanUser,
@@ -60,7 +58,6 @@ pub(super) enum Length {
     Long,
 }
 
-/// The scans of one user.
 #[derive(Debug)]
 struct OfUser<W> {
     running: usize,
@@ -110,7 +107,6 @@ impl<W> ScanQueue<W> {
         }
     }
 
-    /// Adds a scan of a user.
     pub(super) fn push(&mut self, user: &ScanUser, work: W) {
         let number = self.next_number;
         self.next_number += 1;
@@ -145,7 +141,6 @@ impl<W> ScanQueue<W> {
         Some(Started { user, work, is_low })
     }
 
-    /// Ends a scan of a user that was started.
     pub(super) fn end(&mut self, user: &ScanUser, length: Length) {
         self.change(user, |of| of.running -= 1);
         self.running -= 1;
@@ -164,7 +159,6 @@ impl<W> ScanQueue<W> {
         }
     }
 
-    /// Takes all scans that wait.
     pub(super) fn take_waiting(&mut self) -> Vec<W> {
         self.ready.clear();
         let users = self.users.values_mut();

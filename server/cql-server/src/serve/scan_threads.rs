@@ -33,7 +33,6 @@ type Work = Box<dyn FnOnce() -> bool + Send>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ScanClass {
     Normal,
-    /// The lowest class.
     Low,
     /// The normal class; the lowest one for a user whose last scan used more than this CPU time. What
     /// executes a scan lowers its thread at the same limit.
@@ -65,16 +64,13 @@ pub(super) struct ScanThreads(Arc<Inner>);
 
 struct Inner {
     name: &'static str,
-    /// The threads that are always there.
     base: usize,
     threads_max: usize,
     spare_for: Duration,
     scan_class: ScanClass,
     class: ClassControl,
     state: Mutex<State>,
-    /// Wakes an idle thread.
     wake: Condvar,
-    /// Wakes the starter.
     wake_starter: Condvar,
 }
 
@@ -156,7 +152,6 @@ impl ScanThreads {
         self.0.provide_thread(&state);
     }
 
-    /// The number of threads.
     #[cfg(test)]
     fn count(&self) -> usize {
         self.0.lock().threads
@@ -231,7 +226,6 @@ impl Inner {
         }
     }
 
-    /// Runs a scan.
     fn run(&self, work: Work) -> Length {
         let before = (self.class.cpu)();
         // The caller sees that no result comes; this thread goes on.

@@ -26,13 +26,11 @@ use crate::activity::{Client, Encryption, Trace};
 use crate::call::{Interrupt, Lane, Service, Statement, StatementKind, TimeOut};
 use crate::interrupt;
 
-/// The result of handling a request.
 pub(super) enum Handled<S: Service> {
     /// The response was appended.
     Answered {
         /// Whether it was a statement that ran inline, whose latency shows the state of the server.
         is_point: bool,
-        /// The report of a slow request.
         slow: Option<Box<Unsent>>,
     },
     /// The request has to run in this lane.
@@ -56,7 +54,6 @@ pub(super) struct Session<S: Service> {
     pub is_cancelled: Arc<AtomicBool>,
     client: Arc<Client>,
     client_number: u64,
-    /// The trace of the current request.
     trace: Option<Trace>,
     spent: Spent,
 }
@@ -365,9 +362,6 @@ impl<S: Service> Session<S> {
     }
 
     /// Checks that a request may come in this state of the connection.
-    ///
-    /// # Errors
-    /// In Cassandra's words, if it may not.
     fn check_order(&self, request: &Request<'_>) -> Result<(), ErrorResponse> {
         let is_startup = matches!(request, Request::Startup(_));
         let before_login = matches!(request, Request::Options | Request::AuthResponse { .. });
@@ -405,9 +399,6 @@ impl<S: Service> Session<S> {
     }
 
     /// Begins the trace of a request whose client asks for one.
-    ///
-    /// # Errors
-    /// Where the user may not trace.
     fn begin_trace(&mut self, now: Instant, frame: &Frame) -> Result<(), ErrorResponse> {
         // Before the login nothing is traced, and nothing is done.
         if frame.is_traced() && self.is_logged_in() {

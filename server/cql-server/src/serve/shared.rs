@@ -19,7 +19,6 @@ use super::statements::Statements;
 use super::turns::Turns;
 use crate::call::Service;
 
-/// The state that all connections share.
 pub(super) struct Shared<S: Service> {
     pub service: Arc<S>,
     pub options: ServeOptions,

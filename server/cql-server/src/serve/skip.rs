@@ -20,7 +20,6 @@ pub(super) const SKIPPED_BYTES_MAX: usize = 256 << 20;
 /// request. So it takes at most 256 such times to skip a body.
 const STEP_BYTES: u64 = 1 << 20;
 
-/// A frame that is being skipped.
 #[derive(Debug)]
 pub(super) struct Skip {
     left_bytes: usize,
@@ -53,12 +52,10 @@ impl Skip {
         bytes
     }
 
-    /// Returns whether the whole frame is discarded.
     pub(super) fn is_over(&self) -> bool {
         self.left_bytes == 0
     }
 
-    /// Returns the error to answer with.
     pub(super) fn into_error(self) -> FrameError {
         self.error
     }

@@ -82,7 +82,6 @@ impl SlowRequests {
     }
 }
 
-/// The parts of a request's time that are measured so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Spent {
     pub prepared: Duration,

@@ -11,7 +11,6 @@ use crate::call::Statement;
 /// The MD5 by which a statement is executed.
 pub(super) type Id = [u8; 16];
 
-/// A prepared statement.
 pub(super) struct Entry<S> {
     pub statement: Arc<S>,
     /// The keyspace in use when it was prepared, where its meaning depends on it.

@@ -23,7 +23,6 @@ use crate::activity::Encryption;
 /// protocol begins like that.
 pub(super) const TLS_HANDSHAKE: u8 = 0x16;
 
-/// A connection with its encryption.
 #[derive(Debug)]
 pub(super) enum Stream {
     Plain(TcpStream),
@@ -115,7 +114,6 @@ impl Stream {
         identity(connection.peer_certificates()?.first()?)
     }
 
-    /// What it is encrypted with.
     pub(super) fn encryption(&self) -> Option<Encryption> {
         let Self::Tls(stream) = self else {
             return None;

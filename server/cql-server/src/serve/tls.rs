@@ -64,7 +64,6 @@ pub struct Tls {
     seen: Mutex<u64>,
 }
 
-/// What the files hold.
 struct Contents {
     certificate: Vec<u8>,
     key: Vec<u8>,
@@ -124,7 +123,6 @@ impl Tls {
         self.config.load_full()
     }
 
-    /// Whether clients may speak without TLS.
     pub(super) fn is_optional(&self) -> bool {
         self.options.is_optional
     }

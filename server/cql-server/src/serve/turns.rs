@@ -20,7 +20,6 @@ use tokio::sync::{Mutex, MutexGuard};
 /// Stripes, a power of two: of 64 requests at different partitions hardly two share one.
 const STRIPES: usize = 4096;
 
-/// The turns of a server.
 #[derive(Debug)]
 pub(super) struct Turns {
     stripes: Vec<Mutex<()>>,

@@ -25,7 +25,6 @@ use crate::outcome::Outcome;
 /// or that of the commit lane. Then it begins anew in [`Lane::Moved`].
 pub(super) const SHARED_THREAD_CPU_MAX: Duration = Duration::from_millis(5);
 
-/// The statements of a request.
 pub(super) enum RequestStatements<T> {
     /// A login has none.
     None,
@@ -39,7 +38,6 @@ pub(super) struct Work<S: Service> {
     pub sender: Sender,
     pub coding: Coding,
     pub statements: RequestStatements<S::Statement>,
-    /// The kind of the statement, or of the batch.
     pub kind: StatementKind,
     pub consistency: Consistency,
     /// The turns for which the request waits if it runs on a thread that serves connections.
@@ -52,7 +50,6 @@ pub(super) struct Work<S: Service> {
     pub spent: Spent,
 }
 
-/// The result of an inline run.
 pub(super) enum Inline {
     /// The response was appended.
     Answered(Outcome),

@@ -6,17 +6,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use uuid::Uuid;
 
-/// A `text`.
 pub fn text(value: &str) -> Bytes {
     Bytes::copy_from_slice(value.as_bytes())
 }
 
-/// A `boolean`.
 pub fn boolean(value: bool) -> Bytes {
     Bytes::copy_from_slice(&[u8::from(value)])
 }
 
-/// An `int`.
 pub fn int(value: i32) -> Bytes {
     Bytes::copy_from_slice(&value.to_be_bytes())
 }
@@ -26,17 +23,14 @@ pub fn bigint(value: i64) -> Bytes {
     Bytes::copy_from_slice(&value.to_be_bytes())
 }
 
-/// A `double`.
 pub fn double(value: f64) -> Bytes {
     Bytes::copy_from_slice(&value.to_be_bytes())
 }
 
-/// A `uuid`.
 pub fn uuid(value: Uuid) -> Bytes {
     Bytes::copy_from_slice(value.as_bytes())
 }
 
-/// An `inet`.
 pub fn inet(value: IpAddr) -> Bytes {
     match value {
         IpAddr::V4(v4) => Bytes::copy_from_slice(&v4.octets()),

@@ -32,9 +32,6 @@ pub struct JobRow {
 /// Knows the jobs.
 pub trait JobList: Debug + Send + Sync {
     /// All of them.
-    ///
-    /// # Errors
-    /// Why they cannot be read.
     fn jobs(&self) -> Result<Vec<JobRow>, String>;
 }
 

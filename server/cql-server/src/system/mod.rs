@@ -17,7 +17,7 @@
 
 mod activity;
 mod auth;
-pub mod cells;
+pub(crate) mod cells;
 mod index_builds;
 mod jobs;
 mod local;
@@ -36,22 +36,19 @@ use ebb_model::schema::TableSchema;
 use ebb_tables::{Catalog, CatalogState};
 
 pub use self::jobs::{JobList, JobRow};
-pub use self::views::{SnapshotRow, snapshot_rows};
-pub use self::virtual_table::{VirtualRow, VirtualTable};
+pub(crate) use self::views::{SnapshotRow, snapshot_rows};
+pub(crate) use self::virtual_table::{VirtualRow, VirtualTable};
 use crate::activity::Activity;
 use crate::indexes::BuildFailures;
 
 /// What `release_version` says: the Cassandra whose CQL and messages these are. Drivers
 /// choose by it which tables they ask for.
-pub const RELEASE_VERSION: &str = "4.1.0";
-/// The CQL that is spoken.
-pub const CQL_VERSION: &str = "3.4.6";
-/// The one data center.
-pub const DATA_CENTER: &str = "datacenter1";
-/// The one rack.
-pub const RACK: &str = "rack1";
+const RELEASE_VERSION: &str = "4.1.0";
+const CQL_VERSION: &str = "3.4.6";
+pub(crate) const DATA_CENTER: &str = "datacenter1";
+const RACK: &str = "rack1";
 /// How tokens are computed.
-pub const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
+pub(crate) const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
 /// What a cluster is called that was given no name.
 pub const CLUSTER_NAME: &str = "ebb";
 
@@ -159,6 +156,6 @@ impl SystemTables {
 
 /// Whether users may not make a keyspace of this name: it is one of Cassandra's own, or
 /// one of ebb's.
-pub fn is_reserved(keyspace: &str) -> bool {
+pub(crate) fn is_reserved(keyspace: &str) -> bool {
     keyspace.starts_with("system") || keyspace == ebb_tables::names::SYSTEM_KEYSPACE
 }

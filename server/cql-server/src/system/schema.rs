@@ -219,7 +219,6 @@ fn columns(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
     for_each_table(facts, |keyspace, table| column_rows(keyspace, table, rows))
 }
 
-/// The columns of a table.
 pub(super) fn column_rows(
     keyspace: &str,
     table: &TableSchema,

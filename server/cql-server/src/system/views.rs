@@ -35,12 +35,9 @@ fn snapshots(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> 
         .try_for_each(|snapshot| rows.push(snapshot.cells()))
 }
 
-/// A snapshot of a user's keyspace.
 #[derive(Debug, Clone)]
 pub struct SnapshotRow {
-    /// Its keyspace.
     pub keyspace: String,
-    /// What the store tells of it.
     pub info: SnapshotInfo,
 }
 

@@ -31,7 +31,6 @@ pub struct VirtualTable {
     rows: fn(&Facts, &mut RowSet<'_>) -> Result<(), ErrorResponse>,
 }
 
-/// A row of a virtual table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VirtualRow {
     /// Its key as the engine would have it: rows are in this order, and a page may go on
@@ -73,7 +72,6 @@ impl VirtualTable {
         }
     }
 
-    /// Its columns and keys, as those of any table.
     pub fn schema(&self) -> &Arc<TableSchema> {
         &self.schema
     }
@@ -99,7 +97,6 @@ pub(super) fn no_rows(_: &Facts, _: &mut RowSet<'_>) -> Result<(), ErrorResponse
     Ok(())
 }
 
-/// Where a virtual table's rows are put.
 pub(super) struct RowSet<'a> {
     schema: &'a TableSchema,
     rows: Vec<VirtualRow>,

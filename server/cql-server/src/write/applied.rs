@@ -40,7 +40,6 @@ pub(super) struct Shown {
     projection: Projection,
     /// Places of static columns that were asked for. Others are null.
     statics: BTreeSet<usize>,
-    /// Whether regular columns were asked for.
     has_regular: bool,
 }
 
@@ -105,7 +104,6 @@ pub(super) struct Answer<'a> {
     partition: ProjectedPartition<'a>,
 }
 
-/// Cells of one row.
 type Cells = Vec<Option<Bytes>>;
 
 impl<'a> Answer<'a> {
@@ -129,7 +127,6 @@ impl<'a> Answer<'a> {
         })
     }
 
-    /// The partition.
     pub(super) fn partition(&self) -> &Partition<'a> {
         self.partition.partition()
     }

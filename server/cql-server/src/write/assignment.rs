@@ -10,16 +10,11 @@ use crate::analyse::markers::{Markers, Receiver};
 use crate::analyse::term::{self, Term};
 use crate::error::{Result, invalid};
 
-/// `c = v`.
 pub(super) fn set(column: &Column, value: &ast::Term, markers: &mut Markers) -> Result<Change> {
     let operation = Operation::Set(whole(column, value, markers)?);
     Ok(change(column, operation))
 }
 
-/// What an assignment of UPDATE does.
-///
-/// # Errors
-/// In Cassandra's words, where the column's type does not know it.
 pub(super) fn assign(
     column: &Column,
     assigned: &ast::Change,
@@ -118,10 +113,6 @@ pub(super) fn assign(
     Ok(change(column, operation))
 }
 
-/// What a target of DELETE takes away.
-///
-/// # Errors
-/// In Cassandra's words, where the column has no such part.
 pub(super) fn remove(column: &Column, what: &ast::Part, markers: &mut Markers) -> Result<Change> {
     let (name, ty) = (&column.name, &column.ty);
     let operation = match what {
@@ -173,13 +164,11 @@ fn change(column: &Column, operation: Operation) -> Change {
     }
 }
 
-/// A value of the column's own type.
 fn whole(column: &Column, value: &ast::Term, markers: &mut Markers) -> Result<Term> {
     let receiver = Receiver::new(&*column.name, column.ty.clone());
     term::prepare(value, &receiver, markers)
 }
 
-/// A key or value of a collection.
 fn part(
     what: &str,
     column: &Column,
@@ -191,12 +180,10 @@ fn part(
     term::prepare(value, &receiver, markers)
 }
 
-/// The index of a list's element.
 fn index(column: &Column, value: &ast::Term, markers: &mut Markers) -> Result<Term> {
     part("idx", column, &CqlType::Int, value, markers)
 }
 
-/// The number and type of a field.
 fn field_of<'t>(
     column: &Column,
     definition: &'t UserType,

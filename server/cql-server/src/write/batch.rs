@@ -35,10 +35,6 @@ pub(super) struct BatchPlan {
 impl BatchPlan {
     /// The plan of a batch; `table` finds the table of a statement. `markers` is there if
     /// there is a statement.
-    ///
-    /// # Errors
-    /// In Cassandra's words, where a statement does not fit its table, or not into a
-    /// batch; what `table` says.
     pub(super) fn prepare(
         batch: &Batch,
         mut table: impl FnMut(&QualifiedName) -> Result<Arc<CqlTable>>,
@@ -82,15 +78,10 @@ impl BatchPlan {
         write_type_of(self.kind)
     }
 
-    /// Its statements.
     pub(super) fn writes(&self) -> &[WritePlan] {
         &self.writes
     }
 
-    /// The timestamp that it says, in microseconds.
-    ///
-    /// # Errors
-    /// In Cassandra's words, where it is null or out of bounds.
     pub(super) fn timestamp_us(&self, bound: &Bound<'_>) -> Result<Option<i64>> {
         self.using.timestamp_us(bound)
     }
@@ -107,9 +98,6 @@ pub fn write_type_of(kind: BatchKind) -> WriteType {
 
 /// Holds statements to what may stand beside each other in a batch. `has_timestamp` says that
 /// the batch has one of its own.
-///
-/// # Errors
-/// In Cassandra's words.
 pub(super) fn check(kind: BatchKind, has_timestamp: bool, writes: &[&WritePlan]) -> Result<()> {
     let is_conditional = writes.iter().any(|write| write.conditions.is_some());
     if has_timestamp && is_conditional {

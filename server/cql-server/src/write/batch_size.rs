@@ -56,9 +56,6 @@ impl BatchSize {
     }
 
     /// Checks the limits of the batch, which has `bytes` bytes.
-    ///
-    /// # Errors
-    /// In Cassandra's words, if the batch is too large.
     pub(super) fn check(
         &self,
         bytes: usize,

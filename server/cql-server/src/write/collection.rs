@@ -202,7 +202,6 @@ fn value<'v>(term: &'v Term, bound: &Bound<'v>) -> Result<Option<Cow<'v, [u8]>>>
     Ok(term.evaluate(bound)?.unless_unset().flatten())
 }
 
-/// An index; none where it is unset.
 fn index_of(term: &Term, bound: &Bound<'_>) -> Result<Option<i32>> {
     match term.evaluate(bound)? {
         Evaluated::Null => invalid("Invalid null value for list index"),

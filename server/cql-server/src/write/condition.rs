@@ -17,18 +17,14 @@ use crate::error::{Result, invalid};
 /// What must hold of a row before it is written.
 #[derive(Debug, Default)]
 pub(super) enum Conditions {
-    /// Nothing: there is no IF.
     #[default]
     None,
-    /// The row is there.
     Exists,
-    /// It is not.
     NotExists,
     /// All of these, at least one.
     Columns(Vec<ColumnCondition>),
 }
 
-/// What must hold of one column.
 #[derive(Debug)]
 pub(super) struct ColumnCondition {
     pub(super) column: Column,
@@ -38,7 +34,6 @@ pub(super) struct ColumnCondition {
     test: ConditionTest,
 }
 
-/// What of a column is compared.
 #[derive(Debug)]
 enum ConditionPart {
     Whole,
@@ -57,12 +52,10 @@ enum ConditionTest {
 }
 
 impl Conditions {
-    /// Whether there is an IF.
     pub(super) fn is_some(&self) -> bool {
         !matches!(self, Self::None)
     }
 
-    /// What is asked of columns.
     pub(super) fn columns(&self) -> &[ColumnCondition] {
         match self {
             Self::Columns(columns) => columns,
@@ -77,10 +70,6 @@ impl Conditions {
         (statics, columns.any(|column| !column.is_static()))
     }
 
-    /// The conditions of a statement that writes.
-    ///
-    /// # Errors
-    /// In Cassandra's words, where they do not fit the table.
     pub(super) fn prepare(
         write: &ast::Write,
         schema: &TableSchema,

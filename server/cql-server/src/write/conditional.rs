@@ -44,7 +44,6 @@ use crate::error::{Result, invalid, of_catalog, of_key, of_store, of_table};
 use crate::interrupt;
 use crate::listing::Listing;
 
-/// A statement and its values.
 pub(super) type Part<'v> = (&'v WritePlan, Bound<'v>);
 
 /// Statements on one partition of which at least one has a condition, their values known.
@@ -53,7 +52,6 @@ pub(super) struct ConditionalWrite<'v> {
     parts: &'v [Part<'v>],
     table: &'v CqlTable,
     partition: PartitionKey,
-    /// Of the static row.
     statics: Option<RowCondition<'v>>,
     /// By the keys of their rows.
     rows: BTreeMap<Vec<u8>, RowCondition<'v>>,
@@ -63,7 +61,6 @@ pub(super) struct ConditionalWrite<'v> {
     shown: Shown,
 }
 
-/// What must hold of one row.
 #[derive(Debug)]
 enum RowCondition<'v> {
     Exists,
@@ -71,7 +68,6 @@ enum RowCondition<'v> {
     Columns(Vec<BoundCondition<'v>>),
 }
 
-/// The outcome of an attempt.
 #[derive(Debug)]
 pub(super) enum Verdict {
     /// The response, with `[applied]`, and warnings.
@@ -269,7 +265,6 @@ impl<'v> ConditionalWrite<'v> {
         Ok(Found { header, rows })
     }
 
-    /// Whether all conditions hold.
     fn holds(&self, found: &Found, answer: &Answer<'_>) -> Result<bool> {
         if let Some(condition) = &self.statics {
             let partition = answer.partition();
@@ -306,7 +301,6 @@ impl<'v> ConditionalWrite<'v> {
 }
 
 impl RowCondition<'_> {
-    /// Whether it holds of a row, if that is there.
     fn holds(&self, row: Option<RowView<'_>>) -> Result<bool> {
         match self {
             Self::Exists => Ok(row.is_some()),

@@ -8,9 +8,6 @@ use ebb_cql::protocol::{Consistency, WriteType};
 use crate::error::{Result, invalid};
 
 /// Holds the levels of a request to what a write of this type may have.
-///
-/// # Errors
-/// In Cassandra's words.
 pub fn check_consistency(
     write_type: WriteType,
     level: Consistency,

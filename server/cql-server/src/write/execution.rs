@@ -25,7 +25,6 @@ use crate::interrupt;
 /// About how many microseconds it takes to look one key up.
 pub(super) const READ_UNITS: u64 = 4;
 
-/// Where operands go.
 #[derive(Debug)]
 enum Sink<'c> {
     Batch(WriteBatch),
@@ -43,7 +42,6 @@ enum Sink<'c> {
     },
 }
 
-/// What came of a commit.
 #[derive(Debug)]
 pub(super) enum Committed {
     /// All is written; these are warnings for whoever wrote it.
@@ -325,7 +323,6 @@ impl<'c> Execution<'c> {
         }
     }
 
-    /// Adds one operand.
     fn merge(
         &mut self,
         table: &Table,

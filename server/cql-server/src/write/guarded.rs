@@ -9,7 +9,6 @@ use super::plan::{Action, WritePlan};
 use crate::error::Result;
 use crate::guardrails::{Feature, Guardrails, Limit};
 
-/// The limits on values.
 pub(super) const OF_VALUES: [Limit; 3] = [
     Limit::ColumnValueSize,
     Limit::ItemsPerCollection,
@@ -17,9 +16,6 @@ pub(super) const OF_VALUES: [Limit; 3] = [
 ];
 
 /// Checks that guardrails allow the features that a statement uses.
-///
-/// # Errors
-/// In Cassandra's words, if they do not.
 pub(super) fn check_statement(guardrails: &Guardrails, plan: &WritePlan) -> Result<()> {
     if plan.has_timestamp() {
         guardrails.allow(Feature::UserTimestamps)?;
@@ -37,9 +33,6 @@ pub(super) fn check_statement(guardrails: &Guardrails, plan: &WritePlan) -> Resu
 
 /// Checks the values that a write gives a row against guardrails. Of a collection only the elements
 /// count that this write has: the others are not read.
-///
-/// # Errors
-/// In Cassandra's words, if a value is too large.
 pub(super) fn check_row(
     guardrails: &Guardrails,
     schema: &TableSchema,

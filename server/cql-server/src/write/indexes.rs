@@ -18,9 +18,6 @@ const VALUE_LEN_LIMIT: usize = 65_535;
 
 /// Hands `put` the entries of a row that is written, each as what its key begins with and the
 /// key of what it points to.
-///
-/// # Errors
-/// In Cassandra's words, for a value that is too long.
 pub(super) fn put_row(
     schema: &TableSchema,
     partition: &PartitionKey,
@@ -53,9 +50,6 @@ pub(super) fn put_row(
 }
 
 /// The same of static columns.
-///
-/// # Errors
-/// As [`put_row`].
 pub(super) fn put_statics(
     schema: &TableSchema,
     partition: &PartitionKey,

@@ -54,7 +54,6 @@ pub(super) fn prepare(
     })
 }
 
-/// Each column with its value.
 fn by_columns<'s>(
     schema: &'s TableSchema,
     columns: &[Name],

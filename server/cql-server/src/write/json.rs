@@ -17,7 +17,6 @@ pub(super) struct JsonRow {
     text: Term,
     /// They stay as they are; otherwise they are null.
     default_unset: bool,
-    /// How many markers the statement has.
     markers: usize,
 }
 

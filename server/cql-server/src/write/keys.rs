@@ -19,9 +19,7 @@ pub(super) struct Keys(Restrictions);
 /// What one statement writes, its values known.
 #[derive(Debug)]
 pub(super) struct Targets<'v> {
-    /// Each once.
     pub(super) partitions: Vec<PartitionKey>,
-    /// In each of them.
     pub(super) rows: Rows<'v>,
 }
 
@@ -30,9 +28,7 @@ pub(super) struct Targets<'v> {
 pub(super) enum Rows<'v> {
     /// No clustering column is named: its static columns, or all of it.
     Partition,
-    /// Rows, each once.
     Named(Vec<RowTarget<'v>>),
-    /// Ranges of encoded clusterings.
     Ranges(Vec<ByteRange>),
 }
 
@@ -45,10 +41,6 @@ impl RowTarget<'_> {
         self.0.iter().map(|value| value.len()).sum()
     }
 
-    /// The row's key in a partition.
-    ///
-    /// # Errors
-    /// In Cassandra's words, where the values are too long.
     pub(super) fn key(&self, layout: &KeyLayout, partition: &PartitionKey) -> Result<Vec<u8>> {
         let values: Vec<&[u8]> = self.0.iter().map(Cow::as_ref).collect();
         layout.row_key(partition, &values).map_err(of_key)
@@ -61,10 +53,6 @@ impl RowTarget<'_> {
 }
 
 impl Keys {
-    /// The keys of a statement.
-    ///
-    /// # Errors
-    /// In Cassandra's words, for what a statement that writes cannot ask.
     pub(super) fn prepare(
         schema: &Arc<TableSchema>,
         relations: &[Relation],

@@ -16,7 +16,6 @@ use crate::analyse::restrictions::{Statement, Written};
 use crate::analyse::volatile::VolatileCalls;
 use crate::error::Result;
 
-/// INSERT, UPDATE or DELETE on one table.
 #[derive(Debug)]
 pub(super) struct WritePlan {
     pub(super) table: Arc<CqlTable>,
@@ -26,7 +25,6 @@ pub(super) struct WritePlan {
     /// What must hold of the row, or nothing is written.
     pub(super) conditions: Conditions,
     pub(super) statement: Statement,
-    /// The row of INSERT JSON.
     pub(super) json: Option<JsonRow>,
     /// The volatile calls in all its terms.
     pub(super) volatile: VolatileCalls,
@@ -35,22 +33,17 @@ pub(super) struct WritePlan {
 /// What a statement says, its columns found.
 #[derive(Debug)]
 pub(super) struct Parts {
-    /// Which rows.
     pub(super) relations: Vec<Relation>,
     pub(super) using: ast::Using,
     pub(super) action: Action,
-    /// As [`WritePlan::json`].
     pub(super) json: Option<JsonRow>,
 }
 
-/// What happens to the rows.
 #[derive(Debug)]
 pub(super) enum Action {
-    /// Columns change.
     Change {
         /// The row exists from then on, whatever its columns are: INSERT.
         has_marker: bool,
-        /// In the order of the statement.
         changes: Vec<Change>,
     },
     /// They are deleted: rows, ranges of rows or partitions, as the keys say.
@@ -58,7 +51,6 @@ pub(super) enum Action {
 }
 
 impl Action {
-    /// The columns or rows that it writes.
     pub(super) fn written(&self) -> Written {
         match self {
             Self::Delete => Written::Deleted,
@@ -73,7 +65,6 @@ impl Action {
     }
 }
 
-/// What happens to one column.
 #[derive(Debug)]
 pub(super) struct Change {
     pub(super) column: Column,
@@ -97,7 +88,6 @@ impl WritePlan {
         }
     }
 
-    /// Whether the table's values are counters.
     pub(super) fn counts(&self) -> bool {
         self.table.schema().is_counter()
     }
@@ -121,7 +111,6 @@ impl WritePlan {
         }
     }
 
-    /// Whether it changes a static column.
     pub(super) fn writes_statics(&self) -> bool {
         match &self.action {
             Action::Change { changes, .. } => changes.iter().any(Change::is_static),

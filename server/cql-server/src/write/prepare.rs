@@ -14,7 +14,6 @@ use crate::analyse::markers::Markers;
 use crate::analyse::restrictions::{Conditional, Statement, Writing, Written};
 use crate::error::{Result, invalid};
 
-/// Returns the table of a statement.
 pub(super) fn table_of(write: &Write) -> &QualifiedName {
     match write {
         Write::Insert(statement) => &statement.table,
@@ -24,9 +23,6 @@ pub(super) fn table_of(write: &Write) -> &QualifiedName {
 }
 
 /// The plan of a statement on its table. What its markers stand for is noted.
-///
-/// # Errors
-/// In Cassandra's words, where the statement does not fit the table.
 pub(super) fn prepare(
     write: &Write,
     table: &Arc<CqlTable>,

@@ -34,10 +34,6 @@ enum Plan {
 impl WriteStatement {
     /// What the statement means; none where it does not write rows. `table` finds the
     /// table of a name.
-    ///
-    /// # Errors
-    /// In Cassandra's words, where the statement does not fit its tables; what `table`
-    /// says.
     pub fn analyse(
         parsed: &Parsed,
         mut table: impl FnMut(&QualifiedName) -> Result<Arc<CqlTable>>,
@@ -78,7 +74,6 @@ impl WriteStatement {
         }
     }
 
-    /// Its markers.
     pub fn markers(&self) -> &Columns {
         &self.markers
     }
@@ -115,9 +110,6 @@ impl WriteStatement {
     }
 
     /// Numbers of the partitions that it is about, for those that take turns at them.
-    ///
-    /// # Errors
-    /// In Cassandra's words, where a value is not as it must be.
     pub fn turns(&self, catalog: &Catalog, values: Values<'_>) -> Result<Vec<u64>> {
         let bound = Bound::new(values, &self.markers, catalog.timestamps().now_us())?;
         let mut turns = Vec::new();
@@ -138,7 +130,6 @@ impl WriteStatement {
         }
     }
 
-    /// Its statements: one, or those of a batch.
     fn plans(&self) -> &[WritePlan] {
         match &self.plan {
             Plan::One(plan) => std::slice::from_ref(plan),
@@ -174,9 +165,7 @@ impl WriteStatement {
 /// The catalog that writes change, with the guardrails and the time of the request.
 #[derive(Debug, Clone, Copy)]
 pub struct WriteContext<'c> {
-    /// The tables.
     pub catalog: &'c Catalog,
-    /// The guardrails of the user.
     pub guardrails: &'c Guardrails,
     /// The time of the request, in seconds since 1970, if the client has sent one: times to live
     /// and deletions count from it.
@@ -192,9 +181,6 @@ impl WriteContext<'_> {
 
     /// Checks the consistency levels of a request, and returns its warnings. The default of the
     /// serial level is SERIAL, as in Cassandra.
-    ///
-    /// # Errors
-    /// In Cassandra's words, if one of the levels is disallowed.
     pub fn check_levels(
         &self,
         level: Consistency,
@@ -207,7 +193,6 @@ impl WriteContext<'_> {
     }
 }
 
-/// The outcome of a request that writes.
 #[derive(Debug)]
 pub enum Written {
     /// Everything was written; warnings for the client.
@@ -320,7 +305,6 @@ fn count(
     execution.commit(catalog.db())
 }
 
-/// The timestamp of a request.
 fn timestamp(catalog: &Catalog, timestamp_us: Option<i64>) -> Result<i64> {
     match timestamp_us {
         Some(timestamp_us) => Ok(timestamp_us),

@@ -11,7 +11,6 @@ use crate::error::{Result, invalid};
 /// The longest time to live: twenty years, as in Cassandra.
 pub(super) const TTL_MAX_S: i32 = 20 * 365 * 24 * 60 * 60;
 
-/// What stands behind USING.
 #[derive(Debug, Default)]
 pub(super) struct Using {
     pub(super) timestamp: Option<Term>,
@@ -32,10 +31,6 @@ impl Using {
         })
     }
 
-    /// The timestamp that the statement says, in microseconds.
-    ///
-    /// # Errors
-    /// In Cassandra's words, where it is null or out of bounds.
     pub(super) fn timestamp_us(&self, bound: &Bound<'_>) -> Result<Option<i64>> {
         let Some(term) = &self.timestamp else {
             return Ok(None);
@@ -51,9 +46,6 @@ impl Using {
     }
 
     /// The time to live in seconds; none for what stays.
-    ///
-    /// # Errors
-    /// In Cassandra's words, where it is out of bounds.
     pub(super) fn ttl_s(&self, schema: &TableSchema, bound: &Bound<'_>) -> Result<Option<u32>> {
         let by_default = || schema.options().default_time_to_live_secs();
         let ttl_s = match &self.ttl {

@@ -10,7 +10,6 @@ macro_rules! codes {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[repr($number)]
-        #[expect(missing_docs, reason = "the specification's names")]
         pub enum $name {
             $($(#[$each])* $variant = $code,)*
         }

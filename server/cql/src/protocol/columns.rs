@@ -46,24 +46,18 @@ impl Version {
 /// A column to be sent, or the marker of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ColumnSpec<'a> {
-    /// Of its table.
     pub keyspace: &'a str,
-    /// Its table.
     pub table: &'a str,
     /// Its name, its alias, or what computes it. What is past 65,535 bytes is not sent.
     pub name: &'a str,
-    /// What its values are.
     pub ty: &'a CqlType,
 }
 
 /// A column as it was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column<'a> {
-    /// Of its table.
     pub keyspace: &'a str,
-    /// Its table.
     pub table: &'a str,
-    /// Its name.
     pub name: &'a str,
     /// Its type, as an `[option]`.
     pub type_option: &'a [u8],
@@ -115,7 +109,6 @@ impl Columns {
         }
     }
 
-    /// Returns the number of columns.
     pub fn len(&self) -> usize {
         self.count as usize
     }
@@ -126,7 +119,6 @@ impl Columns {
         Md5::digest(&self.bytes).into()
     }
 
-    /// Returns whether there are no columns.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -145,7 +137,6 @@ impl Columns {
         self.bytes.len() != self.bytes_v4.len()
     }
 
-    /// Returns the columns, in order.
     pub fn iter(&self) -> impl Iterator<Item = Column<'_>> {
         let mut reader = Reader::new(&self.bytes);
         let global = self.global_table.then(|| table(&mut reader));

@@ -15,10 +15,8 @@ const LENGTH_BYTES: usize = 4;
 /// What both ends agreed on in STARTUP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compression {
-    /// No body is compressed.
     #[default]
     None,
-    /// Bodies may be.
     Lz4,
 }
 

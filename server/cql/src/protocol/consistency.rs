@@ -22,7 +22,6 @@ codes! {
 }
 
 impl Consistency {
-    /// Its number on the wire.
     pub fn code(self) -> u16 {
         self as u16
     }

@@ -34,38 +34,21 @@ pub enum FrameError {
         agreed.number()
     )]
     VersionChange {
-        /// The version of the frame.
         version: Version,
-        /// The version of the connection.
         agreed: Version,
-        /// The frame's stream.
         stream: i16,
     },
-    /// A frame of the other direction.
     #[error("the frame goes in the wrong direction (version byte {version_byte:#04x})")]
-    Direction {
-        /// As it was sent.
-        version_byte: u8,
-        /// The frame's stream.
-        stream: i16,
-    },
+    Direction { version_byte: u8, stream: i16 },
     /// A negative length, in Cassandra's words.
     #[error("Invalid value for envelope header body length field: {length}")]
-    Length {
-        /// The length in the header.
-        length: i32,
-        /// The frame's stream.
-        stream: i16,
-    },
+    Length { length: i32, stream: i16 },
     /// A body that is longer than the limit. The next frame begins behind the header and the body, so
     /// a receiver that discards both can go on.
     #[error("a body of {body_bytes} bytes is longer than the limit of {body_bytes_max}")]
     TooLong {
-        /// The length in the header.
         body_bytes: u32,
-        /// The limit.
         body_bytes_max: usize,
-        /// The frame's stream.
         stream: i16,
     },
     /// A compressed body that is longer than the limit when it is decompressed. The frame is used up,
@@ -76,20 +59,13 @@ pub enum FrameError {
     TooLongPlain {
         /// The length before compression, as the body states it.
         plain_bytes: u32,
-        /// The limit.
         body_bytes_max: usize,
-        /// The frame's stream.
         stream: i16,
     },
     /// A body that was not to be compressed, or does not decompress. The frame is
     /// used up, and those after it can be decoded.
     #[error("{error}")]
-    Body {
-        /// What is wrong.
-        error: ProtocolError,
-        /// The frame's stream.
-        stream: i16,
-    },
+    Body { error: ProtocolError, stream: i16 },
 }
 
 impl FrameError {
@@ -143,17 +119,14 @@ impl FrameDecoder {
         self.agreed = Some(version);
     }
 
-    /// Sets the compression that further bodies may have.
     pub fn set_compression(&mut self, compression: Compression) {
         self.compression = compression;
     }
 
-    /// Sets the greatest length of further bodies, in bytes.
     pub fn set_body_bytes_max(&mut self, body_bytes_max: usize) {
         self.body_bytes_max = body_bytes_max;
     }
 
-    /// Returns the greatest length of a body, in bytes.
     pub fn body_bytes_max(&self) -> usize {
         self.body_bytes_max
     }

@@ -31,35 +31,24 @@ pub enum ErrorKind {
     BadCredentials,
     /// Too few replicas were alive to start.
     Unavailable {
-        /// Asked for.
         consistency: Consistency,
-        /// Replicas that it takes.
         required: i32,
-        /// Replicas that there were.
         alive: i32,
     },
     /// More than the server takes; later is better.
     Overloaded,
-    /// The server is not ready.
     IsBootstrapping,
-    /// TRUNCATE failed.
     Truncate,
     /// A write took too long; it may still happen.
     WriteTimeout {
-        /// Asked for.
         consistency: Consistency,
-        /// Replicas that answered.
         received: i32,
         /// Replicas that were waited for.
         block_for: i32,
-        /// What was written.
         write_type: WriteType,
     },
-    /// A read took too long.
     ReadTimeout {
-        /// Asked for.
         consistency: Consistency,
-        /// Replicas that answered.
         received: i32,
         /// Replicas that were waited for.
         block_for: i32,
@@ -68,37 +57,27 @@ pub enum ErrorKind {
     },
     /// A read failed, not for time.
     ReadFailure {
-        /// Asked for.
         consistency: Consistency,
-        /// Replicas that answered.
         received: i32,
         /// Replicas that were waited for.
         block_for: i32,
-        /// Replicas that failed.
         failures: i32,
         /// Whether the replica asked for data answered.
         data_present: bool,
     },
-    /// A function of a user failed.
     FunctionFailure {
-        /// Where it lies.
         keyspace: String,
-        /// Its name.
         function: String,
         /// The CQL types of its arguments.
         argument_types: Vec<String>,
     },
     /// A write failed, not for time.
     WriteFailure {
-        /// Asked for.
         consistency: Consistency,
-        /// Replicas that answered.
         received: i32,
         /// Replicas that were waited for.
         block_for: i32,
-        /// Replicas that failed.
         failures: i32,
-        /// What was written.
         write_type: WriteType,
     },
     /// The statement is no CQL.
@@ -124,17 +103,12 @@ pub enum ErrorKind {
 }
 
 words! {
-    /// What a write was.
     WriteType, "type of a write",
-    /// One statement.
     Simple = "SIMPLE",
     /// A logged batch whose log is written.
     Batch = "BATCH",
-    /// An unlogged batch.
     UnloggedBatch = "UNLOGGED_BATCH",
-    /// A counter.
     Counter = "COUNTER",
-    /// The log of a batch.
     BatchLog = "BATCH_LOG",
     /// A conditional write.
     Cas = "CAS",
@@ -145,7 +119,6 @@ words! {
 }
 
 impl ErrorKind {
-    /// The code on the wire.
     pub fn code(&self) -> i32 {
         match self {
             Self::Server => 0x0000,
@@ -171,43 +144,35 @@ impl ErrorKind {
 }
 
 impl ErrorResponse {
-    /// An error of any kind.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let message = message.into();
         Self { kind, message }
     }
 
-    /// [`ErrorKind::Server`].
     pub fn server(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Server, message)
     }
 
-    /// [`ErrorKind::Protocol`].
     pub fn protocol(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Protocol, message)
     }
 
-    /// [`ErrorKind::Syntax`].
     pub fn syntax(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Syntax, message)
     }
 
-    /// [`ErrorKind::Invalid`].
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Invalid, message)
     }
 
-    /// [`ErrorKind::Config`].
     pub fn config(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Config, message)
     }
 
-    /// [`ErrorKind::Unauthorized`].
     pub fn unauthorized(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Unauthorized, message)
     }
 
-    /// [`ErrorKind::Overloaded`].
     pub fn overloaded(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Overloaded, message)
     }

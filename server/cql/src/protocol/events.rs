@@ -64,7 +64,6 @@ macro_rules! words {
         }
 
         impl $name {
-            /// The word on the wire.
             pub fn word(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word,)*
@@ -83,35 +82,26 @@ macro_rules! words {
 pub(super) use words;
 
 words! {
-    /// What was done to a part of the schema.
     SchemaChangeKind, "change of the schema",
-    /// It is new.
     Created = "CREATED",
-    /// It is another.
     Updated = "UPDATED",
-    /// It is gone.
     Dropped = "DROPPED",
 }
 
 /// A change of the schema: an event as well as the result of the statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchemaChange {
-    /// What was done.
     pub kind: SchemaChangeKind,
     /// The keyspace, or the one that what changed lies in.
     pub keyspace: String,
-    /// To what.
     pub target: SchemaTarget,
 }
 
 /// What changed in the schema. An index counts as its table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SchemaTarget {
-    /// The keyspace itself.
     Keyspace,
-    /// A table, by its name.
     Table(String),
-    /// A user-defined type, by its name.
     Type(String),
 }
 
@@ -148,7 +138,6 @@ impl SchemaChange {
         }
     }
 
-    /// Reads the body of an EVENT.
     pub(super) fn read_event(reader: &mut Reader<'_>) -> Result<Self> {
         match reader.string("the type of an event")? {
             SCHEMA => Self::read(reader),
@@ -156,7 +145,6 @@ impl SchemaChange {
         }
     }
 
-    /// Appends the body of an EVENT.
     pub(super) fn write_event(&self, out: &mut BytesMut) {
         writer::string(out, SCHEMA);
         self.write(out);

@@ -9,7 +9,6 @@ pub enum ProtocolError {
     /// The body ends inside of an item.
     #[error("the body ends in {what}: {needed_bytes} bytes needed, {left_bytes} left")]
     Truncated {
-        /// The item.
         what: &'static str,
         /// What the item takes, as far as it says.
         needed_bytes: usize,
@@ -18,24 +17,15 @@ pub enum ProtocolError {
     },
     /// A length or a count that no item of this kind can have.
     #[error("{what} cannot have the length {length}")]
-    Length {
-        /// The item.
-        what: &'static str,
-        /// As it was sent.
-        length: i64,
-    },
+    Length { what: &'static str, length: i64 },
     /// Text that is not UTF-8.
     #[error("{what} is not UTF-8")]
-    NotUtf8 {
-        /// The item.
-        what: &'static str,
-    },
+    NotUtf8 { what: &'static str },
     /// A number that stands for nothing.
     #[error("{code:#06x} is no {what}")]
     UnknownCode {
         /// What it should name.
         what: &'static str,
-        /// As it was sent.
         code: u32,
     },
     /// A word that stands for nothing.
@@ -49,7 +39,6 @@ pub enum ProtocolError {
     /// A flag that this message cannot have.
     #[error("{what} cannot have the flags {flags:#04x}")]
     Flags {
-        /// The message.
         what: &'static str,
         /// Those that do not fit.
         flags: u32,
@@ -83,5 +72,4 @@ impl ProtocolError {
     }
 }
 
-/// What the readers of this module return.
 pub type Result<T> = std::result::Result<T, ProtocolError>;

@@ -11,7 +11,6 @@ use super::codes::codes;
 use super::fault::{ProtocolError, Result};
 use super::version::Version;
 
-/// Bytes of a header.
 pub const HEADER_BYTES: usize = 9;
 /// Set in the version's byte of responses.
 pub const RESPONSE_BIT: u8 = 0x80;
@@ -67,18 +66,14 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// A request that asks for a trace.
     pub fn is_traced(&self) -> bool {
         self.flags & flag::TRACING != 0
     }
 }
 
-/// Which way frames go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// From a client.
     Request,
-    /// From a server.
     Response,
 }
 

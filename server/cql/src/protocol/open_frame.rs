@@ -92,7 +92,6 @@ impl OpenFrame {
 }
 
 impl Response {
-    /// Appends the whole frame.
     pub fn encode(
         &self,
         out: &mut BytesMut,
@@ -111,7 +110,6 @@ impl Response {
 }
 
 impl Request<'_> {
-    /// Appends the whole frame.
     pub fn encode(&self, out: &mut BytesMut, stream: i16, coding: impl Into<Coding>) {
         let Coding {
             version,

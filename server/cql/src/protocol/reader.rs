@@ -3,7 +3,6 @@
 use super::consistency::Consistency;
 use super::fault::{ProtocolError, Result};
 
-/// A bound value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value<'a> {
     /// No value; writing it deletes.
@@ -22,17 +21,14 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader from the first byte.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { left: bytes }
     }
 
-    /// What was not read yet.
     pub fn rest(&self) -> &'a [u8] {
         self.left
     }
 
-    /// The next `n` bytes.
     pub fn take(&mut self, n: usize, what: &'static str) -> Result<&'a [u8]> {
         let Some((taken, left)) = self.left.split_at_checked(n) else {
             return Err(ProtocolError::Truncated {
@@ -50,27 +46,22 @@ impl<'a> Reader<'a> {
         Ok(*taken.first_chunk().expect("as many bytes as were taken"))
     }
 
-    /// `[byte]`.
     pub fn byte(&mut self, what: &'static str) -> Result<u8> {
         self.array::<1>(what).map(|[byte]| byte)
     }
 
-    /// `[short]`.
     pub fn short(&mut self, what: &'static str) -> Result<u16> {
         self.array(what).map(u16::from_be_bytes)
     }
 
-    /// `[int]`.
     pub fn int(&mut self, what: &'static str) -> Result<i32> {
         self.array(what).map(i32::from_be_bytes)
     }
 
-    /// `[long]`.
     pub fn long(&mut self, what: &'static str) -> Result<i64> {
         self.array(what).map(i64::from_be_bytes)
     }
 
-    /// `[uuid]`.
     pub fn uuid(&mut self, what: &'static str) -> Result<[u8; 16]> {
         self.array(what)
     }
@@ -85,18 +76,15 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(bytes).map_err(|_| ProtocolError::NotUtf8 { what })
     }
 
-    /// `[string]`.
     pub fn string(&mut self, what: &'static str) -> Result<&'a str> {
         Self::text(self.short_bytes(what)?, what)
     }
 
-    /// `[long string]`.
     pub fn long_string(&mut self, what: &'static str) -> Result<&'a str> {
         let length = self.count(what)?;
         Self::text(self.take(length, what)?, what)
     }
 
-    /// `[short bytes]`.
     pub fn short_bytes(&mut self, what: &'static str) -> Result<&'a [u8]> {
         let length = self.short(what)?;
         self.take(length.into(), what)
@@ -122,7 +110,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `[consistency]`.
     pub fn consistency(&mut self) -> Result<Consistency> {
         Consistency::from_code(self.short("consistency level")?)
     }

@@ -19,7 +19,6 @@ use super::writer;
 pub use batch::{Batch, BatchKind, BatchStatement, StatementRef};
 pub use parameters::QueryParameters;
 
-/// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request<'a> {
     /// STARTUP: opens the connection.
@@ -28,14 +27,11 @@ pub enum Request<'a> {
     Options,
     /// QUERY: runs a statement that is given as text.
     Query {
-        /// The text of the statement.
         text: &'a str,
-        /// The values and options of this execution.
         parameters: QueryParameters<'a>,
     },
     /// PREPARE: prepares a statement, to be executed later.
     Prepare {
-        /// The text of the statement.
         text: &'a str,
         /// The keyspace of table names without one; `None` for the connection's keyspace. Since
         /// version 5.
@@ -45,7 +41,6 @@ pub enum Request<'a> {
     Execute {
         /// The id from the response to PREPARE; a client may send any bytes.
         id: &'a [u8],
-        /// The values and options of this execution.
         parameters: QueryParameters<'a>,
     },
     /// BATCH: runs several statements that write.
@@ -74,7 +69,6 @@ impl<'a> Startup<'a> {
         found.map(|&(_, value)| value)
     }
 
-    /// The name of the compression asked for.
     pub fn compression(&self) -> Option<&'a str> {
         self.option("COMPRESSION")
     }
@@ -123,7 +117,6 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// The opcode of its frame.
     pub fn opcode(&self) -> Opcode {
         match self {
             Self::Startup(_) => Opcode::Startup,
@@ -230,7 +223,6 @@ fn write_flags(out: &mut BytesMut, version: Version, flags: u32) {
     }
 }
 
-/// Reads a default timestamp.
 fn read_timestamp(reader: &mut Reader<'_>) -> Result<i64> {
     match reader.long("the default timestamp")? {
         i64::MIN => Err(ProtocolError::Forbidden(

@@ -24,7 +24,6 @@ pub(super) mod result_kind {
 /// A response. Servers write rows by [`RowsWriter`](super::RowsWriter) instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Response {
-    /// The request failed.
     Error(ErrorResponse),
     /// STARTUP or REGISTER is done.
     Ready,
@@ -40,39 +39,31 @@ pub enum Response {
     },
     /// The statement is done and has nothing to say.
     Void,
-    /// The statement's rows.
     Rows(Rows),
     /// USE is done.
     SetKeyspace {
-        /// The one in use.
         keyspace: String,
     },
-    /// The statement can be executed.
     Prepared(Prepared),
-    /// The schema is another.
     SchemaChange(SchemaChange),
     /// The schema is another: sent to clients that registered for it.
     Event(SchemaChange),
-    /// A step of the authentication.
     AuthChallenge {
         /// What the mechanism says.
         token: Option<Bytes>,
     },
-    /// The client is who it says.
     AuthSuccess {
         /// What the mechanism says.
         token: Option<Bytes>,
     },
 }
 
-/// A prepared statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prepared {
     /// The id by which EXECUTE and BATCH refer to the statement.
     pub id: Bytes,
     /// The id by which EXECUTE refers to the result's columns, since version 5; empty before.
     pub result_metadata_id: Bytes,
-    /// The markers, in their order.
     pub markers: Columns,
     /// The markers of the partition key's columns, in the key's order; empty unless all
     /// have one. Drivers find the replica by them.
@@ -86,14 +77,11 @@ pub struct Prepared {
 pub struct Answer {
     /// Of the trace that the request asked for.
     pub tracing_id: Option<[u8; 16]>,
-    /// What the server thinks of the request.
     pub warnings: Vec<String>,
-    /// The response.
     pub response: Response,
 }
 
 impl Response {
-    /// The opcode of its frame.
     pub fn opcode(&self) -> Opcode {
         match self {
             Self::Error(_) => Opcode::Error,

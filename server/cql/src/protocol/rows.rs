@@ -13,7 +13,6 @@ use super::writer;
 /// The columns that a result carries beside its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Metadata {
-    /// All columns.
     Full,
     /// No columns, because the client knows them.
     Skipped,
@@ -221,17 +220,14 @@ impl Rows {
         })
     }
 
-    /// How many rows.
     pub fn len(&self) -> usize {
         self.row_count
     }
 
-    /// No row.
     pub fn is_empty(&self) -> bool {
         self.row_count == 0
     }
 
-    /// Cells of each row.
     pub fn column_count(&self) -> usize {
         self.column_count
     }

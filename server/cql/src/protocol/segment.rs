@@ -36,30 +36,19 @@ const CRC32_PREFIX: [u8; 4] = [0xFA, 0x2D, 0x55, 0xCA];
 /// server sends the error and closes the connection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SegmentError {
-    /// A checksum does not match.
     #[error("CRC mismatch in the {part} of a frame: read {read:#x}, computed {computed:#x}")]
     Checksum {
         /// The part of the segment: `header` or `body`.
         part: &'static str,
-        /// The checksum in the segment.
         read: u32,
-        /// The checksum of the received bytes.
         computed: u32,
     },
     /// The payload does not decompress to the plain length in the header.
     #[error("the payload of a frame is no LZ4 block of {plain_bytes} bytes")]
-    Block {
-        /// The plain length in the header.
-        plain_bytes: usize,
-    },
+    Block { plain_bytes: usize },
     /// A payload that is longer than the limit, before or after compression.
     #[error("the payload of a frame has {bytes} bytes; the limit is {bytes_max}")]
-    TooLong {
-        /// The length in the header.
-        bytes: usize,
-        /// The limit.
-        bytes_max: usize,
-    },
+    TooLong { bytes: usize, bytes_max: usize },
 }
 
 /// Opens the segments of one connection, and seals frames into them.
@@ -76,7 +65,6 @@ struct Header {
 }
 
 impl Segments {
-    /// Creates the codec for a connection with this compression.
     pub fn new(compression: Compression) -> Self {
         Self { compression }
     }

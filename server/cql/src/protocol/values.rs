@@ -38,12 +38,10 @@ impl<'a> Values<'a> {
         out.extend_from_slice(self.bytes);
     }
 
-    /// How many.
     pub fn len(&self) -> usize {
         self.count.into()
     }
 
-    /// None at all.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -73,7 +71,6 @@ pub struct ValuesBuf {
 }
 
 impl ValuesBuf {
-    /// None yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -107,7 +104,6 @@ impl ValuesBuf {
         self
     }
 
-    /// As a request carries them.
     pub fn as_values(&self) -> Values<'_> {
         Values {
             count: self.count,

@@ -22,7 +22,6 @@ impl Version {
         all.find(|version| version.number() == number)
     }
 
-    /// Returns the number of the version in frame headers.
     pub fn number(self) -> u8 {
         self as u8
     }

@@ -45,7 +45,6 @@ impl ParseError {
         }
     }
 
-    /// Which error it is.
     pub fn kind(&self) -> ParseErrorKind {
         self.kind
     }

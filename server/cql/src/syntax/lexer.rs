@@ -128,17 +128,11 @@ pub(super) struct Lexer<'a> {
 }
 
 impl<'a> Lexer<'a> {
-    /// At the first byte of `text`.
     pub fn new(text: &'a str) -> Self {
-        Lexer::from_offset(text, 0)
-    }
-
-    /// At a byte of `text` where a character begins.
-    pub fn from_offset(text: &'a str, at: usize) -> Self {
         Lexer {
             text,
             bytes: text.as_bytes(),
-            at,
+            at: 0,
         }
     }
 

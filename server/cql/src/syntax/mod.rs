@@ -1,8 +1,7 @@
 //! Text to statements.
 //!
 //! ```text
-//! text --lexer--> tokens --parser--> ast        Display brings a tree back to text
-//! script   a text of many statements, cut at their semicolons
+//! text --lexer--> tokens --parser--> ast        Display brings parts of a tree back to text
 //! masked   a text without its constants, for logs
 //! words    which words are no names
 //! error    what is wrong, and where
@@ -22,7 +21,6 @@ mod lexer;
 mod masked;
 mod parser;
 mod print;
-mod script;
 mod words;
 
 #[cfg(test)]
@@ -30,7 +28,6 @@ mod tests;
 
 pub use error::{ParseError, ParseErrorKind};
 pub use masked::masked;
-pub use script::{Script, ScriptStatement};
 
 /// How deep expressions and types may be nested. Documents that drivers write have some
 /// ten levels; a level takes about a kilobyte of stack in a build without optimization.
@@ -51,8 +48,11 @@ pub const TOKENS_MAX: usize = 1 << 20;
 ///
 /// let parsed = ebb_cql::syntax::parse("SELECT Name FROM ks.users WHERE id = :id;")?;
 /// assert_eq!(parsed.markers, [Some("id".into())]);
-/// assert!(matches!(parsed.statement, Statement::Select(_)));
-/// assert_eq!(parsed.statement.to_string(), "SELECT name FROM ks.users WHERE id = :id");
+/// let Statement::Select(select) = parsed.statement else {
+///     panic!("not a SELECT");
+/// };
+/// assert_eq!(select.from.to_string(), "ks.users");
+/// assert_eq!(select.relations[0].to_string(), "id = :id");
 ///
 /// let error = ebb_cql::syntax::parse("SELECT * FORM ks.users").unwrap_err();
 /// assert_eq!(

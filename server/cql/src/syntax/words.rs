@@ -15,18 +15,6 @@ const NO_FUNCTION: &[&str] = &[
     "writetime",
 ];
 
-/// What DESCRIBE lists when it is called so, and not something with that name.
-pub(super) const DESCRIBED: &[&str] = &[
-    "aggregates",
-    "cluster",
-    "columnfamilies",
-    "functions",
-    "keyspaces",
-    "snapshots",
-    "tables",
-    "types",
-];
-
 /// Whether a word, in letters of any size, calls a function when a parenthesis follows.
 pub(super) fn is_function(word: &str) -> bool {
     let known = |known: &&str| known.eq_ignore_ascii_case(word);

@@ -3,7 +3,8 @@
 use ebb_cql::protocol::ErrorKind;
 
 use super::server;
-use crate::access::{FIRST_SUPERUSER, Login, TOKEN_BYTES_MAX, first_superuser};
+use crate::access::login::TOKEN_BYTES_MAX;
+use crate::access::{FIRST_SUPERUSER, Login, first_superuser};
 
 /// What a token is refused with.
 fn refused(login: &Login, token: &[u8]) -> String {

@@ -115,13 +115,11 @@ impl ClusteringRestrictions {
         self.covered == schema.columns_of(ColumnKind::Clustering).len()
     }
 
-    /// Whether there is an IN.
     pub fn has_in(&self) -> bool {
         let mut equal = self.equal.iter();
         equal.any(|equal| matches!(equal.values, EqualValues::In(_)))
     }
 
-    /// Whether there is a slice.
     pub fn has_slice(&self) -> bool {
         self.lower.is_some() || self.upper.is_some()
     }
@@ -142,10 +140,6 @@ impl ClusteringRestrictions {
         false
     }
 
-    /// The rows that are read, with these values.
-    ///
-    /// # Errors
-    /// In Cassandra's words: a null, too many values.
     pub fn rows(&self, schema: &TableSchema, bound: &Bound<'_>) -> Result<Rows> {
         if !self.is_full(schema) {
             return match self.equal.is_empty() && !self.has_slice() {
@@ -170,9 +164,6 @@ impl ClusteringRestrictions {
     }
 
     /// The rows that are written, where all columns have values: each once, by these.
-    ///
-    /// # Errors
-    /// In Cassandra's words: a null, values that are too long, too many of them.
     pub fn clusterings<'v>(
         &'v self,
         schema: &TableSchema,
@@ -195,9 +186,6 @@ impl ClusteringRestrictions {
     }
 
     /// Ranges of encoded clusterings, ascending and disjoint.
-    ///
-    /// # Errors
-    /// In Cassandra's words: a null, values that are too long, too many of them.
     pub fn ranges(&self, schema: &TableSchema, bound: &Bound<'_>) -> Result<Vec<ByteRange>> {
         let layout = schema.layout();
         let name = &schema.columns_of(ColumnKind::Clustering)[self.covered].name;

@@ -20,7 +20,6 @@ use crate::error::{Result, invalid, of_type};
 /// A relation that an index serves.
 #[derive(Debug, Clone)]
 pub struct IndexedRelation {
-    /// The number of the index.
     pub id: u32,
     /// The place of the index's column in the schema.
     column: usize,
@@ -116,7 +115,6 @@ impl Usable {
         }
     }
 
-    /// Whether there is an index for any relation.
     pub(super) fn is_any(&self) -> bool {
         !self.relations.is_empty()
     }
@@ -234,9 +232,6 @@ impl IndexedRelation {
     }
 
     /// What the keys of its entries begin with, with these values.
-    ///
-    /// # Errors
-    /// In Cassandra's words: a null, a value that is none of its type.
     pub fn prefix(&self, schema: &TableSchema, bound: &Bound<'_>) -> Result<Vec<u8>> {
         let Some(indexed) = self.of(schema) else {
             return invalid("the index of the statement is not there");

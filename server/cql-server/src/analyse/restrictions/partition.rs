@@ -17,24 +17,18 @@ use crate::analyse::term::Term;
 use crate::error::{Result, invalid, of_key, of_type};
 use crate::interrupt;
 
-/// Which partitions.
 #[derive(Debug, Default)]
 pub enum PartitionRestrictions {
-    /// All.
     #[default]
     All,
     /// By key: for each of its columns what it may be, and by which tokens these are left.
     Keys(Vec<OneOf>, Vec<TokenAsk>),
-    /// By token.
     Tokens(Vec<TokenAsk>),
 }
 
-/// What a column may be.
 #[derive(Debug)]
 pub enum OneOf {
-    /// This.
     Equal(Term),
-    /// One of these.
     In(InTuples),
 }
 
@@ -91,7 +85,6 @@ impl PartitionRestrictions {
         matches!(self, Self::Keys(..))
     }
 
-    /// Whether it names several partitions by IN.
     pub fn has_in(&self) -> bool {
         let Self::Keys(columns, _) = self else {
             return false;
@@ -254,7 +247,6 @@ fn product<'v>(
     Ok(next)
 }
 
-/// The values of an IN relation on one column.
 pub(super) fn in_values<'v>(
     values: &'v InTuples,
     column: &str,
@@ -267,7 +259,6 @@ pub(super) fn in_values<'v>(
         .collect())
 }
 
-/// The tuples of an IN relation on `columns` columns.
 pub fn in_tuples<'v>(
     values: &'v InTuples,
     columns: usize,
@@ -301,7 +292,6 @@ pub fn in_tuples<'v>(
     }
 }
 
-/// The values of a tuple.
 pub fn tuple_values<'v>(
     tuple: &'v Tuple,
     columns: usize,

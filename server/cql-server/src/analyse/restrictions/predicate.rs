@@ -10,32 +10,25 @@ use crate::analyse::term::Term;
 pub struct Predicate {
     /// The columns, by their places in the schema.
     pub columns: Vec<usize>,
-    /// What must hold of them.
     pub test: Test,
 }
 
-/// What must hold.
 #[derive(Debug, Clone)]
 pub enum Test {
     /// Columns compare so with values, as a tuple.
     Compare(Operator, Tuple),
-    /// The columns are one of these.
     In(InTuples),
     /// A collection has this element, or a map this value.
     Contains(Term),
-    /// A map has this key.
     ContainsKey(Term),
     /// A map has this value at this key.
     Element {
-        /// The key.
         key: Term,
-        /// The value.
         value: Term,
     },
 }
 
 impl Predicate {
-    /// A relation as a predicate.
     pub(super) fn of(asked: Asked) -> Self {
         Self {
             columns: asked.columns,

@@ -18,7 +18,6 @@ use crate::error::{Result, invalid};
 pub enum Ask {
     /// `=`: the values of the columns.
     Equal(Tuple),
-    /// `IN`.
     In(InTuples),
     /// `<`, `<=`, `>`, `>=`.
     Slice(Operator, Tuple),
@@ -35,26 +34,21 @@ pub enum Tuple {
     Whole(Term),
 }
 
-/// What stands after IN.
 #[derive(Debug, Clone)]
 pub enum InTuples {
-    /// `(a, b)`.
     List(Vec<Tuple>),
     /// A list that comes with the request: of values of one column, or of tuples.
     Whole {
-        /// The list.
         list: Term,
         /// Its elements are tuples of several columns.
         tuples: bool,
     },
 }
 
-/// One relation.
 #[derive(Debug, Clone)]
 pub struct Asked {
     /// The columns, by their places in the schema; more than one only of clustering ones.
     pub columns: Vec<usize>,
-    /// What is asked.
     pub ask: Ask,
 }
 
@@ -65,7 +59,6 @@ pub struct TokenAsk {
     pub value: Term,
 }
 
-/// All relations of a statement.
 #[derive(Debug)]
 pub struct Parsed {
     schema: Arc<TableSchema>,
@@ -133,7 +126,6 @@ impl Parsed {
         (self.asked.iter()).filter(move |asked| columns[asked.columns[0]].kind == kind)
     }
 
-    /// All of them, as they were written.
     pub fn all(&self) -> &[Asked] {
         &self.asked
     }
@@ -293,9 +285,6 @@ fn one_column(
 }
 
 /// Prepares the value of CONTAINS or CONTAINS KEY on the receiver, which is `column` or a part of it.
-///
-/// # Errors
-/// In Cassandra's words, if the receiver is not such a collection, or if the value does not fit.
 pub fn contained(
     operator: Operator,
     value: &ast::Term,
@@ -328,9 +317,6 @@ pub fn contained(
 
 /// Refuses comparisons by order of types that contain durations, which have no order. `what` names
 /// the comparisons, and `of_durations` returns the message for durations themselves.
-///
-/// # Errors
-/// In Cassandra's words.
 pub fn check_slice(
     operator: Operator,
     ty: &CqlType,

@@ -10,11 +10,9 @@ use crate::error::{Result, invalid};
 /// A statement that writes, as far as its keys are concerned.
 #[derive(Debug, Clone, Copy)]
 pub struct Writing {
-    /// Which of them it is.
     pub statement: Statement,
     /// What of the rows it writes.
     pub written: Written,
-    /// There is an IF.
     pub conditional: Option<Conditional>,
 }
 
@@ -28,11 +26,8 @@ pub struct Conditional {
 /// The statements that write; shown as messages name them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Statement {
-    /// `INSERT`.
     Insert,
-    /// `UPDATE`.
     Update,
-    /// `DELETE`.
     Delete,
 }
 

@@ -8,20 +8,15 @@ use ebb_model::types::{CqlType, number};
 
 use super::printed;
 
-/// A number of any of the types.
 pub enum Number {
     /// A value of a type of 64 bits or less.
     Integer(i64),
-    /// `varint`.
     Big(BigInt),
-    /// `float`, `double`.
     Float(f64),
-    /// `decimal`.
     Decimal(BigDecimal),
 }
 
 impl Number {
-    /// Whether values of a type are numbers.
     pub fn is_of(ty: &CqlType) -> bool {
         super::NUMBERS.contains(ty)
     }
@@ -101,7 +96,6 @@ impl Number {
         }
     }
 
-    /// The nearest `double`.
     pub fn to_f64(&self) -> Option<f64> {
         match self {
             Self::Integer(n) => Some(*n as f64),

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-/// The length of an interval.
 pub(super) const INTERVAL: Duration = Duration::from_millis(100);
 /// Late intervals in a row that begin rejecting. One may be the burst after a pause.
 const LATE_INTERVALS: u32 = 3;

@@ -7,7 +7,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time between two ticks.
 pub(super) const TICK_EVERY: Duration = Duration::from_millis(10);
 /// The most that a tick adds. Twice the time between two: a thread that sleeps is often woken late
 /// on a busy machine, and the clock must not stop in an overload.

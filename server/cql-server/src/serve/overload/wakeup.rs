@@ -32,7 +32,6 @@ impl Flag for AtomicBool {
     }
 }
 
-/// The flags of requests and the probe.
 #[derive(Debug, Default)]
 pub(super) struct Wakeup<F = AtomicBool> {
     /// Requests were received, served or rejected since the probe looked last.
@@ -52,12 +51,10 @@ impl<F: Flag> Wakeup<F> {
         !self.is_awake.load(Ordering::SeqCst)
     }
 
-    /// Returns whether the probe is awake.
     pub(super) fn is_awake(&self) -> bool {
         self.is_awake.load(Ordering::SeqCst)
     }
 
-    /// Notes that the probe is awake.
     pub(super) fn unpark(&self) {
         self.is_awake.store(true, Ordering::SeqCst);
     }

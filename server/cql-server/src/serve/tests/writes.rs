@@ -118,7 +118,9 @@ fn a_traced_request_has_an_id_under_which_its_steps_are_kept() {
         bytes[1] |= ebb_cql::protocol::flag::TRACING;
         client.stream.write_all(&bytes).unwrap();
         let id = client.receive().1.tracing_id.expect("it was asked for");
-        let trace = activity.trace(&id).expect("kept before the response");
+        let mut traces = activity.traces().into_iter();
+        let trace = traces.find(|trace| trace.id == id);
+        let trace = trace.expect("kept before the response");
         assert!(trace.parameters.contains(&("query", text.to_owned())));
         assert_eq!(trace.client, client.stream.local_addr().unwrap());
         let told = |event: &crate::activity::TraceEvent| event.activity.contains(steps);

@@ -36,10 +36,6 @@ enum BoundPart<'v> {
 }
 
 impl ColumnCondition {
-    /// The condition with these values.
-    ///
-    /// # Errors
-    /// In Cassandra's words, for a value that is none or that is not set.
     pub(in crate::write) fn bind<'v>(&'v self, bound: &Bound<'v>) -> Result<BoundCondition<'v>> {
         let (operator, values) = match &self.test {
             ConditionTest::Compare(operator, term) => {
@@ -182,7 +178,6 @@ fn list_index(bytes: &[u8]) -> Result<usize> {
     }
 }
 
-/// Whether a comparison with null holds.
 fn null(operator: Operator, is_null: bool) -> Result<bool> {
     match operator {
         Operator::Equal => Ok(is_null),

@@ -10,7 +10,6 @@ use super::super::version::Version;
 use super::super::writer;
 use super::Tail;
 
-/// The atomicity of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum BatchKind {
@@ -22,28 +21,22 @@ pub enum BatchKind {
     Counter = 2,
 }
 
-/// A statement of a batch, as text or prepared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StatementRef<'a> {
-    /// The text of the statement.
     Text(&'a str),
     /// The id from the response to PREPARE; a client may send any bytes.
     Prepared(&'a [u8]),
 }
 
-/// One statement of a batch, with its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchStatement<'a> {
-    /// The statement.
     pub statement: StatementRef<'a>,
     /// The values of the markers, in order.
     pub values: Values<'a>,
 }
 
-/// The request BATCH.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch<'a> {
-    /// The atomicity.
     pub kind: BatchKind,
     /// The statements in the order in which they were sent, at most 65,535.
     pub statements: Vec<BatchStatement<'a>>,

@@ -22,7 +22,6 @@ const KNOWN: u32 = VALUES | SKIP_METADATA | PAGE_SIZE | PAGING_STATE | NAMES | T
 pub struct QueryParameters<'a> {
     /// The consistency level of reads and writes.
     pub consistency: Consistency,
-    /// The values of the markers.
     pub values: Values<'a>,
     /// True if the client knows the result's columns from PREPARE, and the result may omit them.
     pub skip_metadata: bool,

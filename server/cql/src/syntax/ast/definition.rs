@@ -7,13 +7,10 @@ use super::{Constant, Name, Order, QualifiedName, TypeName};
 /// `name = value` after WITH.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Property {
-    /// Its name.
     pub name: Name,
-    /// Its value.
     pub value: PropertyValue,
 }
 
-/// What a property is set to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PropertyValue {
     /// A constant; a word that is no constant counts as a string.
@@ -25,9 +22,7 @@ pub enum PropertyValue {
 /// `CREATE KEYSPACE [IF NOT EXISTS] ks WITH ...`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateKeyspace {
-    /// The keyspace.
     pub name: Name,
-    /// `IF NOT EXISTS`.
     pub if_not_exists: bool,
     /// As written, no name twice.
     pub properties: Vec<Property>,
@@ -36,9 +31,7 @@ pub struct CreateKeyspace {
 /// `ALTER KEYSPACE [IF EXISTS] ks WITH ...`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AlterKeyspace {
-    /// The keyspace.
     pub name: Name,
-    /// `IF EXISTS`.
     pub if_exists: bool,
     /// As written, no name twice.
     pub properties: Vec<Property>,
@@ -47,27 +40,21 @@ pub struct AlterKeyspace {
 /// `DROP KEYSPACE [IF EXISTS] ks`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DropKeyspace {
-    /// The keyspace.
     pub name: Name,
-    /// `IF EXISTS`.
     pub if_exists: bool,
 }
 
 /// `DROP TABLE | TYPE | INDEX [IF EXISTS] name`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DropObject {
-    /// What is dropped.
     pub name: QualifiedName,
-    /// `IF EXISTS`.
     pub if_exists: bool,
 }
 
 /// `CREATE TABLE [IF NOT EXISTS] t (...) [WITH ...]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateTable {
-    /// The table.
     pub table: QualifiedName,
-    /// `IF NOT EXISTS`.
     pub if_not_exists: bool,
     /// As written; names may stand twice.
     pub columns: Vec<ColumnDefinition>,
@@ -76,7 +63,6 @@ pub struct CreateTable {
     pub primary_key: Option<PrimaryKey>,
     /// `CLUSTERING ORDER BY (c DESC)`, as written.
     pub clustering_order: Vec<(Name, Order)>,
-    /// `COMPACT STORAGE`.
     pub compact_storage: bool,
     /// As written, no name twice.
     pub properties: Vec<Property>,
@@ -85,11 +71,8 @@ pub struct CreateTable {
 /// `c int [STATIC]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnDefinition {
-    /// The column.
     pub name: Name,
-    /// Its type.
     pub type_name: TypeName,
-    /// `STATIC`.
     pub is_static: bool,
 }
 
@@ -105,49 +88,38 @@ pub struct PrimaryKey {
 /// `ALTER TABLE [IF EXISTS] t ...`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AlterTable {
-    /// The table.
     pub table: QualifiedName,
-    /// `IF EXISTS`.
     pub if_exists: bool,
-    /// What changes.
     pub change: TableChange,
 }
 
-/// What ALTER TABLE changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TableChange {
     /// `ADD [IF NOT EXISTS] a int, b text`.
     Add {
-        /// `IF NOT EXISTS`.
         if_not_exists: bool,
         /// At least one.
         columns: Vec<ColumnDefinition>,
     },
     /// `DROP [IF EXISTS] a, b [USING TIMESTAMP 1]`.
     Drop {
-        /// `IF EXISTS`.
         if_exists: bool,
         /// At least one.
         columns: Vec<Name>,
         /// Microseconds since 1970, an integer.
         timestamp: Option<Constant>,
     },
-    /// `DROP COMPACT STORAGE`.
     DropCompactStorage,
     /// `RENAME [IF EXISTS] a TO b AND c TO d`.
     Rename {
-        /// `IF EXISTS`.
         if_exists: bool,
         /// From and to, at least one.
         columns: Vec<(Name, Name)>,
     },
     /// `ALTER [IF EXISTS] a TYPE int`, which Cassandra always refuses.
     Retype {
-        /// `IF EXISTS`.
         if_exists: bool,
-        /// The column.
         column: Name,
-        /// The type.
         type_name: TypeName,
     },
     /// `WITH ...`, at least one, no name twice.
@@ -157,9 +129,7 @@ pub enum TableChange {
 /// `CREATE TYPE [IF NOT EXISTS] t (a int, b text)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateType {
-    /// The type.
     pub name: QualifiedName,
-    /// `IF NOT EXISTS`.
     pub if_not_exists: bool,
     /// As written; names may stand twice.
     pub fields: Vec<(Name, TypeName)>,
@@ -168,40 +138,29 @@ pub struct CreateType {
 /// `ALTER TYPE [IF EXISTS] t ...`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AlterType {
-    /// The type.
     pub name: QualifiedName,
-    /// `IF EXISTS`.
     pub if_exists: bool,
-    /// What changes.
     pub change: TypeChange,
 }
 
-/// What ALTER TYPE changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TypeChange {
     /// `ADD [IF NOT EXISTS] a int`.
     Add {
-        /// `IF NOT EXISTS`.
         if_not_exists: bool,
-        /// The field.
         field: Name,
-        /// Its type.
         type_name: TypeName,
     },
     /// `RENAME [IF EXISTS] a TO b AND c TO d`.
     Rename {
-        /// `IF EXISTS`.
         if_exists: bool,
         /// From and to, at least one.
         fields: Vec<(Name, Name)>,
     },
     /// `ALTER [IF EXISTS] a TYPE int`, which Cassandra always refuses.
     Retype {
-        /// `IF EXISTS`.
         if_exists: bool,
-        /// The field.
         field: Name,
-        /// The type.
         type_name: TypeName,
     },
 }
@@ -209,17 +168,12 @@ pub enum TypeChange {
 /// `CREATE [CUSTOM] INDEX [IF NOT EXISTS] [i] ON t (...) [USING 'class'] [WITH ...]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateIndex {
-    /// Its name, where one is given.
     pub name: Option<QualifiedName>,
-    /// `IF NOT EXISTS`.
     pub if_not_exists: bool,
-    /// `CUSTOM`.
     pub custom: bool,
-    /// The table.
     pub table: QualifiedName,
     /// What is indexed, perhaps nothing.
     pub targets: Vec<IndexTarget>,
-    /// `USING 'class'`.
     pub class: Option<String>,
     /// As written, no name twice.
     pub properties: Vec<Property>,
@@ -228,8 +182,6 @@ pub struct CreateIndex {
 /// `c`, `keys(c)`, …
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexTarget {
-    /// What of the column.
     pub kind: IndexTargetKind,
-    /// The column.
     pub column: Name,
 }

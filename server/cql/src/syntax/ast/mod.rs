@@ -42,52 +42,32 @@ pub use term::*;
 pub use types::*;
 pub use write::*;
 
-/// One statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Statement {
-    /// `SELECT`.
     Select(Select),
     /// `INSERT`, `UPDATE` or `DELETE`.
     Write(Write),
-    /// `BEGIN BATCH ... APPLY BATCH`.
     Batch(Batch),
     /// `TRUNCATE [TABLE] t`.
     Truncate(QualifiedName),
     /// `USE ks`.
     Use(Name),
-    /// `CREATE KEYSPACE`.
     CreateKeyspace(CreateKeyspace),
-    /// `ALTER KEYSPACE`.
     AlterKeyspace(AlterKeyspace),
-    /// `DROP KEYSPACE`.
     DropKeyspace(DropKeyspace),
-    /// `CREATE TABLE`.
     CreateTable(CreateTable),
-    /// `ALTER TABLE`.
     AlterTable(AlterTable),
-    /// `DROP TABLE`.
     DropTable(DropObject),
-    /// `CREATE TYPE`.
     CreateType(CreateType),
-    /// `ALTER TYPE`.
     AlterType(AlterType),
-    /// `DROP TYPE`.
     DropType(DropObject),
-    /// `CREATE [CUSTOM] INDEX`.
     CreateIndex(CreateIndex),
-    /// `DROP INDEX`.
     DropIndex(DropObject),
-    /// `DESCRIBE`.
     Describe(Describe),
-    /// `CREATE SNAPSHOT`.
     CreateSnapshot(CreateSnapshot),
-    /// `DROP SNAPSHOT`.
     DropSnapshot(DropSnapshot),
-    /// `LIST SNAPSHOTS`.
     ListSnapshots(ListSnapshots),
-    /// About roles.
     Role(RoleStatement),
-    /// About permissions.
     Permission(PermissionStatement),
     /// A statement of CQL that ebb does not serve.
     Unsupported(Unsupported),
@@ -106,7 +86,6 @@ pub struct Unsupported {
 /// A statement and the markers in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parsed {
-    /// The statement.
     pub statement: Statement,
     /// What each marker is called, `None` for `?`; [`Marker::index`] counts in here. A
     /// name that stands twice in a statement is two markers.

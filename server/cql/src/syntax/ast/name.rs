@@ -1,7 +1,5 @@
 //! Names, and names in a keyspace.
 
-use std::borrow::Borrow;
-
 /// The name of a keyspace, table, column, type, field, function, index or snapshot, in
 /// the form in which it is compared: what was written without quotes is in small
 /// letters, what was quoted is as it was.
@@ -17,12 +15,10 @@ impl Name {
         Name(name.into())
     }
 
-    /// As it is compared.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// As it is compared.
     pub fn into_string(self) -> String {
         self.0
     }
@@ -31,18 +27,6 @@ impl Name {
 impl From<&str> for Name {
     fn from(name: &str) -> Self {
         Name::new(name)
-    }
-}
-
-impl AsRef<str> for Name {
-    fn as_ref(&self) -> &str {
-        &self.0
-    }
-}
-
-impl Borrow<str> for Name {
-    fn borrow(&self) -> &str {
-        &self.0
     }
 }
 
@@ -64,7 +48,6 @@ impl PartialEq<&str> for Name {
 pub struct QualifiedName {
     /// The keyspace where one is named.
     pub keyspace: Option<Name>,
-    /// The name in it.
     pub name: Name,
 }
 

@@ -4,25 +4,20 @@ pub use ebb_model::access::Permission;
 
 use super::{Name, QualifiedName};
 
-/// A statement about permissions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PermissionStatement {
     /// `GRANT p ON resource TO role`.
     Grant(PermissionGrant),
     /// `REVOKE p ON resource FROM role`.
     Revoke(PermissionGrant),
-    /// `LIST p`.
     List(ListPermissions),
 }
 
 /// Which permissions on what, and whose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PermissionGrant {
-    /// What may be done.
     pub permissions: Permissions,
-    /// With what.
     pub on: Resource,
-    /// By whom.
     pub role: Name,
 }
 
@@ -48,19 +43,14 @@ pub enum Permissions {
     Some(Vec<Permission>),
 }
 
-/// What permissions are granted on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Resource {
-    /// `ALL KEYSPACES`.
     AllKeyspaces,
-    /// `KEYSPACE ks`.
     Keyspace(Name),
     /// `ALL TABLES IN KEYSPACE ks`.
     AllTables(Name),
     /// `[TABLE] ks.t`.
     Table(QualifiedName),
-    /// `ALL ROLES`.
     AllRoles,
-    /// `ROLE r`.
     Role(Name),
 }

@@ -7,31 +7,19 @@ use super::{Marker, Name, Term};
 pub enum Relation {
     /// `c < v`.
     Column {
-        /// The column.
         column: Name,
-        /// How it compares.
         operator: Operator,
-        /// With what.
         value: Term,
     },
     /// `c IN (a, b)`, `c IN ?`.
-    In {
-        /// The column.
-        column: Name,
-        /// One of these.
-        values: InValues,
-    },
+    In { column: Name, values: InValues },
     /// `c IS NOT NULL`.
     IsNotNull(Name),
     /// `m[k] = v`.
     Element {
-        /// The map.
         column: Name,
-        /// The key in it.
         key: Term,
-        /// How its value compares.
         operator: Operator,
-        /// With what.
         value: Term,
     },
     /// `token(a, b) > v`.
@@ -40,7 +28,6 @@ pub enum Relation {
         columns: Vec<Name>,
         /// How their token compares: by order or equality.
         operator: Operator,
-        /// With what.
         value: Term,
     },
     /// `(a, b) > (1, 2)`, `(a, b) > ?`.
@@ -61,9 +48,7 @@ pub enum Relation {
     },
 }
 
-/// How a column compares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "each is called as it is written")]
 pub enum Operator {
     Equal,
     NotEqual,
@@ -77,7 +62,6 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// As it is written.
     pub fn text(self) -> &'static str {
         match self {
             Operator::Equal => "=",
@@ -93,7 +77,6 @@ impl Operator {
     }
 }
 
-/// What stands after IN.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InValues {
     /// `(a, b)`, perhaps none.
@@ -105,10 +88,8 @@ pub enum InValues {
 /// What IF asks of a row before UPDATE or DELETE writes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Condition {
-    /// There is no IF.
     #[default]
     None,
-    /// `IF EXISTS`.
     Exists,
     /// `IF c = 1 AND ...`, at least one.
     All(Vec<ColumnCondition>),
@@ -117,18 +98,13 @@ pub enum Condition {
 /// `c = v`, `c[k] > v`, `c.f IN (a, b)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnCondition {
-    /// The column.
     pub column: Name,
-    /// What of it.
     pub part: Part,
-    /// What is asked.
     pub test: ColumnTest,
 }
 
-/// What of a column is meant.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Part {
-    /// All of it.
     #[default]
     Whole,
     /// `c[k]`: of a map, set or list.
@@ -137,7 +113,6 @@ pub enum Part {
     Field(Name),
 }
 
-/// What a condition asks of its column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ColumnTest {
     /// `= v`, `< v`, `CONTAINS v`.

@@ -6,26 +6,18 @@ use std::fmt;
 
 use super::{Constant, Name};
 
-/// A statement about roles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RoleStatement {
-    /// `CREATE ROLE | USER`.
     Create(CreateRole),
-    /// `ALTER ROLE | USER`.
     Alter(AlterRole),
-    /// `DROP ROLE | USER`.
     Drop(DropRole),
     /// `GRANT role TO role`.
     Grant(RoleMembership),
     /// `REVOKE role FROM role`.
     Revoke(RoleMembership),
-    /// `LIST ROLES`.
     List(ListRoles),
-    /// `LIST USERS`.
     ListUsers,
-    /// `ADD IDENTITY`.
     AddIdentity(AddIdentity),
-    /// `DROP IDENTITY`.
     DropIdentity(DropIdentity),
 }
 
@@ -34,7 +26,6 @@ pub enum RoleStatement {
 pub struct AddIdentity {
     /// The identity, as certificates contain it.
     pub identity: String,
-    /// `IF NOT EXISTS`.
     pub if_not_exists: bool,
     /// The role that a client with such a certificate logs in as.
     pub role: Name,
@@ -45,7 +36,6 @@ pub struct AddIdentity {
 pub struct DropIdentity {
     /// The identity, as certificates contain it.
     pub identity: String,
-    /// `IF EXISTS`.
     pub if_exists: bool,
 }
 
@@ -54,29 +44,22 @@ pub struct DropIdentity {
 pub struct CreateRole {
     /// The role; an empty name is an error of the statement but not of its syntax.
     pub name: Name,
-    /// `IF NOT EXISTS`.
     pub if_not_exists: bool,
-    /// What it is created with.
     pub options: RoleOptions,
 }
 
 /// `ALTER ROLE [IF EXISTS] r [WITH ...]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AlterRole {
-    /// The role.
     pub name: Name,
-    /// `IF EXISTS`.
     pub if_exists: bool,
-    /// What changes.
     pub options: RoleOptions,
 }
 
 /// `DROP ROLE [IF EXISTS] r`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DropRole {
-    /// The role.
     pub name: Name,
-    /// `IF EXISTS`.
     pub if_exists: bool,
 }
 
@@ -103,20 +86,16 @@ pub struct ListRoles {
 pub struct RoleOptions {
     /// `PASSWORD = '...'` or `HASHED PASSWORD = '...'`.
     pub password: Option<Password>,
-    /// `SUPERUSER = true`.
     pub superuser: Option<bool>,
-    /// `LOGIN = true`.
     pub login: Option<bool>,
     /// `OPTIONS = {...}`, as written; no key twice.
     pub custom: Option<Vec<(Constant, Constant)>>,
-    /// `ACCESS TO ...`.
     pub access: Option<DatacenterAccess>,
 }
 
 /// How a role proves who it is. It is not shown by [`fmt::Debug`].
 #[derive(Clone, PartialEq, Eq)]
 pub enum Password {
-    /// `PASSWORD = '...'`.
     Plain(String),
     /// `HASHED PASSWORD = '...'`: only its hash is told.
     Hashed(String),
@@ -134,14 +113,12 @@ impl fmt::Debug for Password {
 /// From where a role may log in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DatacenterAccess {
-    /// `TO ALL DATACENTERS`.
     All,
     /// `TO DATACENTERS {'dc1'}`, at least one.
     Some(Vec<String>),
 }
 
 impl RoleOptions {
-    /// Whether nothing is said.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

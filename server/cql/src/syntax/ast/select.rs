@@ -14,9 +14,7 @@ pub struct Select {
     pub json: bool,
     /// Each partition once.
     pub distinct: bool,
-    /// What of each row.
     pub selection: Selection,
-    /// The table.
     pub from: QualifiedName,
     /// `USING SNAPSHOT s`, ebb's own: the table as it was then.
     pub snapshot: Option<Name>,
@@ -30,14 +28,12 @@ pub struct Select {
     pub per_partition_limit: Option<Term>,
     /// A [`Term::Constant`] or a [`Term::Marker`].
     pub limit: Option<Term>,
-    /// `ALLOW FILTERING`.
     pub allow_filtering: bool,
 }
 
 /// What of each row is returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
-    /// `*`.
     All,
     /// At least one.
     Some(Vec<Selected>),
@@ -46,22 +42,16 @@ pub enum Selection {
 /// `selector [AS alias]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selected {
-    /// What is computed.
     pub selector: Selector,
     /// What the result's column is called, where it is said.
     pub alias: Option<Name>,
 }
 
-/// An expression over a row's columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selector {
-    /// A column.
     Column(Name),
-    /// A constant.
     Constant(Constant),
-    /// `null`.
     Null,
-    /// `?` or `:name`.
     Marker(Marker),
     /// `count(*)`; also `count` of any constant.
     CountRows,
@@ -74,46 +64,33 @@ pub enum Selector {
     Ttl(Box<Selector>),
     /// `f(a, b)`.
     Call {
-        /// The function or aggregate.
         function: QualifiedName,
-        /// What it is called with.
         args: Vec<Selector>,
     },
     /// `CAST(value AS type)`; Cassandra takes native types only.
     Cast {
-        /// The value.
         selector: Box<Selector>,
-        /// The type.
         to: TypeName,
     },
     /// `u.field`.
     Field {
-        /// The user-defined type's value.
         of: Box<Selector>,
-        /// The field.
         field: Name,
     },
     /// `m[k]`.
     Element {
-        /// The collection.
         of: Box<Selector>,
-        /// The key.
         key: Term,
     },
     /// `m[a..b]`, `m[a..]`, `m[..b]`; at least one end.
     Slice {
-        /// The collection.
         of: Box<Selector>,
-        /// The first key.
         from: Option<Term>,
-        /// The last key.
         to: Option<Term>,
     },
     /// `(type) value`.
     Hint {
-        /// The type.
         to: TypeName,
-        /// The value.
         selector: Box<Selector>,
     },
     /// `(a, b)`, at least one. `(a)` with a single one is a tuple or a value between
@@ -131,11 +108,8 @@ pub enum Selector {
     /// `a + b`. Operands that bind less than the operator are a [`Selector::Tuple`] of
     /// one.
     Arithmetic {
-        /// Left of the operator.
         left: Box<Selector>,
-        /// The operator.
         operator: ArithmeticOperator,
-        /// Right of the operator.
         right: Box<Selector>,
     },
 }

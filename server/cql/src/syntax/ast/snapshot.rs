@@ -7,11 +7,8 @@ use super::{Name, Property, QualifiedName};
 /// `CREATE SNAPSHOT [IF NOT EXISTS] s ON ... [WITH ttl = '1h']`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateSnapshot {
-    /// The snapshot.
     pub name: Name,
-    /// `IF NOT EXISTS`.
     pub if_not_exists: bool,
-    /// What it keeps.
     pub on: SnapshotScope,
     /// As written, no name twice.
     pub properties: Vec<Property>,
@@ -20,9 +17,7 @@ pub struct CreateSnapshot {
 /// `DROP SNAPSHOT [IF EXISTS] s [ON ...]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DropSnapshot {
-    /// The snapshot.
     pub name: Name,
-    /// `IF EXISTS`.
     pub if_exists: bool,
     /// A keyspace or table whose snapshot is meant; without it, one of the keyspace in
     /// use.
@@ -36,7 +31,6 @@ pub struct ListSnapshots {
     pub on: Option<SnapshotScope>,
 }
 
-/// What a snapshot keeps.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SnapshotScope {
     /// `KEYSPACE ks`: all its tables, at one moment.

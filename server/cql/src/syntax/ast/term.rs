@@ -9,9 +9,7 @@ use super::{Name, QualifiedName, TypeName};
 pub enum Term {
     /// `1`, `'a'`, `0xff`, …
     Constant(Constant),
-    /// `null`.
     Null,
-    /// `?` or `:name`.
     Marker(Marker),
     /// `[a, b]`.
     List(Vec<Term>),
@@ -26,34 +24,25 @@ pub enum Term {
     Tuple(Vec<Term>),
     /// `f(a, b)`.
     Call {
-        /// The function.
         function: QualifiedName,
-        /// What it is called with.
         args: Vec<Term>,
     },
     /// `(type) value`.
     Hint {
-        /// The type.
         to: TypeName,
-        /// The value.
         term: Box<Term>,
     },
     /// `CAST(value AS type)`.
     Cast {
-        /// The value.
         term: Box<Term>,
-        /// The type.
         to: TypeName,
     },
     /// `-value`, of a value that is not a number as it stands there.
     Negation(Box<Term>),
     /// `a + b`. Operands that bind less than the operator are a [`Term::Tuple`] of one.
     Arithmetic {
-        /// Left of the operator.
         left: Box<Term>,
-        /// The operator.
         operator: ArithmeticOperator,
-        /// Right of the operator.
         right: Box<Term>,
     },
 }
@@ -61,7 +50,6 @@ pub enum Term {
 /// `+`, `-`, `*`, `/`, `%`; the last three bind more than the first two, and all go
 /// from left to right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "each is called as in arithmetic")]
 pub enum ArithmeticOperator {
     Add,
     Subtract,
@@ -71,7 +59,6 @@ pub enum ArithmeticOperator {
 }
 
 impl ArithmeticOperator {
-    /// As it is written.
     pub fn symbol(self) -> char {
         match self {
             ArithmeticOperator::Add => '+',
@@ -87,7 +74,6 @@ impl ArithmeticOperator {
 /// decimal, a varint of any length) and stands in error messages.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Constant {
-    /// What it looks like.
     pub kind: ConstantKind,
     /// Its text; the form depends on the kind.
     pub text: String,

@@ -10,19 +10,14 @@ use super::QualifiedName;
 pub enum TypeName {
     /// One of CQL's own types: one of [`CqlType::NATIVE`].
     Native(CqlType),
-    /// `list<t>`.
     List(Box<TypeName>),
-    /// `set<t>`.
     Set(Box<TypeName>),
-    /// `map<k, v>`.
     Map(Box<TypeName>, Box<TypeName>),
     /// `tuple<a, b>`, at least one.
     Tuple(Vec<TypeName>),
     /// `vector<t, n>`.
     Vector(Box<TypeName>, u32),
-    /// `frozen<t>`.
     Frozen(Box<TypeName>),
-    /// A user-defined type.
     User(QualifiedName),
     /// `'org.apache.cassandra.db.marshal.…'`: a class of Cassandra's.
     Custom(String),

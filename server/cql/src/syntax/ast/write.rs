@@ -5,24 +5,17 @@ use super::{Condition, Name, Part, QualifiedName, Relation, Term};
 /// A statement that writes rows of one table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Write {
-    /// `INSERT`.
     Insert(Insert),
-    /// `UPDATE`.
     Update(Update),
-    /// `DELETE`.
     Delete(Delete),
 }
 
 /// `INSERT INTO t ... [IF NOT EXISTS] [USING ...]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Insert {
-    /// The table.
     pub table: QualifiedName,
-    /// The row.
     pub source: InsertSource,
-    /// `IF NOT EXISTS`.
     pub if_not_exists: bool,
-    /// `USING TIMESTAMP a AND TTL b`.
     pub using: Using,
 }
 
@@ -58,28 +51,21 @@ pub struct Using {
 /// `UPDATE t [USING ...] SET ... WHERE ... [IF ...]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Update {
-    /// The table.
     pub table: QualifiedName,
-    /// `USING TIMESTAMP a AND TTL b`.
     pub using: Using,
     /// At least one, as written; a column may stand in several.
     pub assignments: Vec<Assignment>,
     /// Which rows; all of them must hold.
     pub relations: Vec<Relation>,
-    /// `IF ...`.
     pub condition: Condition,
 }
 
-/// What UPDATE does to one column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {
-    /// The column.
     pub column: Name,
-    /// What happens to it.
     pub change: Change,
 }
 
-/// What happens to a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// `c = v`.
@@ -94,16 +80,10 @@ pub enum Change {
     Element {
         /// The key or the index.
         key: Term,
-        /// What it becomes.
         value: Term,
     },
     /// `c.f = v`: user-defined type.
-    Field {
-        /// The field.
-        field: Name,
-        /// What it becomes.
-        value: Term,
-    },
+    Field { field: Name, value: Term },
 }
 
 /// `DELETE [...] FROM t [USING TIMESTAMP a] WHERE ... [IF ...]`.
@@ -111,30 +91,25 @@ pub enum Change {
 pub struct Delete {
     /// What of each row; empty: all of it.
     pub targets: Vec<DeleteTarget>,
-    /// The table.
     pub table: QualifiedName,
     /// `USING TIMESTAMP a`: microseconds since 1970, a [`Term::Constant`] (integer) or a
     /// [`Term::Marker`].
     pub timestamp: Option<Term>,
     /// Which rows; all of them must hold.
     pub relations: Vec<Relation>,
-    /// `IF ...`.
     pub condition: Condition,
 }
 
 /// `c`, `c[k]`, `c.f`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeleteTarget {
-    /// The column.
     pub column: Name,
-    /// What of it.
     pub part: Part,
 }
 
 /// `BEGIN [UNLOGGED | COUNTER] BATCH [USING ...] ... APPLY BATCH`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
-    /// Which kind.
     pub kind: BatchKind,
     /// `USING TIMESTAMP a`; a TTL is written down although Cassandra refuses it.
     pub using: Using,
@@ -142,14 +117,10 @@ pub struct Batch {
     pub writes: Vec<Write>,
 }
 
-/// The kinds of batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum BatchKind {
-    /// `BEGIN BATCH`.
     #[default]
     Logged,
-    /// `BEGIN UNLOGGED BATCH`.
     Unlogged,
-    /// `BEGIN COUNTER BATCH`.
     Counter,
 }

@@ -18,7 +18,6 @@ pub(super) struct Properties {
 }
 
 impl Parser<'_> {
-    /// After `CREATE`.
     pub(super) fn create(&mut self) -> Result<Statement> {
         Ok(if self.eat_keyspace_word() {
             let if_not_exists = self.if_not_exists()?;
@@ -48,7 +47,6 @@ impl Parser<'_> {
         })
     }
 
-    /// After `ALTER`.
     pub(super) fn alter(&mut self) -> Result<Statement> {
         Ok(if self.eat_keyspace_word() {
             let if_exists = self.if_exists()?;
@@ -76,7 +74,6 @@ impl Parser<'_> {
         })
     }
 
-    /// After `DROP`.
     pub(super) fn drop_statement(&mut self) -> Result<Statement> {
         Ok(if self.eat_keyspace_word() {
             Statement::DropKeyspace(DropKeyspace {

@@ -180,7 +180,6 @@ impl<'a> Parser<'a> {
         self.eat_word(word).then(|| inner(self)).transpose()
     }
 
-    /// `IF NOT EXISTS`.
     fn if_not_exists(&mut self) -> Result<bool> {
         let found = self.eat_word("IF");
         if found {
@@ -189,7 +188,6 @@ impl<'a> Parser<'a> {
         Ok(found)
     }
 
-    /// `IF EXISTS`.
     fn if_exists(&mut self) -> Result<bool> {
         let found = self.eat_word("IF");
         if found {

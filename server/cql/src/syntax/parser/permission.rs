@@ -8,7 +8,6 @@ use crate::syntax::ast::{
 use crate::syntax::lexer::TokenKind;
 
 impl Parser<'_> {
-    /// After `GRANT`.
     pub(super) fn grant(&mut self) -> Result<Statement> {
         Ok(match self.at_permissions() {
             true => Statement::Permission(PermissionStatement::Grant(self.permission_grant("TO")?)),
@@ -16,7 +15,6 @@ impl Parser<'_> {
         })
     }
 
-    /// After `REVOKE`.
     pub(super) fn revoke(&mut self) -> Result<Statement> {
         Ok(match self.at_permissions() {
             true => {

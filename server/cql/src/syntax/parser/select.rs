@@ -7,7 +7,6 @@ use crate::syntax::ast::{
 use crate::syntax::lexer::TokenKind;
 
 impl Parser<'_> {
-    /// After `SELECT`.
     pub(super) fn select(&mut self) -> Result<Select> {
         let json = self.eat_modifier("JSON");
         let distinct = self.eat_modifier("DISTINCT");

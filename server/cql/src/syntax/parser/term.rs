@@ -231,7 +231,6 @@ impl Parser<'_> {
         Some(Constant { kind, text })
     }
 
-    /// A string's text.
     pub(super) fn string(&mut self) -> Result<String> {
         let is_string = matches!(self.kind(), TokenKind::String | TokenKind::DollarString);
         match self.constant() {
@@ -240,7 +239,6 @@ impl Parser<'_> {
         }
     }
 
-    /// An integer.
     pub(super) fn integer(&mut self) -> Result<Constant> {
         let signed = usize::from(self.kind() == TokenKind::Minus);
         if self.ahead(signed).kind == TokenKind::Integer
@@ -251,7 +249,6 @@ impl Parser<'_> {
         Err(self.mismatched(TokenKind::Integer.expected()))
     }
 
-    /// An integer or a marker.
     pub(super) fn integer_or_marker(&mut self) -> Result<Term> {
         match self.kind() {
             TokenKind::Question | TokenKind::Colon => Ok(Term::Marker(self.marker()?)),

@@ -10,7 +10,6 @@ use crate::syntax::ast::{
 use crate::syntax::lexer::TokenKind;
 
 impl Parser<'_> {
-    /// After `INSERT`.
     pub(super) fn insert(&mut self) -> Result<Insert> {
         self.expect_word("INTO")?;
         let table = self.table()?;
@@ -76,7 +75,6 @@ impl Parser<'_> {
         }
     }
 
-    /// After `UPDATE`.
     pub(super) fn update(&mut self) -> Result<Update> {
         let table = self.table()?;
         let using = self.using()?;
@@ -163,7 +161,6 @@ impl Parser<'_> {
         Ok(Change::Prepend(value))
     }
 
-    /// After `DELETE`.
     pub(super) fn delete(&mut self) -> Result<Delete> {
         let targets = match self.at_word("FROM") {
             true => Vec::new(),

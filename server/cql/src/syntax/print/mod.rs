@@ -1,63 +1,16 @@
-//! Trees to text: the canonical form of a statement, which reads as the same tree.
-//!
-//! Words of the language are in capitals, names in quotes only where they need them,
-//! clauses in the order of the grammar, nothing that goes without saying.
+//! Parts of statements to text, for messages: names, types, values, selectors and relations. Each reads as
+//! the same tree.
 
-mod access;
-mod definition;
 mod select;
+#[cfg(any(test, feature = "fuzzing"))]
+mod statement;
 mod term;
-mod write;
 
 use std::fmt::{Display, Formatter, Result};
 
 use ebb_model::types::identifier::Quoted;
 
-use super::ast::{Name, QualifiedName, Statement};
-
-impl Display for Statement {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        match self {
-            Statement::Select(select) => select.fmt(f),
-            Statement::Write(write) => write.fmt(f),
-            Statement::Batch(batch) => batch.fmt(f),
-            Statement::Truncate(table) => write!(f, "TRUNCATE {table}"),
-            Statement::Use(keyspace) => write!(f, "USE {keyspace}"),
-            Statement::CreateKeyspace(create) => create.fmt(f),
-            Statement::AlterKeyspace(alter) => alter.fmt(f),
-            Statement::DropKeyspace(drop) => {
-                write!(
-                    f,
-                    "DROP KEYSPACE {}{}",
-                    if_exists(drop.if_exists),
-                    drop.name
-                )
-            }
-            Statement::CreateTable(create) => create.fmt(f),
-            Statement::AlterTable(alter) => alter.fmt(f),
-            Statement::DropTable(drop) => {
-                write!(f, "DROP TABLE {}{}", if_exists(drop.if_exists), drop.name)
-            }
-            Statement::CreateType(create) => create.fmt(f),
-            Statement::AlterType(alter) => alter.fmt(f),
-            Statement::DropType(drop) => {
-                let name = term::TypeReference(&drop.name);
-                write!(f, "DROP TYPE {}{name}", if_exists(drop.if_exists))
-            }
-            Statement::CreateIndex(create) => create.fmt(f),
-            Statement::DropIndex(drop) => {
-                write!(f, "DROP INDEX {}{}", if_exists(drop.if_exists), drop.name)
-            }
-            Statement::Describe(describe) => describe.fmt(f),
-            Statement::CreateSnapshot(create) => create.fmt(f),
-            Statement::DropSnapshot(drop) => drop.fmt(f),
-            Statement::ListSnapshots(list) => list.fmt(f),
-            Statement::Role(role) => role.fmt(f),
-            Statement::Permission(permission) => permission.fmt(f),
-            Statement::Unsupported(unsupported) => f.write_str(&unsupported.text),
-        }
-    }
-}
+use super::ast::{Name, QualifiedName};
 
 /// As CQL writes it: in quotes where it is not small letters, digits and `_`, or where it
 /// is a reserved word.
@@ -112,12 +65,4 @@ impl<K: Display, V: Display> Display for Pairs<'_, K, V> {
 
 fn comma<T>(items: &[T]) -> Joined<'_, T> {
     Joined(items, ", ")
-}
-
-fn if_exists(said: bool) -> &'static str {
-    if said { "IF EXISTS " } else { "" }
-}
-
-fn if_not_exists(said: bool) -> &'static str {
-    if said { "IF NOT EXISTS " } else { "" }
 }

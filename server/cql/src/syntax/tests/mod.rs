@@ -7,7 +7,6 @@ mod hostile;
 mod made;
 mod read;
 mod round_trip;
-mod scripts;
 
 use super::ast::Statement;
 

@@ -2,15 +2,27 @@
 
 use std::fmt::{Display, Formatter, Result};
 
-use super::term::{TypeReference, string};
-use super::{Joined, Pairs, comma, if_exists, if_not_exists, quoted};
+use super::{if_exists, if_not_exists};
 use crate::syntax::ast::{
     AlterKeyspace, AlterTable, AlterType, ColumnDefinition, CreateIndex, CreateKeyspace,
     CreateSnapshot, CreateTable, CreateType, Describe, DescribeTarget, DropSnapshot, IndexTarget,
     IndexTargetKind, ListSnapshots, Name, PrimaryKey, Property, PropertyValue, SnapshotScope,
     TableChange, TypeChange,
 };
-use crate::syntax::words;
+use crate::syntax::print::term::{TypeReference, string};
+use crate::syntax::print::{Joined, Pairs, comma, quoted};
+
+/// What DESCRIBE lists when it is called so, and not something with that name.
+const DESCRIBED: &[&str] = &[
+    "aggregates",
+    "cluster",
+    "columnfamilies",
+    "functions",
+    "keyspaces",
+    "snapshots",
+    "tables",
+    "types",
+];
 
 impl Display for Property {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
@@ -309,7 +321,7 @@ impl Display for DescribeTarget {
             DescribeTarget::Aggregate(name) => write!(f, "AGGREGATE {name}"),
             DescribeTarget::Any(name) => {
                 let first = name.keyspace.as_ref().unwrap_or(&name.name);
-                if !words::DESCRIBED.iter().any(|word| *first == *word) {
+                if !DESCRIBED.iter().any(|word| *first == *word) {
                     return name.fmt(f);
                 }
                 f.write_str(&quoted(first))?;

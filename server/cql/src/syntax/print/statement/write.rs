@@ -2,12 +2,12 @@
 
 use std::fmt::{Display, Formatter, Result};
 
-use super::comma;
 use super::select::Where;
 use crate::syntax::ast::{
     Assignment, Batch, BatchKind, Change, Delete, DeleteTarget, Insert, InsertSource, Term, Update,
     Using, Write,
 };
+use crate::syntax::print::comma;
 
 impl Display for Write {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {

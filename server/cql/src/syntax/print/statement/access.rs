@@ -2,12 +2,13 @@
 
 use std::fmt::{Display, Formatter, Result};
 
-use super::term::string;
-use super::{Pairs, comma, if_exists, if_not_exists};
+use super::{if_exists, if_not_exists};
 use crate::syntax::ast::{
     DatacenterAccess, Name, Password, PermissionGrant, PermissionStatement, Permissions, Resource,
     RoleOptions, RoleStatement,
 };
+use crate::syntax::print::term::string;
+use crate::syntax::print::{Pairs, comma};
 
 /// The name of a role; there is no empty one in double quotes.
 struct Role<'a>(&'a Name);
