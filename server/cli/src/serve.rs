@@ -3,7 +3,7 @@
 //! ```text
 //!   settings ─> node (database, governor, guard, jobs) ─┬─> catalog, executor ─> CQL
 //!                                                       └─> jobs.sock, HTTP
-//!   SIGTERM: CQL drains ─> jobs park ─> HTTP drains ─> memtables flush ─> exit
+//!   SIGTERM: jobs park, CQL drains ─> HTTP drains ─> memtables flush ─> exit
 //! ```
 
 mod first_superuser;
@@ -13,6 +13,7 @@ mod log;
 mod metrics;
 mod partitions;
 pub(crate) mod settings;
+mod shutdown;
 mod slow;
 mod store_events;
 mod supervisor;
@@ -31,7 +32,7 @@ use ebb_cql_server::system::LocalNode;
 use ebb_server::http::{HttpOptions, HttpServer, Roots, TlsSource};
 use ebb_server::jobs::Restart;
 use ebb_server::metrics::Metrics;
-use ebb_server::node::{Node, NodeOptions, Stop};
+use ebb_server::node::{Node, NodeOptions};
 use ebb_storage::Options;
 use ebb_tables::Catalog;
 use tracing::{error, info, warn};
@@ -39,6 +40,7 @@ use tracing::{error, info, warn};
 use self::job_list::RecordedJobs;
 use self::metrics::CqlCollector;
 use self::settings::{Authentication, Durability, Settings, SettingsArgs};
+use self::shutdown::shut_down;
 use self::slow::SlowLog;
 use self::supervisor::Supervised;
 use super::interrupt::StopSignal;
@@ -69,15 +71,13 @@ With --auth only roles may connect, and do what they were granted. Where no supe
 in, one is made at the start: ebb, with a random password in the file superuser-password of
 the directory, which only its owner can read.
 
-SIGTERM and Ctrl-C stop it: no request is taken any more, those that run are answered,
-jobs are parked and start again with the next server, and what is in memory is written to
-files. A second signal ends the process at once; nothing that was acknowledged is lost.
+SIGTERM and Ctrl-C stop it within --grace: no request is taken any more, scans end with an
+error, other requests that run are answered, jobs are parked and start again with the next
+server, and what is in memory is written to files. A second signal ends the process at once;
+nothing that was acknowledged is lost.
 
 With --tls-cert and --tls-key clients speak TLS. The files are read again when they change,
 and on SIGHUP, which stops a server without TLS.";
-
-/// How long requests that run may take once the server is to stop.
-const DRAIN: Duration = Duration::from_secs(30);
 
 /// Serve a database to Cassandra's drivers and cqlsh, with jobs on what the load leaves.
 #[derive(Debug, clap::Args)]
@@ -115,19 +115,9 @@ pub(super) fn run(args: Args) -> Result<()> {
         None => stop.wait(None)?,
     }
     supervised.stopping();
-    info!("stopping: requests that run are answered; a second signal ends it at once");
-    if !server.drain(DRAIN) {
-        warn!("some requests did not end in time");
-    }
-    node.shutdown(Stop::Park);
-    // Last: who waits for a job is told that it is parked.
-    if !http.drain(DRAIN) {
-        warn!("some commands were not answered in time");
-    }
-    if let Some(db) = node.db() {
-        db.flush()?;
-    }
-    Ok(())
+    let grace = settings.grace;
+    info!("stopping within {grace}; a second signal ends it at once");
+    shut_down(node, server, http, *grace)
 }
 
 /// Opens the database, made where it is absent, with jobs beside it.

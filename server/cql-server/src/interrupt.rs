@@ -41,11 +41,13 @@ thread_local! {
     static CURRENT: RefCell<Option<Current>> = const { RefCell::new(None) };
 }
 
-/// When a request is given up: at its deadline, or when its client is gone.
+/// When a request is given up: at its deadline, when its client is gone, or when the server stops.
 #[derive(Debug, Clone)]
 pub struct Interrupt {
     deadline: Instant,
     is_cancelled: Arc<AtomicBool>,
+    /// Set when the server stops, for a statement that ends then.
+    is_stopped: Option<Arc<AtomicBool>>,
     /// The CPU time after which a statement ends with its time-out: it has to go on elsewhere.
     cpu_max: Option<Duration>,
     /// The CPU time after which the thread that executes the statement is lowered, by this function.
@@ -103,6 +105,7 @@ impl Interrupt {
         Self {
             deadline: now + timeout,
             is_cancelled,
+            is_stopped: None,
             cpu_max: None,
             lower_after: None,
         }
@@ -129,12 +132,22 @@ impl Interrupt {
         }
     }
 
-    /// Returns whether the client is gone.
-    pub fn is_cancelled(&self) -> bool {
-        self.is_cancelled.load(Ordering::Relaxed)
+    /// The same, but a statement also ends once `is_stopped` is set.
+    #[must_use]
+    pub fn stopped_by(self, is_stopped: Arc<AtomicBool>) -> Self {
+        Self {
+            is_stopped: Some(is_stopped),
+            ..self
+        }
     }
 
-    /// Returns whether the client is gone, or the request's time is over at `now`.
+    /// Returns whether the client is gone, or the server stops and the statement ends then.
+    pub fn is_cancelled(&self) -> bool {
+        let is_set = |flag: &Arc<AtomicBool>| flag.load(Ordering::Relaxed);
+        is_set(&self.is_cancelled) || self.is_stopped.as_ref().is_some_and(is_set)
+    }
+
+    /// Returns whether the request is cancelled, or its time is over at `now`.
     pub fn is_over(&self, now: Instant) -> bool {
         now >= self.deadline || self.is_cancelled()
     }

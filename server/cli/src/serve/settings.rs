@@ -180,6 +180,13 @@ pub(crate) struct Settings {
     #[arg(default_value = "10s")]
     #[serde(serialize_with = "shown", deserialize_with = "parsed")]
     pub(crate) request_timeout: humantime::Duration,
+    /// Time within which the server stops. Scans end at once. Other requests, and results that
+    /// clients have not read, are cut off after three fifths of it. The rest is for jobs, for HTTP
+    /// requests and for writing memtables to files.
+    #[arg(long, value_name = "TIME", env = "EBB_GRACE")]
+    #[arg(default_value = "5s")]
+    #[serde(serialize_with = "shown", deserialize_with = "parsed")]
+    pub(crate) grace: humantime::Duration,
     /// Maximum number of connections.
     #[arg(long, value_name = "N", env = "EBB_CONNECTIONS_MAX")]
     #[arg(default_value = "20000")]

@@ -40,8 +40,8 @@ impl Supervised {
     }
 
     /// Notifies systemd that the server accepts no new requests. The watchdog is fed from now on even
-    /// if the server does not answer, because running requests may need longer than its timeout. The
-    /// stop timeout of the unit bounds them.
+    /// if the server does not answer, because the sync of the log may need longer than its timeout. The
+    /// stop timeout of the unit bounds it.
     pub(super) fn stopping(&self) {
         self.stops.store(true, Ordering::Relaxed);
         tell(&[NotifyState::Stopping, NotifyState::Status("stopping")]);

@@ -10,12 +10,13 @@ use std::net::TcpStream;
 use bytes::BytesMut;
 use ebb_cql::client::{Client, set_stream};
 use ebb_cql::protocol::{
-    Compression, ErrorKind, Opcode, QueryParameters, Request, Response, Startup,
+    Answer, Compression, ErrorKind, Opcode, QueryParameters, Request, Response, Startup,
 };
 use ebb_test_support::seed::number;
-use ebb_test_support::wait::{HANG, uninterrupted};
+use ebb_test_support::wait::{HANG, uninterrupted, until_some};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 
+use crate::http::get;
 use crate::place::Place;
 use crate::serving::{KEYSPACE, Server, query};
 
@@ -241,13 +242,9 @@ fn unread_responses_take_bounded_memory() {
     assert!(grown_mib <= 2 * 256, "{grown_mib} MiB");
 }
 
-#[test]
-fn a_second_signal_stops_at_once_what_a_first_one_lets_end() {
-    let place = Place::new();
-    let mut server = Server::start(&place, "");
-    let mut client = server.client();
-    wide_table(&mut client);
-    // The responses are longer than what sockets hold, and the client reads none of them.
+/// Connects, and requests more than sockets hold from the table of [`wide_table`]. Returns the client
+/// once the first response has begun; it reads none of them.
+fn deaf(server: &Server) -> Client {
     let mut deaf = server.client_with(Compression::None);
     let text = "SELECT * FROM shop.wide";
     let parameters = QueryParameters::default();
@@ -260,21 +257,13 @@ fn a_second_signal_stops_at_once_what_a_first_one_lets_end() {
         })
         .collect();
     deaf.send(&frames).unwrap();
-    // The first response has begun.
     uninterrupted(|| deaf.socket().peek(&mut [0])).unwrap();
-    server.signal(Signal::TERM);
-    server.error_line_with("a second signal ends it at once");
-    // The server waits for its client for half a minute. It has ended if the machine paused for longer.
-    let code = if server.has_ended() {
-        server.error_line_with("some requests did not end in time");
-        0
-    } else {
-        server.signal(Signal::TERM);
-        128 + 15
-    };
-    assert_eq!(server.wait(), Some(code));
-    // The log has all acknowledged writes.
-    let server = Server::start(&place, "");
+    deaf
+}
+
+/// Checks that the next server over the directory has all acknowledged writes of [`wide_table`].
+fn check_wide_table(place: &Place) {
+    let server = Server::start(place, "");
     let mut client = server.client();
     let count = match query(&mut client, "SELECT n FROM shop.wide WHERE k = 0") {
         Ok(Response::Rows(rows)) => rows.len(),
@@ -282,6 +271,70 @@ fn a_second_signal_stops_at_once_what_a_first_one_lets_end() {
     };
     assert_eq!(count, 10_000);
     assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn a_server_that_waits_for_a_client_is_not_ready_and_ends_at_a_second_signal() {
+    let place = Place::new();
+    let mut server = Server::start(&place, "--http 127.0.0.1:0");
+    wide_table(&mut server.client());
+    let _deaf = deaf(&server);
+    server.signal(Signal::TERM);
+    server.error_line_with("a second signal ends it at once");
+    let problem = until_some("the server to be unready", || {
+        let (status, body) = get(server.http(), "/health/ready", "");
+        (status == 503).then_some(body)
+    });
+    assert!(problem.contains("the server is stopping"), "{problem}");
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait(), Some(128 + 15));
+    check_wide_table(&place);
+}
+
+#[test]
+fn a_client_that_does_not_read_is_cut_off_within_the_grace() {
+    let place = Place::new();
+    let mut server = Server::start(&place, "--grace 1s");
+    wide_table(&mut server.client());
+    let _deaf = deaf(&server);
+    server.signal(Signal::TERM);
+    server.error_line_with("some requests did not end in time");
+    assert_eq!(server.wait(), Some(0));
+    check_wide_table(&place);
+}
+
+#[test]
+fn a_scan_that_runs_when_the_server_stops_ends_with_cassandras_code() {
+    let place = Place::new();
+    let server = Server::start(&place, "");
+    let mut client = server.client_with(Compression::None);
+    query(&mut client, KEYSPACE).unwrap();
+    let table = "CREATE TABLE shop.wide (a int, b int, c int, d int, PRIMARY KEY ((a, b), c, d))";
+    query(&mut client, table).unwrap();
+    // It looks for four billion rows.
+    let all: Vec<String> = (0..256).map(|number| number.to_string()).collect();
+    let all = all.join(", ");
+    let text = &format!(
+        "SELECT count(*) FROM shop.wide WHERE a IN ({all}) AND b IN ({all}) AND c IN ({all}) \
+         AND d IN ({all})"
+    );
+    let parameters = QueryParameters::default();
+    let mut scan = encoded(&Request::Query { text, parameters });
+    set_stream(&mut scan, 7);
+    client.send(&scan).unwrap();
+    // The server starts requests of a connection in order.
+    query(&mut client, "SELECT key FROM system.local").unwrap();
+    server.signal(Signal::TERM);
+    let frame = client.receive().unwrap();
+    assert_eq!(frame.stream, 7);
+    match Answer::decode(&frame).unwrap().response {
+        Response::Error(error) => {
+            assert_eq!(error.kind.code(), 0x1001);
+            assert_eq!(error.message, "the server is stopping");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(server.wait(), Some(0));
 }
 
 #[test]

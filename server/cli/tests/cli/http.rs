@@ -10,7 +10,7 @@ use crate::place::Place;
 use crate::serving::{Server, query};
 
 /// The status and the body of a GET.
-fn get(address: &str, path: &str, token: &str) -> (u16, String) {
+pub fn get(address: &str, path: &str, token: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(HANG)).unwrap();
     let request = format!(

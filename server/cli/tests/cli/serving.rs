@@ -12,8 +12,8 @@ use rustix::process::Signal;
 
 use crate::place::{Place, Running, output};
 
-/// A server on a free port, which is killed when a test fails. Overload control is off, and requests
-/// have three minutes: a pause of the machine must not make a request fail.
+/// A server on a free port, which is killed when a test fails. Overload control is off, requests have
+/// three minutes, and the end of the server ten: a pause of the machine must not make a request fail.
 pub struct Server {
     process: Running,
     errors: Lines,
@@ -52,8 +52,9 @@ impl Server {
         let line = format!("serve --cql 127.0.0.1:0 --overload-wait 0s {more}");
         let mut command = place.command(&line);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A variable, because a flag in `more` overrides it.
+        // Variables, because flags in `more` override them.
         command.env("EBB_REQUEST_TIMEOUT", "3m");
+        command.env("EBB_GRACE", "10m");
         let mut process = Running::start(&mut command);
         let out = Lines::of(process.child().stdout.take().unwrap());
         let errors = Lines::of(process.child().stderr.take().unwrap());
@@ -122,10 +123,6 @@ impl Server {
                 return line;
             }
         }
-    }
-
-    pub fn has_ended(&mut self) -> bool {
-        self.process.has_ended()
     }
 
     /// Waits until the server ends; returns its exit code.

@@ -57,6 +57,15 @@ fn a_statement_that_is_given_up_ends_at_the_next_look_at_the_clock() {
 }
 
 #[test]
+fn a_statement_ends_when_the_server_stops() {
+    let is_stopped = Arc::new(AtomicBool::new(false));
+    let interrupt = never().stopped_by(is_stopped.clone());
+    assert_eq!(scope(&interrupt, READ, || charge(u64::MAX)), Ok(()));
+    is_stopped.store(true, Ordering::Relaxed);
+    assert!(scope(&interrupt, READ, || charge(u64::MAX)).is_err());
+}
+
+#[test]
 fn a_statement_goes_on_within_its_time_and_without_a_limit() {
     assert_eq!(scope(&never(), READ, || charge(u64::MAX)), Ok(()));
     assert_eq!(charge(u64::MAX), Ok(()));

@@ -22,7 +22,7 @@ use super::lane_result::LaneResult;
 use super::lanes::{Share, Waiting};
 use super::outbox::Outbox;
 use super::received::{Limits, Received, ReceivedError};
-use super::replies::overloaded;
+use super::replies::{overloaded, stopping};
 use super::requests::{LARGE_BYTES, RequestMemory};
 use super::session::{Handled, Session};
 use super::shared::Shared;
@@ -75,6 +75,8 @@ pub(super) struct Connection<S: Service> {
     running: usize,
     events: Option<broadcast::Receiver<SchemaChange>>,
     stop: watch::Receiver<bool>,
+    /// The server stops, and the requests that the client had sent by then have been read.
+    has_read_last: bool,
     /// The time that the client has to start, then to log in; nothing once it has.
     startup: Option<Pin<Box<Sleep>>>,
     /// It has started, and has to log in.
@@ -106,6 +108,8 @@ enum Ended {
     Quietly,
     /// The last response is an error, and the client may still be sending.
     WithError,
+    /// The server stops, and has not read all that the client sent.
+    Unread,
 }
 
 impl From<io::Error> for Ended {
@@ -145,6 +149,7 @@ impl<S: Service> Connection<S> {
             running: 0,
             events: None,
             stop: shared.stop.subscribe(),
+            has_read_last: false,
             startup: Some(Box::pin(sleep_until(start_by.into()))),
             logs_in: false,
             shared,
@@ -169,6 +174,8 @@ impl<S: Service> Connection<S> {
                     _ = stop.wait_for(|stops| *stops) => {}
                 }
             }
+            // A client that is sending reads its responses and ends the stream soon.
+            Ended::Unread => stream.end_after_error(patience).await,
         }
     }
 
@@ -179,17 +186,30 @@ impl<S: Service> Connection<S> {
 
     async fn turn(&mut self) -> Result<(), Ended> {
         let stops = *self.stop.borrow();
-        let is_fatal = !stops && self.serve().await;
+        if stops {
+            if !self.session.has_started() {
+                return Err(Ended::Quietly);
+            }
+            self.read_last().await?;
+        }
+        let is_fatal = self.serve(stops).await;
         self.flush().await?;
         if is_fatal {
             return Err(Ended::WithError);
         }
-        self.count_received().await?;
-        if stops && self.running == 0 {
-            return Err(Ended::Quietly);
+        // A request that is refused because the server stops takes no place in a lane.
+        let has_room = stops || self.running < self.shared.options.lane_requests_max;
+        let has_next = has_room && self.has_frame();
+        if stops && self.running == 0 && !has_next {
+            let unread_bytes = self.stream.unread_bytes();
+            return Err(if unread_bytes == 0 {
+                Ended::Quietly
+            } else {
+                Ended::Unread
+            });
         }
-        let has_room = self.running < self.shared.options.lane_requests_max;
-        if !stops && has_room && self.has_frame() {
+        self.count_received().await?;
+        if has_next {
             tokio::task::yield_now().await;
             return Ok(());
         }
@@ -203,15 +223,14 @@ impl<S: Service> Connection<S> {
                 self.startup = Some(Box::pin(sleep_until(login_by.into())));
             }
         }
-        let reads = !stops && has_room;
-        let skipped_bytes = self.received.skipped_bytes().filter(|_| reads);
+        let skipped_bytes = self.received.skipped_bytes().filter(|_| has_room);
         let patience = self.shared.options.request_timeout;
         self.skipping.note(skipped_bytes, patience);
         tokio::select! {
             () = over(&mut self.startup) => return Err(Ended::Quietly),
             Some(result) = next_result(&mut self.results) => self.take_results(result),
             event = next_event(&mut self.events) => self.tell(event),
-            read = read(&mut self.stream, &mut self.received, &mut self.skipping), if reads => {
+            read = read(&mut self.stream, &mut self.received, &mut self.skipping), if has_room => {
                 match read? {
                     Some(read_bytes) => self.note_arrivals(read_bytes),
                     None => return self.give_up_skip().await,
@@ -240,16 +259,29 @@ impl<S: Service> Connection<S> {
         self.is_small = self.shared.overload.is_small(unserved_bytes);
     }
 
-    /// Serves some of the frames that were received, or one that is large. Returns true if the
-    /// connection has to end.
-    async fn serve(&mut self) -> bool {
+    /// Reads what the client has sent by now, when the server stops: those requests are answered, too.
+    async fn read_last(&mut self) -> Result<(), Ended> {
+        if std::mem::replace(&mut self.has_read_last, true) {
+            return Ok(());
+        }
+        let (stream, received) = (&mut self.stream, &mut self.received);
+        poll_fn(|context| match poll_read(stream, received, context) {
+            Poll::Ready(read) => Poll::Ready(read.map(|_| ())),
+            Poll::Pending => Poll::Ready(Ok(())),
+        })
+        .await
+    }
+
+    /// Serves some of the frames that were received, or one that is large, or refuses them if the server
+    /// `stops`. Returns true if the connection has to end.
+    async fn serve(&mut self, stops: bool) -> bool {
         if !self.is_large_next() {
-            return self.serve_received(BURST_FRAMES);
+            return self.serve_received(BURST_FRAMES, stops);
         }
         let shared = self.shared.clone();
         let _turn = shared.requests.turn().await;
         // Another thread serves the connections of this one meanwhile.
-        tokio::task::block_in_place(|| self.serve_received(1))
+        tokio::task::block_in_place(|| self.serve_received(1, stops))
     }
 
     fn is_large_next(&self) -> bool {
@@ -296,9 +328,9 @@ impl<S: Service> Connection<S> {
         Err(Ended::WithError)
     }
 
-    /// Serves up to `frames_max` of the frames that were received. Returns true if the connection
-    /// has to end.
-    fn serve_received(&mut self, frames_max: usize) -> bool {
+    /// Serves up to `frames_max` of the frames that were received, or refuses them if the server `stops`.
+    /// Returns true if the connection has to end.
+    fn serve_received(&mut self, frames_max: usize, stops: bool) -> bool {
         let overload = self.shared.overload.clone();
         let target = overload.target().filter(|_| !self.is_small);
         // Counts of the requests that may be refused: the waits of other requests show no overload.
@@ -307,7 +339,8 @@ impl<S: Service> Connection<S> {
         let mut is_fatal = false;
         let burst_began = Instant::now();
         for number in 0..frames_max {
-            if self.running >= self.shared.options.lane_requests_max || self.out.is_full() {
+            let has_room = stops || self.running < self.shared.options.lane_requests_max;
+            if !has_room || self.out.is_full() {
                 break;
             }
             // Large ones are for another turn.
@@ -328,6 +361,10 @@ impl<S: Service> Connection<S> {
             }
             match self.received.decode(&self.decoder, &limits) {
                 Ok(None) => break,
+                Ok(Some(frame)) if stops => {
+                    let response = Response::Error(stopping());
+                    (self.session).answer(frame.stream, &response, self.out.frames());
+                }
                 Ok(Some(frame)) => {
                     let may_refuse = self.session.may_refuse(&frame);
                     if may_refuse {

@@ -8,19 +8,19 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use ebb_cql::protocol::{ErrorResponse, Frame, Head, Request, Response};
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::time::timeout_at;
+use tokio::time::{sleep_until, timeout_at};
 
 use super::commit::QueuedWrite;
 use super::lane_result::{LaneResult, Reply, RequestResult, is_in_conflict};
 use super::lanes::{NORMAL_CLASS_CPU_MAX, PAGE_BYTES, ResultMemory, Share, Waiting};
 use super::login;
-use super::replies::in_protocol;
+use super::replies::{in_protocol, stopping};
 use super::requests::RequestMemory;
 use super::scan_queue::ScanUser;
 use super::scan_threads::ClassControl;
 use super::traces::without_password;
 use super::work::{SHARED_THREAD_CPU_MAX, Work};
-use crate::call::{Interrupt, Lane, Service};
+use crate::call::{Interrupt, Lane, Service, StatementKind};
 use crate::outcome::Outcome;
 
 /// The first capacity of a page's buffer. The buffer doubles when it is full, and so ends with room
@@ -39,8 +39,10 @@ pub(super) struct LaneRequest<S: Service> {
 #[derive(Debug, Default)]
 struct LaneProgress {
     begun_at: OnceLock<Instant>,
-    /// The client was answered, at the deadline of the request.
+    /// The client was answered, at the deadline of the request or because the server stops.
     is_answered: AtomicBool,
+    /// The server stops, and the statement has to end.
+    is_stopped: Arc<AtomicBool>,
 }
 
 impl<S: Service> LaneRequest<S> {
@@ -52,8 +54,11 @@ impl<S: Service> LaneRequest<S> {
     fn run(mut self, lane: Lane, progress: &LaneProgress, memory: &mut ResultMemory) -> Reply {
         progress.begun_at.get_or_init(Instant::now);
         let (shared, kind) = (self.work.shared.clone(), self.work.kind);
-        let is_read = is_cut_off(lane) && kind.lane != Lane::Write;
+        let is_read = is_read(lane, kind);
         let mut interrupt = self.work.interrupt.clone();
+        if is_read {
+            interrupt = interrupt.stopped_by(progress.is_stopped.clone());
+        }
         // A write commits under locks that others wait for: it must not wait for a core meanwhile. Nor must
         // it wait for a thread that a read has moved to before it.
         if is_read && lane != Lane::Moved && shared.options.idle_class {
@@ -143,20 +148,20 @@ impl<S: Service> LaneRequest<S> {
         }
     }
 
-    /// Returns a function that makes the reply to the request when its time is over, whatever its thread
-    /// does. The function takes the time for which the request has run.
-    fn late_reply(&self) -> impl FnOnce(Duration) -> Reply + Send + use<S> {
+    /// Returns a function that makes the reply to the request when it is given up, whatever its thread
+    /// does. The function takes the time for which the request has run, and the error.
+    fn late_reply(&self) -> impl FnOnce(Duration, ErrorResponse) -> Reply + Send + use<S> {
         let (work, frame) = (&self.work, self.frame.clone());
         let (shared, sender, received_at) =
             (work.shared.clone(), work.sender.clone(), work.received_at);
-        let (mut spent, coding, time_out) = (work.spent, work.coding, work.time_out());
-        move |executed| {
+        let (mut spent, coding) = (work.spent, work.coding);
+        move |executed, error| {
             spent.executed = executed;
             let mut reply = Reply {
                 slow: shared.slow(&sender, received_at, &frame, spent),
                 ..Reply::default()
             };
-            let response = Response::Error(time_out.error());
+            let response = Response::Error(error);
             response.encode(&mut reply.frame, frame.stream, &Head::default(), coding);
             reply
         }
@@ -236,6 +241,12 @@ fn is_cut_off(lane: Lane) -> bool {
     matches!(lane, Lane::Scan | Lane::Range | Lane::Moved)
 }
 
+/// Returns whether a request in a lane is a read, which ends when the server stops. A write goes on: to
+/// its client, the error of a refused request means that nothing was written.
+fn is_read(lane: Lane, kind: StatementKind) -> bool {
+    is_cut_off(lane) && kind.lane != Lane::Write
+}
+
 /// The error of a read whose result would take more memory than there is.
 fn no_memory(bytes: usize) -> ErrorResponse {
     let mib = bytes.div_ceil(1 << 20);
@@ -246,7 +257,8 @@ fn no_memory(bytes: usize) -> ErrorResponse {
 }
 
 /// Runs a request in a lane, and sends its result. A scan is answered at its deadline with the
-/// time-out, also while it waits or runs; then it does not begin, or notices and ends.
+/// time-out, also while it waits or runs; then it does not begin, or notices and ends. When the server
+/// stops, a scan is answered and ends in the same way.
 ///
 /// A change of the schema is answered when it is done: the client must not have to guess whether it
 /// happened.
@@ -259,6 +271,8 @@ pub(super) async fn run_in_lane<S: Service>(
     let shared = request.work.shared.clone();
     let (stream, user) = (request.stream(), request.scan_user());
     let interrupt = request.work.interrupt.clone();
+    let time_out = request.work.time_out();
+    let ends_at_stop = is_read(lane, request.work.kind);
     let late_reply = is_cut_off(lane).then(|| request.late_reply());
     let progress = Arc::new(LaneProgress::default());
     let own = progress.clone();
@@ -266,15 +280,24 @@ pub(super) async fn run_in_lane<S: Service>(
     let runs = shared.lanes.run(lane, &user, &share, &interrupt, run);
     let reply = match late_reply {
         None => runs.await,
-        Some(late_reply) => match timeout_at(interrupt.deadline().into(), runs).await {
-            Ok(reply) => reply,
-            Err(_) => {
+        Some(late_reply) => {
+            let mut stop = shared.stop.subscribe();
+            let ended = tokio::select! {
+                biased;
+                reply = runs => Ok(reply),
+                _ = stop.wait_for(|stops| *stops), if ends_at_stop => {
+                    progress.is_stopped.store(true, Ordering::Relaxed);
+                    Err(stopping())
+                }
+                () = sleep_until(interrupt.deadline().into()) => Err(time_out.error()),
+            };
+            ended.unwrap_or_else(|error| {
                 progress.is_answered.store(true, Ordering::Relaxed);
                 let begun_at = progress.begun_at.get();
                 let executed = begun_at.map_or(Duration::ZERO, Instant::elapsed);
-                Some(Waiting::small(late_reply(executed)))
-            }
-        },
+                Some(Waiting::small(late_reply(executed, error)))
+            })
+        }
     };
     // The receiver is gone if the connection has ended.
     drop(results.send(LaneResult { stream, reply }));

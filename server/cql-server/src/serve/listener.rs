@@ -35,6 +35,9 @@ use crate::call::Service;
 const EVENTS_KEPT: usize = 256;
 /// What an accept waits when the system is out of something, such as open files.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+/// The most time in which threads notice that the server has ended, unless a third of the patience for
+/// clients is less.
+const THREADS_END_MAX: Duration = Duration::from_secs(1);
 
 /// A server that answers on a socket, on threads of its own, until it is dropped.
 #[derive(Debug)]
@@ -123,11 +126,15 @@ impl CqlServer {
         self.counters.clone()
     }
 
-    /// Takes no more connections and requests, and waits until those that run are
-    /// answered, for at most `patience`. Then it cancels them. False when some were not answered.
+    /// Takes no more connections and requests, and waits for at most `patience` until all clients have
+    /// their responses. Then it cancels requests, and cuts off results that their clients have not read.
+    /// Returns false if there were any.
     ///
-    /// It returns in time also if all threads of the server are stuck: it waits without them, and leaves
-    /// them behind.
+    /// Reads that run in lanes, and requests that have been received and not begun, are answered at once
+    /// with the error that the server is stopping. Writes that have begun are answered with their results.
+    ///
+    /// It returns after four thirds of `patience` at the latest, also if all threads of the server are
+    /// stuck: it waits without them, and leaves them behind.
     pub fn drain(self, patience: Duration) -> bool {
         self.stop.send_replace(true);
         let all = u32::try_from(self.counters.connections_max).unwrap_or(u32::MAX);
@@ -140,7 +147,8 @@ impl CqlServer {
         });
         let closed = closed.recv_timeout(patience).unwrap_or(false);
         // Ends the connections, and so cancels what still runs for them.
-        self.runtime.shutdown_timeout(Duration::from_secs(1));
+        let threads_end = THREADS_END_MAX.min(patience / 3);
+        self.runtime.shutdown_timeout(threads_end);
         closed
     }
 }
@@ -191,8 +199,13 @@ async fn serve<S: Service>(socket: TcpStream, peer: SocketAddr, shared: Arc<Shar
         Some(tls) => {
             // In a box, which is gone when the handshake is done.
             let handshake = Box::pin(shake_hands(socket, tls, &shared.handshakes));
+            let mut stop = shared.stop.subscribe();
+            let ended = tokio::select! {
+                ended = timeout_at(start_by.into(), handshake) => ended,
+                _ = stop.wait_for(|stops| *stops) => return,
+            };
             // Whoever fails has been told so by TLS, as far as that goes.
-            let Ok(Ok(stream)) = timeout_at(start_by.into(), handshake).await else {
+            let Ok(Ok(stream)) = ended else {
                 return;
             };
             stream

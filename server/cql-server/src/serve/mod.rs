@@ -25,6 +25,8 @@
 //!   request may take.
 //! - When there is more to do than can be done, what has waited for long is refused.
 //! - A request that is too large ends with an error, and its connection goes on.
+//! - When the server stops, reads that run in lanes end at once, and what has not begun is refused. A
+//!   write that has begun gets its own result or none.
 //! - A connection that does nothing holds no buffer.
 //!
 //! | file | what it holds |

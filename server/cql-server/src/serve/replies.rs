@@ -13,6 +13,11 @@ pub(super) fn overloaded() -> ErrorResponse {
     ErrorResponse::overloaded(OVERLOADED)
 }
 
+/// Returns the error of a request that is not executed, or given up, because the server stops.
+pub(super) fn stopping() -> ErrorResponse {
+    ErrorResponse::overloaded("the server is stopping")
+}
+
 /// Returns the response to bytes that are no request.
 pub(super) fn in_protocol(error: ProtocolError) -> ErrorResponse {
     ErrorResponse::protocol(error.to_string())

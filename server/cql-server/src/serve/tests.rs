@@ -5,6 +5,7 @@ mod login;
 mod overload;
 mod scans;
 mod slow;
+mod stopping;
 mod tls;
 mod too_large;
 mod version5;
@@ -668,9 +669,13 @@ fn schema_changes_are_told_to_those_who_registered() {
 
 #[test]
 fn draining_answers_what_runs_and_takes_nothing_more() {
-    let (fake, server) = server(options());
+    let fake = Fake {
+        waits_for_sync: true,
+        ..Fake::default()
+    };
+    let (fake, server) = serving(fake, options());
     let mut client = Client::new(&server);
-    client.query(1, "scan");
+    client.query(1, "put");
     client.query(2, "which");
     assert_eq!(client.receive().0, 2);
     let address = server.address();
@@ -692,8 +697,9 @@ fn draining_answers_what_runs_and_takes_nothing_more() {
         stream.set_read_timeout(pause).unwrap();
         matches!((&stream).read(&mut [0]), Ok(0))
     });
-    fake.gate.open();
-    assert_eq!(client.receive().0, 1);
+    fake.sync_gate.open();
+    let (stream, answer) = client.receive();
+    assert_eq!((stream, answer.response), (1, Response::Void));
     assert!(client.try_receive().is_none());
     assert!(draining.join().unwrap());
 }

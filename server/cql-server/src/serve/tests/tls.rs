@@ -404,3 +404,14 @@ fn half_a_handshake_is_closed_after_the_time_to_start() {
     assert_eq!(client.receive().0, 2);
     until_connections(&server, 1);
 }
+
+#[test]
+fn a_server_that_stops_does_not_wait_for_a_handshake() {
+    let authority = Authority::new();
+    let server = serving_with(&authority.tls());
+    let _silent = Client::raw(&server);
+    wait::until("the client to be accepted", || {
+        server.counters().counts().connections == 1
+    });
+    assert!(server.drain(HANG));
+}

@@ -1,0 +1,98 @@
+//! The end of a server, within its grace.
+//!
+//! ```text
+//!   stop ─┬─> jobs park ──────────────────────┬─> HTTP drains ─> the log syncs ─> close ─> exit
+//!         └─> CQL: scans end, others finish ──┘
+//!             3/5 of the grace                    4/5                             5/5
+//! ```
+//!
+//! Work that does not end within its part of the grace ends with the process, as in a crash: the log
+//! restores the memtables, and the next server starts jobs again that were not parked. Only the sync of
+//! the log has no limit, because acknowledged writes may wait for it.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use ebb_cql_server::serve::CqlServer;
+use ebb_server::http::HttpServer;
+use ebb_server::node::{Node, Stop};
+use ebb_storage::Db;
+use tracing::warn;
+
+/// The time for a shutdown, from its begin.
+struct Grace {
+    begun: Instant,
+    time: Duration,
+}
+
+impl Grace {
+    /// Returns what is left of the first `fifths` of the time.
+    fn left(&self, fifths: u32) -> Duration {
+        (self.time / 5 * fifths).saturating_sub(self.begun.elapsed())
+    }
+}
+
+/// Stops the servers and the jobs, and closes the database. Returns after `grace` at the latest, but
+/// for the sync of the log; threads that still run then are left behind.
+///
+/// # Errors
+/// When the memtables cannot be written to files or the log cannot be synced, or when the system refuses
+/// a thread.
+pub(super) fn shut_down(
+    node: Arc<Node>,
+    cql: CqlServer,
+    http: HttpServer,
+    grace: Duration,
+) -> Result<()> {
+    let grace = Grace {
+        begun: Instant::now(),
+        time: grace,
+    };
+    // Beside the end of CQL: the node is not ready any more from now on, and clients that do not read
+    // their results take no time from jobs.
+    let jobs = Arc::clone(&node);
+    let parked = begin("ebb-park", move || jobs.shutdown(Stop::Park))?;
+    if !cql.drain(grace.left(3)) {
+        warn!("some requests did not end in time");
+    }
+    if parked.recv_timeout(grace.left(4)).is_err() {
+        warn!("some jobs were not parked in time");
+    }
+    // After the jobs: clients that wait for a job receive that it is parked.
+    if !http.drain(grace.left(4)) {
+        warn!("some commands were not answered in time");
+    }
+    let synced = node.db().map_or(Ok(()), Db::sync);
+    let closed = begin("ebb-close", move || {
+        let flushed = node.db().map_or(Ok(()), Db::flush);
+        // The last one closes the database, which waits for merges to stop.
+        drop(node);
+        flushed
+    })?;
+    match closed.recv_timeout(grace.left(5)) {
+        Ok(flushed) => flushed?,
+        Err(_) => {
+            warn!("some memtables were not written in time: the next start reads the log");
+            synced?;
+        }
+    }
+    Ok(())
+}
+
+/// Starts a thread, and returns the channel that receives the result of its work.
+fn begin<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<Receiver<T>> {
+    let (sender, result) = channel();
+    let run = move || {
+        // The receiver is gone if the result comes too late.
+        let _ = sender.send(work());
+    };
+    let thread = thread::Builder::new().name(name.to_owned());
+    thread.spawn(run).context("cannot start a thread")?;
+    Ok(result)
+}

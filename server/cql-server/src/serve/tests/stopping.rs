@@ -1,0 +1,102 @@
+//! A server that stops beside scans, writes and clients that do not read.
+
+use super::*;
+use crate::serve::replies::stopping;
+
+fn synced() -> Fake {
+    Fake {
+        waits_for_sync: true,
+        ..Fake::default()
+    }
+}
+
+#[test]
+fn a_scan_and_what_has_not_begun_are_refused_and_a_write_that_has_begun_gets_its_result() {
+    let (fake, server) = serving(
+        synced(),
+        ServeOptions {
+            lane_requests_max: 2,
+            ..options()
+        },
+    );
+    let mut client = Client::new(&server);
+    client.query(1, "scan");
+    client.query(2, "put");
+    wait::until("both to run", || {
+        let executed = fake.executed.load(Ordering::SeqCst);
+        executed == 2 && fake.syncs_begun.load(Ordering::SeqCst) == 1
+    });
+    // The connection has no room for these while both run.
+    for stream in 3..6 {
+        client.query(stream, "put");
+    }
+    let draining = std::thread::spawn(move || server.drain(HANG));
+    let mut refused: Vec<_> = (0..4)
+        .map(|_| {
+            let (stream, answer) = client.receive();
+            assert_eq!(answer.response, Response::Error(stopping()));
+            stream
+        })
+        .collect();
+    refused.sort_unstable();
+    assert_eq!(refused, [1, 3, 4, 5]);
+    assert_eq!(stopping().kind.code(), 0x1001);
+    // Its connection goes on, but the thread of the scan is free.
+    wait::until("the scan to end", || {
+        fake.cancelled.load(Ordering::SeqCst) == 1
+    });
+    fake.sync_gate.open();
+    let (stream, answer) = client.receive();
+    assert_eq!((stream, answer.response), (2, Response::Void));
+    assert!(client.try_receive().is_none());
+    assert!(draining.join().unwrap());
+    assert_eq!(fake.executed.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn a_scan_that_waits_for_its_turn_is_refused() {
+    let (_, server) = server(ServeOptions {
+        scans_max: 1,
+        ..options()
+    });
+    let mut client = Client::new(&server);
+    for stream in 0..3 {
+        client.query(stream, "scan");
+    }
+    client.query(100, "which");
+    assert_eq!(client.receive().0, 100);
+    assert!(server.drain(HANG));
+    for _ in 0..3 {
+        assert_eq!(client.error(), stopping());
+    }
+    assert!(client.try_receive().is_none());
+}
+
+#[test]
+fn results_that_a_client_does_not_read_are_cut_off() {
+    const BYTES: u64 = 64 << 20;
+    let (fake, server) = server(options());
+    fake.gate.open();
+    let mut deaf = Client::new(&server);
+    deaf.query(1, &format!("scan {BYTES}"));
+    // The result has begun, and is longer than what sockets hold.
+    wait::uninterrupted(|| deaf.stream.peek(&mut [0])).unwrap();
+    assert!(!server.drain(Duration::from_millis(1)));
+    match io::copy(&mut deaf.stream, &mut io::sink()) {
+        Ok(received) => assert!(received < BYTES, "{received} bytes"),
+        Err(error) => assert_eq!(error.kind(), io::ErrorKind::ConnectionReset),
+    }
+}
+
+#[test]
+fn a_write_that_does_not_end_in_time_gets_no_answer() {
+    let (fake, server) = serving(synced(), options());
+    let mut client = Client::new(&server);
+    client.query(1, "put");
+    wait::until("the write to be applied", || {
+        fake.syncs_begun.load(Ordering::SeqCst) == 1
+    });
+    let Served { _gates, server } = server;
+    assert!(!server.drain(Duration::ZERO));
+    assert!(client.try_receive().is_none());
+}
