@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ebb_colocate::{Action, LatencyCounts};
+use ebb_colocate::{Action, GuardSample, LatencyCounts, LoadSample};
 
 use super::sheet::{Sheet, write_each};
 use crate::node::Node;
@@ -22,53 +22,62 @@ pub(super) fn write(sheet: &mut Sheet<'_>, node: &Node) -> fmt::Result {
         return Ok(());
     };
     if let Some(load) = governor.latest() {
-        let requests = load.requests.unwrap_or_default();
-        let users = [
-            ([("by", "load")], load.transactional_cores),
-            ([("by", "others")], load.others_cores),
-        ];
-        sheet.gauges("used_cores", "Cores in use, but for analytics", users)?;
-        write_each!(sheet.gauge {
-            "load_waiting_threads": load.transactional_waiting,
-                "Threads of the load that waited for a core";
-            "load_disk_bytes_per_second": load.transactional_disk_bytes_per_s,
-                "What the load reads from the disk and writes to it";
-            "load_requests_per_second": requests.requests_per_s, "Requests served";
-            "analytics_capacity_cores": f64::from(load.capacity_hundredths) / 100.0,
-                "Cores that analytics may use";
-        });
+        write_load(sheet, &load)?;
     }
     match governor.latest_guarded() {
-        Some(guarded) => {
-            write_each!(sheet.gauge {
-                "guard_allowed_ratio": guarded.allowed,
-                    "The part of what the load leaves that the guard allows";
-                "guard_slack_ratio": guarded.slack,
-                    "(objective - latency) / objective; below 0 it is broken";
-                "guard_latency_seconds": guarded.window.latency_us / 1e6,
-                    "The objective's quantile in the latest window";
-            });
-            if let Some(alone_us) = guarded.alone_us {
-                let help = "The objective's quantile of the load alone";
-                sheet.gauge("guard_alone_seconds", help, alone_us / 1e6)?;
-            }
-            let actions = [
-                (Action::Grow, "grow"),
-                (Action::Hold, "hold"),
-                (Action::Shrink, "shrink"),
-                (Action::Stop, "stop"),
-                (Action::Pause, "pause"),
-            ];
-            let taken = |action| f64::from(u8::from(guarded.action == action));
-            let actions = actions.map(|(action, name)| ([("action", name)], taken(action)));
-            sheet.gauges(
-                "guard_action",
-                "1 for what the guard did last, 0 for the others",
-                actions,
-            )
-        }
+        Some(guarded) => write_guard(sheet, &guarded),
         None => Ok(()),
     }
+}
+
+/// Writes the use of the machine as it was last measured.
+pub(super) fn write_load(sheet: &mut Sheet<'_>, load: &LoadSample) -> fmt::Result {
+    let requests = load.requests.unwrap_or_default();
+    let users = [
+        ([("by", "load")], load.transactional_cores),
+        ([("by", "others")], load.others_cores),
+    ];
+    sheet.gauges("used_cores", "Cores in use, but for analytics", users)?;
+    write_each!(sheet.gauge {
+        "load_waiting_threads": load.transactional_waiting,
+            "Threads of the load that waited for a core";
+        "load_disk_bytes_per_second": load.transactional_disk_bytes_per_s,
+            "What the load reads from the disk and writes to it";
+        "load_requests_per_second": requests.requests_per_s, "Requests served";
+        "analytics_capacity_cores": f64::from(load.capacity_hundredths) / 100.0,
+            "Cores that analytics may use";
+    });
+    Ok(())
+}
+
+/// Writes the guard's latest decision.
+pub(super) fn write_guard(sheet: &mut Sheet<'_>, guarded: &GuardSample) -> fmt::Result {
+    write_each!(sheet.gauge {
+        "guard_allowed_ratio": guarded.allowed,
+            "The part of what the load leaves that the guard allows";
+        "guard_slack_ratio": guarded.slack,
+            "(objective - latency) / objective; below 0 it is broken";
+        "guard_latency_seconds": guarded.window.latency_us / 1e6,
+            "The objective's quantile in the latest window";
+    });
+    if let Some(alone_us) = guarded.alone_us {
+        let help = "The objective's quantile of the load alone";
+        sheet.gauge("guard_alone_seconds", help, alone_us / 1e6)?;
+    }
+    let actions = [
+        (Action::Grow, "grow"),
+        (Action::Hold, "hold"),
+        (Action::Shrink, "shrink"),
+        (Action::Stop, "stop"),
+        (Action::Pause, "pause"),
+    ];
+    let taken = |action| f64::from(u8::from(guarded.action == action));
+    let actions = actions.map(|(action, name)| ([("action", name)], taken(action)));
+    sheet.gauges(
+        "guard_action",
+        "1 for what the guard did last, 0 for the others",
+        actions,
+    )
 }
 
 /// The sum, in seconds, and how many are in each bucket.

@@ -1,5 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use ebb_colocate::{Action, GuardSample, LatencyWindow, LoadSample};
 use ebb_storage::{Options, TableOptions};
 
 use super::*;
@@ -93,6 +94,57 @@ fn every_sample_is_declared_once_with_a_text_and_in_basic_units() {
             declared.contains(name) || of.is_some_and(|of| declared.contains(of)),
             "{name}"
         );
+    }
+}
+
+/// A load and a guard with every metric that they can have. Those of a node come after a while.
+#[derive(Debug)]
+struct Measured;
+
+impl Collector for Measured {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut sheet = Sheet(encoder);
+        load::write_load(&mut sheet, &LoadSample::default())?;
+        let guarded = GuardSample {
+            window: LatencyWindow {
+                t_s: 1.0,
+                length_s: 0.1,
+                requests: 10,
+                latency_us: 900.0,
+            },
+            slack: 0.1,
+            alone_us: Some(800.0),
+            action: Action::Hold,
+            allowed: 0.5,
+        };
+        load::write_guard(&mut sheet, &guarded)
+    }
+}
+
+/// An alert rule with a metric that does not exist never fires, and Prometheus reports no error.
+#[test]
+fn the_alert_rules_and_the_dashboard_query_metrics_that_exist() {
+    let dir = tempfile::tempdir().unwrap();
+    let metrics = Metrics::of(node(dir.path())).collecting(Box::new(Measured));
+    let text = metrics.text(Format::Prometheus).unwrap();
+    let mut exported = BTreeSet::new();
+    for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+        let (name, kind) = line.split_once(' ').unwrap();
+        if kind == "histogram" {
+            exported.extend(["bucket", "sum", "count"].map(|end| format!("{name}_{end}")));
+        } else {
+            exported.insert(name.to_owned());
+        }
+    }
+    let monitoring = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/monitoring");
+    for file in ["alerts.yml", "grafana.json"] {
+        let queries = std::fs::read_to_string(monitoring.join(file)).unwrap();
+        let words = queries.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let names: BTreeSet<&str> = words.filter(|word| word.starts_with("ebb_")).collect();
+        assert!(names.len() > 5, "{file}: {names:?}");
+        for name in names {
+            assert!(exported.contains(name), "{file}: there is no metric {name}");
+        }
     }
 }
 
