@@ -39,6 +39,7 @@
 //! | `schedule/` | decisions: the life of a job, who gets what, who gives up memory |
 //! | `lease` | work that is not a job, under the same shares |
 //! | `capacity`, `clock`, `options` | what goes in |
+//! | `owner_only` | the modes of files and directories for spills |
 //! | `cycles`, `ended_jobs` | what is remembered, within bounds |
 //! | `state`, `job_entry`, `control`, `worker`, `panics`, `handle`, `runner` | threads and the lock |
 //!
@@ -64,8 +65,9 @@ mod job_entry;
     reason = "looks at what threads use in real time"
 )]
 mod lease;
-#[expect(clippy::disallowed_methods, reason = "makes the folder for spills")]
 mod options;
+#[expect(clippy::disallowed_methods, reason = "the door to files of records")]
+mod owner_only;
 mod pacing;
 mod panics;
 mod process;

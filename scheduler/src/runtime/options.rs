@@ -2,6 +2,7 @@
 
 use super::capacity::{CapacitySource, FixedCapacity};
 use super::error::RuntimeError;
+use super::owner_only;
 use crate::policy::{self, Policy};
 use ebb_threads::YIELD_EVERY;
 use std::path::PathBuf;
@@ -70,7 +71,8 @@ pub struct RuntimeOptions {
     pub management: Management,
     /// By what, when they are.
     pub throttles: Throttles,
-    /// Where spill files go; created when absent.
+    /// The directory for spill files. The runtime creates it when absent, and gives only the user of
+    /// the process permissions on what it creates.
     pub spill_dir: PathBuf,
     /// An attempt that neither handles a record nor comes to a checkpoint for this
     /// long, in seconds, is given up; positive. Only time in which its job may use
@@ -181,7 +183,7 @@ impl RuntimeOptions {
                 memory_bytes as f64,
             );
         }
-        std::fs::create_dir_all(&self.spill_dir).map_err(|source| RuntimeError::SpillDir {
+        owner_only::create_dir_all(&self.spill_dir).map_err(|source| RuntimeError::SpillDir {
             path: self.spill_dir.clone(),
             source,
         })

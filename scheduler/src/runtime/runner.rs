@@ -11,6 +11,7 @@ use super::job::task_context::TaskContext;
 use super::job_entry::{JobContext, JobEntry};
 use super::lease::{Lease, LeaseOptions};
 use super::options::RuntimeOptions;
+use super::owner_only;
 use super::process::Pool;
 use super::schedule::lookahead::{Outstanding, Situation};
 use super::schedule::tracker::Tracker;
@@ -82,9 +83,7 @@ impl Runtime {
             false => Vec::new(),
         };
         let spill_dir = &shared.options.spill_dir;
-        let made = tempfile::Builder::new()
-            .prefix("ebb-job-")
-            .tempdir_in(spill_dir);
+        let made = owner_only::temporary_dir_in(spill_dir, "ebb-job-");
         let directory = made.map_err(|source| SubmitError::SpillDir {
             path: spill_dir.clone(),
             source,

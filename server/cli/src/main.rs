@@ -25,6 +25,7 @@ mod demo;
 mod drop;
 mod error;
 mod exit;
+mod exposure;
 mod forecast;
 mod get;
 mod interrupt;

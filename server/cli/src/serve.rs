@@ -43,6 +43,7 @@ use self::settings::{Authentication, Durability, Settings, SettingsArgs};
 use self::shutdown::shut_down;
 use self::slow::SlowLog;
 use self::supervisor::Supervised;
+use super::exposure::Exposure;
 use super::interrupt::StopSignal;
 use super::lock_holder::with_holder;
 use super::print::say;
@@ -94,6 +95,9 @@ pub(super) fn run(args: Args) -> Result<()> {
     let stop = StopSignal::listen()?;
     let tls = settings.tls_options()?.map(tls::start).transpose()?;
     let node = Arc::new(open(&settings)?);
+    if let Some(exposure) = Exposure::of(&settings.data) {
+        warn!("{exposure}");
+    }
     if let Some(db) = node.db() {
         store_events::log(db);
     }

@@ -7,6 +7,7 @@ use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 
 use super::database::Location;
+use super::exposure::Exposure;
 use super::print::{Printer, table};
 
 const EXAMPLES: &str = "\
@@ -19,6 +20,7 @@ kept while a snapshot sees it, and until a merge drops it. KEPT is roughly the s
 such versions, where it is known. TO MERGE is the size of the files that merges will read.
 A line that starts with \"unreadable\" names a table, type, keyspace, role, table of a snapshot
 or record of the node that cannot be read, and what to do. A server serves everything else.
+A warning on stderr names files and directories that users other than their owner may open.
 
 Memory and the bounds of memory and log are those of this command, which replays the log. What
 a server takes, its metrics tell.";
@@ -48,6 +50,9 @@ struct Report<'a> {
 
 pub(super) fn run(args: Args) -> Result<()> {
     let db = args.location.open_to_read()?;
+    if let Some(exposure) = Exposure::of(&args.location.data) {
+        eprintln!("ebb: {exposure}");
+    }
     let stats = db.stats();
     let mut printer = Printer::new();
     if args.json {

@@ -17,7 +17,7 @@ impl Spills {
     /// A new one in `parent`, made when absent. One that `is_parent_ours` goes too
     /// when nothing is left in it.
     pub(super) fn create_in(parent: PathBuf, is_parent_ours: bool) -> Result<Self, JobError> {
-        let made = std::fs::create_dir_all(&parent).and_then(|()| ScratchDir::create_in(&parent));
+        let made = ScratchDir::create_with_parent(&parent);
         let scratch = made.map_err(JobError::folder(&parent))?;
         Ok(Self {
             scratch: Some(scratch),

@@ -3,11 +3,11 @@
 //! A thin layer over `std::fs`: each method is the system call its name says,
 //! plus the syncs the [`FileSystem`] contract asks for.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 #[cfg(target_os = "linux")]
 use std::io::IoSliceMut;
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,10 +20,19 @@ use crate::file_system::{FileSystem, ReadFile, SyncFile, WriteFile};
 use crate::log_store::{LockGuard, LogStore};
 use crate::table_store::TableFiles;
 
+/// The mode of new files: only the user of the process may read and write them.
+const FILE_MODE: u32 = 0o600;
+/// The mode of new directories: only the user of the process may list and enter them.
+const DIR_MODE: u32 = 0o700;
+
 /// The real file system.
 ///
 /// Paths mean what they mean to `std::fs`: relative ones start at the current
 /// directory of the process.
+///
+/// New files have mode 0600 and new directories 0700, whatever the umask of the process would
+/// leave to others: they hold what a database stores. The mode of a file or directory that exists
+/// does not change.
 #[derive(Debug, Clone, Default)]
 pub struct LocalDisk;
 
@@ -36,7 +45,11 @@ impl FileSystem for LocalDisk {
         // O_APPEND, so that a truncation beside the writer leaves no hole at
         // its next append. std refuses append together with truncate, hence
         // the cut by hand.
-        let file = OpenOptions::new().create(true).append(true).open(path)?;
+        let file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .mode(FILE_MODE)
+            .open(path)?;
         file.set_len(0)?;
         Ok(Box::new(DiskFile(file)))
     }
@@ -60,7 +73,8 @@ impl FileSystem for LocalDisk {
             .ancestors()
             .take_while(|ancestor| !ancestor.as_os_str().is_empty() && !ancestor.exists())
             .collect();
-        fs::create_dir_all(dir)?;
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(DIR_MODE).create(dir)?;
         // Outermost first: a name is only safe inside a directory that is.
         for created in missing.into_iter().rev() {
             self.sync_dir(parent(created))?;
@@ -87,6 +101,7 @@ impl LogStore for LocalDisk {
             .create(true)
             .truncate(false)
             .write(true)
+            .mode(FILE_MODE)
             .open(path)?;
         guard(path, file.try_lock(), file)
     }
@@ -209,7 +224,44 @@ impl LockGuard for FileLock {}
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o7777
+    }
+
+    #[test]
+    fn new_files_and_directories_are_for_their_owner_only() {
+        let temp = tempfile::tempdir().unwrap();
+        let outer = temp.path().join("outer");
+        let inner = outer.join("inner");
+        LocalDisk.create_dir_all(&inner).unwrap();
+        let (file, lock) = (inner.join("file"), inner.join("LOCK"));
+        drop(LocalDisk.create(&file).unwrap());
+        drop(LocalDisk.lock(&lock).unwrap());
+        for path in [outer, inner, file, lock] {
+            let mode = mode(&path);
+            assert_eq!(mode & 0o077, 0, "{} has mode {mode:o}", path.display());
+        }
+    }
+
+    #[test]
+    fn the_mode_of_an_existing_file_or_directory_does_not_change() {
+        let temp = tempfile::tempdir().unwrap();
+        let (dir, file) = (temp.path().join("dir"), temp.path().join("dir/file"));
+        fs::create_dir(&dir).unwrap();
+        fs::write(&file, b"rows").unwrap();
+        for (path, mode) in [(&dir, 0o755), (&file, 0o644)] {
+            fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        }
+        LocalDisk.create_dir_all(&dir).unwrap();
+        drop(LocalDisk.create(&file).unwrap());
+        drop(LocalDisk.lock(&file).unwrap());
+        assert_eq!((mode(&dir), mode(&file)), (0o755, 0o644));
+    }
 
     #[test]
     fn lock_file_survives_its_guard_and_keeps_its_content() {

@@ -2,6 +2,7 @@
 
 use super::spec::JobSpec;
 use crate::runtime::error::TaskError;
+use crate::runtime::owner_only;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
@@ -17,7 +18,7 @@ impl TaskContext {
     /// A directory for the intermediate files of one attempt, removed on drop.
     pub fn attempt_dir(&self, prefix: &str) -> Result<TempDir, TaskError> {
         let path = &self.directory;
-        let made = tempfile::Builder::new().prefix(prefix).tempdir_in(path);
+        let made = owner_only::temporary_dir_in(path, prefix);
         made.map_err(TaskError::io(format!(
             "creating a spill directory in {}",
             path.display()

@@ -22,6 +22,7 @@
 
 use super::sorted::Sorted;
 use crate::runtime::error::TaskError;
+use crate::runtime::owner_only;
 use lz4_flex::block::{
     CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size,
 };
@@ -231,7 +232,7 @@ impl RunWriter {
             Some(file) => file,
             empty => {
                 let path = self.path.as_path();
-                let file = File::create_new(path).map_err(TaskError::io(format!(
+                let file = owner_only::create_new(path).map_err(TaskError::io(format!(
                     "creating spill file {}",
                     path.display()
                 )))?;

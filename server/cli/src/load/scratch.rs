@@ -28,8 +28,8 @@ impl Scratch {
             is_data_new: !data.exists(),
         };
         let parent = scratch.parent();
-        let made = fs::create_dir_all(&parent).and_then(|()| ScratchDir::create_in(&parent));
-        let made = made.with_context(|| format!("cannot write in {}", data.display()))?;
+        let made = ScratchDir::create_with_parent(&parent)
+            .with_context(|| format!("cannot write in {}", data.display()))?;
         scratch.scratch = Some(made);
         Ok(scratch)
     }

@@ -19,10 +19,7 @@ impl Spool {
     /// One where the server of the database in `data` spills.
     pub(super) fn create_for(data: &Path) -> Result<Self> {
         let spills = data.canonicalize().map(|data| data.join("spill"));
-        let folder = spills.and_then(|spills| {
-            std::fs::create_dir_all(&spills)?;
-            ScratchDir::create_in(&spills)
-        });
+        let folder = spills.and_then(|spills| ScratchDir::create_with_parent(&spills));
         let folder = folder.with_context(|| {
             let data = data.display();
             format!("cannot make a folder in {data} for the rows on their way to the terminal")

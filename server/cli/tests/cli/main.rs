@@ -23,6 +23,7 @@ mod killing;
 mod loading;
 mod open_files;
 mod options;
+mod permissions;
 mod place;
 mod reading;
 mod restarts;

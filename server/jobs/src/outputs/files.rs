@@ -146,10 +146,9 @@ impl FilesOutput {
                 return Ok(Arc::clone(scratch));
             }
             let made = match self.target {
-                FilesTarget::Terminal => fs::create_dir_all(&self.parent),
-                _ => Ok(()),
+                FilesTarget::Terminal => ScratchDir::create_with_parent(&self.parent),
+                _ => ScratchDir::create_in(&self.parent),
             };
-            let made = made.and_then(|()| ScratchDir::create_in(&self.parent));
             let scratch = Arc::new(made.map_err(TaskError::io(format!(
                 "creating a folder for unfinished files in {}",
                 self.parent.display()
@@ -163,10 +162,14 @@ impl FilesOutput {
     /// in the end, else the first one.
     fn part(&self, partition: u32, attempt: u32) -> Result<Part, TaskError> {
         let scratch = self.scratch()?;
+        let mode = match self.target {
+            FilesTarget::Terminal => 0o600,
+            // The umask of the process decides who may open a file that the user named.
+            _ => 0o666,
+        };
         let made = tempfile::Builder::new()
             .prefix(&format!("part-{partition:05}-{attempt}-"))
-            // The process's mask applies; tempfile's own default is owner only.
-            .permissions(Permissions::from_mode(0o666))
+            .permissions(Permissions::from_mode(mode))
             .tempfile_in(scratch.path());
         let has_header = partition == 0 || matches!(self.target, FilesTarget::Folder(_));
         let made = made.and_then(|mut file| {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ebb_scheduler::runtime::{OutputWriter, TaskError};
 use tempfile::TempDir;
 
+use super::owner_only;
 use super::staging::{StagedRows, StagingWriter};
 
 /// The rows of finished partitions, in files of one directory. Clones share them.
@@ -37,7 +38,7 @@ impl Partitions {
         partition: u32,
         create: impl FnOnce(&Path) -> io::Result<StagingWriter>,
     ) -> Result<PartitionWriter, TaskError> {
-        let staging = std::fs::create_dir_all(&self.directory)
+        let staging = owner_only::create_dir_all(&self.directory)
             .and_then(|()| create(&self.directory))
             .map_err(TaskError::io(format!(
                 "creating a temporary file in {}",
@@ -59,9 +60,7 @@ impl Partitions {
 
     /// Creates a directory for the files that a commit makes of the rows.
     pub(super) fn temporary_directory(&self) -> Result<TempDir, TaskError> {
-        let created = tempfile::Builder::new()
-            .prefix("rows-")
-            .tempdir_in(&self.directory);
+        let created = owner_only::temporary_dir_in(&self.directory, "rows-");
         created.map_err(TaskError::io(format!(
             "creating a temporary directory in {}",
             self.directory.display()

@@ -10,6 +10,8 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
+use super::owner_only;
+
 /// What names of scratch folders begin with.
 const PREFIX: &str = ".ebb-job-";
 
@@ -17,7 +19,8 @@ const PREFIX: &str = ".ebb-job-";
 const LOCK: &str = "lock";
 
 /// A hidden folder, removed with all that is in it when dropped. What a killed
-/// process left of one is removed by the next that is made beside it.
+/// process left of one is removed by the next that is made beside it. Only the user of the
+/// process may enter it.
 #[derive(Debug)]
 pub struct ScratchDir {
     // Dropped before the lock, so that no other process removes the folder meanwhile.
@@ -26,6 +29,16 @@ pub struct ScratchDir {
 }
 
 impl ScratchDir {
+    /// An empty one in `parent`, which is created when absent, for the user of the process only.
+    /// Otherwise as [`ScratchDir::create_in`].
+    ///
+    /// # Errors
+    /// When `parent` cannot be created, read or written.
+    pub fn create_with_parent(parent: &Path) -> io::Result<Self> {
+        owner_only::create_dir_all(parent)?;
+        Self::create_in(parent)
+    }
+
     /// An empty one in `parent`, from which those of killed processes are
     /// removed.
     ///
@@ -34,9 +47,9 @@ impl ScratchDir {
     pub fn create_in(parent: &Path) -> io::Result<Self> {
         remove_left_behind(parent)?;
         loop {
-            let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
+            let dir = owner_only::temporary_dir_in(parent, PREFIX)?;
             // Until the lock is held it looks left behind, and may go.
-            match locked(&dir.path().join(LOCK), |path| File::create_new(path)) {
+            match locked(&dir.path().join(LOCK), owner_only::create_new) {
                 Ok(Some(lock)) => return Ok(Self { dir, _lock: lock }),
                 Ok(None) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -88,7 +101,21 @@ fn remove_left_behind(parent: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+
+    #[test]
+    fn a_scratch_folder_and_a_parent_that_was_absent_are_for_their_owner_only() {
+        let temp = tempfile::tempdir().unwrap();
+        let (data, parent) = (temp.path().join("data"), temp.path().join("data/spill"));
+        let scratch = ScratchDir::create_with_parent(&parent).unwrap();
+        let lock = scratch.path().join(LOCK);
+        for path in [data.as_path(), &parent, scratch.path(), &lock] {
+            let mode = path.metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o077, 0, "{} has mode {mode:o}", path.display());
+        }
+    }
 
     fn names(directory: &Path) -> usize {
         fs::read_dir(directory).unwrap().count()

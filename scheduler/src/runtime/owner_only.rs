@@ -1,0 +1,55 @@
+//! Files and directories for the records of jobs: only the user of the process may open them,
+//! whatever its umask would leave to others.
+
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use tempfile::TempDir;
+
+const FILE_MODE: u32 = 0o600;
+const DIR_MODE: u32 = 0o700;
+
+/// Creates a directory and those around it that are missing. The mode of one that exists does not
+/// change.
+pub(super) fn create_dir_all(path: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true).mode(DIR_MODE).create(path)
+}
+
+/// Creates a directory in `parent` that is removed when dropped. Its name begins with `prefix`.
+pub(super) fn temporary_dir_in(parent: &Path, prefix: &str) -> io::Result<TempDir> {
+    tempfile::Builder::new()
+        .prefix(prefix)
+        .permissions(Permissions::from_mode(DIR_MODE))
+        .tempdir_in(parent)
+}
+
+/// Creates a file for writing.
+///
+/// # Errors
+/// If there is something of its name.
+pub(super) fn create_new(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(FILE_MODE);
+    options.open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn others_may_open_nothing() {
+        let temp = tempfile::tempdir().unwrap();
+        let (outer, inner) = (temp.path().join("outer"), temp.path().join("outer/inner"));
+        create_dir_all(&inner).unwrap();
+        let job = temporary_dir_in(&inner, "job-").unwrap();
+        let run = job.path().join("run");
+        create_new(&run).unwrap();
+        for path in [outer.as_path(), &inner, job.path(), &run] {
+            let mode = path.metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o077, 0, "{} has mode {mode:o}", path.display());
+        }
+    }
+}

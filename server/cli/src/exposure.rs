@@ -1,0 +1,135 @@
+//! Files of a database that users other than its owner may open. ebb creates none, but older
+//! versions did, and so do `mkdir` and `cp`. The server and `ebb stats` name such files and change
+//! nothing: somebody may have given the permissions on purpose.
+
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// The permissions of the group and of all others.
+const NOT_OWNER: u32 = 0o077;
+/// The paths that are named. Of the rest the number is given.
+const NAMED_MAX: usize = 4;
+/// The directory for temporary files of jobs, in that of the database.
+const SPILL: &str = "spill";
+
+/// The files and directories of a database with permissions for group or others.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Exposure {
+    data: PathBuf,
+    /// The first paths, with their modes.
+    named: Vec<(PathBuf, u32)>,
+    /// The number of paths that are not in `named`.
+    unnamed: usize,
+}
+
+impl Exposure {
+    /// Looks at the directory of a database. Returns `None` if only the owner has permissions.
+    pub(super) fn of(data: &Path) -> Option<Self> {
+        Self::among(data, modes(data))
+    }
+
+    /// Chooses among paths with modes. The directory itself comes first, the others by name.
+    fn among(data: &Path, mut paths: Vec<(PathBuf, u32)>) -> Option<Self> {
+        paths.retain(|(_, mode)| mode & NOT_OWNER != 0);
+        // The directory is a prefix of all others.
+        paths.sort_unstable();
+        let unnamed = paths.len().saturating_sub(NAMED_MAX);
+        paths.truncate(NAMED_MAX);
+        (!paths.is_empty()).then(|| Self {
+            data: data.to_path_buf(),
+            named: paths,
+            unnamed,
+        })
+    }
+}
+
+impl fmt::Display for Exposure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("users other than the owner have permissions on ")?;
+        for (index, (path, mode)) in self.named.iter().enumerate() {
+            let separator = if index > 0 { ", " } else { "" };
+            write!(f, "{separator}{} (mode {mode:04o})", path.display())?;
+        }
+        if self.unnamed > 0 {
+            write!(f, " and {} more", self.unnamed)?;
+        }
+        write!(
+            f,
+            "; to take them away: chmod -R go= {}",
+            self.data.display()
+        )
+    }
+}
+
+/// Returns the modes of the directory, of the files in it and of the directory for spills. Other
+/// directories in it are not the database's. A symbolic link has no mode of its own.
+fn modes(data: &Path) -> Vec<(PathBuf, u32)> {
+    let mode = |metadata: fs::Metadata| metadata.permissions().mode() & 0o7777;
+    let mut modes = Vec::new();
+    if let Ok(metadata) = fs::metadata(data) {
+        modes.push((data.to_path_buf(), mode(metadata)));
+    }
+    // A directory that cannot be listed is an error of whoever opens the database.
+    for entry in fs::read_dir(data).into_iter().flatten().flatten() {
+        // Merges and flushes remove files meanwhile.
+        let Ok(metadata) = entry.metadata() else {
+            continue;
+        };
+        let is_foreign = metadata.is_dir() && entry.file_name() != SPILL;
+        if !is_foreign && !metadata.is_symlink() {
+            modes.push((entry.path(), mode(metadata)));
+        }
+    }
+    modes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn among(paths: &[(&str, u32)]) -> Option<String> {
+        let paths = paths
+            .iter()
+            .map(|(path, mode)| (PathBuf::from(path), *mode));
+        let exposure = Exposure::among(Path::new("db"), paths.collect());
+        exposure.map(|exposure| exposure.to_string())
+    }
+
+    #[test]
+    fn paths_for_the_owner_alone_are_not_named() {
+        assert_eq!(among(&[]), None);
+        assert_eq!(among(&[("db", 0o700), ("db/CURRENT", 0o600)]), None);
+        assert_eq!(among(&[("db", 0o500), ("db/CURRENT", 0o400)]), None);
+    }
+
+    #[test]
+    fn the_directory_and_the_first_files_are_named_and_the_rest_is_counted() {
+        let two = among(&[("db/LOCK", 0o600), ("db/CURRENT", 0o640), ("db", 0o711)]);
+        let expected = "users other than the owner have permissions on db (mode 0711), \
+                        db/CURRENT (mode 0640); to take them away: chmod -R go= db";
+        assert_eq!(two.as_deref(), Some(expected));
+        let six = ["db/e", "db/d", "db/c", "db/b", "db/a", "db"].map(|path| (path, 0o644));
+        let expected = "users other than the owner have permissions on db (mode 0644), \
+                        db/a (mode 0644), db/b (mode 0644), db/c (mode 0644) and 2 more; \
+                        to take them away: chmod -R go= db";
+        assert_eq!(among(&six).as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn directories_of_others_and_symbolic_links_are_not_looked_at() {
+        let temp = tempfile::tempdir().unwrap();
+        let data = temp.path();
+        for name in ["output", SPILL] {
+            fs::create_dir(data.join(name)).unwrap();
+        }
+        fs::write(data.join("CURRENT"), "").unwrap();
+        std::os::unix::fs::symlink("nowhere", data.join("000001.sst")).unwrap();
+        let mut paths: Vec<PathBuf> = modes(data).into_iter().map(|(path, _)| path).collect();
+        paths.sort_unstable();
+        let expected = ["", "CURRENT", SPILL].map(|name| data.join(name));
+        assert_eq!(paths, expected);
+        assert!(modes(&data.join("absent")).is_empty());
+    }
+}
