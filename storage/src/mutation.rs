@@ -73,6 +73,7 @@ mutations! {
     LeaveRefusedRecord = "what fitted of a refused WAL record stays in the file",
     LeaveRefusedEdit = "what fitted of a refused edit stays in the manifest",
     KeepReserve = "what would give space back finds none, though some is held back for it",
+    TruncateWithoutFlush = "a truncation is in memory until something else is flushed",
     KeepRefusedEdit = "an edit that found no space counts in memory",
     KeepRefusedBookmarks = "a snapshot whose commit was refused stays",
 

@@ -138,6 +138,10 @@ const KILLERS: &[(Mutation, &str)] = &[
         KeepReserve,
         "reserve::drops_and_deletions_work_on_a_full_disk",
     ),
+    (
+        TruncateWithoutFlush,
+        "reserve::a_truncation_on_a_full_disk_gives_its_space_back_without_another_write",
+    ),
     (KeepRefusedEdit, FULL_DISK),
     (KeepRefusedBookmarks, FULL_DISK),
     (

@@ -139,8 +139,8 @@ impl SchemaStore {
         Ok(self.db.write_with(batch, SYNC)?)
     }
 
-    /// Drops a keyspace with its tables and snapshots. Once `decided` was called it will be
-    /// gone, at the next opening where not before.
+    /// Drops a keyspace with its tables and snapshots, also on a full disk. Once `decided` was
+    /// called it will be gone, at the next opening where not before.
     ///
     /// # Errors
     /// [`CatalogError::Foreign`] where it holds tables that CQL did not make: nothing is
@@ -157,7 +157,7 @@ impl SchemaStore {
         let mut batch = WriteBatch::new();
         let record = dropping_record(&self.db, name)?;
         batch.put(&self.keyspaces, name.as_bytes(), &record);
-        self.db.write_with(batch, SYNC)?;
+        self.db.write_freeing(batch, SYNC)?;
         decided();
         self.finish_drop(name)
     }
@@ -170,7 +170,7 @@ impl SchemaStore {
         }
         let mut batch = WriteBatch::new();
         batch.delete(&self.keyspaces, name.as_bytes());
-        Ok(self.db.write_with(batch, SYNC)?)
+        Ok(self.db.write_freeing(batch, SYNC)?)
     }
 
     fn foreign_tables(&self, keyspace: &str) -> Result<Vec<String>> {
@@ -263,15 +263,15 @@ impl SchemaStore {
         Ok(self.db.existing_keyspace(keyspace)?.drop_table(name)?)
     }
 
-    /// Removes all rows of a table by one commit.
+    /// Removes all rows of a table by one commit, also on a full disk.
     ///
     /// The record is written anew above the deletion, so that all older files go without
-    /// being read.
+    /// being read, and without another write.
     pub(super) fn truncate(&self, table: &Table, record: &[u8]) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.delete_range::<&[u8], _>(table, ..);
         batch.put(table, SCHEMA_KEY, record);
-        Ok(self.db.write_with(batch, SYNC)?)
+        Ok(self.db.write_freeing(batch, SYNC)?)
     }
 }
 
@@ -282,7 +282,9 @@ impl SchemaStore {
 /// As the store.
 pub fn forget_keyspace(db: &Db, name: &str) -> Result<()> {
     if let Some(records) = own_table(db, KEYSPACES_TABLE)? {
-        records.delete(name.as_bytes())?;
+        let mut batch = WriteBatch::new();
+        batch.delete(&records, name.as_bytes());
+        db.write_freeing(batch, WriteOptions::default())?;
     }
     Ok(())
 }

@@ -175,6 +175,43 @@ fn a_statement_keeps_the_schema_that_it_began_with() {
     assert_eq!(again.state().version(), version);
 }
 
+/// TRUNCATE and DROP KEYSPACE were refused, and a truncated table kept its files until something
+/// else was flushed.
+#[test]
+fn truncate_and_drop_keyspace_work_on_a_full_disk() {
+    let disk = MemDisk::new();
+    let catalog = open(&disk).unwrap();
+    for change in &CHANGES[..3] {
+        apply(&catalog, *change).unwrap();
+    }
+    let state = catalog.state();
+    let table = state.table("app", "t").unwrap();
+    let value: Vec<u8> = (0..60_000_u64).map(|at| (at * at % 65_521) as u8).collect();
+    let fill = || {
+        disk.set_capacity_bytes(Some(disk.used_bytes() + (64 << 20)));
+        table.rows().put(b"\xffrow", &value).unwrap();
+        catalog.db().flush().unwrap();
+        disk.set_capacity_bytes(Some(disk.used_bytes()));
+        table.rows().put(b"\xffrow", b"").unwrap_err();
+    };
+    let file_bytes = || {
+        let tables = catalog.db().stats().tables;
+        tables.iter().find(|of| of.name == "t").unwrap().file_bytes
+    };
+    fill();
+    let full_bytes = file_bytes();
+    catalog.truncate(table).unwrap();
+    let left_bytes = file_bytes();
+    assert!(left_bytes < full_bytes / 4, "{left_bytes} of {full_bytes}");
+    fill();
+    assert!(apply(&catalog, CHANGES[8]).unwrap());
+    disk.set_capacity_bytes(None);
+    drop((state, catalog));
+    let catalog = open(&disk).unwrap();
+    assert_eq!(catalog.state().schema(), &Schema::default());
+    assert!(catalog.db().existing_keyspace("app").is_err());
+}
+
 #[test]
 fn the_schema_sets_the_compression_of_files() {
     let catalog = open(&MemDisk::new()).unwrap();

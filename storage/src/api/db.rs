@@ -169,6 +169,25 @@ impl Db {
 
     /// [`Db::write`] with options.
     pub fn write_with(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
+        self.check_database(&batch)?;
+        let (payload, tables) = batch.into_parts();
+        self.inner.write(payload, &tables, options)
+    }
+
+    /// [`Db::write_with`] for a small batch that gives space back, or prepares that. On a full
+    /// disk it may use the space that the database holds back (the file `RESERVE`). Tables that
+    /// the batch truncates, by a range delete of all keys, are flushed soon, also if other
+    /// flushes find no space, so their files go without another write.
+    ///
+    /// # Errors
+    /// As [`Db::write`]; [`Error::DiskFull`] only if the space that is held back does not suffice.
+    pub fn write_freeing(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
+        self.check_database(&batch)?;
+        let (payload, tables) = batch.into_parts();
+        self.inner.write_freeing(payload, &tables, options)
+    }
+
+    fn check_database(&self, batch: &WriteBatch) -> Result<()> {
         for table in batch.tables() {
             if table.database != self.inner.id {
                 let name = format!("{}.{}", table.keyspace, table.name);
@@ -177,8 +196,7 @@ impl Db {
                 )));
             }
         }
-        let (payload, tables) = batch.into_parts();
-        self.inner.write(payload, &tables, options)
+        Ok(())
     }
 
     /// A read view: all tables at this instant, for as long as it lives.

@@ -108,11 +108,14 @@ impl Table {
     }
 
     /// Removes all keys. What snapshots and views see stays; the rest of the
-    /// space comes back without anything being read.
+    /// space comes back without anything being read, also on a full disk and
+    /// without another write. Errors: see [`Db::write_freeing`](crate::Db::write_freeing).
     pub fn truncate(&self) -> Result<()> {
-        self.delete_range::<&[u8], _>(..)?;
-        self.db.flush_soon(&self.core);
-        Ok(())
+        let mut batch = WriteBatch::new();
+        batch.delete_range::<&[u8], _>(self, ..);
+        let (payload, tables) = batch.into_parts();
+        let options = WriteOptions::default();
+        self.db.write_freeing(payload, &tables, options)
     }
 
     /// Makes files of a [`SortedWriter`](crate::SortedWriter) part of the table by

@@ -6,7 +6,7 @@
 //! 2. the runs are written and synced, then their names;
 //! 3. the WAL is synced, so that a batch over two tables cannot be in the runs
 //!    of one and lost from the log of the other, and no deletion of a snapshot
-//!    that the runs rely on can be lost;
+//!    and no truncation that the runs rely on can be lost;
 //! 4. the manifest names the runs, of all these tables by one edit;
 //! 5. readers see them; the memtable goes.
 
@@ -15,6 +15,7 @@ use std::sync::Arc;
 use crate::compaction::Retain;
 use crate::db::events::Event;
 use crate::db::kept_runs::KeptRuns;
+use crate::db::truncation::truncations;
 use crate::db::{Engine, TableCore};
 use crate::error::Result;
 use crate::key::{Boundaries, KeyRange, Kind, RangeTombstones, SeqNo, TableId, stripe};
@@ -83,6 +84,11 @@ pub(super) fn write_oldest(engine: &Engine, table: &Arc<TableCore>) -> Result<Op
             break (memtable, end);
         }
     };
+    let later = later_truncations(&table.version(), &memtable);
+    // Views that are registered after this see these truncations.
+    if let Some(&newest) = later.iter().max() {
+        engine.queue.wait_visible(newest);
+    }
     // The input is fixed; from here on no new view can need what is dropped.
     let boundaries = engine.boundaries(table.id);
     let splits = splits(
@@ -92,7 +98,7 @@ pub(super) fn write_oldest(engine: &Engine, table: &Arc<TableCore>) -> Result<Op
     );
     let runs = match memtable.run() {
         Some(run) => vec![run.clone()],
-        None => write_runs(engine, table, &memtable, &boundaries, &splits)?,
+        None => write_runs(engine, table, &memtable, &boundaries, &splits, &later)?,
     };
     Ok(Some(Written {
         table: table.clone(),
@@ -151,15 +157,27 @@ fn next_to_flush(version: &TableVersion) -> Option<Arc<Memtable>> {
     mutation::replace(oldest, Mutation::FlushNewestFirst, newest).cloned()
 }
 
-/// Writes the memtable as one run for each side of the splits; newest first.
+/// Returns the numbers of the truncations in the frozen memtables above this one.
+fn later_truncations(version: &TableVersion, memtable: &Arc<Memtable>) -> Vec<SeqNo> {
+    let frozen = version.frozen.iter();
+    truncations(frozen.take_while(|other| !Arc::ptr_eq(other, memtable)))
+}
+
+/// Writes the memtable as one run for each side of the splits; newest first. Leaves out the
+/// versions that `later` truncations hide from all readers: on a full disk they might not fit,
+/// and the truncation is flushed after them.
 fn write_runs(
     engine: &Engine,
     table: &TableCore,
     memtable: &Memtable,
     boundaries: &Boundaries,
     splits: &[SeqNo],
+    later: &[SeqNo],
 ) -> Result<Vec<Arc<Run>>> {
     let version = table.version();
+    let truncated: Vec<_> = later.iter().map(|&seq| boundaries.stripe(seq)).collect();
+    let is_truncated =
+        |seq: SeqNo| !truncated.is_empty() && truncated.contains(&boundaries.stripe(seq));
     let retain = Retain {
         boundaries,
         merger: &table.merger,
@@ -177,6 +195,7 @@ fn write_runs(
     let mut runs = KeptRuns::new(engine, table, &form, retain, splits, origins);
     let tombstones = memtable.range_tombstones();
     let tombstones = tombstones.iter().flat_map(|ranges| ranges.iter());
+    let tombstones = tombstones.filter(|tombstone| !is_truncated(tombstone.seq));
     let tombstones = RangeTombstones::build(tombstones, Some(boundaries));
     let mut flushed_bytes = 0;
     let mut of_key = Vec::new();
@@ -208,7 +227,9 @@ fn write_runs(
                 .write_stall
                 .refill(std::mem::take(&mut flushed_bytes));
         }
-        versions.push(entry);
+        if !is_truncated(entry.seq()) {
+            versions.push(entry);
+        }
     }
     engine.write_stall.refill(flushed_bytes);
     if !versions.is_empty() {

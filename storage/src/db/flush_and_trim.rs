@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::background::Work;
 use super::{Engine, TableCore};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::key::SeqNo;
 use crate::manifest::Edit;
 use crate::memtable::Memtable;
@@ -51,7 +51,12 @@ impl Engine {
 
     fn flush_and_trim(&self) -> Result<()> {
         loop {
-            self.flush_round()?;
+            let flushed = self.flush_round();
+            let found_none = |e: &Error| e.kind() == ErrorKind::DiskFull;
+            if flushed.as_ref().is_err_and(found_none) {
+                self.flush_truncated()?;
+            }
+            flushed?;
             self.release_retired();
             self.trim_wal()?;
             // Writers may wait for the log to become shorter, or for the memory of a table that

@@ -36,6 +36,7 @@ mod stats;
 mod table_core;
 mod table_work;
 mod tables;
+mod truncation;
 mod write;
 #[expect(
     clippy::disallowed_methods,

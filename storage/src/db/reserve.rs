@@ -1,11 +1,12 @@
 //! Space that is held back on the disk of the log and the manifest, so that operations that free
 //! space work on a full disk.
 //!
-//! Dropping a table, deleting a snapshot, removing segments of the log and installing a flush or a
-//! merge each write a little before they free much. The file `RESERVE` takes space for them while
-//! there is enough. If one of them finds no space, the file is removed and the operation repeated;
-//! a later flush creates the file again. (ZFS calls this slop space, and keeps it in its own
-//! accounts; a file works on any file system, and against other programs too.)
+//! Truncating or dropping a table, dropping a keyspace, deleting a snapshot, removing segments of
+//! the log and installing a flush or a merge each write a little before they free much. The file
+//! `RESERVE` takes space for them while there is enough. If one of them finds no space, the file
+//! is removed and the operation repeated; a later flush creates the file again. (ZFS calls this
+//! slop space, and keeps it in its own accounts; a file works on any file system, and against
+//! other programs too.)
 
 use std::path::{Path, PathBuf};
 

@@ -63,8 +63,22 @@ impl Engine {
     ) -> Result<SeqNo> {
         self.check_access()?;
         let begun = self.metering.begin();
-        let (payload, count) = payload.finish(self.now_ms())?;
-        self.admit_write(tables, payload.len())?;
+        let encoded = payload.finish(self.now_ms())?;
+        self.admit_write(tables, encoded.0.len())?;
+        let last = self.commit(encoded, tables, options, check)?;
+        self.metering.end(RequestKind::Write, begun, 0);
+        Ok(last)
+    }
+
+    /// Commits `count` encoded operations that were admitted, unless `check` refuses. After a
+    /// [`DiskFull`](crate::Error::DiskFull) nothing is committed.
+    pub(super) fn commit(
+        &self,
+        (payload, count): (Bytes, u32),
+        tables: &[Arc<TableCore>],
+        options: WriteOptions,
+        check: impl FnOnce(&WriteSet) -> Result<()>,
+    ) -> Result<SeqNo> {
         // Decoded without the lock, as a rule.
         let write_set = self.conflicts.is_needed().then(|| WriteSet::of(&payload));
         let (ticket, (position, memtables, pruned)) =
@@ -109,7 +123,6 @@ impl Engine {
         self.counters.writes.add(1);
         self.counters.operations_written.add(u64::from(count));
         self.after_commit(tables);
-        self.metering.end(RequestKind::Write, begun, 0);
         Ok(last)
     }
 

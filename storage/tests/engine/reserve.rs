@@ -1,11 +1,16 @@
 //! Operations that free space work on a full disk, with the space that is held back for them.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
-use crate::common::one_table::get;
+use crate::common::one_table::{get, open, table_options};
 use crate::common::*;
 use ebb_storage::simulation::MemDisk;
-use ebb_storage::{Db, Error, FileSystem, Keyspace, Options, Table, TableFiles};
+use ebb_storage::{
+    Compression, Db, Error, FileSystem, Keyspace, Maintenance, Options, SsTableOptions, Table,
+    TableFiles, TableOptions, TableStats, WriteBatch, WriteOptions,
+};
 
 /// Enough free space for a part of it to be held back.
 const PLENTY_BYTES: u64 = 64 << 20;
@@ -18,11 +23,14 @@ struct Full {
     table: Table,
 }
 
-/// A database with a table that has data, another one, and a snapshot, on a disk on which
-/// not a byte is free.
-fn full() -> Full {
+/// A database with a table that has data, another one, and perhaps a snapshot, on a disk on
+/// which not a byte is free.
+fn full(maintenance: Maintenance, with_snapshot: bool) -> Full {
     let mem = MemDisk::new();
-    let options = manual(&mem);
+    let options = Options {
+        maintenance,
+        ..manual(&mem)
+    };
     let db = Db::open(DIR, options.clone()).unwrap();
     let app = db.keyspace("app").unwrap();
     let [table, old] = ["users", "old"].map(|name| app.table(name, Default::default()).unwrap());
@@ -31,12 +39,22 @@ fn full() -> Full {
         let value = i.to_le_bytes().repeat(1000);
         old.put(&i.to_be_bytes(), &value).unwrap();
     }
-    app.create_snapshot("s").unwrap();
+    if with_snapshot {
+        app.create_snapshot("s").unwrap();
+    }
     mem.set_capacity_bytes(Some(mem.used_bytes() + PLENTY_BYTES));
     db.flush().unwrap();
     assert!(is_held_back(&mem));
+    if maintenance == Maintenance::Background {
+        db.compact().unwrap();
+    }
     mem.set_capacity_bytes(Some(mem.used_bytes()));
-    let refused = table.put(b"k", b"2").unwrap_err();
+    // Background threads may still remove a file.
+    let refused = loop {
+        if let Err(refused) = table.put(b"k", b"2") {
+            break refused;
+        }
+    };
     assert!(matches!(refused, Error::DiskFull { .. }), "{refused}");
     Full {
         mem,
@@ -74,7 +92,7 @@ fn drops_and_deletions_work_on_a_full_disk() {
             db,
             app,
             table,
-        } = full();
+        } = full(Maintenance::Manual, true);
         work(&app);
         assert!(!is_held_back(&mem));
         table.put(b"k", b"3").unwrap();
@@ -100,11 +118,128 @@ fn drops_and_deletions_work_on_a_full_disk() {
     }
 }
 
+fn uncompressed() -> TableOptions {
+    table_options(SsTableOptions {
+        compression: Compression::None,
+        ..SsTableOptions::default()
+    })
+}
+
+fn stats_of(db: &Db, table: &str) -> TableStats {
+    let mut tables = db.stats().tables.into_iter();
+    tables.find(|of| of.name == table).unwrap()
+}
+
+/// A truncation was refused. Beside readers no database becomes idle and flushes what is in
+/// memory, so the files of a truncated table stayed.
+#[test]
+fn a_truncation_on_a_full_disk_gives_its_space_back_without_another_write() {
+    must_end(|| {
+        for maintenance in [Maintenance::Manual, Maintenance::Background] {
+            let full = full(maintenance, false);
+            let old = full.app.existing_table("old").unwrap();
+            let are_gone = || {
+                let left = stats_of(&full.db, "users").files;
+                stats_of(&full.db, "old").files == 0 && files(&full.mem, ".sst").len() == left
+            };
+            let stop = AtomicBool::new(false);
+            thread::scope(|scope| {
+                let _stop = SetOnDrop(&stop);
+                scope.spawn(|| {
+                    while maintenance == Maintenance::Background && !stop.load(Ordering::Relaxed) {
+                        assert!([0, 100].contains(&old.range::<&[u8], _>(..).count()));
+                    }
+                });
+                old.truncate().unwrap();
+                match maintenance {
+                    Maintenance::Manual => assert!(are_gone()),
+                    Maintenance::Background => until("the files to go", are_gone),
+                }
+            });
+            full.table.put(b"k", b"3").unwrap();
+        }
+    });
+}
+
+/// Memtables are flushed in their order, and a round of flushes ends where one finds no space.
+#[test]
+fn a_truncation_is_flushed_though_memtables_before_it_do_not_fit() {
+    let mem = MemDisk::new();
+    let db = Db::open(DIR, manual(&mem)).unwrap();
+    let app = db.keyspace("app").unwrap();
+    let [other, table] = ["other", "users"].map(|name| app.table(name, uncompressed()).unwrap());
+    // More than a memtable takes, and more than is held back.
+    let large = vec![7; 3 << 19];
+    table.put(b"flushed", &large).unwrap();
+    mem.set_capacity_bytes(Some(mem.used_bytes() + PLENTY_BYTES));
+    db.flush().unwrap();
+    assert!(is_held_back(&mem));
+    for table in [&other, &table] {
+        // Room for the log, not for an SSTable beside it.
+        mem.set_capacity_bytes(Some(mem.used_bytes() + large.len() as u64 + 200));
+        table.put(b"frozen", &large).unwrap();
+    }
+    let frozen = |name| stats_of(&db, name).frozen_memtables;
+    assert_eq!((frozen("other"), frozen("users")), (1, 1));
+    mem.set_capacity_bytes(Some(mem.used_bytes()));
+    table.truncate().unwrap();
+    assert_eq!((frozen("other"), frozen("users")), (1, 0));
+    db.compact().unwrap();
+    assert_eq!(stats_of(&db, "users").files, 0);
+    db.flush().unwrap();
+    assert_eq!(db.stats().maintenance_failure, None);
+    assert_eq!(other.get(b"frozen").unwrap().unwrap(), large);
+    assert_eq!(table.range::<&[u8], _>(..).count(), 0);
+    db.verify().unwrap();
+}
+
+/// The flush of a memtable leaves out what a later truncation hides, but for snapshots.
+#[test]
+fn a_snapshot_keeps_what_a_later_truncation_hides() {
+    let mem = MemDisk::new();
+    let (db, app, table) = open(manual(&mem), uncompressed());
+    let room = |bytes: u64| mem.set_capacity_bytes(Some(mem.used_bytes() + bytes));
+    let put = |key: &[u8]| {
+        room(20_200);
+        table.put(key, &[7; 20_000]).unwrap();
+    };
+    put(b"before");
+    room(1000);
+    app.create_snapshot("s").unwrap();
+    put(b"after");
+    room(200);
+    table.truncate().unwrap();
+    assert_eq!(stats_of(&db, "users").frozen_memtables, 3);
+    mem.set_capacity_bytes(None);
+    db.flush().unwrap();
+    let file_bytes = stats_of(&db, "users").file_bytes;
+    assert!((20_000..30_000).contains(&file_bytes), "{file_bytes}");
+    drop((table, app, db));
+    let db = Db::open(DIR, manual(&mem)).unwrap();
+    let all = everything(&db).unwrap();
+    assert!(all["app.users"].is_empty());
+    assert!(all["app.users in s"].keys().eq([b"before"]));
+}
+
+/// The catalog of CQL records first that a keyspace is being dropped.
+#[test]
+fn a_keyspace_is_dropped_on_a_full_disk_after_a_record_of_that() {
+    let full = full(Maintenance::Manual, true);
+    let mut record = WriteBatch::new();
+    record.put(&full.table, b"app", b"dropping");
+    let options = WriteOptions::default();
+    full.db.write_freeing(record, options).unwrap();
+    assert_eq!(get(&full.table, "app").unwrap(), "dropping");
+    drop((full.table, full.app));
+    full.db.drop_keyspace("app").unwrap();
+    assert!(files(&full.mem, ".sst").is_empty());
+}
+
 /// Segments of the log that were no longer needed stayed, because the edit that removes them found
 /// no space.
 #[test]
 fn a_full_disk_does_not_keep_the_log() {
-    let Full { mem, db, table, .. } = full();
+    let Full { mem, db, table, .. } = full(Maintenance::Manual, true);
     mem.set_capacity_bytes(Some(mem.used_bytes() + 200_000));
     for i in 0..20_u32 {
         table.put(&i.to_be_bytes(), &[7; 1000]).unwrap();

@@ -1,0 +1,115 @@
+//! Truncations, which give their space back on a full disk, too.
+//!
+//! A truncation is a range tombstone over all keys. The runs below it are dropped, unread, once a
+//! flush has written it. On a full disk:
+//!
+//! - the commit may use the reserve, and is admitted though flushes or merges find no space;
+//! - the memtable of the truncation is frozen at once;
+//! - flushes of older memtables leave out what the truncation hides (see `flush`);
+//! - after a round of flushes that found no space, truncated tables are flushed by themselves,
+//!   and these flushes may use the reserve, too.
+
+use std::sync::Arc;
+
+use super::flush::{install, write_oldest};
+use super::{Engine, TableCore};
+use crate::commit::{Op, OpReader, Payload};
+use crate::error::{ErrorKind, Result};
+use crate::key::{KeyRange, SeqNo, TableId};
+use crate::memtable::Memtable;
+use crate::meter::RequestKind;
+use crate::mutation::{self, Mutation};
+use crate::options::WriteOptions;
+
+impl Engine {
+    /// Commits writes that give space back, or prepare that, also on a full disk. Tables that they
+    /// truncate are flushed soon.
+    pub(crate) fn write_freeing(
+        &self,
+        payload: Payload,
+        tables: &[Arc<TableCore>],
+        options: WriteOptions,
+    ) -> Result<()> {
+        if payload.len() == 0 {
+            return payload.finish(0).map(drop);
+        }
+        self.check_access()?;
+        let begun = self.metering.begin();
+        let encoded = payload.finish(self.now_ms())?;
+        match self.admit_write(tables, encoded.0.len()) {
+            // This write may be what makes the flush or the merge fit.
+            Err(e) if e.kind() == ErrorKind::DiskFull => {}
+            admitted => admitted?,
+        }
+        self.with_reserve(|| self.commit(encoded.clone(), tables, options, |_| Ok(())))?;
+        self.metering.end(RequestKind::Write, begun, 0);
+        if !mutation::is(Mutation::TruncateWithoutFlush) {
+            let truncated = tables.iter().filter(|of| truncates(&encoded.0, of.id));
+            truncated.for_each(|table| self.flush_soon(table));
+        }
+        Ok(())
+    }
+
+    /// Flushes the truncated tables whose runs go then; under `flushing`, after a round of flushes
+    /// that found no space. A table whose flush finds no space even so waits for the next round.
+    pub(super) fn flush_truncated(&self) -> Result<()> {
+        for table in self.tables() {
+            match self.with_reserve(|| self.flush_up_to_truncation(&table)) {
+                Err(e) if e.kind() == ErrorKind::DiskFull => {}
+                flushed => flushed?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Flushes the memtables of a table while a truncation in one of them hides a run from all
+    /// readers. It hides the content of older memtables, too, so these flushes write little.
+    fn flush_up_to_truncation(&self, table: &Arc<TableCore>) -> Result<()> {
+        while self.hides_run(table)
+            && let Some(written) = write_oldest(self, table)?
+        {
+            let written = [written];
+            install(self, &written)?;
+            // A dropped table keeps its memtable.
+            if !written[0].is_seen() {
+                break;
+            }
+            drop(written);
+            self.add_up_memtables();
+            self.write_stall.work_ended();
+            self.signal.compact();
+        }
+        Ok(())
+    }
+
+    /// Whether a truncation in a frozen memtable hides a run of the table from all readers.
+    fn hides_run(&self, table: &TableCore) -> bool {
+        let (version, boundaries) = (table.version(), self.boundaries(table.id));
+        let truncations = truncations(&version.frozen).into_iter();
+        let truncated: Vec<_> = truncations.map(|seq| boundaries.stripe(seq)).collect();
+        let mut runs = version.runs.iter().map(|run| run.meta().smallest_seq);
+        runs.any(|smallest| truncated.contains(&boundaries.stripe(smallest)))
+    }
+}
+
+/// Returns the numbers of the truncations in these memtables.
+pub(super) fn truncations<'a>(
+    memtables: impl IntoIterator<Item = &'a Arc<Memtable>>,
+) -> Vec<SeqNo> {
+    let mut seqs = Vec::new();
+    for memtable in memtables {
+        if let Some(tombstones) = memtable.range_tombstones() {
+            let all = tombstones.iter().filter(|of| of.range == KeyRange::all());
+            seqs.extend(all.map(|tombstone| tombstone.seq));
+        }
+    }
+    seqs
+}
+
+/// Whether encoded operations truncate a table.
+fn truncates(payload: &[u8], table: TableId) -> bool {
+    OpReader::new(payload, SeqNo::ZERO).any(|item| match item {
+        Ok((_, Op::RangeDelete { table: of, range })) => of == table && range == KeyRange::all(),
+        _ => false,
+    })
+}
