@@ -171,6 +171,8 @@ pub struct Stats {
     pub wal_bytes: u64,
     /// The bound of `wal_bytes`: [`Options::wal_bytes_max`](crate::Options::wal_bytes_max).
     pub wal_bytes_max: u64,
+    /// Bytes of the WAL that the opening replayed.
+    pub wal_bytes_replayed: u64,
     /// Bytes written to the WAL.
     pub wal_bytes_written: u64,
     /// Syncs of the WAL's segments: one may serve many writes.

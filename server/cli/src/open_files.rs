@@ -14,6 +14,11 @@ pub(super) fn raise_limit() {
     let _fewer = setrlimit(Resource::Nofile, raised);
 }
 
+/// Returns the number of files that the process may have open; `None` for any number.
+pub(super) fn limit() -> Option<u64> {
+    getrlimit(Resource::Nofile).current
+}
+
 /// Returns what to do about an error with this message, if the error is that no more files can be
 /// opened, and its message has no advice yet.
 pub(super) fn advice(message: &str) -> Option<&'static str> {

@@ -6,15 +6,18 @@
 //!   SIGTERM: jobs park, CQL drains ─> HTTP drains ─> memtables flush ─> exit
 //! ```
 
+mod events;
 mod first_superuser;
 mod job_list;
 mod line_bound;
 mod log;
+mod log_levels;
 mod metrics;
 mod partitions;
 pub(crate) mod settings;
 mod shutdown;
 mod slow;
+mod started;
 mod store_events;
 mod supervisor;
 mod tls;
@@ -22,7 +25,7 @@ mod tls;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use ebb_cql_server::executor::Executor;
@@ -38,6 +41,7 @@ use ebb_tables::Catalog;
 use tracing::{error, info, warn};
 
 use self::job_list::RecordedJobs;
+use self::log_levels::{CQL, HTTP, JOBS, SERVER, STORAGE};
 use self::metrics::CqlCollector;
 use self::settings::{Authentication, Durability, Settings, SettingsArgs};
 use self::shutdown::shut_down;
@@ -90,13 +94,15 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> Result<()> {
     let settings = args.settings.settings()?;
-    let _written_at_the_end = log::begin(settings.log, settings.log_format);
+    let _written_at_the_end = log::begin(&settings.log, settings.log_format);
     let slow = SlowLog::new(Duration::from_millis(settings.slow_request_ms.into()));
     let stop = StopSignal::listen()?;
     let tls = settings.tls_options()?.map(tls::start).transpose()?;
+    let opening = Instant::now();
     let node = Arc::new(open(&settings)?);
+    let opened_in = opening.elapsed();
     if let Some(exposure) = Exposure::of(&settings.data) {
-        warn!("{exposure}");
+        warn!(target: STORAGE, "{exposure}");
     }
     if let Some(db) = node.db() {
         store_events::log(db);
@@ -111,7 +117,11 @@ pub(super) fn run(args: Args) -> Result<()> {
         large_partitions,
     };
     let http = listen_for_http(&settings, &node, cql, tls.clone(), &slow)?;
-    greet(&settings, server.address(), http.address())?;
+    let addresses = (server.address(), http.address());
+    greet(&settings, addresses.0, addresses.1)?;
+    if let Some(db) = node.db() {
+        started::log(db, &settings, addresses, opened_in);
+    }
     log_unreadable_snapshots(catalog)?;
     let supervised = Supervised::ready(server.address())?;
     match &tls {
@@ -120,8 +130,13 @@ pub(super) fn run(args: Args) -> Result<()> {
     }
     supervised.stopping();
     let grace = settings.grace;
-    info!("stopping within {grace}; a second signal ends it at once");
-    shut_down(node, server, http, *grace)
+    info!(
+        target: SERVER,
+        "stopping within {grace}; a second signal ends it at once"
+    );
+    shut_down(node, server, http, *grace)?;
+    info!(target: SERVER, "stopped");
+    Ok(())
 }
 
 /// Opens the database, made where it is absent, with jobs beside it.
@@ -151,7 +166,7 @@ fn open(settings: &Settings) -> Result<Node> {
 /// Logs what cannot be read and is out of service, or was made anew: one line for each.
 fn log_unreadable(catalog: &Catalog) {
     for unreadable in catalog.unreadable() {
-        error!("{unreadable}");
+        error!(target: STORAGE, "{unreadable}");
     }
 }
 
@@ -160,7 +175,7 @@ fn log_unreadable(catalog: &Catalog) {
 fn log_unreadable_snapshots(catalog: Arc<Catalog>) -> Result<()> {
     let log = move || {
         for unreadable in catalog.unreadable_in_snapshots() {
-            error!("{unreadable}");
+            error!(target: STORAGE, "{unreadable}");
         }
     };
     let thread = thread::Builder::new().name("snapshot-schema".to_owned());
@@ -187,6 +202,7 @@ fn listen(
         login_timeout: *settings.login_timeout,
         login_failures_max: settings.login_failures_max,
         slow: Some(slow.of_cql()),
+        events: events::log(),
         idle_class: !unpaced::is_set(),
         ..ServeOptions::default()
     };
@@ -199,6 +215,7 @@ fn listen(
     }
     if settings.is_open_to_others() {
         warn!(
+            target: CQL,
             "authentication is off: every client that reaches {} can read and write everything",
             settings.cql
         );
@@ -215,7 +232,7 @@ fn listen(
     let mut executor = executor
         .showing(options.activity.clone())
         .listing_jobs(Arc::new(jobs))
-        .telling(|failure| error!("{failure}"))
+        .telling(|failure| error!(target: CQL, "{failure}"))
         .guarded_by(settings.guardrails.clone())
         .waiting_for_sync(settings.durability == Durability::Sync);
     if asks {
@@ -235,7 +252,10 @@ fn listen_for_http(
 ) -> Result<HttpServer> {
     let is_open = settings.is_http_open_to_others();
     if let Some(http) = settings.http.filter(|_| is_open && tls.is_none()) {
-        warn!("HTTP at {http} has no TLS: others on the network can read the tokens");
+        warn!(
+            target: HTTP,
+            "HTTP at {http} has no TLS: others on the network can read the tokens"
+        );
     }
     let tls = tls.filter(|_| is_open);
     let options = HttpOptions {
@@ -259,12 +279,14 @@ fn restart_jobs(node: &Node) -> Result<()> {
     for job in node.unfinished()? {
         let (application, id) = (&job.application, &job.id);
         match node.restart(id) {
-            Ok(Restart::Runs(_)) => info!("{application} {id} is restarted"),
+            Ok(Restart::Runs(_)) => info!(target: JOBS, "{application} {id} is restarted"),
             Ok(Restart::HadSucceeded(_)) => {
-                info!("{application} {id} had succeeded: its output is there");
+                info!(target: JOBS, "{application} {id} had succeeded: its output is there");
             }
-            Ok(Restart::GivenUp(cause)) => warn!("{application} {id} is given up: {cause}"),
-            Err(error) => warn!("{application} {id} cannot be restarted: {error}"),
+            Ok(Restart::GivenUp(cause)) => {
+                warn!(target: JOBS, "{application} {id} is given up: {cause}");
+            }
+            Err(error) => warn!(target: JOBS, "{application} {id} cannot be restarted: {error}"),
         }
     }
     Ok(())

@@ -153,6 +153,10 @@ pub trait Statement: Send + Sync + 'static {
     /// Returns the kind of the statement.
     fn kind(&self) -> StatementKind;
 
+    /// Returns whether it is a statement of administration: it changes the schema, snapshots, roles
+    /// or permissions, or is TRUNCATE. Such statements run in [`Lane::Schema`].
+    fn is_administrative(&self) -> bool;
+
     /// Its meaning depends on the keyspace in use: a name in it has none.
     fn needs_keyspace(&self) -> bool;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use ebb_cql::protocol::Columns;
-use ebb_cql::syntax::ast::Parsed;
+use ebb_cql::syntax::ast::{self, Parsed, PermissionStatement, RoleStatement};
 use ebb_model::access::Need;
 use ebb_model::schema::TableSchema;
 
@@ -72,6 +72,16 @@ pub(super) struct SelectMeaning {
 impl Statement for Prepared {
     fn kind(&self) -> StatementKind {
         self.kind
+    }
+
+    fn is_administrative(&self) -> bool {
+        use ast::Statement::*;
+        match &self.parsed.statement {
+            Select(_) | Write(_) | Batch(_) | Use(_) | Describe(_) | ListSnapshots(_) => false,
+            Role(role) => !matches!(role, RoleStatement::List(_) | RoleStatement::ListUsers),
+            Permission(permission) => !matches!(permission, PermissionStatement::List(_)),
+            _ => true,
+        }
     }
 
     fn needs_keyspace(&self) -> bool {

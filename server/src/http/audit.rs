@@ -145,7 +145,7 @@ pub(super) async fn log(
     };
     let written = spawn_blocking(move || log.write(&change)).await;
     if let Ok(Err(error)) = written {
-        tracing::error!(%error, "{FILE} is not written");
+        tracing::error!(target: "http", "{FILE} is not written: {error}");
     }
     response
 }

@@ -10,6 +10,7 @@ use ebb_jobs::request::JobRequest;
 use ebb_jobs::{Chain, JobError, Work};
 use ebb_scheduler::runtime::{JobHandle, JobReport, JobSpec, Outcome, Runtime};
 use serde_json::json;
+use tracing::{error, info, warn};
 
 use super::Node;
 use super::expect::Prospect;
@@ -271,8 +272,25 @@ fn drive(
         parked,
         unrecorded: ended.err().map(|error| error.to_string()),
     };
-    registry.end(job.id(), &end);
+    let word = registry.end(job.id(), &end);
+    log_end(job, word, &end);
     job.set_end(end);
+}
+
+/// Logs how a job ended. The time is that since its submission to this process.
+fn log_end(job: &RunningJob, word: &str, end: &JobEnd) {
+    let (id, application) = (job.id(), &job.record().application);
+    let took_s = end.report.finished_s - end.report.submitted_s;
+    let took_s = (took_s * 1e3).round() / 1e3;
+    match &end.report.outcome {
+        Outcome::Failed { cause } => {
+            warn!(target: "jobs", application, took_s, cause, "job {id} {word}");
+        }
+        _ => info!(target: "jobs", application, took_s, "job {id} {word}"),
+    }
+    if let Some(error) = &end.unrecorded {
+        error!(target: "jobs", "the end of job {id} is not in the history: {error}");
+    }
 }
 
 /// The cause of a failure as the history keeps it.

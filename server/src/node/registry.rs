@@ -76,11 +76,10 @@ impl Registry {
         self.lock().jobs.remove(id);
     }
 
-    /// Counts how a job ended, and takes it out.
-    pub(super) fn end(&self, id: &str, end: &JobEnd) {
+    /// Counts how a job ended, takes it out, and returns the word for how it ended.
+    pub(super) fn end(&self, id: &str, end: &JobEnd) -> &'static str {
         let mut state = self.lock();
         let word = state.ended.count(end);
-        tracing::info!("job {id} {word}");
         if state.unreported.len() == UNREPORTED_MAX {
             state.unreported.pop_front();
         }
@@ -90,6 +89,7 @@ impl Registry {
             finished_s: end.report.finished_s,
         });
         state.jobs.remove(id);
+        word
     }
 
     /// Removes and returns the jobs that ended since the last call.

@@ -64,6 +64,8 @@ pub(crate) struct Engine {
     pub(super) groups: Groups<Member>,
     pub(crate) conflicts: Conflicts,
     pub(crate) wal: Wal,
+    /// Bytes of the log that the opening replayed.
+    pub(super) wal_bytes_replayed: u64,
     pub(crate) snapshots: SnapshotRegistry,
     pub(crate) events: Arc<EventListeners>,
     pub(crate) group_listeners: GroupListeners,

@@ -156,6 +156,7 @@ impl Engine {
             let waiting = mutation::replace(waiting, Mutation::RemoveWaitingRuns, Vec::new());
             remove_orphans(&*disk, dir, runs.tables(), &manifest, &waiting)?;
         }
+        let wal_bytes_replayed = recovered.segments.iter().map(|(_, bytes)| bytes).sum();
         let wal = Wal::new(
             disk,
             dir,
@@ -186,6 +187,7 @@ impl Engine {
             groups: Groups::new(),
             conflicts: Conflicts::new(),
             wal,
+            wal_bytes_replayed,
             snapshot_ops: Mutex::new(last_snapshot_id),
             snapshots,
             events,

@@ -69,6 +69,7 @@ impl Engine {
             write_wait_us_max: counters.write_wait_us_max.get(),
             wal_bytes: self.wal.bytes(),
             wal_bytes_max: self.options.wal_bytes_max,
+            wal_bytes_replayed: self.wal_bytes_replayed,
             wal_segments: self.wal.segments(),
             views: self.snapshots.views(),
             snapshots: self.snapshots.bookmarks().list.len(),

@@ -9,6 +9,8 @@ use anyhow::{Context, Result};
 use ebb_cql_server::access::{FIRST_SUPERUSER, first_superuser};
 use ebb_tables::Catalog;
 
+use super::log_levels::CQL;
+
 /// Where the password is, in the directory of the database.
 const FILE: &str = "superuser-password";
 
@@ -24,6 +26,7 @@ pub(super) fn ensure(catalog: &Catalog, data: &Path) -> Result<()> {
             format!("cannot write a password to {}", path.display())
         })?;
         tracing::info!(
+            target: CQL,
             "there was no superuser: made {FIRST_SUPERUSER}, with the password in {}",
             path.display()
         );

@@ -1,17 +1,23 @@
 //! The log of a server: lines on stderr, for people or for programs.
 //!
+//! ```text
+//!   event ─ levels ─> line, control characters escaped ─ queue ─> thread `ebb-log` ─> stderr
+//! ```
+//!
 //! A separate thread writes the lines, so that a thread that logs never waits. If lines come faster
 //! than they can be written, the latest are dropped.
 
-use std::io::{IsTerminal, stderr};
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write, stderr};
 
 use serde::{Deserialize, Serialize};
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::Layer as _;
-use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::layer;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{Layer, Registry};
+
+use super::log_levels::LogLevels;
 
 /// Lines that may wait to be written.
 const LINES_WAITING_MAX: usize = 4096;
@@ -26,29 +32,138 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// Starts the log of lines of `level` and of graver levels, until the guard is dropped. May be
+/// Starts the log of lines of these levels and of graver ones, until the guard is dropped. May be
 /// called once in a process.
-pub(super) fn begin(level: LevelFilter, format: Option<LogFormat>) -> WorkerGuard {
+pub(super) fn begin(levels: &LogLevels, format: Option<LogFormat>) -> WorkerGuard {
     let is_terminal = stderr().is_terminal();
     let format = format.unwrap_or(match is_terminal {
         true => LogFormat::Human,
         false => LogFormat::Json,
     });
-    let (writer, guard) = NonBlockingBuilder::default()
+    let (queue, guard) = NonBlockingBuilder::default()
         .buffered_lines_limit(LINES_WAITING_MAX)
         .lossy(true)
         .thread_name("ebb-log")
         .finish(stderr());
-    let lines = layer().with_writer(writer).with_target(false);
-    let lines = match format {
-        LogFormat::Human => lines.with_ansi(is_terminal).boxed(),
+    let lines = lines(format, is_terminal, move || queue.clone());
+    tracing_subscriber::registry()
+        .with(lines.with_filter(levels.filter()))
+        .init();
+    guard
+}
+
+/// Returns the layer that makes a line of each event, and passes it to a writer of `writer`.
+fn lines<W: Write + 'static>(
+    format: LogFormat,
+    is_colored: bool,
+    writer: impl Fn() -> W + Send + Sync + 'static,
+) -> Box<dyn Layer<Registry> + Send + Sync> {
+    let lines = layer().with_writer(move || Escaping {
+        lines: writer(),
+        is_colored,
+    });
+    match format {
+        LogFormat::Human => lines.with_ansi(is_colored).boxed(),
         LogFormat::Json => {
             let lines = lines.json().flatten_event(true);
             lines.with_current_span(false).with_span_list(false).boxed()
         }
+    }
+}
+
+/// A writer of whole lines that escapes control characters within them. Names and paths may have
+/// any, and a line feed in one must not begin a line that looks like another one of the log.
+struct Escaping<W> {
+    lines: W,
+    /// Escape sequences for colors stay. The layer escapes those of messages itself.
+    is_colored: bool,
+}
+
+impl<W: Write> Write for Escaping<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let text = escaped(&String::from_utf8_lossy(line), self.is_colored);
+        self.lines.write_all(text.as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.lines.flush()
+    }
+}
+
+fn escaped(line: &str, is_colored: bool) -> String {
+    let (text, end) = match line.strip_suffix('\n') {
+        Some(text) => (text, "\n"),
+        None => (line, ""),
     };
-    tracing_subscriber::registry()
-        .with(lines.with_filter(level))
-        .init();
-    guard
+    let mut escaped = String::with_capacity(line.len());
+    for character in text.chars() {
+        let is_color = is_colored && character == '\x1b';
+        let ends_line = matches!(character, '\u{2028}' | '\u{2029}');
+        if ends_line || (character.is_control() && !is_color) {
+            // A string of JSON may have this form, too. Writing to a string does not fail.
+            let _ = write!(escaped, "\\u{:04x}", u32::from(character));
+        } else {
+            escaped.push(character);
+        }
+    }
+    escaped.push_str(end);
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use tracing::subscriber::with_default;
+    use tracing::warn;
+
+    use super::*;
+    use crate::serve::log_levels::SERVER;
+
+    /// The bytes written so far.
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Returns what a log has written of the events of `log`.
+    fn logged(format: LogFormat, is_colored: bool, log: impl FnOnce()) -> String {
+        let written = Written::default();
+        let writer = written.clone();
+        let lines = lines(format, is_colored, move || writer.clone());
+        with_default(tracing_subscriber::registry().with(lines), log);
+        let bytes = written.0.lock().unwrap();
+        String::from_utf8(bytes.clone()).unwrap()
+    }
+
+    #[test]
+    fn no_name_can_forge_a_line() {
+        let name = "a\n2026-01-01 ERROR forged\r\x1b[2J\x1b]0;x\x07\u{85}\u{2028}\u{9b}\x7f\0b";
+        for format in [LogFormat::Human, LogFormat::Json] {
+            for is_colored in [false, true] {
+                let line = logged(format, is_colored, || {
+                    warn!(target: SERVER, name, "role {name}");
+                });
+                assert_eq!(line.lines().count(), 1, "{line:?}");
+                assert!(line.ends_with('\n'), "{line:?}");
+                assert!(!line.contains("\x1b[2J"), "{line:?}");
+                let is_bad = |c: char| (c.is_control() && c != '\x1b') || c == '\u{2028}';
+                assert!(!line.trim_end().contains(is_bad), "{line:?}");
+                if format == LogFormat::Json {
+                    let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+                    let fields = (&line["name"], &line["target"]);
+                    assert_eq!(fields, (&name.into(), &SERVER.into()));
+                }
+            }
+        }
+    }
 }

@@ -7,6 +7,7 @@ use ebb_tables::Catalog;
 use tracing::{error, warn};
 
 use super::line_bound::LineBound;
+use super::log_levels::CQL;
 
 /// Logs and counts partitions above the thresholds of `guardrails` from now on.
 pub(super) fn watch(guardrails: &Guardrails, catalog: &Arc<Catalog>) -> Arc<LargePartitions> {
@@ -22,6 +23,7 @@ fn tell(large: &LargePartition, left_out: u64) {
     macro_rules! line {
         ($level:ident) => {
             $level!(
+                target: CQL,
                 keyspace = large.keyspace,
                 table = large.table,
                 key = large.key,

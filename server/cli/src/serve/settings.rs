@@ -17,9 +17,9 @@ use ebb_cql_server::guardrails::Guardrails;
 use ebb_cql_server::serve::TlsOptions;
 use ebb_text::read_whole;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use tracing_subscriber::filter::LevelFilter;
 
 use super::log::LogFormat;
+use super::log_levels::LogLevels;
 use crate::error::CliError;
 
 /// How alike a name must be to be meant, of 0 to 1.
@@ -269,11 +269,12 @@ pub(crate) struct Settings {
     #[arg(num_args = 0..=1, default_missing_value = "true", default_value = "false")]
     #[arg(action = ArgAction::Set, hide_default_value = true)]
     pub(crate) insecure: bool,
-    /// Lowest level of the lines in the log: off, error, warn, info, debug or trace.
-    #[arg(long, value_name = "LEVEL", env = "EBB_LOG")]
+    /// Lowest level of the lines in the log: off, error, warn, info, debug or trace. An area may
+    /// have another one, as in info,storage=debug,cql=warn: server, cql, http, jobs or storage.
+    #[arg(long, value_name = "LEVEL,...", env = "EBB_LOG")]
     #[arg(default_value = "info")]
     #[serde(serialize_with = "shown", deserialize_with = "parsed")]
-    pub(crate) log: LevelFilter,
+    pub(crate) log: LogLevels,
     /// Format of the lines in the log: human, or json [default: human on a terminal, json
     /// elsewhere].
     #[arg(

@@ -22,6 +22,8 @@ use ebb_server::node::{Node, Stop};
 use ebb_storage::Db;
 use tracing::warn;
 
+use super::log_levels::{CQL, HTTP, JOBS, STORAGE};
+
 /// The time for a shutdown, from its begin.
 struct Grace {
     begun: Instant,
@@ -56,14 +58,14 @@ pub(super) fn shut_down(
     let jobs = Arc::clone(&node);
     let parked = begin("ebb-park", move || jobs.shutdown(Stop::Park))?;
     if !cql.drain(grace.left(3)) {
-        warn!("some requests did not end in time");
+        warn!(target: CQL, "some requests did not end in time");
     }
     if parked.recv_timeout(grace.left(4)).is_err() {
-        warn!("some jobs were not parked in time");
+        warn!(target: JOBS, "some jobs were not parked in time");
     }
     // After the jobs: clients that wait for a job receive that it is parked.
     if !http.drain(grace.left(4)) {
-        warn!("some commands were not answered in time");
+        warn!(target: HTTP, "some commands were not answered in time");
     }
     let synced = node.db().map_or(Ok(()), Db::sync);
     let closed = begin("ebb-close", move || {
@@ -75,7 +77,7 @@ pub(super) fn shut_down(
     match closed.recv_timeout(grace.left(5)) {
         Ok(flushed) => flushed?,
         Err(_) => {
-            warn!("some memtables were not written in time: the next start reads the log");
+            warn!(target: STORAGE, "some memtables were not written in time: the next start reads the log");
             synced?;
         }
     }

@@ -11,6 +11,7 @@ use ebb_server::http;
 use tracing::warn;
 
 use super::line_bound::LineBound;
+use super::log_levels::{CQL, HTTP};
 
 /// The log of slow requests.
 #[derive(Debug)]
@@ -45,6 +46,7 @@ impl SlowLog {
             return;
         };
         warn!(
+            target: CQL,
             protocol = "cql",
             user = request.user,
             address = %request.address,
@@ -67,6 +69,7 @@ impl SlowLog {
             return;
         };
         warn!(
+            target: HTTP,
             protocol = "http",
             user = request.role,
             token = request.token,

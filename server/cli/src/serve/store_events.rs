@@ -5,6 +5,8 @@ use std::path::Path;
 use ebb_storage::{Db, Event};
 use tracing::{debug, error, info, warn};
 
+use super::log_levels::STORAGE;
+
 /// Logs the events from now on, and the files that are damaged already. Events that need an operator
 /// have the levels warn and error, flushes and merges the level debug.
 pub(super) fn log(db: &Db) {
@@ -13,7 +15,7 @@ pub(super) fn log(db: &Db) {
             keyspace,
             table,
             bytes,
-        } => debug!(bytes, "{keyspace}.{table}: flushed"),
+        } => debug!(target: STORAGE, bytes, "{keyspace}.{table}: flushed"),
         Event::Merged {
             keyspace,
             table,
@@ -23,6 +25,7 @@ pub(super) fn log(db: &Db) {
             took,
             is_part,
         } => debug!(
+            target: STORAGE,
             runs,
             replaced_bytes,
             written_bytes,
@@ -37,11 +40,12 @@ pub(super) fn log(db: &Db) {
             offset,
             detail,
         } => warn_of_damage((keyspace, table), path, offset, detail),
-        Event::WritesStopped { cause } => {
-            error!("the server rejects all writes until it is restarted: {cause}");
-        }
+        Event::WritesStopped { cause } => error!(
+            target: STORAGE,
+            "the server rejects all writes until it is restarted: {cause}"
+        ),
         Event::SnapshotExpired { keyspace, name } => {
-            info!("snapshot {keyspace}@{name} has expired");
+            info!(target: STORAGE, "snapshot {keyspace}@{name} has expired");
         }
         _ => {}
     });
@@ -55,6 +59,7 @@ pub(super) fn log(db: &Db) {
 
 fn warn_of_damage((keyspace, table): (&str, &str), path: &Path, offset: u64, detail: &str) {
     warn!(
+        target: STORAGE,
         "{keyspace}.{table}: {} is damaged at byte {offset} ({detail}); reads that need this file \
          fail; replace it from a backup with ebb restore",
         path.display()

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use sd_notify::NotifyState;
 
+use super::log_levels::SERVER;
+
 /// The header of a request for what the server supports, in version 4 of the protocol.
 const OPTIONS: [u8; 9] = [4, 0, 0, 0, 5, 0, 0, 0, 0];
 
@@ -50,7 +52,7 @@ impl Supervised {
 
 fn tell(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        tracing::warn!("cannot notify systemd: {error}");
+        tracing::warn!(target: SERVER, "cannot notify systemd: {error}");
     }
 }
 
@@ -65,7 +67,10 @@ fn feed(cql: SocketAddr, timeout: Duration, stops: &AtomicBool) {
         match answer {
             Err(error) if !stops.load(Ordering::Relaxed) => {
                 if last_error != Some(error.kind()) {
-                    tracing::error!("the server does not answer the watchdog thread: {error}");
+                    tracing::error!(
+                        target: SERVER,
+                        "the server does not answer the watchdog thread: {error}"
+                    );
                     last_error = Some(error.kind());
                 }
             }

@@ -5,8 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use ebb_cql_server::serve::{Tls, TlsOptions};
+use ebb_cql_server::serve::{Tls, TlsError, TlsOptions};
 
+use super::log_levels::SERVER;
 use crate::error::CliError;
 
 /// How often the files are looked at.
@@ -35,9 +36,9 @@ fn watch(tls: &Weak<Tls>) {
             return;
         };
         match tls.reload_if_changed() {
-            Ok(true) => tracing::info!("TLS: new files are in use"),
+            Ok(true) => tracing::info!(target: SERVER, "TLS: new files are in use"),
             Ok(false) => {}
-            Err(error) => tracing::error!("TLS: the old files stay in use: {error}"),
+            Err(error) => stay_in_use(&error),
         }
     }
 }
@@ -45,7 +46,11 @@ fn watch(tls: &Weak<Tls>) {
 /// Reads the files again, whether or not they have changed, and tells the operator.
 pub(super) fn reload(tls: &Tls) {
     match tls.reload() {
-        Ok(()) => tracing::info!("TLS: the files were read again"),
-        Err(error) => tracing::error!("TLS: the old files stay in use: {error}"),
+        Ok(()) => tracing::info!(target: SERVER, "TLS: the files were read again"),
+        Err(error) => stay_in_use(&error),
     }
+}
+
+fn stay_in_use(error: &TlsError) {
+    tracing::error!(target: SERVER, "TLS: the old files stay in use: {error}");
 }

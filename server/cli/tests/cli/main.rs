@@ -21,6 +21,7 @@ mod jobs;
 mod killed_jobs;
 mod killing;
 mod loading;
+mod log;
 mod open_files;
 mod options;
 mod permissions;

@@ -94,6 +94,11 @@ impl Login {
     }
 }
 
+/// Returns the name that a client gives in its token, whether or not it is that of a role.
+pub(crate) fn claimed_name(token: &[u8]) -> Option<&str> {
+    credentials(Some(token)).ok().map(|given| given.name)
+}
+
 /// The user of this name, who has proved it.
 fn user(name: &str, role: &Role) -> Result<Arc<User>> {
     match role.can_login {

@@ -26,7 +26,7 @@ mod superuser;
 mod tests;
 mod user;
 
-pub(crate) use login::AUTHENTICATOR;
+pub(crate) use login::{AUTHENTICATOR, claimed_name};
 pub use login::Login;
 pub(crate) use needs::{NeedsContext, needs, reads, trace_need};
 pub(crate) use permissions::execute as execute_permission;

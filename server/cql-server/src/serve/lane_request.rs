@@ -19,7 +19,7 @@ use super::requests::RequestMemory;
 use super::scan_queue::ScanUser;
 use super::scan_threads::ClassControl;
 use super::traces::without_password;
-use super::work::{SHARED_THREAD_CPU_MAX, Work};
+use super::work::{RequestStatements, SHARED_THREAD_CPU_MAX, Work};
 use crate::call::{Interrupt, Lane, Service, StatementKind};
 use crate::outcome::Outcome;
 
@@ -128,7 +128,8 @@ impl<S: Service> LaneRequest<S> {
                 return Err(ErrorResponse::server("nobody has to log in"));
             };
             let (failed, address) = (&work.shared.failed_logins, work.sender.address.ip());
-            work.sender.user = login::verify(login, failed, address, token)?;
+            work.sender.user = login::verify(login, failed, address, token)
+                .inspect_err(|error| work.shared.report_login(&work.sender, token, error))?;
             let success = Response::AuthSuccess { token: None };
             success.encode(&mut out, frame.stream, &Head::default(), work.coding);
             return Ok((out, Outcome::default()));
@@ -183,6 +184,9 @@ impl<S: Service> LaneRequest<S> {
         }
         match ended {
             Ok((response, outcome)) => {
+                if let RequestStatements::One(statement) = &work.statements {
+                    work.shared.report_statement(&work.sender, statement);
+                }
                 work.shared.publish(outcome.changes);
                 reply.frame = response;
                 reply.keyspace = outcome.keyspace;

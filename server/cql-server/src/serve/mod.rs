@@ -35,6 +35,7 @@
 //! | `listener` | who may come in, and who leaves when the server stops |
 //! | `addresses` | how many come from one address |
 //! | `counts` | numbers of connections, rejected requests and logins, for metrics |
+//! | `events` | events for the log of the operator |
 //! | `failed_logins` | the limit on wrong passwords of an address |
 //! | `overload` | which requests are refused when there are too many |
 //! | `arrivals` | how long they have waited |
@@ -69,6 +70,7 @@ mod arrivals;
 mod commit;
 mod connection;
 mod counts;
+mod events;
 mod failed_logins;
 mod identity;
 mod lane_request;
@@ -100,6 +102,7 @@ mod turns;
 mod work;
 
 pub use counts::{Counters, Counts};
+pub use events::{MaskedText, ServerEvent, ServerEvents};
 pub use listener::CqlServer;
 pub use options::ServeOptions;
 pub use slow::{SlowRequest, SlowRequests};

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ebb_cql::protocol::BODY_BYTES_MAX_DEFAULT;
 
+use super::events::ServerEvents;
 use super::slow::SlowRequests;
 use super::tls::Tls;
 use crate::activity::Activity;
@@ -70,6 +71,8 @@ pub struct ServeOptions {
     pub write_timeout: Duration,
     /// Which requests are slow, and the callback for them; `None` reports none.
     pub slow: Option<SlowRequests>,
+    /// The callback for events that an operator reads in the log.
+    pub events: ServerEvents,
     /// TLS, for whoever serves with it.
     pub tls: Option<Arc<Tls>>,
     /// Where clients and traces are entered, for whoever shows them.
@@ -100,6 +103,7 @@ impl Default for ServeOptions {
             overload_wait: Duration::from_millis(20),
             write_timeout: Duration::from_secs(60),
             slow: None,
+            events: ServerEvents::default(),
             tls: None,
             activity: Arc::default(),
         }

@@ -354,7 +354,9 @@ impl<S: Service> Session<S> {
         ) else {
             return Ok(());
         };
-        if let Some(user) = login.recognize(identity)? {
+        let user = (login.recognize(identity))
+            .inspect_err(|error| self.shared.report_login(&self.sender, None, error))?;
+        if let Some(user) = user {
             self.take_user(user);
             self.identity = None;
         }
@@ -390,7 +392,8 @@ impl<S: Service> Session<S> {
             }
         };
         let address = self.sender.address.ip();
-        let user = recall(login, &self.shared.failed_logins, address, token, now)?;
+        let user = recall(login, &self.shared.failed_logins, address, token, now)
+            .inspect_err(|error| self.shared.report_login(&self.sender, token, error))?;
         self.is_verifying = user.is_none();
         if let Some(user) = user {
             self.take_user(user);

@@ -5,10 +5,11 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use ebb_colocate::Latencies;
-use ebb_cql::protocol::{Consistency, Frame, SchemaChange};
+use ebb_cql::protocol::{Consistency, ErrorResponse, Frame, SchemaChange};
 use tokio::sync::{Semaphore, broadcast, watch};
 
 use super::commit::CommitLane;
+use super::events::{MaskedText, ServerEvent};
 use super::failed_logins::FailedLogins;
 use super::lanes::Lanes;
 use super::options::ServeOptions;
@@ -17,7 +18,8 @@ use super::requests::Requests;
 use super::slow::{Sender, Spent, Unsent};
 use super::statements::Statements;
 use super::turns::Turns;
-use crate::call::Service;
+use crate::access::claimed_name;
+use crate::call::{Service, Statement};
 
 pub(super) struct Shared<S: Service> {
     pub service: Arc<S>,
@@ -43,6 +45,32 @@ impl<S: Service> Shared<S> {
         for change in changes {
             // It fails if no client is registered.
             drop(self.events.send(change));
+        }
+    }
+
+    /// Reports that a login with this token, or with a certificate, was refused.
+    pub(super) fn report_login(
+        &self,
+        sender: &Sender,
+        token: Option<&[u8]>,
+        error: &ErrorResponse,
+    ) {
+        self.options.events.tell(ServerEvent::LoginRefused {
+            address: sender.address,
+            user: token.and_then(claimed_name),
+            cause: &error.message,
+        });
+    }
+
+    /// Reports a statement that was executed, if it is one of administration.
+    pub(super) fn report_statement(&self, sender: &Sender, statement: &S::Statement) {
+        if statement.is_administrative() {
+            self.options.events.tell(ServerEvent::Administered {
+                address: sender.address,
+                user: sender.user.name(),
+                keyspace: sender.keyspace.as_deref(),
+                statement: MaskedText(statement.text()),
+            });
         }
     }
 

@@ -22,7 +22,7 @@ use crate::access::User;
 use crate::call::Statement;
 
 /// The longest statement that is shown.
-const STATEMENT_BYTES_MAX: usize = 1024;
+pub(super) const STATEMENT_BYTES_MAX: usize = 1024;
 
 /// A request that took long.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 mod certificates;
 mod conflicts;
+mod events;
 mod hostile;
 mod login;
 mod overload;
@@ -98,6 +99,10 @@ impl Statement for FakeStatement {
             WriteType::Simple
         };
         StatementKind { lane, write_type }
+    }
+
+    fn is_administrative(&self) -> bool {
+        self.kind().lane == Lane::Schema
     }
 
     fn needs_keyspace(&self) -> bool {

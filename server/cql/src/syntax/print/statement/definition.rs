@@ -12,7 +12,7 @@ use crate::syntax::ast::{
 use crate::syntax::print::term::{TypeReference, string};
 use crate::syntax::print::{Joined, Pairs, comma, quoted};
 
-/// What DESCRIBE lists when it is called so, and not something with that name.
+/// Words after DESCRIBE that are no names of objects.
 const DESCRIBED: &[&str] = &[
     "aggregates",
     "cluster",

@@ -1,0 +1,52 @@
+//! The log of events of the CQL server: refused logins and administration.
+
+use ebb_cql_server::serve::{ServerEvent, ServerEvents};
+use tracing::{info, warn};
+
+use super::line_bound::LineBound;
+use super::log_levels::CQL;
+
+/// The characters that are shown of a name with which a login was refused, and of the reason. The
+/// client chose the name.
+const SHOWN_CHARS_MAX: usize = 200;
+
+/// Returns the part of the CQL server that passes its events to the log. Lines about administration
+/// have no bound: an operator needs each of them, and each statement costs an fsync.
+pub(super) fn log() -> ServerEvents {
+    let logins = LineBound::new();
+    ServerEvents::new(move |event| match event {
+        ServerEvent::LoginRefused {
+            address,
+            user,
+            cause,
+        } => {
+            if let Some(left_out) = logins.pass() {
+                warn!(
+                    target: CQL,
+                    user = user.map(shortened),
+                    %address,
+                    cause = shortened(cause),
+                    left_out,
+                    "login refused"
+                );
+            }
+        }
+        ServerEvent::Administered {
+            address,
+            user,
+            keyspace,
+            statement,
+        } => info!(
+            target: CQL,
+            user,
+            %address,
+            keyspace,
+            statement = statement.to_string(),
+            "administration"
+        ),
+    })
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(SHOWN_CHARS_MAX).collect()
+}

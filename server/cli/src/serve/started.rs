@@ -1,0 +1,38 @@
+//! The line of the log about the start: version, addresses, limits, and the bytes of the replayed log.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use ebb_storage::Db;
+use tracing::info;
+
+use super::log_levels::SERVER;
+use super::settings::Settings;
+use crate::open_files;
+
+/// Logs the start of a server at these addresses, whose database was opened within `opened_in`.
+pub(super) fn log(
+    db: &Db,
+    settings: &Settings,
+    (cql, http): (SocketAddr, Option<SocketAddr>),
+    opened_in: Duration,
+) {
+    let stats = db.stats();
+    let tables = stats.tables.iter().filter(|table| !table.dropped).count();
+    info!(
+        target: SERVER,
+        version = env!("CARGO_PKG_VERSION"),
+        cql = %cql,
+        http = http.map(|http| http.to_string()),
+        data = %settings.data.display(),
+        connections_max = settings.connections_max,
+        open_files_max = open_files::limit(),
+        memory_bytes_max = stats.memory_bytes_max,
+        memtable_bytes_max = stats.memtable_bytes_max,
+        cache_bytes_max = stats.cache_bytes_max,
+        tables,
+        wal_bytes_replayed = stats.wal_bytes_replayed,
+        opened_ms = opened_in.as_millis() as u64,
+        "started"
+    );
+}
