@@ -94,7 +94,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> Result<()> {
     let settings = args.settings.settings()?;
-    let _written_at_the_end = log::begin(&settings.log, settings.log_format);
+    let log = log::begin(&settings.log, settings.log_format);
     let slow = SlowLog::new(Duration::from_millis(settings.slow_request_ms.into()));
     let stop = StopSignal::listen()?;
     let tls = settings.tls_options()?.map(tls::start).transpose()?;
@@ -115,6 +115,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     let cql = CqlCollector {
         counters: server.counters(),
         large_partitions,
+        dropped_lines: log.dropped.clone(),
     };
     let http = listen_for_http(&settings, &node, cql, tls.clone(), &slow)?;
     let addresses = (server.address(), http.address());

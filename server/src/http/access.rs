@@ -43,6 +43,8 @@ const REQUESTS_PER_S: f64 = if cfg!(test) { 1.0 } else { 200.0 };
 const FAILURES_BURST: f64 = 10.0;
 /// Requests with invalid tokens from one address per second in the long run.
 const FAILURES_PER_S: f64 = 0.5;
+/// Lines of the log about invalid tokens that may come at once, and per second in the long run.
+const FAILURE_LINES: (f64, f64) = (50.0, 10.0);
 
 /// The tokens, sessions and rate limits by which requests over TCP are let through.
 pub(super) struct Access {
@@ -53,6 +55,7 @@ pub(super) struct Access {
     pub sessions: Sessions,
     requests: Rates<String>,
     failures: Rates<IpAddr>,
+    failure_lines: Rates<()>,
 }
 
 /// The client's end of a connection.
@@ -140,6 +143,7 @@ impl Access {
             sessions: Sessions::default(),
             requests: Rates::new(REQUESTS_BURST, REQUESTS_PER_S),
             failures: Rates::new(FAILURES_BURST, FAILURES_PER_S),
+            failure_lines: Rates::new(FAILURE_LINES.0, FAILURE_LINES.1),
         }
     }
 
@@ -243,6 +247,10 @@ impl Access {
                     wait_s,
                 )
             })?;
+        }
+        if self.failure_lines.take((), Instant::now()).is_ok() {
+            let address = peer.address.map(|address| address.to_string());
+            tracing::warn!(target: "http", address, cause = "no valid token", "login refused");
         }
         Err(invalid_token().into())
     }

@@ -143,6 +143,17 @@ pub(super) async fn log(
         status: response.status().as_u16(),
         made: made.and_then(|made| made.to_str().ok()).map(str::to_string),
     };
+    tracing::info!(
+        target: "http",
+        user = change.role,
+        token = change.token,
+        name = change.name,
+        address = change.address,
+        request = format!("{} {}", change.method, change.path),
+        status = change.status,
+        made = change.made,
+        "change"
+    );
     let written = spawn_blocking(move || log.write(&change)).await;
     if let Ok(Err(error)) = written {
         tracing::error!(target: "http", "{FILE} is not written: {error}");

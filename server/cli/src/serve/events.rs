@@ -1,4 +1,4 @@
-//! The log of events of the CQL server: refused logins and administration.
+//! The log of events of the CQL server: refused logins, administration and overload.
 
 use ebb_cql_server::serve::{ServerEvent, ServerEvents};
 use tracing::{info, warn};
@@ -13,7 +13,7 @@ const SHOWN_CHARS_MAX: usize = 200;
 /// Returns the part of the CQL server that passes its events to the log. Lines about administration
 /// have no bound: an operator needs each of them, and each statement costs an fsync.
 pub(super) fn log() -> ServerEvents {
-    let logins = LineBound::new();
+    let (logins, overloads) = (LineBound::new(), LineBound::of_state());
     ServerEvents::new(move |event| match event {
         ServerEvent::LoginRefused {
             address,
@@ -44,6 +44,20 @@ pub(super) fn log() -> ServerEvents {
             statement = statement.to_string(),
             "administration"
         ),
+        ServerEvent::OverloadBegan => {
+            if let Some(left_out) = overloads.pass() {
+                warn!(
+                    target: CQL,
+                    left_out,
+                    "overload: requests that have waited for long are rejected"
+                );
+            }
+        }
+        ServerEvent::OverloadEnded { refused } => {
+            if let Some(left_out) = overloads.pass() {
+                info!(target: CQL, refused, left_out, "the overload is over");
+            }
+        }
     })
 }
 

@@ -7,6 +7,10 @@ use std::time::Instant;
 const LINES_BURST: f64 = 50.0;
 /// The lines per second in the long run.
 const LINES_PER_S: f64 = 10.0;
+/// The lines that may come at once about a state that changes back and forth.
+const STATE_LINES_BURST: f64 = 10.0;
+/// Such lines per second in the long run.
+const STATE_LINES_PER_S: f64 = 0.1;
 
 /// The bound on the lines of one kind.
 #[derive(Debug)]
@@ -14,7 +18,16 @@ pub(super) struct LineBound(Mutex<Bound>);
 
 impl LineBound {
     pub(super) fn new() -> Self {
-        Self(Mutex::new(Bound::full(Instant::now())))
+        Self::full(LINES_BURST, LINES_PER_S)
+    }
+
+    /// A lower bound, for lines about the begin and the end of a state.
+    pub(super) fn of_state() -> Self {
+        Self::full(STATE_LINES_BURST, STATE_LINES_PER_S)
+    }
+
+    fn full(burst: f64, per_s: f64) -> Self {
+        Self(Mutex::new(Bound::full(burst, per_s, Instant::now())))
     }
 
     /// Returns the number of lines dropped since the last written one; `None` if this line is
@@ -28,6 +41,8 @@ impl LineBound {
 /// A token bucket, with a token for each line.
 #[derive(Debug)]
 struct Bound {
+    burst: f64,
+    per_s: f64,
     level: f64,
     at: Instant,
     /// The lines dropped since the last written one.
@@ -35,9 +50,11 @@ struct Bound {
 }
 
 impl Bound {
-    fn full(now: Instant) -> Self {
+    fn full(burst: f64, per_s: f64, now: Instant) -> Self {
         Self {
-            level: LINES_BURST,
+            burst,
+            per_s,
+            level: burst,
             at: now,
             left_out: 0,
         }
@@ -45,7 +62,7 @@ impl Bound {
 
     fn pass(&mut self, now: Instant) -> Option<u64> {
         let passed_s = now.saturating_duration_since(self.at).as_secs_f64();
-        self.level = (self.level + passed_s * LINES_PER_S).min(LINES_BURST);
+        self.level = (self.level + passed_s * self.per_s).min(self.burst);
         self.at = now;
         if self.level < 1.0 {
             self.left_out += 1;
@@ -65,7 +82,7 @@ mod tests {
     #[test]
     fn lines_above_the_bound_are_dropped_and_counted() {
         let start = Instant::now(); // clock: a base for the times handed to the bound
-        let mut bound = Bound::full(start);
+        let mut bound = Bound::full(LINES_BURST, LINES_PER_S, start);
         let mut written = 0;
         let mut left_out = 0;
         for request in 0..10_000 {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   event ─ levels ─> line, control characters escaped ─ queue ─> thread `ebb-log` ─> stderr
+//!                                                          └─ full: dropped and counted
 //! ```
 //!
 //! A separate thread writes the lines, so that a thread that logs never waits. If lines come faster
@@ -9,15 +10,17 @@
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write, stderr};
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
-use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
+use tracing::warn;
+use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::fmt::layer;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer, Registry};
 
-use super::log_levels::LogLevels;
+use super::log_levels::{LogLevels, SERVER};
 
 /// Lines that may wait to be written.
 const LINES_WAITING_MAX: usize = 4096;
@@ -32,24 +35,50 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// Starts the log of lines of these levels and of graver ones, until the guard is dropped. May be
-/// called once in a process.
-pub(super) fn begin(levels: &LogLevels, format: Option<LogFormat>) -> WorkerGuard {
+/// The log of this process. Dropping it writes the lines that wait.
+pub(super) struct Log {
+    pub(super) dropped: DroppedLines,
+    _written_at_the_end: WorkerGuard,
+}
+
+/// The number of lines that were dropped because too many waited.
+#[derive(Debug, Clone, Default)]
+pub(super) struct DroppedLines(Arc<OnceLock<ErrorCounter>>);
+
+impl DroppedLines {
+    pub(super) fn count(&self) -> u64 {
+        let counter = self.0.get();
+        counter.map_or(0, |counter| counter.dropped_lines() as u64)
+    }
+}
+
+/// Starts the log. May be called once in a process.
+pub(super) fn begin(levels: &LogLevels, format: Option<LogFormat>) -> Log {
     let is_terminal = stderr().is_terminal();
     let format = format.unwrap_or(match is_terminal {
         true => LogFormat::Human,
         false => LogFormat::Json,
     });
+    let dropped = DroppedLines::default();
+    let output = Output {
+        output: stderr(),
+        dropped: dropped.clone(),
+        reported: 0,
+    };
     let (queue, guard) = NonBlockingBuilder::default()
         .buffered_lines_limit(LINES_WAITING_MAX)
         .lossy(true)
         .thread_name("ebb-log")
-        .finish(stderr());
+        .finish(output);
+    dropped.0.get_or_init(|| queue.error_counter());
     let lines = lines(format, is_terminal, move || queue.clone());
     tracing_subscriber::registry()
         .with(lines.with_filter(levels.filter()))
         .init();
-    guard
+    Log {
+        dropped,
+        _written_at_the_end: guard,
+    }
 }
 
 /// Returns the layer that makes a line of each event, and passes it to a writer of `writer`.
@@ -111,15 +140,40 @@ fn escaped(line: &str, is_colored: bool) -> String {
     escaped
 }
 
+/// The output of the thread that writes the lines.
+struct Output<W> {
+    output: W,
+    dropped: DroppedLines,
+    /// The number of dropped lines that were reported.
+    reported: u64,
+}
+
+impl<W: Write> Write for Output<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.output.write(bytes)
+    }
+
+    /// Called when no line waits any more, so there is room for a line about the dropped ones.
+    fn flush(&mut self) -> io::Result<()> {
+        self.output.flush()?;
+        let dropped = self.dropped.count();
+        let lines = dropped - self.reported;
+        if lines > 0 {
+            self.reported = dropped;
+            warn!(target: SERVER, lines, "lines of the log were dropped: too many came at once");
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
+    use std::sync::mpsc::{Receiver, channel};
 
     use tracing::subscriber::with_default;
-    use tracing::warn;
 
     use super::*;
-    use crate::serve::log_levels::SERVER;
 
     /// The bytes written so far.
     #[derive(Clone, Default)]
@@ -165,5 +219,47 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// A writer that writes nothing until the test ends.
+    struct Stuck(Receiver<()>);
+
+    impl Write for Stuck {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            // An error means that the test has ended.
+            let _ = self.0.recv();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn dropped_lines_are_counted_and_reported_once() {
+        let (end, ended) = channel();
+        let queue = NonBlockingBuilder::default().buffered_lines_limit(2);
+        let (mut queue, _guard) = queue.lossy(true).finish(Stuck(ended));
+        // The thread takes at most one of them, and two wait.
+        for _ in 0..10 {
+            queue.write_all(b"a line\n").unwrap();
+        }
+        let mut output = Output {
+            output: Written::default(),
+            dropped: DroppedLines::default(),
+            reported: 0,
+        };
+        output.dropped.0.get_or_init(|| queue.error_counter());
+        let dropped = output.dropped.count();
+        assert!((7..=8).contains(&dropped), "{dropped}");
+        let line = logged(LogFormat::Json, false, || {
+            output.flush().unwrap();
+            output.flush().unwrap();
+        });
+        let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let fields = (&line["level"], &line["lines"]);
+        assert_eq!(fields, (&"WARN".into(), &dropped.into()));
+        drop(end);
     }
 }

@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
-/// The area of lines about the process: its start and its end, and TLS. The area of a line is the
-/// `target` of its event.
+/// The area of lines about the process: its start and its end, TLS, the log itself. The area of a
+/// line is the `target` of its event.
 pub(super) const SERVER: &str = "server";
 /// The area of lines about clients of CQL.
 pub(super) const CQL: &str = "cql";

@@ -1,4 +1,4 @@
-//! The metrics of the CQL server, for the node's `/metrics`.
+//! The metrics of the CQL server and of the log, for the node's `/metrics`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,11 +9,14 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-/// The counters of the CQL server. The node adds the prefix `ebb_` to their names.
+use super::log::DroppedLines;
+
+/// The counters of the CQL server and of the log. The node adds the prefix `ebb_` to their names.
 #[derive(Debug)]
 pub(super) struct CqlCollector {
     pub(super) counters: Counters,
     pub(super) large_partitions: Arc<LargePartitions>,
+    pub(super) dropped_lines: DroppedLines,
 }
 
 impl Collector for CqlCollector {
@@ -64,6 +67,11 @@ impl Collector for CqlCollector {
                 "Partitions written above partition_size_fail_threshold, each time by a flush or \
                  merge",
                 self.large_partitions.failures(),
+            ),
+            (
+                "log_lines_dropped",
+                "Lines of the log dropped because more came than could be written",
+                self.dropped_lines.count(),
             ),
         ] {
             encoder

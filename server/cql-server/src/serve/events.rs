@@ -32,6 +32,14 @@ pub enum ServerEvent<'a> {
         /// The statement.
         statement: MaskedText<'a>,
     },
+    /// Requests that have waited for long are refused from now on.
+    OverloadBegan,
+    /// No request is refused any more: for two seconds there was nothing to refuse, or there are no
+    /// requests.
+    OverloadEnded {
+        /// Requests that were refused meanwhile.
+        refused: u64,
+    },
 }
 
 /// The text of a statement. It is shown with `?` for each constant, a kilobyte at most.

@@ -73,7 +73,8 @@ impl CqlServer {
         let (events, _) = broadcast::channel(EVENTS_KEPT);
         let connections_max = options.connections_max.clamp(1, Semaphore::MAX_PERMITS);
         let connections = Arc::new(Semaphore::new(connections_max));
-        let overload = Arc::new(Overload::new(options.overload_wait));
+        let overload = Overload::new(options.overload_wait).telling(options.events.clone());
+        let overload = Arc::new(overload);
         let shared = Arc::new(Shared {
             commits: CommitLane::start(&service, &overload, runtime.handle())?,
             service,

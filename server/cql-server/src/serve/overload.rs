@@ -37,6 +37,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
+use super::events::{ServerEvent, ServerEvents};
 use rule::{INTERVAL, Interval, Rule};
 use running_clock::{RunningClock, TICK_EVERY};
 use wakeup::Wakeup;
@@ -68,6 +69,9 @@ pub(super) struct Overload {
     late: AtomicU32,
     rejected: AtomicU32,
     rejected_in_all: AtomicU64,
+    events: ServerEvents,
+    /// The value of `rejected_in_all` when the last overload began, if its end was not reported.
+    reported: Mutex<Option<u64>>,
     /// How long a ready connection waited for its turn, the last few times, in microseconds.
     turns_us: [AtomicU64; TURNS],
     turns: AtomicU32,
@@ -91,6 +95,8 @@ impl Overload {
             late: AtomicU32::new(0),
             rejected: AtomicU32::new(0),
             rejected_in_all: AtomicU64::new(0),
+            events: ServerEvents::default(),
+            reported: Mutex::default(),
             turns_us: Default::default(),
             turns: AtomicU32::new(0),
             unserved: AtomicU64::new(0),
@@ -98,6 +104,12 @@ impl Overload {
             wake: Notify::new(),
             ticker: OnceLock::new(),
         }
+    }
+
+    /// Reports when an overload begins and ends.
+    pub(super) fn telling(mut self, events: ServerEvents) -> Self {
+        self.events = events;
+        self
     }
 
     /// Starts the thread that ticks. It ends when this value is dropped.
@@ -195,21 +207,53 @@ impl Overload {
     }
 
     fn end_interval(&self) {
+        let (rejects, is_over) = self.decide();
+        if rejects || is_over {
+            self.report(rejects);
+        }
+    }
+
+    /// Decides at the end of an interval. Returns whether requests are rejected in the next one, and
+    /// whether the last overload is over for good.
+    fn decide(&self) -> (bool, bool) {
         let take = |counter: &AtomicU32| counter.swap(0, Ordering::Relaxed);
         let interval = Interval {
             in_time: take(&self.in_time),
             late: take(&self.late),
             rejected: take(&self.rejected),
         };
-        let rejects = self.rule().end(interval);
+        let (rejects, is_over) = {
+            let mut rule = self.rule();
+            (rule.end(interval), rule.is_over())
+        };
         self.is_rejecting.store(rejects, Ordering::Relaxed);
+        (rejects, is_over)
+    }
+
+    /// Reports the begin of an overload, or its end, unless that was reported before.
+    fn report(&self, is_overload: bool) {
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        let event = match (*reported, is_overload) {
+            (None, true) => {
+                *reported = Some(self.rejected_in_all());
+                ServerEvent::OverloadBegan
+            }
+            (Some(before), false) => {
+                *reported = None;
+                let refused = self.rejected_in_all() - before;
+                ServerEvent::OverloadEnded { refused }
+            }
+            _ => return,
+        };
+        self.events.tell(event);
     }
 
     /// Ends an overload because there are no requests.
     fn calm(&self) {
-        self.end_interval();
+        self.decide();
         self.rule().calm();
         self.is_rejecting.store(false, Ordering::Relaxed);
+        self.report(false);
         (0..TURNS).for_each(|_| self.note_turn(Duration::ZERO));
     }
 

@@ -69,6 +69,11 @@ impl Rule {
         self.rejects
     }
 
+    /// Returns whether the last overload is over, and would not come back by one late interval.
+    pub(super) fn is_over(&self) -> bool {
+        !self.rejects && self.alert_for == 0
+    }
+
     /// Ends an overload, if there is one: nothing is left to reject, or there are no requests.
     pub(super) fn calm(&mut self) {
         if self.rejects {

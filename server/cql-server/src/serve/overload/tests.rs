@@ -3,6 +3,7 @@
 //! overload`).
 
 use std::collections::VecDeque;
+use std::sync::mpsc;
 
 use super::super::arrivals::Arrivals;
 use super::*;
@@ -272,6 +273,36 @@ fn clients_that_wait_for_their_answers_are_served_while_they_wait_less_than_the_
         overload.end_interval();
     }
     assert!(overload.target().is_some());
+}
+
+#[test]
+fn an_overload_is_reported_once_when_it_begins_and_once_when_it_ends() {
+    let (sender, events) = mpsc::channel();
+    let tell = move |event: ServerEvent<'_>| drop(sender.send(format!("{event:?}")));
+    let overload = Overload::new(LIMIT).telling(ServerEvents::new(tell));
+    let reported = || events.try_iter().collect::<Vec<_>>();
+    let late = || {
+        overload.served(300, SERVE * 600);
+        overload.end_interval();
+    };
+    (0..3).for_each(|_| late());
+    assert_eq!(reported(), ["OverloadBegan"]);
+    overload.rejected(7);
+    overload.end_interval();
+    // Rejecting ends, and begins again with the next late interval.
+    overload.end_interval();
+    late();
+    assert_eq!(reported(), [""; 0]);
+    (0..30).for_each(|_| overload.end_interval());
+    assert_eq!(reported(), ["OverloadEnded { refused: 7 }"]);
+    (0..3).for_each(|_| late());
+    overload.calm();
+    let again = ["OverloadBegan", "OverloadEnded { refused: 0 }"];
+    assert_eq!(reported(), again);
+    // The last late interval before the requests end begins nothing.
+    overload.served(300, SERVE * 600);
+    overload.calm();
+    assert_eq!(reported(), [""; 0]);
 }
 
 /// Returns pauses of 0.1 to 2 s, often close together, and the time of the end of the last one.

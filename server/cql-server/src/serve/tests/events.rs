@@ -13,6 +13,7 @@ fn refused_logins_and_statements_of_administration_are_reported() {
             ServerEvent::Administered {
                 user, statement, ..
             } => (user, statement.to_string()),
+            other => panic!("{other:?}"),
         };
         drop(sender.send(format!("{}: {what}", user.unwrap_or("nobody"))));
     };
