@@ -94,7 +94,7 @@ pub use api::{
 };
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use compaction::{Bounding, CompactionPicker, Pick, RunShape, TableShape, TieredPicker};
-pub use db::{Event, IngestInfo, LargeGroup};
+pub use db::{Event, IngestInfo, LargeGroup, SpaceUse};
 pub use disk::{Disk, LocalDisk};
 pub use error::{Error, ErrorKind, Result};
 pub use file_system::{FileSystem, ReadFile, SyncFile, WriteFile};

@@ -11,7 +11,7 @@ use super::merge_pauses::MergePauses;
 use super::reserve::Reserve;
 use super::write::Member;
 use super::write_stall::WriteStall;
-use super::{Catalog, EventListeners, GroupListeners, TableCore};
+use super::{Catalog, EventListeners, GroupListeners, SpaceUse, TableCore};
 use crate::clock::MonotonicClock;
 use crate::commit::{CommitQueue, Conflicts, Groups};
 use crate::compaction::{Claims, MergesUnderWay};
@@ -298,6 +298,15 @@ impl Engine {
             return;
         }
         self.failures.lock().unwrap().note(work, failed);
+        let space_use = match work {
+            Work::Flush => SpaceUse::Flushes,
+            Work::Compaction => SpaceUse::Merges,
+        };
+        match failed {
+            Some(Error::DiskFull { path }) => self.events.tell_of_space(space_use, Some(path)),
+            Some(_) => {}
+            None => self.events.tell_of_space(space_use, None),
+        }
         if failed.is_some() {
             self.write_stall.work_ended();
         }

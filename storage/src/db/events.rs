@@ -1,7 +1,7 @@
 //! Events: actions that the database takes by itself, and the listeners for them.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,6 +52,20 @@ pub enum Event<'a> {
         /// A description of the damage.
         detail: &'a str,
     },
+    /// Writes, flushes or merges find no space on the disk, and found some before. Reads go on, and
+    /// nothing that was acknowledged is lost. A listener that is added while they find none is
+    /// called at once.
+    DiskFull {
+        /// The kind of work that finds no space.
+        space_use: SpaceUse,
+        /// The file that could not grow.
+        path: &'a Path,
+    },
+    /// Writes, flushes or merges find space again.
+    DiskFreed {
+        /// The kind of work that finds space.
+        space_use: SpaceUse,
+    },
     /// All writes are refused until the database is opened anew; reads go on. Each listener is
     /// called once with this event, even if it was added afterwards.
     WritesStopped {
@@ -67,6 +81,17 @@ pub enum Event<'a> {
     },
 }
 
+/// A kind of work that takes space on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpaceUse {
+    /// Writes, which go to the log. Without space they are refused.
+    Writes,
+    /// Flushes, which are tried again: the log has what they could not write.
+    Flushes,
+    /// Merges, which are tried again.
+    Merges,
+}
+
 type Callback = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
 
 #[derive(Default)]
@@ -77,16 +102,24 @@ struct Inside {
     all: Vec<Callback>,
     /// The failure that stopped the writes, once one did.
     stopped: Option<Arc<str>>,
+    /// The kinds of work that find no space, each with the file that could not grow.
+    full: Vec<(SpaceUse, PathBuf)>,
 }
 
 impl EventListeners {
     pub(crate) fn add(&self, hear: impl Fn(&Event<'_>) + Send + Sync + 'static) {
         let hear: Callback = Arc::new(hear);
-        let stopped = {
+        let (stopped, full) = {
             let mut inside = self.0.lock().unwrap();
             inside.all.push(hear.clone());
-            inside.stopped.clone()
+            (inside.stopped.clone(), inside.full.clone())
         };
+        for (space_use, path) in full {
+            hear(&Event::DiskFull {
+                space_use,
+                path: &path,
+            });
+        }
         if let Some(cause) = &stopped {
             hear(&Event::WritesStopped { cause });
         }
@@ -95,6 +128,25 @@ impl EventListeners {
     pub(crate) fn tell(&self, event: Event<'_>) {
         let all = self.0.lock().unwrap().all.clone();
         all.iter().for_each(|hear| hear(&event));
+    }
+
+    /// Reports whether the last attempt found space, if the attempt before it differed. `full_at`
+    /// is the file that could not grow.
+    pub(super) fn tell_of_space(&self, space_use: SpaceUse, full_at: Option<&Path>) {
+        {
+            let mut inside = self.0.lock().unwrap();
+            let full = &mut inside.full;
+            let place = full.iter().position(|(known, _)| *known == space_use);
+            match (place, full_at) {
+                (None, Some(path)) => full.push((space_use, path.to_path_buf())),
+                (Some(place), None) => drop(full.remove(place)),
+                _ => return,
+            }
+        }
+        self.tell(match full_at {
+            Some(path) => Event::DiskFull { space_use, path },
+            None => Event::DiskFreed { space_use },
+        });
     }
 
     /// Reports to all listeners, present and later ones, that writes have stopped for good.

@@ -47,8 +47,8 @@ mod write_throttling;
 
 pub(crate) use catalog::Catalog;
 pub(crate) use engine::{Access, Engine};
-pub use events::Event;
 pub(crate) use events::EventListeners;
+pub use events::{Event, SpaceUse};
 pub use ingest::IngestInfo;
 pub(crate) use inner::DbInner;
 pub(crate) use large_groups::GroupListeners;

@@ -21,7 +21,7 @@ use super::merge_pauses::MergePauses;
 use super::replay::replay_wal;
 use super::reserve::Reserve;
 use super::write_stall::WriteStall;
-use super::{Catalog, Engine, EventListeners, TableCore};
+use super::{Catalog, Engine, EventListeners, SpaceUse, TableCore};
 use crate::clock::MonotonicClock;
 use crate::commit::{CommitQueue, Conflicts, Groups};
 use crate::compaction::{Claims, MergesUnderWay};
@@ -41,7 +41,7 @@ use crate::stats::Counters;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock};
 use crate::table_store::{OpenFiles, Stage, TableStore};
 use crate::version::TableVersion;
-use crate::wal::Wal;
+use crate::wal::{Wal, WalEvent};
 
 /// Only whole segments of the log can be removed, so a log at its largest size has at least this
 /// many.
@@ -168,9 +168,13 @@ impl Engine {
             recovered.end,
         );
         let events = Arc::<EventListeners>::default();
-        wal.on_failure({
+        wal.on_event({
             let events = Arc::clone(&events);
-            move |cause| events.tell_of_stop(cause)
+            move |event| match event {
+                WalEvent::Failed(cause) => events.tell_of_stop(cause),
+                WalEvent::DiskFull(path) => events.tell_of_space(SpaceUse::Writes, Some(path)),
+                WalEvent::DiskFreed => events.tell_of_space(SpaceUse::Writes, None),
+            }
         });
         open_files.enter(Stage::Open);
         Ok(Arc::new(Self {

@@ -54,18 +54,29 @@ pub(crate) struct Wal {
     durable_lsn: AtomicU64,
     /// `Progress::writing`, readable without the lock.
     is_writing: AtomicBool,
-    on_failure: OnFailure,
+    listener: Listener,
 }
 
-type FailureCallback = Box<dyn Fn(&Arc<str>) + Send + Sync>;
+/// A change in what the log can do.
+#[derive(Debug)]
+pub(crate) enum WalEvent<'a> {
+    /// A failure stopped all writes, with this cause. It happens once.
+    Failed(&'a Arc<str>),
+    /// Records were refused because this file could not grow, and those before them were not.
+    DiskFull(&'a Path),
+    /// After a refusal, records were written again.
+    DiskFreed,
+}
 
-/// The callback for the failure that stops all writes.
+type Callback = Box<dyn Fn(WalEvent<'_>) + Send + Sync>;
+
+/// The callback for events of the log.
 #[derive(Default)]
-struct OnFailure(OnceLock<FailureCallback>);
+struct Listener(OnceLock<Callback>);
 
-impl fmt::Debug for OnFailure {
+impl fmt::Debug for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OnFailure").finish_non_exhaustive()
+        f.debug_struct("Listener").finish_non_exhaustive()
     }
 }
 
@@ -110,14 +121,20 @@ impl Wal {
             progressed: Condvar::new(),
             durable_lsn: AtomicU64::new(end.lsn),
             is_writing: AtomicBool::new(false),
-            on_failure: OnFailure::default(),
+            listener: Listener::default(),
         }
     }
 
-    /// Sets the callback for the failure that stops all writes. It is called once, with the cause,
-    /// while locks are held. Only the first callback counts.
-    pub(crate) fn on_failure(&self, hear: impl Fn(&Arc<str>) + Send + Sync + 'static) {
-        drop(self.on_failure.0.set(Box::new(hear)));
+    /// Sets the callback for events of the log. It is called while locks are held. Only the first
+    /// callback counts.
+    pub(crate) fn on_event(&self, hear: impl Fn(WalEvent<'_>) + Send + Sync + 'static) {
+        drop(self.listener.0.set(Box::new(hear)));
+    }
+
+    fn report(&self, event: WalEvent<'_>) {
+        if let Some(hear) = self.listener.0.get() {
+            hear(event);
+        }
     }
 
     /// Appends a record to the buffer; the caller holds the order lock, so that
@@ -453,6 +470,10 @@ impl Wal {
                     pushed: group.end,
                     lsn: written.lsn + group.bytes.len() as u64,
                 };
+                // A group without records needs no space.
+                if group.records > 0 && std::mem::take(&mut progress.is_out_of_space) {
+                    self.report(WalEvent::DiskFreed);
+                }
             }
             Err(Error::DiskFull { path }) => self.refuse(&mut progress, &group, path),
             Err(e) => self.fail(&mut progress, &format!("write to the WAL failed: {e}")),
@@ -522,6 +543,9 @@ impl Wal {
         if waiting == 0 {
             return;
         }
+        if !std::mem::replace(&mut progress.is_out_of_space, true) {
+            self.report(WalEvent::DiskFull(&path));
+        }
         progress.refuse(to, waiting, path);
         let written = progress.written;
         self.set_durable(progress, written);
@@ -533,9 +557,7 @@ impl Wal {
         if progress.failed.is_none() {
             let cause: Arc<str> = cause.into();
             progress.failed = Some(cause.clone());
-            if let Some(hear) = self.on_failure.0.get() {
-                hear(&cause);
-            }
+            self.report(WalEvent::Failed(&cause));
         }
         let mut buffer = self.buffer.lock().unwrap();
         buffer.closed = true;

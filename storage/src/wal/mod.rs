@@ -19,7 +19,7 @@ mod replay;
 mod salvage;
 mod segment_files;
 
-pub(crate) use log::{Lsn, Position, SegmentHold, Wal};
+pub(crate) use log::{Lsn, Position, SegmentHold, Wal, WalEvent};
 pub(crate) use record::SEGMENT_HEADER_BYTES;
 pub(crate) use replay::{Segment, read_all, replay_bytes, replay_segment, segments, settle};
 pub(crate) use salvage::{base_lsn, refuse_other_versions, salvage_segment};

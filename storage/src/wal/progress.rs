@@ -23,6 +23,8 @@ pub(super) struct Progress {
     pub(super) durable: Place,
     /// What was refused and not yet told to all who wait for it, ascending.
     pub(super) refused: Vec<Refused>,
+    /// The last group with records found no space.
+    pub(super) is_out_of_space: bool,
     pub(super) writing: bool,
     pub(super) syncing: bool,
     /// Syncs of segments since the opening.

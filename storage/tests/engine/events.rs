@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use crate::common::*;
 use ebb_storage::simulation::{FaultOp, MemDisk};
-use ebb_storage::{CompactionOptions, Db, Durability, Event, Options, Table};
+use ebb_storage::{CompactionOptions, Db, Durability, Event, Options, SpaceUse, Table};
 
 /// The events of a database as text, without what differs from run to run.
 fn listen(db: &Db) -> Receiver<String> {
@@ -30,6 +30,8 @@ fn listen(db: &Db) -> Receiver<String> {
                 assert!(cause.contains("fsync"), "{cause}");
                 "stopped".into()
             }
+            Event::DiskFull { space_use, .. } => format!("{space_use:?} full"),
+            Event::DiskFreed { space_use } => format!("{space_use:?} freed"),
             _ => format!("{event:?}"),
         };
         // The test may have ended.
@@ -124,4 +126,31 @@ fn the_end_of_writes_is_one_event() {
         listen(&db).try_iter().eq(["stopped"]),
         "a later listener is called, too"
     );
+}
+
+#[test]
+fn a_full_disk_is_an_event_when_it_begins_and_when_it_ends() {
+    let mem = MemDisk::new();
+    let (db, table) = open(manual(&mem));
+    let events = listen(&db);
+    table.put(b"a", b"1").unwrap();
+    mem.set_capacity_bytes(Some(mem.used_bytes()));
+    for _ in 0..3 {
+        assert!(table.put(b"b", b"2").is_err());
+        assert!(db.flush().is_err());
+    }
+    let full = [SpaceUse::Writes, SpaceUse::Flushes].map(|space_use| format!("{space_use:?} full"));
+    assert_eq!(events.try_iter().collect::<Vec<_>>(), full);
+    assert_eq!(listen(&db).try_iter().collect::<Vec<_>>(), full);
+    mem.set_capacity_bytes(None);
+    for _ in 0..3 {
+        table.put(b"b", b"2").unwrap();
+        db.flush().unwrap();
+    }
+    let freed = events.try_iter().filter(|event| event.ends_with("freed"));
+    assert!(freed.eq(["Writes freed", "Flushes freed"]));
+    table.put(b"c", b"3").unwrap();
+    drop((db, table));
+    let (db, _) = open(manual(&mem));
+    assert!(db.stats().wal_bytes_replayed > 0);
 }

@@ -2,15 +2,17 @@
 
 use std::path::Path;
 
-use ebb_storage::{Db, Event};
+use ebb_storage::{Db, Event, SpaceUse};
 use tracing::{debug, error, info, warn};
 
+use super::line_bound::LineBound;
 use super::log_levels::STORAGE;
 
 /// Logs the events from now on, and the files that are damaged already. Events that need an operator
 /// have the levels warn and error, flushes and merges the level debug.
 pub(super) fn log(db: &Db) {
-    db.on_event(|event| match *event {
+    let bounds = [LineBound::of_state(), LineBound::of_state()];
+    db.on_event(move |event| match *event {
         Event::Flushed {
             keyspace,
             table,
@@ -40,6 +42,12 @@ pub(super) fn log(db: &Db) {
             offset,
             detail,
         } => warn_of_damage((keyspace, table), path, offset, detail),
+        Event::DiskFull { space_use, path } => log_full(&bounds, space_use, path),
+        Event::DiskFreed { space_use } => {
+            if let Some(left_out) = bound_of(&bounds, space_use).pass() {
+                info!(target: STORAGE, left_out, "{space_use:?} find space on the disk again");
+            }
+        }
         Event::WritesStopped { cause } => error!(
             target: STORAGE,
             "the server rejects all writes until it is restarted: {cause}"
@@ -54,6 +62,35 @@ pub(super) fn log(db: &Db) {
             let name = (&*table.keyspace, &*table.name);
             warn_of_damage(name, &file.path, file.offset, &file.detail);
         }
+    }
+}
+
+/// Returns the bound on lines about space. Writes have their own, so that merges that find space
+/// now and then hide no line about writes.
+fn bound_of(bounds: &[LineBound; 2], space_use: SpaceUse) -> &LineBound {
+    let [of_writes, of_others] = bounds;
+    match space_use {
+        SpaceUse::Writes => of_writes,
+        SpaceUse::Flushes | SpaceUse::Merges => of_others,
+    }
+}
+
+fn log_full(bounds: &[LineBound; 2], space_use: SpaceUse, path: &Path) {
+    let Some(left_out) = bound_of(bounds, space_use).pass() else {
+        return;
+    };
+    let path = path.display();
+    match space_use {
+        SpaceUse::Writes => error!(
+            target: STORAGE,
+            left_out,
+            "the disk is full at {path}: writes are rejected until there is space"
+        ),
+        SpaceUse::Flushes | SpaceUse::Merges => warn!(
+            target: STORAGE,
+            left_out,
+            "the disk is full at {path}: {space_use:?} wait for space"
+        ),
     }
 }
 
