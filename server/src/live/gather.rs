@@ -12,10 +12,12 @@ use ebb_jobs::history::now_unix_ms;
 use ebb_scheduler::model::JobId;
 use ebb_scheduler::runtime::JobState;
 use serde_json::json;
+use tracing::info;
 
 use super::Shared;
 use super::ahead::Ahead;
 use super::day::{GuardChange, JobName, LoadPoint, Moment};
+use super::stops::{Stop, Stops};
 use crate::node::{Node, RunningJob, StoreRequests};
 
 /// The time between two samples.
@@ -97,6 +99,8 @@ struct Gatherer {
     load_s: f64,
     /// The time of the latest decision of the guard that was read, in seconds of the guard's time.
     window_s: f64,
+    /// Whether the guard leaves jobs nothing, for the log.
+    stops: Stops,
     /// The time of the last sample, in seconds of the runtime's time.
     sampled_s: f64,
     /// The time of the next look ahead, in seconds of the runtime's time.
@@ -118,6 +122,7 @@ impl Gatherer {
             cycle_s: now_s,
             load_s: now_s,
             window_s: 0.0,
+            stops: Stops::default(),
             sampled_s: now_s,
             look_ahead_at_s: 0.0,
             names: BTreeMap::new(),
@@ -243,6 +248,16 @@ impl Gatherer {
             }
         }
         self.window_s = last_s;
+        let latency_us = last.window.latency_us;
+        match self.stops.note(&decided) {
+            Some(Stop::Begins) => info!(
+                target: "jobs",
+                latency_us,
+                "jobs get no CPU: the latency objective of the load is in danger"
+            ),
+            Some(Stop::Ends) => info!(target: "jobs", latency_us, "jobs get CPU again"),
+            None => {}
+        }
     }
 
     /// Sends events for changed states of jobs, and enters the ends of jobs into the ledger.

@@ -20,6 +20,7 @@
 //! | `ahead` | the jobs of a node for a look ahead |
 //! | `what_if` | the effect of a hypothetical job |
 //! | `events` | the queue of events for streams |
+//! | `stops` | when the guard leaves jobs nothing |
 //! | `gather`, `answers` | the thread that samples the node; the responses from its data |
 
 mod ahead;
@@ -30,6 +31,7 @@ mod events;
 mod gather;
 mod outlook;
 mod prediction;
+mod stops;
 #[expect(clippy::disallowed_methods, reason = "says how long an answer took")]
 mod what_if;
 

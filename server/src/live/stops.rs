@@ -1,0 +1,80 @@
+//! The times in which the guard leaves jobs nothing, for the log.
+
+use ebb_colocate::{Action, GuardSample};
+
+/// The samples of a second without a stop that end it. The guard gives and takes many times in that
+/// time, and each line of the log would be one of hundreds.
+const CALM_SAMPLES: u32 = 10;
+
+/// Whether the guard leaves jobs nothing.
+#[derive(Debug, Default)]
+pub(super) struct Stops {
+    is_stopped: bool,
+    calm_samples: u32,
+}
+
+/// A change of that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    Begins,
+    Ends,
+}
+
+impl Stops {
+    /// Notes the decisions of a second. A pause, which shows the guard the load alone, is no stop.
+    pub(super) fn note(&mut self, decided: &[GuardSample]) -> Option<Stop> {
+        let stops = |sample: &GuardSample| sample.allowed <= 0.0 && sample.action != Action::Pause;
+        if decided.iter().any(stops) {
+            self.calm_samples = 0;
+            let was_stopped = std::mem::replace(&mut self.is_stopped, true);
+            return (!was_stopped).then_some(Stop::Begins);
+        }
+        if !self.is_stopped {
+            return None;
+        }
+        self.calm_samples += 1;
+        if self.calm_samples < CALM_SAMPLES {
+            return None;
+        }
+        *self = Self::default();
+        Some(Stop::Ends)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_colocate::LatencyWindow;
+
+    use super::*;
+
+    fn decided(action: Action, allowed: f64) -> GuardSample {
+        GuardSample {
+            window: LatencyWindow {
+                t_s: 0.0,
+                length_s: 0.1,
+                requests: 1000,
+                latency_us: 900.0,
+            },
+            slack: 0.1,
+            alone_us: None,
+            action,
+            allowed,
+        }
+    }
+
+    #[test]
+    fn a_stop_begins_at_once_and_ends_after_ten_calm_seconds() {
+        let mut stops = Stops::default();
+        let (pause, grow) = (decided(Action::Pause, 0.0), decided(Action::Grow, 0.1));
+        let stop = decided(Action::Stop, 0.0);
+        assert_eq!(stops.note(&[pause, grow]), None);
+        assert_eq!(stops.note(&[grow, stop, grow]), Some(Stop::Begins));
+        for _ in 0..3 {
+            assert_eq!(stops.note(&[stop]), None);
+            let calm = [(); 9].map(|()| stops.note(&[grow]));
+            assert_eq!(calm, [None; 9]);
+        }
+        assert_eq!(stops.note(&[pause]), Some(Stop::Ends));
+        assert_eq!(stops.note(&[grow]), None);
+    }
+}
