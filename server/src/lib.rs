@@ -12,9 +12,9 @@
 //!   jobs       the interface to jobs that the node and the client implement, and its types
 //! ```
 //!
-//! The jobs are those of `ebb-jobs`, loads those of `ebb-text`, and tables with columns those
-//! of `ebb-tables`. A node knows nothing of CQL's sockets (`ebb-cql-server`): whoever starts
-//! both gives these the node's tables.
+//! The jobs are those of `ebb-jobs`, and tables with columns those of `ebb-tables`. A node does not
+//! depend on CQL's sockets (`ebb-cql-server`): the program that starts both gives these the node's
+//! tables.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(

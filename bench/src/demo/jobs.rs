@@ -7,15 +7,13 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use ebb_jobs::launch::JobDescription;
-use ebb_jobs::records::{RecordFormat, RowSchema};
+use ebb_jobs::records::RecordFormat;
 use ebb_jobs::request::{
     ApplicationRequest, GrepRequest, InputRequest, JobRequest, OutputPlace, TableInput,
     WordcountRequest,
 };
-use ebb_jobs::{SnapshotInput, grep, wordcount};
-use ebb_scheduler::runtime::{
-    Input, JobProfile, JobSpec, RecordSink, Split, TaskError, TextOutput,
-};
+use ebb_jobs::{FilesOutput, FilesTarget, RowFormat, RowWriter, SnapshotInput, grep, wordcount};
+use ebb_scheduler::runtime::{Input, JobProfile, JobSpec, RecordSink, Split, TaskError};
 use ebb_storage::{PinnedTable, SnapshotTable};
 
 use super::setup::{KEYSPACE, Setup, TEXT};
@@ -167,13 +165,19 @@ pub(super) fn spec(
     let path = output_file(setup, run, job);
     let folder = path.parent().expect("it lies in the folder of its run");
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let output = Arc::new(TextOutput::new(path));
+    let rows = Arc::new(match application {
+        Application::WordCount => wordcount::rows(),
+        Application::Grep => RecordFormat::text(),
+    });
+    let writer = RowWriter::new(RowFormat::Text, Arc::clone(&rows));
+    let output = Arc::new(FilesOutput::new(
+        FilesTarget::File(path.clone()),
+        writer,
+        folder,
+    ));
     let spec = match application {
         Application::WordCount => wordcount::spec(job, input, output, REDUCES),
-        Application::Grep => {
-            let rows = RecordFormat::text().shared();
-            grep::spec(job, input, output, grep::Pattern::text(PATTERN)?, rows)
-        }
+        Application::Grep => grep::spec(job, input, output, grep::Pattern::text(PATTERN)?, rows),
     };
     let profile = JobProfile {
         map_task_cpu_s: task_cpu_s,

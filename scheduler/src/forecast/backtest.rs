@@ -66,7 +66,6 @@ impl<'a> Backtest<'a> {
             .collect()
     }
 
-    /// The forecast of one method at `origin`.
     pub(super) fn forecast(&mut self, origin: usize, method: usize) -> Option<&[f64]> {
         self.row(origin).forecasts[method].as_deref()
     }

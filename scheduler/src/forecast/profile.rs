@@ -11,7 +11,6 @@ const LEVEL_MAX: f64 = 3.0;
 pub(super) struct Profile {
     /// Length of a cycle; at least 1.
     pub(super) cycle: usize,
-    /// How many cycles.
     pub(super) cycles: usize,
     /// Values to either side of the same time.
     pub(super) around: usize,

@@ -197,8 +197,8 @@ impl Instance {
 
     /// Whether in every job every map is at most as long as every reduce: what the bound
     /// of 3 of Theorem 3 assumes.
-    #[must_use]
-    pub fn maps_are_shorter(&self) -> bool {
+    #[cfg(test)]
+    pub(super) fn maps_are_shorter(&self) -> bool {
         self.jobs.iter().all(|job| {
             let length_s = |at: usize| self.tasks[at].length_s;
             let longest_map_s = job.maps.clone().map(length_s).fold(0.0, f64::max);

@@ -20,10 +20,10 @@ pub(super) fn middle_s(instance: &Instance, start_s: &[f64]) -> Vec<f64> {
 
 /// Schedules in the order of the middle finish times of `bound`.
 ///
-/// Theorem 3: where [`Instance::maps_are_shorter`] and [`Bound::all_hold`], the schedule is
-/// at most 3 times as bad as the bound. Where COGE stopped early, the no-violation solution
-/// takes the place of the relaxation's: it has the same order and satisfies all that the
-/// proof asks for, so that the factor is 3 / (1 - eps).
+/// Theorem 3: where in every job no map is longer than a reduce, and [`Bound::all_hold`], the
+/// schedule is at most 3 times as bad as the bound. Where COGE stopped early, the no-violation
+/// solution takes the place of the relaxation's: it has the same order and satisfies all
+/// conditions of the proof, so that the factor is 3 / (1 - eps).
 #[must_use]
 pub fn mars_of(instance: &Instance, bound: &Bound) -> Schedule {
     in_order(

@@ -1,5 +1,4 @@
-//! What to tell somebody who submits a job: how probably it meets its goal, and
-//! from which goal on it is all but certain to.
+//! The probability that a job meets its goal, predicted at its submission.
 //!
 //! Nobody knows what will be submitted next, so the answer is learned: a number
 //! that says how much room there is for the job now, and how often jobs with so
@@ -25,34 +24,16 @@ pub struct Past {
     pub met: bool,
 }
 
-/// The answer.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Advice {
-    /// How probably it meets the goal it came with, 0 to 1.
-    pub met_probability: f64,
-    /// The earliest goal that it meets with the asked probability, in seconds;
-    /// `None`: none within a year.
-    pub safe_goal_s: Option<f64>,
-}
-
-/// Gives advice from what became of past jobs.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Advisor {
+/// Predicts from what became of past jobs.
+struct Predictor {
     /// From this room on, this probability; both ascend.
     pools: Vec<(f64, f64)>,
 }
 
-/// Goals are looked for up to this far ahead, in seconds.
-const AHEAD_MAX_S: f64 = 365.0 * 86_400.0;
-
-/// Goals are told to this part of the time until them.
-const GOAL_PRECISION: f64 = 1e-3;
-
-impl Advisor {
+impl Predictor {
     /// Learns from past jobs in any order. Without any, nothing is known and every
     /// probability is 1/2.
-    #[must_use]
-    pub fn learn(mut past: Vec<Past>) -> Self {
+    fn learn(mut past: Vec<Past>) -> Self {
         past.retain(|job| !job.room.is_nan());
         past.sort_by(|a, b| a.room.total_cmp(&b.room));
         // Per pool: where it begins, jobs, jobs that met their goals.
@@ -90,49 +71,13 @@ impl Advisor {
 
     /// How probably a job with so much room per work meets its goal, 0 to 1; never
     /// less for more room.
-    #[must_use]
-    pub fn probability(&self, room: f64) -> f64 {
+    fn probability(&self, room: f64) -> f64 {
         let after = self.pools.partition_point(|&(from, _)| from <= room);
         match self.pools.get(after.saturating_sub(1)) {
             Some(&(_, part)) => part,
             None => 0.5,
         }
     }
-
-    /// For the job at position `job` of the view, as if nothing of it ran yet.
-    ///
-    /// `confidence` between 0 and 1.
-    #[must_use]
-    pub fn advise(&self, view: &ClusterView, job: usize, confidence: f64) -> Advice {
-        let met_at = |goal_s: f64| self.probability(room_per_work(view, job, goal_s));
-        let goal_s = view.jobs[job].job.goal_s.unwrap_or(f64::INFINITY);
-        Advice {
-            met_probability: met_at(goal_s.min(view.now_s + AHEAD_MAX_S)),
-            safe_goal_s: earliest(view.now_s, |goal_s| met_at(goal_s) >= confidence),
-        }
-    }
-}
-
-/// The earliest goal after `now_s` that is `safe`, where later ones are too.
-fn earliest(now_s: f64, safe: impl Fn(f64) -> bool) -> Option<f64> {
-    let mut too_early_s = 0.0;
-    let mut after_s = 1.0;
-    while !safe(now_s + after_s) {
-        too_early_s = after_s;
-        after_s *= 2.0;
-        if after_s > AHEAD_MAX_S {
-            return None;
-        }
-    }
-    while after_s - too_early_s > GOAL_PRECISION * after_s {
-        let middle_s = (after_s + too_early_s) / 2.0;
-        if safe(now_s + middle_s) {
-            after_s = middle_s;
-        } else {
-            too_early_s = middle_s;
-        }
-    }
-    Some(now_s + after_s)
 }
 
 /// Runs `jobs` under `policy`, and gives what was known of each job with a goal
@@ -222,8 +167,8 @@ pub type Predictions = Vec<(f64, bool)>;
 pub fn predict_each_half(replicas: &[Vec<Past>]) -> Vec<Predictions> {
     let (first, second) = replicas.split_at(replicas.len() / 2);
     let predict = |training: &[Vec<Past>], test: &[Vec<Past>]| {
-        let advisor = Advisor::learn(training.concat());
-        let predicted = |job: &Past| (advisor.probability(job.room), job.met);
+        let predictor = Predictor::learn(training.concat());
+        let predicted = |job: &Past| (predictor.probability(job.room), job.met);
         let predictions = test.iter().map(|jobs| jobs.iter().map(predicted).collect());
         predictions.collect::<Vec<Predictions>>()
     };
@@ -273,10 +218,9 @@ pub fn reliability(replicas: &[Predictions]) -> Vec<ReliabilityBin> {
 mod tests {
     use super::*;
     use crate::availability::Availability;
-    use crate::model::{Job, Node, NodeId, Profile, Resources};
-    use crate::policy::{ForecastEdf, JobView, Preemption, ReduceStart};
+    use crate::model::Profile;
+    use crate::policy::ForecastEdf;
     use crate::sim::{Variety, Workload};
-    use std::sync::Arc;
 
     fn past(room: f64, met: bool) -> Past {
         Past { room, met }
@@ -285,7 +229,7 @@ mod tests {
     /// 2 of 3 up to room 3, then 1 of 1: pools of (2 + 1/2) / 4 and 1.5 / 2.
     #[test]
     fn neighbours_that_contradict_are_pooled() {
-        let advisor = Advisor::learn(vec![
+        let predictor = Predictor::learn(vec![
             past(3.0, true),
             past(1.0, true),
             past(4.0, true),
@@ -293,34 +237,11 @@ mod tests {
             past(f64::NAN, true),
         ]);
         // 1 and 2 are pooled (1/2), 3 and 4 too (2/2).
-        assert_eq!(advisor.pools, [(1.0, 0.5), (3.0, 2.5 / 3.0)]);
-        assert_eq!(advisor.probability(0.0), 0.5);
-        assert_eq!(advisor.probability(2.9), 0.5);
-        assert_eq!(advisor.probability(1e9), 2.5 / 3.0);
-        assert_eq!(Advisor::learn(Vec::new()).probability(1.0), 0.5);
-    }
-
-    #[test]
-    fn the_safe_goal_is_the_earliest_that_is_as_sure_as_asked() {
-        let many = |room: f64, met: bool| std::iter::repeat_n(past(room, met), 100);
-        let history = many(0.5, false).chain(many(2.0, true));
-        let advisor = Advisor::learn(history.collect());
-        let job = Job::new(JobId(1), 0.0, Some(30.0));
-        let view = ClusterView {
-            now_s: 0.0,
-            cycle_s: 10.0,
-            nodes: vec![Node::new(NodeId(0), Resources::cpu_bound(400))],
-            availability: Arc::new(Availability::constant(400.0).unwrap()),
-            jobs: vec![JobView::new(job, 20, 0, Profile::cpu(100, 10.0, 10.0))],
-            preemption: Preemption::Never,
-            reduce_start: ReduceStart::AfterMaps,
-        };
-        // Room for 12 of 20 until 30 s; for 40, twice the work, from 100 s on.
-        let advice = advisor.advise(&view, 0, 0.95);
-        assert!(advice.met_probability < 0.01, "{advice:?}");
-        let safe_s = advice.safe_goal_s.unwrap();
-        assert!((100.0..100.2).contains(&safe_s), "{safe_s}");
-        assert_eq!(advisor.advise(&view, 0, 0.999).safe_goal_s, None);
+        assert_eq!(predictor.pools, [(1.0, 0.5), (3.0, 2.5 / 3.0)]);
+        assert_eq!(predictor.probability(0.0), 0.5);
+        assert_eq!(predictor.probability(2.9), 0.5);
+        assert_eq!(predictor.probability(1e9), 2.5 / 3.0);
+        assert_eq!(Predictor::learn(Vec::new()).probability(1.0), 0.5);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Planning: what can be met at all, what will probably be met, and what to say
-//! to somebody who is about to submit a job.
+//! Planning: what can be met at all, what will probably be met, and how well that is
+//! predicted.
 //!
 //! | file | what it holds |
 //! | --- | --- |
@@ -8,7 +8,7 @@
 //! | `groups` | the same in whole jobs, group by group |
 //! | `offline` | all together: a bound on what any scheduler must miss |
 //! | `plan` | what becomes of given jobs, and what would save those at risk |
-//! | `advice` | what to tell whoever submits a job, learned from past ones |
+//! | `advice` | how probably a job meets its goal, learned from past ones |
 
 mod advice;
 mod fluid;
@@ -17,9 +17,7 @@ mod offline;
 mod plan;
 mod supply;
 
-pub use advice::{
-    Advice, Advisor, Past, Predictions, ReliabilityBin, observe, predict_each_half, reliability,
-};
+pub use advice::{Past, Predictions, ReliabilityBin, observe, predict_each_half, reliability};
 pub use fluid::{FluidJob, missed_exactly, missed_relaxed};
 pub use offline::{OfflineBound, offline_bound};
 pub use plan::{Change, Future, Outlook, Saving, plan};

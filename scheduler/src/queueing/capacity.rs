@@ -155,7 +155,6 @@ impl Capacity {
         self.patterns.binary_search(&pattern).ok()
     }
 
-    /// The class of a node.
     pub(super) fn class_of(&self, node: NodeId) -> usize {
         // Classes are ordered by their first node and without gaps.
         self.classes.partition_point(|class| class.first <= node.0) - 1

@@ -14,7 +14,7 @@ use super::pacing::pacer::Pacer;
 use super::schedule::tracker::Tracker;
 use super::state::Shared;
 use crate::model::{Job, JobId, TaskId};
-use ebb_threads::{Cancelled, ThreadUse};
+use ebb_threads::ThreadUse;
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -107,23 +107,14 @@ pub struct LeaseOptions {
     /// CPU time that all of it is believed to take, in seconds; positive. Policies plan
     /// with it until more was used.
     pub cpu_s: f64,
-    /// Its threads are made for this work and do nothing after it. Then they run under
-    /// the class of tasks even where the system does not let a thread go back to its
-    /// own, for which it takes a right that most processes do not have.
-    pub owns_threads: bool,
-    /// Its threads keep their own scheduling class: for work that takes a lock for which a
-    /// transaction may wait. Under a low class it would hold that lock for too long.
-    pub keeps_class: bool,
 }
 
 impl Default for LeaseOptions {
-    /// No goal, a second of CPU, threads that have other work to go back to.
+    /// No goal, a second of CPU.
     fn default() -> Self {
         Self {
             goal_s: None,
             cpu_s: 1.0,
-            owns_threads: false,
-            keeps_class: false,
         }
     }
 }
@@ -136,7 +127,6 @@ pub struct Lease(Arc<Held>);
 
 struct Held {
     id: JobId,
-    options: LeaseOptions,
     pacer: Arc<Pacer>,
     shared: Arc<Shared>,
 }
@@ -181,7 +171,6 @@ impl Lease {
         drop(state);
         Ok(Self(Arc::new(Held {
             id,
-            options,
             pacer,
             shared: Arc::clone(shared),
         })))
@@ -212,8 +201,7 @@ impl Lease {
     /// they use the share.
     ///
     /// Where the runtime runs tasks under `SCHED_IDLE`, the thread does so too meanwhile,
-    /// if it can go back or is the lease's own, unless the lease keeps its class: it must
-    /// hold no lock for which a transaction may wait.
+    /// if the system lets it go back: it must hold no lock for which a transaction may wait.
     ///
     /// Memory of the work is not accounted: `RuntimeOptions::memory_bytes` is for tasks.
     /// What a leased thread allocates counts as memory that the process uses, which leaves
@@ -240,9 +228,7 @@ impl Lease {
             task,
             attempt,
         };
-        let options = &self.0.options;
-        let may_lower = !options.keeps_class && (shared.can_raise || options.owns_threads);
-        let lowers = shared.options.lowers_tasks() && may_lower;
+        let lowers = shared.options.lowers_tasks() && shared.can_raise;
         let payee = LeasePayee::new(Arc::clone(&self.0.pacer));
         let lowered = lowers.then(|| Lowered::begin(&shared.cores, self.0.id));
         Ok(LeasedThread {
@@ -313,27 +299,4 @@ impl fmt::Debug for LeasedThread {
         let lease = self._entered.lease.id();
         f.debug_tuple("LeasedThread").field(&lease).finish()
     }
-}
-
-/// The lease for code that does not depend on the scheduler.
-impl ebb_threads::Lease for Lease {
-    fn enter(&self) -> Result<Box<dyn ebb_threads::LeasedThread>, Cancelled> {
-        let thread = Lease::enter(self).map_err(cancelled)?;
-        Ok(Box::new(thread))
-    }
-}
-
-impl ebb_threads::LeasedThread for LeasedThread {
-    fn checkpoint(&self) -> Result<(), Cancelled> {
-        LeasedThread::checkpoint(self).map_err(cancelled)
-    }
-
-    fn read(&self, bytes: usize) -> Result<(), Cancelled> {
-        LeasedThread::read(self, bytes).map_err(cancelled)
-    }
-}
-
-/// Converts the error of a thread under a lease, which is always [`TaskError::Cancelled`].
-fn cancelled(_: TaskError) -> Cancelled {
-    Cancelled
 }

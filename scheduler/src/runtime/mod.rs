@@ -85,7 +85,6 @@ mod tests;
 mod worker;
 
 pub use capacity::{Capacity, CapacityRequest, CapacitySource, FixedCapacity};
-pub use clock::{Clock, ManualClock, MonotonicClock};
 /// The types that [`Runtime::scheduling_class`] and [`leased_use`] return.
 pub use ebb_threads::{SchedulingClass, ThreadUse};
 pub use error::{RuntimeError, SubmitError, TaskError};
@@ -105,7 +104,6 @@ pub use job::report::{
 pub use job::spec::{JobSpec, SAMPLE_RECORDS};
 pub use job::task_notes::TaskNotes;
 pub use job::task_processes::TaskProcesses;
-pub use job::text_output::TextOutput;
 #[cfg(feature = "typed")]
 pub use job::typed;
 pub use lease::{Lease, LeaseOptions, LeasedThread, leased_use};

@@ -5,7 +5,7 @@ use super::control;
 use super::error::{RuntimeError, SubmitError};
 use super::handle::JobHandle;
 use super::job::journal::Event;
-use super::job::report::{CycleSample, JobReport, JobStatus, RuntimeStatus};
+use super::job::report::{CycleSample, RuntimeStatus};
 use super::job::spec::JobSpec;
 use super::job::task_context::TaskContext;
 use super::job_entry::{JobContext, JobEntry};
@@ -42,10 +42,7 @@ impl Runtime {
 
     /// Starts a runtime on a given clock. Goals, pacing and history follow it;
     /// the control thread still wakes in real time.
-    ///
-    /// # Errors
-    /// As [`Runtime::start`].
-    pub fn start_with_clock(
+    pub(super) fn start_with_clock(
         options: RuntimeOptions,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, RuntimeError> {
@@ -155,10 +152,7 @@ impl Runtime {
     /// use ebb_scheduler::runtime::{LeaseOptions, Runtime, RuntimeOptions, TaskError};
     ///
     /// let runtime = Runtime::start(RuntimeOptions::new(2))?;
-    /// let lease = runtime.lease(
-    ///     "export",
-    ///     LeaseOptions { goal_s: Some(60.0), cpu_s: 0.5, ..LeaseOptions::default() },
-    /// )?;
+    /// let lease = runtime.lease("export", LeaseOptions { goal_s: Some(60.0), cpu_s: 0.5 })?;
     ///
     /// // On as many threads as the work has.
     /// let exported = std::thread::scope(|scope| {
@@ -235,27 +229,6 @@ impl Runtime {
         }
     }
 
-    /// All jobs and leases that have not ended, and of those jobs that have the latest
-    /// [`ended_jobs_max`](RuntimeOptions::ended_jobs_max), by id: in the order in which
-    /// they were submitted.
-    #[must_use]
-    pub fn jobs(&self) -> Vec<JobStatus> {
-        self.shared.lock().list()
-    }
-
-    /// A handle on a job that has not ended: to watch or cancel it, for who knows its id.
-    /// `None` for any other id, and for a lease.
-    #[must_use]
-    pub fn job(&self, id: JobId) -> Option<JobHandle> {
-        let state = self.shared.lock();
-        let job = state.jobs.get(&id).filter(|job| !job.tracker.is_lease())?;
-        Some(JobHandle {
-            id,
-            ended: Arc::clone(&job.ended),
-            shared: Arc::clone(&self.shared),
-        })
-    }
-
     /// Returns the forecast f(t) that the runtime plans by: the capacity that jobs are expected to
     /// have, in hundredths of a core. `None` before the first control cycle and in an unmanaged
     /// runtime.
@@ -300,20 +273,6 @@ impl Runtime {
             usual_speed,
             jobs: outstanding.collect(),
         })
-    }
-
-    /// The final word on a job that has ended, as long as it is listed.
-    #[must_use]
-    pub fn report(&self, id: JobId) -> Option<JobReport> {
-        let state = self.shared.lock();
-        Some(state.ended.get(id)?.report.clone())
-    }
-
-    /// Forgets a job that has ended: it is listed no more, and nothing can be submitted
-    /// to come after it. Handles on it still have its final word. False when it has not
-    /// ended or is not known.
-    pub fn discard(&self, id: JobId) -> bool {
-        self.shared.lock().ended.discard(id)
     }
 
     /// The latest control cycles, oldest first: an hour of them at the default

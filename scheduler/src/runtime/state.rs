@@ -5,7 +5,7 @@
 
 use super::clock::Clock;
 use super::cycles::Cycles;
-use super::ended_jobs::{EndedJob, EndedJobs};
+use super::ended_jobs::EndedJobs;
 use super::error::TaskError;
 use super::job::journal::{Event, News};
 use super::job::report::{CycleSample, JobSample, JobState, JobStatus};
@@ -121,8 +121,7 @@ impl State {
     /// All jobs and leases that are there and the jobs that ended and are remembered, by
     /// id.
     pub fn list(&self) -> Vec<JobStatus> {
-        let ended = self.ended.iter().map(|ended| ended.status.clone());
-        let mut jobs: Vec<_> = ended.collect();
+        let mut jobs: Vec<_> = self.ended.iter().cloned().collect();
         jobs.extend(self.jobs.values().map(|job| job.status(None)));
         jobs.sort_by_key(|job| job.id);
         jobs
@@ -142,7 +141,7 @@ impl State {
         // All of them first: the last to be met would let the job start.
         after.iter().for_each(|id| tracker.follow(*id));
         for id in after.iter().filter(|id| !self.jobs.contains_key(id)) {
-            let why_not = self.ended.get(*id).ok_or(*id)?.status.why_not();
+            let why_not = self.ended.get(*id).ok_or(*id)?.why_not();
             tracker.other_ended(*id, why_not.as_deref());
         }
         Ok(())
@@ -224,10 +223,7 @@ impl State {
         let status = self.part_with(&mut job, now_s);
         let ended = job.take_ended(&status, now_s);
         self.grant_use.add(&job.grant_use);
-        self.ended.push(EndedJob {
-            status,
-            report: ended.report.clone(),
-        });
+        self.ended.push(status);
         // Only this place sets it, and a job is taken out once.
         let _ = job.ended.set(ended);
     }

@@ -1,5 +1,5 @@
-//! Threads that work beside a transactional load: their scheduling class, when they yield, their CPU
-//! time, and the lease that paces them.
+//! Threads that work beside a transactional load: their scheduling class, when they yield, and
+//! their CPU time.
 //!
 //! | file | what it holds |
 //! | --- | --- |
@@ -7,7 +7,6 @@
 //! | `yielding` | when a thread of a low class lets the kernel choose anew who gets its core |
 //! | `cpu_time` | the CPU time of the calling thread, and of the process |
 //! | `thread_use` | what any thread of the process used, as the kernel counts it |
-//! | `lease` | the interface by which a thread is paced |
 //!
 //! It is below `ebb-scheduler`, and contains no jobs, no policy and no shares: it is for code that
 //! works beside the load and need not know who decides how much that may use.
@@ -23,7 +22,6 @@
 
 mod class;
 mod cpu_time;
-mod lease;
 #[expect(clippy::disallowed_methods, reason = "reads the kernel's own counters")]
 mod thread_use;
 #[expect(clippy::disallowed_methods, reason = "yields in real time")]
@@ -34,6 +32,5 @@ pub use class::{
     raise_current_thread,
 };
 pub use cpu_time::{process_cpu, thread_cpu};
-pub use lease::{Cancelled, Lease, LeasedThread};
 pub use thread_use::{ThreadFiles, ThreadUse};
 pub use yielding::{YIELD_EVERY, Yielding};

@@ -83,7 +83,6 @@ fn drop_keyspace(args: &Args) -> Result<()> {
     print::say(format!("dropped keyspace {name} with {what}"))
 }
 
-/// What a keyspace has in it.
 fn contents(db: &Db, keyspace: &Keyspace) -> String {
     let size = TableSize::of(db, keyspace.name(), None);
     let tables = counted(keyspace.tables().len() as u64, "table");

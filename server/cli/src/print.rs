@@ -23,7 +23,6 @@ impl Printer {
         }
     }
 
-    /// A line of text.
     pub(super) fn line(&mut self, text: impl std::fmt::Display) -> Result<()> {
         writeln!(self.out, "{text}").context(CANNOT_WRITE)
     }

@@ -131,7 +131,6 @@ impl<'r> FollowedJob<'r> {
         }
     }
 
-    /// Its id.
     pub(crate) fn id(&self) -> &str {
         &self.started.record.id
     }

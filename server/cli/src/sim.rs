@@ -80,7 +80,6 @@ fn check_draws(path: &Path, option: &str, count: u32, point: &Point) -> Result<(
     )))
 }
 
-/// The policy of this name.
 fn policy_named(name: &str) -> Result<Arc<dyn Policy>, CliError> {
     policy_by_name(name)
         .ok_or_else(|| CliError::Usage(format!("there is no policy {name:?}: see `ebb policies`")))

@@ -21,7 +21,6 @@ const LEFT_S: f64 = 600.0;
 /// ticks round off, and what a machine does for itself.
 const OTHERS_CORES_MIN: f64 = 0.05;
 
-/// The load.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LoadEstimate {
     transactional_cores: Option<f64>,

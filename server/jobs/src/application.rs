@@ -20,7 +20,7 @@ use ebb_scheduler::runtime::{Input, Output};
 
 use super::chain::Work;
 use super::error::{JobError, RequestError};
-use super::records::{RecordFormat, RowSchema};
+use super::records::RecordFormat;
 
 /// An application, implemented by the struct of its options.
 pub(crate) trait Application {
@@ -70,12 +70,12 @@ pub(crate) trait Application {
 /// The destination of a job's rows, before the application has decided which columns they have.
 pub(crate) trait Destination {
     /// Returns the output for rows of this schema, each of which has a key of its own.
-    fn output(&self, rows: Arc<dyn RowSchema>) -> Result<Arc<dyn Output>, JobError>;
+    fn output(&self, rows: Arc<RecordFormat>) -> Result<Arc<dyn Output>, JobError>;
 
     /// Returns the output for rows of which several may have one key. A plain table is refused,
     /// because only one of these rows would be left there. A table of CQL refuses such rows when
     /// they come.
-    fn output_of_any_keys(&self, rows: Arc<dyn RowSchema>) -> Result<Arc<dyn Output>, JobError>;
+    fn output_of_any_keys(&self, rows: Arc<RecordFormat>) -> Result<Arc<dyn Output>, JobError>;
 }
 
 /// The parts of a job that do not come from the options of its application.

@@ -11,7 +11,7 @@ use super::chain::Work;
 use super::error::JobError;
 use super::options::one;
 use super::records::csv::push_fields;
-use super::records::{Column, Columns, RecordFormat, RowSchema, UnknownColumn};
+use super::records::{Column, Columns, RecordFormat, UnknownColumn};
 
 #[cfg(feature = "args")]
 const EXAMPLES: &str = "\
@@ -70,7 +70,7 @@ impl Grouping {
     ///
     /// # Errors
     /// When there is no such column.
-    pub fn new<S: AsRef<str>>(schema: &dyn RowSchema, by: &[S]) -> Result<Self, UnknownColumn> {
+    pub fn new<S: AsRef<str>>(schema: &RecordFormat, by: &[S]) -> Result<Self, UnknownColumn> {
         Ok(match by {
             [] => Self::Key,
             by => Self::Columns(Columns::new(schema, by)?),

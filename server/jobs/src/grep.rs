@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::application::{Application, Materials};
 use super::chain::Work;
 use super::error::JobError;
-use super::records::{RowSchema, check};
+use super::records::{RecordFormat, check};
 
 #[cfg(feature = "args")]
 const EXAMPLES: &str = "\
@@ -47,7 +47,7 @@ impl Application for GrepRequest {
         };
         let pattern = pattern.map_err(|e| JobError::senseless(format!("the pattern: {e}")))?;
         let (input, format) = materials.input(0)?;
-        let rows = format.shared();
+        let rows = Arc::new(format.clone());
         let output = materials.destination.output(Arc::clone(&rows))?;
         Ok(spec(Self::NAME, input, output, pattern, rows).into())
     }
@@ -88,7 +88,7 @@ pub fn spec(
     input: Arc<dyn Input>,
     output: Arc<dyn Output>,
     pattern: Pattern,
-    schema: Arc<dyn RowSchema>,
+    schema: Arc<RecordFormat>,
 ) -> JobSpec {
     let mapper = MatchMapper { pattern, schema };
     JobSpec::new(name, input, Arc::new(mapper), output)
@@ -96,13 +96,13 @@ pub fn spec(
 
 struct MatchMapper {
     pattern: Pattern,
-    schema: Arc<dyn RowSchema>,
+    schema: Arc<RecordFormat>,
 }
 
 impl Mapper for MatchMapper {
     fn map(&self, key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
         if self.pattern.matches(value) {
-            check(&*self.schema, key, value)?;
+            check(&self.schema, key, value)?;
             emit.emit(key, value)?;
         }
         Ok(())
@@ -112,7 +112,6 @@ impl Mapper for MatchMapper {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::RecordFormat;
     use crate::testing::options;
     use ebb_scheduler::runtime::{Outcome, Runtime, VecInput, VecOutput};
 

@@ -11,9 +11,7 @@ use super::error::JobError;
 use super::inputs::{Side, Union};
 use super::options::one;
 use super::records::csv::push_field;
-use super::records::{
-    Column, Columns, Fields, KEY, RecordFormat, RowSchema, UnknownColumn, set_apart,
-};
+use super::records::{Column, Columns, Fields, KEY, RecordFormat, UnknownColumn, set_apart};
 
 #[cfg(feature = "args")]
 const EXAMPLES: &str = "\
@@ -125,19 +123,19 @@ impl JoinSide {
     /// When there is no such column.
     pub fn new(
         input: Arc<dyn Input>,
-        schema: &dyn RowSchema,
+        schema: &RecordFormat,
         on: Option<&str>,
     ) -> Result<Self, UnknownColumn> {
         // Where a row was in a file is no part of it.
         let without = schema.without_place();
         let has_key = without.is_none();
-        let schema = without.unwrap_or_else(|| schema.shared());
+        let schema = without.as_ref().unwrap_or(schema);
         let mut along: Vec<(usize, Column)> = schema.columns().into_iter().enumerate().collect();
         let (on, place, name) = match on {
             None => (On::RowKey, schema.position(KEY).filter(|_| has_key), KEY),
             Some(name) => match schema.position(name) {
                 Some(at) => (On::Column(at), Some(at), name),
-                None => (On::Other(Columns::new(&*schema, &[name])?), None, name),
+                None => (On::Other(Columns::new(schema, &[name])?), None, name),
             },
         };
         Ok(Self {
@@ -147,7 +145,7 @@ impl JoinSide {
                 Some(at) => along.remove(at).1,
                 None => Column::text(name),
             },
-            row: Columns::all(&*schema),
+            row: Columns::all(schema),
             along,
         })
     }

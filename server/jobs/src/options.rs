@@ -35,7 +35,6 @@ pub(crate) fn part_of_one(field: &str, value: f64) -> Result<(), RequestError> {
     )))
 }
 
-/// Returns the parser of `--reduces`.
 #[cfg(feature = "args")]
 pub(crate) fn reduces() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=i64::from(TASKS_MAX))

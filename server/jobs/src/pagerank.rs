@@ -29,7 +29,7 @@ use super::chain::{Chain, Work};
 use super::error::{JobError, RequestError};
 use super::options::{one, part_of_one, within};
 use super::outputs::Relay;
-use super::records::{Column, Columns, InvalidRow, RecordFormat, RowSchema, UnknownColumn, shown};
+use super::records::{Column, Columns, InvalidRow, RecordFormat, UnknownColumn, shown};
 
 #[cfg(feature = "args")]
 const EXAMPLES: &str = "\
@@ -145,7 +145,7 @@ impl Edges {
     ///
     /// # Errors
     /// When there is no such column.
-    pub fn new(schema: &dyn RowSchema, from: &str, to: &str) -> Result<Self, UnknownColumn> {
+    pub fn new(schema: &RecordFormat, from: &str, to: &str) -> Result<Self, UnknownColumn> {
         match Columns::new(schema, &[from, to]) {
             Ok(columns) => Ok(Self::Columns(columns)),
             Err(UnknownColumn::Text(_)) => Ok(Self::Text),

@@ -17,9 +17,7 @@ use super::chain::Work;
 use super::error::{JobError, RequestError};
 use super::options::part_of_one;
 use super::records::csv::push_fields;
-use super::records::{
-    Column, Columns, InvalidInput, InvalidRow, RecordFormat, RowSchema, check, double_name,
-};
+use super::records::{Column, Columns, InvalidInput, InvalidRow, RecordFormat, check, double_name};
 
 #[cfg(feature = "args")]
 const EXAMPLES: &str = "\
@@ -101,7 +99,7 @@ pub struct Selection {
     /// The wanted columns as JSON, where rows and output are.
     json: Option<(Vec<Column>, Columns)>,
     keep: f64,
-    schema: Arc<dyn RowSchema>,
+    schema: Arc<RecordFormat>,
 }
 
 impl Selection {
@@ -112,7 +110,7 @@ impl Selection {
     /// # Errors
     /// When there is no such column, or one is wanted twice.
     pub fn new(
-        schema: &dyn RowSchema,
+        schema: &RecordFormat,
         conditions: Vec<Condition>,
         wanted: &[String],
         keep: f64,
@@ -128,7 +126,7 @@ impl Selection {
             conditions,
             json: None,
             keep,
-            schema: schema.shared(),
+            schema: Arc::new(schema.clone()),
         })
     }
 
@@ -137,14 +135,14 @@ impl Selection {
     #[must_use]
     pub fn keeping_json(mut self) -> Self {
         if !self.wanted().is_empty() {
-            self.json = Columns::as_json(&*self.schema, self.wanted());
+            self.json = Columns::as_json(&self.schema, self.wanted());
         }
         self
     }
 
     /// What its rows have: the wanted columns and nothing else, or all that the rows of
     /// the input have.
-    pub fn rows(&self) -> Arc<dyn RowSchema> {
+    pub fn rows(&self) -> Arc<RecordFormat> {
         match (self.wanted(), &self.json) {
             ([], _) => Arc::clone(&self.schema),
             (_, Some((columns, _))) => Arc::new(RecordFormat::values(columns.clone())),
@@ -225,7 +223,7 @@ impl Mapper for SelectMapper {
         match is_met {
             false => Ok(()),
             true if has_all => {
-                check(&**schema, key, value)?;
+                check(schema, key, value)?;
                 emit.emit(key, value)
             }
             true => {

@@ -10,7 +10,7 @@ use super::chain::Work;
 use super::error::JobError;
 use super::options::one;
 use super::records::number::ordered_text;
-use super::records::{Columns, RowSchema, UnknownColumn, check, number_of};
+use super::records::{Columns, RecordFormat, UnknownColumn, check, number_of};
 
 #[cfg(feature = "args")]
 const EXAMPLES: &str = "\
@@ -78,8 +78,7 @@ pub struct OrderRequest {
 }
 
 impl OrderRequest {
-    /// Returns the order of rows of this schema.
-    pub(super) fn of_rows(&self, schema: &dyn RowSchema) -> Result<Order, JobError> {
+    pub(super) fn of_rows(&self, schema: &RecordFormat) -> Result<Order, JobError> {
         let order = Order::new(schema, &self.by, self.numeric, self.reverse);
         order.map_err(JobError::senseless)
     }
@@ -91,7 +90,7 @@ pub struct Order {
     by: Columns,
     numeric: bool,
     reverse: bool,
-    schema: Arc<dyn RowSchema>,
+    schema: Arc<RecordFormat>,
 }
 
 impl Order {
@@ -103,7 +102,7 @@ impl Order {
     /// # Errors
     /// When there is no such column.
     pub fn new(
-        schema: &dyn RowSchema,
+        schema: &RecordFormat,
         by: &[String],
         numeric: bool,
         reverse: bool,
@@ -112,15 +111,15 @@ impl Order {
             by: Columns::new(schema, by)?,
             numeric,
             reverse,
-            schema: schema.shared(),
+            schema: Arc::new(schema.clone()),
         })
     }
 
     /// What the rows of a sort have: what those of the input have, but for the place where
     /// they were.
-    pub fn rows(&self) -> Arc<dyn RowSchema> {
+    pub fn rows(&self) -> Arc<RecordFormat> {
         let without = self.schema.without_place();
-        without.unwrap_or_else(|| Arc::clone(&self.schema))
+        without.map_or_else(|| Arc::clone(&self.schema), Arc::new)
     }
 
     /// Whether rows of the result have their keys.
@@ -144,7 +143,7 @@ impl Order {
         ordered: &mut Vec<u8>,
     ) -> Result<(), TaskError> {
         if self.by.names().is_empty() {
-            check(&*self.schema, key, value)?;
+            check(&self.schema, key, value)?;
             if self.is_plain() {
                 ordered.extend_from_slice(value);
                 return Ok(());
@@ -281,7 +280,7 @@ impl Reducer for OrderedReducer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::{RecordFormat, ValueFormat};
+    use crate::records::ValueFormat;
     use crate::testing::{options, run, run_values};
     use crate::{
         FileKind, FilesInput, FilesOutput, FilesTarget, RowFormat, RowWriter, SnapshotInput,

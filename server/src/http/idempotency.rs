@@ -24,7 +24,6 @@ use super::problem::{Problem, broken};
 use super::routes::REQUEST_BYTES_MAX;
 use crate::tokens::Principal;
 
-/// The header.
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// The header that marks a response as a repetition of an earlier one.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");

@@ -9,7 +9,6 @@ use ebb_jobs::{Failure, JobError};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// The media type of a problem.
 const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/problem+json");
 
 /// Why a request was not followed. Its type is `about:blank`: the status says it all.

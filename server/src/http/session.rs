@@ -15,7 +15,6 @@ use crate::tokens::Token;
 
 /// The path at which pages log in and out.
 pub(super) const SESSION: &str = "/v1/session";
-/// The name of the cookie.
 pub(super) const COOKIE_NAME: &str = "ebb_session";
 /// Sessions at once. A further one ends the session that was used least recently.
 const SESSIONS_MAX: usize = 1000;

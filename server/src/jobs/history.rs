@@ -76,7 +76,7 @@ mod tests {
             "directory": "/",
         }));
         let history = History::open(&db).unwrap();
-        let record = history.begin(&request.unwrap(), Vec::new()).unwrap();
+        let record = history.begin(&request.unwrap(), Vec::new(), None).unwrap();
         let jobs = JobHistory::open(&db).unwrap();
         let job = jobs.show("last", Duration::ZERO).unwrap();
         assert_eq!(job, JobView::remembered(record));

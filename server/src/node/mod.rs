@@ -7,7 +7,6 @@
 //!   Node ── submit, estimate, restart
 //!    │ ├─ start ─> launch ─> drive: a thread per job ──> history, in the database
 //!    │ ├─ jobs: list, show, cancel, discard
-//!    │ ├─ leased: backup, verify, scan, load
 //!    └─ assembly: Db, governor, guard, runtime
 //! ```
 //!
@@ -21,7 +20,6 @@
 //! | `assembly` | database, governor and runtime, put together in one place |
 //! | `start`, `expect` | how a job starts, and what is known of it before |
 //! | `jobs` | the jobs that run and those in the history, by the trait [`Jobs`](crate::jobs::Jobs) |
-//! | `leased` | work beside the jobs: backup, verify, scan, load |
 //! | `running`, `drive` | a job that runs, and the thread that sees it to its end |
 //! | `registry`, `ended` | the jobs that run, and how many ended how |
 //! | `spills` | the folder for sorted runs |
@@ -32,7 +30,6 @@ mod drive;
 mod ended;
 mod expect;
 mod jobs;
-mod leased;
 mod options;
 mod registry;
 mod running;

@@ -30,7 +30,6 @@ struct State {
     unreported: VecDeque<EndedJob>,
 }
 
-/// A job that ended.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct EndedJob {
     pub(crate) id: String,

@@ -30,7 +30,7 @@ pub(super) fn submit(
     };
     let history = node.history()?;
     let record = match history {
-        Some(history) => history.begin_as(&request, open_job.own_snapshots(), submission)?,
+        Some(history) => history.begin(&request, open_job.own_snapshots(), submission)?,
         None => node.unrecorded(&request),
     };
     let id = record.id.clone();

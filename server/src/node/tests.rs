@@ -181,7 +181,9 @@ fn a_snapshot_that_a_job_left_with_its_end_goes_and_one_that_has_its_name_now_st
         let site = node.site.clone();
         let mut launched = ebb_jobs::launch::OpenJob::open(&request, &[], &site).unwrap();
         let history = History::open(node.db().unwrap()).unwrap();
-        let record = history.begin(&request, launched.own_snapshots()).unwrap();
+        let record = history
+            .begin(&request, launched.own_snapshots(), None)
+            .unwrap();
         // Its recorded end must be later than its recorded start.
         until("the clock to pass the start of the job", || {
             ebb_jobs::history::now_unix_ms() > record.started_unix_ms
@@ -210,8 +212,10 @@ fn snapshots_of_a_parked_job_wait_for_it_and_go_when_it_is_discarded() {
         let site = node.site.clone();
         let mut launched = ebb_jobs::launch::OpenJob::open(&request, &[], &site).unwrap();
         let history = History::open(node.db().unwrap()).unwrap();
-        history.begin(&request, launched.own_snapshots()).unwrap();
-        history.begin(&request, Vec::new()).unwrap();
+        history
+            .begin(&request, launched.own_snapshots(), None)
+            .unwrap();
+        history.begin(&request, Vec::new(), None).unwrap();
         launched.keep();
     }
     let node = open(dir.path());

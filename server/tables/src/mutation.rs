@@ -27,7 +27,6 @@ pub(crate) enum Mutation {
     StaticRowsBesideRows,
 }
 
-/// Returns whether a mutation is on.
 #[cfg(feature = "mutations")]
 pub(crate) fn is(mutation: Mutation) -> bool {
     static NAME: LazyLock<Option<String>> =

@@ -135,12 +135,6 @@ impl From<ForeignContent> for Problem {
     }
 }
 
-impl From<ebb_threads::Cancelled> for LoadError {
-    fn from(_: ebb_threads::Cancelled) -> Self {
-        Self::Cancelled
-    }
-}
-
 impl LoadError {
     /// Whether it is a file's own fault, and which reason there is to pass it over.
     pub(super) fn skipped(&self) -> Option<Skipped> {

@@ -9,7 +9,6 @@ use std::thread;
 use std::time::Instant;
 
 use ebb_storage::{FileSystem, SortedWriter, Table};
-use ebb_threads::{Lease, LeasedThread};
 use serde::Serialize;
 
 use super::error::{LoadError, Problem};
@@ -174,33 +173,6 @@ impl Sorted {
     }
 }
 
-/// A thread of a load, under a lease if there is one.
-struct Pace(Option<Box<dyn LeasedThread>>);
-
-impl Pace {
-    /// Waits until the calling thread may work.
-    fn begin(lease: Option<&dyn Lease>) -> Result<Self, LoadError> {
-        let thread = lease.map(Lease::enter).transpose()?;
-        Ok(Self(thread))
-    }
-
-    /// Waits until it may work on.
-    fn checkpoint(&self) -> Result<(), LoadError> {
-        if let Some(thread) = &self.0 {
-            thread.checkpoint()?;
-        }
-        Ok(())
-    }
-
-    /// As [`checkpoint`](Self::checkpoint), with a row that was read.
-    fn read(&self, row: &Row) -> Result<(), LoadError> {
-        if let Some(thread) = &self.0 {
-            thread.read(row.text_bytes as usize)?;
-        }
-        Ok(())
-    }
-}
-
 /// What the threads of a load share.
 struct Work<'a> {
     options: &'a LoadOptions,
@@ -250,14 +222,13 @@ impl<'a> Work<'a> {
     fn in_parallel<P: Sync, T: Send>(
         &self,
         parts: &[P],
-        part: impl Fn(usize, &P, &Pace) -> Result<T, LoadError> + Sync,
+        part: impl Fn(usize, &P) -> Result<T, LoadError> + Sync,
     ) -> Result<Vec<T>, LoadError> {
         thread::scope(|scope| {
             let part = &part;
             let spawn = |(at, tasks)| {
                 let run = move || {
-                    let paced = Pace::begin(self.options.lease.as_deref());
-                    let result = paced.and_then(|pace| part(at, tasks, &pace));
+                    let result = part(at, tasks);
                     result.inspect_err(|_| self.failed.store(true, Ordering::Relaxed))
                 };
                 thread::Builder::new().spawn_scoped(scope, run)
@@ -283,11 +254,11 @@ impl<'a> Work<'a> {
     /// Writes the rows of files whose keys ascend from file to file.
     fn write_in_order(&self, tasks: &[Task<'_>]) -> Result<Vec<Written>, LoadError> {
         let parts = parts(tasks, self.options.threads, self.options.part_bytes_min);
-        self.in_parallel(&parts, |at, tasks, pace| {
+        self.in_parallel(&parts, |at, tasks| {
             let name = format!("part-{}", at + 1);
             let mut writer = self.writer(&name)?;
             for task in *tasks {
-                self.read(task, pace, &mut |row| Ok(writer.put(&row.key, &row.value)?))?;
+                self.read(task, &mut |row| Ok(writer.put(&row.key, &row.value)?))?;
             }
             self.finish(writer)
         })
@@ -309,12 +280,12 @@ impl<'a> Work<'a> {
     fn sort_all(&self, tasks: &[Task<'_>]) -> Result<Vec<Written>, LoadError> {
         let parts = parts(tasks, self.options.threads, self.options.part_bytes_min);
         let sort_bytes = self.options.sort_bytes / parts.len().max(1);
-        let runs = self.in_parallel(&parts, |at, tasks, pace| {
+        let runs = self.in_parallel(&parts, |at, tasks| {
             let disk = self.options.sorted.disk.clone();
             let path = self.scratch.join(format!("runs-{}", at + 1));
             let mut sorter = Sorter::new(disk, path, sort_bytes);
             for task in *tasks {
-                self.read(task, pace, &mut |row| {
+                self.read(task, &mut |row| {
                     let (file, line) = (task.place, row.line);
                     let pushed = sorter.push(&row.key, &row.value, Origin { file, line });
                     pushed.map_err(|source| self.scratch_error(source))
@@ -322,25 +293,15 @@ impl<'a> Work<'a> {
             }
             sorter.finish().map_err(|source| self.scratch_error(source))
         })?;
-        let runs = Mutex::new(runs.into_iter().flatten().collect());
-        // On a thread of the load's own, as all of it.
-        self.in_parallel(&[()], |_, (), pace| {
-            let runs = std::mem::take(&mut *runs.lock().unwrap_or_else(PoisonError::into_inner));
-            self.write_merged(tasks, runs, pace)
-        })
+        let runs = runs.into_iter().flatten().collect();
+        Ok(vec![self.write_merged(tasks, runs)?])
     }
 
-    fn write_merged(
-        &self,
-        tasks: &[Task<'_>],
-        runs: Vec<Run>,
-        pace: &Pace,
-    ) -> Result<Written, LoadError> {
+    fn write_merged(&self, tasks: &[Task<'_>], runs: Vec<Run>) -> Result<Written, LoadError> {
         let mut writer = self.writer("rows")?;
         let mut written = 0;
         let mut untold_bytes = 0;
         let replaced = merge(runs, self.options.duplicates, |row| {
-            pace.checkpoint()?;
             writer.put(&row.key, &row.value)?;
             written += 1;
             untold_bytes += (row.key.len() + row.value.len()) as u64;
@@ -379,8 +340,8 @@ impl<'a> Work<'a> {
         tasks: &[Task<'f>],
     ) -> Result<(Vec<Task<'f>>, Vec<Skipped>), LoadError> {
         let parts = parts(tasks, self.options.threads, self.options.part_bytes_min);
-        let checked = self.in_parallel(&parts, |_, tasks, pace| {
-            let checked = tasks.iter().map(|task| self.check(task, pace));
+        let checked = self.in_parallel(&parts, |_, tasks| {
+            let checked = tasks.iter().map(|task| self.check(task));
             checked.collect::<Result<Vec<_>, _>>()
         })?;
         let (mut good, mut bad) = (Vec::new(), Vec::new());
@@ -400,11 +361,7 @@ impl<'a> Work<'a> {
 
     /// Reads a file, and returns its columns, or why it cannot be loaded. A stream can be read once
     /// only, and is good so far.
-    fn check(
-        &self,
-        task: &Task<'_>,
-        pace: &Pace,
-    ) -> Result<Result<Option<Columns>, Skipped>, LoadError> {
+    fn check(&self, task: &Task<'_>) -> Result<Result<Option<Columns>, Skipped>, LoadError> {
         if task.file.is_stream {
             return Ok(Ok(None));
         }
@@ -416,7 +373,7 @@ impl<'a> Work<'a> {
                 own = Some(columns.clone());
                 Ok(())
             },
-            &mut |row| pace.read(row),
+            &mut |_| Ok(()),
         );
         match read {
             Ok(()) => Ok(Ok(own)),
@@ -431,13 +388,11 @@ impl<'a> Work<'a> {
     fn read(
         &self,
         task: &Task<'_>,
-        pace: &Pace,
         take: &mut dyn FnMut(&Row) -> Result<(), LoadError>,
     ) -> Result<(), LoadError> {
         let (mut rows, mut bytes) = (0, 0);
         let mut accept = |columns: &Columns| self.accept_columns(task.file, columns);
         self.read_once(task, &self.bytes_read, &mut accept, &mut |row| {
-            pace.read(row)?;
             take(row)?;
             rows += 1;
             bytes += row.text_bytes;

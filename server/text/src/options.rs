@@ -1,11 +1,9 @@
 //! How to load.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::thread;
 
 use ebb_storage::SortedWriterOptions;
-use ebb_threads::Lease;
 
 use super::csv::CsvDialect;
 use super::format::TextFormat;
@@ -50,10 +48,6 @@ pub struct LoadOptions {
     pub max_bytes: Option<u64>,
     /// Memory for rows that are sorted, of all threads together, in bytes.
     pub sort_bytes: usize,
-    /// The lease under which the threads work; `None`: they are not paced. The load starts these
-    /// threads and ends them, so they need not get back the class that they had before
-    /// (`LeaseOptions::owns_threads` of the scheduler).
-    pub lease: Option<Arc<dyn Lease>>,
     /// The disk of the scratch folder, and the form of the files in it: those of the
     /// database, [`SortedWriterOptions::from`] its options.
     pub sorted: SortedWriterOptions,
@@ -75,7 +69,6 @@ impl Default for LoadOptions {
             part_bytes_min: 8 << 20,
             max_bytes: None,
             sort_bytes: 64 << 20,
-            lease: None,
             sorted: SortedWriterOptions::default(),
         }
     }

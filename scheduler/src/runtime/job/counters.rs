@@ -89,7 +89,6 @@ impl Counters {
         ]
     }
 
-    /// Whether each is below `limit`.
     pub(in crate::runtime) fn are_below(mut self, limit: u64) -> bool {
         self.memory_bytes_max < limit && self.sums().into_iter().all(|sum| *sum < limit)
     }

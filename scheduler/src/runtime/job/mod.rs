@@ -3,7 +3,7 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `spec` | a job as it is submitted |
-//! | `input`, `output`, `text_output`, `functions`, `in_place_combiner`, `partitioner` | the traits it is made of |
+//! | `input`, `output`, `functions`, `in_place_combiner`, `partitioner` | the traits it is made of |
 //! | `typed` | the same for typed keys and values |
 //! | `task_context` | what its tasks work with |
 //! | `task_notes` | what its tasks note beside their rows |
@@ -25,7 +25,5 @@ pub(in crate::runtime) mod spec;
 pub(in crate::runtime) mod task_context;
 pub(in crate::runtime) mod task_notes;
 pub(in crate::runtime) mod task_processes;
-#[expect(clippy::disallowed_methods, reason = "the door to a job's files")]
-pub(in crate::runtime) mod text_output;
 #[cfg(feature = "typed")]
 pub mod typed;

@@ -88,8 +88,8 @@ impl VecOutput {
     }
 
     /// Whether partitions are waiting for a commit or an abort.
-    #[must_use]
-    pub fn has_staged(&self) -> bool {
+    #[cfg(test)]
+    pub(in crate::runtime) fn has_staged(&self) -> bool {
         self.with(|rows| !rows.staged.is_empty())
     }
 

@@ -168,7 +168,7 @@ impl Payee for Pacer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::ManualClock;
+    use crate::runtime::tests::ManualClock;
 
     fn pacer() -> Arc<Pacer> {
         let reads = Arc::<ReadBudget>::default();

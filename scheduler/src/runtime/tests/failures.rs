@@ -70,15 +70,13 @@ fn a_flaky_task_is_tried_again_and_its_failed_attempts_leave_no_trace() {
 }
 
 #[test]
-fn a_failing_reducer_leaves_no_file_and_a_succeeding_job_leaves_one() {
+fn a_failing_reducer_leaves_no_rows_and_a_succeeding_job_leaves_all() {
     let spills = tempfile::tempdir().unwrap();
-    let results = tempfile::tempdir().unwrap();
     let runtime = Runtime::start(options(spills.path())).unwrap();
-    let target = results.path().join("counts.tsv");
-    let text_job = |reducer: Arc<dyn Reducer>| {
-        let output = Arc::new(TextOutput::new(&target));
-        let input = Arc::new(VecInput::lines("b a b\na b", 2));
-        JobSpec::new("text", input, Arc::new(WordCount), output).reducer(reducer, 1)
+    let output = VecOutput::new();
+    let job = |reducer: Arc<dyn Reducer>| JobSpec {
+        reducer: Some(reducer),
+        ..word_count("b a b\na b", 2, 1, &output)
     };
     let fails_at_b =
         |key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit| -> Result<(), TaskError> {
@@ -88,22 +86,44 @@ fn a_failing_reducer_leaves_no_file_and_a_succeeding_job_leaves_one() {
                 Sum.reduce(key, values, emit)
             }
         };
-    let report = runtime
-        .submit(text_job(Arc::new(fails_at_b)))
-        .unwrap()
-        .wait();
+    let report = runtime.submit(job(Arc::new(fails_at_b))).unwrap().wait();
     assert!(matches!(report.outcome, Outcome::Failed { .. }));
-    assert!(
-        is_empty(results.path()),
-        "neither the target nor a temporary file"
-    );
+    assert_eq!((output.rows(), output.has_staged()), (None, false));
 
-    let report = runtime.submit(text_job(Arc::new(Sum))).unwrap().wait();
+    let report = runtime.submit(job(Arc::new(Sum))).unwrap().wait();
     assert_eq!(report.outcome, Outcome::Succeeded);
-    assert_eq!(std::fs::read_to_string(&target).unwrap(), "a\t2\nb\t3\n");
+    assert_eq!(counts(&output), count_independently("b a b\na b"));
+}
 
-    let refused = runtime.submit(text_job(Arc::new(Sum)));
+#[test]
+fn an_output_that_refuses_early_refuses_the_job() {
+    struct RefusingOutput;
+    impl Output for RefusingOutput {
+        fn check(&self) -> Result<(), TaskError> {
+            Err(TaskError::failed("the name is taken"))
+        }
+
+        fn open(&self, partition: u32, attempt: u32) -> Result<Box<dyn OutputWriter>, TaskError> {
+            VecOutput::new().open(partition, attempt)
+        }
+
+        fn commit(&self) -> Result<(), TaskError> {
+            Ok(())
+        }
+
+        fn abort(&self) {}
+    }
+    let spills = tempfile::tempdir().unwrap();
+    let runtime = Runtime::start(options(spills.path())).unwrap();
+    let input = Arc::new(VecInput::lines("a", 1));
+    let refused = runtime.submit(JobSpec::new(
+        "taken",
+        input,
+        Arc::new(WordCount),
+        Arc::new(RefusingOutput),
+    ));
     assert!(matches!(refused, Err(SubmitError::Output(_))));
+    assert!(is_empty(spills.path()));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::runtime::pacing::bucket::{Bucket, Verdict};
 use crate::runtime::schedule::live_view::{LiveJob, Slot, live_view};
 use crate::runtime::schedule::tracker::{Tracker, Work};
 use ebb_test_support::seed::for_seeds;
-use ebb_threads::{Cancelled, current_class};
+use ebb_threads::current_class;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{JoinHandle, spawn};
 
@@ -240,27 +240,6 @@ fn a_cancelled_lease_refuses_its_threads_and_is_listed_until_it_is_dropped() {
     assert_eq!(status(&lease).state, JobState::Stopping);
     drop(lease);
     assert!(runtime.status().jobs.is_empty());
-}
-
-#[test]
-fn code_below_the_scheduler_works_under_a_lease_until_it_is_cancelled() {
-    let spills = tempfile::tempdir().unwrap();
-    let runtime = start(spills.path(), &Left::new(100));
-    let lease = lease(&runtime, "load");
-    let below: &dyn ebb_threads::Lease = &lease;
-    let thread = below.enter().unwrap();
-    assert_eq!(status(&lease).tasks_running, 1);
-    assert_eq!((thread.checkpoint(), thread.read(1)), (Ok(()), Ok(())));
-    assert!(lease.cancel());
-    wait::until("the next checkpoint to be refused", || {
-        thread.checkpoint() == Err(Cancelled)
-    });
-    wait::until("the next record to be refused", || {
-        thread.read(64 << 10) == Err(Cancelled)
-    });
-    assert_eq!(below.enter().map(drop), Err(Cancelled));
-    drop(thread);
-    assert_eq!(status(&lease).tasks_running, 0);
 }
 
 /// A lease that is held while the runtime is shut down, by that very thread or another,

@@ -13,48 +13,31 @@ fn jobs_remembered(max: usize, spills: &Path) -> Runtime {
 }
 
 #[test]
-fn jobs_are_listed_watched_cancelled_and_discarded_by_id() {
+fn jobs_are_listed_and_cancelled_by_id() {
     let spills = tempfile::tempdir().unwrap();
     let runtime = jobs_remembered(10, spills.path());
     let output = VecOutput::new();
-    let spinning = runtime.submit(spinning_job(1, &output)).unwrap().id();
-    let counting = runtime
-        .submit(word_count("a b a", 1, 1, &output))
-        .unwrap()
-        .id();
-    assert_eq!(
-        runtime.jobs().iter().map(|job| job.id).collect::<Vec<_>>(),
-        [spinning, counting]
-    );
-    // It may have ended by now: then it is not watched but reported.
-    let report = match runtime.job(counting) {
-        Some(job) => job.wait(),
-        None => runtime.report(counting).expect("it is one or the other"),
+    let spinning = runtime.submit(spinning_job(1, &output)).unwrap();
+    let counting = runtime.submit(word_count("a b a", 1, 1, &output)).unwrap();
+    let listed = |runtime: &Runtime| {
+        let jobs = runtime.status().jobs.into_iter();
+        jobs.map(|job| (job.id, job.state)).collect::<Vec<_>>()
     };
-    assert_eq!(report.outcome, Outcome::Succeeded);
-    assert_eq!(runtime.report(counting), Some(report));
-    assert!(runtime.job(counting).is_none());
-
-    assert_eq!(runtime.report(spinning), None);
-    assert!(!runtime.discard(spinning), "it runs");
-    let watched = runtime.job(spinning).unwrap();
-    assert!(runtime.cancel(spinning));
-    assert_eq!(watched.wait().outcome, Outcome::Cancelled);
-
-    assert!(runtime.discard(counting) && !runtime.discard(counting));
-    assert_eq!(runtime.report(counting), None);
-    let left = runtime.jobs();
+    let ids: Vec<_> = listed(&runtime).into_iter().map(|(id, _)| id).collect();
+    assert_eq!(ids, [spinning.id(), counting.id()]);
+    assert_eq!(counting.wait().outcome, Outcome::Succeeded);
+    assert!(!runtime.cancel(counting.id()), "it has ended");
+    assert!(runtime.cancel(spinning.id()));
+    assert_eq!(spinning.wait().outcome, Outcome::Cancelled);
     assert_eq!(
-        left.iter()
-            .map(|job| (job.id, job.state))
-            .collect::<Vec<_>>(),
-        [(spinning, JobState::Cancelled)]
+        listed(&runtime),
+        [
+            (spinning.id(), JobState::Cancelled),
+            (counting.id(), JobState::Succeeded)
+        ]
     );
-    let after_it = word_count("a", 1, 1, &output).after(counting);
-    assert!(matches!(runtime.submit(after_it), Err(SubmitError::Follows(id)) if id == counting));
     for unknown in [JobId(0), JobId(99)] {
-        assert!(runtime.job(unknown).is_none() && runtime.report(unknown).is_none());
-        assert!(!runtime.cancel(unknown) && !runtime.discard(unknown));
+        assert!(!runtime.cancel(unknown));
     }
 }
 
@@ -74,9 +57,12 @@ fn of_many_jobs_the_latest_are_remembered_and_of_the_others_nothing_is_left() {
         }
         drop(runtime.lease("query", LeaseOptions::default()).unwrap());
     }
-    assert_eq!(runtime.jobs().len(), 3);
-    assert_eq!(runtime.report(first.id()), None);
+    let listed = runtime.status().jobs;
+    assert_eq!(listed.len(), 3);
+    assert!(listed.iter().all(|job| job.id != first.id()));
     assert_eq!(first.wait(), first_report, "a handle still knows");
+    let after_it = word_count("a", 1, 1, &VecOutput::new()).after(first.id());
+    assert!(matches!(runtime.submit(after_it), Err(SubmitError::Follows(id)) if id == first.id()));
     assert!(is_empty(spills.path()));
     wait::until("threads to be joined", || {
         runtime.shared.lock().workers.len() <= 2

@@ -53,7 +53,6 @@ fn sentence(help: &str) -> String {
     format!("{help}{stop}")
 }
 
-/// The settings as Markdown.
 pub(super) fn markdown(settings: &[Setting]) -> String {
     let mut text = String::new();
     for setting in settings {

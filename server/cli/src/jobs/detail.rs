@@ -16,7 +16,6 @@ const LISTED_MAX: usize = 15;
 /// What is shown of why an attempt failed, in characters.
 const CAUSE_CHARS_MAX: usize = 200;
 
-/// The job with its attempts.
 pub(super) fn object(job: &JobView, attempts: &[JobAttempt]) -> Value {
     let mut object = json!(job.record);
     if let Some(run) = &job.run {

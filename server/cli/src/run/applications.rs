@@ -100,7 +100,6 @@ impl FromArgMatches for JobArgs {
 }
 
 impl JobArgs {
-    /// Whether a table is read.
     pub(super) fn reads_table(&self) -> bool {
         let data = self.common.data();
         let is_right_table = (self.right.as_ref()).is_some_and(|right| right.is_table(data));

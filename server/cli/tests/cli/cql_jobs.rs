@@ -269,7 +269,7 @@ fn a_job_that_was_killed_when_its_rows_were_in_a_cql_table_has_succeeded() {
         for (output, written_us) in [("totals", written_us), ("other", 7)] {
             let mut request = done.request().unwrap();
             request.output.to = OutputPlace::Table(format!("shop.{output}").parse().unwrap());
-            let record = history.begin(&request, Vec::new()).unwrap();
+            let record = history.begin(&request, Vec::new(), None).unwrap();
             history.begin_commit(&record, Some(written_us)).unwrap();
             ids.push(record.id);
         }

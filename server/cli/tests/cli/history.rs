@@ -100,7 +100,7 @@ fn a_job_that_its_process_left_starts_again_over_its_own_snapshot() {
             keyspace: "app".to_string(),
             name: "run-7".to_string(),
         };
-        history.begin(&request, vec![own]).unwrap();
+        history.begin(&request, vec![own], None).unwrap();
     }
     place.until_unlocked();
     // Written after the snapshot: not in the result.
@@ -337,7 +337,7 @@ fn a_job_that_ended_its_process_three_times_is_not_started_again() {
         let db = Db::open(place.path("ebb-data"), Options::default()).unwrap();
         let history = History::open(&db).unwrap();
         let request = history.jobs().unwrap().pop().unwrap().request().unwrap();
-        let deadly = history.begin(&request, Vec::new()).unwrap();
+        let deadly = history.begin(&request, Vec::new(), None).unwrap();
         let deadly = history.begin_again(&deadly, Vec::new()).unwrap();
         history.begin_again(&deadly, Vec::new()).unwrap();
     }
@@ -361,7 +361,7 @@ fn what_was_for_a_terminal_that_is_gone_is_not_started_again() {
         let db = Db::open(place.path("ebb-data"), Options::default()).unwrap();
         let history = History::open(&db).unwrap();
         let request = history.jobs().unwrap().pop().unwrap().request().unwrap();
-        history.begin(&request, Vec::new()).unwrap();
+        history.begin(&request, Vec::new(), None).unwrap();
     }
     place.until_unlocked();
     let said = place.ebb("jobs restart").fails(2);

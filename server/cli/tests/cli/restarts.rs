@@ -37,7 +37,7 @@ fn left(place: &Place, commits: bool, changed: impl FnOnce(&mut JobRequest)) -> 
     with_history(place, |history| {
         let mut request = history.jobs().unwrap().pop().unwrap().request().unwrap();
         changed(&mut request);
-        let record = history.begin(&request, own()).unwrap();
+        let record = history.begin(&request, own(), None).unwrap();
         if commits {
             history.begin_commit(&record, None).unwrap();
         }

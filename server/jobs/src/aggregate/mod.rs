@@ -15,7 +15,7 @@ use super::chain::Work;
 use super::error::{JobError, RequestError};
 use super::options::{one, part_of_one};
 use super::records::csv::{push_fields, record};
-use super::records::{Column, Columns, InvalidRow, Number, RecordFormat, RowSchema, UnknownColumn};
+use super::records::{Column, Columns, InvalidRow, Number, RecordFormat, UnknownColumn};
 
 #[cfg(feature = "args")]
 const EXAMPLES: &str = "\
@@ -107,7 +107,7 @@ impl Aggregation {
     /// # Errors
     /// When there is no such column.
     pub fn new(
-        schema: &dyn RowSchema,
+        schema: &RecordFormat,
         by: &[String],
         of: &[String],
         quantiles: Vec<f64>,

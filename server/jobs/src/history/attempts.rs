@@ -22,7 +22,6 @@ pub struct JobAttempt {
     pub record: AttemptRecord,
 }
 
-/// The table.
 #[derive(Debug, Clone)]
 pub(super) struct AttemptTable {
     pub(super) db: Db,

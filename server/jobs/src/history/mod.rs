@@ -114,21 +114,12 @@ impl History {
         })
     }
 
-    /// Records a job that is about to start, with the snapshots that were made for it; of
-    /// ended jobs the oldest are forgotten.
+    /// Records a job that is about to start, with the snapshots that were made for it and the
+    /// request that submitted it; of ended jobs the oldest are forgotten.
     ///
     /// # Errors
     /// When the store fails.
-    pub fn begin(&self, request: &JobRequest, own: Vec<OwnSnapshot>) -> Result<JobRecord> {
-        self.begin_as(request, own, None)
-    }
-
-    /// Records a job that is about to start, as [`begin`](Self::begin), with the request that
-    /// submitted it.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub fn begin_as(
+    pub fn begin(
         &self,
         request: &JobRequest,
         own: Vec<OwnSnapshot>,
@@ -298,17 +289,6 @@ impl History {
         found
             .map(|value| read_row("jobs", id.as_bytes(), &value))
             .transpose()
-    }
-
-    /// Those that did not end, the oldest first: with no job running, those of
-    /// processes that ended before them.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub fn unfinished(&self) -> Result<Vec<JobRecord>> {
-        let mut jobs = self.jobs()?;
-        jobs.retain(|job| job.state == RecordState::Started);
-        Ok(jobs)
     }
 
     fn put(&self, job: &JobRecord) -> Result<()> {

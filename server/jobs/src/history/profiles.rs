@@ -55,7 +55,6 @@ pub struct KnownProfile {
     pub is_same_work: bool,
 }
 
-/// The table.
 #[derive(Debug, Clone)]
 pub(super) struct ProfileTable {
     pub(super) table: Table,

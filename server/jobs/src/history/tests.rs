@@ -22,7 +22,7 @@ fn pi(seed: u64) -> JobRequest {
 }
 
 fn begin(history: &History, seed: u64) -> JobRecord {
-    history.begin(&pi(seed), Vec::new()).unwrap()
+    history.begin(&pi(seed), Vec::new(), None).unwrap()
 }
 
 #[test]

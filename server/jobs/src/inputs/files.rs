@@ -271,7 +271,6 @@ impl FilesInput {
         Ok(Some((found.line, fields.iter().map(text).collect())))
     }
 
-    /// The records of a part of a file.
     fn records(
         &self,
         file: &DataFile,

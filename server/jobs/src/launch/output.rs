@@ -11,7 +11,7 @@ use super::site::Site;
 use crate::application::Destination;
 use crate::error::{JobError, of_table};
 use crate::history::{CommitRecord, RecordedOutput, SYSTEM_KEYSPACE};
-use crate::records::RowSchema;
+use crate::records::RecordFormat;
 use crate::request::{JobRequest, OutputPlace, Paths};
 use crate::{
     CqlOutput, FilesOutput, FilesTarget, LimitedOutput, RowWriter, TableOutput, has_rows_written_at,
@@ -31,7 +31,7 @@ pub(super) enum OpenOutput<'a> {
 }
 
 impl Destination for OpenOutput<'_> {
-    fn output(&self, rows: Arc<dyn RowSchema>) -> Result<Arc<dyn Output>, JobError> {
+    fn output(&self, rows: Arc<RecordFormat>) -> Result<Arc<dyn Output>, JobError> {
         let Self::Rows {
             request,
             paths,
@@ -67,7 +67,7 @@ impl Destination for OpenOutput<'_> {
         Ok(Arc::new(RecordedOutput::new(output, commits.clone())))
     }
 
-    fn output_of_any_keys(&self, rows: Arc<dyn RowSchema>) -> Result<Arc<dyn Output>, JobError> {
+    fn output_of_any_keys(&self, rows: Arc<RecordFormat>) -> Result<Arc<dyn Output>, JobError> {
         if let Self::Rows { request, site, .. } = self
             && let OutputPlace::Table(name) = &request.output.to
             && let Place::Plain(_) = Place::of(request, site)?

@@ -31,7 +31,7 @@ use super::partitions::{PartitionWriter, Partitions};
 use super::staging::{StagingWriter, merge_with};
 use crate::error::{JobError, of_table};
 use crate::history::CommitRecord;
-use crate::records::{Fields, InvalidInput, RowDecoder, RowSchema};
+use crate::records::{Fields, InvalidInput, RecordFormat, RowDecoder};
 
 /// How much of the rows of a partition is sorted at a time.
 const SORT_BYTES: usize = 4 << 20;
@@ -49,7 +49,7 @@ pub struct CqlOutput {
     schema: Arc<TableSchema>,
     /// What is to be created, if the table is not there.
     missing: Option<TableDefinition>,
-    rows: Arc<dyn RowSchema>,
+    rows: Arc<RecordFormat>,
     plan: Arc<RowPlan>,
     commits: CommitRecord,
     partitions: Partitions,
@@ -65,7 +65,7 @@ impl CqlOutput {
     pub fn new(
         catalog: Arc<Catalog>,
         (keyspace, name): (&str, &str),
-        rows: Arc<dyn RowSchema>,
+        rows: Arc<RecordFormat>,
         directory: impl Into<PathBuf>,
         commits: CommitRecord,
     ) -> Result<Self, JobError> {
@@ -73,12 +73,12 @@ impl CqlOutput {
         let (schema, missing) = match found {
             Some(table) => (Arc::clone(table.schema()), None),
             None => {
-                let definition = plan::definition(keyspace, name, &*rows)?;
+                let definition = plan::definition(keyspace, name, &rows)?;
                 let schema = TableSchema::create(definition.clone()).map_err(CatalogError::from)?;
                 (Arc::new(schema), Some(definition))
             }
         };
-        let plan = RowPlan::new(Arc::clone(&schema), &*rows)?;
+        let plan = RowPlan::new(Arc::clone(&schema), &rows)?;
         Ok(Self {
             catalog,
             schema,
@@ -329,7 +329,7 @@ impl Output for CqlOutput {
 
 struct CqlWriter {
     plan: Arc<RowPlan>,
-    decoder: Box<dyn RowDecoder>,
+    decoder: RowDecoder,
     fields: Fields,
     rows: PartitionWriter,
     /// The static columns that were pushed last: the rows of a partition mostly come together.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::records::csv::{push_field, record};
-use crate::records::{Column, ColumnKind, Fields, InvalidRow, RowDecoder, RowSchema};
+use crate::records::{Column, ColumnKind, Fields, InvalidRow, RecordFormat, RowDecoder};
 
 /// What a file of rows looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,25 +50,19 @@ impl RowFormat {
 }
 
 /// Writes rows with the columns that a schema says.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct RowWriter {
     format: RowFormat,
-    schema: Arc<dyn RowSchema>,
+    schema: Arc<RecordFormat>,
     columns: Vec<Column>,
-    decoder: Box<dyn RowDecoder>,
+    decoder: RowDecoder,
     fields: Fields,
     line: Vec<u8>,
 }
 
-impl Clone for RowWriter {
-    fn clone(&self) -> Self {
-        Self::new(self.format, Arc::clone(&self.schema))
-    }
-}
-
 impl RowWriter {
     /// Of rows as `schema` says.
-    pub fn new(format: RowFormat, schema: Arc<dyn RowSchema>) -> Self {
+    pub fn new(format: RowFormat, schema: Arc<RecordFormat>) -> Self {
         Self {
             format,
             columns: schema.columns(),
@@ -189,7 +183,7 @@ fn is_json_number(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::{RecordFormat, ValueFormat};
+    use crate::records::ValueFormat;
 
     fn written(format: RowFormat, columns: &[Column], rows: &[(&[u8], &[u8])]) -> String {
         let (key, value) = columns.split_at(1);

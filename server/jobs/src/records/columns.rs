@@ -6,13 +6,13 @@ use std::sync::Arc;
 use ebb_scheduler::runtime::TaskError;
 
 use super::number::{Number, NumberProblem};
-use super::{Column, Fields, InvalidRow, RowDecoder, RowSchema, UnknownColumn};
+use super::{Column, Fields, InvalidRow, RecordFormat, RowDecoder, UnknownColumn};
 
 /// Some columns of rows, by name.
 #[derive(Debug, Clone)]
 pub struct Columns {
     /// None where no column was asked for.
-    decoder: Option<Arc<dyn RowDecoder>>,
+    decoder: Option<Arc<RowDecoder>>,
     names: Vec<String>,
     columns: Vec<Column>,
 }
@@ -35,7 +35,7 @@ impl Columns {
     ///
     /// # Errors
     /// When the rows have no such column, as far as can be told before they are read.
-    pub fn new<S: AsRef<str>>(schema: &dyn RowSchema, names: &[S]) -> Result<Self, UnknownColumn> {
+    pub fn new<S: AsRef<str>>(schema: &RecordFormat, names: &[S]) -> Result<Self, UnknownColumn> {
         let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
         let decoder = match &names[..] {
             [] => None,
@@ -51,7 +51,7 @@ impl Columns {
     /// The same of rows that are JSON, with their members as they are written, and what
     /// each column holds; `None` of other rows.
     pub fn as_json<S: AsRef<str>>(
-        schema: &dyn RowSchema,
+        schema: &RecordFormat,
         names: &[S],
     ) -> Option<(Vec<Column>, Self)> {
         let borrowed: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
@@ -65,7 +65,7 @@ impl Columns {
     }
 
     /// All columns that rows are written with.
-    pub fn all(schema: &dyn RowSchema) -> Self {
+    pub fn all(schema: &RecordFormat) -> Self {
         let columns = schema.columns();
         Self {
             decoder: Some(schema.whole().into()),
@@ -123,7 +123,7 @@ impl Columns {
 }
 
 /// The columns of these names as `schema` declares them, if with a type.
-fn declared(schema: &dyn RowSchema, names: &[&str]) -> Vec<Column> {
+fn declared(schema: &RecordFormat, names: &[&str]) -> Vec<Column> {
     let declared = schema.columns();
     let column = |name: &&str| {
         let found = declared.iter().find(|column| column.name == *name);
@@ -163,7 +163,7 @@ pub fn shown(field: &[u8]) -> String {
 ///
 /// # Errors
 /// When it is not.
-pub fn check(schema: &dyn RowSchema, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
-    let checked = with_fields(|fields| schema.check(key, value, fields));
+pub fn check(schema: &RecordFormat, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
+    let checked = with_fields(|fields| schema.check(value, fields));
     checked.map_err(|problem| InvalidRow::error(key, problem))
 }

@@ -6,7 +6,7 @@ use super::csv::CsvFields;
 
 /// Some fields of one row, each there or missing. Kept from row to row, it takes no
 /// memory anew.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Fields {
     bytes: Vec<u8>,
     places: Vec<Option<Range<usize>>>,

@@ -1,11 +1,9 @@
 //! The rows that ebb itself reads and writes: keys and values of text, CSV and JSON.
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 
 use super::column::set_apart;
-use super::{Column, CsvProblem, Fields, InvalidInput, RowDecoder, RowSchema, UnknownColumn};
+use super::{Column, CsvProblem, Fields, InvalidInput, UnknownColumn};
 use super::{double_name, json};
 
 /// What the key of a row is called where nothing else is.
@@ -14,7 +12,8 @@ pub const KEY: &str = "key";
 /// What the value of a row is called as a whole.
 pub const VALUE: &str = "value";
 
-/// What keys and values of rows are.
+/// The format of the keys and values of rows. Inputs and outputs have one each: the next job
+/// reads rows in the format in which they were written.
 ///
 /// A column goes by its name. Fields of CSV records go by their numbers too, from 1, and
 /// `key` and `value` are the whole key and the whole value where nothing else has that
@@ -156,15 +155,7 @@ impl RecordFormat {
         }
     }
 
-    fn key_columns(&self) -> Vec<Column> {
-        match &self.key {
-            KeyFormat::Columns(columns) => columns.clone(),
-            KeyFormat::Place => vec![Column::text(KEY)],
-            KeyFormat::Unwritten => Vec::new(),
-        }
-    }
-
-    /// Where the columns of [`RowSchema::columns`] are.
+    /// Returns the places of the [`columns`](Self::columns).
     fn sources(&self) -> Vec<Source> {
         let mut sources: Vec<Source> = match &self.key {
             KeyFormat::Columns(columns) if columns.len() > 1 => {
@@ -215,8 +206,8 @@ impl RecordFormat {
         }
     }
 
-    fn decoder_of(&self, sources: Vec<Source>) -> Decoder {
-        let mut decoder = Decoder {
+    fn decoder_of(&self, sources: Vec<Source>) -> RowDecoder {
+        let mut decoder = RowDecoder {
             count: sources.len(),
             key_fields: match &self.key {
                 KeyFormat::Columns(columns) => columns.len(),
@@ -263,22 +254,29 @@ impl RecordFormat {
             }
         }
     }
-}
 
-impl RowSchema for RecordFormat {
-    fn columns(&self) -> Vec<Column> {
-        let mut columns = self.key_columns();
+    /// Returns the columns that a row is written with, in their order, each of another name.
+    /// Rows may have more that can be named: members of JSON, or the place in a file.
+    pub(crate) fn columns(&self) -> Vec<Column> {
+        let mut columns = match &self.key {
+            KeyFormat::Columns(columns) => columns.clone(),
+            KeyFormat::Place => vec![Column::text(KEY)],
+            KeyFormat::Unwritten => Vec::new(),
+        };
         columns.extend(self.value.columns());
         columns
     }
 
-    fn decoder(&self, names: &[&str]) -> Result<Box<dyn RowDecoder>, UnknownColumn> {
+    /// Finds columns by their names, as far as that is possible without a row.
+    pub(super) fn decoder(&self, names: &[&str]) -> Result<RowDecoder, UnknownColumn> {
         let sources = names.iter().map(|name| self.find(name));
-        let decoder = self.decoder_of(sources.collect::<Result<_, _>>()?);
-        Ok(Box::new(decoder))
+        Ok(self.decoder_of(sources.collect::<Result<_, _>>()?))
     }
 
-    fn json_decoder(&self, names: &[&str]) -> Option<(Vec<Column>, Box<dyn RowDecoder>)> {
+    /// Finds columns of rows that are JSON, with what each holds: members come as they are
+    /// written, so that a number stays a number. `None` where rows are not JSON, or have no
+    /// such column.
+    pub(super) fn json_decoder(&self, names: &[&str]) -> Option<(Vec<Column>, RowDecoder)> {
         if self.value != ValueFormat::Json {
             return None;
         }
@@ -289,30 +287,36 @@ impl RowSchema for RecordFormat {
             Source::Key | Source::KeyField(_) | Source::ValueField(_) => Column::text(*name),
         };
         let columns = names.iter().zip(&sources).map(column).collect();
-        let decoder = Decoder {
+        let decoder = RowDecoder {
             as_json: true,
             ..self.decoder_of(sources)
         };
-        Some((columns, Box::new(decoder)))
+        Some((columns, decoder))
     }
 
-    fn whole(&self) -> Box<dyn RowDecoder> {
-        Box::new(self.decoder_of(self.sources()))
+    /// Finds all of [`columns`](Self::columns).
+    pub(crate) fn whole(&self) -> RowDecoder {
+        self.decoder_of(self.sources())
     }
 
-    fn key_columns(&self) -> usize {
+    /// Returns the number of [`columns`](Self::columns), the first ones, that are the key of a
+    /// row; 0 if the key is not written, or is only the place of the row.
+    pub(crate) fn key_columns(&self) -> usize {
         match &self.key {
             KeyFormat::Columns(columns) => columns.len(),
             KeyFormat::Place | KeyFormat::Unwritten => 0,
         }
     }
 
-    fn position(&self, name: &str) -> Option<usize> {
+    /// Returns which one of [`columns`](Self::columns), from 0, is called `name`, which may be
+    /// another name of it. `None` when it is none of them.
+    pub(crate) fn position(&self, name: &str) -> Option<usize> {
         let found = self.find(name).ok()?;
         self.sources().iter().position(|source| *source == found)
     }
 
-    fn check(&self, _key: &[u8], value: &[u8], fields: &mut Fields) -> Result<(), String> {
+    /// Checks the value of a row against this format. The error names the problem.
+    pub(super) fn check(&self, value: &[u8], fields: &mut Fields) -> Result<(), String> {
         match &self.value {
             ValueFormat::Csv(_) | ValueFormat::UnnamedCsv => {
                 parse_value(&self.value, value, fields)
@@ -322,7 +326,9 @@ impl RowSchema for RecordFormat {
         }
     }
 
-    fn push_text(&self, key: &[u8], value: &[u8], line: &mut Vec<u8>) {
+    /// Adds a row as text in one line: its key, a tab, its value, as far as they are
+    /// written.
+    pub(crate) fn push_text(&self, key: &[u8], value: &[u8], line: &mut Vec<u8>) {
         let has_key = self.key != KeyFormat::Unwritten;
         let has_value = self.value != ValueFormat::Nothing;
         if has_key {
@@ -336,24 +342,20 @@ impl RowSchema for RecordFormat {
         }
     }
 
-    fn without_place(&self) -> Option<Arc<dyn RowSchema>> {
+    /// Returns the format of the same rows without their keys if a key is only the place of its
+    /// row; `None` if the key is part of the row.
+    pub(crate) fn without_place(&self) -> Option<Self> {
         match self.key {
             KeyFormat::Columns(_) => None,
-            KeyFormat::Place | KeyFormat::Unwritten => {
-                Some(Arc::new(Self::file(self.value.clone())))
-            }
+            KeyFormat::Place | KeyFormat::Unwritten => Some(Self::file(self.value.clone())),
         }
-    }
-
-    fn shared(&self) -> Arc<dyn RowSchema> {
-        Arc::new(self.clone())
     }
 }
 
-/// Takes apart what has to be taken apart, once per row: who wants no field of a CSV
-/// record does not pay for one.
-#[derive(Debug)]
-struct Decoder {
+/// Takes the fields of some columns out of rows. It takes apart what has to be taken apart,
+/// once per row: a row costs what its fields cost.
+#[derive(Debug, Clone)]
+pub(crate) struct RowDecoder {
     count: usize,
     /// Which fields are the whole key, or the whole value.
     keys: Vec<usize>,
@@ -370,8 +372,16 @@ struct Decoder {
     value: ValueFormat,
 }
 
-impl RowDecoder for Decoder {
-    fn decode(&self, key: &[u8], value: &[u8], fields: &mut Fields) -> Result<(), String> {
+impl RowDecoder {
+    /// Puts the fields of a row into `fields`, in the order of the names: the text of a
+    /// field without quotes, digits of a number, other JSON as it is written. The error names
+    /// the problem of the row.
+    pub(crate) fn decode(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        fields: &mut Fields,
+    ) -> Result<(), String> {
         fields.reset(self.count);
         for &at in &self.keys {
             fields.set(at, key);

@@ -1,9 +1,9 @@
 //! What rows look like inside, on their way into applications and out of them.
 //!
 //! ```text
-//!   names ──> RowSchema ──> RowDecoder ──> Fields ──> an application, an output
-//!                              ^
-//!                         key, value
+//!   names ──> RecordFormat ──> RowDecoder ──> Fields ──> an application, an output
+//!                                 ^
+//!                            key, value
 //! ```
 //!
 //! Applications that look at columns get at them by [`Columns`]. Applications whose rows
@@ -12,8 +12,7 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `schema` | the interface: from names to fields |
-//! | `format` | the rows of text, CSV and JSON behind it |
+//! | `format` | the rows of text, CSV and JSON: from names to fields |
 //! | `columns` | the columns that an application looks at |
 //! | `fields` | the fields of a row, in one buffer |
 //! | `column` | the name of a column, and what it holds |
@@ -29,14 +28,13 @@ mod format;
 mod json;
 pub mod number;
 mod problem;
-mod schema;
 
 pub use column::{Column, ColumnKind, double_name, set_apart};
 pub use columns::{Columns, check, number as number_of, shown};
 pub use ebb_text::csv;
 pub use ebb_text::csv::{CsvFields, CsvProblem};
 pub use fields::Fields;
+pub(crate) use format::RowDecoder;
 pub use format::{KEY, RecordFormat, VALUE, ValueFormat};
 pub use number::Number;
 pub use problem::{InvalidInput, InvalidRow, UnknownColumn};
-pub use schema::{RowDecoder, RowSchema};

@@ -170,12 +170,6 @@ impl JobRequest {
         json!(self)
     }
 
-    /// Whether a table is read or written.
-    pub fn needs_database(&self) -> bool {
-        let reads = |input: &InputRequest| matches!(input, InputRequest::Table(_));
-        self.inputs.iter().any(reads) || matches!(self.output.to, OutputPlace::Table(_))
-    }
-
     /// The request as far as what there is to do depends on it: what is read and what is
     /// computed, but not at which snapshot, in how many tasks, by when and where to. Two
     /// jobs with the same work take about as long.

@@ -151,7 +151,6 @@ impl fmt::Display for Condition {
 }
 
 impl Condition {
-    /// The column that it is on.
     pub(crate) fn column(&self) -> &str {
         &self.column
     }

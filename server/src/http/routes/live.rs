@@ -16,7 +16,6 @@ use crate::http::problem::Problem;
 use crate::live::{Forecast, LikeJob, Load, Tasks, WhatIf, WhatIfAnswer};
 use crate::tokens::Principal;
 
-/// The default of `seconds`.
 const SECONDS_DEFAULT: u32 = 600;
 /// A day: the load is kept for as long, and forecasts reach as far.
 const SECONDS_MAX: u32 = 86_400;

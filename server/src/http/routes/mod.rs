@@ -66,7 +66,6 @@ pub(super) struct Served {
 /// The state, as handlers extract it.
 type At = State<Served>;
 
-/// All routes.
 pub(super) fn routes(served: Served) -> Router {
     let described = openapi::empty()
         .merge(health::routes())

@@ -6,7 +6,7 @@ use super::{CsvDialect, CsvProblem};
 
 /// Splits records into fields, one record at a time. Kept from record to record, it allocates
 /// nothing.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct CsvFields {
     dialect: CsvDialect,
     /// The fields without their quotes, one behind the other.

@@ -28,7 +28,6 @@ const NUMBER_DIGITS: usize = 12;
 /// larger than a terabyte.
 const LINES_MAX: u64 = 10u64.pow(NUMBER_DIGITS as u32) - 1;
 
-/// One row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) key: Vec<u8>,

@@ -46,7 +46,6 @@ struct Texts {
     places: Vec<Option<(usize, usize)>>,
     /// The length of the shared texts in `bytes`.
     shared_len: usize,
-    /// The places of the shared texts.
     shared_places: Vec<Option<(usize, usize)>>,
 }
 
@@ -58,7 +57,6 @@ impl Texts {
         self.places.resize(columns, None);
     }
 
-    /// Ends the shared texts.
     fn end_shared(&mut self) {
         self.shared_len = self.bytes.len();
         self.shared_places.clone_from(&self.places);

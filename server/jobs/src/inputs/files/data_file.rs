@@ -103,7 +103,6 @@ impl DataFile {
         self.failed(io::Error::other(CHANGED))
     }
 
-    /// The error of a line that has a problem.
     pub(super) fn invalid(&self, line: u64, problem: &str) -> TaskError {
         let path = self.path.display();
         TaskError::invalid(InvalidInput(format!("{path}, line {line}: {problem}")))

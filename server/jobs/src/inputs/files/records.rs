@@ -10,7 +10,6 @@ pub(super) struct FileRecords {
     rewriting: Option<Rewriting>,
 }
 
-/// A record of a file.
 #[derive(Debug)]
 pub(super) struct FileRecord<'a> {
     /// The place of its first byte in the text of the file.

@@ -5,7 +5,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
-use crate::records::{InvalidRow, RowSchema};
+use crate::records::InvalidRow;
 
 const CSV: FileKind = FileKind::csv(true);
 

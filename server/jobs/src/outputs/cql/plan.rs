@@ -11,7 +11,7 @@ use uuid::Builder;
 
 use super::waiting::{self, ORIGINAL};
 use crate::error::JobError;
-use crate::records::{self, Fields, RowSchema, shown};
+use crate::records::{self, Fields, RecordFormat, shown};
 
 /// Which field goes where.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ impl RowPlan {
     ///
     /// # Errors
     /// When a column of either is left over, or cannot be written.
-    pub(super) fn new(schema: Arc<TableSchema>, rows: &dyn RowSchema) -> Result<Self, JobError> {
+    pub(super) fn new(schema: Arc<TableSchema>, rows: &RecordFormat) -> Result<Self, JobError> {
         let name = format!("{}.{}", schema.keyspace(), schema.name());
         let no = |what: String| JobError::senseless(format!("table {name}: {what}"));
         let columns = rows.columns();
@@ -300,7 +300,7 @@ fn values_of(targets: &[(u32, Target)], fields: &Fields) -> Result<Vec<u8>, Stri
 pub(super) fn definition(
     keyspace: &str,
     name: &str,
-    rows: &dyn RowSchema,
+    rows: &RecordFormat,
 ) -> Result<TableDefinition, JobError> {
     let columns = rows.columns();
     let keys = rows.key_columns();
