@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 /// Why an attempt at a task failed. The task is tried again, except after
-/// [`TaskError::Cancelled`] and [`TaskError::Invalid`].
+/// [`TaskError::Cancelled`], [`TaskError::Invalid`] and [`TaskError::Fatal`].
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TaskError {
@@ -40,6 +40,10 @@ pub enum TaskError {
     /// fails at the first.
     #[error("{0}")]
     Invalid(Box<dyn StdError + Send + Sync>),
+    /// A failure that every attempt would meet again, and for which the records are not to blame,
+    /// such as a damaged file of the input: the job fails at the first.
+    #[error("{0}")]
+    Fatal(Box<dyn StdError + Send + Sync>),
     /// The task panicked with this message.
     #[error("the task panicked: {0}")]
     Panicked(String),
@@ -65,6 +69,17 @@ impl TaskError {
     /// A record that cannot be what it is said to be: any error, or a message.
     pub fn invalid(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::Invalid(cause.into())
+    }
+
+    /// A failure that every attempt would meet again: any error, or a message.
+    pub fn fatal(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self::Fatal(cause.into())
+    }
+
+    /// Whether every attempt at the task would fail in this way.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        matches!(self, Self::Invalid(_) | Self::Fatal(_))
     }
 
     /// For `map_err`: an I/O error with what was being done.

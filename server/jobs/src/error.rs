@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use ebb_colocate::ColocateError;
 use ebb_scheduler::runtime::{SubmitError, TaskError};
+use ebb_storage::ErrorKind;
 use ebb_tables::CatalogError;
 use ebb_tables::lookup::LookupError;
 use ebb_tables::read::TableError;
@@ -56,6 +57,16 @@ pub enum JobError {
     /// A table is named, and there is no database.
     #[error("{0} is a table, and this node has no database")]
     NoDatabase(String),
+    /// A job that is to be cancelled has ended.
+    #[error("{application} {id} {how}: there is nothing to cancel")]
+    Ended {
+        /// The application of the job.
+        application: String,
+        /// The id of the job.
+        id: String,
+        /// The end of the job, as a verb: "has succeeded".
+        how: &'static str,
+    },
 }
 
 impl JobError {
@@ -77,11 +88,15 @@ impl JobError {
     }
 }
 
-/// Returns the error of a task that cannot read rows of a table.
+/// Returns the error of a task that cannot read rows of a table. Every attempt would meet damage
+/// again, so it is final.
 #[cold]
 pub(crate) fn of_table(error: TableError) -> TaskError {
     match error {
+        TableError::Store(error) if error.kind() == ErrorKind::Corruption => {
+            TaskError::fatal(error)
+        }
         TableError::Store(error) => TaskError::failed(error),
-        TableError::Damaged(damage) => TaskError::failed(*damage),
+        TableError::Damaged(damage) => TaskError::fatal(*damage),
     }
 }

@@ -11,6 +11,8 @@ use ebb_tables::lookup::Unknown;
 use ebb_tables::read::Damage;
 use serde::{Deserialize, Serialize};
 
+use super::error::JobError;
+use super::inputs::DamagedKeys;
 use super::records::InvalidInput;
 use super::request::RequestError;
 
@@ -53,10 +55,11 @@ impl Failure {
         if cause.is::<Unknown>() {
             return Some(Self::NotFound);
         }
-        if cause.is::<Damage>() {
+        if cause.is::<Damage>() || cause.is::<DamagedKeys>() {
             return Some(Self::Corrupt);
         }
-        if cause.is::<RequestError>() || cause.is::<InvalidInput>() {
+        let has_ended = matches!(cause.downcast_ref(), Some(JobError::Ended { .. }));
+        if has_ended || cause.is::<RequestError>() || cause.is::<InvalidInput>() {
             return Some(Self::Invalid);
         }
         if let Some(error) = cause.downcast_ref::<io::Error>() {
@@ -69,7 +72,10 @@ impl Failure {
             _ => {}
         }
         // What an input or output met is inside, but not in the chain.
-        if let Some(TaskError::Failed(inner) | TaskError::Invalid(inner)) = cause.downcast_ref() {
+        if let Some(
+            TaskError::Failed(inner) | TaskError::Invalid(inner) | TaskError::Fatal(inner),
+        ) = cause.downcast_ref()
+        {
             return Self::of_cause(&**inner);
         }
         if let Some(

@@ -94,22 +94,37 @@ pub(super) enum Ended {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Failure {
     cause: String,
-    /// It would be so in every attempt.
-    is_invalid: bool,
+    kind: FailureKind,
+}
+
+/// The consequence of a failed attempt for further ones.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+enum FailureKind {
+    /// Another attempt may do better.
+    Failed,
+    /// [`TaskError::Invalid`].
+    Invalid,
+    /// [`TaskError::Fatal`].
+    Fatal,
 }
 
 impl Failure {
     pub fn of(error: &TaskError) -> Self {
         Self {
             cause: error.to_string(),
-            is_invalid: matches!(error, TaskError::Invalid(_)),
+            kind: match error {
+                TaskError::Invalid(_) => FailureKind::Invalid,
+                TaskError::Fatal(_) => FailureKind::Fatal,
+                _ => FailureKind::Failed,
+            },
         }
     }
 
     pub fn error(self) -> TaskError {
-        match self.is_invalid {
-            true => TaskError::invalid(self.cause),
-            false => TaskError::failed(self.cause),
+        match self.kind {
+            FailureKind::Failed => TaskError::failed(self.cause),
+            FailureKind::Invalid => TaskError::invalid(self.cause),
+            FailureKind::Fatal => TaskError::fatal(self.cause),
         }
     }
 }
@@ -325,6 +340,19 @@ mod tests {
         let mut bad = done();
         bad.counters.output_bytes = u64::MAX;
         assert!(bad.into_parts(Path::new("/other"), 2).is_err());
+    }
+
+    #[test]
+    fn a_failure_keeps_its_kind_and_its_text() {
+        for error in [
+            TaskError::failed("a"),
+            TaskError::invalid("b"),
+            TaskError::fatal("c"),
+        ] {
+            let bytes = encode(&Failure::of(&error)).unwrap();
+            let came = decode::<Failure>(&bytes).unwrap().error();
+            assert_eq!(format!("{came:?}"), format!("{error:?}"));
+        }
     }
 
     #[test]

@@ -256,11 +256,10 @@ impl Tracker {
         let set = self.set(task.kind);
         let slot = &mut set.slots[task.index as usize];
         slot.failures += u32::from(failed);
-        let is_invalid = matches!(error, TaskError::Invalid(_));
-        if (slot.failures >= ATTEMPTS_MAX || is_invalid) && failed {
+        if (slot.failures >= ATTEMPTS_MAX || error.is_final()) && failed {
             slot.state = TaskState::Failed;
             self.counters.attempts_failed += 1;
-            self.invalid_input = is_invalid;
+            self.invalid_input = matches!(error, TaskError::Invalid(_));
             self.stop(Outcome::Failed {
                 cause: format!("{task}, attempt {attempt}: {error}"),
             });

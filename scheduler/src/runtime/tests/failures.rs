@@ -197,26 +197,29 @@ fn jobs_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn a_record_that_is_invalid_fails_its_job_at_the_first_attempt() {
+fn a_failure_of_every_attempt_fails_its_job_at_the_first() {
     let spills = tempfile::tempdir().unwrap();
     let runtime = Runtime::start(options(spills.path())).unwrap();
-    let refuses = |_: &[u8], text: &[u8], _: &mut dyn Emit| match text {
-        b"b" => Err(TaskError::invalid("line 2: b is no number")),
-        _ => Ok(()),
-    };
-    let input = Arc::new(VecInput::lines("a\nb\nc", 1));
-    let output = Arc::new(VecOutput::new());
-    let job = runtime.submit(JobSpec::new("bad", input, Arc::new(refuses), output));
-    let report = job.unwrap().wait();
-    let Outcome::Failed { cause } = &report.outcome else {
-        panic!("{report:?}")
-    };
-    assert!(
-        cause.ends_with("attempt 1: line 2: b is no number"),
-        "{cause}"
-    );
-    assert!(report.invalid_input);
-    assert_eq!(report.counters.attempts_failed, 1);
+    for is_invalid in [true, false] {
+        let refuses = move |_: &[u8], text: &[u8], _: &mut dyn Emit| match text {
+            b"b" if is_invalid => Err(TaskError::invalid("line 2: b is no number")),
+            b"b" => Err(TaskError::fatal("line 2: b is no number")),
+            _ => Ok(()),
+        };
+        let input = Arc::new(VecInput::lines("a\nb\nc", 1));
+        let output = Arc::new(VecOutput::new());
+        let job = runtime.submit(JobSpec::new("bad", input, Arc::new(refuses), output));
+        let report = job.unwrap().wait();
+        let Outcome::Failed { cause } = &report.outcome else {
+            panic!("{report:?}")
+        };
+        assert!(
+            cause.ends_with("attempt 1: line 2: b is no number"),
+            "{cause}"
+        );
+        assert_eq!(report.invalid_input, is_invalid, "the records are at fault");
+        assert_eq!(report.counters.attempts_failed, 1);
+    }
 }
 
 /// A misspelt column, which only the commit could see, was reported as any failed job.
