@@ -84,7 +84,7 @@ impl JobHandle {
         let state = self.shared.lock();
         match self.ended.get() {
             Some(ended) => ended.measured,
-            None => *state.jobs[&self.id].tracker.measured(),
+            None => state.jobs[&self.id].measured(),
         }
     }
 

@@ -209,8 +209,17 @@ impl JobEntry {
         Ended {
             report: (self.report(finished_s)).expect("only ended jobs are taken out"),
             status: status.clone(),
-            measured: *self.tracker.measured(),
+            measured: self.measured(),
             attempts: std::mem::take(&mut self.attempts),
+        }
+    }
+
+    /// Returns the totals over the tasks that are done, with the size of the input.
+    pub fn measured(&self) -> MeasuredProfile {
+        let splits = (self.context.iter()).flat_map(|context| context.splits());
+        MeasuredProfile {
+            split_bytes: splits.map(|split| split.bytes).sum(),
+            ..*self.tracker.measured()
         }
     }
 

@@ -128,7 +128,7 @@ impl Runtime {
             entry.tracker.cancel();
             entry.tracker.abort_done();
             let report = entry.report(shared.clock.now_s());
-            let measured = *entry.tracker.measured();
+            let measured = entry.measured();
             let ended = report.map(|report| Event::Ended(Box::new((report, measured))));
             (state.news).extend(ended.and_then(|ended| entry.news(ended)));
             drop(state);

@@ -487,7 +487,7 @@ impl Shared {
         job.note_attempts(news);
         let has_ended = job.tracker.ended().is_some() && !matches!(duty, Duty::Task { .. });
         if let Some(report) = job.report(now_s).filter(|_| has_ended) {
-            let measured = *job.tracker.measured();
+            let measured = job.measured();
             news.extend(job.news(Event::Ended(Box::new((report, measured)))));
         }
         if replan {

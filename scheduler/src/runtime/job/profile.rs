@@ -70,6 +70,10 @@ pub struct MeasuredProfile {
     pub map: TaskMeasures,
     /// Its reduces.
     pub reduce: TaskMeasures,
+    /// Bytes of its splits, as the input gave them, to be compared with those of the next job.
+    /// 0 if the input gave none, and in records of builds that did not keep them.
+    #[serde(default)]
+    pub split_bytes: u64,
 }
 
 /// How many times as large as what was measured, or as small, an input may be for
@@ -89,38 +93,46 @@ impl MeasuredProfile {
         }
     }
 
-    /// Whether it says anything about an execution over `bytes_in` bytes, 0 when not known: not
-    /// when that is more than ten times as much as was measured, or as little.
+    /// Returns whether the profile applies to splits of `split_bytes` bytes in all, 0 when not known.
+    /// It does not if the measured splits were more than ten times as large or as small, or if their
+    /// size is not known.
     #[must_use]
-    pub fn reaches(&self, bytes_in: u64) -> bool {
-        let growth = self.growth(bytes_in).unwrap_or(1.0);
-        (1.0 / REACH..=REACH).contains(&growth)
+    pub fn reaches(&self, split_bytes: u64) -> bool {
+        match self.growth(split_bytes) {
+            Some(growth) => (1.0 / REACH..=REACH).contains(&growth),
+            None => split_bytes == 0,
+        }
     }
 
-    /// How many times as many bytes that is.
-    fn growth(&self, bytes_in: u64) -> Option<f64> {
-        match (bytes_in, self.map.bytes_in) {
+    /// Returns `split_bytes` over the bytes of the measured splits; `None` when one of the two is not
+    /// known.
+    ///
+    /// The bytes that the maps read do not serve as the measured size: if an application reads few
+    /// of many columns, they are far fewer than those of the splits.
+    #[must_use]
+    pub fn growth(&self, split_bytes: u64) -> Option<f64> {
+        match (split_bytes, self.split_bytes) {
             (0, _) | (_, 0) => None,
             (next, measured) => Some(next as f64 / measured as f64),
         }
     }
 
     /// What tasks of the next execution will take if work is in proportion to the
-    /// input: `bytes_in` bytes, 0 when not known, in `maps` maps and `reduces`
+    /// input: `split_bytes` bytes, 0 when not known, in `maps` maps and `reduces`
     /// reduces. What was not measured is left as in `otherwise`, and so is all of it
     /// where the profile does not [reach](Self::reaches).
     #[must_use]
     pub fn estimates(
         &self,
-        bytes_in: u64,
+        split_bytes: u64,
         maps: u32,
         reduces: u32,
         otherwise: JobProfile,
     ) -> JobProfile {
-        if !self.reaches(bytes_in) {
+        if !self.reaches(split_bytes) {
             return otherwise;
         }
-        let growth = self.growth(bytes_in);
+        let growth = self.growth(split_bytes);
         let per_task = |measures: &TaskMeasures, tasks: u32, otherwise_s: f64| {
             let cpu_s = match growth {
                 Some(growth) => measures.cpu_s * growth / f64::from(tasks.max(1)),
@@ -159,8 +171,12 @@ mod tests {
         }
     }
 
+    /// A profile whose splits have ten times the bytes that the maps read.
     fn measured() -> MeasuredProfile {
-        let mut measured = MeasuredProfile::default();
+        let mut measured = MeasuredProfile {
+            split_bytes: 4000,
+            ..MeasuredProfile::default()
+        };
         for (cpu_s, bytes) in [(2.0, 100), (4.0, 300)] {
             measured.add(&attempt(TaskKind::Map, cpu_s, bytes));
         }
@@ -179,16 +195,25 @@ mod tests {
         let otherwise = JobProfile::default();
         for (bytes, reaches) in [
             (0, true),
-            (400, true),
             (4000, true),
-            (4001, false),
-            (40, true),
-            (39, false),
+            (40_000, true),
+            (40_001, false),
+            (400, true),
+            (399, false),
         ] {
             assert_eq!(measured().reaches(bytes), reaches, "{bytes}");
             let estimates = measured().estimates(bytes, 3, 1, otherwise);
             assert_eq!(estimates != otherwise, reaches, "{bytes}");
         }
+    }
+
+    #[test]
+    fn a_record_without_split_bytes_reads_back_and_gives_no_estimate() {
+        let mut json = serde_json::to_value(measured()).unwrap();
+        json.as_object_mut().unwrap().remove("split_bytes");
+        let old: MeasuredProfile = serde_json::from_value(json).unwrap();
+        assert_eq!((old.map, old.split_bytes), (measured().map, 0));
+        assert!(!old.reaches(4000));
     }
 
     #[test]
@@ -206,8 +231,8 @@ mod tests {
             let next = measured().estimates(bytes, maps, reduces, otherwise);
             (next.map_task_cpu_s, next.reduce_task_cpu_s)
         };
-        assert_eq!(estimates(400, 2, 1), (3.0, 1.0));
-        assert_eq!(estimates(800, 6, 4), (2.0, 0.5));
+        assert_eq!(estimates(4000, 2, 1), (3.0, 1.0));
+        assert_eq!(estimates(8000, 6, 4), (2.0, 0.5));
         assert_eq!(estimates(0, 9, 9), (3.0, 1.0), "as long as before");
         let nothing = MeasuredProfile::default();
         assert_eq!(nothing.estimates(800, 6, 4, otherwise), otherwise);

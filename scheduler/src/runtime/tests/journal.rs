@@ -128,6 +128,7 @@ fn attempts_and_measures_of_a_job_show_its_bytes_cpu_and_memory() {
     let measured = job.measured();
     assert_eq!(measured.map.tasks, 2);
     assert_eq!(measured.map.bytes_in, report.counters.map_input_bytes);
+    assert_eq!(measured.split_bytes, measured.map.bytes_in);
     assert_eq!(measured.map.bytes_out, report.counters.map_output_bytes);
     assert_eq!(measured.reduce.bytes_in, report.counters.reduce_input_bytes);
     assert_eq!(measured.reduce.bytes_out, report.counters.output_bytes);

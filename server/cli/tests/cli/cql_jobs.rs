@@ -7,6 +7,7 @@ use ebb_jobs::request::OutputPlace;
 use ebb_model::row::RowRef;
 use ebb_storage::Db;
 use ebb_tables::database_options;
+use serde_json::Value;
 
 use crate::place::{Place, output};
 use crate::serving::{KEYSPACE, Server, query};
@@ -320,4 +321,41 @@ fn a_job_reads_counters_as_a_select_shows_them() {
     let seen = cells(&mut client, seen);
     assert_eq!(seen, [[Some(96_i64.to_be_bytes().to_vec())]]);
     assert_eq!(server.stop(), Some(0));
+}
+
+/// The estimate of a job that reads one of many columns was not known, however often the job had
+/// run: the bytes of the column were held against those of the table.
+#[test]
+fn a_job_over_one_of_many_columns_has_an_estimate_after_its_first_run() {
+    let place = Place::new();
+    let server = Server::start(&place, "");
+    let mut client = server.client();
+    let names: Vec<String> = (0..30).map(|n| format!("c{n}")).collect();
+    let typed: Vec<String> = names.iter().map(|name| format!("{name} text")).collect();
+    let typed = typed.join(", ");
+    query(&mut client, KEYSPACE).unwrap();
+    let create = format!("CREATE TABLE shop.wide (id int PRIMARY KEY, {typed})");
+    query(&mut client, &create).unwrap();
+    let names = names.join(", ");
+    let values = vec![format!("'{}'", "x".repeat(60)); 30].join(", ");
+    for id in 0..200 {
+        let insert = format!("INSERT INTO shop.wide (id, {names}) VALUES ({id}, {values})");
+        query(&mut client, &insert).unwrap();
+    }
+    let run = "run wordcount --table shop.wide --columns c7 --output";
+    let advice = || {
+        let told = place.ebb(&format!("{run} x.tsv --dry-run --json")).json();
+        told["advice"].clone()
+    };
+    assert!(advice().is_null());
+    place.ebb(&format!("{run} first.tsv")).ok();
+    let profiles = place.ebb("jobs --profiles --json").json();
+    let measured = &profiles[0]["measured"][0][1];
+    let bytes = |value: &Value| value.as_u64().unwrap();
+    let read_bytes = bytes(&measured["map"]["bytes_in"]);
+    assert!(
+        bytes(&measured["split_bytes"]) > 10 * read_bytes,
+        "{measured}"
+    );
+    assert_eq!(advice()["is_same_work"], true);
 }

@@ -58,9 +58,9 @@ pub enum WhyUnknown {
         name: String,
         /// The job whose profile there is.
         profile_of: String,
-        /// What that read.
+        /// Bytes of the splits of that one.
         known_bytes: u64,
-        /// What this one reads.
+        /// Bytes of the splits of this one.
         asked_bytes: u64,
     },
 }
@@ -147,11 +147,15 @@ impl<'a> Expected<'a> {
             return unknown(WhyUnknown::NothingToRead(name));
         }
         if !measured.reaches(bytes_in) {
-            return unknown(WhyUnknown::FarOff {
-                name,
-                profile_of: known.profile.job.clone(),
-                known_bytes: measured.map.bytes_in,
-                asked_bytes: bytes_in,
+            return unknown(match measured.split_bytes {
+                // It is of a build that did not keep the size.
+                0 => WhyUnknown::NoProfile(name),
+                known_bytes => WhyUnknown::FarOff {
+                    name,
+                    profile_of: known.profile.job.clone(),
+                    known_bytes,
+                    asked_bytes: bytes_in,
+                },
             });
         }
         Ok(Ok(Basis {

@@ -58,7 +58,7 @@ pub struct Question {
     pub maps: u32,
     /// Reduce tasks.
     pub reduces: u32,
-    /// Bytes that the maps will read; 0: not known.
+    /// Bytes of the splits; 0: not known.
     pub bytes_in: u64,
     /// What an earlier execution took.
     pub measured: MeasuredProfile,
@@ -197,10 +197,7 @@ fn off(question: &Question) -> (f64, f64) {
     let runs = past.len() as f64 + 1.0;
     let mean = past.iter().sum::<f64>() / runs;
     let squares = past.iter().map(|log| (log - mean).powi(2)).sum::<f64>();
-    let growth = match (question.bytes_in, question.measured.map.bytes_in) {
-        (0, _) | (_, 0) => 1.0,
-        (next, measured) => next as f64 / measured as f64,
-    };
+    let growth = question.measured.growth(question.bytes_in).unwrap_or(1.0);
     let stretched = (LOG_SD_PER_E * growth.ln()).powi(2);
     (
         mean,
@@ -258,6 +255,7 @@ mod tests {
             measured: MeasuredProfile {
                 map: all(10, 20.0, 1000),
                 reduce: all(1, 4.0, 500),
+                split_bytes: 1000,
             },
             is_same_work: true,
             took_over_estimate: Vec::new(),
