@@ -4,6 +4,7 @@
 mod cancel;
 mod detail;
 mod discard;
+mod list;
 mod profiles;
 mod restart;
 mod submit;
@@ -111,9 +112,7 @@ fn print(jobs: &impl ReadJobs, args: &Args) -> Result<()> {
         let records: Vec<_> = jobs.iter().map(|job| &job.record).collect();
         printer.json(&records)?;
     } else {
-        let head = ["id", "application", "state", "started", "took s", "rows"];
-        let rows: Vec<_> = jobs.iter().map(row).collect();
-        printer.table(&head, &["took s", "rows"], &rows)?;
+        printer.lines(list::lines(&jobs))?;
     }
     printer.finish()
 }
@@ -137,18 +136,4 @@ fn started(job: &JobRecord) -> String {
 fn took_s(job: &JobRecord) -> Option<f64> {
     let took_ms = job.ended_unix_ms?.saturating_sub(job.started_unix_ms);
     Some(took_ms as f64 / 1e3)
-}
-
-fn row(view: &JobView) -> Vec<String> {
-    let job = &view.record;
-    let report = job.report.as_ref();
-    let rows = report.and_then(|report| report["counters"]["output_records"].as_u64());
-    vec![
-        job.id.clone(),
-        job.application.clone(),
-        state(view).to_string(),
-        started(job),
-        took_s(job).map_or_else(String::new, |took_s| format!("{took_s:.2}")),
-        rows.map(|rows| rows.to_string()).unwrap_or_default(),
-    ]
 }

@@ -13,10 +13,13 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use ebb_jobs::history::RecordState;
 use ebb_jobs::request::JobRequest;
-use ebb_server::http::JobsClient;
+use ebb_server::http::{ClientError, JobsClient};
 use ebb_server::jobs::{Estimate, JobView, Jobs, ReadJobs, Restart};
 use ebb_server::node::{Node, NodeOptions, RunningJob, Stop};
 use ebb_storage::{Maintenance, Options};
+
+/// The HTTP status of a request that the state of a job does not allow.
+const CONFLICT: u16 = 409;
 
 /// The runner of a job.
 pub(crate) enum Runner {
@@ -176,16 +179,28 @@ impl<'r> FollowedJob<'r> {
         Ok(view)
     }
 
-    /// Asks it to stop: too late while its output is being put in place, then it succeeds.
+    /// Requests that the job stops. This has no effect while its output is being put in place, and
+    /// once the job has ended.
     pub(crate) fn cancel(&self) -> Result<()> {
         match &self.place {
             Place::Own(job) => {
                 job.cancel();
             }
             Place::Server(server) => {
-                server.cancel(self.id())?;
+                let asked = server.cancel(self.id());
+                // A job that has ended meanwhile is reported by the next look.
+                if let Err(error) = asked
+                    && !is_conflict(&error)
+                {
+                    return Err(error.into());
+                }
             }
         }
         Ok(())
     }
+}
+
+/// Whether the server refuses a request because of the state of the job.
+fn is_conflict(error: &ClientError) -> bool {
+    matches!(error, ClientError::Refused(problem) if problem.status == CONFLICT)
 }

@@ -81,7 +81,7 @@ fn watch(client: &JobsClient, model: &mut Model, terminal: &mut DefaultTerminal)
                 Deed::End => return Ok(()),
                 Deed::Cancel(id) => model.tell(match client.cancel(&id) {
                     Ok(true) => format!("cancelling {id}"),
-                    Ok(false) => format!("too late for {id}"),
+                    Ok(false) => format!("too late for {id}: its output is being put in place"),
                     Err(error) => error.to_string(),
                 }),
             }

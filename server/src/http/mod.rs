@@ -14,7 +14,7 @@
 //! | `POST /v1/jobs/estimate` | how long it would take |
 //! | `GET /v1/jobs` | the jobs that are remembered, by pages, the newest first |
 //! | `GET /v1/jobs/{id}` | one, also `last`; `?wait_ms=` waits so long for its end |
-//! | `POST /v1/jobs/{id}/cancel` | asks it to stop |
+//! | `POST /v1/jobs/{id}/cancel` | asks it to stop; refused when it has ended |
 //! | `GET /v1/jobs/{id}/attempts` | the attempts at its tasks |
 //! | `POST /v1/jobs/{id}/restart`, `/discard` | of an unfinished one |
 //! | `GET /v1/profiles` | what the tasks of applications took |

@@ -65,6 +65,8 @@ impl From<JobError> for Problem {
     fn from(error: JobError) -> Self {
         let failure = Failure::of(&error);
         let status = match failure {
+            // The request would have made sense before.
+            Failure::Invalid if matches!(error, JobError::Ended { .. }) => StatusCode::CONFLICT,
             Failure::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
             Failure::NotFound => StatusCode::NOT_FOUND,
             Failure::Closed => StatusCode::SERVICE_UNAVAILABLE,

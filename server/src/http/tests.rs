@@ -110,7 +110,9 @@ fn a_job_is_submitted_watched_and_remembered() {
     assert_eq!(client.list().unwrap().len(), 1);
     assert_eq!(client.attempts(id).unwrap().len() as u32, report.tasks);
     assert_eq!(client.profiles().unwrap().len(), 1);
-    assert!(!client.cancel(id).unwrap(), "it has ended");
+    let ended = refused(client.cancel(id));
+    assert_eq!((ended.status, ended.failure), (409, Failure::Invalid));
+    assert!(ended.detail.contains("has succeeded"), "{ended}");
     assert_eq!(client.keyspaces().unwrap(), ["ebb_system"]);
 }
 
@@ -161,6 +163,7 @@ fn what_cannot_be_followed_is_refused_with_what_kind_of_failure_it_is() {
     let client = client(dir.path());
     let terminal = refused(client.submit(&pi(1, OutputPlace::Terminal)));
     assert_eq!((terminal.status, terminal.failure), (422, Failure::Invalid));
+    client.estimate(&pi(1, OutputPlace::Terminal)).unwrap();
     let table = OutputPlace::Table("none.t".parse().unwrap());
     let unknown = refused(client.submit(&pi(1, table.clone())));
     assert_eq!((unknown.status, unknown.failure), (404, Failure::NotFound));

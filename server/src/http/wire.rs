@@ -24,7 +24,8 @@ pub struct JobList {
 /// The response to a cancellation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Cancelled {
-    /// Whether the job will stop. False if it has ended, or its output is being put in place.
+    /// Whether the job will stop. False if it is too late: its output is being put in place, or its
+    /// end is being recorded.
     pub stopping: bool,
 }
 

@@ -76,7 +76,11 @@ pub trait Jobs: ReadJobs {
     /// See [`submit`](Self::submit).
     fn estimate(&self, request: &JobRequest) -> Result<Estimate, Self::Error>;
 
-    /// Requests that a job stops. Returns false if it has ended, or its output is being put in place.
+    /// Requests that a job stops. Returns false if it is too late: its output is being put in place,
+    /// or its end is being recorded.
+    ///
+    /// # Errors
+    /// When the job has ended. The error names the state in which it ended.
     fn cancel(&self, id: &str) -> Result<bool, Self::Error>;
 
     /// Starts an unfinished job again, over the snapshots that were made for it. If it cannot start, it

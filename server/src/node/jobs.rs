@@ -6,6 +6,7 @@ use ebb_jobs::JobError;
 use ebb_jobs::history::{History, JobAttempt, JobRecord, ProfileRecord, RecordState, now_unix_ms};
 use ebb_jobs::launch::delete_own_snapshots;
 use ebb_jobs::request::JobRequest;
+use ebb_scheduler::runtime::JobState;
 use serde_json::json;
 
 use super::Node;
@@ -58,7 +59,16 @@ impl Jobs for Node {
 
     fn cancel(&self, id: &str) -> Result<bool, JobError> {
         let id = self.job(id)?.id;
-        Ok(self.running(&id).is_some_and(|job| job.cancel()))
+        if let Some(job) = self.running(&id) {
+            if job.cancel() || job.progress().status.state == JobState::Stopping {
+                return Ok(true);
+            }
+            if job.end().is_none() {
+                return Ok(false);
+            }
+        }
+        // The record that was read before may be older than the end.
+        Err(not_running(self.job(&id)?))
     }
 
     fn restart(&self, id: &str) -> Result<RestartView, JobError> {
@@ -77,6 +87,28 @@ impl Jobs for Node {
         let report = json!({"outcome": {"kind": "cancelled"}});
         self.end_unstarted(&record, RecordState::Cancelled, report)?;
         Ok(JobView::remembered(record))
+    }
+}
+
+/// The error of a cancellation of a job that does not run.
+fn not_running(record: JobRecord) -> JobError {
+    let JobRecord {
+        application, id, ..
+    } = record;
+    let how = match record.state {
+        RecordState::Started => {
+            return JobError::senseless(format!(
+                "{application} {id} is unfinished and does not run: restart or discard it"
+            ));
+        }
+        RecordState::Succeeded => "has succeeded",
+        RecordState::Failed => "has failed",
+        RecordState::Cancelled => "was cancelled",
+    };
+    JobError::Ended {
+        application,
+        id,
+        how,
     }
 }
 

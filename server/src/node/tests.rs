@@ -90,7 +90,10 @@ fn many_jobs_run_at_once_and_each_is_recorded_under_its_own_id() {
 
     assert!(node.cancel(endless.id()).unwrap());
     assert_eq!(endless.wait().report.outcome, Outcome::Cancelled);
-    assert!(!node.cancel(endless.id()).unwrap(), "it has ended");
+    let id = endless.id();
+    let refused = node.cancel(id).unwrap_err().to_string();
+    let ended = format!("pi {id} was cancelled: there is nothing to cancel");
+    assert_eq!(refused, ended);
     assert!(node.running(endless.id()).is_none());
     let record = node.job("last").unwrap();
     assert_eq!(record.state, RecordState::Succeeded);

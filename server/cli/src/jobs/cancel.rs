@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
+use ebb_server::http::JobsClient;
 use ebb_server::jobs::{Jobs, ReadJobs};
 
 use crate::attached::Attached;
@@ -14,7 +15,8 @@ Examples:
   ebb jobs cancel 1795293012345
   ebb jobs cancel last
 
-Nothing of their output is written. Jobs of `ebb run` are cancelled there, by Ctrl-C.";
+Nothing of their output is written. Jobs of `ebb run` are cancelled there, by Ctrl-C.
+For a job that has ended the command fails, and says how it ended.";
 
 /// Cancel jobs that run in the server which holds the database.
 #[derive(Debug, clap::Args)]
@@ -27,6 +29,8 @@ pub(super) struct Args {
     ids: Vec<String>,
 }
 
+/// # Errors
+/// The error of the last job that is not cancelled; the errors of the others are printed to stderr.
 pub(super) fn run(args: Args) -> Result<()> {
     let data = &args.attached.location.data;
     let Some(server) = args.attached.server()? else {
@@ -37,13 +41,28 @@ pub(super) fn run(args: Args) -> Result<()> {
         .into());
     };
     let mut printer = Printer::new();
+    // The last error becomes the exit code.
+    let mut last = None;
     for id in &args.ids {
-        let job = server.show(id, Duration::ZERO)?.record;
-        let told = match server.cancel(&job.id)? {
-            true => "cancelling",
-            false => "too late for",
-        };
-        printer.line(format!("{told} {} {}", job.application, job.id))?;
+        match cancel(&server, id) {
+            Ok(job) => printer.line(format!("cancelling {job}"))?,
+            Err(error) => {
+                if let Some(earlier) = last.replace(error) {
+                    eprintln!("ebb: {earlier:#}");
+                }
+            }
+        }
     }
-    printer.finish()
+    printer.finish()?;
+    last.map_or(Ok(()), Err)
+}
+
+/// Cancels a job; returns its application and its id.
+fn cancel(server: &JobsClient, id: &str) -> Result<String> {
+    let job = server.show(id, Duration::ZERO)?.record;
+    let name = format!("{} {}", job.application, job.id);
+    if !server.cancel(&job.id)? {
+        bail!("it is too late to cancel {name}: its output is being put in place");
+    }
+    Ok(name)
 }

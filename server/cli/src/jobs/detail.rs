@@ -6,6 +6,7 @@ use ebb_server::jobs::{JobProgress, JobView};
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
 
+use super::list::asked;
 use super::timeline::timeline;
 use super::{started, state, took_s};
 use crate::print::{counted, table};
@@ -40,6 +41,11 @@ pub(super) fn lines(view: &JobView, attempts: &[JobAttempt]) -> Vec<String> {
         begun += &format!(", {} times", job.starts);
     }
     lines.push(begun);
+    for (name, text) in ["goal  ", "input ", "output"].iter().zip(asked(job)) {
+        if !text.is_empty() {
+            lines.push(format!("  {name}   {text}"));
+        }
+    }
     let report = job.report.as_ref().unwrap_or(&Value::Null);
     if let Some(cause) = report["outcome"]["cause"].as_str() {
         lines.push(format!("  cause    {cause}"));

@@ -90,6 +90,8 @@ fn a_job_runs_in_the_server_and_is_reported_as_without_one() {
         .ebb(&format!("{job} --output x.tsv --goal 30s --dry-run"))
         .ok();
     assert!(told.contains("as probably as not"), "{told}");
+    let told = place.ebb(&format!("{job} --output - --dry-run")).ok();
+    assert!(told.contains("as probably as not"), "{told}");
 
     let listed = jobs(&place);
     assert_eq!(listed.len(), 4);
@@ -157,8 +159,10 @@ fn a_signal_cancels_the_job_in_the_server_and_so_does_another_command() {
         .map(|job| job["state"].clone())
         .collect();
     assert_eq!(states, ["cancelled", "cancelled"]);
-    let told = place.ebb("jobs cancel last").ok();
-    assert!(told.starts_with("too late for pi"), "{told}");
+    let ended = format!("pi {id} was cancelled: there is nothing to cancel");
+    let told = place.ebb(&format!("jobs cancel 17 {id}")).fails(2);
+    assert!(told.contains("no job named \"17\""), "{told}");
+    assert!(told.ends_with(&format!("ebb: {ended}\n")), "{told}");
 }
 
 #[test]

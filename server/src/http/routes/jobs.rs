@@ -64,10 +64,6 @@ fn request_of(
 /// Parses a job request, and checks that the principal may submit it.
 pub(super) fn requested(principal: &Principal, value: Value) -> Result<JobRequest, Problem> {
     let request = JobRequest::from_json(value).map_err(JobError::from)?;
-    if request.output.to == OutputPlace::Terminal {
-        let text = "a server has no terminal for the rows: name a file, a folder or a table";
-        return Err(JobError::senseless(text).into());
-    }
     if principal.scope < Scope::Admin && request.names_files() {
         let text = "it reads or writes files of the server's machine, which takes a token for \
                     scope admin; tables do not";
@@ -121,6 +117,11 @@ async fn submit(
     body: Body,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<JobView>), Problem> {
     let request = request_of(&principal, peer, &roots, body)?;
+    // An estimate writes no rows, so it may be of any output.
+    if request.output.to == OutputPlace::Terminal {
+        let text = "a server has no terminal for the rows: name a file, a folder or a table";
+        return Err(JobError::senseless(text).into());
+    }
     let view = work(node, move |node| {
         if let Some(Extension(by)) = &submission {
             let since_unix_ms = now_unix_ms().saturating_sub(REMEMBERED.as_millis() as u64);
@@ -272,7 +273,9 @@ async fn show(
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/cancel", operation_id = "cancel_job", tag = "jobs",
     params(("id" = String, Path, description = "The id of the job")),
-    responses((status = 200, description = "Whether the job will stop", body = Cancelled)),
+    responses((status = 200, description = "Whether the job will stop", body = Cancelled),
+        (status = 409, description = "The job has ended", body = Problem,
+            content_type = "application/problem+json")),
 )]
 async fn cancel(
     State(Served { node, .. }): At,

@@ -1,0 +1,172 @@
+//! The list of jobs: a line each, no longer than a terminal is wide.
+
+use std::time::Duration;
+
+use ebb_jobs::history::JobRecord;
+use ebb_jobs::request::{InputRequest, OutputPlace};
+use ebb_server::jobs::JobView;
+
+use super::{started, state, took_s};
+use crate::print::table;
+
+const HEAD: [&str; 9] = [
+    "id",
+    "application",
+    "state",
+    "started",
+    "took s",
+    "goal",
+    "rows",
+    "input",
+    "output",
+];
+const INPUT: usize = 7;
+const OUTPUT: usize = 8;
+
+/// The length that lines keep within, in characters.
+const LINE_CHARS_MAX: usize = 100;
+
+/// The length that an input and an output have room for in any case, together.
+const NAMES_CHARS_MIN: usize = 16;
+
+/// Returns the lines, with a head. Inputs and outputs are cut to what the other columns leave.
+pub(super) fn lines(jobs: &[JobView]) -> Vec<String> {
+    let mut rows: Vec<_> = jobs.iter().map(row).collect();
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.max().unwrap_or(0).max(HEAD[column].len())
+    };
+    // Two blanks stand between columns.
+    let others: usize = (0..INPUT).map(|column| width(column) + 2).sum();
+    let room = (LINE_CHARS_MAX.saturating_sub(others + 2)).max(NAMES_CHARS_MIN);
+    // Short outputs leave their room to the inputs, and the other way round.
+    let input = width(INPUT).min((room / 2).max(room.saturating_sub(width(OUTPUT))));
+    for row in &mut rows {
+        row[INPUT] = cut(&row[INPUT], input);
+        row[OUTPUT] = cut(&row[OUTPUT], room - input);
+    }
+    table(&HEAD, &["took s", "goal", "rows"], &rows)
+}
+
+fn row(view: &JobView) -> Vec<String> {
+    let job = &view.record;
+    let report = job.report.as_ref();
+    let rows = report.and_then(|report| report["counters"]["output_records"].as_u64());
+    let [goal, input, output] = asked(job);
+    // The year and the second would take the room of the names.
+    let started = started(job);
+    let minute = started.get(5..16).unwrap_or(&started);
+    vec![
+        job.id.clone(),
+        job.application.clone(),
+        state(view).to_string(),
+        format!("{minute}Z"),
+        took_s(job).map_or_else(String::new, |took_s| format!("{took_s:.2}")),
+        goal,
+        rows.map(|rows| rows.to_string()).unwrap_or_default(),
+        input,
+        output,
+    ]
+}
+
+/// Returns the goal, the inputs and the output of a job. A text is empty if there is nothing of its
+/// kind, or if this build cannot read the request.
+pub(super) fn asked(job: &JobRecord) -> [String; 3] {
+    let Ok(request) = job.request() else {
+        return Default::default();
+    };
+    let goal = request.goal_s.map(Duration::try_from_secs_f64);
+    let goal = goal.and_then(Result::ok).map(humantime::format_duration);
+    let inputs: Vec<_> = request.inputs.iter().map(input_name).collect();
+    let output = match &request.output.to {
+        OutputPlace::Table(name) => name.to_string(),
+        OutputPlace::File(path) => path.display().to_string(),
+        OutputPlace::Folder(path) => format!("{}/", path.display()),
+        OutputPlace::Terminal => "-".to_string(),
+    };
+    let goal = goal.map(|goal| goal.to_string()).unwrap_or_default();
+    [goal, inputs.join(", "), output]
+}
+
+/// A table, or the first of some files and how many more there are.
+fn input_name(input: &InputRequest) -> String {
+    let paths = match input {
+        InputRequest::Table(table) => return table.table.to_string(),
+        InputRequest::Generated(generated) => return format!("{} drawn", generated.records),
+        InputRequest::Text(text) => &text.paths,
+        InputRequest::Csv(csv) => &csv.paths,
+        InputRequest::JsonLines(json) => &json.paths,
+    };
+    match &paths[..] {
+        [] => String::new(),
+        [path] => path.display().to_string(),
+        [path, others @ ..] => format!("{} +{}", path.display(), others.len()),
+    }
+}
+
+/// Returns a text of at most `chars_max` characters, at least two: the end of a longer one, where
+/// a path has its file and a name its table.
+fn cut(text: &str, chars_max: usize) -> String {
+    let chars = text.chars().count();
+    if chars <= chars_max {
+        return text.to_string();
+    }
+    let end: String = text.chars().skip(chars + 2 - chars_max).collect();
+    format!("..{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_jobs::history::RecordState;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn job(request: Value) -> JobView {
+        JobView::remembered(JobRecord {
+            id: "1795293012345".into(),
+            application: "wordcount".into(),
+            request,
+            own_snapshots: Vec::new(),
+            state: RecordState::Succeeded,
+            started_unix_ms: 1_795_293_012_345,
+            starts: 1,
+            commits: true,
+            written_us: None,
+            ended_unix_ms: Some(1_795_293_112_345),
+            report: Some(json!({"counters": {"output_records": 1_234_567}})),
+            attempts_dropped: 0,
+            submission: None,
+        })
+    }
+
+    #[test]
+    fn goal_input_and_output_are_listed_and_long_names_are_cut_to_a_terminals_width() {
+        let request = |inputs: Value, to: Value| {
+            json!({
+                "application": {"wordcount": {"reduces": 1}}, "inputs": inputs,
+                "output": {"to": to}, "directory": "/", "goal_s": 90.0,
+            })
+        };
+        let table = json!([{"table": {"table": "app.lines"}}]);
+        let long = format!("/{}/tail.txt", "long/".repeat(40));
+        let files = json!([{"text": {"paths": [long, "b.txt"]}}]);
+        let listed = |request: Value| lines(&[job(request)]).remove(1);
+        for (request, end) in [
+            (
+                request(table, json!({"table": "app.counts"})),
+                "  11-21T20:30Z  100.00  1m 30s  1234567  app.lines  app.counts",
+            ),
+            (request(files.clone(), json!("terminal")), "tail.txt +1  -"),
+            (
+                request(files, json!({"file": long})),
+                "..l.txt +1  ..tail.txt",
+            ),
+            (json!({"version": 2}), "  100.00        1234567"),
+        ] {
+            let line = listed(request);
+            assert!(line.ends_with(end), "{line}");
+            assert!(line.chars().count() <= LINE_CHARS_MAX, "{line}");
+        }
+    }
+}
