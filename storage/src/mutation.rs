@@ -165,6 +165,8 @@ mutations! {
 
     // Damage stays where it is.
     StopAtDamage = "a merge that meets damage stops all writes",
+    StopAtFailedRead = "a merge that cannot read a file stops all writes",
+    LeaveOutForGood = "a run that a merge could not read is never merged again",
     TrustFirstReading = "a file is in quarantine though the disk has it whole",
     ForgetQuarantine = "the manifest does not hear of a file in quarantine",
     PassOverGaps = "an older value is read where a damaged file may have a newer one",

@@ -109,7 +109,8 @@ pub struct Options {
     /// Where the tables lie; `None`, the default, is the database's directory, on
     /// `disk`. Log and manifest are there always. A store is of one database only.
     pub table_store: Option<Arc<dyn TableStore>>,
-    /// Tells the time to what expires. Default: the clock of the machine.
+    /// The time by which entries and snapshots expire, and by which merges read a run again that they
+    /// could not read. Default: the clock of the machine.
     pub clock: Arc<dyn Clock>,
     /// The merge operators that tables may name. Default: the built-in ones.
     pub merge_operators: MergeOperators,

@@ -35,6 +35,7 @@ pub(crate) struct Counters {
     pub(crate) user_bytes_written: Counter,
     pub(crate) flush_bytes: Counter,
     pub(crate) compactions: Counter,
+    pub(crate) merge_read_failures: Counter,
     pub(crate) compaction_bytes: Counter,
     pub(crate) compaction_read_bytes: Counter,
     pub(crate) compaction_yield_us: Counter,
@@ -134,6 +135,8 @@ pub struct Stats {
     pub flush_bytes: u64,
     /// Merges done.
     pub compactions: u64,
+    /// Merges that ended because a file of their runs could not be read.
+    pub merge_read_failures: u64,
     /// Bytes of SSTables written by merges.
     pub compaction_bytes: u64,
     /// Bytes of SSTables that went into merges.
@@ -240,6 +243,9 @@ pub struct TableStats {
     /// Its files that are damaged. Reads that need one of them fail; others do not, and
     /// writes go on.
     pub quarantine: Vec<QuarantinedFile>,
+    /// The number of its runs that the last merge of them failed to read. Merges leave them out for
+    /// a while.
+    pub left_out_runs: usize,
 }
 
 /// A damaged file, which keeps its place among the runs of its table.

@@ -36,6 +36,8 @@ mod full_disk;
 mod garbage;
 #[path = "../../storage/tests/engine/ingest.rs"]
 mod ingest;
+#[path = "../../storage/tests/engine/left_out.rs"]
+mod left_out;
 #[path = "../../storage/tests/engine/memory_bounds.rs"]
 mod memory_bounds;
 #[path = "../../storage/tests/engine/merging_in_parts.rs"]
@@ -322,6 +324,14 @@ const KILLERS: &[(Mutation, &str)] = &[
     (
         StopAtDamage,
         "quarantine::a_bit_that_a_merge_meets_stops_no_write_to_any_table",
+    ),
+    (
+        StopAtFailedRead,
+        "left_out::what_a_merge_cannot_read_stops_no_write",
+    ),
+    (
+        LeaveOutForGood,
+        "left_out::a_run_that_cannot_be_read_is_left_out_of_merges_until_it_can",
     ),
     (
         TrustFirstReading,

@@ -1,6 +1,6 @@
 //! Files of a database that users other than its owner may open. ebb creates none, but older
 //! versions did, and so do `mkdir` and `cp`. The server and `ebb stats` name such files and change
-//! nothing: somebody may have given the permissions on purpose.
+//! nothing, because the permissions may be intended.
 
 use std::fmt;
 use std::fs;
@@ -71,7 +71,7 @@ fn modes(data: &Path) -> Vec<(PathBuf, u32)> {
     if let Ok(metadata) = fs::metadata(data) {
         modes.push((data.to_path_buf(), mode(metadata)));
     }
-    // A directory that cannot be listed is an error of whoever opens the database.
+    // If the directory cannot be listed, the opening of the database fails and reports that.
     for entry in fs::read_dir(data).into_iter().flatten().flatten() {
         // Merges and flushes remove files meanwhile.
         let Ok(metadata) = entry.metadata() else {

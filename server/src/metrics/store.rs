@@ -28,6 +28,8 @@ pub(super) fn write(sheet: &mut Sheet<'_>, stats: &Stats) -> fmt::Result {
         "compaction_written_bytes": stats.compaction_bytes, "Bytes of tables written by merges";
         "compaction_read_bytes": stats.compaction_read_bytes,
             "Bytes of tables that went into merges";
+        "compaction_read_failures": stats.merge_read_failures,
+            "Merges that ended because a file could not be read";
         "write_stalls": stats.stalls,
             "Writes that waited because flushes or merges were at their limit";
         "write_throttles": stats.throttles, "Writes slowed to the pace of flushes and merges";

@@ -22,7 +22,7 @@ macro_rules! figures {
     };
 }
 
-const FIGURES: [Figure; 11] = figures! { table:
+const FIGURES: [Figure; 12] = figures! { table:
     "table_memtable_bytes": table.memtable_bytes, "Memory of a table's memtables";
     "table_frozen_memtables": table.frozen_memtables, "Memtables that wait for their flush";
     "table_file_bytes": table.file_bytes, "Bytes of a table's files";
@@ -37,6 +37,8 @@ const FIGURES: [Figure; 11] = figures! { table:
         "Bytes that merges of a table have to read";
     "table_damaged_files": table.quarantine.len(),
         "Files of a table that are damaged: reads that need one of them fail";
+    "table_left_out_runs": table.left_out_runs,
+        "Runs of a table that the last merge of them failed to read";
 };
 
 pub(super) fn write(sheet: &mut Sheet<'_>, tables: &[TableStats]) -> fmt::Result {

@@ -239,7 +239,12 @@ impl Db {
         }
     }
 
-    /// Merges runs until no merge is worth it.
+    /// Merges runs until no merge is worth it. Runs that merges left out, because they could not be
+    /// read, are tried again.
+    ///
+    /// # Errors
+    /// [`Error::Io`] or [`Error::Corruption`] if a run still cannot be read. Everything else is merged
+    /// then, and writes go on.
     pub fn compact(&self) -> Result<()> {
         self.inner.compact_all()
     }

@@ -10,7 +10,7 @@ pub(crate) enum Refusal {
     Unknown(RunId),
     #[error("it names run {0} twice")]
     Twice(RunId),
-    #[error("run {0} is being merged already, or damaged")]
+    #[error("run {0} is being merged already, damaged, or left out for a while")]
     Busy(RunId),
     #[error("run {0} lies between those that it names, and is not named")]
     Between(RunId),

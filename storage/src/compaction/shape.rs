@@ -47,6 +47,7 @@ pub struct RunShape {
     pub smallest_seq: SeqNo,
     /// The largest.
     pub largest_seq: SeqNo,
-    /// Whether it must be left alone: it is being merged, or a file of it is damaged.
+    /// Whether it must be left alone: it is being merged, a file of it is damaged, or a merge failed
+    /// to read one a short time ago.
     pub is_busy: bool,
 }

@@ -11,10 +11,12 @@
 //! An unfinished merge has no record of its own. It is recognized by neighbouring runs that begin
 //! at the same key, with a run behind them that ends there. No I/O, no clock.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use bytes::Bytes;
 
+use crate::key::RunId;
 use crate::runs::RunMeta;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +25,7 @@ pub(crate) struct Unfinished {
     pub(crate) inputs: Range<usize>,
     /// Whether the run behind the inputs is the output so far.
     pub(crate) has_output: bool,
-    /// Whether the merge waits for a damaged file to be restored.
+    /// Whether the merge waits for a damaged file to be restored, or for a run that is left out.
     pub(crate) is_stuck: bool,
 }
 
@@ -39,8 +41,13 @@ impl Unfinished {
     }
 }
 
-/// Returns the unfinished merges of a table with these runs, newest first.
-pub(crate) fn unfinished<'a>(runs: impl IntoIterator<Item = &'a RunMeta>) -> Vec<Unfinished> {
+/// Returns the unfinished merges of a table with these runs, newest first; merges leave out those of
+/// them that are in `left_out`.
+pub(crate) fn unfinished<'a>(
+    runs: impl IntoIterator<Item = &'a RunMeta>,
+    left_out: &HashSet<RunId>,
+) -> Vec<Unfinished> {
+    let is_out = |run: &RunMeta| run.is_quarantined() || left_out.contains(&run.id);
     let mut found: Vec<Unfinished> = Vec::new();
     // The key at which the inputs of the last unfinished merge begin.
     let mut begins: Option<&Bytes> = None;
@@ -51,7 +58,7 @@ pub(crate) fn unfinished<'a>(runs: impl IntoIterator<Item = &'a RunMeta>) -> Vec
         match (run.begins_at(), open) {
             (Some(key), Some(open)) if Some(key) == begins => {
                 open.inputs.end = at + 1;
-                open.is_stuck |= run.is_quarantined();
+                open.is_stuck |= is_out(run);
             }
             (None, Some(open)) if run.ends_before().is_some() && run.ends_before() == begins => {
                 // The output is not read, so damage to it does not matter.
@@ -62,7 +69,7 @@ pub(crate) fn unfinished<'a>(runs: impl IntoIterator<Item = &'a RunMeta>) -> Vec
                 found.extend(key.map(|_| Unfinished {
                     inputs: at..at + 1,
                     has_output: false,
-                    is_stuck: run.is_quarantined(),
+                    is_stuck: is_out(run),
                 }));
             }
         }
@@ -73,15 +80,16 @@ pub(crate) fn unfinished<'a>(runs: impl IntoIterator<Item = &'a RunMeta>) -> Vec
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
-    use crate::key::{KeyBounds, RunId, SeqNo};
+    use crate::key::{KeyBounds, SeqNo};
     use crate::runs::{FileMeta, Quarantine};
 
-    /// A run from one key on and before another, `-` for none, and `!` for a damaged one.
+    const LEFT_OUT: RunId = RunId(2);
+
+    /// A run from one key on and before another, `-` for none, `!` for a damaged one, and `?` for
+    /// one that is left out.
     fn run(text: &str) -> RunMeta {
-        let (bounds, is_damaged) = match text.strip_suffix('!') {
-            Some(bounds) => (bounds, true),
-            None => (text, false),
-        };
+        let (is_damaged, is_left_out) = (text.ends_with('!'), text.ends_with('?'));
+        let bounds = text.trim_end_matches(['!', '?']);
         let (start, end) = bounds.split_once("..").unwrap();
         let key = |text: &str| (text != "-").then(|| Bytes::copy_from_slice(text.as_bytes()));
         let quarantine = is_damaged.then(|| Quarantine {
@@ -89,7 +97,7 @@ mod tests {
             detail: "bad".into(),
         });
         RunMeta {
-            id: RunId(1),
+            id: if is_left_out { LEFT_OUT } else { RunId(1) },
             smallest_seq: SeqNo(1),
             largest_seq: SeqNo(2),
             files: vec![FileMeta {
@@ -112,6 +120,8 @@ mod tests {
             ("b..-  b..-  -..-", "0..2"),
             ("b..-  -..b  b..-  -..b", "0..1+  2..3+"),
             ("b..-  b..-!  -..b", "0..2+!"),
+            ("b..-  b..-?  -..b", "0..2+!"),
+            ("b..-?  b..-  -..b", "0..2+!"),
             ("b..-  -..b!", "0..1+"),
             ("b..-!  -..-  b..-", "0..1!  2..3"),
             // Its merge is over: it is a run like any other.
@@ -119,7 +129,8 @@ mod tests {
             ("-..b  b..-", "1..2"),
         ] {
             let runs: Vec<_> = runs.split_whitespace().map(run).collect();
-            let found = unfinished(&runs).into_iter().map(|found| {
+            let found = unfinished(&runs, &HashSet::from([LEFT_OUT]));
+            let found = found.into_iter().map(|found| {
                 let output = if found.has_output { "+" } else { "" };
                 let stuck = if found.is_stuck { "!" } else { "" };
                 format!("{:?}{output}{stuck}", found.inputs)

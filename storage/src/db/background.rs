@@ -20,10 +20,10 @@ const RELEASE_EVERY: Duration = Duration::from_millis(100);
 /// A snapshot that has expired and could not be deleted is tried again after
 /// this time.
 const EXPIRY_WAIT_MIN: Duration = Duration::from_millis(100);
-/// The clock by which snapshots expire may run unlike the one of the waiting (it
-/// may be set, the machine may sleep): it is looked at this often while a
-/// snapshot is going to expire.
-const EXPIRY_WAIT_MAX: Duration = Duration::from_secs(60);
+/// The clock by which snapshots expire and runs are merged again may run unlike the one of the
+/// waiting (it may be set, the machine may sleep): the threads read it this often while
+/// one of these is to come.
+const CLOCK_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Work that found no space is tried again after this time, then after twice as
 /// long each time, up to [`RETRY_MAX`], and at once when anything else asks for it.
@@ -261,20 +261,34 @@ fn time_to_expiry(engine: &Engine) -> Option<Duration> {
         return None;
     }
     let wait = Duration::from_millis(expires_ms.saturating_sub(engine.now_ms()));
-    Some(wait.clamp(EXPIRY_WAIT_MIN, EXPIRY_WAIT_MAX))
+    Some(wait.clamp(EXPIRY_WAIT_MIN, CLOCK_WAIT_MAX))
 }
 
 fn compact_loop(engine: &Engine) {
     priority::lower();
     let mut retry = Retry::default();
-    while engine
-        .signal
-        .wait(|wanted| std::mem::take(&mut wanted.compact), retry.after)
-    {
+    let mut looked_ms = 0;
+    while engine.signal.wait(
+        |wanted| std::mem::take(&mut wanted.compact),
+        retry
+            .after
+            .into_iter()
+            .chain(time_to_retry(engine, looked_ms))
+            .min(),
+    ) {
+        looked_ms = engine.now_ms();
         retry.note(guard(engine, "compaction", || engine.compact_more()));
         // What readers still hold is looked after by the other loop.
         engine.signal.flush();
     }
+}
+
+/// Returns the time until a run is merged again that merges leave out; `None` if they leave none
+/// out. Runs whose time had come at `looked_ms` do not count, because merges were looked for then.
+fn time_to_retry(engine: &Engine, looked_ms: u64) -> Option<Duration> {
+    let retry_ms = engine.next_retry_ms(looked_ms)?;
+    let wait = Duration::from_millis(retry_ms.saturating_sub(engine.now_ms()));
+    Some(wait.min(CLOCK_WAIT_MAX))
 }
 
 fn sync_loop(engine: &Engine) {

@@ -179,7 +179,8 @@ impl Engine {
         );
         let mut runs = RUNS.pressure(version.runs.len() as f64);
         if runs > 0.0 {
-            runs = RUNS.pressure(version.mergeable_runs() as f64);
+            let left_out = table.left_out.all();
+            runs = RUNS.pressure(version.mergeable_runs(&left_out) as f64);
         }
         drop(version);
         let pressures = [(Work::Flush, memtables), (Work::Compaction, runs)];

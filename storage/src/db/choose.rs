@@ -143,7 +143,7 @@ pub(super) fn is_short_of_space(engine: &Engine, tables: &[Arc<TableCore>]) -> b
 /// Estimates the bytes that a merge of the whole table would free.
 pub(super) fn gain_bytes(engine: &Engine, table: &TableCore) -> u64 {
     let version = table.version();
-    let runs = shapes(engine, table, &version, &HashSet::new());
+    let runs = shapes(engine, table, &version, |_| false);
     match runs.is_empty() {
         true => 0,
         false => bytes_of(&runs).saturating_sub(output_bytes(&runs)),
@@ -183,9 +183,10 @@ pub(super) fn has_merge(engine: &Engine, table: &TableCore) -> bool {
 
 /// Returns the bytes that merges of the table must read until no merge is left to do.
 pub(super) fn table_debt_bytes(engine: &Engine, table: &TableCore, version: &TableVersion) -> u64 {
-    let mut runs = shapes(engine, table, version, &HashSet::new());
+    let left_out = table.left_out.all();
+    let mut runs = shapes(engine, table, version, |run| left_out.contains(&run));
     let mut begun_bytes = 0;
-    let begun = begun(version);
+    let begun = begun(version, &left_out);
     for at in begun
         .iter()
         .filter(|it| it.is_stuck)
@@ -233,7 +234,7 @@ fn shapes(
     engine: &Engine,
     table: &TableCore,
     version: &TableVersion,
-    busy: &HashSet<RunId>,
+    is_busy: impl Fn(RunId) -> bool,
 ) -> Vec<RunShape> {
     let boundaries = engine.boundaries(table.id);
     let shape = |run: &Arc<Run>| RunShape {
@@ -247,14 +248,14 @@ fn shapes(
         garbage_bytes: run.meta().garbage_bytes(&boundaries),
         smallest_seq: run.meta().smallest_seq,
         largest_seq: run.meta().largest_seq,
-        is_busy: busy.contains(&run.id()) || run.is_quarantined(),
+        is_busy: is_busy(run.id()) || run.is_quarantined(),
     };
     version.runs.iter().map(shape).collect()
 }
 
-/// The unfinished merges of a table.
-fn begun(version: &TableVersion) -> Vec<Unfinished> {
-    unfinished(version.runs.iter().map(|run| run.meta()))
+/// Returns the unfinished merges of a table that leaves out these runs.
+fn begun(version: &TableVersion, left_out: &HashSet<RunId>) -> Vec<Unfinished> {
+    unfinished(version.runs.iter().map(|run| run.meta()), left_out)
 }
 
 /// Returns the first of the unfinished merges that can go on within the limits, with the bytes
@@ -310,7 +311,8 @@ fn next(
         return Ok(None);
     }
     let boundaries = || engine.boundaries(table.id);
-    let begun = begun(version);
+    let left_out = table.left_out.at(engine.now_ms());
+    let begun = begun(version, &left_out);
     // The output of an unfinished merge is kept: a repair without a manifest learns from it which
     // keys of the input files no longer count.
     let outputs = begun.iter().filter_map(Unfinished::output);
@@ -323,7 +325,8 @@ fn next(
         };
         return Ok(Some((work, 0)));
     }
-    let mut runs = shapes(engine, table, version, busy);
+    let is_busy = |run: RunId| busy.contains(&run) || left_out.contains(&run);
+    let mut runs = shapes(engine, table, version, is_busy);
     let (part, lacks_space) = next_part(engine, version, &begun, &runs, busy, limits);
     for at in begun.iter().flat_map(Unfinished::runs) {
         runs[at].is_busy = true;

@@ -39,10 +39,10 @@ pub(crate) fn compact(engine: &Engine, table: &TableCore) -> Result<bool> {
     engine.wake_compaction(|| engine.tables().iter().any(|table| has_merge(engine, table)));
     match merge(engine, table, &chosen) {
         Err(error) => engine
-            .meet_damage(table, chosen.inputs(), error)
+            .meet_failure(table, chosen.inputs(), error)
             .map(|()| true),
         Ok(merged) => {
-            engine.note_sound_merge();
+            engine.note_sound_merge(table, chosen.inputs());
             Ok(merged)
         }
     }

@@ -322,7 +322,9 @@ impl Engine {
     pub(crate) fn maintenance_failure(&self) -> Option<Error> {
         let failures = self.failures.lock().unwrap();
         let of = |work| failures.of(work).cloned();
-        of(Work::Flush).or_else(|| of(Work::Compaction))
+        let failure = of(Work::Flush).or_else(|| of(Work::Compaction));
+        drop(failures);
+        failure.or_else(|| self.left_out_error())
     }
 
     /// # Errors
@@ -349,15 +351,21 @@ impl Engine {
     }
 
     /// Merges until nothing is worth it, in all tables, and no merge of anybody
-    /// else is under way.
+    /// else is under way. Runs that merges leave out are tried again first.
+    ///
+    /// # Errors
+    /// The failure to read a run too, once everything else is merged.
     pub(crate) fn compact_all(&self) -> Result<()> {
         self.check_access()?;
         self.delete_expired_snapshots()?;
+        for table in self.tables() {
+            table.left_out.retry_at_once();
+        }
         loop {
             let seen = self.claims.ended();
             self.compact_more()?;
             if self.claims.ended() == seen && !self.claims.wait_for_another_end(seen) {
-                return Ok(());
+                return self.left_out_error().map_or(Ok(()), Err);
             }
         }
     }

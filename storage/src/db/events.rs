@@ -66,6 +66,18 @@ pub enum Event<'a> {
         /// The kind of work that finds space.
         space_use: SpaceUse,
     },
+    /// A merge ended because a file of its runs could not be read, or read as damaged three times
+    /// though it is whole. Merges leave out the run, and nothing else is held up.
+    LeftOut {
+        /// The table's keyspace.
+        keyspace: &'a str,
+        /// The table.
+        table: &'a str,
+        /// The error of the merge, which names the file.
+        cause: &'a str,
+        /// The time after which a merge may read the run again.
+        retry_after: Duration,
+    },
     /// All writes are refused until the database is opened anew; reads go on. Each listener is
     /// called once with this event, even if it was added afterwards.
     WritesStopped {

@@ -23,6 +23,7 @@ mod ingest;
 mod inner;
 mod kept_runs;
 mod large_groups;
+mod left_out;
 mod memtable_memory;
 mod merge_pauses;
 mod open;

@@ -2,9 +2,10 @@
 //! runs of the table and other tables are merged, and writes go on.
 //!
 //! ```text
-//!   a merge fails ─► is it on the disk? ─► edit of the manifest ─► the run is not merged
-//!                    no: memory; again,
-//!                    and not for ever
+//!   damage ─► is it on the disk? ─► edit of the manifest ─► the run is not merged
+//!              │ no: memory; again
+//!              ▼ the third time
+//!   I/O error of an input ────────► the run is left out of merges for a while
 //! ```
 //!
 //! The run stays where it is in the list, so a reader that needs the damaged data fails. See the
@@ -16,36 +17,59 @@ use std::sync::Arc;
 use super::events::Event;
 use super::{Engine, TableCore};
 use crate::error::{Error, ErrorKind, Result};
-use crate::key::FileNumber;
+use crate::key::{FileNumber, RunId};
 use crate::manifest::{Edit, State};
 use crate::mutation::{self, Mutation};
 use crate::runs::{FileMeta, Quarantine, Run, RunFile};
 use crate::sstable::SsTable;
 use crate::sync::Ordering;
 
-/// After this many merges in a row that found damage in files that are whole on the disk, the
-/// memory of this machine is not trusted with writes any more.
+/// After this many merges in a row that found damage in files that are whole on the disk, the run
+/// is left out of merges for a while. Until then the merge is tried again at once.
 const SUSPICIONS_MAX: u64 = 3;
 
 impl Engine {
-    /// Handles the error of a merge of these runs, which are claimed: puts the damaged file into
-    /// quarantine.
+    /// Handles the error of a merge of these runs, which are claimed: puts a damaged file into
+    /// quarantine, and leaves a run out of merges for a while if a file of it could not be read.
     ///
     /// # Errors
-    /// `error` itself if it is not the damage of a file; the failure to record the quarantine.
-    pub(super) fn meet_damage(
+    /// `error` itself if no input is the cause, as when the output cannot be written; the failure to
+    /// record the quarantine.
+    pub(super) fn meet_failure(
         &self,
         table: &TableCore,
         inputs: &[Arc<Run>],
         error: Error,
     ) -> Result<()> {
-        let Error::Corruption { path, .. } = &error else {
-            return Err(error);
-        };
-        if mutation::is(Mutation::StopAtDamage) {
-            return Err(error);
+        match &error {
+            Error::Corruption { path, .. } if !mutation::is(Mutation::StopAtDamage) => {
+                let damaged = file_of(inputs, path);
+                self.meet_damage(table, inputs, damaged, error)
+            }
+            // Inputs are never written or synced, so an error with the path of one is that of a read.
+            Error::Io { path, .. }
+                if !error.is_out_of_descriptors() && !mutation::is(Mutation::StopAtFailedRead) =>
+            {
+                let Some((run, ..)) = file_of(inputs, path) else {
+                    return Err(error);
+                };
+                self.leave_out(table, [run], &error);
+                Ok(())
+            }
+            _ => Err(error),
         }
-        if let Some((number, file)) = file_of(inputs, path) {
+    }
+
+    /// Handles the damage that a merge found in the file of an input, or elsewhere if `damaged` is
+    /// `None`, as in its own output.
+    fn meet_damage(
+        &self,
+        table: &TableCore,
+        inputs: &[Arc<Run>],
+        damaged: Option<(RunId, FileNumber, &Arc<SsTable>)>,
+        error: Error,
+    ) -> Result<()> {
+        if let Some((run, number, file)) = damaged {
             // Reads past all caches: bytes that changed in memory are no damage.
             let first = error.clone();
             let again = mutation::replace(
@@ -54,22 +78,29 @@ impl Engine {
                 Err(first),
             );
             if let Err(again) = again {
-                let found = Quarantine::of(&again).ok_or(again)?;
+                let Some(found) = Quarantine::of(&again) else {
+                    return self.meet_failure(table, inputs, again);
+                };
                 self.suspicions.store(0, Ordering::Relaxed);
+                table.left_out.remove([run]);
                 return self.quarantine(table, number, found);
             }
         }
-        match self.suspicions.fetch_add(1, Ordering::Relaxed) + 1 < SUSPICIONS_MAX {
-            true => Ok(()),
-            false => Err(error),
+        if self.suspicions.fetch_add(1, Ordering::Relaxed) + 1 >= SUSPICIONS_MAX {
+            match damaged {
+                Some((run, ..)) => self.leave_out(table, [run], &error),
+                None => self.leave_out(table, inputs.iter().map(|run| run.id()), &error),
+            }
         }
+        Ok(())
     }
 
-    /// Notes that a merge read all of its inputs.
-    pub(super) fn note_sound_merge(&self) {
+    /// Notes that a merge read all of its inputs, or dropped them unread.
+    pub(super) fn note_sound_merge(&self, table: &TableCore, inputs: &[Arc<Run>]) {
         if self.suspicions.load(Ordering::Relaxed) > 0 {
             self.suspicions.store(0, Ordering::Relaxed);
         }
+        table.left_out.remove(inputs.iter().map(|run| run.id()));
     }
 
     /// Puts a file into quarantine. No other thread may replace its run meanwhile.
@@ -141,8 +172,11 @@ impl Engine {
     }
 }
 
-/// Returns the file of these runs that has this path in errors.
-fn file_of<'a>(runs: &'a [Arc<Run>], path: &Path) -> Option<(FileNumber, &'a Arc<SsTable>)> {
-    let files = runs.iter().flat_map(|run| run.open_files());
-    files.into_iter().find(|(_, file)| file.path() == path)
+/// Returns the file of these runs that has this path in errors, with its run.
+fn file_of<'a>(runs: &'a [Arc<Run>], path: &Path) -> Option<(RunId, FileNumber, &'a Arc<SsTable>)> {
+    runs.iter().find_map(|run| {
+        let mut files = run.open_files();
+        let (number, file) = files.find(|(_, file)| file.path() == path)?;
+        Some((run.id(), number, file))
+    })
 }

@@ -59,6 +59,7 @@ impl Engine {
             merge_pauses: self.merge_pauses(),
             flush_bytes: counters.flush_bytes.get(),
             compactions: counters.compactions.get(),
+            merge_read_failures: counters.merge_read_failures.get(),
             compaction_bytes: counters.compaction_bytes.get(),
             stalls: counters.stalls.get(),
             stall_us: counters.stall_us.get(),
@@ -132,6 +133,7 @@ impl Engine {
                 .sum(),
             merges: self.merges_of(&runs),
             quarantine: self.quarantine_of(&version),
+            left_out_runs: table.left_out.all().len(),
             runs,
             bookmarks: bookmarks.iter().map(|seq| seq.0).collect(),
         }

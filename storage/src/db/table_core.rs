@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::left_out::LeftOut;
 use super::picks::Picks;
 use crate::error::{Error, Result};
 use crate::key::{SeqNo, TableId};
@@ -32,6 +33,8 @@ pub(crate) struct TableCore {
     merged_as_of: AtomicU64,
     /// What became of what its picker said.
     pub(super) picks: Picks,
+    /// Those of its runs that merges leave out.
+    pub(super) left_out: LeftOut,
     /// Held to replace the version, never while doing I/O.
     replacing: Mutex<()>,
     /// Versions that were replaced and may still be read.
@@ -64,6 +67,7 @@ impl TableCore {
             dropped: AtomicBool::new(false),
             merged_as_of: AtomicU64::new(u64::MAX),
             picks: Picks::default(),
+            left_out: LeftOut::default(),
             replacing: Mutex::default(),
             retired: Mutex::default(),
         })

@@ -15,6 +15,7 @@
 //! replaced as a whole, and whoever holds one keeps its files.
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -191,11 +192,11 @@ impl TableVersion {
     }
 
     /// Number of runs that may be merged, and may lie over each other: what a merge in parts has
-    /// written has no key of what is left.
-    pub(crate) fn mergeable_runs(&self) -> usize {
-        let mergeable = |run: &&Arc<Run>| !run.is_quarantined();
+    /// written has no key of what is left. Runs that are `left_out` may not be merged.
+    pub(crate) fn mergeable_runs(&self, left_out: &HashSet<RunId>) -> usize {
+        let mergeable = |run: &&Arc<Run>| !run.is_quarantined() && !left_out.contains(&run.id());
         let all = self.runs.iter().filter(mergeable).count();
-        let begun = unfinished(self.runs.iter().map(|run| run.meta()));
+        let begun = unfinished(self.runs.iter().map(|run| run.meta()), left_out);
         let beside = begun.into_iter().map(|merge| match merge.is_stuck {
             true => self.runs[merge.runs()].iter().filter(mergeable).count(),
             false => {

@@ -16,6 +16,7 @@ mod forms;
 mod full_disk;
 mod garbage;
 mod ingest;
+mod left_out;
 mod limits;
 mod memory_bounds;
 mod merging_in_parts;

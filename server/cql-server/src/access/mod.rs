@@ -26,8 +26,8 @@ mod superuser;
 mod tests;
 mod user;
 
-pub(crate) use login::{AUTHENTICATOR, claimed_name};
 pub use login::Login;
+pub(crate) use login::{AUTHENTICATOR, claimed_name};
 pub(crate) use needs::{NeedsContext, needs, reads, trace_need};
 pub(crate) use permissions::execute as execute_permission;
 pub(crate) use quota::{note_snapshot, room_for_snapshot};

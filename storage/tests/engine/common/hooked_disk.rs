@@ -14,6 +14,11 @@ pub enum Call {
     Create,
     SyncDir,
     ForgetCached,
+    /// A read of the bytes from one offset on and before another.
+    Read {
+        from: u64,
+        to: u64,
+    },
 }
 
 type Hook = dyn Fn(Call, &Path) -> io::Result<()> + Send + Sync;
@@ -27,8 +32,8 @@ pub struct HookedDisk {
 }
 
 impl HookedDisk {
-    /// The hook is called by the thread that makes the call, with what is created
-    /// or synced.
+    /// The hook is called by the thread that makes the call, with what is created,
+    /// synced or read.
     pub fn new(
         mem: &MemDisk,
         hook: impl Fn(Call, &Path) -> io::Result<()> + Send + Sync + 'static,
@@ -121,6 +126,8 @@ impl fmt::Debug for HookedFile {
 
 impl ReadFile for HookedFile {
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        let (from, to) = (offset, offset + buf.len() as u64);
+        (self.hook)(Call::Read { from, to }, &self.path)?;
         self.file.read_exact_at(buf, offset)
     }
 

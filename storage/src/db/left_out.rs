@@ -1,0 +1,146 @@
+//! The runs of a table that merges leave out for a while, because a merge failed to read them.
+//!
+//! An I/O error is no damage: the next read of the file may succeed, and a file that is missing may
+//! be on a disk that is not mounted. So the manifest records nothing. The run is left out in memory,
+//! and merged again after a time that doubles with each failure.
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
+
+use super::events::Event;
+use super::{Engine, TableCore};
+use crate::error::Error;
+use crate::key::RunId;
+use crate::mutation::{self, Mutation};
+use crate::sync::Mutex;
+
+/// The time until the first retry, in milliseconds, and the longest time between two of them.
+const WAIT_MIN_MS: u64 = 1_000;
+const WAIT_MAX_MS: u64 = 600_000;
+
+/// The runs of one table that a merge failed to read and none has read since.
+#[derive(Debug, Default)]
+pub(crate) struct LeftOut(Mutex<BTreeMap<RunId, Failure>>);
+
+/// The last failure of a merge to read a run.
+#[derive(Debug)]
+struct Failure {
+    error: Error,
+    wait_ms: u64,
+    /// The time from which on the run may be merged; 0 once a caller has asked for a retry at once.
+    retry_ms: u64,
+}
+
+impl LeftOut {
+    /// Leaves a run out from now on, and returns the time until the retry, in milliseconds.
+    fn add(&self, run: RunId, error: &Error, now_ms: u64) -> u64 {
+        let mut all = self.0.lock().unwrap();
+        let doubled = |last: &Failure| (2 * last.wait_ms).min(WAIT_MAX_MS);
+        let wait_ms = all.get(&run).map_or(WAIT_MIN_MS, doubled);
+        let failure = Failure {
+            error: error.clone(),
+            wait_ms,
+            retry_ms: now_ms.saturating_add(wait_ms),
+        };
+        all.insert(run, failure);
+        wait_ms
+    }
+
+    /// Forgets the failures of these runs.
+    pub(super) fn remove(&self, runs: impl IntoIterator<Item = RunId>) {
+        let mut all = self.0.lock().unwrap();
+        for run in runs {
+            all.remove(&run);
+        }
+    }
+
+    /// Returns the runs that no merge may read at this time.
+    pub(super) fn at(&self, now_ms: u64) -> HashSet<RunId> {
+        let for_good = mutation::is(Mutation::LeaveOutForGood);
+        let all = self.0.lock().unwrap();
+        let is_out = |failure: &Failure| now_ms < failure.retry_ms || for_good;
+        let out = all.iter().filter(|(_, failure)| is_out(failure));
+        out.map(|(run, _)| *run).collect()
+    }
+
+    /// Returns the runs whose last merge failed, also those whose wait is over. Write stalls do not
+    /// count them: otherwise each retry that fails would hold up the writers of the table.
+    pub(super) fn all(&self) -> HashSet<RunId> {
+        self.at(0)
+    }
+
+    /// Ends the wait of all runs.
+    pub(super) fn retry_at_once(&self) {
+        for failure in self.0.lock().unwrap().values_mut() {
+            failure.retry_ms = 0;
+        }
+    }
+
+    /// Returns the time of the first retry after `after_ms`.
+    fn next_retry_ms(&self, after_ms: u64) -> Option<u64> {
+        let all = self.0.lock().unwrap();
+        let times = all.values().map(|failure| failure.retry_ms);
+        times.filter(|&retry_ms| retry_ms > after_ms).min()
+    }
+
+    /// Returns the error of one of the runs of [`Self::all`].
+    fn error(&self) -> Option<Error> {
+        let all = self.0.lock().unwrap();
+        let failed = all.values().find(|failure| failure.retry_ms > 0);
+        failed.map(|failure| failure.error.clone())
+    }
+}
+
+impl Engine {
+    /// Leaves runs out of merges for a while, because a merge of them ended with `error`.
+    pub(super) fn leave_out(
+        &self,
+        table: &TableCore,
+        runs: impl IntoIterator<Item = RunId>,
+        error: &Error,
+    ) {
+        let now_ms = self.now_ms();
+        let mut wait_ms = 0;
+        for run in runs {
+            wait_ms = table.left_out.add(run, error, now_ms).max(wait_ms);
+        }
+        self.counters.merge_read_failures.add(1);
+        // This thread may begin a long merge. Another one wakes for the retry then.
+        self.wake_compaction(|| true);
+        self.events.tell(Event::LeftOut {
+            keyspace: &table.keyspace,
+            table: &table.name,
+            cause: &error.to_string(),
+            retry_after: Duration::from_millis(wait_ms),
+        });
+    }
+
+    /// Returns the time of the first retry after `after_ms`, over all tables.
+    pub(super) fn next_retry_ms(&self, after_ms: u64) -> Option<u64> {
+        let tables = self.tables().into_iter();
+        let times = tables.filter_map(|table| table.left_out.next_retry_ms(after_ms));
+        times.min()
+    }
+
+    /// Returns the error for which merges leave out a run, if they do.
+    pub(super) fn left_out_error(&self) -> Option<Error> {
+        let mut tables = self.tables().into_iter();
+        tables.find_map(|table| table.left_out.error())
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_doubles_up_to_ten_minutes_and_begins_anew_after_a_success() {
+        let left_out = LeftOut::default();
+        let error = Error::InvalidRequest("a test".into());
+        let add = || left_out.add(RunId(7), &error, 5_000) / 1_000;
+        let waits: Vec<_> = (0..12).map(|_| add()).collect();
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600]);
+        left_out.remove([RunId(7)]);
+        assert_eq!(add(), 1);
+    }
+}
