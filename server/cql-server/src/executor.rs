@@ -14,6 +14,8 @@ mod features;
 pub(crate) mod harness;
 #[cfg(test)]
 mod limits;
+#[cfg(test)]
+mod lookups;
 mod select;
 #[cfg(test)]
 mod tests;

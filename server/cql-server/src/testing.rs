@@ -14,7 +14,7 @@ use ebb_tables::{Catalog, CatalogState, GracePeriods, with_cql_tables};
 use super::call::{Interrupt, Outcome};
 use super::listing::Listing;
 use super::schema_statements::{self, SchemaContext};
-use super::system::{CLUSTER_NAME, Facts, JobList, LocalNode, SystemTables};
+use super::system::{CLUSTER_NAME, Facts, JobList, LocalNode, Lookup, SystemTables};
 use super::{describe, snapshots};
 
 /// When tests begin.
@@ -171,7 +171,7 @@ impl Session {
     /// A virtual table's rows as text, numbers and hexadecimal digits.
     pub(super) fn rows(&self, keyspace: &str, table: &str) -> Vec<Vec<Option<Bytes>>> {
         let table = self.system.table(keyspace, table).unwrap();
-        let rows = table.rows(&self.facts()).unwrap();
+        let rows = table.rows(&self.facts(), &Lookup::default()).unwrap();
         rows.into_iter().map(|row| row.cells).collect()
     }
 }

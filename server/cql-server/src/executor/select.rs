@@ -1,5 +1,7 @@
 //! The execution of SELECT: finding the table, analysing the statement, reading rows.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::BytesMut;
@@ -21,6 +23,7 @@ use crate::guardrails::Access;
 use crate::indexes;
 use crate::prepared::{Meaning, Prepared, SelectMeaning};
 use crate::read::{Bounds, Select, computed_rows};
+use crate::system::Lookup;
 use crate::targets::{self, Target};
 
 impl Executor {
@@ -129,7 +132,9 @@ impl Executor {
             }
             Target::Snapshot(snapshot) => Source::Stored(&snapshot.rows, Cache::Bypass),
             Target::Virtual(table) => {
-                computed = computed_rows(table.schema(), table.rows(&self.facts(&state))?)?;
+                let lookup = lookup(meaning.select.plan(), &bound);
+                let rows = table.rows(&self.facts(&state), &lookup)?;
+                computed = computed_rows(table.schema(), rows)?;
                 Source::Memory(&computed)
             }
         };
@@ -149,6 +154,28 @@ impl Executor {
             warnings,
             ..Outcome::default()
         })
+    }
+}
+
+/// Returns the keyspaces and tables that a statement names: all of them if it names them by an
+/// invalid value, whose error reading the rows returns.
+pub(super) fn lookup(plan: &SelectPlan, bound: &Bound<'_>) -> Lookup {
+    let first = |kind: ColumnKind, name: &str| -> Option<BTreeSet<String>> {
+        let column = plan.schema.columns_of(kind).first()?;
+        if *column.name != *name {
+            return None;
+        }
+        let restrictions = &plan.restrictions;
+        let values = match kind {
+            ColumnKind::PartitionKey => restrictions.partition.first_values(name, bound),
+            _ => restrictions.clustering.first_values(bound),
+        };
+        let text = |value: Cow<'_, [u8]>| String::from_utf8(value.into_owned()).ok();
+        values.ok()??.into_iter().map(text).collect()
+    };
+    Lookup {
+        keyspaces: first(ColumnKind::PartitionKey, "keyspace_name"),
+        tables: first(ColumnKind::Clustering, "table_name"),
     }
 }
 

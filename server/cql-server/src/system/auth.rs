@@ -2,9 +2,9 @@
 
 use ebb_cql::protocol::ErrorResponse;
 
-use super::Facts;
 use super::cells::{boolean, list, text};
 use super::virtual_table::{Definition, RowSet};
+use super::{Facts, Lookup};
 
 const KEYSPACE: &str = "system_auth";
 
@@ -23,7 +23,7 @@ pub(super) const ROLES: Definition = Definition {
     rows: roles,
 };
 
-fn roles(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn roles(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
     let state = facts.catalog.roles().state();
     state.roles().iter().try_for_each(|(name, role)| {
         let mut cells = vec![
@@ -48,7 +48,7 @@ pub(super) const ROLE_MEMBERS: Definition = Definition {
     rows: role_members,
 };
 
-fn role_members(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn role_members(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
     let state = facts.catalog.roles().state();
     for (name, role) in state.roles().iter() {
         for of in &role.member_of {
@@ -67,7 +67,7 @@ pub(super) const ROLE_PERMISSIONS: Definition = Definition {
     rows: role_permissions,
 };
 
-fn role_permissions(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn role_permissions(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
     let state = facts.catalog.roles().state();
     for (name, role) in state.roles().iter() {
         for (resource, set) in &role.permissions {
@@ -92,7 +92,7 @@ pub(super) const IDENTITY_TO_ROLE: Definition = Definition {
     rows: identity_to_role,
 };
 
-fn identity_to_role(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn identity_to_role(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
     let state = facts.catalog.roles().state();
     for (name, role) in state.roles().iter() {
         for identity in &role.identities {

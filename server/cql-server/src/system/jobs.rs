@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use ebb_cql::protocol::ErrorResponse;
 
-use super::Facts;
 use super::cells::{int, text, timestamp};
 use super::virtual_table::{Definition, RowSet};
+use super::{Facts, Lookup};
 
 /// A job that runs, or has ended and is remembered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub(super) const JOBS: Definition = Definition {
     rows: jobs,
 };
 
-fn jobs(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn jobs(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
     let Some(list) = &facts.jobs else {
         return Ok(());
     };

@@ -21,6 +21,7 @@ pub(crate) mod cells;
 mod index_builds;
 mod jobs;
 mod local;
+mod lookup;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,7 @@ use ebb_model::schema::TableSchema;
 use ebb_tables::{Catalog, CatalogState};
 
 pub use self::jobs::{JobList, JobRow};
+pub(crate) use self::lookup::Lookup;
 pub(crate) use self::views::{SnapshotRow, snapshot_rows};
 pub(crate) use self::virtual_table::{VirtualRow, VirtualTable};
 use crate::activity::Activity;

@@ -10,33 +10,56 @@ use ebb_model::key::Order;
 use ebb_model::schema::{
     Column, ColumnKind, KeyspaceSchema, OptionValue, TableOptions, TableSchema,
 };
+use ebb_tables::SNAPSHOT_SIGN;
 
 use super::cells::{bigint, boolean, double, int, list, map, text, uuid};
 use super::virtual_table::{Definition, RowSet, no_rows};
-use super::{Facts, LOCAL_KEYSPACES};
+use super::{Facts, LOCAL_KEYSPACES, Lookup};
 
 const KEYSPACE: &str = "system_schema";
 
-/// Users' keyspaces, and snapshots that are one, each by the name that clients know.
-fn users(facts: &Facts) -> Vec<(String, Arc<KeyspaceSchema>)> {
-    let keyspaces = facts.state.schema().keyspaces();
-    let keyspaces = keyspaces.map(|keyspace| (keyspace.name().to_string(), keyspace.clone()));
-    let snapshots = facts.catalog.snapshot_keyspaces(&facts.state).into_iter();
-    let snapshots = snapshots.map(|snapshot| (snapshot.name, snapshot.schema));
-    keyspaces.chain(snapshots).collect()
+/// Returns the keyspaces of users that a statement looks up, and the snapshots that are one, each
+/// by the name that clients use.
+fn users(facts: &Facts, lookup: &Lookup) -> Vec<(String, Arc<KeyspaceSchema>)> {
+    let schema = facts.state.schema();
+    let snapshots = || {
+        let snapshots = facts.catalog.snapshot_keyspaces(&facts.state).into_iter();
+        snapshots.map(|snapshot| (snapshot.name, snapshot.schema))
+    };
+    let Some(names) = &lookup.keyspaces else {
+        let keyspaces = schema.keyspaces();
+        let keyspaces = keyspaces.map(|keyspace| (keyspace.name().to_string(), keyspace.clone()));
+        return keyspaces.chain(snapshots()).collect();
+    };
+    let named = |name: &String| Some((name.clone(), schema.keyspace(name)?.clone()));
+    let mut found: Vec<_> = names.iter().filter_map(named).collect();
+    if names.iter().any(|name| name.contains(SNAPSHOT_SIGN)) {
+        found.extend(snapshots().filter(|(name, _)| names.contains(name)));
+    }
+    found
 }
 
-/// Every table with the name of its keyspace: users', of snapshots, and those of `system`
-/// and `system_schema`.
+/// Calls `each` with every table that a statement looks up and the name of its keyspace: tables of
+/// users, of snapshots, of `system` and of `system_schema`.
 fn for_each_table(
     facts: &Facts,
+    lookup: &Lookup,
     mut each: impl FnMut(&str, &TableSchema) -> Result<(), ErrorResponse>,
 ) -> Result<(), ErrorResponse> {
-    for (name, keyspace) in users(facts) {
-        keyspace.tables().try_for_each(|table| each(&name, table))?;
+    for (name, keyspace) in users(facts, lookup) {
+        match &lookup.tables {
+            None => keyspace.tables().try_for_each(|table| each(&name, table))?,
+            Some(tables) => {
+                let mut tables = tables.iter().filter_map(|table| keyspace.table(table));
+                tables.try_for_each(|table| each(&name, table))?;
+            }
+        }
     }
     let own = facts.system.tables_of(LOCAL_KEYSPACES);
-    own.into_iter()
+    let is_read = |table: &&TableSchema| {
+        lookup.has_keyspace(table.keyspace()) && lookup.has_table(table.name())
+    };
+    own.filter(is_read)
         .try_for_each(|table| each(table.keyspace(), table))
 }
 
@@ -57,7 +80,7 @@ pub(super) const KEYSPACES: Definition = Definition {
     rows: keyspaces,
 };
 
-fn keyspaces(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn keyspaces(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
     let replication = |options: &BTreeMap<String, String>| {
         let full = |(key, value): (&String, &String)| match key.as_str() {
             "class" if !value.contains('.') => (
@@ -75,7 +98,7 @@ fn keyspaces(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> 
             ("replication", replication(options)),
         ]
     };
-    for (name, keyspace) in users(facts) {
+    for (name, keyspace) in users(facts, lookup) {
         rows.push(row(
             &name,
             keyspace.durable_writes(),
@@ -83,7 +106,8 @@ fn keyspaces(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> 
         ))?;
     }
     let local = BTreeMap::from([("class".to_string(), "LocalStrategy".to_string())]);
-    for name in LOCAL_KEYSPACES {
+    let own = LOCAL_KEYSPACES.iter();
+    for name in own.filter(|name| lookup.has_keyspace(name)) {
         rows.push(row(name, true, &local))?;
     }
     Ok(())
@@ -139,8 +163,8 @@ pub(super) const TABLES: Definition = Definition {
     rows: table_rows,
 };
 
-fn table_rows(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
-    for_each_table(facts, |keyspace, table| {
+fn table_rows(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+    for_each_table(facts, lookup, |keyspace, table| {
         let flags: &[&str] = match table.is_counter() {
             true => &["compound", "counter"],
             false => &["compound"],
@@ -215,8 +239,10 @@ pub(super) const COLUMN_COLUMNS: &[&str] = &[
     "type text",
 ];
 
-fn columns(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
-    for_each_table(facts, |keyspace, table| column_rows(keyspace, table, rows))
+fn columns(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+    for_each_table(facts, lookup, |keyspace, table| {
+        column_rows(keyspace, table, rows)
+    })
 }
 
 pub(super) fn column_rows(
@@ -265,8 +291,12 @@ pub(super) const DROPPED_COLUMNS: Definition = Definition {
     rows: dropped_columns,
 };
 
-fn dropped_columns(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
-    for_each_table(facts, |keyspace, table| {
+fn dropped_columns(
+    facts: &Facts,
+    lookup: &Lookup,
+    rows: &mut RowSet<'_>,
+) -> Result<(), ErrorResponse> {
+    for_each_table(facts, lookup, |keyspace, table| {
         // Of those of one name the last.
         let last: BTreeMap<_, _> = table.dropped().iter().map(|d| (&*d.name, d)).collect();
         last.into_iter().try_for_each(|(name, dropped)| {
@@ -296,8 +326,8 @@ pub(super) const TYPES: Definition = Definition {
     rows: types,
 };
 
-fn types(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
-    for (name, keyspace) in users(facts) {
+fn types(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+    for (name, keyspace) in users(facts, lookup) {
         for ty in keyspace.user_types() {
             let types: Vec<_> = ty.fields().iter().map(|(_, t)| t.to_string()).collect();
             rows.push([
@@ -329,8 +359,8 @@ pub(super) const INDEXES: Definition = Definition {
     rows: indexes,
 };
 
-fn indexes(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
-    for_each_table(facts, |keyspace, table| {
+fn indexes(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+    for_each_table(facts, lookup, |keyspace, table| {
         let mut indexes = table.indexed_columns();
         indexes.try_for_each(|indexed| {
             rows.push([
@@ -354,7 +384,7 @@ pub(super) const BUILT_INDEXES: Definition = Definition {
     rows: built_indexes,
 };
 
-fn built_indexes(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn built_indexes(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
     for keyspace in facts.state.schema().keyspaces() {
         let indexes = keyspace.tables().flat_map(|table| table.indexes());
         for index in indexes.filter(|index| !index.is_building) {

@@ -5,9 +5,9 @@ use ebb_cql::protocol::ErrorResponse;
 use ebb_storage::{Db, SnapshotInfo, SnapshotScope};
 use ebb_tables::CatalogState;
 
-use super::Facts;
 use super::cells::{bigint, int, list, text, timestamp};
 use super::virtual_table::{Definition, RowSet};
+use super::{Facts, Lookup};
 
 const KEYSPACE: &str = "system_views";
 
@@ -29,7 +29,7 @@ pub(super) const SNAPSHOTS: Definition = Definition {
     rows: snapshots,
 };
 
-fn snapshots(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn snapshots(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
     let all = snapshot_rows(facts.catalog.db(), &facts.state);
     all.into_iter()
         .try_for_each(|snapshot| rows.push(snapshot.cells()))

@@ -5,7 +5,7 @@ use ebb_cql::protocol::ErrorResponse;
 use super::cells::text;
 use super::schema::{COLUMN_COLUMNS, column_rows};
 use super::virtual_table::{Definition, RowSet};
-use super::{Facts, VIRTUAL_KEYSPACES};
+use super::{Facts, Lookup, VIRTUAL_KEYSPACES};
 
 const KEYSPACE: &str = "system_virtual_schema";
 
@@ -18,7 +18,7 @@ pub(super) const KEYSPACES: Definition = Definition {
     rows: keyspaces,
 };
 
-fn keyspaces(_: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn keyspaces(_: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
     let mut all = VIRTUAL_KEYSPACES.iter();
     all.try_for_each(|name| rows.push([("keyspace_name", text(name))]))
 }
@@ -32,7 +32,7 @@ pub(super) const TABLES: Definition = Definition {
     rows: tables,
 };
 
-fn tables(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn tables(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
     for table in facts.system.tables_of(VIRTUAL_KEYSPACES) {
         rows.push([
             ("keyspace_name", text(table.keyspace())),
@@ -52,7 +52,7 @@ pub(super) const COLUMNS: Definition = Definition {
     rows: columns,
 };
 
-fn columns(facts: &Facts, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+fn columns(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
     let mut tables = facts.system.tables_of(VIRTUAL_KEYSPACES);
     tables.try_for_each(|table| column_rows(table.keyspace(), table, rows))
 }

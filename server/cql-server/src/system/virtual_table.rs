@@ -9,7 +9,10 @@ use ebb_model::schema::{ColumnKind, TableDefinition, TableOptions, TableSchema};
 use ebb_model::types::CqlType;
 use uuid::Uuid;
 
-use super::Facts;
+use super::{Facts, Lookup};
+
+/// Computes the rows of a virtual table.
+type RowComputation = fn(&Facts, &Lookup, &mut RowSet<'_>) -> Result<(), ErrorResponse>;
 
 /// How a virtual table's columns are written down here.
 pub(super) struct Definition {
@@ -20,15 +23,15 @@ pub(super) struct Definition {
     pub(super) columns: &'static [&'static str],
     /// The partition key, which is one column, then the clustering columns.
     pub(super) primary_key: &'static [&'static str],
-    /// In any order.
-    pub(super) rows: fn(&Facts, &mut RowSet<'_>) -> Result<(), ErrorResponse>,
+    /// Computes the rows that a statement looks up, and maybe others, in any order.
+    pub(super) rows: RowComputation,
 }
 
 /// A table that nobody writes to and that is computed anew for each statement.
 #[derive(Debug)]
 pub struct VirtualTable {
     schema: Arc<TableSchema>,
-    rows: fn(&Facts, &mut RowSet<'_>) -> Result<(), ErrorResponse>,
+    rows: RowComputation,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,16 +79,16 @@ impl VirtualTable {
         &self.schema
     }
 
-    /// All its rows as they are now, in the order of their keys.
+    /// Returns the rows for a lookup as they are now, and maybe others, in the order of their keys.
     ///
     /// # Errors
-    /// When what they tell of cannot be read.
-    pub fn rows(&self, facts: &Facts) -> Result<Vec<VirtualRow>, ErrorResponse> {
+    /// If an object that the rows describe cannot be read.
+    pub fn rows(&self, facts: &Facts, lookup: &Lookup) -> Result<Vec<VirtualRow>, ErrorResponse> {
         let mut set = RowSet {
             schema: &self.schema,
             rows: Vec::new(),
         };
-        (self.rows)(facts, &mut set)?;
+        (self.rows)(facts, lookup, &mut set)?;
         let mut rows = set.rows;
         rows.sort_by(|a, b| a.key.cmp(&b.key));
         Ok(rows)
@@ -93,7 +96,7 @@ impl VirtualTable {
 }
 
 /// Computes the rows of a table for objects that ebb does not have, such as peers: none.
-pub(super) fn no_rows(_: &Facts, _: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
+pub(super) fn no_rows(_: &Facts, _: &Lookup, _: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
     Ok(())
 }
 

@@ -140,6 +140,21 @@ impl ClusteringRestrictions {
         false
     }
 
+    /// Returns the values that the first clustering column may have, if they are named.
+    pub fn first_values<'v>(&'v self, bound: &Bound<'v>) -> Result<Option<Vec<Cow<'v, [u8]>>>> {
+        let Some(equal) = self.equal.first() else {
+            return Ok(None);
+        };
+        let tuples = match &equal.values {
+            EqualValues::One(tuple) => {
+                vec![tuple_values(tuple, equal.columns, &equal.name, bound)?]
+            }
+            EqualValues::In(values) => in_tuples(values, equal.columns, &equal.name, bound)?,
+        };
+        let first = |mut tuple: Vec<Cow<'v, [u8]>>| tuple.swap_remove(0);
+        Ok(Some(tuples.into_iter().map(first).collect()))
+    }
+
     pub fn rows(&self, schema: &TableSchema, bound: &Bound<'_>) -> Result<Rows> {
         if !self.is_full(schema) {
             return match self.equal.is_empty() && !self.has_slice() {

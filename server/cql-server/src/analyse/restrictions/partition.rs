@@ -107,6 +107,22 @@ impl PartitionRestrictions {
         }
     }
 
+    /// Returns the values that the first column of the partition key may have, if they are named.
+    pub fn first_values<'v>(
+        &'v self,
+        name: &str,
+        bound: &Bound<'v>,
+    ) -> Result<Option<Vec<Cow<'v, [u8]>>>> {
+        let Self::Keys(columns, _) = self else {
+            return Ok(None);
+        };
+        let values = match &columns[0] {
+            OneOf::Equal(term) => vec![term.evaluate(bound)?.condition(name)?],
+            OneOf::In(values) => in_values(values, name, bound)?,
+        };
+        Ok(Some(values))
+    }
+
     /// The partitions, with these values.
     ///
     /// # Errors

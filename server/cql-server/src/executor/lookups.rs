@@ -1,0 +1,166 @@
+//! SELECTs from virtual tables that compute the rows of some keyspaces and tables only.
+
+use ebb_cql::protocol::{QueryParameters, Value, ValuesBuf};
+use ebb_model::types::elements;
+use ebb_tables::read::Source;
+
+use super::harness::Server;
+use crate::analyse::markers::Bound;
+use crate::call::{Outcome, Service};
+use crate::prepared::Meaning;
+use crate::read::{Bounds, computed_rows};
+use crate::system::Lookup;
+
+/// Executes a SELECT from a virtual table, and again over all rows of the table. The answers must
+/// be the same. Returns how many rows a lookup computes, and how many there are.
+#[track_caller]
+fn compare(server: &Server, text: &str, bound: &[&[u8]]) -> [usize; 2] {
+    let executor = &server.executor;
+    let prepared = server.prepare(text);
+    let prepared = prepared.unwrap_or_else(|error| panic!("{text}: {error}"));
+    let meaning = prepared.meaning.load_full();
+    let Meaning::Select(meaning) = &*meaning else {
+        panic!("{text} is no SELECT");
+    };
+    let (schema, plan) = (&meaning.schema, meaning.select.plan());
+    let table = executor.system.table(schema.keyspace(), schema.name());
+    let table = table.unwrap_or_else(|| panic!("{text} reads no virtual table"));
+    let state = executor.catalog().state();
+    let facts = executor.facts(&state);
+    let mut values = ValuesBuf::new();
+    for value in bound {
+        values.push(Value::Bytes(value));
+    }
+    let parameters = || QueryParameters {
+        values: values.as_values(),
+        ..QueryParameters::default()
+    };
+    let found = server.answer(parameters(), |call, out| {
+        executor.execute(&prepared, call, out)
+    });
+    let mut counts = [0; 2];
+    let expected = server.answer(parameters(), |call, out| {
+        let bound = Bound::new(call.parameters.values, &meaning.markers, 0)?;
+        let bound = bound.calling(&plan.volatile)?;
+        let lookup = super::select::lookup(plan, &bound);
+        let rows = table.rows(&facts, &Lookup::default())?;
+        counts = [table.rows(&facts, &lookup)?.len(), rows.len()];
+        let rows = computed_rows(schema, rows)?;
+        let bounds = Bounds {
+            limits: &executor.limits,
+            guardrails: None,
+        };
+        let source = Source::Memory(&rows);
+        (meaning.select).execute(&source, call, &bound, None, bounds, out)?;
+        Ok(Outcome::default())
+    });
+    let [found, expected] = [found, expected].map(|answer| answer.map(|(response, _)| response));
+    assert_eq!(found, expected, "{text}");
+    counts
+}
+
+/// A server with tables of the same name in two keyspaces, and a snapshot with a table that was
+/// dropped later.
+fn server() -> Server {
+    Server::with(&[
+        "CREATE TYPE p (x int)",
+        "CREATE TABLE t (k int, c text, s blob STATIC, v int, PRIMARY KEY (k, c))",
+        "CREATE INDEX by_v ON t (v)",
+        "CREATE TABLE u (k int PRIMARY KEY, v frozen<p>)",
+        "CREATE TABLE w (k int PRIMARY KEY, a int, b int)",
+        "ALTER TABLE w DROP a",
+        "CREATE KEYSPACE other WITH replication = \
+         {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        "CREATE TABLE other.t (k int PRIMARY KEY)",
+        "CREATE SNAPSHOT s ON KEYSPACE ks",
+        "DROP TABLE u",
+    ])
+}
+
+#[test]
+fn a_lookup_changes_no_answer() {
+    let server = server();
+    let keyspaces = [
+        "LIMIT 3",
+        "WHERE keyspace_name = 'ks'",
+        "WHERE keyspace_name = 'ks@s'",
+        "WHERE keyspace_name = 'system'",
+        "WHERE keyspace_name = 'system_views'",
+        "WHERE keyspace_name = 'ks@nothing'",
+        "WHERE keyspace_name = null",
+        "WHERE keyspace_name IN ('other', 'ks', 'ks@s', 'ks', 'system_schema', 'nothing')",
+        "WHERE keyspace_name IN ()",
+        "WHERE keyspace_name = 'ks' AND token(keyspace_name) > 0",
+        "WHERE token(keyspace_name) > 0",
+        "WHERE keyspace_name > 'ks' ALLOW FILTERING",
+    ];
+    for table in ["keyspaces", "types", "views"] {
+        for condition in keyspaces {
+            let text = format!("SELECT * FROM system_schema.{table} {condition}");
+            compare(&server, &text, &[]);
+        }
+    }
+    let tables = [
+        "WHERE keyspace_name = 'ks' AND table_name = 't'",
+        "WHERE keyspace_name = 'ks@s' AND table_name = 'u'",
+        "WHERE keyspace_name = 'ks' AND table_name = 'nothing'",
+        "WHERE keyspace_name = 'ks' AND table_name = null",
+        "WHERE keyspace_name = 'system' AND table_name = 'local'",
+        "WHERE keyspace_name IN ('ks', 'other', 'ks@s') AND table_name = 't'",
+        "WHERE keyspace_name IN ('ks', 'other') AND table_name IN ('w', 't', 'w', 'nothing')",
+        "WHERE keyspace_name = 'ks' AND table_name > 't'",
+        "WHERE keyspace_name = 'ks' ORDER BY table_name DESC LIMIT 1",
+        "WHERE keyspace_name IN ('ks', 'other') PER PARTITION LIMIT 1",
+        "WHERE table_name = 't' ALLOW FILTERING",
+        "WHERE table_name IN ('t', 'local') ALLOW FILTERING",
+    ];
+    for table in ["tables", "columns", "dropped_columns", "indexes"] {
+        for condition in keyspaces.iter().chain(&tables) {
+            let text = format!("SELECT * FROM system_schema.{table} {condition}");
+            compare(&server, &text, &[]);
+        }
+    }
+    let columns = "SELECT * FROM system_schema.columns WHERE keyspace_name = 'ks' AND";
+    for condition in [
+        "table_name = 't' AND column_name IN ('v', 'k')",
+        "(table_name, column_name) = ('t', 'v')",
+        "(table_name, column_name) IN (('w', 'k'), ('t', 'v'), ('t', 'x'))",
+        "(table_name, column_name) > ('t', 'k')",
+        "column_name = 'k' ALLOW FILTERING",
+    ] {
+        compare(&server, &format!("{columns} {condition}"), &[]);
+    }
+    for text in [
+        "SELECT count(*) FROM system_schema.columns WHERE keyspace_name = 'ks'",
+        "SELECT * FROM system_virtual_schema.tables WHERE keyspace_name = 'system_views'",
+        "SELECT * FROM system_views.snapshots WHERE keyspace_name = 'ks'",
+        // Its `table_name` is the name of a keyspace.
+        "SELECT * FROM system.\"IndexInfo\" WHERE table_name = 'ks'",
+        "SELECT key, host_id FROM system.local WHERE key = 'local'",
+    ] {
+        compare(&server, text, &[]);
+    }
+}
+
+#[test]
+fn one_table_costs_one_in_system_schema() {
+    let server = server();
+    let select = |from: &str| format!("SELECT * FROM system_schema.{from}");
+    let one = select("tables WHERE keyspace_name = ? AND table_name = ?");
+    let [looked_up, all] = compare(&server, &one, &[b"ks", b"t"]);
+    assert!(looked_up == 1 && all > 20, "{looked_up} of {all}");
+    for (from, rows) in [
+        ("keyspaces WHERE keyspace_name = 'ks'", 1),
+        ("columns WHERE keyspace_name = 'ks' AND table_name = 't'", 4),
+        ("columns WHERE keyspace_name = 'ks@s' AND table_name = 'u'", 2),
+        ("indexes WHERE keyspace_name = 'ks' AND table_name = 't'", 1),
+        ("tables WHERE table_name = 't' ALLOW FILTERING", 3),
+        ("types WHERE keyspace_name = 'other'", 0),
+    ] {
+        let [looked_up, _] = compare(&server, &select(from), &[]);
+        assert_eq!(looked_up, rows, "{from}");
+    }
+    let both = elements::build([&b"ks"[..], b"other"]);
+    let some = select("tables WHERE keyspace_name IN ?");
+    assert_eq!(compare(&server, &some, &[&both])[0], 3);
+}
