@@ -56,7 +56,8 @@ rows=$(cql -e 'PAGING 100; SELECT id FROM shell.again LIMIT 950;' | grep -cE '^ 
 [ "$rows" = 950 ] || { echo "$rows rows of 950 in pages of 100"; exit 1; }
 
 expect "$(cql -e 'TRACING ON; SELECT * FROM shell.again WHERE id = 7;')" 'Tracing session'
-# A snapshot is a keyspace: cqlsh that starts later knows its tables as they were.
+# A snapshot that is listed is a keyspace: cqlsh that starts later finds its tables as they were. The
+# server lists some (--schema-snapshots).
 cql -e "INSERT INTO shell.people (id, name, home) VALUES (1, 'Ada', {street: 'Main', number: 7})"
 cql -e 'CREATE SNAPSHOT monday ON KEYSPACE shell'
 cat >"$work/later.cql" <<'CQL'

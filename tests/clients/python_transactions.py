@@ -399,7 +399,7 @@ def record(directory):
     """The history of clients of a server that is killed."""
     address = free_address()
     server = start(os.path.join(directory, "data"), address)
-    # Each snapshot is a change of the schema, which nobody here has to hear of.
+    # Nobody here has to hear of changes of the schema.
     cluster = cluster_of(address, schema_event_refresh_window=-1, max_schema_agreement_wait=0)
     cluster.schema_metadata_enabled = False
     try:

@@ -108,6 +108,7 @@ pub(super) fn run(args: Args) -> Result<()> {
         store_events::log(db);
     }
     let catalog = node.catalog()?;
+    catalog.set_listed_snapshots(settings.schema_snapshots);
     log_unreadable(&catalog);
     let large_partitions = partitions::watch(&settings.guardrails, &catalog);
     let server = listen(&settings, &node, tls.clone(), &slow)?;
@@ -174,10 +175,11 @@ fn log_unreadable(catalog: &Catalog) {
 /// Starts a thread that logs the tables of snapshots that cannot be read. The thread may have to
 /// read the schema of each table in each snapshot from files, and clients are served meanwhile.
 fn log_unreadable_snapshots(catalog: Arc<Catalog>) -> Result<()> {
-    let log = move || {
-        for unreadable in catalog.unreadable_in_snapshots() {
-            error!(target: STORAGE, "{unreadable}");
-        }
+    let log = move || match catalog.unreadable_in_snapshots() {
+        Ok(all) => all
+            .iter()
+            .for_each(|unreadable| error!(target: STORAGE, "{unreadable}")),
+        Err(error) => error!(target: STORAGE, "the schemas of snapshots cannot be read: {error}"),
     };
     let thread = thread::Builder::new().name("snapshot-schema".to_owned());
     thread.spawn(log).context("cannot start a thread")?;

@@ -347,7 +347,7 @@ impl Executor {
                 let context = self.access_context(keyspace, call.user);
                 let room = access::room_for_snapshot(&context)?;
                 let done = snapshots::execute(&context.schema, tree, out)?;
-                if let Some(room) = room.filter(|_| !done.changes.is_empty()) {
+                if let Some(room) = room.filter(|_| done.created_snapshot) {
                     access::note_snapshot(&context, room, create)?;
                 }
                 Ok(done)
@@ -538,8 +538,11 @@ impl Service for Executor {
                     snapshot,
                     then,
                 } => {
-                    let gone =
-                        snapshots::changed(SchemaChangeKind::Dropped, (keyspace, snapshot), then);
+                    let objects = then.map_or_else(Vec::new, |then| {
+                        snapshots::objects(then, then.tables().map(|table| table.name()))
+                    });
+                    let dropped = SchemaChangeKind::Dropped;
+                    let gone = snapshots::changed(dropped, (keyspace, snapshot), objects);
                     gone.into_iter().for_each(&tell);
                 }
             });

@@ -11,6 +11,8 @@ pub struct Outcome {
     pub keyspace: Option<String>,
     /// Changes of the schema, in order: events for the connections that registered for them.
     pub changes: Vec<SchemaChange>,
+    /// True if the statement created a snapshot, whose creation may be no change that clients see.
+    pub created_snapshot: bool,
     /// True if the write conflicted with other writes and gave up. Nothing was written, and there is no
     /// body: the request may be executed again.
     pub is_in_conflict: bool,

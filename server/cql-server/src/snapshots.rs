@@ -4,8 +4,9 @@
 //! A snapshot `s` of a keyspace `ks` is read by `SELECT ... FROM ks.t USING SNAPSHOT s`.
 //! Clients that cannot change their statements use it as a keyspace: `"ks@s"`, or
 //! `ks__at__s` where a driver refuses the sign. No keyspace has such a name, so neither
-//! hides one; an alias that two snapshots fit is refused. `system_schema` shows the newest
-//! ones as keyspaces, so clients hear of one that is new or gone as of a keyspace.
+//! hides one; an alias that two snapshots fit is refused. `system_schema` has a snapshot as a
+//! keyspace for a statement that names it. By a setting it lists the newest ones to all clients, and
+//! clients get an event when one of them is created or gone, as of a keyspace.
 //!
 //! Tables, columns and types are those of the snapshot's moment: their schema lies in the
 //! tables. What expires is judged by that moment, too.
@@ -32,6 +33,10 @@ use super::system::{SnapshotRow, snapshot_rows};
 
 /// Between keyspace and snapshot, in a name for drivers that refuse `@`.
 pub(super) const AT_ALIAS: &str = "__at__";
+
+/// The most types and tables of a snapshot that events name. A driver reads each of them by several
+/// statements, and the queue of events has to hold those of several snapshots.
+const OBJECT_EVENTS_MAX: usize = 64;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotName {
@@ -175,8 +180,13 @@ pub fn execute(
     statement: &Statement,
     out: &mut BytesMut,
 ) -> Result<Outcome, ErrorResponse> {
+    let mut created_snapshot = false;
     let changes = match statement {
-        Statement::CreateSnapshot(statement) => create(context, statement)?,
+        Statement::CreateSnapshot(statement) => {
+            let changes = create(context, statement)?;
+            created_snapshot = changes.is_some();
+            changes.unwrap_or_default()
+        }
         Statement::DropSnapshot(statement) => drop(context, statement)?,
         Statement::ListSnapshots(statement) => {
             list(context, statement)?.write(out);
@@ -192,25 +202,33 @@ pub fn execute(
     }
     Ok(Outcome {
         changes,
+        created_snapshot,
         ..Outcome::default()
     })
 }
 
-/// What clients are told of a snapshot that is new or gone: that it is so with a keyspace, and
-/// with each type and table in it. Those that know them by `system_schema` ask anew then, one
-/// by one: of a keyspace alone they read no tables.
-/// `then` is the keyspace as the snapshot has it, where that can be read.
+/// Returns the types of a keyspace, and the tables of these names, as the objects of events.
+pub(super) fn objects<'a>(
+    keyspace: &KeyspaceSchema,
+    tables: impl Iterator<Item = &'a str>,
+) -> Vec<SchemaTarget> {
+    let types = keyspace.user_types().into_iter();
+    let types = types.map(|ty| SchemaTarget::Type(ty.name().to_string()));
+    let tables = tables.map(|table| SchemaTarget::Table(table.to_string()));
+    types.chain(tables).collect()
+}
+
+/// Returns the events for a listed snapshot that is created or gone: one of a keyspace, and one of
+/// each object in it, unless there are too many. Drivers read an object when they get its event: of
+/// a keyspace alone they read no tables.
 pub(super) fn changed(
     kind: SchemaChangeKind,
     (keyspace, snapshot): (&str, &str),
-    then: Option<&KeyspaceSchema>,
+    objects: Vec<SchemaTarget>,
 ) -> Vec<SchemaChange> {
     let mut targets = vec![SchemaTarget::Keyspace];
-    if let Some(then) = then {
-        let types = then.user_types().into_iter();
-        targets.extend(types.map(|ty| SchemaTarget::Type(ty.name().to_string())));
-        let tables = then.tables();
-        targets.extend(tables.map(|table| SchemaTarget::Table(table.name().to_string())));
+    if objects.len() <= OBJECT_EVENTS_MAX {
+        targets.extend(objects);
     }
     if kind == SchemaChangeKind::Dropped {
         // What is in a keyspace goes before it.
@@ -262,10 +280,11 @@ fn scope<'a>(
     }
 }
 
+/// Creates a snapshot, and returns the events for it; `None` if it was there already.
 fn create(
     context: &SchemaContext<'_>,
     create: &CreateSnapshot,
-) -> Result<Vec<SchemaChange>, ErrorResponse> {
+) -> Result<Option<Vec<SchemaChange>>, ErrorResponse> {
     let expires_in = expiry(&create.properties)?;
     let db = context.catalog.db();
     // Not between the steps of a change, so that it has whole tables only.
@@ -281,12 +300,18 @@ fn create(
             Ok(()) => {
                 db.sync().map_err(of_store)?;
                 let now = state.schema().keyspace(keyspace);
-                let then = now.and_then(|now| ebb_tables::keyspace_at(db, now, name).ok());
-                let created = SchemaChangeKind::Created;
-                Ok(changed(created, (keyspace, name), then.as_ref()))
+                let listed = now.filter(|_| context.catalog.is_snapshot_listed(&of, name));
+                let changes = listed.map(|now| {
+                    // The snapshot has the tables of now, so that none is read from files.
+                    let tables = now.tables().map(|table| table.name());
+                    let tables = tables.filter(|name| table.is_none_or(|only| only == *name));
+                    let created = SchemaChangeKind::Created;
+                    changed(created, (keyspace, name), objects(now, tables))
+                });
+                Ok(Some(changes.unwrap_or_default()))
             }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => match create.if_not_exists {
-                true => Ok(Vec::new()),
+                true => Ok(None),
                 false => Err(ErrorResponse::invalid(format!(
                     "Snapshot '{name}' of keyspace '{keyspace}' already exists"
                 ))),
@@ -359,12 +384,15 @@ fn drop(
                 return missing();
             }
         }
-        let then = ebb_tables::keyspace_at(db, now, name).ok();
+        let is_listed = context.catalog.is_snapshot_listed(&of, name);
+        let opened = of.snapshot(name).ok().filter(|_| is_listed);
+        let listed = opened.map(|opened| objects(now, opened.tables()));
         match of.delete_snapshot(name) {
             Ok(()) => {
                 db.sync().map_err(of_store)?;
                 let dropped = SchemaChangeKind::Dropped;
-                Ok(changed(dropped, (keyspace, name), then.as_ref()))
+                let changes = listed.map(|all| changed(dropped, (keyspace, name), all));
+                Ok(changes.unwrap_or_default())
             }
             Err(error) if error.kind() == ErrorKind::NotFound => missing(),
             Err(error) => Err(of_store(error)),

@@ -15,13 +15,13 @@ pub enum Announcement<'a> {
         /// Its name.
         table: &'a str,
     },
-    /// A snapshot of a keyspace of CQL is gone because its time was over.
+    /// A snapshot of a keyspace of CQL has expired, and such snapshots may be listed as keyspaces.
     SnapshotExpired {
         /// What it was of.
         keyspace: &'a str,
         /// Its name.
         snapshot: &'a str,
-        /// The keyspace as it had it, if clients were told of it.
+        /// The keyspace as it had it, if clients have read the list with it.
         then: Option<&'a KeyspaceSchema>,
     },
 }

@@ -1,11 +1,12 @@
 //! The schema as it is now, and the one place where it changes.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
 use ebb_model::schema::{KeyspaceSchema, Schema, Unreadable};
-use ebb_storage::{Clock, Db, Event, Table, TableOptions};
+use ebb_storage::{Clock, Db, Event, Keyspace, Table, TableOptions};
 use uuid::Uuid;
 
 use super::announce::{Announcement, Announcements};
@@ -21,7 +22,11 @@ use super::store::SchemaStore;
 use super::survey::{CREATIONS_TABLE, KEYSPACES_TABLE};
 use super::table::CqlTable;
 use super::timestamps::Timestamps;
+use super::unreadable::in_snapshots;
 use crate::names::SYSTEM_KEYSPACE;
+
+/// The newest snapshots of each keyspace whose tables a server reads when it starts.
+const SNAPSHOTS_CHECKED_MAX: usize = 32;
 
 /// The catalog of an open database. There is one for each.
 #[derive(Debug)]
@@ -130,6 +135,9 @@ impl Catalog {
                     return;
                 };
                 let known = snapshots.forget(keyspace, snapshot);
+                if snapshots.max.load(Ordering::Relaxed) == 0 {
+                    return;
+                }
                 let state = state.upgrade().map(|state| state.load_full());
                 if state.is_some_and(|state| state.schema.keyspace(keyspace).is_some()) {
                     announcements.tell(Announcement::SnapshotExpired {
@@ -181,20 +189,31 @@ impl Catalog {
         self.state.load_full()
     }
 
-    /// The snapshots that clients are told of as keyspaces: of each keyspace the newest
-    /// [`SNAPSHOTS_TOLD_MAX`](super::SNAPSHOTS_TOLD_MAX), oldest first.
+    /// Sets how many snapshots of each keyspace, the newest, are listed as keyspaces to clients
+    /// that read the whole schema. A catalog that was opened lists none.
+    pub fn set_listed_snapshots(&self, max: u32) {
+        self.snapshots.max.store(max, Ordering::Relaxed);
+    }
+
+    /// Returns whether a snapshot of a keyspace is listed as a keyspace.
+    pub fn is_snapshot_listed(&self, keyspace: &Keyspace, snapshot: &str) -> bool {
+        let listed = self.snapshots.names(keyspace);
+        listed.iter().any(|name| name == snapshot)
+    }
+
+    /// Returns the snapshots that are listed as keyspaces, by keyspace, oldest first.
     pub fn snapshot_keyspaces(&self, state: &CatalogState) -> Vec<SnapshotKeyspace> {
-        self.snapshots.told(&self.db, state)
+        self.snapshots.list(&self.db, state)
     }
 
     /// What drivers compare to see whether what they know is old: another one for each
-    /// schema, and for other snapshots that they are told of.
+    /// schema, and for other snapshots that are listed.
     pub fn version(&self, state: &CatalogState) -> Uuid {
-        let told = self.snapshot_keyspaces(state);
-        if told.is_empty() {
+        let listed = self.snapshot_keyspaces(state);
+        if listed.is_empty() {
             return state.version();
         }
-        let each = told
+        let each = listed
             .iter()
             .map(|one| format!("{} {}\n", one.name, one.seq.0));
         Uuid::new_v3(&state.version(), each.collect::<String>().as_bytes())
@@ -209,12 +228,17 @@ impl Catalog {
         all
     }
 
-    /// Lists the tables that cannot be read of the snapshots that clients are told of. It may read
-    /// the schema of each table in each of them from files.
-    pub fn unreadable_in_snapshots(&self) -> Vec<Unreadable> {
-        let snapshots = self.snapshot_keyspaces(&self.state());
-        let tables = snapshots.iter().flat_map(SnapshotKeyspace::unreadable);
-        tables.collect()
+    /// Lists the tables that cannot be read of the newest 32 snapshots of each keyspace. It may
+    /// read the schema of each table in each of them from files.
+    ///
+    /// # Errors
+    /// If the store failed for another reason than damage.
+    pub fn unreadable_in_snapshots(&self) -> Result<Vec<Unreadable>> {
+        let mut all = Vec::new();
+        for keyspace in self.state().schema().keyspaces() {
+            all.extend(in_snapshots(&self.db, keyspace, SNAPSHOTS_CHECKED_MAX)?);
+        }
+        Ok(all)
     }
 
     /// Changes the schema: `decide` says of the present one what comes next, or nothing.

@@ -35,20 +35,25 @@ pub fn unreadable_objects(db: &Db) -> Result<Vec<Unreadable>> {
         ));
     }
     for keyspace in schema.keyspaces() {
-        all.extend(in_snapshots(db, keyspace)?);
+        all.extend(in_snapshots(db, keyspace, usize::MAX)?);
     }
     Ok(all)
 }
 
-fn in_snapshots(db: &Db, now: &KeyspaceSchema) -> Result<Vec<Unreadable>> {
+/// Lists the tables that cannot be read of the newest snapshots of a keyspace, of `max` at most.
+///
+/// # Errors
+/// If the store failed for another reason than damage.
+pub(super) fn in_snapshots(db: &Db, now: &KeyspaceSchema, max: usize) -> Result<Vec<Unreadable>> {
     let mut all = Vec::new();
     // A creation that was cut short may have left a record alone.
     let Ok(keyspace) = db.existing_keyspace(now.name()) else {
         return Ok(all);
     };
     let mut records = Records::default();
-    for snapshot in keyspace.snapshot_names() {
-        match records.unreadable_at(&keyspace, &snapshot) {
+    let names = keyspace.snapshot_names();
+    for snapshot in &names[names.len().saturating_sub(max)..] {
+        match records.unreadable_at(&keyspace, snapshot) {
             Ok(tables) => all.extend(tables),
             // It expired meanwhile.
             Err(CatalogError::Store(error)) if error.kind() == ErrorKind::NotFound => {}

@@ -216,6 +216,12 @@ pub(crate) struct Settings {
     #[arg(default_value = "none")]
     #[serde(serialize_with = "shown", deserialize_with = "parsed")]
     pub(crate) guardrails: Guardrails,
+    /// Number of snapshots of each keyspace, the newest, that system_schema lists as keyspaces.
+    /// Clients that read the whole schema when they connect, such as cqlsh, find these, and get an
+    /// event when one is created or gone. Statements that name a snapshot find any.
+    #[arg(long, value_name = "N", env = "EBB_SCHEMA_SNAPSHOTS")]
+    #[arg(default_value = "0")]
+    pub(crate) schema_snapshots: u32,
     /// Certificate chain of the server, in PEM. With it, clients speak TLS. The server reads this
     /// file and the other files for TLS again when they change, and on SIGHUP.
     #[arg(long, value_name = "FILE", env = "EBB_TLS_CERT")]

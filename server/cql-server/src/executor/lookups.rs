@@ -42,7 +42,7 @@ fn compare(server: &Server, text: &str, bound: &[&[u8]]) -> [usize; 2] {
     let expected = server.answer(parameters(), |call, out| {
         let bound = Bound::new(call.parameters.values, &meaning.markers, 0)?;
         let bound = bound.calling(&plan.volatile)?;
-        let lookup = super::select::lookup(plan, &bound);
+        let lookup = executor.lookup(&state, plan, &bound);
         let rows = table.rows(&facts, &Lookup::default())?;
         counts = [table.rows(&facts, &lookup)?.len(), rows.len()];
         let rows = computed_rows(schema, rows)?;
@@ -62,7 +62,7 @@ fn compare(server: &Server, text: &str, bound: &[&[u8]]) -> [usize; 2] {
 /// A server with tables of the same name in two keyspaces, and a snapshot with a table that was
 /// dropped later.
 fn server() -> Server {
-    Server::with(&[
+    let server = Server::with(&[
         "CREATE TYPE p (x int)",
         "CREATE TABLE t (k int, c text, s blob STATIC, v int, PRIMARY KEY (k, c))",
         "CREATE INDEX by_v ON t (v)",
@@ -74,7 +74,9 @@ fn server() -> Server {
         "CREATE TABLE other.t (k int PRIMARY KEY)",
         "CREATE SNAPSHOT s ON KEYSPACE ks",
         "DROP TABLE u",
-    ])
+    ]);
+    server.executor.catalog().set_listed_snapshots(1);
+    server
 }
 
 #[test]
@@ -152,7 +154,10 @@ fn one_table_costs_one_in_system_schema() {
     for (from, rows) in [
         ("keyspaces WHERE keyspace_name = 'ks'", 1),
         ("columns WHERE keyspace_name = 'ks' AND table_name = 't'", 4),
-        ("columns WHERE keyspace_name = 'ks@s' AND table_name = 'u'", 2),
+        (
+            "columns WHERE keyspace_name = 'ks@s' AND table_name = 'u'",
+            2,
+        ),
         ("indexes WHERE keyspace_name = 'ks' AND table_name = 't'", 1),
         ("tables WHERE table_name = 't' ALLOW FILTERING", 3),
         ("types WHERE keyspace_name = 'other'", 0),
@@ -163,4 +168,29 @@ fn one_table_costs_one_in_system_schema() {
     let both = elements::build([&b"ks"[..], b"other"]);
     let some = select("tables WHERE keyspace_name IN ?");
     assert_eq!(compare(&server, &some, &[&both])[0], 3);
+}
+
+#[test]
+fn snapshots_that_are_not_listed_are_keyspaces_for_statements_that_name_them() {
+    let mut server = server();
+    server.executor.catalog().set_listed_snapshots(0);
+    for n in 0..40 {
+        server.run(&format!("CREATE SNAPSHOT s{n} ON KEYSPACE ks"));
+    }
+    let keyspaces = server.rows("SELECT keyspace_name FROM system_schema.keyspaces");
+    assert!(!keyspaces.contains('@'), "{keyspaces}");
+    for (name, tables) in [
+        ("ks@s", "t | u | w"),
+        ("ks__at__s", "t | u | w"),
+        ("ks@s0", "t | w"),
+    ] {
+        let mut rows =
+            |from: &str| server.rows(&format!("SELECT {from} WHERE keyspace_name = '{name}'"));
+        assert_eq!(rows("keyspace_name FROM system_schema.keyspaces"), name);
+        assert_eq!(rows("table_name FROM system_schema.tables"), tables);
+        assert_eq!(rows("type_name FROM system_schema.types"), "p");
+    }
+    server.run("DROP SNAPSHOT s ON KEYSPACE ks");
+    let both = "table_name FROM system_schema.tables WHERE keyspace_name IN ('ks@s', 'other')";
+    assert_eq!(server.rows(&format!("SELECT {both}")), "t");
 }

@@ -23,6 +23,7 @@ use crate::guardrails::Access;
 use crate::indexes;
 use crate::prepared::{Meaning, Prepared, SelectMeaning};
 use crate::read::{Bounds, Select, computed_rows};
+use crate::snapshots;
 use crate::system::Lookup;
 use crate::targets::{self, Target};
 
@@ -132,7 +133,7 @@ impl Executor {
             }
             Target::Snapshot(snapshot) => Source::Stored(&snapshot.rows, Cache::Bypass),
             Target::Virtual(table) => {
-                let lookup = lookup(meaning.select.plan(), &bound);
+                let lookup = self.lookup(&state, meaning.select.plan(), &bound);
                 let rows = table.rows(&self.facts(&state), &lookup)?;
                 computed = computed_rows(table.schema(), rows)?;
                 Source::Memory(&computed)
@@ -155,27 +156,38 @@ impl Executor {
             ..Outcome::default()
         })
     }
-}
 
-/// Returns the keyspaces and tables that a statement names: all of them if it names them by an
-/// invalid value, whose error reading the rows returns.
-pub(super) fn lookup(plan: &SelectPlan, bound: &Bound<'_>) -> Lookup {
-    let first = |kind: ColumnKind, name: &str| -> Option<BTreeSet<String>> {
-        let column = plan.schema.columns_of(kind).first()?;
-        if *column.name != *name {
-            return None;
-        }
-        let restrictions = &plan.restrictions;
-        let values = match kind {
-            ColumnKind::PartitionKey => restrictions.partition.first_values(name, bound),
-            _ => restrictions.clustering.first_values(bound),
+    /// Returns the keyspaces and tables that a statement names: all of them if it names them by an
+    /// invalid value, whose error reading the rows returns.
+    pub(super) fn lookup(
+        &self,
+        state: &CatalogState,
+        plan: &SelectPlan,
+        bound: &Bound<'_>,
+    ) -> Lookup {
+        let first = |kind: ColumnKind, name: &str| -> Option<BTreeSet<String>> {
+            let column = plan.schema.columns_of(kind).first()?;
+            if *column.name != *name {
+                return None;
+            }
+            let restrictions = &plan.restrictions;
+            let values = match kind {
+                ColumnKind::PartitionKey => restrictions.partition.first_values(name, bound),
+                _ => restrictions.clustering.first_values(bound),
+            };
+            let text = |value: Cow<'_, [u8]>| String::from_utf8(value.into_owned()).ok();
+            values.ok()??.into_iter().map(text).collect()
         };
-        let text = |value: Cow<'_, [u8]>| String::from_utf8(value.into_owned()).ok();
-        values.ok()??.into_iter().map(text).collect()
-    };
-    Lookup {
-        keyspaces: first(ColumnKind::PartitionKey, "keyspace_name"),
-        tables: first(ColumnKind::Clustering, "table_name"),
+        let keyspaces = first(ColumnKind::PartitionKey, "keyspace_name");
+        let snapshot = |name: &String| {
+            let found = snapshots::find(self.catalog.db(), state, name).ok()??;
+            Some((name.clone(), (found.keyspace, found.snapshot)))
+        };
+        Lookup {
+            snapshots: keyspaces.iter().flatten().filter_map(snapshot).collect(),
+            keyspaces,
+            tables: first(ColumnKind::Clustering, "table_name"),
+        }
     }
 }
 

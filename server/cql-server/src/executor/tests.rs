@@ -429,6 +429,7 @@ fn snapshots_that_expire_are_told_as_dropped() {
     let tell = move |change: SchemaChange| tell.send(change).unwrap();
     server.executor.on_change(Box::new(tell));
     let catalog = Arc::clone(server.executor.catalog());
+    catalog.set_listed_snapshots(32);
     // One of rows that CQL knows nothing of.
     let options = SnapshotOptions {
         table: None,
@@ -456,6 +457,11 @@ fn snapshots_that_expire_are_told_as_dropped() {
         told.try_iter()
             .eq([gone("unknown", SchemaTarget::Keyspace)])
     );
+    catalog.set_listed_snapshots(0);
+    server.run("CREATE SNAPSHOT unlisted ON KEYSPACE ks WITH ttl = '1m'");
+    server.clock.advance_ms(60_000);
+    catalog.db().flush().unwrap();
+    assert_eq!(told.try_iter().count(), 0);
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use ebb_cql::syntax::ast::Statement;
 use ebb_cql::syntax::parse;
-use ebb_tables::SNAPSHOTS_TOLD_MAX;
 
 use super::*;
 use crate::targets::{Target, readable, writable};
@@ -255,8 +254,9 @@ fn names(session: &Session, table: &str) -> Vec<String> {
 }
 
 #[test]
-fn drivers_are_told_of_snapshots_as_keyspaces_with_the_columns_of_their_moment() {
+fn listed_snapshots_are_keyspaces_with_the_columns_of_their_moment() {
     let mut session = Session::with_table();
+    session.catalog.set_listed_snapshots(32);
     session.run("CREATE TYPE p (x int)");
     let created = session.changes("CREATE SNAPSHOT s ON KEYSPACE app");
     let told_of = |kind, targets: [SchemaTarget; 3]| {
@@ -310,8 +310,9 @@ fn drivers_are_told_of_snapshots_as_keyspaces_with_the_columns_of_their_moment()
 }
 
 #[test]
-fn the_version_that_drivers_compare_follows_the_snapshots_that_they_are_told_of() {
+fn the_version_that_drivers_compare_follows_the_snapshots_that_are_listed() {
     let mut session = Session::with_table();
+    session.catalog.set_listed_snapshots(32);
     let version = |session: &Session| session.catalog.version(&session.state());
     let without = version(&session);
     assert_eq!(without, session.state().version());
@@ -327,15 +328,47 @@ fn the_version_that_drivers_compare_follows_the_snapshots_that_they_are_told_of(
 }
 
 #[test]
-fn drivers_are_told_of_the_newest_snapshots_only() {
+fn the_newest_snapshots_are_listed_and_announced() {
     let mut session = Session::with_table();
-    for n in 0..=SNAPSHOTS_TOLD_MAX {
+    session.catalog.set_listed_snapshots(2);
+    for n in 0..3 {
         session.run(&format!("CREATE SNAPSHOT s{n} ON KEYSPACE app"));
     }
-    let keyspaces = names(&session, "keyspaces");
-    let snapshots: Vec<_> = keyspaces.iter().filter(|name| name.contains('@')).collect();
-    assert_eq!(snapshots.len(), SNAPSHOTS_TOLD_MAX);
-    assert!(!keyspaces.contains(&"app@s0".to_string()));
-    // Who names it reads it all the same.
+    let mut keyspaces = names(&session, "keyspaces");
+    keyspaces.retain(|name| name.contains('@'));
+    assert_eq!(keyspaces, ["app@s1", "app@s2"]);
+    // It can be read all the same.
     read(&session, "app@s0", None);
+    assert_eq!(session.changes("DROP SNAPSHOT s0 ON KEYSPACE app"), []);
+    let events = session.changes("DROP SNAPSHOT s1 ON KEYSPACE app");
+    assert_eq!(events.len(), 2);
+}
+
+#[test]
+fn snapshots_that_are_not_listed_change_nothing_that_drivers_see() {
+    let mut session = Session::with_table();
+    let seen = |session: &Session| (told(session), session.catalog.version(&session.state()));
+    let before = seen(&session);
+    assert_eq!(session.changes("CREATE SNAPSHOT s ON KEYSPACE app"), []);
+    assert_eq!(seen(&session), before);
+    assert_eq!(session.changes("DROP SNAPSHOT s ON KEYSPACE app"), []);
+}
+
+#[test]
+fn a_snapshot_of_many_tables_is_announced_by_one_event() {
+    let mut session = Session::with_table();
+    session.catalog.set_listed_snapshots(1);
+    for n in 1..OBJECT_EVENTS_MAX {
+        session.run(&format!("CREATE TABLE t{n} (k int PRIMARY KEY)"));
+    }
+    let create = |name: &str| format!("CREATE SNAPSHOT {name} ON KEYSPACE app");
+    let events = session.changes(&create("all"));
+    assert_eq!(events.len(), 1 + OBJECT_EVENTS_MAX);
+    session.run("CREATE TABLE one_more (k int PRIMARY KEY)");
+    assert_eq!(session.changes(&create("more")).len(), 1);
+    let events = session.changes("DROP SNAPSHOT more ON KEYSPACE app");
+    assert_eq!(events.len(), 1);
+    let one = session.changes("CREATE SNAPSHOT one ON TABLE app.t");
+    assert_eq!(one[1].target, SchemaTarget::Table("t".into()));
+    assert_eq!(one.len(), 2);
 }

@@ -1,6 +1,6 @@
 //! Which rows of a virtual table a statement reads.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The keyspaces and tables whose rows a SELECT reads from a virtual table, as far as its WHERE
 /// clause names them. A virtual table may ignore it: the statement filters the rows in any case.
@@ -10,6 +10,8 @@ pub struct Lookup {
     pub keyspaces: Option<BTreeSet<String>>,
     /// The values that the column `table_name` may have; `None` for all.
     pub tables: Option<BTreeSet<String>>,
+    /// By name, those of `keyspaces` that are snapshots: the keyspace, and its snapshot.
+    pub snapshots: BTreeMap<String, (String, String)>,
 }
 
 impl Lookup {

@@ -1,5 +1,6 @@
 //! `system_schema`: keyspaces, tables, columns and types as rows, `system` and itself
-//! among them, and the newest snapshots of each keyspace as keyspaces.
+//! among them, and snapshots as keyspaces: those that a statement names, or else those that are
+//! listed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,33 +11,48 @@ use ebb_model::key::Order;
 use ebb_model::schema::{
     Column, ColumnKind, KeyspaceSchema, OptionValue, TableOptions, TableSchema,
 };
-use ebb_tables::SNAPSHOT_SIGN;
+use ebb_storage::ErrorKind;
+use ebb_tables::{CatalogError, keyspace_with_tables_at};
 
 use super::cells::{bigint, boolean, double, int, list, map, text, uuid};
 use super::virtual_table::{Definition, RowSet, no_rows};
 use super::{Facts, LOCAL_KEYSPACES, Lookup};
+use crate::error::of_catalog;
 
 const KEYSPACE: &str = "system_schema";
 
-/// Returns the keyspaces of users that a statement looks up, and the snapshots that are one, each
-/// by the name that clients use.
-fn users(facts: &Facts, lookup: &Lookup) -> Vec<(String, Arc<KeyspaceSchema>)> {
+/// Returns the keyspaces of users that a statement looks up and the snapshots that are one, each by
+/// the name that clients use. Of a snapshot that a statement names it has those tables only whose
+/// names `has_table` accepts.
+fn users(
+    facts: &Facts,
+    lookup: &Lookup,
+    has_table: impl Fn(&str) -> bool,
+) -> Result<Vec<(String, Arc<KeyspaceSchema>)>, ErrorResponse> {
     let schema = facts.state.schema();
-    let snapshots = || {
-        let snapshots = facts.catalog.snapshot_keyspaces(&facts.state).into_iter();
-        snapshots.map(|snapshot| (snapshot.name, snapshot.schema))
-    };
     let Some(names) = &lookup.keyspaces else {
         let keyspaces = schema.keyspaces();
         let keyspaces = keyspaces.map(|keyspace| (keyspace.name().to_string(), keyspace.clone()));
-        return keyspaces.chain(snapshots()).collect();
+        let snapshots = facts.catalog.snapshot_keyspaces(&facts.state).into_iter();
+        let snapshots = snapshots.map(|snapshot| (snapshot.name, snapshot.schema));
+        return Ok(keyspaces.chain(snapshots).collect());
     };
-    let named = |name: &String| Some((name.clone(), schema.keyspace(name)?.clone()));
-    let mut found: Vec<_> = names.iter().filter_map(named).collect();
-    if names.iter().any(|name| name.contains(SNAPSHOT_SIGN)) {
-        found.extend(snapshots().filter(|(name, _)| names.contains(name)));
+    let mut found = Vec::new();
+    for name in names {
+        if let Some(keyspace) = schema.keyspace(name) {
+            found.push((name.clone(), keyspace.clone()));
+        } else if let Some((keyspace, snapshot)) = lookup.snapshots.get(name)
+            && let Some(now) = schema.keyspace(keyspace)
+        {
+            match keyspace_with_tables_at(facts.catalog.db(), now, snapshot, &has_table) {
+                Ok(then) => found.push((name.clone(), Arc::new(then))),
+                // It has expired meanwhile.
+                Err(CatalogError::Store(error)) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(of_catalog(error)),
+            }
+        }
     }
-    found
+    Ok(found)
 }
 
 /// Calls `each` with every table that a statement looks up and the name of its keyspace: tables of
@@ -46,7 +62,7 @@ fn for_each_table(
     lookup: &Lookup,
     mut each: impl FnMut(&str, &TableSchema) -> Result<(), ErrorResponse>,
 ) -> Result<(), ErrorResponse> {
-    for (name, keyspace) in users(facts, lookup) {
+    for (name, keyspace) in users(facts, lookup, |table| lookup.has_table(table))? {
         match &lookup.tables {
             None => keyspace.tables().try_for_each(|table| each(&name, table))?,
             Some(tables) => {
@@ -98,7 +114,7 @@ fn keyspaces(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<()
             ("replication", replication(options)),
         ]
     };
-    for (name, keyspace) in users(facts, lookup) {
+    for (name, keyspace) in users(facts, lookup, |_| false)? {
         rows.push(row(
             &name,
             keyspace.durable_writes(),
@@ -327,7 +343,7 @@ pub(super) const TYPES: Definition = Definition {
 };
 
 fn types(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
-    for (name, keyspace) in users(facts, lookup) {
+    for (name, keyspace) in users(facts, lookup, |_| true)? {
         for ty in keyspace.user_types() {
             let types: Vec<_> = ty.fields().iter().map(|(_, t)| t.to_string()).collect();
             rows.push([

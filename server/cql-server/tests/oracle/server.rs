@@ -236,6 +236,7 @@ pub fn open(
     let db = Db::open("/db", options).map_err(|error| format!("the database: {error}"))?;
     let catalog = Catalog::open(&db, &grace_periods, Arc::new(clock.clone()));
     let catalog = catalog.map_err(|error| format!("the catalog: {error}"))?;
+    catalog.set_listed_snapshots(u32::MAX);
     let node = LocalNode {
         address: "127.0.0.1:9042".parse().expect("an address"),
         cluster_name: CLUSTER_NAME.to_owned(),

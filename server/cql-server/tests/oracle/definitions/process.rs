@@ -212,6 +212,7 @@ fn serve(folder: &Path) -> Result<CqlServer, String> {
     let db = Db::open(folder, options).map_err(|error| format!("the database: {error}"))?;
     let catalog = Catalog::open(&db, &grace_periods, Arc::new(SystemClock));
     let catalog = catalog.map_err(|error| format!("the catalog: {error}"))?;
+    catalog.set_listed_snapshots(u32::MAX);
     let node = LocalNode {
         address: "127.0.0.1:9042".parse().expect("an address"),
         cluster_name: CLUSTER_NAME.to_owned(),
