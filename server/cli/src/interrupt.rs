@@ -10,7 +10,7 @@ use std::thread;
 use anyhow::{Context, Result};
 use procfs::process::Process;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use signal_hook::iterator::{Handle, Signals};
 
 /// As shells tell it of a command that a signal ended, less the signal's number.
 const EXIT_SIGNAL: i32 = 128;
@@ -38,6 +38,11 @@ impl StopSignal {
         listen().map(Self)
     }
 
+    /// Returns a handle whose `close` ends the wait, as a signal does.
+    pub(super) fn handle(&self) -> Handle {
+        self.0.handle()
+    }
+
     /// Waits for the first. Where `on_hangup` is there, SIGHUP calls it and stops nothing.
     pub(super) fn wait(mut self, on_hangup: Option<&dyn Fn()>) -> Result<()> {
         for signal in self.0.forever() {
@@ -48,7 +53,14 @@ impl StopSignal {
         }
         thread::Builder::new()
             .name("ebb-signals".to_owned())
-            .spawn(move || wait(self.0, &AtomicBool::new(true)))
+            .spawn(move || {
+                let cancelled = AtomicBool::new(true);
+                wait(self.0, &cancelled);
+                // It was closed by a handle, which may be before the first signal or after it.
+                if let Ok(signals) = listen() {
+                    wait(signals, &cancelled);
+                }
+            })
             .context("cannot listen for an interrupt")?;
         Ok(())
     }

@@ -14,10 +14,15 @@ pub(super) fn raise_limit() {
     let _fewer = setrlimit(Resource::Nofile, raised);
 }
 
-/// Returns the number of files that the process may have open; `None` for any number.
-pub(super) fn limit() -> Option<u64> {
-    getrlimit(Resource::Nofile).current
+/// Returns the number of files that the process may have open, `u32::MAX` at most.
+pub(super) fn limit() -> u32 {
+    let limit = getrlimit(Resource::Nofile).current;
+    limit.map_or(u32::MAX, |limit| u32::try_from(limit).unwrap_or(u32::MAX))
 }
+
+/// The advice for a process that needs more open files than its limit.
+pub(super) const RAISE_LIMIT: &str =
+    "raise the limit of open files, with `ulimit -n` or LimitNOFILE= of a systemd unit";
 
 /// Returns what to do about an error with this message, if the error is that no more files can be
 /// opened, and its message has no advice yet.
@@ -27,7 +32,7 @@ pub(super) fn advice(message: &str) -> Option<&'static str> {
     if message.contains("ulimit -n") || message.contains("fs.file-max") {
         None
     } else if message.contains("(os error 24)") {
-        Some("raise the limit of open files, with `ulimit -n` or LimitNOFILE= of a systemd unit")
+        Some(RAISE_LIMIT)
     } else if message.contains("(os error 23)") {
         Some("the machine can open no more files: end other processes, or raise fs.file-max")
     } else {

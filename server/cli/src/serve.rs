@@ -4,8 +4,10 @@
 //!   settings ─> node (database, governor, guard, jobs) ─┬─> catalog, executor ─> CQL
 //!                                                       └─> jobs.sock, HTTP
 //!   SIGTERM: jobs park, CQL drains ─> HTTP drains ─> memtables flush ─> exit
+//!   a failed write: the same without the flush, and an error
 //! ```
 
+mod descriptors;
 mod events;
 mod first_superuser;
 mod job_list;
@@ -35,21 +37,23 @@ use ebb_cql_server::system::LocalNode;
 use ebb_server::http::{HttpOptions, HttpServer, Roots, TlsSource};
 use ebb_server::jobs::Restart;
 use ebb_server::metrics::Metrics;
-use ebb_server::node::{Node, NodeOptions};
+use ebb_server::node::{Node, NodeOptions, machine_cores};
 use ebb_storage::Options;
 use ebb_tables::Catalog;
 use tracing::{error, info, warn};
 
+use self::descriptors::DescriptorBudget;
 use self::job_list::RecordedJobs;
 use self::log_levels::{CQL, HTTP, JOBS, SERVER, STORAGE};
-use self::metrics::CqlCollector;
-use self::settings::{Authentication, Durability, Settings, SettingsArgs};
+use self::metrics::{CqlCollector, ProcessCollector};
+use self::settings::{Authentication, Durability, OnFailedWrite, Settings, SettingsArgs};
 use self::shutdown::shut_down;
 use self::slow::SlowLog;
 use self::supervisor::Supervised;
 use super::exposure::Exposure;
 use super::interrupt::StopSignal;
 use super::lock_holder::with_holder;
+use super::open_files;
 use super::print::say;
 use super::unpaced;
 
@@ -81,6 +85,9 @@ error, other requests that run are answered, jobs are parked and start again wit
 server, and what is in memory is written to files. A second signal ends the process at once;
 nothing that was acknowledged is lost.
 
+After a failed write or fsync the server stops in the same way, with exit code 1: the next start
+finds out what is on the disk. With --on-failed-write read-only it answers reads meanwhile.
+
 With --tls-cert and --tls-key clients speak TLS. The files are read again when they change,
 and on SIGHUP, which stops a server without TLS.";
 
@@ -98,31 +105,35 @@ pub(super) fn run(args: Args) -> Result<()> {
     let slow = SlowLog::new(Duration::from_millis(settings.slow_request_ms.into()));
     let stop = StopSignal::listen()?;
     let tls = settings.tls_options()?.map(tls::start).transpose()?;
+    let (limit, threads) = (open_files::limit(), machine_cores());
+    let descriptors = DescriptorBudget::of(limit, threads, settings.connections_max);
+    descriptors.log(settings.connections_max);
     let opening = Instant::now();
-    let node = Arc::new(open(&settings)?);
+    let node = Arc::new(open(&settings, &descriptors)?);
     let opened_in = opening.elapsed();
     if let Some(exposure) = Exposure::of(&settings.data) {
         warn!(target: STORAGE, "{exposure}");
     }
-    if let Some(db) = node.db() {
-        store_events::log(db);
-    }
+    let exits = settings.on_failed_write == OnFailedWrite::Exit;
+    let stop_handle = exits.then(|| stop.handle());
+    let failed_write = node.db().map(|db| store_events::log(db, stop_handle));
+    let failed_write = failed_write.unwrap_or_default();
     let catalog = node.catalog()?;
     catalog.set_listed_snapshots(settings.schema_snapshots);
     log_unreadable(&catalog);
     let large_partitions = partitions::watch(&settings.guardrails, &catalog);
-    let server = listen(&settings, &node, tls.clone(), &slow)?;
+    let server = listen(&settings, &node, &descriptors, tls.clone(), &slow)?;
     restart_jobs(&node)?;
     let cql = CqlCollector {
         counters: server.counters(),
         large_partitions,
         dropped_lines: log.dropped.clone(),
     };
-    let http = listen_for_http(&settings, &node, cql, tls.clone(), &slow)?;
+    let http = listen_for_http(&settings, &node, &descriptors, cql, tls.clone(), &slow)?;
     let addresses = (server.address(), http.address());
     greet(&settings, addresses.0, addresses.1)?;
     if let Some(db) = node.db() {
-        started::log(db, &settings, addresses, opened_in);
+        started::log(db, &settings, &descriptors, addresses, opened_in);
     }
     log_unreadable_snapshots(catalog)?;
     let supervised = Supervised::ready(server.address())?;
@@ -132,17 +143,24 @@ pub(super) fn run(args: Args) -> Result<()> {
     }
     supervised.stopping();
     let grace = settings.grace;
-    info!(
-        target: SERVER,
-        "stopping within {grace}; a second signal ends it at once"
-    );
-    shut_down(node, server, http, *grace)?;
+    if failed_write.get().is_some() {
+        info!(
+            target: SERVER,
+            "stopping within {grace} because writes are rejected; a signal ends it at once"
+        );
+    } else {
+        info!(
+            target: SERVER,
+            "stopping within {grace}; a second signal ends it at once"
+        );
+    }
+    shut_down(node, server, http, *grace, &failed_write)?;
     info!(target: SERVER, "stopped");
     Ok(())
 }
 
 /// Opens the database, made where it is absent, with jobs beside it.
-fn open(settings: &Settings) -> Result<Node> {
+fn open(settings: &Settings, descriptors: &DescriptorBudget) -> Result<Node> {
     let durability = match settings.durability {
         // Those that wait for an fsync wait for it together, in the server.
         Durability::Sync => ebb_storage::Durability::default(),
@@ -157,6 +175,7 @@ fn open(settings: &Settings) -> Result<Node> {
             .memtables_bytes
             .map(|bytes| bytes.as_u64() as usize),
         wal_bytes_max: settings.wal_bytes_max.as_u64(),
+        max_open_files: Some(descriptors.tables as usize),
         ..Options::default()
     };
     let mut options = unpaced::for_tests(NodeOptions::default());
@@ -189,12 +208,13 @@ fn log_unreadable_snapshots(catalog: Arc<Catalog>) -> Result<()> {
 fn listen(
     settings: &Settings,
     node: &Node,
+    descriptors: &DescriptorBudget,
     tls: Option<Arc<Tls>>,
     slow: &Arc<SlowLog>,
 ) -> Result<CqlServer> {
     let options = ServeOptions {
         address: settings.cql,
-        connections_max: settings.connections_max as usize,
+        connections_max: descriptors.cql as usize,
         connections_per_address_max: settings.connections_per_address_max.map(|n| n as usize),
         lane_requests_max: settings.connection_requests_max as usize,
         body_bytes_max: settings.request_bytes_max.as_u64() as usize,
@@ -249,6 +269,7 @@ fn listen(
 fn listen_for_http(
     settings: &Settings,
     node: &Arc<Node>,
+    descriptors: &DescriptorBudget,
     cql: CqlCollector,
     tls: Option<Arc<Tls>>,
     slow: &Arc<SlowLog>,
@@ -270,8 +291,11 @@ fn listen_for_http(
             backups: settings.backup_root.clone(),
         },
         slow: Some(slow.of_http()),
+        connections_max: Some(descriptors.http),
     };
-    let metrics = Metrics::of(Arc::clone(node)).collecting(Box::new(cql));
+    let metrics = Metrics::of(Arc::clone(node))
+        .collecting(Box::new(cql))
+        .collecting_plain(Box::new(ProcessCollector));
     HttpServer::start(&settings.data, Arc::clone(node), metrics, options)
         .context("cannot listen for HTTP")
 }

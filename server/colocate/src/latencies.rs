@@ -49,6 +49,12 @@ impl fmt::Debug for Latencies {
     }
 }
 
+impl Default for Latencies {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Latencies {
     pub(crate) fn new() -> Self {
         let shards = (0..SHARDS).map(|_| AtomicHistogram::with_config(&config()));

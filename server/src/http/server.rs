@@ -68,6 +68,8 @@ pub struct HttpOptions {
     pub roots: Roots,
     /// The observer of slow requests, if there is one.
     pub slow: Option<SlowRequests>,
+    /// A bound on the connections over TCP, and on those over the socket; `None` for 512 and 128.
+    pub connections_max: Option<u32>,
 }
 
 /// Answers at the socket of a database's directory, and at a port, on threads of its own,
@@ -86,15 +88,21 @@ pub struct HttpServer {
 #[derive(Debug, Clone)]
 struct Connections {
     port: Arc<Semaphore>,
+    port_max: u32,
     socket: Arc<Semaphore>,
+    socket_max: u32,
 }
 
 impl Connections {
-    fn new() -> Self {
+    fn new(bound: Option<u32>) -> Self {
         let of = |max: u32| Arc::new(Semaphore::new(max as usize));
+        let max = |max: u32| bound.map_or(max, |bound| max.min(bound));
+        let (port_max, socket_max) = (max(CONNECTIONS_MAX), max(SOCKET_CONNECTIONS_MAX));
         Self {
-            port: of(CONNECTIONS_MAX),
-            socket: of(SOCKET_CONNECTIONS_MAX),
+            port: of(port_max),
+            port_max,
+            socket: of(socket_max),
+            socket_max,
         }
     }
 
@@ -104,8 +112,8 @@ impl Connections {
             // An error means that the semaphore is closed, so there are no connections.
             let _all = connections.acquire_many(max).await;
         };
-        ended(&self.port, CONNECTIONS_MAX).await;
-        ended(&self.socket, SOCKET_CONNECTIONS_MAX).await;
+        ended(&self.port, self.port_max).await;
+        ended(&self.socket, self.socket_max).await;
     }
 }
 
@@ -150,7 +158,7 @@ impl HttpServer {
             data: data.to_path_buf(),
         };
         let (stop, stopped) = watch::channel(false);
-        let connections = Connections::new();
+        let connections = Connections::new(options.connections_max);
         let live = Arc::new(Live::start(Arc::clone(&node))?);
         let in_runtime = runtime.enter();
         let routes = routes(Served {

@@ -14,7 +14,7 @@ const BOUNDS_S: [f64; 17] = [
 
 pub(super) fn write(sheet: &mut Sheet<'_>, node: &Node) -> fmt::Result {
     if let Some(latencies) = node.latencies() {
-        let (sum_s, buckets) = buckets(&latencies.counts());
+        let (sum_s, buckets) = latency_buckets(&latencies.counts());
         let help = "Latencies of point requests, from the last byte received to the last byte sent";
         sheet.histogram("request_duration_seconds", help, sum_s, &buckets)?;
     }
@@ -80,8 +80,8 @@ pub(super) fn write_guard(sheet: &mut Sheet<'_>, guarded: &GuardSample) -> fmt::
     )
 }
 
-/// The sum, in seconds, and how many are in each bucket.
-fn buckets(counts: &LatencyCounts) -> (f64, Vec<(f64, u64)>) {
+/// The sum, in seconds, and how many are in each bucket by its upper bound.
+pub fn latency_buckets(counts: &LatencyCounts) -> (f64, Vec<(f64, u64)>) {
     let mut left = counts.total();
     let mut buckets = Vec::with_capacity(BOUNDS_S.len() + 1);
     for bound_s in BOUNDS_S {
@@ -102,7 +102,7 @@ mod tests {
         let counts: LatencyCounts = [(40_000, 3), (900_000, 2), (20_000_000_000, 1)]
             .into_iter()
             .collect();
-        let (sum_s, buckets) = buckets(&counts);
+        let (sum_s, buckets) = latency_buckets(&counts);
         let in_bucket = |bound_s| {
             let found = buckets.iter().find(|(bound, _)| *bound == bound_s);
             found.map(|(_, count)| *count)

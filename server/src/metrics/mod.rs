@@ -29,33 +29,46 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use exposition::Format;
+pub use load::latency_buckets;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::registry::Registry;
 
 use self::sheet::Sheet;
 use crate::node::Node;
 
-/// What every name begins with.
+/// The prefix of the names, except for those of `Metrics::collecting_plain`.
 const PREFIX: &str = "ebb";
 
 /// The numbers of a node, and of what is around it.
 #[derive(Debug)]
-pub struct Metrics(Registry);
+pub struct Metrics {
+    prefixed: Registry,
+    plain: Registry,
+}
 
 impl Metrics {
     /// Those of a node.
     pub fn of(node: Arc<Node>) -> Self {
-        let mut registry = Registry::with_prefix(PREFIX);
-        registry.register_collector(Box::new(NodeCollector(node)));
-        Self(registry)
+        let mut prefixed = Registry::with_prefix(PREFIX);
+        prefixed.register_collector(Box::new(NodeCollector(node)));
+        let plain = Registry::default();
+        Self { prefixed, plain }
     }
 
     /// And those of something else, whose names begin with `ebb_` then.
     #[must_use]
     pub fn collecting(mut self, collector: Box<dyn Collector>) -> Self {
-        self.0.register_collector(collector);
+        self.prefixed.register_collector(collector);
+        self
+    }
+
+    /// And those of something else by the names that it gives them, such as the standard names for
+    /// figures of a process.
+    #[must_use]
+    pub fn collecting_plain(mut self, collector: Box<dyn Collector>) -> Self {
+        self.plain.register_collector(collector);
         self
     }
 
@@ -65,7 +78,9 @@ impl Metrics {
     /// When a collector says so.
     pub fn text(&self, format: Format) -> Result<String, fmt::Error> {
         let mut open_metrics = String::new();
-        encode(&mut open_metrics, &self.0)?;
+        encode_registry(&mut open_metrics, &self.prefixed)?;
+        encode_registry(&mut open_metrics, &self.plain)?;
+        encode_eof(&mut open_metrics)?;
         Ok(format.of_open_metrics(open_metrics))
     }
 }

@@ -1,15 +1,19 @@
-//! The metrics of the CQL server and of the log, for the node's `/metrics`.
+//! The metrics of the CQL server, of the log and of the process, for the node's `/metrics`.
 
 use std::fmt;
 use std::sync::Arc;
 
 use ebb_cql_server::guardrails::LargePartitions;
 use ebb_cql_server::serve::Counters;
+use ebb_server::metrics::latency_buckets;
+use procfs::ProcResult;
+use procfs::process::Process;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
 use super::log::DroppedLines;
+use crate::open_files;
 
 /// The counters of the CQL server and of the log. The node adds the prefix `ebb_` to their names.
 #[derive(Debug)]
@@ -77,6 +81,79 @@ impl Collector for CqlCollector {
             encoder
                 .encode_descriptor(name, help, None, MetricType::Counter)?
                 .encode_counter::<NoLabelSet, _, f64>(&value, None)?;
+        }
+        let (name, help) = ("cql_requests", "Requests received, by their opcode");
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (opcode, count) in self.counters.requests() {
+            let labels = [("opcode", opcode)];
+            let mut one = metric.encode_family(&labels)?;
+            one.encode_counter::<NoLabelSet, _, f64>(&count, None)?;
+        }
+        let (name, help) = ("cql_errors", "Errors that clients got, by their code");
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (code, count) in self.counters.errors() {
+            let labels = [("code", format!("0x{code:04X}"))];
+            let mut one = metric.encode_family(&labels)?;
+            one.encode_counter::<NoLabelSet, _, f64>(&count, None)?;
+        }
+        let name = "cql_scan_duration_seconds";
+        let help =
+            "Latencies of pages of scans (lane scan) and of reads without a partition (range)";
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+        for (lane, counts) in self.counters.scans() {
+            let (sum_s, buckets) = latency_buckets(&counts);
+            let labels = [("lane", lane)];
+            let mut one = metric.encode_family(&labels)?;
+            one.encode_histogram::<NoLabelSet>(sum_s, counts.total(), &buckets, None)?;
+        }
+        Ok(())
+    }
+}
+
+/// The figures of this process, by the names that Prometheus' clients give them.
+#[derive(Debug)]
+pub(super) struct ProcessCollector;
+
+impl Collector for ProcessCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let read = || {
+            let process = Process::myself()?;
+            let (stat, files) = (process.stat()?, process.fd_count()?);
+            ProcResult::Ok((stat, files, procfs::boot_time_secs()?))
+        };
+        // It fails if no descriptor is left. The other metrics are of use then, too.
+        let Ok((stat, files, boot_s)) = read() else {
+            return Ok(());
+        };
+        let seconds = |ticks: u64| ticks as f64 / procfs::ticks_per_second() as f64;
+        let (name, help) = ("process_cpu_seconds", "CPU time in user and system mode");
+        encoder
+            .encode_descriptor(name, help, None, MetricType::Counter)?
+            .encode_counter::<NoLabelSet, _, f64>(&seconds(stat.utime + stat.stime), None)?;
+        let resident_bytes = (stat.rss * procfs::page_size()) as f64;
+        let started_s = boot_s as f64 + seconds(stat.starttime);
+        let files_max = f64::from(open_files::limit());
+        for (name, help, value) in [
+            (
+                "process_resident_memory_bytes",
+                "Resident memory",
+                resident_bytes,
+            ),
+            ("process_open_fds", "Open file descriptors", files as f64),
+            (
+                "process_max_fds",
+                "File descriptors that may be open",
+                files_max,
+            ),
+            (
+                "process_start_time_seconds",
+                "Time of the start since 1970",
+                started_s,
+            ),
+        ] {
+            encoder
+                .encode_descriptor(name, help, None, MetricType::Gauge)?
+                .encode_gauge(&value)?;
         }
         Ok(())
     }

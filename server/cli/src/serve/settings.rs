@@ -101,6 +101,16 @@ impl fmt::Display for Authentication {
     }
 }
 
+/// The reaction to a failed write, after which the store takes no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum OnFailedWrite {
+    /// The server stops: only the next start can find out what is on the disk.
+    Exit,
+    /// The server answers reads until it is stopped.
+    ReadOnly,
+}
+
 /// The settings of a server. A field is a flag, an environment variable and a name in a
 /// file at once.
 #[derive(Debug, Clone, PartialEq, clap::Args, Serialize, Deserialize)]
@@ -145,6 +155,13 @@ pub(crate) struct Settings {
     #[arg(default_value = "100ms")]
     #[serde(serialize_with = "shown", deserialize_with = "parsed")]
     pub(crate) durability: Durability,
+    /// Reaction to a failed write or fsync, after which the store takes no more writes until it is
+    /// opened again: exit (the server stops with exit code 1, for its supervisor to start it again;
+    /// the start recovers what was acknowledged as durable), or read-only (the server answers reads
+    /// until it is stopped).
+    #[arg(long, value_name = "WHAT", env = "EBB_ON_FAILED_WRITE")]
+    #[arg(default_value = "exit", hide_possible_values = true)]
+    pub(crate) on_failed_write: OnFailedWrite,
     /// Memory of the store: a quarter of it is for memtables, and the rest for open tables and for
     /// the cache of blocks, indexes and filters [default: 256 MiB for memtables, 256 MiB for the
     /// cache, and open tables on top].
@@ -187,10 +204,10 @@ pub(crate) struct Settings {
     #[arg(default_value = "5s")]
     #[serde(serialize_with = "shown", deserialize_with = "parsed")]
     pub(crate) grace: humantime::Duration,
-    /// Maximum number of connections.
+    /// Maximum number of connections for CQL. If the limit of open files leaves fewer, that is the
+    /// maximum, which the server logs at its start [default: 20000].
     #[arg(long, value_name = "N", env = "EBB_CONNECTIONS_MAX")]
-    #[arg(default_value = "20000")]
-    pub(crate) connections_max: u32,
+    pub(crate) connections_max: Option<u32>,
     /// Maximum number of connections from one address [default: all].
     #[arg(long, value_name = "N", env = "EBB_CONNECTIONS_PER_ADDRESS_MAX")]
     pub(crate) connections_per_address_max: Option<u32>,
@@ -519,7 +536,7 @@ impl Settings {
                  others on the network may read them"
             ));
         }
-        if self.connections_max == 0 {
+        if self.connections_max == Some(0) {
             return refused("connections-max is 0: no client could connect".into());
         }
         for (name, is_zero) in [
@@ -625,7 +642,7 @@ mod tests {
             advertise: Some(([10, 0, 0, 1], 9042).into()),
             durability: Durability::Sync,
             memory_bytes: Some(ByteSize::gib(3)),
-            connections_max: 7,
+            connections_max: Some(7),
             ..Settings::default()
         };
         let table: toml::Table = (settings.named().into_iter())
@@ -651,7 +668,7 @@ mod tests {
         let flags = command.get_matches_from(["ebb", "--connections-max", "9"]);
         let flags = SettingsArgs::from_arg_matches(&flags).unwrap();
         let settings = file.overridden(&flags.settings, &flags.said);
-        assert_eq!(settings.connections_max, 9);
+        assert_eq!(settings.connections_max, Some(9));
         assert_eq!(settings.durability, Durability::Os);
         assert_eq!(settings.cql, Settings::default().cql);
     }

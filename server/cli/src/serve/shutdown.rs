@@ -6,16 +6,18 @@
 //!             3/5 of the grace                    4/5                             5/5
 //! ```
 //!
+//! After a failed write the store only closes: it can neither sync its log nor install files.
+//!
 //! Work that does not end within its part of the grace ends with the process, as in a crash: the log
 //! restores the memtables, and the next server starts jobs again that were not parked. Only the sync of
 //! the log has no limit, because acknowledged writes may wait for it.
 
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use ebb_cql_server::serve::CqlServer;
 use ebb_server::http::HttpServer;
 use ebb_server::node::{Node, Stop};
@@ -40,14 +42,17 @@ impl Grace {
 /// Stops the servers and the jobs, and closes the database. Returns after `grace` at the latest, but
 /// for the sync of the log; threads that still run then are left behind.
 ///
+/// `failed_write` has the cause once a failed write has stopped all writes of the store.
+///
 /// # Errors
-/// When the memtables cannot be written to files or the log cannot be synced, or when the system refuses
-/// a thread.
+/// When the memtables cannot be written to files or the log cannot be synced, also after a failed write,
+/// or when the system refuses a thread.
 pub(super) fn shut_down(
     node: Arc<Node>,
     cql: CqlServer,
     http: HttpServer,
     grace: Duration,
+    failed_write: &OnceLock<String>,
 ) -> Result<()> {
     let grace = Grace {
         begun: Instant::now(),
@@ -67,14 +72,19 @@ pub(super) fn shut_down(
     if !http.drain(grace.left(4)) {
         warn!(target: HTTP, "some commands were not answered in time");
     }
-    let synced = node.db().map_or(Ok(()), Db::sync);
+    let is_writable = failed_write.get().is_none();
+    let synced = node.db().filter(|_| is_writable).map_or(Ok(()), Db::sync);
     let closed = begin("ebb-close", move || {
-        let flushed = node.db().map_or(Ok(()), Db::flush);
+        let flushed = node.db().filter(|_| is_writable).map_or(Ok(()), Db::flush);
         // The last one closes the database, which waits for merges to stop.
         drop(node);
         flushed
     })?;
-    match closed.recv_timeout(grace.left(5)) {
+    let closed = closed.recv_timeout(grace.left(5));
+    if let Some(cause) = failed_write.get() {
+        bail!("the server stopped, and its store takes no more writes: {cause}");
+    }
+    match closed {
         Ok(flushed) => flushed?,
         Err(_) => {
             warn!(target: STORAGE, "some memtables were not written in time: the next start reads the log");

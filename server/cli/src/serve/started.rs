@@ -6,14 +6,15 @@ use std::time::Duration;
 use ebb_storage::Db;
 use tracing::info;
 
+use super::descriptors::DescriptorBudget;
 use super::log_levels::SERVER;
 use super::settings::Settings;
-use crate::open_files;
 
 /// Logs the start of a server at these addresses, whose database was opened within `opened_in`.
 pub(super) fn log(
     db: &Db,
     settings: &Settings,
+    descriptors: &DescriptorBudget,
     (cql, http): (SocketAddr, Option<SocketAddr>),
     opened_in: Duration,
 ) {
@@ -25,8 +26,8 @@ pub(super) fn log(
         cql = %cql,
         http = http.map(|http| http.to_string()),
         data = %settings.data.display(),
-        connections_max = settings.connections_max,
-        open_files_max = open_files::limit(),
+        connections_max = descriptors.cql,
+        open_files_max = descriptors.limit,
         memory_bytes_max = stats.memory_bytes_max,
         memtable_bytes_max = stats.memtable_bytes_max,
         cache_bytes_max = stats.cache_bytes_max,

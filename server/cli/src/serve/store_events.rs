@@ -1,8 +1,10 @@
 //! The log of background events in the store, such as flushes, merges and damaged files.
 
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
 use ebb_storage::{Db, Event, SpaceUse};
+use signal_hook::iterator::Handle;
 use tracing::{debug, error, info, warn};
 
 use super::line_bound::LineBound;
@@ -10,7 +12,12 @@ use super::log_levels::STORAGE;
 
 /// Logs the events from now on, and the files that are damaged already. Events that need an operator
 /// have the levels warn and error, flushes and merges the level debug.
-pub(super) fn log(db: &Db) {
+///
+/// Once writes have stopped for good, closes `stop`, if there is one, after it has set the cause that
+/// this function returns.
+pub(super) fn log(db: &Db, stop: Option<Handle>) -> Arc<OnceLock<String>> {
+    let stopped = Arc::new(OnceLock::new());
+    let found = Arc::clone(&stopped);
     let bounds = [LineBound::of_state(), LineBound::of_state()];
     db.on_event(move |event| match *event {
         Event::Flushed {
@@ -59,10 +66,16 @@ pub(super) fn log(db: &Db) {
              else is merged and written",
             retry_after.as_secs()
         ),
-        Event::WritesStopped { cause } => error!(
-            target: STORAGE,
-            "the server rejects all writes until it is restarted: {cause}"
-        ),
+        Event::WritesStopped { cause } => {
+            error!(
+                target: STORAGE,
+                "the server rejects all writes until it is restarted: {cause}"
+            );
+            if let Some(stop) = &stop {
+                found.get_or_init(|| cause.to_owned());
+                stop.close();
+            }
+        }
         Event::SnapshotExpired { keyspace, name } => {
             info!(target: STORAGE, "snapshot {keyspace}@{name} has expired");
         }
@@ -74,6 +87,7 @@ pub(super) fn log(db: &Db) {
             warn_of_damage(name, &file.path, file.offset, &file.detail);
         }
     }
+    stopped
 }
 
 /// Returns the bound on lines about space. Writes have their own, so that merges that find space

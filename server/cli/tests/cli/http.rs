@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use ebb_test_support::wait::HANG;
+use ebb_test_support::wait::{HANG, until_some};
 use serde_json::Value;
 
 use crate::place::Place;
@@ -40,6 +40,31 @@ fn a_token_is_made_used_listed_and_revoked_while_a_server_runs() {
         metrics.contains("\n# TYPE ebb_store_reads_total counter\n"),
         "{metrics}"
     );
+    let mut client = server.client();
+    query(&mut client, "nonsense").unwrap_err();
+    query(&mut client, "SELECT key FROM system.local").unwrap();
+    drop(client);
+    let metrics = until_some("the end of the connection", || {
+        let (_, metrics) = get(server.http(), "/metrics", token);
+        (metrics.contains("\nebb_cql_connections 0\n")).then_some(metrics)
+    });
+    let figure = |name: &str| -> f64 {
+        let start = format!("\n{name} ");
+        let (_, rest) = metrics.split_once(&start).expect(name);
+        rest.lines().next().unwrap().parse().unwrap()
+    };
+    for (name, least) in [
+        ("process_cpu_seconds_total", 0.0),
+        ("process_resident_memory_bytes", 1e6),
+        ("process_open_fds", 8.0),
+        ("process_max_fds", 64.0),
+        ("process_start_time_seconds", 1.6e9),
+        (r#"ebb_cql_requests_total{opcode="QUERY"}"#, 2.0),
+        (r#"ebb_cql_errors_total{code="0x2000"}"#, 1.0),
+        (r#"ebb_cql_scan_duration_seconds_count{lane="range"}"#, 0.0),
+    ] {
+        assert!(figure(name) >= least, "{name}: {}", figure(name));
+    }
     for counted in ["cql_connections 0", "cql_requests_refused_total 0"] {
         assert!(metrics.contains(&format!("\nebb_{counted}\n")), "{metrics}");
     }

@@ -10,6 +10,7 @@ mod corpus;
 mod cql_jobs;
 mod cql_tables;
 mod exit_codes;
+mod failed_write;
 mod files;
 mod forecast;
 mod history;

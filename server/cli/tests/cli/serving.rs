@@ -1,7 +1,7 @@
 //! `ebb serve` as its user starts, asks and stops it.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 
@@ -10,7 +10,7 @@ use ebb_cql::protocol::{Compression, ErrorKind, QueryParameters, Request, Respon
 use ebb_test_support::wait::{HANG, until_some};
 use rustix::process::Signal;
 
-use crate::place::{Place, Running, output};
+use crate::place::{Place, Running, UNPACED, output};
 
 /// A server on a free port, which is killed when a test fails. Overload control is off, requests have
 /// three minutes, and the end of the server ten: a pause of the machine must not make a request fail.
@@ -50,7 +50,23 @@ impl Server {
     #[track_caller]
     pub fn start(place: &Place, more: &str) -> Self {
         let line = format!("serve --cql 127.0.0.1:0 --overload-wait 0s {more}");
-        let mut command = place.command(&line);
+        Self::start_by(place.command(&line), more)
+    }
+
+    /// Starts a server in a shell that runs `setup` before, such as `ulimit`.
+    #[track_caller]
+    pub fn start_after(place: &Place, setup: &str, more: &str) -> Self {
+        let ebb = env!("CARGO_BIN_EXE_ebb");
+        let script =
+            format!("{setup} && exec {ebb} serve --cql 127.0.0.1:0 --overload-wait 0s {more}");
+        let mut bash = Command::new("bash");
+        bash.args(["-c", &script]).current_dir(place.dir.path());
+        bash.env_remove("EBB_DATA").env(UNPACED, "1");
+        Self::start_by(bash, more)
+    }
+
+    #[track_caller]
+    fn start_by(mut command: Command, more: &str) -> Self {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         // Variables, because flags in `more` override them.
         command.env("EBB_REQUEST_TIMEOUT", "3m");
@@ -123,6 +139,10 @@ impl Server {
                 return line;
             }
         }
+    }
+
+    pub fn has_ended(&mut self) -> bool {
+        self.process.has_ended()
     }
 
     /// Waits until the server ends; returns its exit code.
@@ -239,9 +259,8 @@ fn the_first_superuser_has_a_password_that_only_its_owner_reads() {
 
     let place = Place::new();
     let mut server = Server::start(&place, "--auth");
-    let told = server.error_line();
+    let told = server.error_line_with("ebb-data/superuser-password");
     let path = place.path("ebb-data/superuser-password");
-    assert!(told.contains("ebb-data/superuser-password"), "{told}");
     let mode = path.metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let password = std::fs::read_to_string(&path).unwrap();

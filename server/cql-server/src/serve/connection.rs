@@ -362,10 +362,12 @@ impl<S: Service> Connection<S> {
             match self.received.decode(&self.decoder, &limits) {
                 Ok(None) => break,
                 Ok(Some(frame)) if stops => {
+                    self.shared.traffic.request(frame.opcode);
                     let response = Response::Error(stopping());
                     (self.session).answer(frame.stream, &response, self.out.frames());
                 }
                 Ok(Some(frame)) => {
+                    self.shared.traffic.request(frame.opcode);
                     let may_refuse = self.session.may_refuse(&frame);
                     if may_refuse {
                         if self.is_late(target, &mut first_waited) {

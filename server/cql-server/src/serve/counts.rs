@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ebb_colocate::LatencyCounts;
 use tokio::sync::Semaphore;
 
 use super::failed_logins::FailedLogins;
 use super::overload::Overload;
+use super::traffic::Traffic;
 
 /// Counts of a server; since its start, except for open connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -36,6 +38,7 @@ pub struct Counters {
     pub(super) connections_refused: Arc<AtomicU64>,
     pub(super) overload: Arc<Overload>,
     pub(super) failed_logins: Arc<FailedLogins>,
+    pub(super) traffic: Arc<Traffic>,
 }
 
 impl Counters {
@@ -51,5 +54,22 @@ impl Counters {
             logins_failed,
             logins_refused,
         }
+    }
+
+    /// Returns the number of requests by the names of their opcodes, with those that were refused.
+    pub fn requests(&self) -> Vec<(&'static str, u64)> {
+        self.traffic.requests()
+    }
+
+    /// Returns the number of errors that clients got, by their codes.
+    pub fn errors(&self) -> Vec<(i32, u64)> {
+        self.traffic.errors()
+    }
+
+    /// Returns the latencies of scans and of reads of ranges, by the names of their lanes: from the
+    /// last byte received until the response of a page was ready.
+    pub fn scans(&self) -> [(&'static str, LatencyCounts); 2] {
+        let Traffic { scans, ranges, .. } = &*self.traffic;
+        [("scan", scans.counts()), ("range", ranges.counts())]
     }
 }

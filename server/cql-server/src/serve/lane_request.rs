@@ -162,6 +162,7 @@ impl<S: Service> LaneRequest<S> {
                 slow: shared.slow(&sender, received_at, &frame, spent),
                 ..Reply::default()
             };
+            shared.traffic.error(&error.kind);
             let response = Response::Error(error);
             response.encode(&mut reply.frame, frame.stream, &Head::default(), coding);
             reply
@@ -194,6 +195,9 @@ impl<S: Service> LaneRequest<S> {
                 reply.point_received_at = is_write.then_some(work.received_at);
             }
             Err(error) => {
+                if !is_answered {
+                    work.shared.traffic.error(&error.kind);
+                }
                 if let Some(trace) = &mut work.trace {
                     trace.note(without_password(&error.message));
                 }
@@ -275,6 +279,7 @@ pub(super) async fn run_in_lane<S: Service>(
     let shared = request.work.shared.clone();
     let (stream, user) = (request.stream(), request.scan_user());
     let interrupt = request.work.interrupt.clone();
+    let received_at = request.work.received_at;
     let time_out = request.work.time_out();
     let ends_at_stop = is_read(lane, request.work.kind);
     let late_reply = is_cut_off(lane).then(|| request.late_reply());
@@ -303,6 +308,11 @@ pub(super) async fn run_in_lane<S: Service>(
             })
         }
     };
+    match lane {
+        Lane::Scan => shared.traffic.scans.record(received_at.elapsed()),
+        Lane::Range => shared.traffic.ranges.record(received_at.elapsed()),
+        Lane::Inline | Lane::Write | Lane::Moved | Lane::Schema | Lane::Login => {}
+    }
     // The receiver is gone if the connection has ended.
     drop(results.send(LaneResult { stream, reply }));
 }

@@ -85,6 +85,7 @@ impl CqlServer {
                 options.logins_max,
             )),
             connections_refused: Arc::default(),
+            traffic: Arc::default(),
             handshakes: Semaphore::new(threads / 2),
             statements: Statements::new(options.statement_bytes_max),
             lanes: Lanes::new(&options)?,
@@ -107,6 +108,7 @@ impl CqlServer {
             connections_refused: shared.connections_refused.clone(),
             overload: shared.overload.clone(),
             failed_logins: shared.failed_logins.clone(),
+            traffic: shared.traffic.clone(),
         };
         runtime.spawn(accept(listener, shared, connections));
         Ok(Self {

@@ -36,6 +36,7 @@
 //! | `addresses` | how many come from one address |
 //! | `counts` | numbers of connections, rejected requests and logins, for metrics |
 //! | `events` | events for the log of the operator |
+//! | `traffic` | numbers of requests and errors by kind, and latencies of scans, for metrics |
 //! | `failed_logins` | the limit on wrong passwords of an address |
 //! | `overload` | which requests are refused when there are too many |
 //! | `arrivals` | how long they have waited |
@@ -98,6 +99,7 @@ mod stream;
 mod tests;
 mod tls;
 mod traces;
+mod traffic;
 mod turns;
 mod work;
 

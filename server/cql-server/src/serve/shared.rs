@@ -17,6 +17,7 @@ use super::overload::Overload;
 use super::requests::Requests;
 use super::slow::{Sender, Spent, Unsent};
 use super::statements::Statements;
+use super::traffic::Traffic;
 use super::turns::Turns;
 use crate::access::claimed_name;
 use crate::call::{Service, Statement};
@@ -32,6 +33,7 @@ pub(super) struct Shared<S: Service> {
     pub overload: Arc<Overload>,
     pub failed_logins: Arc<FailedLogins>,
     pub connections_refused: Arc<AtomicU64>,
+    pub traffic: Arc<Traffic>,
     /// Turns to compute the keys of a handshake: some threads go on serving.
     pub handshakes: Semaphore,
     pub events: broadcast::Sender<SchemaChange>,
