@@ -171,6 +171,13 @@ mutations! {
     ForgetQuarantine = "the manifest does not hear of a file in quarantine",
     PassOverGaps = "an older value is read where a damaged file may have a newer one",
     NothingInGaps = "merges and flushes take a damaged file for one without its keys",
+    BottomAboveDamage = "a merge above a run in quarantine takes its keys for those at the bottom",
+    PurgeBesideOlderDamage = "a deletion goes beside an older run in quarantine",
+    PurgeBesideNewerDamage = "a deletion goes beside a newer run in quarantine",
+    DropBesideGaps = "a covered run goes though a damaged file of it has keys that are not covered",
+    StopAboveGaps = "a read stops though a file that is left does not open",
+    ExcludeByDamagedFilters = "a filter that does not read excludes its file",
+    RestoreUnverified = "a damaged file is replaced by a copy that was not verified",
 
     // A read stops where nothing that is left can matter.
     StopAboveMemtables = "a read stops though a full memtable that is left may have newer timestamps",

@@ -339,9 +339,22 @@ const KILLERS: &[(Mutation, &str)] = &[
     ),
     (ForgetQuarantine, QUARANTINED),
     (PassOverGaps, QUARANTINED),
+    (NothingInGaps, ABOVE_DAMAGE),
+    (BottomAboveDamage, ABOVE_DAMAGE),
+    (PurgeBesideOlderDamage, BESIDE_DAMAGE),
+    (PurgeBesideNewerDamage, BESIDE_DAMAGE),
     (
-        NothingInGaps,
-        "quarantine::what_is_above_a_file_that_does_not_open_is_kept_until_that_is_whole_again",
+        DropBesideGaps,
+        "quarantine::space::a_run_goes_once_the_keys_of_its_damaged_file_are_covered_too",
+    ),
+    (
+        StopAboveGaps,
+        "early_stops::a_file_that_does_not_open_is_waited_for_and_older_timestamps_in_a_bad_block_are_not",
+    ),
+    (ExcludeByDamagedFilters, QUARANTINED),
+    (
+        RestoreUnverified,
+        "quarantine::a_copied_backup_gives_back_everything_and_a_linked_one_has_the_damage_too",
     ),
     (
         StopAboveMemtables,
@@ -410,8 +423,12 @@ const KILLERS: &[(Mutation, &str)] = &[
     ),
 ];
 
+const ABOVE_DAMAGE: &str =
+    "quarantine::what_is_above_a_file_that_does_not_open_is_kept_until_that_is_whole_again";
 const BESIDE: &str =
     "backup::a_backup_beside_writers_holds_whole_batches_and_all_acknowledged_before";
+const BESIDE_DAMAGE: &str =
+    "garbage::damaged_files::a_deletion_stays_beside_a_damaged_file_that_may_have_what_it_deletes";
 const COPIED: &str =
     "backup::power_lost_at_any_call_of_a_backup_leaves_the_source_and_no_half_database";
 const DELETED: &str =

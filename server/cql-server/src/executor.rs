@@ -8,6 +8,8 @@
 //! once, so all that it reads fits together.
 
 #[cfg(test)]
+mod damage;
+#[cfg(test)]
 mod features;
 #[cfg(any(test, feature = "fuzzing"))]
 #[cfg_attr(not(test), allow(dead_code, reason = "tests need more of it"))]

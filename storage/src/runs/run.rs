@@ -355,11 +355,11 @@ impl Run {
             return true;
         };
         // A filter that cannot be read excludes nothing; the cursor reports the damage.
+        let if_damaged = mutation::replace(true, Mutation::ExcludeByDamagedFilters, false);
         let is_excluded = first.properties().filter_prefixes.as_ref() == Some(prefix.of)
-            && matches!(
-                first.may_hold_prefix(&sought.keys.start, prefix.hash),
-                Ok(false)
-            );
+            && !first
+                .may_hold_prefix(&sought.keys.start, prefix.hash)
+                .unwrap_or(if_damaged);
         if is_excluded {
             excluded();
         }
@@ -378,7 +378,8 @@ impl Run {
             (Some(a), Some(b)) => Some(mutation::replace(a.hull(&b), Mutation::NarrowBounds, a)),
             (a, b) => a.or(b),
         };
-        let gaps = self.gaps.iter().map(|gap| gap.range.clone());
+        let gaps: &[Gap] = mutation::replace(&self.gaps, Mutation::DropBesideGaps, &[]);
+        let gaps = gaps.iter().map(|gap| gap.range.clone());
         let all = open.into_iter().chain(gaps).reduce(|a, b| a.hull(&b));
         all.unwrap_or_else(|| {
             debug_assert!(self.meta.keys.is_some(), "a run holds something");
@@ -449,7 +450,7 @@ fn largest_key(table: &SsTable) -> &[u8] {
 /// See [`Run::greatest_timestamp`].
 fn greatest_timestamp(sorted: &[Arc<SsTable>], gaps: &[Gap]) -> i64 {
     let unknown = mutation::replace(i64::MAX, Mutation::StopAboveUnknownTimestamps, i64::MIN);
-    if !gaps.is_empty() {
+    if !gaps.is_empty() && !mutation::is(Mutation::StopAboveGaps) {
         return unknown;
     }
     let greatest = |table: &Arc<SsTable>| {

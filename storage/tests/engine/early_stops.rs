@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::one_table::{merging, open, text};
-use crate::common::{Rng, for_seeds, manual, number, rng};
+use crate::common::{Rng, damage_file, files, for_seeds, manual, number, rng};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
-    Db, FoundSoFar, MergeOperator, MergeOperators, Options, SortedWriter, SortedWriterOptions,
-    Table, TableReader, TimestampBounds, Value, View,
+    Db, Error, FoundSoFar, MergeOperator, MergeOperators, Options, SortedWriter,
+    SortedWriterOptions, Table, TableReader, TimestampBounds, Value, View,
 };
 use rand::RngExt;
 
@@ -188,6 +188,41 @@ fn a_full_memtable_that_nobody_flushed_is_waited_for() {
     assert!(db.stats().tables[0].frozen_memtables > 0);
     let (_, found) = stops(&db.view(), &table, ["a", "a"], &["v"]);
     assert_eq!(found, ["v=9:future"; 2]);
+}
+
+/// The properties of a file hold for a bad block in it, too. Nothing is known of a file that does
+/// not open.
+#[test]
+fn a_file_that_does_not_open_is_waited_for_and_older_timestamps_in_a_bad_block_are_not() {
+    for (old, is_whole, is_decided) in [
+        ("v=1:old", true, false),
+        ("v=1:old", false, true),
+        ("v=9:future", false, false),
+    ] {
+        let mem = MemDisk::new();
+        let (db, keyspace, table) = open(options(&mem), merging("register"));
+        table.merge(b"a", old.as_bytes()).unwrap();
+        db.flush().unwrap();
+        let path = files(&mem, ".sst").remove(0);
+        table.merge(b"a", b"v=5:now").unwrap();
+        db.flush().unwrap();
+        drop((db, keyspace, table));
+        damage_file(&mem, &path, is_whole);
+
+        let (db, _keyspace, table) = open(options(&mem), merging("register"));
+        let enough = |found: &FoundSoFar<'_>| has_all(found, &["v"]);
+        let found = db.view().get_many_until(&table, &[b"a"], &enough);
+        match found {
+            Ok(found) => {
+                assert!(is_decided, "{old} in a damaged file, whole: {is_whole}");
+                assert_eq!(found[0].as_deref(), Some(&b"v=5:now"[..]));
+            }
+            Err(error) => {
+                assert!(!is_decided, "{old}: {error}");
+                assert!(matches!(error, Error::Corruption { path: at, .. } if at == path));
+            }
+        }
+    }
 }
 
 /// What was written, in the order of commits.

@@ -3,6 +3,8 @@
 
 #[path = "garbage/any_order.rs"]
 mod any_order;
+#[path = "garbage/damaged_files.rs"]
+mod damaged_files;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -155,10 +157,11 @@ struct Told(Arc<Mutex<Option<Places>>>);
 impl CompactionPicker for Told {
     fn pick(&self, table: &TableShape<'_>) -> Option<Pick> {
         let (places, of) = self.0.lock().unwrap().clone()?;
-        if of != table.runs.len() || table.runs.iter().any(|run| run.is_busy) {
+        let picked = table.runs.get(places)?;
+        if of != table.runs.len() || picked.iter().any(|run| run.is_busy) {
             return None;
         }
-        Some(Pick::merge(&table.runs[places]))
+        Some(Pick::merge(picked))
     }
 }
 

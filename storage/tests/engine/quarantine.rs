@@ -1,6 +1,9 @@
 //! A damaged file costs the keys that it may hold, and nothing else: each answer is right or names
 //! the damage, and all other reads and writes go on.
 
+#[path = "quarantine/space.rs"]
+mod space;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,9 +13,9 @@ use crate::common::hooked_disk::{Call, HookedDisk};
 use crate::common::*;
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
-    Compression, Db, DetachedOptions, DetachedTable, Entry, Error, FileSystem, Maintenance,
-    Options, QuarantinedFile, Range, SortedWriter, SortedWriterOptions, SsTableOptions, Table,
-    TableOptions,
+    Compression, Db, DetachedOptions, DetachedTable, Entry, Error, FileSystem, FilterPrefix,
+    Maintenance, Options, QuarantinedFile, Range, SortedWriter, SortedWriterOptions,
+    SsTableOptions, Table, TableOptions,
 };
 use rand::RngExt;
 
@@ -43,6 +46,8 @@ fn table_options() -> TableOptions {
         sstable: SsTableOptions {
             block_bytes: 200,
             compression: Compression::None,
+            // Ten keys have the same prefix.
+            filter_prefix: Some(FilterPrefix::Bytes(5)),
             ..SsTableOptions::default()
         },
         merge_operator: Some("append".into()),
@@ -168,7 +173,9 @@ impl Answers {
             let key = key(number);
             self.get(get(&key), expected.get(&key), damaged);
         }
-        for (from, to) in [(0, 200), (0, 20), (13, 31), (25, 26), (40, 200)] {
+        let ranges = [(0, 200), (0, 20), (13, 31), (40, 200)];
+        let of_one_prefix = [(10, 19), (25, 26), (30, 39), (50, 59)];
+        for (from, to) in ranges.into_iter().chain(of_one_prefix) {
             let keys = key(from)..key(to);
             let must = || expected.range(keys.clone());
             self.scan(range(keys.clone()), must(), damaged);
@@ -338,17 +345,6 @@ fn a_bit_that_a_merge_meets_stops_no_write_to_any_table() {
     db.flush().unwrap();
     drop((keyspace, db));
     assert!(!mem.exists(&path).unwrap());
-}
-
-/// A copy of a directory, byte by byte.
-fn copy_dir(mem: &MemDisk, from: &str, to: &str) {
-    mem.create_dir_all(to.as_ref()).unwrap();
-    for path in mem.list(from.as_ref()).unwrap() {
-        let mut file = mem
-            .create(&std::path::Path::new(to).join(path.file_name().unwrap()))
-            .unwrap();
-        file.append(&mem.read_all(&path).unwrap()).unwrap();
-    }
 }
 
 #[test]
@@ -548,12 +544,6 @@ fn only_readers_that_come_to_the_damage_fail() {
     assert_eq!(users.get(&key(first + 1)).unwrap().unwrap(), "operand");
 }
 
-/// Flips a bit of the footer: the file does not open any more.
-fn damage_footer(mem: &MemDisk, path: &std::path::Path) {
-    let end = mem.file_len(path).unwrap();
-    mem.flip_bit(path, end - 20, 0).unwrap();
-}
-
 /// Deletions above a file that does not open are not at the bottom: the file may hold versions that
 /// they hide, which would come back with the file.
 #[test]
@@ -569,7 +559,7 @@ fn what_is_above_a_file_that_does_not_open_is_kept_until_that_is_whole_again() {
     copy_dir(&mem, "/linked", "/copied");
     drop((users, db));
     let all = files(&mem, ".sst");
-    damage_footer(&mem, &all[all.len() / 2]);
+    damage_file(&mem, &all[all.len() / 2], true);
 
     let db = Db::open(DIR, options(&mem)).unwrap();
     let [users, _] = tables(&db);
@@ -638,7 +628,7 @@ fn a_damaged_file_that_only_the_log_names_is_in_quarantine_too() {
     copy_dir(&mem, "/linked", "/copied");
     drop((users, db));
     let path = files(&mem, ".sst").pop().unwrap();
-    damage_footer(&mem, &path);
+    damage_file(&mem, &path, true);
 
     let fork = mem.fork();
     let db = Db::open(DIR, options(&fork)).unwrap();
@@ -686,7 +676,7 @@ fn a_pinned_table_with_a_damaged_file_is_right_or_damaged() {
     let files = files_of_users(&mem.fork());
     for path in &files {
         let fork = mem.fork();
-        damage_footer(&fork, path);
+        damage_file(&fork, path, true);
         let db = Db::open(DIR, options(&fork)).unwrap();
         let mut answers = Answers::default();
         for (name, content) in &model.snapshots {

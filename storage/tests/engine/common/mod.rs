@@ -146,6 +146,27 @@ pub fn files(mem: &MemDisk, ending: &str) -> Vec<PathBuf> {
     files
 }
 
+/// A copy of a directory, byte by byte.
+pub fn copy_dir(mem: &MemDisk, from: &str, to: &str) {
+    mem.create_dir_all(to.as_ref()).unwrap();
+    for path in mem.list(from.as_ref()).unwrap() {
+        let mut file = mem
+            .create(&Path::new(to).join(path.file_name().unwrap()))
+            .unwrap();
+        file.append(&mem.read_all(&path).unwrap()).unwrap();
+    }
+}
+
+/// Damages an SSTable so that it does not open any more if `is_whole`, or its first data block.
+pub fn damage_file(mem: &MemDisk, path: &Path, is_whole: bool) {
+    let byte = match is_whole {
+        true => mem.file_len(path).unwrap() - 20,
+        // The header has 20 bytes.
+        false => 24,
+    };
+    mem.flip_bit(path, byte, 0).unwrap();
+}
+
 /// SSTables of all tables, by the database's own account.
 pub fn files_in_use(db: &Db) -> usize {
     db.stats().tables.iter().map(|table| table.files).sum()

@@ -1,0 +1,199 @@
+//! Statements on a table of which one place on the disk is damaged.
+//!
+//! One bit is flipped in a file, at places all over the files of a table in several runs. A
+//! statement then gets the answer of the whole database, or an error that names the file:
+//!
+//! | statements | fail |
+//! | --- | --- |
+//! | INSERT, UPDATE and DELETE without a condition | never |
+//! | with IF, of counters, of a list by index | whenever the header or the row cannot be read |
+//! | SELECT of a partition | whenever its header or one of its rows cannot be read |
+//! | SELECT of all rows, COUNT | whenever one of them cannot be read |
+//! | SELECT of one row | only if its header or it cannot be read; newer timestamps may decide |
+//! | SELECT by an index | only if an entry of the value cannot be read, or its row |
+//!
+//! What can be read is up to the engine. So that it is not little, most places hold few keys.
+
+mod database;
+mod script;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use ebb_cql::protocol::{ErrorResponse, QueryParameters};
+use ebb_storage::Error;
+use ebb_storage::simulation::MemDisk;
+
+use self::database::{database, db_of, files_of, opened, rows_of};
+use self::script::{MERGE_BEFORE, RESTORE_BEFORE, Script, Statement};
+use super::harness::Server;
+
+/// Smaller than a block.
+const STEP_BYTES: usize = 151;
+/// More keys than a block holds.
+const FEW_KEYS: usize = 20;
+
+fn answer(server: &mut Server, text: &str) -> Result<String, ErrorResponse> {
+    if text.starts_with("SELECT") || text.contains(" IF ") {
+        let page = server.page(text, &[], None, None)?;
+        let rows: Vec<String> = page.rows.iter().map(|row| row.join(" ")).collect();
+        return Ok(rows.join(" | "));
+    }
+    let prepared = server.prepare(text)?;
+    let done = server.execute(&prepared, QueryParameters::default());
+    done.map(|_| String::new())
+}
+
+/// Rows as text, or the message of an error.
+type Answer = Result<String, String>;
+
+/// Merges what can be merged, when deletions have served their time.
+fn merge(server: &Server) {
+    server.clock.advance_ms(10_000);
+    let db = db_of(server);
+    db.flush().unwrap();
+    db.compact().unwrap();
+}
+
+/// Executes all parts of a script on the whole database, and returns the answers of each.
+fn answers(server: &mut Server, script: &Script) -> Vec<Vec<Answer>> {
+    let mut all = Vec::new();
+    for (at, part) in script.parts().into_iter().enumerate() {
+        if at == MERGE_BEFORE {
+            merge(server);
+        }
+        let one = |statement: &Statement| {
+            let answer = answer(server, &statement.text);
+            answer.map_err(|error| error.message)
+        };
+        all.push(part.iter().map(one).collect());
+    }
+    all
+}
+
+/// A bit of a file of a table.
+#[derive(Debug)]
+struct Damage {
+    table: &'static str,
+    path: PathBuf,
+    byte: u64,
+}
+
+impl Damage {
+    fn flip(&self, disk: &MemDisk) {
+        disk.flip_bit(&self.path, self.byte, 3).unwrap();
+    }
+
+    fn is_cause_of(&self, error: &ErrorResponse) -> bool {
+        error.kind.code() == 0 && error.message.contains(&self.path.display().to_string())
+    }
+
+    /// Returns the position of the bad block if keys cannot be read, and how many.
+    fn lost(&self, server: &Server, keys: &[Bytes]) -> Option<(u64, usize)> {
+        let rows = rows_of(server, self.table);
+        let errors: Vec<Error> = keys.iter().filter_map(|key| rows.get(key).err()).collect();
+        match errors.first()? {
+            Error::Corruption { path, offset, .. } if *path == self.path => {
+                Some((*offset, errors.len()))
+            }
+            error => panic!("{self:?}: {error}"),
+        }
+    }
+}
+
+/// Statements that were answered, and that failed, by their kinds.
+type Counts = BTreeMap<&'static str, (u64, u64)>;
+
+/// Executes statements, and returns those that fail because of the damage.
+fn check<'s>(
+    server: &mut Server,
+    statements: impl IntoIterator<Item = (&'s Statement, &'s Answer)>,
+    damage: &Damage,
+    counts: &mut Counts,
+) -> Vec<(&'s Statement, &'s Answer)> {
+    let mut failed = Vec::new();
+    for (statement, expected) in statements {
+        let place = format!("{damage:?}: {}", statement.text);
+        let is_readable = (statement.needs).are_readable(&rows_of(server, statement.table));
+        assert!(is_readable || statement.table == damage.table, "{place}");
+        let counts = counts.entry(statement.kind).or_default();
+        match answer(server, &statement.text) {
+            Err(error) if damage.is_cause_of(&error) => {
+                assert!(!is_readable, "{place}: {error}");
+                counts.1 += 1;
+                failed.push((statement, expected));
+            }
+            found => {
+                let found = found.map_err(|error| error.message);
+                assert_eq!(found, *expected, "{place}");
+                let may_stop_early = ["row", "index"].contains(&statement.kind);
+                assert!(is_readable || may_stop_early, "{place}: it does not fail");
+                counts.0 += 1;
+            }
+        }
+    }
+    failed
+}
+
+#[test]
+fn a_damaged_place_fails_the_statements_that_need_it_and_no_others() {
+    let disk = database();
+    let mut whole = opened(&disk.fork());
+    let script = Script::new(&whole);
+    let mut places: BTreeMap<(PathBuf, u64), usize> = BTreeMap::new();
+    let mut counts = Counts::new();
+    let keys = ["t", "counters"].map(|table| {
+        let all = rows_of(&whole, table).range::<&[u8], _>(..);
+        let keys: Vec<Bytes> = all.map(|entry| entry.unwrap().0).collect();
+        (table, keys)
+    });
+    let expected = answers(&mut whole, &script);
+    for (table, keys) in keys {
+        for path in files_of(&disk, table) {
+            for byte in (0..disk.file_len(&path).unwrap()).step_by(STEP_BYTES) {
+                let (fork, path) = (disk.fork(), path.clone());
+                let damage = Damage { table, path, byte };
+                damage.flip(&fork);
+                if let Some((offset, lost)) = damage.lost(&opened(&fork), &keys) {
+                    places.insert((damage.path.clone(), offset), lost);
+                }
+                survives(&fork, &damage, &script, &expected, &mut counts);
+            }
+        }
+    }
+    let few = places.values().filter(|lost| **lost <= FEW_KEYS).count();
+    assert!(places.len() > 30 && 2 * few > places.len(), "{places:?}");
+    for (kind, (answered, failed)) in &counts {
+        assert!(*answered > 0, "{kind}");
+        assert_eq!(*failed > 0, *kind != "write", "{kind}");
+    }
+}
+
+/// Executes all parts of a script on a damaged database, which is restored before the last one.
+fn survives(
+    disk: &MemDisk,
+    damage: &Damage,
+    script: &Script,
+    expected: &[Vec<Answer>],
+    counts: &mut Counts,
+) {
+    let server = &mut opened(disk);
+    let mut failed = Vec::new();
+    for (at, (part, expected)) in script.parts().into_iter().zip(expected).enumerate() {
+        if at == MERGE_BEFORE {
+            merge(server);
+        }
+        if at == RESTORE_BEFORE {
+            let db = db_of(server);
+            assert!(db.restore("/copied").unwrap().left.is_empty(), "{damage:?}");
+            let findings = db.verify_all(&mut |_| ()).unwrap().findings;
+            assert!(findings.is_empty(), "{damage:?}: {findings:?}");
+            // The changes that failed.
+            assert!(check(server, failed, damage, counts).is_empty());
+            merge(server);
+        }
+        failed = check(server, part.iter().zip(expected), damage, counts);
+    }
+    assert!(failed.is_empty(), "{damage:?}");
+}
