@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::lossy;
 use crate::sstable::ReadCounters;
@@ -74,7 +74,7 @@ impl Counters {
 
 /// A database at one moment, from [`Db::stats`](crate::Db::stats). Counts are
 /// since it was opened.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Stats {
     /// Batches committed.
     pub writes: u64,
@@ -196,7 +196,7 @@ pub struct Stats {
 }
 
 /// A table at one moment.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TableStats {
     /// Its keyspace.
     pub keyspace: String,
@@ -249,7 +249,7 @@ pub struct TableStats {
 }
 
 /// A damaged file, which keeps its place among the runs of its table.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuarantinedFile {
     /// The file.
     #[serde(serialize_with = "lossy")]
@@ -268,7 +268,7 @@ pub struct QuarantinedFile {
 }
 
 /// A run at one moment.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunStats {
     /// Unlike that of any other run that the database ever had.
     pub id: u64,
@@ -290,7 +290,7 @@ pub struct RunStats {
 }
 
 /// A merge under way.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct MergeStats {
     /// The ids of the runs that it merges, newest first.
     pub inputs: Vec<u64>,

@@ -1,9 +1,9 @@
 //! The server that a command sends requests to, or the database if there is no server.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::Result;
-use ebb_server::http::JobsClient;
+use anyhow::{Context, Result};
+use ebb_server::http::{BackupPlace, JobsClient};
 
 use super::database::Location;
 use super::error::CliError;
@@ -56,6 +56,34 @@ impl Attached {
                 Some(JobsClient::at(url, token, self.server_ca.as_deref())?)
             }
             None => JobsClient::of(&self.location.data)?,
+        })
+    }
+
+    /// Returns the place of a backup in a request to the server. The server that has the directory
+    /// open gets the path that this process would use. For a server that is named by its address, a
+    /// relative path is the name of a backup.
+    ///
+    /// # Errors
+    /// When the path is empty or not UTF-8.
+    pub(super) fn backup_place(&self, path: &Path) -> Result<BackupPlace> {
+        let path = match &self.server {
+            Some(_) => path.to_path_buf(),
+            None => std::path::absolute(path).context("the path of the backup")?,
+        };
+        let Some(text) = path.to_str().map(str::to_owned) else {
+            let text = format!("the path {} is not UTF-8", path.display());
+            return Err(CliError::Usage(text).into());
+        };
+        Ok(if path.is_absolute() {
+            BackupPlace {
+                name: None,
+                directory: Some(text),
+            }
+        } else {
+            BackupPlace {
+                name: Some(text),
+                directory: None,
+            }
         })
     }
 }

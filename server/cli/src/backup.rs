@@ -1,4 +1,4 @@
-//! `ebb backup`: copies the database into a new directory. It runs unpaced: the
+//! `ebb backup`: copies the database into a new directory. Without a server it runs unpaced: the
 //! process has the database to itself.
 
 use std::path::PathBuf;
@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use anyhow::Result;
 use indicatif::HumanBytes;
 
-use super::database::Location;
+use super::attached::Attached;
 use super::print::{counted, json_or_text};
-use super::progress::maintenance_bar;
+use super::progress::{maintenance_bar, spinner_while};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -17,14 +17,17 @@ Examples:
 
 A backup is a database, with all snapshots. Within a file system its SSTables are hard
 links, so it takes only the space of the log. On another file system they are copied. An
-interrupted backup does not open.";
+interrupted backup does not open.
+
+A server that has the database open makes the backup, and goes on meanwhile. A server that
+is named by --server makes it below its --backup-root: NEWDIR is a name, or a path there.";
 
 /// Back up the database into a new directory.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     #[command(flatten)]
-    location: Location,
+    attached: Attached,
     /// Directory of the backup; must not exist, or be empty.
     #[arg(value_name = "NEWDIR")]
     new_dir: PathBuf,
@@ -34,8 +37,16 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    let db = args.location.open_existing()?;
-    let info = maintenance_bar(|tell| db.backup_with_progress(&args.new_dir, tell))?;
+    let info = match args.attached.server()? {
+        Some(server) => {
+            let place = args.attached.backup_place(&args.new_dir)?;
+            spinner_while("the server makes the backup", || server.back_up(&place))?
+        }
+        None => {
+            let db = args.attached.location.open_existing()?;
+            maintenance_bar(|tell| db.backup_with_progress(&args.new_dir, tell))?
+        }
+    };
     json_or_text(args.json, &info, |printer| {
         printer.line(format_args!(
             "backed up {} in {} to {}: {} linked, {} copied",

@@ -4,7 +4,8 @@ use std::ffi::OsString;
 
 use anyhow::Result;
 
-use super::database::{self, Location};
+use super::attached::Attached;
+use super::database;
 use super::error::CliError;
 use super::names::{TableName, key_bytes};
 use super::print::{self, Printer};
@@ -16,14 +17,15 @@ Examples:
   ebb get --json app.users ada | jq -r .value
 
 The value is written as it is, with a newline behind it. A key that has no value
-is exit code 3.";
+is exit code 3. A server that has the database open, or that --server names, is asked;
+it sends rows of up to 8 MiB.";
 
 /// Print the value of a key, now or as it was at a snapshot.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     #[command(flatten)]
-    location: Location,
+    attached: Attached,
     /// The table.
     #[arg(value_name = "KEYSPACE.TABLE")]
     table: TableName,
@@ -39,17 +41,10 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    let db = args.location.open_to_read()?;
     let key = key_bytes(&args.key);
-    let value = match &args.snapshot {
-        Some(snapshot) => database::snapshot_table(&db, &args.table, snapshot)?.get(key)?,
-        None => database::table(&db, &args.table)?.get(key)?,
-    };
-    let Some(value) = value else {
-        let at = args.snapshot.map(|name| format!(" at snapshot {name}"));
-        let (key, at) = (args.key.display().to_string(), at.unwrap_or_default());
-        let text = format!("no key {key:?} in {}{at}", args.table);
-        return Err(CliError::NotFound(text).into());
+    let value = match args.attached.server()? {
+        Some(server) => server.value(&args.table, key, args.snapshot.as_deref())?,
+        None => stored(&args)?,
     };
     let mut printer = Printer::new();
     if args.json {
@@ -58,4 +53,21 @@ pub(super) fn run(args: Args) -> Result<()> {
         printer.fields(&[&value])?;
     }
     printer.finish()
+}
+
+/// Reads the value from the database.
+fn stored(args: &Args) -> Result<Vec<u8>> {
+    let db = args.attached.location.open_to_read()?;
+    let key = key_bytes(&args.key);
+    let value = match &args.snapshot {
+        Some(snapshot) => database::snapshot_table(&db, &args.table, snapshot)?.get(key)?,
+        None => database::table(&db, &args.table)?.get(key)?,
+    };
+    let no_key = || {
+        let snapshot = args.snapshot.as_ref();
+        let at = snapshot.map(|name| format!(" at snapshot {name}"));
+        let (key, at) = (args.key.display().to_string(), at.unwrap_or_default());
+        CliError::NotFound(format!("no key {key:?} in {}{at}", args.table))
+    };
+    Ok(value.ok_or_else(no_key)?.to_vec())
 }

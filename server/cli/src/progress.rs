@@ -57,6 +57,14 @@ pub(super) fn spinner(what: &'static str) -> ProgressBar {
     spinner
 }
 
+/// Shows a spinner while `work` runs.
+pub(super) fn spinner_while<T>(what: &'static str, work: impl FnOnce() -> T) -> T {
+    let spinner = spinner(what);
+    let done = work();
+    spinner.finish_and_clear();
+    done
+}
+
 /// A bar over the tasks of a phase of a job, below those in `all`.
 pub(super) fn phase_bar(all: &MultiProgress, phase: &'static str, tasks: u32) -> ProgressBar {
     let style = style_of("{prefix:>8} {bar:32} {pos:>5} of {len:<5} {eta:>4} left  {msg}");

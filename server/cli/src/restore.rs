@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use anyhow::Result;
 use ebb_storage::{Error, RestoredFile};
 
-use super::database::Location;
+use super::attached::Attached;
 use super::print::{Printer, counted, json_or_text};
+use super::progress::spinner_while;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -14,14 +15,17 @@ Examples:
 
 Every file is read. Only those that are damaged are taken from the backup, and only if they are
 the very same. Everything else stays as it is. A backup on the same file system shares
-its files with the database, unless it was copied, and so the damage.";
+its files with the database, unless it was copied, and so the damage.
+
+A server that has the database open does this itself, and goes on meanwhile. A server that is
+named by --server takes a backup below its --backup-root: BACKUP is a name, or a path there.";
 
 /// Put damaged files back from a backup.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     #[command(flatten)]
-    location: Location,
+    attached: Attached,
     /// Directory of a backup of this database.
     #[arg(value_name = "BACKUP")]
     backup: PathBuf,
@@ -31,8 +35,16 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    let db = args.location.open_existing()?;
-    let report = db.restore(&args.backup)?;
+    let report = match args.attached.server()? {
+        Some(server) => {
+            let place = args.attached.backup_place(&args.backup)?;
+            spinner_while("the server reads its files", || server.restore(&place))?
+        }
+        None => {
+            let db = args.attached.location.open_existing()?;
+            db.restore(&args.backup)?
+        }
+    };
     json_or_text(args.json, &report, |printer| {
         for file in &report.left {
             tell(printer, "still damaged", file)?;

@@ -1,10 +1,14 @@
-//! `ebb scan`: the rows of a key range. It runs unpaced: no process that serves a load has
-//! the database open.
+//! `ebb scan`: the rows of a key range. Without a server it runs unpaced: no process that serves a
+//! load has the database open.
 
-use anyhow::Result;
+use std::ops::Bound;
+
+use anyhow::{Error, Result};
+use ebb_server::http::{JobsClient, Octets, ScanRequest};
 use ebb_storage::Entry;
 
-use super::database::{self, Location};
+use super::attached::Attached;
+use super::database;
 use super::key_range::KeyRange;
 use super::names::TableName;
 use super::print::{self, Printer};
@@ -18,14 +22,21 @@ Examples:
   ebb scan app.users --json | jq -r .key
 
 Rows are printed as KEY<TAB>VALUE, as they are: a tab or newline inside them is
-not escaped. Use --json where that matters.";
+not escaped. Use --json where that matters.
+
+A server that has the database open, or that --server names, is asked for up to 1,000 rows at
+a time, of up to 8 MiB each. Rows that are written meanwhile may be among them: name a
+snapshot to read the table as of one moment.";
+
+/// The largest number of rows in a request to a server.
+const PAGE_ROWS: u32 = 1000;
 
 /// Print the rows of a key range in order, now or as they were at a snapshot.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     #[command(flatten)]
-    location: Location,
+    attached: Attached,
     /// The table.
     #[arg(value_name = "KEYSPACE.TABLE")]
     table: TableName,
@@ -50,7 +61,10 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    let db = args.location.open_to_read()?;
+    if let Some(server) = args.attached.server()? {
+        return print_pages(&args, &server);
+    }
+    let db = args.attached.location.open_to_read()?;
     let bounds = args.range.bounds();
     let rows = match &args.snapshot {
         Some(snapshot) => database::snapshot_table(&db, &args.table, snapshot)?.scan(bounds),
@@ -69,11 +83,51 @@ fn print_rows(args: &Args, rows: impl Iterator<Item = ebb_storage::Result<Entry>
     for row in rows {
         let (key, value) = row?;
         let value = (!args.keys_only).then_some(&value[..]);
-        match (args.json, value) {
-            (true, value) => printer.json(&print::row(&key, value))?,
-            (false, Some(value)) => printer.fields(&[&key, value])?,
-            (false, None) => printer.fields(&[&key])?,
+        print_row(&mut printer, args.json, &key, value)?;
+    }
+    printer.finish()
+}
+
+/// Prints the rows that a server has, page by page.
+fn print_pages(args: &Args, server: &JobsClient) -> Result<()> {
+    let octets = |bound: Bound<&[u8]>| match bound {
+        Bound::Included(key) | Bound::Excluded(key) => Some(Octets::from(key)),
+        Bound::Unbounded => None,
+    };
+    let (from, to) = args.range.bounds();
+    let mut request = ScanRequest {
+        from: octets(from.as_ref().map(Vec::as_slice)),
+        to: octets(to.as_ref().map(Vec::as_slice)),
+        after: None,
+        reverse: args.reverse,
+        keys_only: args.keys_only,
+        limit: None,
+        snapshot: args.snapshot.clone(),
+    };
+    let mut printer = Printer::new();
+    let mut left = args.limit.unwrap_or(usize::MAX);
+    while left > 0 {
+        let limit = u32::try_from(left).unwrap_or(PAGE_ROWS);
+        request.limit = Some(limit.min(PAGE_ROWS));
+        let page = server.rows(&args.table, &request)?;
+        left = left.saturating_sub(page.rows.len());
+        for row in page.rows {
+            let bytes = |octets: Octets| octets.into_bytes().map_err(Error::msg);
+            let (key, value) = (bytes(row.key)?, row.value.map(bytes).transpose()?);
+            print_row(&mut printer, args.json, &key, value.as_deref())?;
+        }
+        request.after = page.next;
+        if request.after.is_none() {
+            break;
         }
     }
     printer.finish()
+}
+
+fn print_row(printer: &mut Printer, json: bool, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+    match (json, value) {
+        (true, value) => printer.json(&print::row(key, value)),
+        (false, Some(value)) => printer.fields(&[key, value]),
+        (false, None) => printer.fields(&[key]),
+    }
 }

@@ -1,14 +1,13 @@
 //! `ebb stats`: what a database consists of.
 
 use anyhow::Result;
+use ebb_server::http::StatsReport;
 use ebb_storage::{Stats, TableStats};
-use ebb_tables::{Unreadable, unreadable_objects};
 use indicatif::{HumanBytes, HumanCount};
-use serde::Serialize;
 
-use super::database::Location;
+use super::attached::Attached;
 use super::exposure::Exposure;
-use super::print::{Printer, table};
+use super::print::{Printer, json_or_text, table};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,49 +21,40 @@ A line that starts with \"unreadable\" names a table, type, keyspace, role, tabl
 or record of the node that cannot be read, and what to do. A server serves everything else.
 A warning on stderr names files and directories that users other than their owner may open.
 
-Memory and the bounds of memory and log are those of this command, which replays the log. What
-a server takes, its metrics tell.";
+Without a server, memory and the bounds of memory and log are those of this command, which
+replays the log. A server that has the database open, or that --server names, reports its own,
+and its counters.";
 
 /// Show statistics of the database: tables, files, snapshots, log.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     #[command(flatten)]
-    location: Location,
+    attached: Attached,
     /// Print one JSON object with every number.
     #[arg(long)]
     json: bool,
 }
 
-/// All that is printed as JSON.
-#[derive(Debug, Serialize)]
-struct Report<'a> {
-    #[serde(flatten)]
-    stats: &'a Stats,
-    /// The objects that CQL does not serve.
-    unreadable: &'a [Unreadable],
-    /// The reason why the schema was not read, if the store failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    schema_not_read: Option<String>,
-}
-
 pub(super) fn run(args: Args) -> Result<()> {
-    let db = args.location.open_to_read()?;
-    if let Some(exposure) = Exposure::of(&args.location.data) {
+    let location = &args.attached.location;
+    let (report, data) = match args.attached.server()? {
+        Some(server) => (server.stats()?, server.data().to_path_buf()),
+        None => {
+            let db = location.open_to_read()?;
+            (StatsReport::of(&db), location.data.clone())
+        }
+    };
+    // The address of a server is no directory, so nothing is printed of it.
+    if let Some(exposure) = Exposure::of(&data) {
         eprintln!("ebb: {exposure}");
     }
-    let stats = db.stats();
-    let mut printer = Printer::new();
-    if args.json {
-        let unreadable = unreadable_objects(&db);
-        printer.json(&Report {
-            stats: &stats,
-            unreadable: unreadable.as_deref().unwrap_or_default(),
-            schema_not_read: unreadable.as_ref().err().map(ToString::to_string),
-        })?;
-        return printer.finish();
-    }
-    printer.lines(tables(&stats))?;
+    json_or_text(args.json, &report, |printer| tell(printer, &report))
+}
+
+fn tell(printer: &mut Printer, report: &StatsReport) -> Result<()> {
+    let stats = &report.stats;
+    printer.lines(tables(stats))?;
     if !stats.tables.is_empty() {
         printer.line("")?;
     }
@@ -75,7 +65,7 @@ pub(super) fn run(args: Args) -> Result<()> {
         HumanBytes(stats.wal_bytes_max),
         stats.wal_segments
     ))?;
-    printer.line(format_args!("memory     {}", memory(&stats)))?;
+    printer.line(format_args!("memory     {}", memory(stats)))?;
     printer.line(format_args!(
         "to merge   {}",
         HumanBytes(stats.compaction_debt_bytes)
@@ -115,16 +105,13 @@ pub(super) fn run(args: Args) -> Result<()> {
     if let Some(failure) = &stats.maintenance_failure {
         printer.line(format_args!("failure    {failure}"))?;
     }
-    // Last, as it reads the schema of each table in each snapshot.
-    match unreadable_objects(&db) {
-        Ok(unreadable) => {
-            for object in &unreadable {
-                printer.line(format_args!("unreadable {object}"))?;
-            }
-        }
-        Err(error) => printer.line(format_args!("the schema was not read: {error}"))?,
+    for object in &report.unreadable {
+        printer.line(format_args!("unreadable {object}"))?;
     }
-    printer.finish()
+    match &report.schema_not_read {
+        Some(why) => printer.line(format_args!("the schema was not read: {why}")),
+        None => Ok(()),
+    }
 }
 
 /// Returns the line on memory: the bytes of each part, with their bounds.

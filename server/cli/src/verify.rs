@@ -1,16 +1,16 @@
 //! `ebb verify`: checks a database's files, and reads the schema as a server does when it starts.
-//! It runs unpaced: no other process has the database open for writing.
+//! Without a server it runs unpaced: no other process has the database open for writing.
 
 use anyhow::{Context, Result};
-use ebb_storage::VerifyReport;
-use ebb_tables::{Unreadable, database_options, unreadable_objects};
+use ebb_server::http::{JobsClient, VerifiedDatabase};
+use ebb_tables::{database_options, unreadable_objects};
 use indicatif::HumanBytes;
-use serde::Serialize;
 
+use super::attached::Attached;
 use super::database::Location;
 use super::error::CliError;
 use super::print::{Printer, counted, json_or_text};
-use super::progress::maintenance_bar;
+use super::progress::{maintenance_bar, spinner_while};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,33 +18,42 @@ Examples:
   ebb verify --data ./ebb-backup --json | jq '.findings[].path'
 
 Every file is read once, then the schema of each table, type and snapshot, the roles and the
-records of the node, as a server reads them. Nothing is written. If anything is damaged the exit code is 5. `ebb repair` saves what can
-be read of the files into another directory.";
+records of the node, as a server reads them. Nothing is written. If anything is damaged the
+exit code is 5. `ebb repair` saves what can be read of the files into another directory.
+
+A server that has the database open, or that --server names, reads the files itself, with the
+CPU time that jobs may use.";
+
+/// The advice about damaged files of a database that a server has open.
+const SERVED_ADVICE: &str = "take the files from a backup with: ebb restore BACKUP; without one, \
+                             stop the server and save what can be read with: ebb repair NEWDIR";
 
 /// Check every file of a database: checksums, order, bounds, log, snapshots; and the schema.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     #[command(flatten)]
-    location: Location,
+    attached: Attached,
     /// Print the report as one JSON object.
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    let dir = &args.location.data;
-    let files = maintenance_bar(|tell| ebb_storage::verify(dir, &database_options(), tell))?;
-    let report = with_schema(files, || {
-        let db = args.location.open_to_read()?;
-        Ok(unreadable_objects(&db)?)
-    })?;
+    let location = &args.attached.location;
+    let server = args.attached.server()?;
+    let report = match &server {
+        Some(server) => spinner_while("the server reads its files", || server.verify())?,
+        None => verified(location)?,
+    };
     json_or_text(args.json, &report, |printer| tell(printer, &report))?;
+    let dir = server.as_ref().map_or(&*location.data, JobsClient::data);
     let dir = dir.display();
     let (damaged, unreadable) = (report.files.findings.len(), report.unreadable.len());
-    let advice = match damaged {
-        0 => "each line names what to do".to_string(),
-        _ => format!("save what can be read with: ebb repair --data {dir} NEWDIR"),
+    let advice = match (damaged, &server) {
+        (0, _) => "each line names what to do".to_string(),
+        (_, Some(_)) => SERVED_ADVICE.to_string(),
+        (_, None) => format!("save what can be read with: ebb repair --data {dir} NEWDIR"),
     };
     match damaged + unreadable {
         0 => Ok(()),
@@ -53,40 +62,19 @@ pub(super) fn run(args: Args) -> Result<()> {
     }
 }
 
-/// The findings in the files, and those in the schema.
-#[derive(Debug, Serialize)]
-struct Report {
-    #[serde(flatten)]
-    files: VerifyReport,
-    /// The objects that a server cannot read.
-    unreadable: Vec<Unreadable>,
-    /// The reason why the schema was not read, if files are damaged.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    schema_not_read: Option<String>,
-}
-
-/// Reads the schema, too. Damage may keep the database from opening, and is in the report then.
+/// Reads the files, and then the schema.
 ///
 /// # Errors
 /// If the schema cannot be read of a database whose files are whole.
-fn with_schema(
-    files: VerifyReport,
-    read: impl FnOnce() -> Result<Vec<Unreadable>>,
-) -> Result<Report> {
-    let (unreadable, schema_not_read) = match read() {
-        Ok(unreadable) => (unreadable, None),
-        Err(error) if !files.findings.is_empty() => (Vec::new(), Some(error.to_string())),
-        Err(error) => return Err(error).context("cannot read the schema"),
-    };
-    Ok(Report {
-        files,
-        unreadable,
-        schema_not_read,
-    })
+fn verified(location: &Location) -> Result<VerifiedDatabase> {
+    let options = database_options();
+    let files = maintenance_bar(|tell| ebb_storage::verify(&location.data, &options, tell))?;
+    let read = || -> Result<_> { Ok(unreadable_objects(&location.open_to_read()?)?) };
+    VerifiedDatabase::new(files, read()).context("cannot read the schema")
 }
 
-fn tell(printer: &mut Printer, report: &Report) -> Result<()> {
-    let Report {
+fn tell(printer: &mut Printer, report: &VerifiedDatabase) -> Result<()> {
+    let VerifiedDatabase {
         files: report,
         unreadable,
         schema_not_read,

@@ -89,7 +89,6 @@ pub(super) async fn check(
     match allowed {
         Ok((principal, credential)) => {
             let extensions = request.extensions_mut();
-            extensions.insert(principal.scope);
             extensions.insert(principal);
             if let Some(credential) = credential {
                 extensions.insert(credential);
@@ -351,7 +350,8 @@ pub(super) fn is_change(request: &Request) -> bool {
 
 /// Returns whether a `POST` to this path only computes a response.
 fn is_query(path: &str) -> bool {
-    ["/v1/jobs/estimate", "/v1/what-if"].contains(&path)
+    let of_table = |end: &str| path.starts_with("/v1/tables/") && path.ends_with(end);
+    ["/v1/jobs/estimate", "/v1/what-if"].contains(&path) || of_table("/get") || of_table("/scan")
 }
 
 /// Returns whether a change at this path may carry an `Idempotency-Key`. A login may not: a key

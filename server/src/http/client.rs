@@ -1,5 +1,7 @@
 //! A blocking client for the server of a database.
 
+mod database;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

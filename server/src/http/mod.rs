@@ -23,11 +23,14 @@
 //! | `POST /v1/what-if` | what another job would change |
 //! | `GET /v1/events` | what happens, as server-sent events |
 //! | `GET /v1/tables`, `/v1/tables/{keyspace}/{table}` | tables; one with its runs |
+//! | `POST /v1/tables/{keyspace}/{table}/get`, `/scan` | a value; a page of rows |
 //! | `GET`, `POST /v1/snapshots` | snapshots; creates one |
 //! | `GET`, `DELETE /v1/snapshots/{keyspace}/{name}` | one |
 //! | `POST /v1/snapshots/{keyspace}/{name}/renew` | changes when it expires |
 //! | `GET /v1/policies` | the scheduling policies |
 //! | `GET`, `POST /v1/backups` | backups; makes one |
+//! | `GET /v1/stats` | the statistics of the database |
+//! | `POST /v1/verify`, `/v1/restore` | reads every file; takes damaged ones from a backup |
 //! | `GET`, `POST`, `DELETE /v1/session` | who asks; logs in, and out |
 //! | `GET /v1/roles` | the roles of CQL |
 //! | `GET /`, `/assets/{name}` | the console: a page over the other routes |
@@ -95,6 +98,7 @@ pub use slow::{SlowRequest, SlowRequests};
 pub use socket::SOCKET;
 pub use tls::TlsSource;
 pub use wire::{
-    BookmarkView, Cancelled, JobList, Keyspaces, MergeView, RoleList, RoleView, RunView,
-    SnapshotList, SnapshotRequest, SnapshotView, TableList, TableSummary, TableView,
+    BackupPlace, BookmarkView, Cancelled, GetRequest, JobList, Keyspaces, MergeView, Octets,
+    RoleList, RoleView, RowPage, RowView, RunView, ScanRequest, SnapshotList, SnapshotRequest,
+    SnapshotView, StatsReport, TableList, TableSummary, TableView, VerifiedDatabase,
 };

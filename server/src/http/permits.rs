@@ -4,15 +4,17 @@
 //! | --- | --- |
 //! | a job: start, estimate, cancel, restart, discard it | SELECT on the tables that it reads, MODIFY on the one that it writes |
 //! | create, renew or delete a snapshot | SNAPSHOT on its keyspace, or its table |
+//! | rows of a table, as the store has them | SELECT on the table, and scope `jobs` |
 //! | a request that needs scope `admin` | a superuser role: see [`Access`](super::access::Access) |
 //!
 //! Scope `read` alone is enough for names, sizes and metrics, as every role may `DESCRIBE`.
 
 use ebb_jobs::request::{InputRequest, JobRequest, OutputPlace};
 use ebb_model::access::{Need, Permission, Resource};
+use ebb_tables::names::{SYSTEM_KEYSPACE, TableName};
 
 use super::problem::Problem;
-use crate::tokens::Principal;
+use crate::tokens::{Principal, Scope};
 
 /// Checks that the principal's role may read the inputs and write the output of a job.
 ///
@@ -50,6 +52,33 @@ pub(super) fn check_snapshot(
         None => Resource::keyspace(keyspace),
     };
     check(principal, Permission::Snapshot, on)
+}
+
+/// Checks that the principal may read the rows of a table. A token without a role needs scope
+/// `admin`: with scope `jobs` it may have jobs read tables, but no job returns rows to its client.
+/// The keyspace of the system needs scope `admin`, because it has the hashes of passwords.
+///
+/// # Errors
+/// Names the scope or the permission that is missing.
+pub(super) fn check_rows(principal: &Principal, table: &TableName) -> Result<(), Problem> {
+    if principal.role.is_none() || table.keyspace == SYSTEM_KEYSPACE {
+        check_admin(principal)?;
+    }
+    let on = Resource::table(&table.keyspace, &table.table);
+    check(principal, Permission::Select, on)
+}
+
+/// Checks that the principal has scope `admin`.
+///
+/// # Errors
+/// When it has another one.
+pub(super) fn check_admin(principal: &Principal) -> Result<(), Problem> {
+    let (scope, needed) = (principal.scope, Scope::Admin);
+    if scope == needed {
+        return Ok(());
+    }
+    let text = format!("this token is for scope {scope}; it takes one for {needed}");
+    Err(Problem::forbidden(text))
 }
 
 fn check(principal: &Principal, permission: Permission, on: Resource) -> Result<(), Problem> {

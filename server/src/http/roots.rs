@@ -9,13 +9,14 @@ use ebb_jobs::Failure;
 use ebb_jobs::request::{JobRequest, OutputPlace};
 
 use super::problem::{Problem, broken};
+use super::wire::BackupPlace;
 
 /// The folders.
 #[derive(Debug, Clone, Default)]
 pub struct Roots {
     /// For outputs of jobs; `None`: jobs write tables only.
     pub outputs: Option<PathBuf>,
-    /// For backups; `None`: there are none over HTTP.
+    /// For backups; `None`: the port makes and reads none.
     pub backups: Option<PathBuf>,
 }
 
@@ -34,15 +35,38 @@ impl Roots {
                  --output-root for files",
             )
         })?;
-        let path = request.directory.join(path);
-        match is_below(root, &path) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(Problem::forbidden(format!(
-                "{} does not lie below {}, the root for outputs",
-                path.display(),
-                root.display()
-            ))),
-            Err(error) => Err(broken(format!("{}: {error}", root.display()))),
+        check_below(root, &request.directory.join(path), "the root for outputs")
+    }
+
+    /// Returns the folder of a backup. Only the server's own user may use any folder.
+    ///
+    /// # Errors
+    /// When the place makes no sense, or lies elsewhere.
+    pub(super) fn backup(&self, place: &BackupPlace, is_owner: bool) -> Result<PathBuf, Problem> {
+        match (&place.name, &place.directory) {
+            (Some(name), None) => {
+                let is_legal = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+                let is_name = (1..=128).contains(&name.len()) && !name.starts_with('.');
+                if !is_name || !name.chars().all(is_legal) {
+                    return Err(Problem::senseless(format!(
+                        "name: {name:?} is not 1 to 128 letters, digits, '_', '-' and '.', with \
+                         no '.' first"
+                    )));
+                }
+                Ok(self.backups()?.join(name))
+            }
+            (None, Some(directory)) => {
+                let path = PathBuf::from(directory);
+                if !path.is_absolute() {
+                    let text = format!("directory: {directory:?} is not an absolute path");
+                    return Err(Problem::senseless(text));
+                }
+                if !is_owner {
+                    check_below(self.backups()?, &path, "the root for backups")?;
+                }
+                Ok(path)
+            }
+            _ => Err(Problem::senseless("one of name and directory is expected")),
         }
     }
 
@@ -55,6 +79,19 @@ impl Roots {
             let text = "no folder for backups: start the server with --backup-root";
             Problem::new(StatusCode::CONFLICT, Failure::Other, text)
         })
+    }
+}
+
+/// Checks that a path lies below `root`, which is `what`.
+fn check_below(root: &Path, path: &Path, what: &str) -> Result<(), Problem> {
+    match is_below(root, path) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Problem::forbidden(format!(
+            "{} does not lie below {}, {what}",
+            path.display(),
+            root.display()
+        ))),
+        Err(error) => Err(broken(format!("{}: {error}", root.display()))),
     }
 }
 

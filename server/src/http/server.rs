@@ -177,7 +177,7 @@ impl HttpServer {
             .layer(from_fn_with_state(Arc::new(AuditLog::of(data)), log));
         // The server's own user may do everything.
         let owner = Principal::owner();
-        let trusted = (routes.clone()).layer((Extension(owner.scope), Extension(owner)));
+        let trusted = (routes.clone()).layer(Extension(owner));
         let listener = UnixListener::from_std(listener)?;
         runtime.spawn(accept(
             listener,

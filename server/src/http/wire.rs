@@ -1,5 +1,7 @@
 //! The JSON bodies of requests and responses.
 
+mod database;
+mod rows;
 mod snapshots;
 mod tables;
 
@@ -8,6 +10,8 @@ use utoipa::ToSchema;
 
 use crate::jobs::JobView;
 
+pub use self::database::{BackupPlace, StatsReport, VerifiedDatabase};
+pub use self::rows::{GetRequest, Octets, RowPage, RowView, ScanRequest};
 pub(super) use self::snapshots::time_to_come;
 pub use self::snapshots::{SnapshotList, SnapshotRenewal, SnapshotRequest, SnapshotView};
 pub use self::tables::{BookmarkView, MergeView, RunView, TableList, TableSummary, TableView};

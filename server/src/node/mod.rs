@@ -7,6 +7,7 @@
 //!   Node ── submit, estimate, restart
 //!    │ ├─ start ─> launch ─> drive: a thread per job ──> history, in the database
 //!    │ ├─ jobs: list, show, cancel, discard
+//!    │ ├─ verify: the files of the database, beside the jobs
 //!    └─ assembly: Db, governor, guard, runtime
 //! ```
 //!
@@ -24,6 +25,7 @@
 //! | `registry`, `ended` | the jobs that run, and how many ended how |
 //! | `spills` | the folder for sorted runs |
 //! | `store` | what a store measures of its own requests |
+//! | `verify` | the verification of the database, under a lease |
 
 mod assembly;
 mod drive;
@@ -46,6 +48,7 @@ mod start;
 mod store;
 #[cfg(test)]
 mod tests;
+mod verify;
 
 use std::io;
 use std::path::Path;

@@ -14,7 +14,7 @@
 
 use std::path::Path;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::db::Engine;
 use crate::error::{Error, Result};
@@ -28,7 +28,7 @@ use crate::mutation::{self, Mutation};
 use crate::table_store::{Way, copy_file, link_or_copy};
 
 /// What a backup consists of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BackupInfo {
     /// SSTables and WAL segments.
     pub files: u64,

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::db::{Engine, TableCore};
 use crate::error::{Error, Result, lossy};
@@ -18,7 +18,7 @@ use crate::runs::{FileMeta, FileNumbers, Quarantine, Run};
 use crate::sstable::{FileId, id_of_file};
 
 /// The result of [`Db::restore`](crate::Db::restore).
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RestoreReport {
     /// The files that are whole again.
     pub restored: Vec<RestoredFile>,
@@ -27,7 +27,7 @@ pub struct RestoreReport {
 }
 
 /// A file that was damaged.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoredFile {
     /// The table of the file, as `KEYSPACE.TABLE`.
     pub table: String,

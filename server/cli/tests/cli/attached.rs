@@ -1,7 +1,12 @@
-//! Commands that ask a server by its address, as from another machine.
+//! Commands that ask a server: the one that has the directory open, or by its address, as from
+//! another machine.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 
 use serde_json::{Value, json};
 
+use crate::care::{back_up_and_copy, damage_table};
 use crate::place::{Done, Place};
 use crate::serving::Server;
 
@@ -27,8 +32,11 @@ impl Remote {
 fn served(scope: &str) -> (Place, Server, Remote) {
     let place = Place::with_corpus();
     place.until_unlocked();
-    std::fs::create_dir(place.path("outputs")).unwrap();
-    let server = Server::start(&place, "--http 127.0.0.1:0 --output-root outputs");
+    for root in ["outputs", "backups"] {
+        std::fs::create_dir(place.path(root)).unwrap();
+    }
+    let roots = "--output-root outputs --backup-root backups";
+    let server = Server::start(&place, &format!("--http 127.0.0.1:0 {roots}"));
     let token = place
         .ebb(&format!("token create --name test --scope {scope}"))
         .ok();
@@ -145,4 +153,117 @@ fn a_token_without_the_scope_or_the_right_secret_is_refused() {
     };
     let told = unknown.ebb("jobs").fails(2);
     assert!(told.contains("show a token"), "{told}");
+}
+
+#[test]
+fn rows_are_the_same_beside_a_server() {
+    let place = Place::with_corpus();
+    let raw = OsStr::from_bytes(b"\xff\n");
+    let mut put = place.command("put --create app.raw");
+    Done::of(put.args([OsStr::new("k"), raw])).ok();
+    let lines = [
+        "get app.lines corpus/d0/00.txt:000000000003",
+        "get app.lines corpus/d0/00.txt:000000000003 --snapshot s --json",
+        "get app.raw k --json",
+        "get app.lines none",
+        "get app.lines none --snapshot s",
+        "get app.lines k --snapshot none",
+        "scan app.none",
+        // Some twenty pages.
+        "scan app.lines",
+        "scan app.lines --reverse --snapshot s --keys-only",
+        "scan app.lines --prefix corpus/d1 --limit 1001 --json",
+        "scan app.lines --from corpus/d1 --to corpus/d1/05 --reverse",
+        "scan app.raw --json",
+    ];
+    let all = || lines.map(|line| place.ebb(line));
+    let alone = all();
+    let server = Server::start(&place, "");
+    for (line, (alone, served)) in lines.iter().zip(alone.into_iter().zip(all())) {
+        assert_eq!(served.stderr, alone.stderr, "{line}");
+        assert_eq!(served.code, alone.code, "{line}");
+        assert!(served.stdout == alone.stdout, "{line}");
+    }
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn a_server_is_looked_at_backed_up_and_verified_while_it_runs() {
+    let place = Place::with_corpus();
+    let rows = place.ebb("scan app.lines --snapshot s").ok();
+    let verified = |report: &Value| {
+        assert_eq!(report["findings"], json!([]), "{report}");
+        assert_eq!(report["unreadable"], json!([]), "{report}");
+        report["bookmarks"].clone()
+    };
+    let alone = verified(&place.ebb("verify --json").json());
+    let server = Server::start(&place, "");
+    assert_eq!(verified(&place.ebb("verify --json").json()), alone);
+    assert!(place.ebb("verify").ok().contains("nothing is wrong"));
+    let stats = place.ebb("stats --json").json();
+    let mut tables = stats["tables"].as_array().unwrap().iter();
+    assert!(tables.any(|table| table["name"] == "lines"));
+    assert_eq!(stats["snapshots"], 1);
+    assert!(place.ebb("stats").ok().contains("app.lines"));
+    // The path is that of the command, not of the server.
+    let other = Place::new();
+    let data = place.path("ebb-data");
+    let back_up = format!("backup copy --data {}", data.display());
+    assert!(other.ebb(&back_up).ok().contains("linked"));
+    let told = other.ebb(&back_up).fails(2);
+    assert!(told.contains("copy has something in it"), "{told}");
+    let copied = other.ebb("scan --data copy app.lines --snapshot s").ok();
+    assert!(copied == rows);
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn a_running_server_takes_damaged_files_from_a_backup() {
+    let place = Place::with_corpus();
+    let rows = place.ebb("scan app.lines").ok();
+    back_up_and_copy(&place);
+    let name = damage_table(&place);
+    let server = Server::start(&place, "");
+    place.ebb("scan app.lines").fails(5);
+    let found = place.ebb("verify");
+    assert!(found.stdout.contains(&name), "{}", found.stdout);
+    assert!(found.fails(5).contains("ebb restore"));
+    assert_eq!(place.ebb("restore linked").code, 5);
+    let restored = place.ebb("restore copied").ok();
+    assert!(restored.contains("restored 1 file; 0 still damaged"));
+    place.ebb("verify").ok();
+    assert!(place.ebb("scan app.lines").ok() == rows);
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn an_administrator_backs_up_and_reads_rows_from_another_machine() {
+    let (place, _server, remote) = served("admin");
+    assert!(remote.ebb("stats").ok().contains("app.lines"));
+    remote.ebb("verify").ok();
+    let key = "corpus/d0/00.txt:000000000003";
+    let row = remote.ebb(&format!("get app.lines {key}")).ok();
+    assert_eq!(row, place.ebb(&format!("get app.lines {key}")).ok());
+    remote.ebb("backup monday").ok();
+    assert!(place.path("backups/monday/CURRENT").exists());
+    remote.ebb("restore monday").ok();
+    let elsewhere = remote.place.path("tuesday");
+    let told = remote.ebb(&format!("backup {}", elsewhere.display()));
+    assert!(told.fails(2).contains("the root for backups"));
+}
+
+#[test]
+fn a_token_for_jobs_reads_no_rows_and_changes_no_files() {
+    let (_place, _server, remote) = served("jobs");
+    for line in [
+        "get app.lines k",
+        "scan app.lines",
+        "stats",
+        "verify",
+        "backup b",
+        "restore b",
+    ] {
+        let told = remote.ebb(line).fails(2);
+        assert!(told.contains("it takes one for admin"), "{line}: {told}");
+    }
 }

@@ -29,6 +29,16 @@ fn flip_bit(place: &Place, at: impl Fn(usize) -> usize) -> String {
     table.file_name().unwrap().to_str().unwrap().to_string()
 }
 
+/// Makes the backup `linked`, and `copied`, which shares no file with the database.
+pub fn back_up_and_copy(place: &Place) {
+    place.ebb("backup linked").ok();
+    std::fs::create_dir(place.path("copied")).unwrap();
+    for entry in std::fs::read_dir(place.path("linked")).unwrap() {
+        let (from, to) = (entry.as_ref().unwrap().path(), place.path("copied"));
+        std::fs::copy(from, to.join(entry.unwrap().file_name())).unwrap();
+    }
+}
+
 #[test]
 fn a_flipped_bit_is_found_and_its_file_named() {
     let place = Place::with_corpus();
@@ -65,12 +75,7 @@ fn a_backup_holds_what_the_database_held_and_a_used_directory_is_refused() {
 fn restore_takes_a_damaged_file_from_a_backup_that_has_it_whole() {
     let place = Place::with_corpus();
     let before = place.ebb("scan app.lines").ok();
-    place.ebb("backup linked").ok();
-    std::fs::create_dir(place.path("copied")).unwrap();
-    for entry in std::fs::read_dir(place.path("linked")).unwrap() {
-        let (from, to) = (entry.as_ref().unwrap().path(), place.path("copied"));
-        std::fs::copy(from, to.join(entry.unwrap().file_name())).unwrap();
-    }
+    back_up_and_copy(&place);
     let name = damage_table(&place);
     let said = place.ebb("restore linked");
     assert_eq!(said.code, 5, "{}", said.stderr);

@@ -12,7 +12,8 @@
 //! | SELECT of one row | only if its header or it cannot be read; newer timestamps may decide |
 //! | SELECT by an index | only if an entry of the value cannot be read, or its row |
 //!
-//! What can be read is up to the engine. So that it is not little, most places hold few keys.
+//! The engine decides what can be read. An engine that refused everything would pass, so most places
+//! must cost few keys.
 
 mod database;
 mod script;

@@ -6,14 +6,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{KeyspaceSchema, Schema, SchemaError};
 use crate::types::CqlType;
 use crate::types::identifier::Quoted;
 
 /// A kind of object in the schema.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ObjectKind {
     /// A keyspace, with everything in it.
@@ -29,7 +29,7 @@ pub enum ObjectKind {
 }
 
 /// An object of the schema that cannot be read, and the reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unreadable {
     /// The kind of the object.
     pub kind: ObjectKind,

@@ -11,6 +11,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use ebb_jobs::{Failure, JobError};
+use ebb_storage::Db;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -45,6 +46,12 @@ pub(super) async fn work<T: Send + 'static>(
     work: impl FnOnce(&Node) -> Result<T, JobError> + Send + 'static,
 ) -> Result<T, Problem> {
     blocking(move || work(&node)).await?.map_err(Problem::from)
+}
+
+/// The database of a node, for `what`: "a backup".
+pub(super) fn database<'n>(node: &'n Node, what: &str) -> Result<&'n Db, JobError> {
+    let no = || JobError::NoDatabase(what.to_string());
+    node.db().ok_or_else(no)
 }
 
 /// As [`work`], for a function that needs no node or has an error type of its own.

@@ -7,16 +7,18 @@ use std::time::UNIX_EPOCH;
 
 use axum::extract::{Extension, State};
 use axum::http::StatusCode;
-use ebb_jobs::JobError;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Body, Json, blocking, json_of, work};
+use super::answer::{Answer, Body, Json, blocking, database, json_of, work};
 use super::{At, Served};
+use crate::http::access::Peer;
+use crate::http::permits::check_admin;
 use crate::http::problem::{Problem, broken};
-use crate::tokens::Scope;
+use crate::http::wire::BackupPlace;
+use crate::tokens::Principal;
 
 pub(super) fn routes() -> OpenApiRouter<Served> {
     OpenApiRouter::new().routes(routes!(list, create))
@@ -39,23 +41,10 @@ struct BackupView {
     bytes: u64,
 }
 
-/// A backup to be made.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct BackupRequest {
-    /// The name of the new backup: letters, digits, `_`, `-` and `.`, with no `.` first.
-    #[schema(
-        min_length = 1,
-        max_length = 128,
-        pattern = "^[A-Za-z0-9_-][A-Za-z0-9_.-]*$"
-    )]
-    name: String,
-}
-
 /// A backup that was made.
 #[derive(Debug, Serialize, ToSchema)]
 struct BackupMade {
-    /// The name of the backup.
+    /// The name of the backup, or its folder if the request named that.
     name: String,
     /// Number of files.
     files: u64,
@@ -83,37 +72,30 @@ async fn list(State(Served { roots, .. }): At) -> Answer<BackupList> {
 
 /// Makes a backup
 ///
-/// It takes a token for scope `admin`. Files that the backup and the database have in common
-/// take no space twice, where they lie on the same file system.
+/// It takes a token for scope `admin`. Over the network the backup is made below the folder for
+/// backups. Files that the backup and the database have in common take no space twice, where they
+/// lie on the same file system.
 #[utoipa::path(
     post, path = "/v1/backups", operation_id = "create_backup", tag = "backups",
-    request_body = BackupRequest,
+    request_body = BackupPlace,
     responses((status = 201, description = "The backup", body = BackupMade)),
 )]
 async fn create(
     State(served): At,
-    Extension(scope): Extension<Scope>,
+    Extension(principal): Extension<Principal>,
+    Extension(peer): Extension<Peer>,
     body: Body,
 ) -> Result<(StatusCode, Json<BackupMade>), Problem> {
-    let BackupRequest { name } = json_of(body)?;
-    if scope < Scope::Admin {
-        return Err(Problem::forbidden("a backup takes a token for scope admin"));
-    }
-    let is_legal = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-    let is_name = (1..=128).contains(&name.len()) && !name.starts_with('.');
-    if !is_name || !name.chars().all(is_legal) {
-        return Err(Problem::senseless(format!(
-            "name: {name:?} is not 1 to 128 letters, digits, '_', '-' and '.', with no '.' first"
-        )));
-    }
-    let dir = served.roots.backups()?.join(&name);
+    let request: BackupPlace = json_of(body)?;
+    check_admin(&principal)?;
+    let dir = served.roots.backup(&request, peer.address.is_none())?;
+    let name = request.name.or(request.directory).unwrap_or_default();
     let place = served.long_work.begin()?;
     // Not under a lease, which waits until the policy grants CPU time: the client waits for the
     // response, and most of the work is to make links.
     let backup = work(served.node, move |node| {
         let _place = place;
-        let no = || JobError::NoDatabase("a backup".to_string());
-        Ok(node.db().ok_or_else(no)?.backup(dir)?)
+        Ok(database(node, "a backup")?.backup(dir)?)
     });
     let info = backup.await?;
     let made = BackupMade {

@@ -5,6 +5,8 @@
 //! | `jobs` | `/v1/jobs` and what is below |
 //! | `profiles`, `policies` | `/v1/profiles`, `/v1/policies` |
 //! | `snapshots` | `/v1/snapshots` and what is below |
+//! | `rows` | `/v1/tables/{keyspace}/{table}/get` and `/scan` |
+//! | `database` | `/v1/stats`, `/v1/verify`, `/v1/restore` |
 //! | `tables`, `keyspaces` | `/v1/tables` and what is below, `/v1/keyspaces` |
 //! | `backups` | `/v1/backups` |
 //! | `roles` | `/v1/roles` |
@@ -19,6 +21,7 @@
 mod answer;
 mod backups;
 mod console;
+mod database;
 mod events;
 mod health;
 mod jobs;
@@ -30,6 +33,7 @@ mod paging;
 mod policies;
 mod profiles;
 mod roles;
+mod rows;
 mod session;
 mod snapshots;
 mod tables;
@@ -80,6 +84,8 @@ pub(super) fn routes(served: Served) -> Router {
         .merge(roles::routes())
         .merge(snapshots::routes())
         .merge(tables::routes())
+        .merge(rows::routes())
+        .merge(database::routes())
         .merge(keyspaces::routes());
     openapi::served(described)
         .merge(console::routes())

@@ -129,6 +129,31 @@ fn a_token_may_do_what_its_role_may() {
 }
 
 #[test]
+fn a_role_with_select_on_a_table_reads_its_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, server) = served(dir.path());
+    let app = node.db().unwrap().existing_keyspace("app").unwrap();
+    app.existing_table("t").unwrap().put(b"k", b"v").unwrap();
+    let [read, jobs] = [Scope::Read, Scope::Jobs].map(|scope| token_of(dir.path(), ADA, scope));
+    let key = json!({"key": "k"}).to_string();
+    let get = |token: &Token, table: &str| {
+        let request = format!("POST /v1/tables/{table}/get");
+        let (status, answer) = ask(&server, &request, "localhost", Some(token), &key);
+        (status, body(&answer))
+    };
+    assert_eq!(get(&jobs, "app/t").0, 403);
+    grant(&node, Permission::Select, &Resource::AllKeyspaces);
+    let row = json!({"key": "k", "value": "v"});
+    assert_eq!(get(&jobs, "app/t"), (200, row));
+    assert_eq!(get(&read, "app/t").0, 403);
+    assert_eq!(get(&jobs, "ebb_system/roles").0, 403);
+    let scan = "POST /v1/tables/app/t/scan";
+    let (status, answer) = ask(&server, scan, "localhost", Some(&jobs), "{}");
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(body(&answer)["rows"][0]["key"], "k");
+}
+
+#[test]
 fn scope_admin_is_for_superusers() {
     let dir = tempfile::tempdir().unwrap();
     let (node, server) = served(dir.path());

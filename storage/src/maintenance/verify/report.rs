@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, lossy};
 
 /// One thing that is wrong.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// The file.
     #[serde(serialize_with = "lossy")]
@@ -19,7 +19,7 @@ pub struct Finding {
 }
 
 /// What was looked at, and what is wrong.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct VerifyReport {
     /// Everything that is wrong; empty when all is well.
     pub findings: Vec<Finding>,

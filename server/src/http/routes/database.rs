@@ -1,0 +1,92 @@
+//! The database as a whole: its statistics, its verification, and the restoring of damaged files.
+
+use axum::extract::{Extension, State};
+use ebb_storage::RestoreReport;
+use ebb_tables::unreadable_objects;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::answer::{Answer, Body, Json, database, json_of, work};
+use super::{At, Served};
+use crate::http::access::Peer;
+use crate::http::permits::check_admin;
+use crate::http::wire::{BackupPlace, StatsReport, VerifiedDatabase};
+use crate::tokens::Principal;
+
+pub(super) fn routes() -> OpenApiRouter<Served> {
+    OpenApiRouter::new()
+        .routes(routes!(stats))
+        .routes(routes!(verify))
+        .routes(routes!(restore))
+}
+
+/// Shows the statistics of the database
+///
+/// It takes a token for scope `admin`, because the description of damage has keys and paths. The
+/// fields are those of `ebb stats --json`.
+#[utoipa::path(
+    get, path = "/v1/stats", operation_id = "show_stats", tag = "database",
+    responses((status = 200, description = "The statistics", body = StatsReport)),
+)]
+async fn stats(
+    State(served): At,
+    Extension(principal): Extension<Principal>,
+) -> Answer<StatsReport> {
+    check_admin(&principal)?;
+    let place = served.long_work.begin()?;
+    let report = work(served.node, move |node| {
+        let _place = place;
+        Ok(StatsReport::of(database(node, "a report")?))
+    });
+    report.await.map(Json)
+}
+
+/// Reads every file of the database, and lists what is damaged
+///
+/// It takes a token for scope `admin`. The response comes at the end. The work uses no more than
+/// what jobs may use.
+#[utoipa::path(
+    post, path = "/v1/verify", operation_id = "verify_database", tag = "database",
+    responses((status = 200, description = "The damage, if there is any", body = VerifiedDatabase)),
+)]
+async fn verify(
+    State(served): At,
+    Extension(principal): Extension<Principal>,
+) -> Answer<VerifiedDatabase> {
+    check_admin(&principal)?;
+    let place = served.long_work.begin()?;
+    let verified = work(served.node, move |node| {
+        let _place = place;
+        let files = node.verify(&mut |_| ())?;
+        let unreadable = unreadable_objects(database(node, "a verification")?);
+        Ok(VerifiedDatabase::new(files, unreadable)?)
+    });
+    verified.await.map(Json)
+}
+
+/// Takes damaged files from a backup
+///
+/// It takes a token for scope `admin`. Every file is read. Files that are damaged are replaced by
+/// the same files of the backup.
+#[utoipa::path(
+    post, path = "/v1/restore", operation_id = "restore_files", tag = "database",
+    request_body = BackupPlace,
+    responses((status = 200, body = Object,
+        description = "The files that are whole again, and those that are still damaged")),
+)]
+async fn restore(
+    State(served): At,
+    Extension(principal): Extension<Principal>,
+    Extension(peer): Extension<Peer>,
+    body: Body,
+) -> Answer<RestoreReport> {
+    let request: BackupPlace = json_of(body)?;
+    check_admin(&principal)?;
+    let dir = served.roots.backup(&request, peer.address.is_none())?;
+    let place = served.long_work.begin()?;
+    let report = work(served.node, move |node| {
+        let _place = place;
+        Ok(database(node, "a backup")?.restore(dir)?)
+    });
+    report.await.map(Json)
+}

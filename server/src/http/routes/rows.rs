@@ -1,0 +1,195 @@
+//! Rows as the store has them: the value of a key, and the rows of a key range by pages.
+
+use std::ops::Bound;
+
+use axum::extract::{Extension, State};
+use axum::http::StatusCode;
+use ebb_jobs::{Failure, JobError};
+use ebb_storage::Entry;
+use ebb_tables::lookup;
+use ebb_tables::names::TableName;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::answer::{Answer, Body, Json, Named, database, json_of, work};
+use super::paging::limit_of;
+use super::{At, Served};
+use crate::http::permits::check_rows;
+use crate::http::problem::Problem;
+use crate::http::wire::{GetRequest, Octets, RowPage, RowView, ScanRequest};
+use crate::tokens::Principal;
+
+/// The bytes of keys and values after which a page ends.
+const PAGE_BYTES_MAX: usize = 1 << 20;
+/// The bytes of key and value of the longest row in a response. JSON may take six bytes for each,
+/// and clients read 64 MiB.
+const ROW_BYTES_MAX: usize = 8 << 20;
+
+pub(super) fn routes() -> OpenApiRouter<Served> {
+    OpenApiRouter::new()
+        .routes(routes!(get))
+        .routes(routes!(scan))
+}
+
+/// Returns the value of a key
+///
+/// It takes a token for scope `admin`, or for scope `jobs` of a role with SELECT on the table. The
+/// request is a POST because keys are longer than paths may be, and do not belong into logs.
+#[utoipa::path(
+    post, path = "/v1/tables/{keyspace}/{table}/get", operation_id = "get_row", tag = "tables",
+    params(
+        ("keyspace" = String, Path, description = "The keyspace of the table"),
+        ("table" = String, Path, description = "The name of the table"),
+    ),
+    request_body = GetRequest,
+    responses((status = 200, description = "The row", body = RowView)),
+)]
+async fn get(
+    State(Served { node, .. }): At,
+    Extension(principal): Extension<Principal>,
+    Named((keyspace, table)): Named<(String, String)>,
+    body: Body,
+) -> Answer<RowView> {
+    let GetRequest { key, snapshot } = json_of(body)?;
+    let name = TableName { keyspace, table };
+    check_rows(&principal, &name)?;
+    let key = key.into_bytes().map_err(Problem::senseless)?;
+    let row = work(node, move |node| {
+        let db = database(node, "a row")?;
+        let value = match &snapshot {
+            Some(snapshot) => lookup::snapshot_table(db, &name, snapshot)?.get(&key)?,
+            None => lookup::table(db, &name)?.get(&key)?,
+        };
+        Ok(match value {
+            Some(value) => row_of(&key, Some(&value)),
+            None => Err(no_key(&key, &name, snapshot.as_deref())),
+        })
+    });
+    Ok(Json(row.await??))
+}
+
+fn no_key(key: &[u8], table: &TableName, snapshot: Option<&str>) -> Problem {
+    let key = String::from_utf8_lossy(key);
+    let at = snapshot.map(|name| format!(" at snapshot {name}"));
+    let text = format!("no key {key:?} in {table}{}", at.unwrap_or_default());
+    Problem::new(StatusCode::NOT_FOUND, Failure::NotFound, text)
+}
+
+/// Returns a page of the rows of a key range
+///
+/// It takes what `get` takes. Each page shows the table as it is at that time, unless the request
+/// names a snapshot. A page ends after 1 MiB of keys and values.
+#[utoipa::path(
+    post, path = "/v1/tables/{keyspace}/{table}/scan", operation_id = "scan_rows", tag = "tables",
+    params(
+        ("keyspace" = String, Path, description = "The keyspace of the table"),
+        ("table" = String, Path, description = "The name of the table"),
+    ),
+    request_body = ScanRequest,
+    responses((status = 200, description = "A page of rows", body = RowPage)),
+)]
+async fn scan(
+    State(Served { node, .. }): At,
+    Extension(principal): Extension<Principal>,
+    Named((keyspace, table)): Named<(String, String)>,
+    body: Body,
+) -> Answer<RowPage> {
+    let request: ScanRequest = json_of(body)?;
+    let name = TableName { keyspace, table };
+    check_rows(&principal, &name)?;
+    let limit = limit_of(request.limit)?;
+    let range = range_of(&request).map_err(Problem::senseless)?;
+    let page = work(node, move |node| {
+        let db = database(node, "a scan")?;
+        let rows = match &request.snapshot {
+            Some(snapshot) => lookup::snapshot_table(db, &name, snapshot)?.scan(range),
+            None => lookup::table(db, &name)?.range(range),
+        };
+        if request.reverse {
+            page_of(rows.rev(), limit, request.keys_only)
+        } else {
+            page_of(rows, limit, request.keys_only)
+        }
+    });
+    Ok(Json(page.await??))
+}
+
+type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// Returns the bounds of the rows that follow those of the page before.
+fn range_of(request: &ScanRequest) -> Result<KeyBounds, String> {
+    let key = |key: &Option<Octets>| key.clone().map(Octets::into_bytes).transpose();
+    let (from, to) = (key(&request.from)?, key(&request.to)?);
+    let from = from.map_or(Bound::Unbounded, Bound::Included);
+    let to = to.map_or(Bound::Unbounded, Bound::Excluded);
+    Ok(match (key(&request.after)?, request.reverse) {
+        (None, _) => (from, to),
+        (Some(after), false) => (Bound::Excluded(after), to),
+        (Some(after), true) => (from, Bound::Excluded(after)),
+    })
+}
+
+fn page_of(
+    rows: impl Iterator<Item = ebb_storage::Result<Entry>>,
+    limit: usize,
+    keys_only: bool,
+) -> Result<Result<RowPage, Problem>, JobError> {
+    let mut page = RowPage {
+        rows: Vec::new(),
+        next: None,
+    };
+    let mut bytes = 0;
+    for row in rows {
+        let (key, value) = row?;
+        if page.rows.len() == limit || bytes >= PAGE_BYTES_MAX {
+            page.next = page.rows.last().map(|last| last.key.clone());
+            break;
+        }
+        let value = (!keys_only).then_some(&value[..]);
+        bytes += key.len() + value.map_or(0, <[u8]>::len);
+        match row_of(&key, value) {
+            Ok(row) => page.rows.push(row),
+            Err(refused) => return Ok(Err(refused)),
+        }
+    }
+    Ok(Ok(page))
+}
+
+fn row_of(key: &[u8], value: Option<&[u8]>) -> Result<RowView, Problem> {
+    let bytes = key.len() + value.map_or(0, <[u8]>::len);
+    if bytes > ROW_BYTES_MAX {
+        return Err(Problem::senseless(format!(
+            "a row has {bytes} bytes, and a response has rows of at most {ROW_BYTES_MAX}: read it \
+             by CQL, or when no server has the database open"
+        )));
+    }
+    Ok(RowView {
+        key: key.into(),
+        value: value.map(Octets::from),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries(values: &[usize]) -> impl Iterator<Item = ebb_storage::Result<Entry>> {
+        let entry = |(key, bytes): (u8, &usize)| (vec![key].into(), vec![0_u8; *bytes].into());
+        let entries: Vec<Entry> = (0..).zip(values).map(entry).collect();
+        entries.into_iter().map(Ok)
+    }
+
+    #[test]
+    fn a_page_ends_by_its_rows_or_by_its_bytes() {
+        let page = |values: &[usize], limit| page_of(entries(values), limit, false).unwrap();
+        let shape = |page: RowPage| (page.rows.len(), page.next.map(Octets::into_bytes));
+        assert_eq!(shape(page(&[1, 1, 1], 3).unwrap()), (3, None));
+        assert_eq!(shape(page(&[1, 1, 1], 2).unwrap()), (2, Some(Ok(vec![1]))));
+        let long = [PAGE_BYTES_MAX, 1, 1];
+        assert_eq!(shape(page(&long, 3).unwrap()), (1, Some(Ok(vec![0]))));
+        let refused = page(&[1, ROW_BYTES_MAX], 3).unwrap_err();
+        assert_eq!(refused.failure, Failure::Invalid);
+        let keys = page_of(entries(&[ROW_BYTES_MAX, 1]), 3, true);
+        assert_eq!(shape(keys.unwrap().unwrap()), (2, None));
+    }
+}

@@ -1,0 +1,91 @@
+//! The database as a whole, as JSON: its statistics, its verification, and its backups.
+
+use ebb_storage::{Db, Stats, VerifyReport};
+use ebb_tables::{Unreadable, unreadable_objects};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The statistics of a database, and the parts of its schema that cannot be read.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct StatsReport {
+    /// The statistics of the store.
+    #[serde(flatten)]
+    #[schema(value_type = Object)]
+    pub stats: Stats,
+    /// The objects that CQL does not serve.
+    #[schema(value_type = Vec<Object>)]
+    pub unreadable: Vec<Unreadable>,
+    /// The reason why the schema was not read, if the store failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema_not_read: Option<String>,
+}
+
+impl StatsReport {
+    /// The statistics of `db`. Reads the schema of each table in each snapshot.
+    pub fn of(db: &Db) -> Self {
+        let stats = db.stats();
+        let unreadable = unreadable_objects(db);
+        Self {
+            stats,
+            schema_not_read: unreadable.as_ref().err().map(ToString::to_string),
+            unreadable: unreadable.unwrap_or_default(),
+        }
+    }
+}
+
+/// The damage in the files of a database, and the parts of its schema that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct VerifiedDatabase {
+    /// The damage in the files.
+    #[serde(flatten)]
+    #[schema(value_type = Object)]
+    pub files: VerifyReport,
+    /// The objects that a server cannot read.
+    #[schema(value_type = Vec<Object>)]
+    pub unreadable: Vec<Unreadable>,
+    /// The reason why the schema was not read, if files are damaged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema_not_read: Option<String>,
+}
+
+impl VerifiedDatabase {
+    /// Puts the damage in the files and the unreadable objects together. Damage may keep the schema
+    /// from being read, and is in the report then.
+    ///
+    /// # Errors
+    /// The error of `unreadable`, if the files are whole.
+    pub fn new<E: ToString>(
+        files: VerifyReport,
+        unreadable: Result<Vec<Unreadable>, E>,
+    ) -> Result<Self, E> {
+        let (unreadable, schema_not_read) = match unreadable {
+            Ok(unreadable) => (unreadable, None),
+            Err(error) if !files.findings.is_empty() => (Vec::new(), Some(error.to_string())),
+            Err(error) => return Err(error),
+        };
+        Ok(Self {
+            files,
+            unreadable,
+            schema_not_read,
+        })
+    }
+}
+
+/// The place of a backup: `name` or `directory`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BackupPlace {
+    /// The name of a folder below the folder for backups: letters, digits, `_`, `-` and `.`, with
+    /// no `.` first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(
+        min_length = 1,
+        max_length = 128,
+        pattern = "^[A-Za-z0-9_-][A-Za-z0-9_.-]*$"
+    )]
+    pub name: Option<String>,
+    /// The absolute path of a folder of the server's machine. A request over the network may only
+    /// use folders below the folder for backups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<String>,
+}
