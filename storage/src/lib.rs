@@ -93,8 +93,10 @@ pub use api::{
     Table, TableReader, Transaction, TransactionOptions, TransactionRange, Value, View, WriteBatch,
 };
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use compaction::{Bounding, CompactionPicker, Pick, RunShape, TableShape, TieredPicker};
-pub use db::{Event, IngestInfo, LargeGroup, SpaceUse};
+pub use compaction::{
+    Bounding, CompactionPicker, Pick, PinnedBytes, RunShape, TableShape, TieredPicker,
+};
+pub use db::{Event, IngestInfo, LargeGroup, SnapshotPins, SpaceUse};
 pub use disk::{Disk, LocalDisk};
 pub use error::{Error, ErrorKind, Result};
 pub use file_system::{FileSystem, ReadFile, SyncFile, WriteFile};

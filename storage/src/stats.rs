@@ -186,6 +186,8 @@ pub struct Stats {
     pub views: usize,
     /// Named snapshots, over all keyspaces.
     pub snapshots: usize,
+    /// The age of the oldest of them in milliseconds; 0 without any.
+    pub snapshot_oldest_age_ms: u64,
     /// Why the database takes no more writes, if it does not.
     pub read_only_cause: Option<String>,
     /// Why flushing or merging failed when it was last tried, if it did: what
@@ -213,9 +215,11 @@ pub struct TableStats {
     pub pressure: f64,
     /// Bytes of its SSTables.
     pub file_bytes: u64,
-    /// About how many of them only snapshots and views need, as far as known: a
-    /// version is counted when the one that hides it is in the same run.
+    /// About how many of them only snapshots and views need. Views count only as far as a version
+    /// in the same run hides what they see.
     pub kept_bytes: u64,
+    /// How far off `kept_bytes` may well be.
+    pub kept_error_bytes: u64,
     /// About how many of `file_bytes` were kept for snapshots and views that are
     /// gone; merges give them back.
     pub garbage_bytes: u64,

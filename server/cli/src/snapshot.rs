@@ -1,9 +1,10 @@
 //! `ebb snapshot`: create, list, renew and delete named snapshots.
 
+use std::ops::ControlFlow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use ebb_server::http::{JobsClient, SnapshotRequest, SnapshotView};
+use ebb_server::http::{JobsClient, SnapshotList, SnapshotRequest, SnapshotView};
 use ebb_storage::{Db, SnapshotOptions};
 use indicatif::HumanBytes;
 use serde_json::json;
@@ -39,8 +40,9 @@ Examples:
   ebb snapshot list --keyspace app --json | jq -r '.[].name'
 
 'reads' is the size of the files that reading the snapshot touches; most of it
-may be shared. 'pinned' is what deleting this snapshot alone frees: keys and
-values before compression, counted by reading through its tables.";
+may be shared. 'pinned' is what deleting this snapshot alone frees, in bytes of
+files, counted by one pass over all tables. The last line is what deleting all
+of the snapshots frees: more than the sum, because they share what they see.";
 
 const RENEW_EXAMPLES: &str = "\
 Examples:
@@ -247,10 +249,11 @@ fn delete(args: &Delete) -> Result<()> {
 }
 
 fn list(args: &List) -> Result<()> {
-    let listed = match args.attached.server()? {
+    let list = match args.attached.server()? {
         Some(server) => listed_by(&server, args)?,
         None => listed_in(&args.attached.location.open_to_read()?, args)?,
     };
+    let listed = list.snapshots;
     let rfc3339 = |time: SystemTime| humantime::format_rfc3339_seconds(time).to_string();
     let mut printer = Printer::new();
     if args.json {
@@ -294,42 +297,46 @@ fn list(args: &List) -> Result<()> {
         head.extend(args.pinned.then_some("pinned"));
         head.push("tables");
         printer.table(&head, &["commit", "reads", "pinned"], &rows)?;
+        if let Some(bytes) = list.pinned_exact_together_bytes {
+            printer.line(format_args!("all together: {}", HumanBytes(bytes)))?;
+        }
     }
     printer.finish()
 }
 
 /// Those that a server has, oldest first in each keyspace.
-fn listed_by(server: &JobsClient, args: &List) -> Result<Vec<SnapshotView>> {
-    let mut listed = server.snapshots(args.keyspace.as_deref())?;
-    listed.reverse();
-    listed.sort_by(|a, b| a.keyspace.cmp(&b.keyspace));
-    if args.pinned {
-        for view in &mut listed {
-            *view = server.counted_snapshot(&view.keyspace, &view.name)?;
-        }
-    }
-    Ok(listed)
+fn listed_by(server: &JobsClient, args: &List) -> Result<SnapshotList> {
+    let mut list = server.snapshots(args.keyspace.as_deref(), args.pinned)?;
+    list.snapshots.reverse();
+    (list.snapshots).sort_by(|a, b| a.keyspace.cmp(&b.keyspace));
+    Ok(list)
 }
 
 /// Those of a database, the same way.
-fn listed_in(db: &Db, args: &List) -> Result<Vec<SnapshotView>> {
+fn listed_in(db: &Db, args: &List) -> Result<SnapshotList> {
     let names = match &args.keyspace {
         Some(name) => vec![name.clone()],
         None => db.keyspaces(),
     };
-    let mut listed = Vec::new();
+    let mut snapshots = Vec::new();
     let now = SystemTime::now();
     for name in names {
-        let keyspace = database::keyspace(db, &name)?;
-        for info in keyspace.snapshots() {
-            let mut view = SnapshotView::of(&name, info, now);
-            if args.pinned {
-                view.pinned_exact_bytes = Some(keyspace.snapshot_pinned_bytes(&view.name)?);
-            }
-            listed.push(view);
-        }
+        let infos = database::keyspace(db, &name)?.snapshots().into_iter();
+        snapshots.extend(infos.map(|info| SnapshotView::of(&name, info, now)));
     }
-    Ok(listed)
+    let mut pins = None;
+    if args.pinned {
+        let mut go_on = |_: u64| ControlFlow::Continue(());
+        pins = db.snapshot_pins(args.keyspace.as_deref(), &mut go_on)?;
+    }
+    if let Some(pins) = &pins {
+        snapshots.iter_mut().for_each(|view| view.set_pinned(pins));
+    }
+    Ok(SnapshotList {
+        snapshots,
+        next: None,
+        pinned_exact_together_bytes: pins.map(|pins| pins.together.file_bytes),
+    })
 }
 
 fn at(unix_ms: u64) -> SystemTime {

@@ -408,7 +408,7 @@ fn covers_only(info: &SnapshotInfo, table: &str) -> bool {
 const TABLE: (&str, &str) = ("system_views", "snapshots");
 
 /// The order in which LIST SNAPSHOTS shows the columns of the table.
-const LISTED: [&str; 8] = [
+const LISTED: [&str; 10] = [
     "keyspace_name",
     "snapshot_name",
     "scope",
@@ -417,6 +417,8 @@ const LISTED: [&str; 8] = [
     "expires",
     "runs",
     "approximate_bytes",
+    "pinned_bytes",
+    "pinned_error_bytes",
 ];
 
 pub fn list(context: &SchemaContext<'_>, list: &ListSnapshots) -> Result<Listing, ErrorResponse> {

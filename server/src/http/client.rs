@@ -138,28 +138,21 @@ impl JobsClient {
         Ok(list.roles)
     }
 
-    /// The snapshots of a keyspace, or of all, the newest first.
+    /// The snapshots of a keyspace, or of all, the newest first; if `exact`, with what they pin
+    /// counted.
     ///
     /// # Errors
     /// When there is no such keyspace, or the server does not answer.
-    pub fn snapshots(&self, keyspace: Option<&str>) -> Result<Vec<SnapshotView>> {
+    pub fn snapshots(&self, keyspace: Option<&str>, exact: bool) -> Result<SnapshotList> {
         let of = keyspace.map_or(String::new(), |of| format!("&keyspace={}", escaped(of)));
-        let first = format!("/v1/snapshots?limit=1000{of}");
-        let (mut all, mut next) = (Vec::new(), Some(first.clone()));
-        while let Some(page) = next {
-            let list: SnapshotList = self.get(&page)?;
-            all.extend(list.snapshots);
-            next = (list.next).map(|after| format!("{first}&after={}", escaped(&after)));
+        let first = format!("/v1/snapshots?limit=1000&exact={exact}{of}");
+        let mut list: SnapshotList = self.get(&first)?;
+        while let Some(after) = list.next {
+            let more: SnapshotList = self.get(&format!("{first}&after={}", escaped(&after)))?;
+            list.snapshots.extend(more.snapshots);
+            list.next = more.next;
         }
-        Ok(all)
-    }
-
-    /// A snapshot, with what it pins counted.
-    ///
-    /// # Errors
-    /// When there is none.
-    pub fn counted_snapshot(&self, keyspace: &str, name: &str) -> Result<SnapshotView> {
-        self.get(&format!("{}?exact=true", snapshot(keyspace, name)))
+        Ok(list)
     }
 
     /// Creates a snapshot.

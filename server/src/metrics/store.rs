@@ -46,6 +46,8 @@ pub(super) fn write(sheet: &mut Sheet<'_>, stats: &Stats) -> fmt::Result {
         "compaction_yielded_seconds": seconds(stats.compaction_yield_us),
             "Time that merges waited for writes and syncs of the log";
     });
+    let tables = stats.tables.iter();
+    let pinned_bytes: u64 = tables.map(|table| table.kept_bytes).sum();
     let is = |that: bool| f64::from(u8::from(that));
     write_each!(sheet.gauge {
         "block_cache_bytes": stats.cache_bytes as f64, "Bytes in the block cache";
@@ -68,6 +70,10 @@ pub(super) fn write(sheet: &mut Sheet<'_>, stats: &Stats) -> fmt::Result {
         "wal_segments": stats.wal_segments as f64, "Segments of the log";
         "read_views": stats.views as f64, "Live read views";
         "snapshots": stats.snapshots as f64, "Named snapshots";
+        "snapshots_pinned_bytes": pinned_bytes as f64,
+            "About how many bytes of all tables, dropped ones included, only snapshots need";
+        "snapshot_oldest_age_seconds": stats.snapshot_oldest_age_ms as f64 / 1e3,
+            "Age of the oldest snapshot; 0 without any";
         "store_read_only": is(stats.read_only_cause.is_some()),
             "1 while the store takes no more writes, else 0";
         "store_maintenance_failing": is(stats.maintenance_failure.is_some()),

@@ -31,7 +31,9 @@ const FIGURES: [Figure; 12] = figures! { table:
     "table_versions": table.versions, "Versions of rows in a table, hidden ones included";
     "table_bookmarks": table.bookmarks.len(), "Commits at which snapshots of a table stand";
     "table_pinned_bytes": table.kept_bytes,
-        "Bytes that only snapshots and views need, as far as known";
+        "About how many bytes only snapshots and views need";
+    "table_pinned_error_bytes": table.kept_error_bytes,
+        "How far off the bytes that snapshots pin may well be";
     "table_garbage_bytes": table.garbage_bytes, "Bytes kept for snapshots and views that are gone";
     "table_compaction_debt_bytes": table.compaction_debt_bytes,
         "Bytes that merges of a table have to read";

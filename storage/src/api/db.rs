@@ -1,10 +1,11 @@
 //! The handle on a database.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::{Keyspace, Transaction, TransactionOptions, View, WriteBatch};
-use crate::db::{DbInner, Event, LargeGroup};
+use crate::db::{DbInner, Event, LargeGroup, SnapshotPins};
 use crate::error::{Error, Result};
 use crate::maintenance::{
     self, BackupInfo, MaintenanceProgress, RestoreReport, VerifyReport, backup, verify_state,
@@ -285,6 +286,26 @@ impl Db {
         progress: &mut dyn FnMut(MaintenanceProgress),
     ) -> Result<BackupInfo> {
         backup(&self.inner, dir.as_ref(), progress)
+    }
+
+    /// Counts what the snapshots of a keyspace, or of all keyspaces, pin: each alone and all
+    /// together. Exact in bytes of keys and values, by one pass over the versions of each table
+    /// that leaves the block cache alone. The files of a table cannot go while the pass reads it.
+    ///
+    /// `step` is called every few blocks with the bytes that were read. It may wait, to slow the
+    /// pass down. It ends the pass by [`ControlFlow::Break`], and then the result is `None`.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if there is no such keyspace; errors of reading the tables.
+    pub fn snapshot_pins(
+        &self,
+        keyspace: Option<&str>,
+        step: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<Option<SnapshotPins>> {
+        if let Some(name) = keyspace {
+            self.inner.find_keyspace(name)?;
+        }
+        self.inner.snapshot_pins(keyspace, step)
     }
 
     /// What the database consists of, and what it has done since it was opened.

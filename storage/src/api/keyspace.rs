@@ -188,18 +188,6 @@ impl Keyspace {
         bookmarks.map(|bookmark| bookmark.record.name).collect()
     }
 
-    /// Bytes of keys and values that are kept for this snapshot alone: what
-    /// deleting it lets compaction free, before compression. Nothing when
-    /// another snapshot or a view stands at the same commit. Exact for the
-    /// moment, by one pass over the versions of its tables that leaves the block
-    /// cache alone.
-    ///
-    /// # Errors
-    /// As [`Keyspace::snapshot`], or what reading the tables meets.
-    pub fn snapshot_pinned_bytes(&self, name: &str) -> Result<u64> {
-        self.db.snapshot_pinned_bytes(&self.name, name)
-    }
-
     /// Deletes a snapshot; its space comes back by compaction.
     ///
     /// # Errors

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::db::DbInner;
+use crate::compaction::PinEstimate;
+use crate::db::{DbInner, TableCore};
 use crate::key::{SeqNo, TableId};
 use crate::snapshots::Bookmark;
 use crate::version::TableVersion;
@@ -41,34 +42,37 @@ pub struct SnapshotInfo {
     pub files: usize,
     /// The bytes of those runs: at least as many as a read of the whole snapshot takes.
     pub approximate_bytes: u64,
-    /// About how many bytes of the files are kept for it alone, as far as known without
-    /// reading: a version is counted when the one that hides it is in the same run.
-    /// [`Keyspace::snapshot_pinned_bytes`](crate::Keyspace::snapshot_pinned_bytes) counts
-    /// them all.
+    /// About how many bytes of the files are kept for it alone, estimated without reading.
+    /// [`Db::snapshot_pins`](crate::Db::snapshot_pins) counts them.
     pub pinned_bytes: u64,
+    /// How far off that may well be. If this is about as much as `pinned_bytes`, little is known.
+    pub pinned_error_bytes: u64,
 }
 
 /// A table of snapshots, looked at once for all of them.
 struct Covered {
     version: Arc<TableVersion>,
     /// Bytes that are kept for one boundary alone, by its number.
-    alone: HashMap<SeqNo, u64>,
+    alone: HashMap<SeqNo, PinEstimate>,
 }
 
 impl Covered {
-    fn new(db: &DbInner, id: TableId, version: Arc<TableVersion>) -> Self {
-        let mut alone: HashMap<SeqNo, u64> = HashMap::new();
+    fn new(db: &DbInner, table: &TableCore) -> Self {
+        let version = table.version();
+        let mut alone: HashMap<SeqNo, PinEstimate> = HashMap::new();
         // Computed only if something is kept.
-        let seqs = LazyCell::new(|| db.snapshots.boundary_seqs(id));
+        let seqs = LazyCell::new(|| db.snapshots.boundary_seqs(table.id));
         for kept in version.all_runs().flat_map(|run| &run.meta().kept_for) {
             let from = seqs.partition_point(|seq| *seq < kept.from);
             let to = seqs.partition_point(|seq| *seq <= kept.to);
             if to == from + 1 {
-                let bytes = alone.entry(seqs[from]).or_default();
-                *bytes = bytes.saturating_add(kept.bytes);
+                *alone.entry(seqs[from]).or_default() += PinEstimate::exactly(kept.bytes);
             }
         }
         drop(seqs);
+        for (seq, pinned) in db.pin_estimates(table, &version).alone {
+            *alone.entry(seq).or_default() += pinned;
+        }
         Self { version, alone }
     }
 }
@@ -80,7 +84,7 @@ impl SnapshotInfo {
         for table in db.tables() {
             let is_asked_for = |bookmark: &Bookmark| bookmark.record.tables.contains(table.id);
             if bookmarks.iter().any(is_asked_for) {
-                covered.insert(table.id, Covered::new(db, table.id, table.version()));
+                covered.insert(table.id, Covered::new(db, &table));
             }
         }
         let infos = bookmarks.into_iter().map(|it| Self::new(it, &covered));
@@ -90,14 +94,15 @@ impl SnapshotInfo {
     fn new(bookmark: Bookmark, covered: &HashMap<TableId, Covered>) -> Self {
         let (seq, record) = (bookmark.seq, bookmark.record);
         let time = |ms| UNIX_EPOCH.checked_add(Duration::from_millis(ms));
-        let (mut runs, mut files, mut approximate_bytes, mut pinned_bytes) = (0, 0, 0, 0);
+        let (mut runs, mut files, mut approximate_bytes) = (0, 0, 0);
+        let mut pinned = PinEstimate::default();
         for table in record.tables.iter().filter_map(|(_, id)| covered.get(id)) {
             for run in table.version.all_runs().filter(|run| run.is_seen_at(seq)) {
                 runs += 1;
                 files += run.files().len();
                 approximate_bytes += run.meta().bytes();
             }
-            pinned_bytes += table.alone.get(&seq).copied().unwrap_or(0);
+            pinned += table.alone.get(&seq).copied().unwrap_or_default();
         }
         let tables: Vec<_> = record.tables.iter().map(|(name, _)| name.clone()).collect();
         let scope = match record.single_table {
@@ -114,7 +119,8 @@ impl SnapshotInfo {
             runs,
             files,
             approximate_bytes,
-            pinned_bytes,
+            pinned_bytes: pinned.bytes.min(approximate_bytes),
+            pinned_error_bytes: pinned.error_bytes,
         }
     }
 }

@@ -104,7 +104,7 @@ pub(super) fn overwritten(runs: &[RunShape], is_bottom: bool) -> Option<Overwrit
 }
 
 /// `of` x `part` / `whole`, rounded up; 0 of nothing.
-fn share(of: u64, part: u64, whole: u64) -> u64 {
+pub(super) fn share(of: u64, part: u64, whole: u64) -> u64 {
     let product = u128::from(of) * u128::from(part);
     product
         .div_ceil(u128::from(whole.max(1)))

@@ -1,18 +1,15 @@
-//! Creating, renewing and deleting named snapshots, and what they cost.
+//! Creating, renewing and deleting named snapshots.
 
 use std::time::Duration;
 
+use super::Engine;
 use super::catalog::check_name;
 use super::events::Event;
 use super::tables::unknown_keyspace;
-use super::{Engine, TableCore};
 use crate::commit::{encode_snapshot_create, encode_snapshot_delete, encode_snapshot_expiry};
-use crate::compaction::Retain;
 use crate::error::{Error, Result};
-use crate::key::{Boundaries, Cursor, RangeTombstones, ReadPoint, SeqNo, Version};
+use crate::key::{ReadPoint, SeqNo};
 use crate::options::SnapshotOptions;
-use crate::read::Merge;
-use crate::runs::Sought;
 use crate::snapshots::{Bookmark, SnapshotExpiry, SnapshotRecord};
 
 impl Engine {
@@ -207,70 +204,9 @@ impl Engine {
     pub(crate) fn find_snapshot(&self, keyspace: &str, name: &str) -> Result<Bookmark> {
         self.snapshots.find_live(keyspace, name, self.now_ms())
     }
-
-    /// Bytes of the keys and values that are kept for one snapshot alone.
-    pub(crate) fn snapshot_pinned_bytes(&self, keyspace: &str, name: &str) -> Result<u64> {
-        let bookmark = self.find_snapshot(keyspace, name)?;
-        // Writes to it may be under way that a later one will not change.
-        self.queue.wait_visible(bookmark.seq);
-        let mut bytes = 0;
-        for (_, id) in bookmark.record.tables.iter() {
-            let Some(table) = self.catalog.read().unwrap().by_id(*id).cloned() else {
-                continue;
-            };
-            let now_ms = self.now_ms();
-            let boundaries = |but| self.snapshots.boundaries_but(*id, now_ms, but);
-            let (with, without) = (boundaries(None), boundaries(Some(bookmark.record.id)));
-            bytes += pinned_bytes(&table, bookmark.seq, &with, &without)?;
-        }
-        Ok(bytes)
-    }
 }
 
 /// Milliseconds since the epoch, a while after `now_ms`.
 fn after(now_ms: u64, time: Duration) -> u64 {
     now_ms.saturating_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
-}
-
-/// Bytes of what a table holds that has to stay with the boundaries `with` one at
-/// `seq`, and has not with those `without` it. One pass that leaves the cache
-/// alone.
-fn pinned_bytes(
-    table: &TableCore,
-    seq: SeqNo,
-    with: &Boundaries,
-    without: &Boundaries,
-) -> Result<u64> {
-    let next = without.first_from(seq);
-    if next == Some(seq) {
-        return Ok(0);
-    }
-    // What lies above the next boundary is kept with or without.
-    let end = next.unwrap_or(SeqNo::MAX);
-    let version = table.version();
-    let tombstones = version.range_tombstones(end);
-    let tombstones = tombstones.iter().flat_map(|of_source| of_source.list());
-    // The boundaries without it are among those with it.
-    let tombstones = RangeTombstones::build(tombstones, Some(with));
-    let (mut cursors, _) = version.cursors(end, &Sought::all(), false);
-    for cursor in &mut cursors {
-        cursor.seek_to_first()?;
-    }
-    let mut merge: Merge<_, false> = Merge::new(cursors);
-    let mut bytes = 0;
-    let (mut kept, mut left) = (Vec::new(), Vec::new());
-    while let Some(key) = merge.next_key(&mut kept)? {
-        left.clone_from(&kept);
-        let covering = tombstones.over(&key);
-        for (versions, boundaries) in [(&mut kept, with), (&mut left, without)] {
-            let merger = &table.merger;
-            Retain { boundaries, merger }.versions(&key, versions, covering, false);
-        }
-        let size = |versions: &mut Vec<Version>| -> u64 {
-            let sizes = versions.drain(..).map(|v| key.len() + v.value.len());
-            sizes.sum::<usize>() as u64
-        };
-        bytes += size(&mut kept).saturating_sub(size(&mut left));
-    }
-    Ok(bytes)
 }

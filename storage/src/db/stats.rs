@@ -15,6 +15,8 @@ impl Engine {
         let reads_by_runs: Vec<_> = counters.reads_by_runs.iter().map(Counter::get).collect();
         let reads = reads_by_runs.iter().sum();
         let tables = self.tables();
+        let bookmarks = self.snapshots.bookmarks().list;
+        let oldest_ms = bookmarks.iter().map(|it| it.record.created_ms).min();
         let shared_pressure = self.shared_pressure();
         let stats_of = |table| self.table_stats(table, shared_pressure);
         let tables: Vec<_> = tables.iter().map(stats_of).collect();
@@ -73,7 +75,8 @@ impl Engine {
             wal_bytes_replayed: self.wal_bytes_replayed,
             wal_segments: self.wal.segments(),
             views: self.snapshots.views(),
-            snapshots: self.snapshots.bookmarks().list.len(),
+            snapshots: bookmarks.len(),
+            snapshot_oldest_age_ms: oldest_ms.map_or(0, |at| self.now_ms().saturating_sub(at)),
             maintenance_failure: self.maintenance_failure().map(|e| e.to_string()),
             read_only_cause: self.read_only_cause(),
             tables,
@@ -107,12 +110,15 @@ impl Engine {
         let metas = || version.runs.iter().map(|run| run.meta());
         let garbage_bytes = metas().map(|meta| meta.garbage_bytes(&boundaries)).sum();
         let hidden_bytes: u64 = metas().map(|meta| meta.hidden_bytes(|_| true)).sum();
+        let pinned = self.pin_estimates(table, &version).together;
+        let kept_bytes = hidden_bytes.saturating_sub(garbage_bytes) + pinned.bytes;
         let (picks_refused, pick_refused) = table.picks.refused();
         TableStats {
             picker: format!("{:?}", self.options.compaction.picker),
             picks_refused,
             pick_refused: pick_refused.map(|refusal| refusal.to_string()),
-            kept_bytes: hidden_bytes.saturating_sub(garbage_bytes),
+            kept_bytes: kept_bytes.min(file_bytes),
+            kept_error_bytes: pinned.error_bytes,
             garbage_bytes,
             space_amplification: match file_bytes.saturating_sub(hidden_bytes) {
                 0 => 1.0,

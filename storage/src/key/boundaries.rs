@@ -59,9 +59,17 @@ impl Boundaries {
         Self { seqs, judged_ms }
     }
 
-    /// The first boundary at or above a number.
-    pub(crate) fn first_from(&self, seq: SeqNo) -> Option<SeqNo> {
-        self.seqs.get(self.stripe(seq)).copied()
+    /// The boundaries beside the one at a position, without it: the two stripes that it parts are
+    /// one, which is judged as the upper one was.
+    pub(crate) fn joined_at(&self, at: usize) -> Self {
+        let (first, end) = (at.saturating_sub(1), (at + 2).min(self.seqs.len()));
+        let mut joined = Self {
+            seqs: self.seqs[first..end].to_vec(),
+            judged_ms: self.judged_ms[first..=end].to_vec(),
+        };
+        joined.seqs.remove(at - first);
+        joined.judged_ms.remove(at - first);
+        joined
     }
 
     /// The last boundary below a number: the largest number of the next older stripe.

@@ -78,12 +78,25 @@ impl<C: Cursor, const BACKWARD: bool> Merge<C, BACKWARD> {
     /// # Errors
     /// As [`Self::peek`] and [`Self::advance`].
     pub(crate) fn next_key(&mut self, versions: &mut Vec<Version>) -> Result<Option<Bytes>> {
+        self.next_key_from(versions, |_| ())
+    }
+
+    /// As [`Self::next_key`]. `from` is called for each version with the position of its source.
+    ///
+    /// # Errors
+    /// As [`Self::next_key`].
+    pub(crate) fn next_key_from(
+        &mut self,
+        versions: &mut Vec<Version>,
+        mut from: impl FnMut(usize),
+    ) -> Result<Option<Bytes>> {
         let Some(source) = self.peek()? else {
             return Ok(None);
         };
         let key = Bytes::copy_from_slice(source.key());
         while let Some(source) = self.peek()?.filter(|source| source.key() == key) {
             versions.push(source.version());
+            from(self.line[0]);
             self.advance()?;
         }
         Ok(Some(key))

@@ -67,6 +67,10 @@ impl RunCursor {
         }
     }
 
+    pub(crate) fn run(&self) -> &Run {
+        &self.run
+    }
+
     fn open(&mut self, at: usize) -> Option<&mut SsTableCursor> {
         match (self.run.sorted().get(at), &mut self.position) {
             (None, position) => *position = Position::Nowhere,

@@ -228,6 +228,15 @@ impl Run {
         self.overwrites.as_ref()
     }
 
+    /// The keys of its versions.
+    pub(crate) fn key_sketch(&self) -> KeySketch {
+        let mut all = KeySketch::default();
+        for table in self.open() {
+            all.union(&table.properties().key_sketch);
+        }
+        all
+    }
+
     /// Returns the bytes of the largest file that holds versions.
     pub(crate) fn largest_file_bytes(&self) -> u64 {
         let bytes = self.sorted.iter().map(|table| table.file_bytes());
@@ -259,6 +268,11 @@ impl Run {
 
     pub(crate) fn tombstones(&self) -> u64 {
         self.sum(|properties| properties.tombstones)
+    }
+
+    /// Bytes of keys and values in it, before compression.
+    pub(crate) fn plain_bytes(&self) -> u64 {
+        self.sum(|of| of.raw_key_bytes.saturating_add(of.raw_value_bytes))
     }
 
     fn sum(&self, of: impl Fn(&Properties) -> u64) -> u64 {

@@ -7,5 +7,5 @@ mod snapshot_tables;
 mod stored;
 
 pub(crate) use record::{Bookmark, Bookmarks, SnapshotExpiry, SnapshotRecord};
-pub(crate) use registry::SnapshotRegistry;
+pub(crate) use registry::{PinPoints, SnapshotRegistry};
 pub(crate) use snapshot_tables::SnapshotTables;

@@ -30,6 +30,19 @@ pub(crate) struct SnapshotRegistry {
     state: Mutex<State>,
 }
 
+/// The boundaries of a table, to count what snapshots pin.
+#[derive(Debug)]
+pub(crate) struct PinPoints {
+    /// The boundaries at bookmarks and views.
+    pub(crate) with: Boundaries,
+    /// The boundaries at views alone.
+    pub(crate) without: Boundaries,
+    /// The number of bookmarks.
+    pub(crate) bookmarks: usize,
+    /// The bookmarks without a view at the same commit: their commits and the ids of snapshots.
+    pub(crate) lone: Vec<(SeqNo, u64)>,
+}
+
 #[derive(Debug)]
 struct State {
     bookmarks: Bookmarks,
@@ -200,24 +213,28 @@ impl SnapshotRegistry {
     /// The boundaries of a table: its bookmarks and all views. `now_ms` is the
     /// time by the clock that views read, taken before this call.
     pub(crate) fn boundaries(&self, table: TableId, now_ms: u64) -> Boundaries {
-        self.boundaries_but(table, now_ms, None)
-    }
-
-    /// The same as they would be without the snapshot of this id.
-    pub(crate) fn boundaries_but(
-        &self,
-        table: TableId,
-        now_ms: u64,
-        without: Option<u64>,
-    ) -> Boundaries {
         let state = self.state.lock().unwrap();
         let bookmarks = state.bookmarks_of(table);
-        let bookmarks = bookmarks.filter(|bookmark| Some(bookmark.record.id) != without);
         let bookmarks = bookmarks.filter(|_| !mutation::is(Mutation::ForgetBookmarks));
         let bookmarks = bookmarks.map(Bookmark::point);
         let views = state.views.keys().copied();
         let views = views.filter(|_| !mutation::is(Mutation::ForgetViews));
         Boundaries::new(bookmarks.chain(views).collect(), now_ms)
+    }
+
+    /// The boundaries of a table with its bookmarks and without them, at one instant.
+    pub(crate) fn pin_points(&self, table: TableId, now_ms: u64) -> PinPoints {
+        let state = self.state.lock().unwrap();
+        let points: Vec<_> = state.bookmarks_of(table).map(Bookmark::point).collect();
+        let views = || state.views.keys().copied();
+        let is_lone = |bookmark: &&Bookmark| views().all(|view| view.seq != bookmark.seq);
+        let lone = state.bookmarks_of(table).filter(is_lone);
+        PinPoints {
+            lone: lone.map(|lone| (lone.seq, lone.record.id)).collect(),
+            bookmarks: points.len(),
+            without: Boundaries::new(views().collect(), now_ms),
+            with: Boundaries::new(points.into_iter().chain(views()).collect(), now_ms),
+        }
     }
 
     /// The numbers of a table's bookmarks and of all views, ascending; one as often as

@@ -69,6 +69,11 @@ impl KeySketch {
         (registers * registers / (2.0 * std::f64::consts::LN_2 * sum)).round() as u64
     }
 
+    /// The standard error of an estimate.
+    pub(crate) fn error(distinct: u64) -> u64 {
+        distinct.saturating_mul(33) / 1000
+    }
+
     /// What [`Self::decode`] reads: all ranks in order, or, of a sketch of few
     /// keys, those that are not 0.
     pub(super) fn encode(&self) -> Vec<u8> {

@@ -21,6 +21,8 @@ pub(super) const SNAPSHOTS: Definition = Definition {
         "approximate_bytes bigint",
         "created timestamp",
         "expires timestamp",
+        "pinned_bytes bigint",
+        "pinned_error_bytes bigint",
         "runs int",
         "scope text",
         "tables frozen<list<text>>",
@@ -64,12 +66,14 @@ impl SnapshotRow {
             SnapshotScope::Keyspace => "keyspace",
             SnapshotScope::Table(_) => "table",
         };
-        let bytes = i64::try_from(info.approximate_bytes).unwrap_or(i64::MAX);
+        let bytes = |bytes: u64| bigint(i64::try_from(bytes).unwrap_or(i64::MAX));
         let mut cells = vec![
             ("keyspace_name", text(&self.keyspace)),
             ("snapshot_name", text(&info.name)),
-            ("approximate_bytes", bigint(bytes)),
+            ("approximate_bytes", bytes(info.approximate_bytes)),
             ("created", timestamp(info.created)),
+            ("pinned_bytes", bytes(info.pinned_bytes)),
+            ("pinned_error_bytes", bytes(info.pinned_error_bytes)),
             ("runs", int(i32::try_from(info.runs).unwrap_or(i32::MAX))),
             ("scope", text(scope)),
             ("tables", list(info.tables.iter().map(|name| text(name)))),

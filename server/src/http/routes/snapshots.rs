@@ -1,14 +1,18 @@
 //! Snapshots: create, list, show, renew and delete them.
 
 use std::cmp::Reverse;
-use std::time::SystemTime;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Query, State};
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use ebb_jobs::JobError;
-use ebb_storage::{Db, Keyspace, SnapshotOptions};
+use ebb_scheduler::runtime::SubmitError;
+use ebb_storage::{Db, Keyspace, SnapshotOptions, SnapshotPins};
 use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
@@ -44,6 +48,10 @@ struct Listed {
     limit: Option<u32>,
     /// The value of `next` in the page before this one.
     after: Option<String>,
+    /// Whether to count the bytes that snapshots pin, by one pass over their tables. Then all
+    /// snapshots are on one page.
+    #[serde(default)]
+    exact: bool,
 }
 
 /// Lists the snapshots, the newest first
@@ -53,20 +61,28 @@ struct Listed {
     responses((status = 200, description = "A page of them", body = SnapshotList)),
 )]
 async fn list(
-    State(Served { node, .. }): At,
+    State(served): At,
     listed: Result<Query<Listed>, QueryRejection>,
 ) -> Answer<SnapshotList> {
     let listed = query_of(listed)?;
     let limit = limit_of(listed.limit)?;
+    let limit = if listed.exact { usize::MAX } else { limit };
+    let permit = listed.exact.then(|| served.long_work.begin()).transpose()?;
+    let client = Arc::new(());
+    let waits = Arc::downgrade(&client);
     let after = match &listed.after {
         Some(after) => Some(place_of(after)?),
         None => None,
     };
-    let all = work(node, move |node| {
+    let all = work(served.node, move |node| {
+        let _permit = permit;
         let mut all = Vec::new();
         let Some(db) = node.db() else {
-            return Ok(all);
+            return Ok((all, None));
         };
+        let of = listed.keyspace.as_deref();
+        let pins = listed.exact.then(|| pins(node, of, &waits));
+        let pins = pins.transpose()?;
         let keyspaces = match listed.keyspace {
             Some(keyspace) => vec![keyspace],
             None => db.keyspaces(),
@@ -78,14 +94,22 @@ async fn list(
             all.extend(infos.map(|info| SnapshotView::of(&name, info, now)));
         }
         all.sort_by_cached_key(place);
-        Ok(all)
+        if let Some(pins) = &pins {
+            all.iter_mut().for_each(|view| view.set_pinned(pins));
+        }
+        Ok((all, pins.map(|pins| pins.together.file_bytes)))
     });
-    let all = all.await?.into_iter();
+    let (all, pinned_exact_together_bytes) = all.await?;
+    let all = all.into_iter();
     let rest = all.filter(|view| after.as_ref().is_none_or(|after| place(view) > *after));
     let (snapshots, next) = page(rest, limit, |view| {
         format!("{}/{}/{}", view.sequence, view.keyspace, view.name)
     });
-    Ok(Json(SnapshotList { snapshots, next }))
+    Ok(Json(SnapshotList {
+        snapshots,
+        next,
+        pinned_exact_together_bytes,
+    }))
 }
 
 /// The position of a snapshot in lists: the newest first, then by keyspace and name.
@@ -135,16 +159,37 @@ async fn show(
 ) -> Answer<SnapshotView> {
     let look = query_of(look)?;
     let place = look.exact.then(|| served.long_work.begin()).transpose()?;
+    let client = Arc::new(());
+    let waits = Arc::downgrade(&client);
     let view = work(served.node, move |node| {
         let _place = place;
-        let keyspace = database(node)?.existing_keyspace(&keyspace)?;
-        let mut view = view(&keyspace, &name)?;
+        let of = database(node)?.existing_keyspace(&keyspace)?;
+        let mut view = view(&of, &name)?;
         if look.exact {
-            view.pinned_exact_bytes = Some(keyspace.snapshot_pinned_bytes(&name)?);
+            view.set_pinned(&pins(node, Some(&keyspace), &waits)?);
         }
         Ok(view)
     });
     view.await.map(Json)
+}
+
+/// The longest pause in a pass that counts what snapshots pin.
+const PAUSE_MAX: Duration = Duration::from_millis(100);
+
+/// Counts what snapshots pin. The pass pauses for as long as it works, so it uses half of a core at
+/// most. It ends with an error when the client is gone or the node closes.
+fn pins(node: &Node, keyspace: Option<&str>, client: &Weak<()>) -> Result<SnapshotPins, JobError> {
+    let mut begun = Instant::now();
+    let mut step = |_: u64| {
+        if node.is_closed() || client.strong_count() == 0 {
+            return ControlFlow::Break(());
+        }
+        thread::sleep(begun.elapsed().min(PAUSE_MAX));
+        begun = Instant::now();
+        ControlFlow::Continue(())
+    };
+    let pins = database(node)?.snapshot_pins(keyspace, &mut step)?;
+    pins.ok_or_else(|| SubmitError::ShuttingDown.into())
 }
 
 /// Creates a snapshot of a keyspace, or of one table

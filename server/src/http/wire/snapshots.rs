@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ebb_storage::{SnapshotInfo, SnapshotScope};
+use ebb_storage::{SnapshotInfo, SnapshotPins, SnapshotScope};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -33,8 +33,10 @@ pub struct SnapshotView {
     pub read_bytes: u64,
     /// An estimate of the bytes that are kept for this snapshot alone, made without reading data.
     pub pinned_bytes: u64,
-    /// The bytes of keys and values that are kept for this snapshot alone. Only present if the
-    /// request has `exact=true`.
+    /// How far off the estimate may well be.
+    pub pinned_error_bytes: u64,
+    /// The bytes of files that are kept for this snapshot alone, counted by a pass over its tables.
+    /// Only present if the request has `exact=true`.
     pub pinned_exact_bytes: Option<u64>,
 }
 
@@ -45,6 +47,9 @@ pub struct SnapshotList {
     pub snapshots: Vec<SnapshotView>,
     /// The value of `after` for the next page; `null` on the last one.
     pub next: Option<String>,
+    /// The bytes of files that are kept for all of these snapshots together. Only present if the
+    /// request has `exact=true`.
+    pub pinned_exact_together_bytes: Option<u64>,
 }
 
 /// A snapshot to be created.
@@ -94,8 +99,15 @@ impl SnapshotView {
             files: info.files as u64,
             read_bytes: info.approximate_bytes,
             pinned_bytes: info.pinned_bytes,
+            pinned_error_bytes: info.pinned_error_bytes,
             pinned_exact_bytes: None,
         }
+    }
+
+    /// Sets what was counted for this snapshot.
+    pub fn set_pinned(&mut self, pins: &SnapshotPins) {
+        let name = (self.keyspace.clone(), self.name.clone());
+        self.pinned_exact_bytes = pins.alone.get(&name).map(|pinned| pinned.file_bytes);
     }
 }
 

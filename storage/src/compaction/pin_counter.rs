@@ -1,0 +1,153 @@
+//! Counting the bytes that snapshots pin: those that a merge of the whole table would drop without
+//! one snapshot, and without all of them.
+//!
+//! ```text
+//!   boundary         3     5
+//!   versions    1  2 |  4  |  8      version 2 goes without boundary 3, version 4 without 5
+//! ```
+//!
+//! A boundary separates two stripes. A merge without it treats both as one stripe and keeps the
+//! same versions of all others, except for tombstones: the oldest go once nothing is below them.
+
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
+
+use super::Retain;
+use crate::key::{Boundaries, Kind, SeqNo, Version};
+use crate::read::Merger;
+use crate::runs::plain_bytes;
+
+/// Bytes that snapshots pin.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PinnedBytes {
+    /// About how many bytes of SSTables. Versions in memory count as if they were flushed.
+    pub file_bytes: u64,
+    /// Bytes of keys and values, before compression.
+    pub plain_bytes: u64,
+}
+
+impl AddAssign for PinnedBytes {
+    fn add_assign(&mut self, more: Self) {
+        self.file_bytes += more.file_bytes;
+        self.plain_bytes += more.plain_bytes;
+    }
+}
+
+/// Counts what the snapshots of one table pin, key by key.
+#[derive(Debug)]
+pub(crate) struct PinCounter<'a> {
+    merger: &'a Merger,
+    /// The boundaries with the snapshots, and without them.
+    with: &'a Boundaries,
+    without: &'a Boundaries,
+    /// For each snapshot that shares its boundary with no view, by the position of the boundary:
+    /// the boundaries beside it, and the bytes that the snapshot pins alone.
+    alone: BTreeMap<usize, (Boundaries, PinnedBytes)>,
+    together: PinnedBytes,
+}
+
+impl<'a> PinCounter<'a> {
+    /// A counter for a table. `lone` are the commits of the snapshots that share them with no view.
+    pub(crate) fn new(
+        merger: &'a Merger,
+        (with, without): (&'a Boundaries, &'a Boundaries),
+        lone: impl Iterator<Item = SeqNo>,
+    ) -> Self {
+        let at = lone.map(|seq| with.stripe(seq));
+        let alone = at.map(|at| (at, (with.joined_at(at), PinnedBytes::default())));
+        Self {
+            merger,
+            with,
+            without,
+            alone: alone.collect(),
+            together: PinnedBytes::default(),
+        }
+    }
+
+    /// Returns the bytes that each lone snapshot pins alone, and those that all pin together.
+    pub(crate) fn finish(self) -> (Vec<PinnedBytes>, PinnedBytes) {
+        let alone = self.alone.into_values().map(|(_, pinned)| pinned);
+        (alone.collect(), self.together)
+    }
+
+    /// Counts all versions of a key, newest first. `weights` has for each of them the bytes of
+    /// files that one of its bytes takes. `covering` is as in [`Retain::versions`].
+    pub(crate) fn add(
+        &mut self,
+        key: &[u8],
+        versions: &[Version],
+        weights: &[f64],
+        covering: &[SeqNo],
+    ) {
+        if let ([only], []) = (versions, covering)
+            && only.kind != Kind::ExpiringPut
+        {
+            return;
+        }
+        let (merger, all) = (self.merger, self.with);
+        let retained = |boundaries: &Boundaries, versions: &[Version], is_bottom: bool| {
+            let mut left = versions.to_vec();
+            Retain { boundaries, merger }.versions(key, &mut left, covering, is_bottom);
+            left
+        };
+        let weight = |seq: SeqNo| {
+            let at = versions.binary_search_by(|version| seq.cmp(&version.seq));
+            at.map_or(1.0, |at| weights[at])
+        };
+        let before = retained(all, versions, true);
+        let after = retained(self.without, versions, true);
+        let pinned = gone(key, &before, &after, weight);
+        if pinned == PinnedBytes::default() {
+            // A version that one snapshot pins alone is pinned by all together.
+            return;
+        }
+        self.together += pinned;
+        let is_same = |a: &Version, b: &Version| all.stripe(a.seq) == all.stripe(b.seq);
+        for stripe in before.chunk_by(is_same) {
+            let at = all.stripe(stripe[0].seq);
+            let Some((joined, alone)) = self.alone.get_mut(&at) else {
+                continue;
+            };
+            let beside = |versions: &[Version]| {
+                let first = versions.partition_point(|version| all.stripe(version.seq) > at + 1);
+                first..versions.partition_point(|version| all.stripe(version.seq) >= at)
+            };
+            let mut changed = beside(&before);
+            let is_bottom = changed.end == before.len();
+            let after = retained(joined, &versions[beside(versions)], is_bottom);
+            if is_bottom && after.is_empty() {
+                let newer = before[..changed.start].iter().rev();
+                let tombstones = newer.take_while(|version| version.kind == Kind::Delete);
+                changed.start -= tombstones.count();
+            }
+            *alone += gone(key, &before[changed], &after, weight);
+        }
+    }
+}
+
+/// Returns the bytes by which `after` is smaller than `before`. Versions that are gone, and
+/// operands that were folded, decide how many bytes of files that is.
+fn gone(
+    key: &[u8],
+    before: &[Version],
+    after: &[Version],
+    weight: impl Fn(SeqNo) -> f64,
+) -> PinnedBytes {
+    let size = |version: &Version| plain_bytes(key, &version.value);
+    let total = |versions: &[Version]| versions.iter().map(size).sum::<u64>();
+    let changes = |version: &&Version| {
+        let same = after.binary_search_by(|other| version.seq.cmp(&other.seq));
+        !same.is_ok_and(|at| size(&after[at]) == size(version))
+    };
+    let (mut changed_bytes, mut changed_file_bytes) = (0_u64, 0.0_f64);
+    for version in before.iter().filter(changes) {
+        changed_bytes += size(version);
+        changed_file_bytes += size(version) as f64 * weight(version.seq);
+    }
+    let plain_bytes = total(before).saturating_sub(total(after));
+    let share = plain_bytes as f64 / changed_bytes.max(1) as f64;
+    PinnedBytes {
+        file_bytes: (changed_file_bytes * share).round() as u64,
+        plain_bytes,
+    }
+}

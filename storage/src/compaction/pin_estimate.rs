@@ -1,0 +1,118 @@
+//! An estimate of the bytes that snapshots pin because a newer run hides them, from the sketches of
+//! the runs' keys. For versions that are hidden in their own run,
+//! [`KeptFor`](crate::runs::KeptFor) has the bytes.
+//!
+//! Each run counts for the stripe between bookmarks in which the middle of its commits lies.
+//! Snapshots pin the keys of a stripe that newer stripes have, too.
+
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
+
+use super::estimate::share;
+use crate::key::{SeqNo, stripe};
+use crate::runs::Run;
+use crate::sstable::KeySketch;
+
+/// An estimated number of bytes of files.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct PinEstimate {
+    pub(crate) bytes: u64,
+    /// The standard error of the sketches.
+    pub(crate) error_bytes: u64,
+}
+
+impl PinEstimate {
+    pub(crate) fn exactly(bytes: u64) -> Self {
+        Self {
+            bytes,
+            error_bytes: 0,
+        }
+    }
+}
+
+impl AddAssign for PinEstimate {
+    fn add_assign(&mut self, more: Self) {
+        self.bytes += more.bytes;
+        self.error_bytes += more.error_bytes;
+    }
+}
+
+/// The estimates of a table.
+#[derive(Debug, Default)]
+pub(crate) struct PinEstimates {
+    /// For each bookmark, by its number, the bytes that no other bookmark needs.
+    pub(crate) alone: BTreeMap<SeqNo, PinEstimate>,
+    pub(crate) together: PinEstimate,
+}
+
+/// The runs of a stripe.
+#[derive(Default)]
+struct Stripe {
+    keys: KeySketch,
+    /// The sum of the different keys of each run.
+    distinct: u64,
+    /// Bytes of the runs, without versions that are hidden in their own run.
+    bytes: u64,
+}
+
+/// Estimates what the ascending `bookmarks` pin of `runs`, which come newest first.
+pub(crate) fn pin_estimates(runs: &[&Run], bookmarks: &[SeqNo]) -> PinEstimates {
+    let mut estimates = PinEstimates::default();
+    if runs.len() < 2 || bookmarks.is_empty() {
+        return estimates;
+    }
+    let mut stripes: BTreeMap<usize, Stripe> = BTreeMap::new();
+    for (place, run) in runs.iter().enumerate() {
+        let (meta, keys) = (run.meta(), run.key_sketch());
+        let middle = meta.smallest_seq.0.midpoint(meta.largest_seq.0);
+        let at = stripe(bookmarks, SeqNo(middle));
+        let bytes = meta.bytes().saturating_sub(meta.hidden_bytes(|_| true));
+        let bounds = run.bounds();
+        let is_deleted = |by: fn(usize, usize) -> bool| {
+            let fits = |seq| by(stripe(bookmarks, seq), at);
+            let mut newer = runs[..place].iter();
+            newer.any(|newer| (newer.range_tombstones()).is_some_and(|it| it.cover(&bounds, fits)))
+        };
+        if is_deleted(|other, at| other > at) {
+            let all = PinEstimate::exactly(bytes);
+            estimates.together += all;
+            if is_deleted(|other, at| other == at + 1) {
+                *estimates.alone.entry(bookmarks[at]).or_default() += all;
+            }
+            continue;
+        }
+        let of = stripes.entry(at).or_default();
+        of.bytes += bytes;
+        of.distinct += keys.distinct();
+        of.keys.union(&keys);
+    }
+    let mut newer = KeySketch::default();
+    let mut above: Option<(usize, &Stripe)> = None;
+    for (&at, of) in stripes.iter().rev() {
+        if let Some((above_at, above)) = above {
+            estimates.together += of.pinned_by(&newer);
+            if above_at == at + 1 {
+                let alone = of.pinned_by(&above.keys);
+                *estimates.alone.entry(bookmarks[at]).or_default() += alone;
+            }
+        }
+        newer.union(&of.keys);
+        above = Some((at, of));
+    }
+    estimates
+}
+
+impl Stripe {
+    /// Estimates the bytes that newer versions of `keys` hide.
+    fn pinned_by(&self, keys: &KeySketch) -> PinEstimate {
+        let mut union = keys.clone();
+        union.union(&self.keys);
+        let all = union.distinct();
+        let both = (keys.distinct() + self.keys.distinct()).saturating_sub(all);
+        let of_keys = |keys| share(self.bytes, keys, self.distinct).min(self.bytes);
+        PinEstimate {
+            bytes: of_keys(both),
+            error_bytes: of_keys(KeySketch::error(all)),
+        }
+    }
+}
