@@ -4,6 +4,7 @@
 //! ```text
 //!   http       jobs and metrics for other processes: sockets, routes, a client
 //!     ├ tokens   the tokens that clients show over TCP
+//!     ├ audit    the log of logins and changes, also for CQL
 //!     ├ metrics  the node as numbers
 //!     ├ live     the node over the last day, and ahead
 //!     v
@@ -27,6 +28,11 @@
 
 #[expect(
     clippy::disallowed_methods,
+    reason = "the log is a file; lines about refusals have a rate"
+)]
+pub mod audit;
+#[expect(
+    clippy::disallowed_methods,
     reason = "the socket is a file; connections have deadlines"
 )]
 pub mod http;
@@ -34,5 +40,6 @@ pub mod jobs;
 pub mod live;
 pub mod metrics;
 pub mod node;
+mod rates;
 #[expect(clippy::disallowed_methods, reason = "tokens are kept in a file")]
 pub mod tokens;

@@ -7,6 +7,7 @@
 //!   a failed write: the same without the flush, and an error
 //! ```
 
+mod audit;
 mod descriptors;
 mod events;
 mod first_superuser;
@@ -34,6 +35,7 @@ use ebb_cql_server::executor::Executor;
 use ebb_cql_server::read::Limits;
 use ebb_cql_server::serve::{CqlServer, ServeOptions, Tls};
 use ebb_cql_server::system::LocalNode;
+use ebb_server::audit::AuditLog;
 use ebb_server::http::{HttpOptions, HttpServer, Roots, TlsSource};
 use ebb_server::jobs::Restart;
 use ebb_server::metrics::Metrics;
@@ -122,12 +124,14 @@ pub(super) fn run(args: Args) -> Result<()> {
     catalog.set_listed_snapshots(settings.schema_snapshots);
     log_unreadable(&catalog);
     let large_partitions = partitions::watch(&settings.guardrails, &catalog);
-    let server = listen(&settings, &node, &descriptors, tls.clone(), &slow)?;
+    let audit = AuditLog::start(&settings.data).context("cannot start a thread")?;
+    let server = listen(&settings, &node, &descriptors, tls.clone(), &slow, &audit)?;
     restart_jobs(&node)?;
     let cql = CqlCollector {
         counters: server.counters(),
         large_partitions,
         dropped_lines: log.dropped.clone(),
+        audit: Arc::clone(&audit),
     };
     let http = listen_for_http(&settings, &node, &descriptors, cql, tls.clone(), &slow)?;
     let addresses = (server.address(), http.address());
@@ -154,7 +158,9 @@ pub(super) fn run(args: Args) -> Result<()> {
             "stopping within {grace}; a second signal ends it at once"
         );
     }
-    shut_down(node, server, http, *grace, &failed_write)?;
+    let stopped = shut_down(node, server, http, *grace, &failed_write);
+    audit.flush();
+    stopped?;
     info!(target: SERVER, "stopped");
     Ok(())
 }
@@ -211,6 +217,7 @@ fn listen(
     descriptors: &DescriptorBudget,
     tls: Option<Arc<Tls>>,
     slow: &Arc<SlowLog>,
+    audit: &Arc<AuditLog>,
 ) -> Result<CqlServer> {
     let options = ServeOptions {
         address: settings.cql,
@@ -225,7 +232,8 @@ fn listen(
         login_timeout: *settings.login_timeout,
         login_failures_max: settings.login_failures_max,
         slow: Some(slow.of_cql()),
-        events: events::log(),
+        events: events::log(Arc::clone(audit)),
+        audit: audit::of_statements(Arc::clone(audit)),
         idle_class: !unpaced::is_set(),
         ..ServeOptions::default()
     };
@@ -234,7 +242,7 @@ fn listen(
     let jobs = RecordedJobs(catalog.db().clone());
     let asks = settings.authentication == Authentication::Password;
     if asks {
-        first_superuser::ensure(&catalog, &settings.data)?;
+        first_superuser::ensure(&catalog, &settings.data, audit)?;
     }
     if settings.is_open_to_others() {
         warn!(
@@ -292,6 +300,7 @@ fn listen_for_http(
         },
         slow: Some(slow.of_http()),
         connections_max: Some(descriptors.http),
+        audit: Some(Arc::clone(&cql.audit)),
     };
     let metrics = Metrics::of(Arc::clone(node))
         .collecting(Box::new(cql))

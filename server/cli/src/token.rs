@@ -1,11 +1,14 @@
 //! `ebb token`: the tokens of HTTP clients.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
+use ebb_server::audit::{AuditLog, Entry, EntryKind};
 use ebb_server::http::JobsClient;
-use ebb_server::tokens::{Scope, Token, TokenFile, TokenRecord, TokenRole};
+use ebb_server::tokens::{Scope, Token, TokenFile, TokenFileError, TokenRecord, TokenRole};
+use rustix::process::getuid;
 use serde_json::json;
 
 use super::database::Location;
@@ -126,8 +129,40 @@ fn create(args: &Create) -> Result<()> {
     if let Some(name) = &args.role {
         record.role = Some(role(&args.location.data, name)?);
     }
-    file.change(|tokens| tokens.add(record))?;
+    let entry = Entry {
+        token: Some(token.id()),
+        action: format!("create with scope {}, name {}", args.scope, args.name),
+        roles: args.role.iter().cloned().collect(),
+        ..Entry::default()
+    };
+    audited(&args.location.data, entry, false, || {
+        file.change(|tokens| tokens.add(record))?;
+        Ok(true)
+    })?;
     say(token.reveal())
+}
+
+/// Makes a change of the tokens between its entries in the audit log. The change returns false if
+/// it changed nothing.
+fn audited(
+    data: &Path,
+    entry: Entry,
+    even_if_full: bool,
+    change: impl FnOnce() -> Result<bool, TokenFileError>,
+) -> Result<bool> {
+    let entry = Entry {
+        kind: EntryKind::Token,
+        name: Some(format!("uid {}", getuid().as_raw())),
+        ..entry
+    };
+    let begun = Arc::new(AuditLog::of(data)).begin(entry, even_if_full)?;
+    let changed = change();
+    begun.end(match &changed {
+        Ok(true) => "done",
+        Ok(false) => "invalid",
+        Err(_) => "failed",
+    });
+    Ok(changed?)
 }
 
 /// Returns the role of this name from the server that has the directory open.
@@ -207,7 +242,14 @@ fn revoke(args: &Revoke) -> Result<()> {
     let file = file_of(&args.location.data)?;
     let mut printer = Printer::new();
     for id in &args.ids {
-        if !file.change(|tokens| tokens.revoke(id))? {
+        let entry = Entry {
+            token: Some(id.clone()),
+            action: "revoke".to_owned(),
+            ..Entry::default()
+        };
+        let revoke = || file.change(|tokens| tokens.revoke(id));
+        // A token that is not safe any more must be revoked on a full disk, too.
+        if !audited(&args.location.data, entry, true, revoke)? {
             let text = format!("there is no token {id}; `ebb token list` shows those there are");
             return Err(CliError::NotFound(text).into());
         }

@@ -148,14 +148,28 @@ impl StatementKind {
     }
 }
 
+/// The properties of a statement of administration that its text without constants may not show.
+#[derive(Debug, Clone, Default)]
+pub struct Administration<'a> {
+    /// The keyspace of names that have none.
+    pub keyspace: Option<&'a str>,
+    /// The roles and the identities of certificates that it names. They may be constants.
+    pub roles: Vec<&'a str>,
+    /// Whether it makes its role a superuser; `None` if it changes nothing of that.
+    pub superuser: Option<bool>,
+    /// Whether it may free space on the disk.
+    pub frees_space: bool,
+}
+
 /// A statement as the protocol sees it.
 pub trait Statement: Send + Sync + 'static {
     /// Returns the kind of the statement.
     fn kind(&self) -> StatementKind;
 
-    /// Returns whether it is a statement of administration: it changes the schema, snapshots, roles
-    /// or permissions, or is TRUNCATE. Such statements run in [`Lane::Schema`].
-    fn is_administrative(&self) -> bool;
+    /// Returns the properties of a statement of administration: one that changes the schema,
+    /// snapshots, roles or permissions, or is TRUNCATE. Such statements run in [`Lane::Schema`].
+    /// `None` for all others.
+    fn administration(&self) -> Option<Administration<'_>>;
 
     /// Its meaning depends on the keyspace in use: a name in it has none.
     fn needs_keyspace(&self) -> bool;

@@ -8,7 +8,7 @@ use ebb_cql::syntax::ast::{self, Parsed, PermissionStatement, RoleStatement};
 use ebb_model::access::Need;
 use ebb_model::schema::TableSchema;
 
-use super::call::{Statement, StatementKind};
+use super::call::{Administration, Statement, StatementKind};
 use super::error::{Result, invalid};
 use super::read::Select;
 use super::write::{NOT_A_WRITE, WriteStatement};
@@ -69,19 +69,57 @@ pub(super) struct SelectMeaning {
     pub(super) markers: Columns,
 }
 
+/// Returns the roles and identities in a statement about roles; `None` if it changes nothing.
+fn roles_of(statement: &RoleStatement) -> Option<Vec<&str>> {
+    Some(match statement {
+        RoleStatement::Create(create) => vec![create.name.as_str()],
+        RoleStatement::Alter(alter) => vec![alter.name.as_str()],
+        RoleStatement::Drop(drop) => vec![drop.name.as_str()],
+        RoleStatement::Grant(of) | RoleStatement::Revoke(of) => {
+            vec![of.role.as_str(), of.member.as_str()]
+        }
+        RoleStatement::AddIdentity(add) => vec![add.identity.as_str(), add.role.as_str()],
+        RoleStatement::DropIdentity(drop) => vec![drop.identity.as_str()],
+        RoleStatement::List(_) | RoleStatement::ListUsers => return None,
+    })
+}
+
 impl Statement for Prepared {
     fn kind(&self) -> StatementKind {
         self.kind
     }
 
-    fn is_administrative(&self) -> bool {
+    fn administration(&self) -> Option<Administration<'_>> {
         use ast::Statement::*;
+        let mut administration = Administration {
+            keyspace: self.keyspace.as_deref(),
+            ..Administration::default()
+        };
         match &self.parsed.statement {
-            Select(_) | Write(_) | Batch(_) | Use(_) | Describe(_) | ListSnapshots(_) => false,
-            Role(role) => !matches!(role, RoleStatement::List(_) | RoleStatement::ListUsers),
-            Permission(permission) => !matches!(permission, PermissionStatement::List(_)),
-            _ => true,
+            Select(_) | Write(_) | Batch(_) | Use(_) | Describe(_) | ListSnapshots(_) => {
+                return None;
+            }
+            Role(role) => {
+                administration.roles = roles_of(role)?;
+                administration.superuser = match role {
+                    RoleStatement::Create(create) => create.options.superuser,
+                    RoleStatement::Alter(alter) => alter.options.superuser,
+                    _ => None,
+                };
+            }
+            Permission(PermissionStatement::List(_)) => return None,
+            Permission(PermissionStatement::Grant(grant) | PermissionStatement::Revoke(grant)) => {
+                if let ast::Resource::Role(role) = &grant.on {
+                    administration.roles.push(role.as_str());
+                }
+                administration.roles.push(grant.role.as_str());
+            }
+            Truncate(_) | DropKeyspace(_) | DropTable(_) | DropIndex(_) | DropSnapshot(_) => {
+                administration.frees_space = true;
+            }
+            _ => {}
         }
+        Some(administration)
     }
 
     fn needs_keyspace(&self) -> bool {

@@ -22,11 +22,13 @@ use axum::response::{IntoResponse, Response};
 use ebb_jobs::Failure;
 use tokio::task::spawn_blocking;
 
+use super::audit::entry_of;
 use super::port::host_of;
 use super::problem::{Problem, broken};
-use super::rates::Rates;
 use super::session::{SESSION, Sessions, cookie_of, is_other_page, is_own_page};
+use crate::audit::{AuditLog, Entry, EntryKind};
 use crate::node::Node;
+use crate::rates::Rates;
 use crate::tokens::{ActingRole, Principal, Scope, Token, TokenRecord, WatchedTokens};
 
 /// Prefixes of the paths that need no token.
@@ -56,6 +58,7 @@ pub(super) struct Access {
     requests: Rates<String>,
     failures: Rates<IpAddr>,
     failure_lines: Rates<()>,
+    audit: Arc<AuditLog>,
 }
 
 /// The client's end of a connection.
@@ -134,7 +137,12 @@ impl IntoResponse for Refusal {
 impl Access {
     /// Access to the server of `node` with `tokens`. `hosts` are its names beside `localhost` and
     /// addresses.
-    pub(super) fn new(node: Arc<Node>, tokens: WatchedTokens, hosts: Vec<String>) -> Self {
+    pub(super) fn new(
+        node: Arc<Node>,
+        tokens: WatchedTokens,
+        hosts: Vec<String>,
+        audit: Arc<AuditLog>,
+    ) -> Self {
         Self {
             node,
             tokens,
@@ -143,6 +151,7 @@ impl Access {
             requests: Rates::new(REQUESTS_BURST, REQUESTS_PER_S),
             failures: Rates::new(FAILURES_BURST, FAILURES_PER_S),
             failure_lines: Rates::new(FAILURE_LINES.0, FAILURE_LINES.1),
+            audit,
         }
     }
 
@@ -233,7 +242,9 @@ impl Access {
         token: &Token,
         peer: Peer,
     ) -> Result<Principal, Refusal> {
-        if let Some(principal) = self.known(token).await? {
+        let known = self.known(token).await;
+        self.note_refusal(token, peer, &known);
+        if let Some(principal) = known? {
             let taken = self.requests.take(principal.id.clone(), Instant::now());
             taken.map_err(|wait_s| too_many("this token asks too often", wait_s))?;
             return Ok(principal);
@@ -252,6 +263,28 @@ impl Access {
             tracing::warn!(target: "http", address, cause = "no valid token", "login refused");
         }
         Err(invalid_token().into())
+    }
+
+    /// Notes in the audit log that a client has logged in with a token.
+    pub(super) fn note_login(&self, principal: Principal, peer: Peer) {
+        let entry = entry_of(EntryKind::Login, principal, peer);
+        self.audit.note_login(entry);
+    }
+
+    /// Notes in the audit log that a token is refused, if it is.
+    fn note_refusal(&self, token: &Token, peer: Peer, known: &Result<Option<Principal>, Problem>) {
+        let cause: &str = match known {
+            Ok(None) => "no valid token",
+            Err(problem) if problem.status == StatusCode::UNAUTHORIZED.as_u16() => &problem.detail,
+            Ok(Some(_)) | Err(_) => return,
+        };
+        self.audit.note_refusal(Entry {
+            kind: EntryKind::Login,
+            token: Some(token.id()),
+            address: peer.address.map(|address| address.to_string()),
+            cause: Some(cause.to_string()),
+            ..Entry::default()
+        });
     }
 
     async fn known(self: &Arc<Self>, token: &Token) -> Result<Option<Principal>, Problem> {

@@ -56,8 +56,7 @@
 //! | `session` | who is logged in: a browser shows a cookie |
 //! | `idempotency` | requests that come again |
 //! | `roots` | where files may be written |
-//! | `audit` | who changed what |
-//! | `rates` | how often somebody may ask |
+//! | `audit` | entries in the audit log for changes |
 //! | `headers` | what browsers are told with each answer |
 //! | `server` | connections: how many, how long, and their end |
 //! | `slow` | requests that took long, for whoever watches |
@@ -77,7 +76,6 @@ mod idempotency;
 mod permits;
 mod port;
 mod problem;
-mod rates;
 mod roots;
 mod routes;
 mod server;

@@ -24,7 +24,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::server::TlsStream;
 
 use super::access::{Access, Peer, check};
-use super::audit::{AuditLog, log};
+use super::audit::log;
 use super::deadline::{BodyDeadline, WriteDeadline};
 use super::headers::harden;
 use super::idempotency::{Answers, once};
@@ -33,6 +33,7 @@ use super::routes::{LongWork, Served, routes};
 use super::slow::{SlowRequests, measure};
 use super::socket;
 use super::tls::TlsSource;
+use crate::audit::AuditLog;
 use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::node::Node;
@@ -70,6 +71,8 @@ pub struct HttpOptions {
     pub slow: Option<SlowRequests>,
     /// A bound on the connections over TCP, and on those over the socket; `None` for 512 and 128.
     pub connections_max: Option<u32>,
+    /// The audit log; `None` for one of this server's own in the same file.
+    pub audit: Option<Arc<AuditLog>>,
 }
 
 /// Answers at the socket of a database's directory, and at a port, on threads of its own,
@@ -172,9 +175,13 @@ impl HttpServer {
             Some(slow) => routes.layer(from_fn_with_state(slow, measure)),
             None => routes,
         };
+        let audit = match options.audit {
+            Some(audit) => audit,
+            None => AuditLog::start(data)?,
+        };
         let routes = routes
             .layer(from_fn_with_state(Arc::<Answers>::default(), once))
-            .layer(from_fn_with_state(Arc::new(AuditLog::of(data)), log));
+            .layer(from_fn_with_state(Arc::clone(&audit), log));
         // The server's own user may do everything.
         let owner = Principal::owner();
         let trusted = (routes.clone()).layer(Extension(owner));
@@ -189,7 +196,7 @@ impl HttpServer {
         let address = port.as_ref().map(TcpListener::local_addr).transpose()?;
         if let Some(port) = port {
             let tokens = WatchedTokens::new(TokenFile::of(data));
-            let access = Arc::new(Access::new(node, tokens, options.hosts));
+            let access = Arc::new(Access::new(node, tokens, options.hosts, audit));
             let checked = routes
                 .layer(Extension(Arc::clone(&access)))
                 .layer(from_fn_with_state(access, check))

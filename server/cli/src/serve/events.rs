@@ -1,8 +1,13 @@
-//! The log of events of the CQL server: refused logins, administration and overload.
+//! The log of events of the CQL server: refused logins, administration and overload. The audit log
+//! has all logins.
+
+use std::sync::Arc;
 
 use ebb_cql_server::serve::{ServerEvent, ServerEvents};
+use ebb_server::audit::{AuditLog, Entry};
 use tracing::{info, warn};
 
+use super::audit::login;
 use super::line_bound::LineBound;
 use super::log_levels::CQL;
 
@@ -10,16 +15,21 @@ use super::log_levels::CQL;
 /// client chose the name.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// Returns the part of the CQL server that passes its events to the log. Lines about administration
+/// Returns the part of the CQL server that passes its events to the logs. Lines about administration
 /// have no bound: an operator needs each of them, and each statement costs an fsync.
-pub(super) fn log() -> ServerEvents {
+pub(super) fn log(audit: Arc<AuditLog>) -> ServerEvents {
     let (logins, overloads) = (LineBound::new(), LineBound::of_state());
     ServerEvents::new(move |event| match event {
+        ServerEvent::LoggedIn { address, user } => audit.note_login(login(address, Some(user))),
         ServerEvent::LoginRefused {
             address,
             user,
             cause,
         } => {
+            audit.note_refusal(Entry {
+                cause: Some(cause.to_owned()),
+                ..login(address, user)
+            });
             if let Some(left_out) = logins.pass() {
                 warn!(
                     target: CQL,

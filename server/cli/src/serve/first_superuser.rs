@@ -4,9 +4,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use ebb_cql_server::access::{FIRST_SUPERUSER, first_superuser};
+use ebb_server::audit::{AuditLog, Entry};
 use ebb_tables::Catalog;
 
 use super::log_levels::CQL;
@@ -17,14 +19,28 @@ const FILE: &str = "superuser-password";
 /// Makes a superuser where none could log in, and says where its password is.
 ///
 /// # Errors
-/// When the file cannot be written, or the role cannot be made.
-pub(super) fn ensure(catalog: &Catalog, data: &Path) -> Result<()> {
-    let kept = first_superuser(catalog.roles(), |password| keep(data, password))?;
+/// When the file or the audit log cannot be written, or the role cannot be made.
+pub(super) fn ensure(catalog: &Catalog, data: &Path, audit: &Arc<AuditLog>) -> Result<()> {
+    let mut begun = None;
+    let kept = first_superuser(catalog.roles(), |password| {
+        let entry = Entry {
+            name: Some("the server".to_owned()),
+            action: format!("CREATE ROLE {FIRST_SUPERUSER}"),
+            roles: vec![FIRST_SUPERUSER.to_owned()],
+            superuser: Some(true),
+            ..Entry::default()
+        };
+        begun = Some(audit.begin(entry, false)?);
+        keep(data, password)
+    })?;
     if let Some(kept) = kept {
         let path = kept.with_context(|| {
             let path = data.join(FILE);
             format!("cannot write a password to {}", path.display())
         })?;
+        if let Some(begun) = begun {
+            begun.end("done");
+        }
         tracing::info!(
             target: CQL,
             "there was no superuser: made {FIRST_SUPERUSER}, with the password in {}",

@@ -1,10 +1,11 @@
-//! The metrics of the CQL server, of the log and of the process, for the node's `/metrics`.
+//! The metrics of the CQL server, of the logs and of the process, for the node's `/metrics`.
 
 use std::fmt;
 use std::sync::Arc;
 
 use ebb_cql_server::guardrails::LargePartitions;
 use ebb_cql_server::serve::Counters;
+use ebb_server::audit::AuditLog;
 use ebb_server::metrics::latency_buckets;
 use procfs::ProcResult;
 use procfs::process::Process;
@@ -15,12 +16,13 @@ use prometheus_client::metrics::MetricType;
 use super::log::DroppedLines;
 use crate::open_files;
 
-/// The counters of the CQL server and of the log. The node adds the prefix `ebb_` to their names.
+/// The counters of the CQL server and of the logs. The node adds the prefix `ebb_` to their names.
 #[derive(Debug)]
 pub(super) struct CqlCollector {
     pub(super) counters: Counters,
     pub(super) large_partitions: Arc<LargePartitions>,
     pub(super) dropped_lines: DroppedLines,
+    pub(super) audit: Arc<AuditLog>,
 }
 
 impl Collector for CqlCollector {
@@ -76,6 +78,11 @@ impl Collector for CqlCollector {
                 "log_lines_dropped",
                 "Lines of the log dropped because more came than could be written",
                 self.dropped_lines.count(),
+            ),
+            (
+                "audit_entries_lost",
+                "Entries of the audit log that could not be written",
+                self.audit.lost(),
             ),
         ] {
             encoder

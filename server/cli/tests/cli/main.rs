@@ -4,6 +4,7 @@
 mod advice;
 mod applications;
 mod attached;
+mod audit;
 mod bad_input;
 mod care;
 mod corpus;

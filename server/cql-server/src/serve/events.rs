@@ -11,6 +11,13 @@ use super::slow::STATEMENT_BYTES_MAX;
 /// An event of a server.
 #[derive(Debug, Clone, Copy)]
 pub enum ServerEvent<'a> {
+    /// A client has logged in, and has not been answered yet.
+    LoggedIn {
+        /// The address of the client.
+        address: SocketAddr,
+        /// The role.
+        user: &'a str,
+    },
     /// A login was refused.
     LoginRefused {
         /// The address of the client.
@@ -27,7 +34,7 @@ pub enum ServerEvent<'a> {
         address: SocketAddr,
         /// The role of the client; `None` on a server without logins.
         user: Option<&'a str>,
-        /// The keyspace in use.
+        /// The keyspace of the names in the statement that have none.
         keyspace: Option<&'a str>,
         /// The statement.
         statement: MaskedText<'a>,

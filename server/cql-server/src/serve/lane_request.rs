@@ -136,7 +136,12 @@ impl<S: Service> LaneRequest<S> {
         }
         // The request may have waited for its turn for longer than it may take.
         interrupt.check(Instant::now(), work.time_out())?;
-        let outcome = work.run(request, frame.stream, interrupt, &mut out)?;
+        let (shared, sender, statements) = (&work.shared, &work.sender, &work.statements);
+        let execute = || work.run(request, frame.stream, interrupt, &mut out);
+        let outcome = match statements {
+            RequestStatements::One(statement) => shared.audited(sender, statement, execute),
+            RequestStatements::None | RequestStatements::Batch(_) => execute(),
+        }?;
         Ok((out, outcome))
     }
 

@@ -37,6 +37,7 @@
 //! | `counts` | numbers of connections, rejected requests and logins, for metrics |
 //! | `events` | events for the log of the operator |
 //! | `traffic` | numbers of requests and errors by kind, and latencies of scans, for metrics |
+//! | `audit` | entries of statements of administration in an audit log |
 //! | `failed_logins` | the limit on wrong passwords of an address |
 //! | `overload` | which requests are refused when there are too many |
 //! | `arrivals` | how long they have waited |
@@ -68,6 +69,7 @@
 
 mod addresses;
 mod arrivals;
+mod audit;
 mod commit;
 mod connection;
 mod counts;
@@ -103,6 +105,7 @@ mod traffic;
 mod turns;
 mod work;
 
+pub use audit::{Audit, AuditEnd, AuditedStatement};
 pub use counts::{Counters, Counts};
 pub use events::{MaskedText, ServerEvent, ServerEvents};
 pub use listener::CqlServer;

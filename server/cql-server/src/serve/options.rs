@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ebb_cql::protocol::BODY_BYTES_MAX_DEFAULT;
 
+use super::audit::Audit;
 use super::events::ServerEvents;
 use super::slow::SlowRequests;
 use super::tls::Tls;
@@ -73,6 +74,8 @@ pub struct ServeOptions {
     pub slow: Option<SlowRequests>,
     /// The callback for events that an operator reads in the log.
     pub events: ServerEvents,
+    /// The audit log of statements of administration.
+    pub audit: Audit,
     /// TLS, for whoever serves with it.
     pub tls: Option<Arc<Tls>>,
     /// Where clients and traces are entered, for whoever shows them.
@@ -104,6 +107,7 @@ impl Default for ServeOptions {
             write_timeout: Duration::from_secs(60),
             slow: None,
             events: ServerEvents::default(),
+            audit: Audit::default(),
             tls: None,
             activity: Arc::default(),
         }

@@ -13,6 +13,7 @@ use ebb_cql::protocol::{
 
 use memchr::memmem;
 
+use super::events::ServerEvent;
 use super::lane_request::LaneRequest;
 use super::login::recall;
 use super::replies::{in_protocol, supported};
@@ -145,6 +146,12 @@ impl<S: Service> Session<S> {
     fn take_user(&mut self, user: Arc<User>) {
         if let Some(name) = user.name() {
             self.client.note_user(name);
+            let address = self.sender.address;
+            let event = ServerEvent::LoggedIn {
+                address,
+                user: name,
+            };
+            self.shared.options.events.tell(event);
         }
         self.sender.user = user;
     }

@@ -8,6 +8,7 @@ use ebb_colocate::Latencies;
 use ebb_cql::protocol::{Consistency, ErrorResponse, Frame, SchemaChange};
 use tokio::sync::{Semaphore, broadcast, watch};
 
+use super::audit::AuditedStatement;
 use super::commit::CommitLane;
 use super::events::{MaskedText, ServerEvent};
 use super::failed_logins::FailedLogins;
@@ -21,6 +22,7 @@ use super::traffic::Traffic;
 use super::turns::Turns;
 use crate::access::claimed_name;
 use crate::call::{Service, Statement};
+use crate::outcome::Outcome;
 
 pub(super) struct Shared<S: Service> {
     pub service: Arc<S>,
@@ -66,14 +68,34 @@ impl<S: Service> Shared<S> {
 
     /// Reports a statement that was executed, if it is one of administration.
     pub(super) fn report_statement(&self, sender: &Sender, statement: &S::Statement) {
-        if statement.is_administrative() {
+        if let Some(administration) = statement.administration() {
             self.options.events.tell(ServerEvent::Administered {
                 address: sender.address,
                 user: sender.user.name(),
-                keyspace: sender.keyspace.as_deref(),
+                keyspace: administration.keyspace,
                 statement: MaskedText(statement.text()),
             });
         }
+    }
+
+    /// Calls `execute` for a statement; if it is one of administration, between its entries in the
+    /// audit log.
+    pub(super) fn audited(
+        &self,
+        sender: &Sender,
+        statement: &S::Statement,
+        execute: impl FnOnce() -> Result<Outcome, ErrorResponse>,
+    ) -> Result<Outcome, ErrorResponse> {
+        let Some(administration) = statement.administration() else {
+            return execute();
+        };
+        let audited = AuditedStatement {
+            address: sender.address,
+            user: sender.user.name(),
+            statement: MaskedText(statement.text()),
+            administration,
+        };
+        self.options.audit.execute(audited, execute)
     }
 
     /// Returns whether a write would keep its thread for longer than others may wait.

@@ -31,7 +31,7 @@ use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
 use super::{CqlServer, ServeOptions};
-use crate::call::{Call, Lane, Outcome, Service, Statement, StatementKind};
+use crate::call::{Administration, Call, Lane, Outcome, Service, Statement, StatementKind};
 use crate::interrupt;
 
 /// A service whose statements are named after what they do.
@@ -101,8 +101,8 @@ impl Statement for FakeStatement {
         StatementKind { lane, write_type }
     }
 
-    fn is_administrative(&self) -> bool {
-        self.kind().lane == Lane::Schema
+    fn administration(&self) -> Option<Administration<'_>> {
+        (self.kind().lane == Lane::Schema).then(Administration::default)
     }
 
     fn needs_keyspace(&self) -> bool {

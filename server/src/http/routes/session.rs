@@ -81,6 +81,7 @@ async fn begin(
     let token: Result<Token, ()> = login.token.trim().parse();
     let token = token.map_err(|()| invalid_token())?;
     let principal = access.principal(&token, peer).await?;
+    access.note_login(principal.clone(), peer);
     let session = access.sessions.begin(token, Instant::now());
     let set = [(SET_COOKIE, cookie(&session, peer.is_encrypted))];
     Ok((set, Json(principal.into())))

@@ -221,22 +221,65 @@ fn changes_are_written_down_with_who_made_them() {
         200
     );
     client(dir.path()).cancel("17").unwrap_err();
-    let text = fs::read_to_string(dir.path().join("audit.log")).unwrap();
+    let unknown = Token::random();
+    let (status, _) = ask(&server, "GET /v1/jobs", "localhost", Some(&unknown), "");
+    assert_eq!(status, 401);
+    for (token, status) in [(&token, 200), (&unknown, 401)] {
+        let login = json!({"token": token.reveal()}).to_string();
+        let answer = ask(&server, "POST /v1/session", "localhost", None, &login);
+        assert_eq!(answer.0, status, "{answer:?}");
+    }
+    // A thread writes refusals and logins.
+    let text = until_some("all lines to be written", || {
+        let text = fs::read_to_string(dir.path().join("audit.log")).unwrap();
+        (text.lines().count() == 7).then_some(text)
+    });
     let lines: Vec<Value> = text
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    assert_eq!(lines.len(), 2, "{text}");
-    assert_eq!(lines[0]["token"], json!(token.id()));
-    assert_eq!(lines[0]["made"], json!("/v1/snapshots/app/s"));
+    let made = &lines[1];
     assert_eq!(
-        (&lines[0]["status"], &lines[0]["address"]),
+        (&lines[0]["result"], &made["result"], &lines[0]["id"]),
+        (&json!("begun"), &json!("done"), &made["id"])
+    );
+    assert_eq!(made["token"], json!(token.id()));
+    assert_eq!(made["made"], json!("/v1/snapshots/app/s"));
+    assert_eq!(
+        (&made["status"], &made["address"]),
         (&json!(201), &json!("127.0.0.1"))
     );
     assert_eq!(
-        (&lines[1]["token"], &lines[1]["status"]),
+        (&lines[3]["token"], &lines[3]["status"]),
         (&Value::Null, &json!(404))
     );
-    assert_eq!(lines[1]["path"], json!("/v1/jobs/17/cancel"));
+    assert_eq!(lines[3]["action"], json!("POST /v1/jobs/17/cancel"));
+    let logins = lines[4..].iter().map(|line| {
+        let [kind, result, token] = ["kind", "result", "token"].map(|name| line[name].as_str());
+        assert_eq!(kind, Some("login"));
+        (result.unwrap(), token.unwrap())
+    });
+    let ids = [token.id(), unknown.id()];
+    let [known, unknown] = [&*ids[0], &*ids[1]];
+    let expected = [("refused", unknown), ("done", known), ("refused", unknown)];
+    assert_eq!(logins.collect::<Vec<_>>(), expected);
     assert!(!text.contains(&token.reveal()));
+}
+
+#[test]
+fn on_a_full_disk_changes_that_free_space_are_made_without_entries() {
+    let dir = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink("/dev/full", dir.path().join("audit.log")).unwrap();
+    let (node, server) = serve(dir.path());
+    let app = node.db().unwrap().keyspace("app").unwrap();
+    app.create_snapshot("s").unwrap();
+    let token = token(dir.path(), Scope::Jobs);
+    let body = json!({"keyspace": "app", "name": "t"});
+    let (status, _, problem) = send(&server, "POST /v1/snapshots", &token, "k", &body);
+    assert_eq!((status, &problem["failure"]), (507, &json!("disk-full")));
+    let of = |name: &str| {
+        let request = format!("DELETE /v1/snapshots/app/{name}");
+        ask(&server, &request, "localhost", Some(&token), "").0
+    };
+    assert_eq!((of("t"), of("s")), (404, 204), "only one was made");
 }

@@ -1,0 +1,79 @@
+//! An entry of the audit log.
+
+use serde::Serialize;
+
+/// The longest text in an entry, in bytes. Clients choose some of the texts.
+const TEXT_BYTES_MAX: usize = 2048;
+
+/// The kind of an entry.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EntryKind {
+    /// A login, which may have been refused.
+    Login,
+    /// A statement of CQL.
+    #[default]
+    Statement,
+    /// A change over HTTP or over the socket.
+    Request,
+    /// A change of the tokens by a command.
+    Token,
+}
+
+/// An entry. It has no values: a statement is without its constants, a token without its secret.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Entry {
+    /// The kind of the entry.
+    pub kind: EntryKind,
+    /// The role of the client. A client whose login was refused only claims to be that role.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// The id of the token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// The name of the token, or a description of a principal that has neither token nor role.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The address of the client; `None` for the socket and for commands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// The keyspace of the names in the statement that have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keyspace: Option<String>,
+    /// The statement without its constants, the method and path of a request, or what a command did.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub action: String,
+    /// The roles and the identities of certificates in the statement, which may be constants there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub roles: Vec<String>,
+    /// Whether the statement makes a role a superuser; `None` if it changes nothing of that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub superuser: Option<bool>,
+    /// The reason for a refusal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// The status of the response over HTTP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// The path of the resource that a request created.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub made: Option<String>,
+}
+
+impl Entry {
+    /// Shortens the texts, so that no client can fill the file with a few entries.
+    pub(super) fn shortened(mut self) -> Self {
+        let optional = [
+            &mut self.role,
+            &mut self.name,
+            &mut self.keyspace,
+            &mut self.cause,
+        ];
+        let texts = optional.into_iter().flatten();
+        for text in texts.chain(&mut self.roles).chain([&mut self.action]) {
+            let end = text.floor_char_boundary(TEXT_BYTES_MAX);
+            text.truncate(end);
+        }
+        self
+    }
+}

@@ -1,0 +1,195 @@
+//! The file of the audit log. A full file becomes `audit.log.1`, that one `audit.log.2`, and so on.
+//!
+//! Several processes append to it: a server, and commands that change tokens. Each holds a lock on
+//! the file while it appends and while it puts the file aside.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
+use rustix::io::retry_on_intr;
+
+/// The size at which a file is full, in bytes.
+pub(super) const FILE_BYTES_MAX: u64 = 16 << 20;
+/// Full files that are kept.
+const FULL_KEPT: u32 = 4;
+/// Only the server's user reads it.
+const MODE: u32 = 0o600;
+/// The least space that is held back behind the end of the file, in bytes: some hundred lines.
+const HELD_BYTES_MIN: u64 = 64 << 10;
+
+/// The file, with those that are put aside.
+#[derive(Debug)]
+pub(super) struct AuditFile {
+    path: PathBuf,
+    file_bytes_max: u64,
+    open: Option<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    file: File,
+    /// The end of the space that is held back.
+    held_to: u64,
+}
+
+impl AuditFile {
+    /// The file at `path`, which is put aside before it has more than `file_bytes_max`.
+    pub(super) fn new(path: PathBuf, file_bytes_max: u64) -> Self {
+        Self {
+            path,
+            file_bytes_max,
+            open: None,
+        }
+    }
+
+    /// Appends whole lines: all or none.
+    ///
+    /// # Errors
+    /// When the system refuses; the error names the file.
+    pub(super) fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+        let appended = self.try_append(lines);
+        appended.map_err(|error| {
+            let text = format!("{}: {error}", self.path.display());
+            io::Error::new(error.kind(), text)
+        })
+    }
+
+    fn try_append(&mut self, lines: &[u8]) -> io::Result<()> {
+        // After an error the file is closed, which unlocks it, and opened anew the next time.
+        let mut open = self.lock()?;
+        let mut bytes = open.file.metadata()?.len();
+        let more = lines.len() as u64;
+        if bytes > 0 && bytes + more > self.file_bytes_max {
+            self.rotate()?;
+            open = self.lock()?;
+            bytes = open.file.metadata()?.len();
+        }
+        let written = open.write(bytes, lines);
+        if written.is_err() {
+            // A part of a line must not stay. If it does, the next line begins behind a line break.
+            let _ = open.file.set_len(bytes);
+        }
+        written?;
+        open.hold(bytes + more);
+        flock(&open.file, FlockOperation::Unlock)?;
+        self.open = Some(open);
+        Ok(())
+    }
+
+    /// Returns the file with a lock on it.
+    fn lock(&mut self) -> io::Result<Open> {
+        loop {
+            let open = match self.open.take() {
+                Some(open) => open,
+                None => self.open()?,
+            };
+            retry_on_intr(|| flock(&open.file, FlockOperation::LockExclusive))?;
+            // While this process waited, another one may have put the file aside.
+            if is_at(&open.file, &self.path)? {
+                return Ok(open);
+            }
+        }
+    }
+
+    fn open(&self) -> io::Result<Open> {
+        let mut options = OpenOptions::new();
+        let options = options.read(true).append(true).create(true).mode(MODE);
+        let file = options.open(&self.path)?;
+        Ok(Open { file, held_to: 0 })
+    }
+
+    /// Makes room for a new file. The file is put aside last: then this process has its lock, and no
+    /// other one can find a full file before.
+    fn rotate(&self) -> io::Result<()> {
+        for number in (0..FULL_KEPT).rev() {
+            match fs::rename(self.full(number), self.full(number + 1)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The full file of this number; 0 is the one that is written.
+    fn full(&self, number: u32) -> PathBuf {
+        match number {
+            0 => self.path.clone(),
+            number => self.path.with_added_extension(number.to_string()),
+        }
+    }
+}
+
+impl Open {
+    /// Appends lines to the file, which has `bytes`. A crash of the machine may have left the begin of
+    /// a line.
+    fn write(&mut self, bytes: u64, lines: &[u8]) -> io::Result<()> {
+        let mut last = *b"\n";
+        if let Some(at) = bytes.checked_sub(1) {
+            self.file.read_exact_at(&mut last, at)?;
+        }
+        if last != *b"\n" {
+            self.file.write_all(b"\n")?;
+        }
+        self.file.write_all(lines)
+    }
+
+    /// Takes space for the next lines, so that they can be written on a full disk. The length of the
+    /// file stays. Some file systems cannot do that; then no space is held back.
+    fn hold(&mut self, bytes: u64) {
+        if self.held_to < bytes + HELD_BYTES_MIN {
+            let more = 2 * HELD_BYTES_MIN;
+            if fallocate(&self.file, FallocateFlags::KEEP_SIZE, bytes, more).is_ok() {
+                self.held_to = bytes + more;
+            }
+        }
+    }
+}
+
+/// Returns whether a file is the one at `path`.
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let own = file.metadata()?;
+    match fs::metadata(path) {
+        Ok(found) => Ok((found.dev(), found.ino()) == (own.dev(), own.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_two_processes_are_kept_and_full_files_put_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = || AuditFile::new(dir.path().join("audit.log"), 300);
+        let (mut one, mut other) = (file(), file());
+        for number in 0..120 {
+            for (file, name) in [(&mut one, "one--"), (&mut other, "other")] {
+                let line = format!("{number:03}.{name}\n");
+                file.append(line.as_bytes()).unwrap();
+            }
+        }
+        let kept = (0..=FULL_KEPT).rev().map(|number| one.full(number));
+        let kept: String = kept.map(|path| fs::read_to_string(path).unwrap()).collect();
+        let expected = (45..120).map(|number| format!("{number:03}.one--\n{number:03}.other\n"));
+        assert_eq!(kept, expected.collect::<String>());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 5);
+        let mode = fs::metadata(one.full(0)).unwrap().mode();
+        assert_eq!(mode & 0o777, MODE);
+    }
+
+    #[test]
+    fn a_line_that_a_crash_cut_off_does_not_spoil_the_next() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.log");
+        fs::write(&path, "whole\nha").unwrap();
+        let mut file = AuditFile::new(path.clone(), 300);
+        file.append(b"one\n").unwrap();
+        file.append(b"two\n").unwrap();
+        assert_eq!(fs::read_to_string(path).unwrap(), "whole\nha\none\ntwo\n");
+    }
+}

@@ -1,0 +1,258 @@
+//! The audit log of a database: logins and changes with their principals, as lines of JSON in the
+//! file `audit.log` of its directory.
+//!
+//! ```text
+//!   change ─ begin ─> line `begun` ─> the change is made ─ end ─> line with the result ─> response
+//!   login  ─ note ──> queue ─ thread `ebb-audit` ─> line
+//! ```
+//!
+//! The entry of a change is written before the change is made, so that a crash hides no change. One
+//! entry after the change would hide those that a crash follows, and a failed write would come too
+//! late to stop the change. A change without a second entry has an unknown result. Entries survive
+//! the end of the process, but are not synced: a loss of power may take the latest.
+//!
+//! A change whose entry cannot be written is not made. The file holds space back behind its end, so
+//! that entries can be written on a full disk. Once that space is used up, changes that free
+//! space are made without entries: otherwise the disk would stay full. (The reserve of the store is
+//! no place for entries, because the operations that free space use it up.)
+//!
+//! Logins are queued, because the threads that serve clients must not wait for the disk. Refused
+//! logins are bounded, and the next entry counts those that were left out: a client without
+//! credentials could otherwise push everything else out of the kept files within seconds.
+//!
+//! | file | contents |
+//! | --- | --- |
+//! | `entry` | the contents of a line |
+//! | `file` | the file, which several processes write |
+
+mod entry;
+mod file;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Display;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use ebb_jobs::Failure;
+use ebb_jobs::history::now_unix_ms;
+use serde::Serialize;
+
+pub use self::entry::{Entry, EntryKind};
+use self::file::{AuditFile, FILE_BYTES_MAX};
+use crate::rates::Rates;
+
+/// The name of the log file.
+const FILE: &str = "audit.log";
+/// The bytes of lines that may wait to be written.
+const QUEUED_BYTES_MAX: usize = 1 << 20;
+/// The refused logins with entries that may come at once, and per second in the long run: two
+/// megabytes a day. The same holds for lines of the ordinary log about entries that are lost.
+const BOUND: (f64, f64) = (100.0, 0.1);
+
+/// The audit log of a database.
+#[derive(Debug)]
+pub struct AuditLog {
+    /// Locked before the queue.
+    file: Mutex<AuditFile>,
+    /// Lines that wait to be written.
+    queue: Mutex<Vec<u8>>,
+    /// Wakes the thread that writes the queue, if there is one.
+    wake: Option<SyncSender<()>>,
+    last_id: AtomicU64,
+    bounds: Rates<Bounded>,
+    /// The refused logins without entries since the last one that has one.
+    left_out: AtomicU64,
+    lost: AtomicU64,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum Bounded {
+    Refusal,
+    Loss,
+}
+
+/// A change whose first entry is written.
+#[derive(Debug)]
+#[must_use = "the result of the change needs an entry, too"]
+pub struct Begun {
+    log: Arc<AuditLog>,
+    id: u64,
+    /// The entry. The result of the change may add something to it.
+    pub entry: Entry,
+}
+
+impl Begun {
+    /// Writes the entry with the result of the change. A failure is counted and logged.
+    pub fn end(self, result: &str) {
+        let line = line(self.id, &self.entry, result, 0);
+        if let Err(error) = self.log.write(&line) {
+            self.log.lose(1, &error);
+        }
+    }
+}
+
+impl AuditLog {
+    /// Returns the audit log of the database in `data` for a process that notes no logins.
+    pub fn of(data: &Path) -> Self {
+        Self {
+            file: Mutex::new(AuditFile::new(data.join(FILE), FILE_BYTES_MAX)),
+            queue: Mutex::default(),
+            wake: None,
+            // No other process has given the same ids, unless it made a thousand changes in each
+            // millisecond.
+            last_id: AtomicU64::new(now_unix_ms() << 10),
+            bounds: Rates::new(BOUND.0, BOUND.1),
+            left_out: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns the audit log of the database in `data`, with a thread that writes what is noted.
+    ///
+    /// # Errors
+    /// When the system refuses the thread.
+    pub fn start(data: &Path) -> io::Result<Arc<Self>> {
+        let (wake, woken) = sync_channel(1);
+        let log = Arc::new(Self {
+            wake: Some(wake),
+            ..Self::of(data)
+        });
+        let weak = Arc::downgrade(&log);
+        let write = move || {
+            // An error means that the log was dropped.
+            while woken.recv().is_ok() {
+                if let Some(log) = weak.upgrade() {
+                    log.flush();
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("ebb-audit".to_owned());
+        thread.spawn(write)?;
+        Ok(log)
+    }
+
+    /// Writes the entry of a change that is about to be made.
+    ///
+    /// # Errors
+    /// When the entry cannot be written: the change must not be made. A change that has to be made
+    /// `even_if_full`, such as one that frees space, may be made on a full disk; its entry is lost,
+    /// which is counted and logged.
+    pub fn begin(self: &Arc<Self>, entry: Entry, even_if_full: bool) -> io::Result<Begun> {
+        let entry = entry.shortened();
+        let id = self.next_id();
+        match self.write(&line(id, &entry, "begun", 0)) {
+            Err(error) if even_if_full && Failure::of(&error) == Failure::DiskFull => {
+                self.lose(1, &error);
+            }
+            written => written?,
+        }
+        Ok(Begun {
+            log: Arc::clone(self),
+            id,
+            entry,
+        })
+    }
+
+    /// Notes a login. Never waits for the disk.
+    pub fn note_login(&self, entry: Entry) {
+        self.queue(&line(self.next_id(), &entry.shortened(), "done", 0));
+    }
+
+    /// Notes a refused login, unless there are too many of them. Never waits for the disk.
+    pub fn note_refusal(&self, entry: Entry) {
+        if self.bounds.take(Bounded::Refusal, Instant::now()).is_err() {
+            self.left_out.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let left_out = self.left_out.swap(0, Ordering::Relaxed);
+        let line = line(self.next_id(), &entry.shortened(), "refused", left_out);
+        self.queue(&line);
+    }
+
+    /// Writes what was noted.
+    pub fn flush(&self) {
+        self.write_queued(&mut lock(&self.file));
+    }
+
+    /// The number of entries that could not be written, without those that stopped a change.
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    fn next_id(&self) -> u64 {
+        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn write(&self, line: &[u8]) -> io::Result<()> {
+        let mut file = lock(&self.file);
+        self.write_queued(&mut file);
+        file.append(line)
+    }
+
+    fn write_queued(&self, file: &mut AuditFile) {
+        let lines = std::mem::take(&mut *lock(&self.queue));
+        if !lines.is_empty()
+            && let Err(error) = file.append(&lines)
+        {
+            let entries = lines.iter().filter(|byte| **byte == b'\n').count();
+            self.lose(entries as u64, &error);
+        }
+    }
+
+    fn queue(&self, line: &[u8]) {
+        let mut queue = lock(&self.queue);
+        if queue.len() + line.len() > QUEUED_BYTES_MAX {
+            drop(queue);
+            return self.lose(1, &"more entries come than can be written");
+        }
+        queue.extend_from_slice(line);
+        drop(queue);
+        if let Some(wake) = &self.wake {
+            // If it is full, the thread will find this line, too.
+            let _ = wake.try_send(());
+        }
+    }
+
+    /// Counts and logs entries that are not written.
+    fn lose(&self, entries: u64, cause: &dyn Display) {
+        self.lost.fetch_add(entries, Ordering::Relaxed);
+        if self.bounds.take(Bounded::Loss, Instant::now()).is_ok() {
+            let lost = self.lost();
+            tracing::error!(target: "server", lost, "{FILE} lacks entries: {cause}");
+        }
+    }
+}
+
+fn line(id: u64, entry: &Entry, result: &str, left_out: u64) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Line<'a> {
+        at_unix_ms: u64,
+        id: u64,
+        result: &'a str,
+        #[serde(flatten)]
+        entry: &'a Entry,
+        /// The number of refused logins without entries since the last one that has one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        left_out: Option<u64>,
+    }
+    let line = Line {
+        at_unix_ms: now_unix_ms(),
+        id,
+        result,
+        entry,
+        left_out: (left_out > 0).then_some(left_out),
+    };
+    let mut line = serde_json::to_vec(&line).expect("an entry has text keys only");
+    line.push(b'\n');
+    line
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
