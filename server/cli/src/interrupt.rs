@@ -56,7 +56,7 @@ impl StopSignal {
             .spawn(move || {
                 let cancelled = AtomicBool::new(true);
                 wait(self.0, &cancelled);
-                // It was closed by a handle, which may be before the first signal or after it.
+                // A handle closed the signals, before the first one came or afterwards.
                 if let Ok(signals) = listen() {
                     wait(signals, &cancelled);
                 }

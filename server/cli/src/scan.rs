@@ -106,18 +106,20 @@ fn print_pages(args: &Args, server: &JobsClient) -> Result<()> {
     };
     let mut printer = Printer::new();
     let mut left = args.limit.unwrap_or(usize::MAX);
-    while left > 0 {
+    loop {
+        // Also for no rows there is a request, which fails if the table or the snapshot is not there.
         let limit = u32::try_from(left).unwrap_or(PAGE_ROWS);
-        request.limit = Some(limit.min(PAGE_ROWS));
+        request.limit = Some(limit.clamp(1, PAGE_ROWS));
         let page = server.rows(&args.table, &request)?;
-        left = left.saturating_sub(page.rows.len());
-        for row in page.rows {
+        let rows = page.rows.into_iter().take(left);
+        left = left.saturating_sub(rows.len());
+        for row in rows {
             let bytes = |octets: Octets| octets.into_bytes().map_err(Error::msg);
             let (key, value) = (bytes(row.key)?, row.value.map(bytes).transpose()?);
             print_row(&mut printer, args.json, &key, value.as_deref())?;
         }
         request.after = page.next;
-        if request.after.is_none() {
+        if left == 0 || request.after.is_none() {
             break;
         }
     }

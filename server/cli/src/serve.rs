@@ -109,9 +109,9 @@ pub(super) fn run(args: Args) -> Result<()> {
     let tls = settings.tls_options()?.map(tls::start).transpose()?;
     let (limit, threads) = (open_files::limit(), machine_cores());
     let descriptors = DescriptorBudget::of(limit, threads, settings.connections_max);
-    descriptors.log(settings.connections_max);
     let opening = Instant::now();
     let node = Arc::new(open(&settings, &descriptors)?);
+    descriptors.log(settings.connections_max);
     let opened_in = opening.elapsed();
     if let Some(exposure) = Exposure::of(&settings.data) {
         warn!(target: STORAGE, "{exposure}");

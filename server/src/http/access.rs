@@ -23,6 +23,7 @@ use ebb_jobs::Failure;
 use tokio::task::spawn_blocking;
 
 use super::audit::entry_of;
+use super::permits::check_scope;
 use super::port::host_of;
 use super::problem::{Problem, broken};
 use super::session::{SESSION, Sessions, cookie_of, is_other_page, is_own_page};
@@ -213,11 +214,7 @@ impl Access {
             return Ok((Principal::anonymous(), None));
         };
         let principal = self.principal(&credential.token, peer).await?;
-        if principal.scope < needed {
-            let scope = principal.scope;
-            let text = format!("this token is for scope {scope}; it takes one for {needed}");
-            return Err(Problem::forbidden(text).into());
-        }
+        check_scope(&principal, needed)?;
         Ok((principal, Some(credential)))
     }
 

@@ -15,6 +15,7 @@ use tokio::task::spawn_blocking;
 use super::access::{Peer, is_change};
 use super::problem::{Problem, broken};
 use super::session::SESSION;
+use super::slow::logged_path;
 use crate::audit::{AuditLog, Entry, EntryKind};
 use crate::tokens::Principal;
 
@@ -34,7 +35,7 @@ pub(super) async fn log(
     }
     let frees_space = frees_space(request.method(), path);
     let entry = Entry {
-        action: format!("{} {path}", request.method()),
+        action: format!("{} {}", request.method(), logged_path(request.uri())),
         ..entry_of(EntryKind::Request, principal, peer)
     };
     let begun = spawn_blocking(move || log.begin(entry, frees_space)).await;

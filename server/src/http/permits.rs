@@ -73,8 +73,16 @@ pub(super) fn check_rows(principal: &Principal, table: &TableName) -> Result<(),
 /// # Errors
 /// When it has another one.
 pub(super) fn check_admin(principal: &Principal) -> Result<(), Problem> {
-    let (scope, needed) = (principal.scope, Scope::Admin);
-    if scope == needed {
+    check_scope(principal, Scope::Admin)
+}
+
+/// Checks that the principal has a scope, or one that includes it.
+///
+/// # Errors
+/// Names the two scopes.
+pub(super) fn check_scope(principal: &Principal, needed: Scope) -> Result<(), Problem> {
+    let scope = principal.scope;
+    if scope >= needed {
         return Ok(());
     }
     let text = format!("this token is for scope {scope}; it takes one for {needed}");

@@ -43,7 +43,7 @@ impl Roots {
     /// # Errors
     /// When the place makes no sense, or lies elsewhere.
     pub(super) fn backup(&self, place: &BackupPlace, is_owner: bool) -> Result<PathBuf, Problem> {
-        match (&place.name, &place.directory) {
+        let path = match (&place.name, &place.directory) {
             (Some(name), None) => {
                 let is_legal = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
                 let is_name = (1..=128).contains(&name.len()) && !name.starts_with('.');
@@ -53,7 +53,7 @@ impl Roots {
                          no '.' first"
                     )));
                 }
-                Ok(self.backups()?.join(name))
+                self.backups()?.join(name)
             }
             (None, Some(directory)) => {
                 let path = PathBuf::from(directory);
@@ -61,13 +61,15 @@ impl Roots {
                     let text = format!("directory: {directory:?} is not an absolute path");
                     return Err(Problem::senseless(text));
                 }
-                if !is_owner {
-                    check_below(self.backups()?, &path, "the root for backups")?;
-                }
-                Ok(path)
+                path
             }
-            _ => Err(Problem::senseless("one of name and directory is expected")),
+            _ => return Err(Problem::senseless("one of name and directory is expected")),
+        };
+        // A name, too, may be that of a link to another place.
+        if !is_owner {
+            check_below(self.backups()?, &path, "the root for backups")?;
         }
+        Ok(path)
     }
 
     /// The folder of backups.
@@ -95,9 +97,15 @@ fn check_below(root: &Path, path: &Path, what: &str) -> Result<(), Problem> {
     }
 }
 
-/// Whether a path, what it names or not, lies below `root`, wherever links lead.
+/// Returns whether a path lies below `root`, wherever links lead. Nothing need be at the path. A path
+/// that begins with `root` may be relative, as `root` may be.
 fn is_below(root: &Path, path: &Path) -> io::Result<bool> {
-    let root = root.canonicalize()?;
+    let given = root;
+    let root = given.canonicalize()?;
+    let path = match path.strip_prefix(given) {
+        Ok(rest) => root.join(rest),
+        Err(_) => path.to_path_buf(),
+    };
     let is_plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
     if !path.is_absolute() || !path.components().all(is_plain) {
         return Ok(false);
@@ -147,5 +155,44 @@ mod tests {
         }
         assert!(!is_below(&root, Path::new("root/new")).unwrap(), "relative");
         assert!(is_below(&at("none"), &at("none/new")).is_err());
+    }
+
+    #[test]
+    fn a_backup_over_the_network_lies_below_the_root_by_its_name_and_by_its_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| dir.path().join(path);
+        for folder in ["root", "other"] {
+            std::fs::create_dir(at(folder)).unwrap();
+        }
+        symlink(at("other"), at("root/out")).unwrap();
+        let roots = Roots {
+            outputs: None,
+            backups: Some(at("root")),
+        };
+        let name = |name: &str| BackupPlace {
+            name: Some(name.to_owned()),
+            directory: None,
+        };
+        let path = |path: PathBuf| BackupPlace {
+            name: None,
+            directory: path.to_str().map(str::to_owned),
+        };
+        for place in [name("new"), path(at("root/new"))] {
+            assert_eq!(roots.backup(&place, false).unwrap(), at("root/new"));
+        }
+        for place in [name("out"), path(at("root/out")), path(at("other/new"))] {
+            assert_eq!(roots.backup(&place, false).unwrap_err().status, 403);
+            assert!(roots.backup(&place, true).is_ok(), "{place:?}");
+        }
+        let both = BackupPlace {
+            name: Some("new".to_owned()),
+            ..path(at("root/new"))
+        };
+        let none = BackupPlace::default();
+        let relative = path("root/new".into());
+        for place in [name(""), name(".."), name("a/b"), relative, both, none] {
+            let refused = roots.backup(&place, true).unwrap_err();
+            assert_eq!(refused.status, 422, "{place:?}");
+        }
     }
 }

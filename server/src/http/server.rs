@@ -29,7 +29,7 @@ use super::deadline::{BodyDeadline, WriteDeadline};
 use super::headers::harden;
 use super::idempotency::{Answers, once};
 use super::roots::Roots;
-use super::routes::{LongWork, Served, routes};
+use super::routes::{LongWork, RowWork, Served, routes};
 use super::slow::{SlowRequests, measure};
 use super::socket;
 use super::tls::TlsSource;
@@ -170,6 +170,7 @@ impl HttpServer {
             live: Arc::clone(&live),
             roots: Arc::new(options.roots),
             long_work: LongWork::default(),
+            row_work: RowWork::default(),
         });
         let routes = match options.slow {
             Some(slow) => routes.layer(from_fn_with_state(slow, measure)),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::extract::{Extension, Request, State};
+use axum::http::Uri;
 use axum::middleware::Next;
 use axum::response::Response;
 use tokio::task_local;
@@ -15,7 +16,7 @@ use tokio::task_local;
 use super::access::Peer;
 use crate::tokens::Principal;
 
-/// The longest path in a [`SlowRequest`], in bytes. The query is left out.
+/// The longest path in a line of a log, in bytes. Clients may send longer ones, to no route.
 const PATH_BYTES_MAX: usize = 1024;
 
 /// A request that took long.
@@ -97,6 +98,12 @@ pub(super) fn note(queued: Duration, worked: Duration) {
     });
 }
 
+/// Returns the path of a request for a log: 1 KiB at most, and without the query.
+pub(super) fn logged_path(uri: &Uri) -> String {
+    let path = uri.path();
+    path[..path.floor_char_boundary(PATH_BYTES_MAX)].to_owned()
+}
+
 /// Measures a request, and passes it to the observer if it was slow.
 pub(super) async fn measure(
     State(slow): State<SlowRequests>,
@@ -118,15 +125,13 @@ pub(super) async fn measure(
     let (response, spent) = SPENT.scope(Cell::default(), answered).await;
     let total = begun.elapsed();
     if total >= slow.at_least {
-        let path = uri.path();
-        let end = path.floor_char_boundary(PATH_BYTES_MAX);
         (slow.observer)(&SlowRequest {
             address: peer.address,
             token: (!principal.id.is_empty()).then_some(principal.id),
             role: principal.role.map(|role| role.name),
             name: principal.name,
             method: method.to_string(),
-            path: path[..end].to_owned(),
+            path: logged_path(&uri),
             status: response.status().as_u16(),
             total,
             queued: spent.queued,

@@ -13,7 +13,7 @@ pub(super) struct Stops {
     calm_samples: u32,
 }
 
-/// A change of that.
+/// The begin or the end of a time in which the guard leaves jobs nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
     Begins,

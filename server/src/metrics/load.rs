@@ -80,7 +80,7 @@ pub(super) fn write_guard(sheet: &mut Sheet<'_>, guarded: &GuardSample) -> fmt::
     )
 }
 
-/// The sum, in seconds, and how many are in each bucket by its upper bound.
+/// Returns the sum of the latencies in seconds, and the number in each bucket by its upper bound.
 pub fn latency_buckets(counts: &LatencyCounts) -> (f64, Vec<(f64, u64)>) {
     let mut left = counts.total();
     let mut buckets = Vec::with_capacity(BOUNDS_S.len() + 1);

@@ -64,7 +64,7 @@ impl Metrics {
         self
     }
 
-    /// And those of something else by the names that it gives them, such as the standard names for
+    /// Adds the metrics of a collector under its own names, such as the standard names for the
     /// figures of a process.
     #[must_use]
     pub fn collecting_plain(mut self, collector: Box<dyn Collector>) -> Self {

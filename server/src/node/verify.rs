@@ -23,10 +23,10 @@ impl Node {
         let no = || JobError::NoDatabase("a verification".to_string());
         let db = self.db().ok_or_else(no)?;
         let lease = self.runtime().lease("verify", LeaseOptions::default())?;
-        // The thread enters once the state is captured: the capture takes a lock of the log, which
-        // a thread of low priority must not hold.
+        // The thread enters once the state is captured, and leaves, with this function, before it is
+        // released: both take a lock of the log, which a thread of low priority must not hold.
         let mut thread = None;
-        Ok(db.verify_all(&mut |now| {
+        Ok(db.verify_all(move |now| {
             let thread = thread.get_or_insert_with(|| lease.enter().ok());
             // An error means that the node shuts down.
             let _ = thread.as_ref().map(LeasedThread::checkpoint);

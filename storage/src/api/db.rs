@@ -338,7 +338,7 @@ impl Db {
     /// # Errors
     /// [`Error::Corruption`] names the first thing that is wrong.
     pub fn verify(&self) -> Result<VerifyReport> {
-        let report = self.verify_all(&mut |_| ())?;
+        let report = self.verify_all(|_| ())?;
         match report.findings.first() {
             Some(first) => Err(Error::corruption(
                 &first.path,
@@ -352,23 +352,30 @@ impl Db {
     /// Verifies every file of the database as it is now, past every cache, and
     /// goes on behind what it finds: each SSTable's checksums, order, bounds and
     /// filter; the runs they make up; the snapshots; the log. Cost: every file
-    /// read once, while the database goes on working.
+    /// read once, while the database goes on working. No file is removed meanwhile, and
+    /// no segment of the log.
+    ///
+    /// It calls `progress` after each file, and drops it before it releases the files and
+    /// the log. The release takes locks for which writers wait: if `progress` lowers the
+    /// priority of this thread, its drop has to raise it again.
     ///
     /// # Errors
     /// [`Error::ReadOnly`] after a failed write. What is wrong with the files is
     /// in the report.
     pub fn verify_all(
         &self,
-        progress: &mut dyn FnMut(MaintenanceProgress),
+        mut progress: impl FnMut(MaintenanceProgress),
     ) -> Result<VerifyReport> {
         let capture = self.inner.capture()?;
-        Ok(verify_state(
+        let report = verify_state(
             &self.inner.options,
             self.inner.dir(),
             &capture.state,
             &capture.segments,
-            progress,
-        ))
+            &mut progress,
+        );
+        drop(progress);
+        Ok(report)
     }
 }
 

@@ -400,14 +400,14 @@ fn a_backup_has_what_was_ingested_and_not_flushed() {
 fn the_files_of_waiting_runs_are_verified() {
     let mem = MemDisk::new();
     let (db, keyspace, table) = layered(&mem, 0);
-    let report = db.verify_all(&mut |_| ()).unwrap();
+    let report = db.verify_all(|_| ()).unwrap();
     assert_eq!(
         (report.findings.len(), report.runs, report.entries),
         (0, 2, 4)
     );
     let sst = files(&mem, ".sst");
     mem.flip_bit(&sst[1], 20, 3).unwrap();
-    let report = db.verify_all(&mut |_| ()).unwrap();
+    let report = db.verify_all(|_| ()).unwrap();
     assert!(report.findings.iter().any(|found| found.path == sst[1]));
     drop((db, keyspace, table));
     let closed = || verify(DIR, &manual(&mem), &mut |_| ()).unwrap();
@@ -483,7 +483,7 @@ fn tables_created_beside_a_verification_are_no_damage() {
             }
         });
         while !creates.is_finished() {
-            let report = db.verify_all(&mut |_| ()).unwrap();
+            let report = db.verify_all(|_| ()).unwrap();
             assert_eq!(report.findings, []);
         }
     });

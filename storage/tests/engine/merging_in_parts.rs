@@ -294,7 +294,7 @@ fn what_is_read_between_two_parts_is_what_was_there_before_also_after_a_restart(
             let compacted = db.compact();
             filling.allow(usize::MAX);
             assert_reads(&filling.disk, (&table, &snapshot), (&now, &then));
-            assert_eq!(db.verify_all(&mut |_| ()).unwrap().findings, []);
+            assert_eq!(db.verify_all(|_| ()).unwrap().findings, []);
             parts += 1;
             if compacted.is_ok() {
                 assert_eq!(db.stats().tables[0].runs.len(), 1);

@@ -368,7 +368,7 @@ fn a_copied_backup_gives_back_everything_and_a_linked_one_has_the_damage_too() {
                 db.flush().unwrap();
                 db.compact().unwrap();
             }
-            let is_there = !db.verify_all(&mut |_| ()).unwrap().findings.is_empty();
+            let is_there = !db.verify_all(|_| ()).unwrap().findings.is_empty();
             let report = db.restore("/linked").unwrap();
             let left: Vec<_> = report.left.into_iter().map(|file| file.path).collect();
             let damaged = is_there.then(|| path.clone());
@@ -377,7 +377,7 @@ fn a_copied_backup_gives_back_everything_and_a_linked_one_has_the_damage_too() {
             assert_eq!(report.restored.len(), usize::from(is_there));
             assert!(!is_there || !fork.exists(&path).unwrap(), "it is gone");
             assert_eq!((report.left, quarantine(&db)), (vec![], vec![]));
-            assert_eq!(db.verify_all(&mut |_| ()).unwrap().findings, []);
+            assert_eq!(db.verify_all(|_| ()).unwrap().findings, []);
             restored += report.restored.len();
             assert_eq!(read(&db, &model, &[]).damaged, 0);
             if is_there {
@@ -385,7 +385,7 @@ fn a_copied_backup_gives_back_everything_and_a_linked_one_has_the_damage_too() {
                 let again = files(&fork, ".sst").pop().unwrap();
                 fork.flip_bit(&again, byte, 5).unwrap();
                 assert_eq!(db.restore("/copied").unwrap().restored.len(), 1);
-                assert_eq!(db.verify_all(&mut |_| ()).unwrap().findings, []);
+                assert_eq!(db.verify_all(|_| ()).unwrap().findings, []);
             }
             db.compact().unwrap();
             drop((users, other, db));
@@ -443,7 +443,7 @@ fn power_lost_at_any_call_leaves_a_file_in_quarantine_or_not_and_replaced_or_not
         db.compact().unwrap();
         assert_eq!(db.restore("/copied").unwrap().left, []);
         assert_eq!(read(&db, &model, &[]).damaged, 0);
-        assert_eq!(db.verify_all(&mut |_| ()).unwrap().findings, []);
+        assert_eq!(db.verify_all(|_| ()).unwrap().findings, []);
         assert!(!fork.exists(&path).unwrap());
         if has_power {
             break;

@@ -64,8 +64,8 @@ impl DescriptorBudget {
         if let Some(asked) = cql_max.filter(|&asked| asked > cql) {
             warn!(
                 target: SERVER,
-                "connections-max is {asked}, but of {limit} open files {cql} may be connections for \
-                 CQL; {RAISE_LIMIT}"
+                "connections-max is {asked}, but of {limit} open files {cql} may be connections \
+                 for CQL; {RAISE_LIMIT}"
             );
         }
     }

@@ -16,9 +16,11 @@ use super::log_levels::CQL;
 const SHOWN_CHARS_MAX: usize = 200;
 
 /// Returns the part of the CQL server that passes its events to the logs. Lines about administration
-/// have no bound: an operator needs each of them, and each statement costs an fsync.
+/// have a high bound: an operator needs each of them, and most of the statements cost an fsync. Without
+/// a bound, statements that change nothing (`IF NOT EXISTS`) would drive other lines out of the queue.
 pub(super) fn log(audit: Arc<AuditLog>) -> ServerEvents {
     let (logins, overloads) = (LineBound::new(), LineBound::of_state());
+    let administration = LineBound::of_administration();
     ServerEvents::new(move |event| match event {
         ServerEvent::LoggedIn { address, user } => audit.note_login(login(address, Some(user))),
         ServerEvent::LoginRefused {
@@ -46,14 +48,19 @@ pub(super) fn log(audit: Arc<AuditLog>) -> ServerEvents {
             user,
             keyspace,
             statement,
-        } => info!(
-            target: CQL,
-            user,
-            %address,
-            keyspace,
-            statement = statement.to_string(),
-            "administration"
-        ),
+        } => {
+            if let Some(left_out) = administration.pass() {
+                info!(
+                    target: CQL,
+                    user,
+                    %address,
+                    keyspace,
+                    statement = statement.to_string(),
+                    left_out,
+                    "administration"
+                );
+            }
+        }
         ServerEvent::OverloadBegan => {
             if let Some(left_out) = overloads.pass() {
                 warn!(

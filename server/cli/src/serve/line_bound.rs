@@ -7,6 +7,10 @@ use std::time::Instant;
 const LINES_BURST: f64 = 50.0;
 /// The lines per second in the long run.
 const LINES_PER_S: f64 = 10.0;
+/// The lines about administration that may come at once: a script may make or change many objects.
+const ADMINISTRATION_LINES_BURST: f64 = 2000.0;
+/// Such lines per second in the long run.
+const ADMINISTRATION_LINES_PER_S: f64 = 100.0;
 /// The lines that may come at once about a state that changes back and forth.
 const STATE_LINES_BURST: f64 = 10.0;
 /// Such lines per second in the long run.
@@ -19,6 +23,11 @@ pub(super) struct LineBound(Mutex<Bound>);
 impl LineBound {
     pub(super) fn new() -> Self {
         Self::full(LINES_BURST, LINES_PER_S)
+    }
+
+    /// A higher bound, for lines about administration.
+    pub(super) fn of_administration() -> Self {
+        Self::full(ADMINISTRATION_LINES_BURST, ADMINISTRATION_LINES_PER_S)
     }
 
     /// A lower bound, for lines about the begin and the end of a state.

@@ -128,7 +128,7 @@ impl Collector for ProcessCollector {
             let (stat, files) = (process.stat()?, process.fd_count()?);
             ProcResult::Ok((stat, files, procfs::boot_time_secs()?))
         };
-        // It fails if no descriptor is left. The other metrics are of use then, too.
+        // Without a descriptor the system gives no figures. The other metrics are of use then, too.
         let Ok((stat, files, boot_s)) = read() else {
             return Ok(());
         };

@@ -87,7 +87,10 @@ pub(super) fn shut_down(
     match closed {
         Ok(flushed) => flushed?,
         Err(_) => {
-            warn!(target: STORAGE, "some memtables were not written in time: the next start reads the log");
+            warn!(
+                target: STORAGE,
+                "some memtables were not written in time: the next start reads the log"
+            );
             synced?;
         }
     }

@@ -54,16 +54,16 @@ pub(super) fn log(db: &Db, stop: Option<Handle>) -> Arc<OnceLock<String>> {
             if let Some(left_out) = bound_of(&bounds, space_use).pass() {
                 info!(target: STORAGE, left_out, "{space_use:?} find space on the disk again");
             }
-         }
+        }
         Event::LeftOut {
             keyspace,
             table,
             cause,
             retry_after,
         } => warn!(
-             target: STORAGE,
-            "{keyspace}.{table}: a merge failed ({cause}); the run is left out of merges for {}s, all \
-             else is merged and written",
+            target: STORAGE,
+            "{keyspace}.{table}: a merge failed ({cause}); the run is left out of merges for {}s, \
+             all else is merged and written",
             retry_after.as_secs()
         ),
         Event::WritesStopped { cause } => {

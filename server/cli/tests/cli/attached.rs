@@ -169,6 +169,8 @@ fn rows_are_the_same_beside_a_server() {
         "get app.lines none --snapshot s",
         "get app.lines k --snapshot none",
         "scan app.none",
+        "scan app.none --limit 0",
+        "scan app.lines --limit 0",
         // Some twenty pages.
         "scan app.lines",
         "scan app.lines --reverse --snapshot s --keys-only",

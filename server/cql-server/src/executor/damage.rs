@@ -188,7 +188,7 @@ fn survives(
         if at == RESTORE_BEFORE {
             let db = db_of(server);
             assert!(db.restore("/copied").unwrap().left.is_empty(), "{damage:?}");
-            let findings = db.verify_all(&mut |_| ()).unwrap().findings;
+            let findings = db.verify_all(|_| ()).unwrap().findings;
             assert!(findings.is_empty(), "{damage:?}: {findings:?}");
             // The changes that failed.
             assert!(check(server, failed, damage, counts).is_empty());

@@ -42,7 +42,7 @@ fn compare(server: &Server, text: &str, bound: &[&[u8]]) -> [usize; 2] {
     let expected = server.answer(parameters(), |call, out| {
         let bound = Bound::new(call.parameters.values, &meaning.markers, 0)?;
         let bound = bound.calling(&plan.volatile)?;
-        let lookup = executor.lookup(&state, plan, &bound);
+        let lookup = executor.lookup(&state, plan, &bound)?;
         let rows = table.rows(&facts, &Lookup::default())?;
         counts = [table.rows(&facts, &lookup)?.len(), rows.len()];
         let rows = computed_rows(schema, rows)?;

@@ -1,7 +1,7 @@
 //! The execution of SELECT: finding the table, analysing the statement, reading rows.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::BytesMut;
@@ -21,6 +21,7 @@ use crate::context::in_keyspace;
 use crate::error::Result;
 use crate::guardrails::Access;
 use crate::indexes;
+use crate::interrupt;
 use crate::prepared::{Meaning, Prepared, SelectMeaning};
 use crate::read::{Bounds, Select, computed_rows};
 use crate::snapshots;
@@ -133,7 +134,7 @@ impl Executor {
             }
             Target::Snapshot(snapshot) => Source::Stored(&snapshot.rows, Cache::Bypass),
             Target::Virtual(table) => {
-                let lookup = self.lookup(&state, meaning.select.plan(), &bound);
+                let lookup = self.lookup(&state, meaning.select.plan(), &bound)?;
                 let rows = table.rows(&self.facts(&state), &lookup)?;
                 computed = computed_rows(table.schema(), rows)?;
                 Source::Memory(&computed)
@@ -159,12 +160,15 @@ impl Executor {
 
     /// Returns the keyspaces and tables that a statement names: all of them if it names them by an
     /// invalid value, whose error reading the rows returns.
+    ///
+    /// # Errors
+    /// The statement's time-out.
     pub(super) fn lookup(
         &self,
         state: &CatalogState,
         plan: &SelectPlan,
         bound: &Bound<'_>,
-    ) -> Lookup {
+    ) -> Result<Lookup> {
         let first = |kind: ColumnKind, name: &str| -> Option<BTreeSet<String>> {
             let column = plan.schema.columns_of(kind).first()?;
             if *column.name != *name {
@@ -179,15 +183,18 @@ impl Executor {
             values.ok()??.into_iter().map(text).collect()
         };
         let keyspaces = first(ColumnKind::PartitionKey, "keyspace_name");
-        let snapshot = |name: &String| {
-            let found = snapshots::find(self.catalog.db(), state, name).ok()??;
-            Some((name.clone(), (found.keyspace, found.snapshot)))
-        };
-        Lookup {
-            snapshots: keyspaces.iter().flatten().filter_map(snapshot).collect(),
+        let mut named = BTreeMap::new();
+        for name in keyspaces.iter().flatten() {
+            interrupt::charge_bytes(name.len())?;
+            if let Ok(Some(found)) = snapshots::find(self.catalog.db(), state, name) {
+                named.insert(name.clone(), (found.keyspace, found.snapshot));
+            }
+        }
+        Ok(Lookup {
             keyspaces,
             tables: first(ColumnKind::Clustering, "table_name"),
-        }
+            snapshots: named,
+        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which rows of a virtual table a statement reads.
+//! The rows of a virtual table that a statement reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 

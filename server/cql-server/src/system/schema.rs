@@ -18,6 +18,7 @@ use super::cells::{bigint, boolean, double, int, list, map, text, uuid};
 use super::virtual_table::{Definition, RowSet, no_rows};
 use super::{Facts, LOCAL_KEYSPACES, Lookup};
 use crate::error::of_catalog;
+use crate::interrupt::{self, UNITS_PER_LOOK};
 
 const KEYSPACE: &str = "system_schema";
 
@@ -44,6 +45,8 @@ fn users(
         } else if let Some((keyspace, snapshot)) = lookup.snapshots.get(name)
             && let Some(now) = schema.keyspace(keyspace)
         {
+            // The records of its tables are read from files, maybe on a thread that serves connections.
+            interrupt::charge(UNITS_PER_LOOK)?;
             match keyspace_with_tables_at(facts.catalog.db(), now, snapshot, &has_table) {
                 Ok(then) => found.push((name.clone(), Arc::new(then))),
                 // It has expired meanwhile.

@@ -40,7 +40,7 @@ impl JobsClient {
         self.get("/v1/stats")
     }
 
-    /// Has every file of the database read. Returns when that is done.
+    /// Requests a verification of the database, which reads every file, and returns at its end.
     ///
     /// # Errors
     /// When the server does not answer.

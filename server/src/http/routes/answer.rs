@@ -97,6 +97,31 @@ impl LongWork {
     }
 }
 
+/// Requests that read rows at once. A scan takes its thread for as long as it passes over deleted rows.
+const ROW_WORK_MAX: usize = 8;
+
+/// Permits for requests that read rows. Their number leaves threads to other requests, and bounds the
+/// memory of the rows that are read at once.
+#[derive(Debug, Clone)]
+pub(in crate::http) struct RowWork(Arc<Semaphore>);
+
+impl Default for RowWork {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(ROW_WORK_MAX)))
+    }
+}
+
+impl RowWork {
+    /// Waits for a permit, which is returned when the result is dropped.
+    ///
+    /// # Errors
+    /// When the semaphore is closed, which it never is.
+    pub(super) async fn begin(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        let place = Arc::clone(&self.0).acquire_owned().await;
+        place.map_err(broken)
+    }
+}
+
 /// The parameters in the path of a request.
 pub(super) struct Named<T>(pub T);
 

@@ -47,7 +47,7 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{Method, StatusCode, Uri};
 use ebb_jobs::Failure;
 
-pub(super) use self::answer::LongWork;
+pub(super) use self::answer::{LongWork, RowWork};
 use super::problem::Problem;
 use super::roots::Roots;
 use crate::live::Live;
@@ -65,6 +65,7 @@ pub(super) struct Served {
     pub live: Arc<Live>,
     pub roots: Arc<Roots>,
     pub long_work: LongWork,
+    pub row_work: RowWork,
 }
 
 /// The state, as handlers extract it.

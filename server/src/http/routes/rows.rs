@@ -45,7 +45,7 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
     responses((status = 200, description = "The row", body = RowView)),
 )]
 async fn get(
-    State(Served { node, .. }): At,
+    State(Served { node, row_work, .. }): At,
     Extension(principal): Extension<Principal>,
     Named((keyspace, table)): Named<(String, String)>,
     body: Body,
@@ -54,7 +54,9 @@ async fn get(
     let name = TableName { keyspace, table };
     check_rows(&principal, &name)?;
     let key = key.into_bytes().map_err(Problem::senseless)?;
+    let place = row_work.begin().await?;
     let row = work(node, move |node| {
+        let _place = place;
         let db = database(node, "a row")?;
         let value = match &snapshot {
             Some(snapshot) => lookup::snapshot_table(db, &name, snapshot)?.get(&key)?,
@@ -89,7 +91,7 @@ fn no_key(key: &[u8], table: &TableName, snapshot: Option<&str>) -> Problem {
     responses((status = 200, description = "A page of rows", body = RowPage)),
 )]
 async fn scan(
-    State(Served { node, .. }): At,
+    State(Served { node, row_work, .. }): At,
     Extension(principal): Extension<Principal>,
     Named((keyspace, table)): Named<(String, String)>,
     body: Body,
@@ -99,7 +101,9 @@ async fn scan(
     check_rows(&principal, &name)?;
     let limit = limit_of(request.limit)?;
     let range = range_of(&request).map_err(Problem::senseless)?;
+    let place = row_work.begin().await?;
     let page = work(node, move |node| {
+        let _place = place;
         let db = database(node, "a scan")?;
         let rows = match &request.snapshot {
             Some(snapshot) => lookup::snapshot_table(db, &name, snapshot)?.scan(range),

@@ -18,7 +18,7 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Body, Json, Named, json_of, query_of, work};
+use super::answer::{self, Answer, Body, Json, Named, json_of, query_of, work};
 use super::paging::{limit_of, page};
 use super::{At, Served};
 use crate::http::permits::check_snapshot;
@@ -320,6 +320,5 @@ fn view(keyspace: &Keyspace, name: &str) -> Result<SnapshotView, JobError> {
 }
 
 fn database(node: &Node) -> Result<&Db, JobError> {
-    let no = || JobError::NoDatabase("a snapshot".to_string());
-    node.db().ok_or_else(no)
+    answer::database(node, "a snapshot")
 }

@@ -144,7 +144,7 @@ fn ten_times_the_table_is_written_above_a_damaged_file_in_bounded_space() {
         assert_eq!(db.stats().read_only_cause, None);
 
         assert_eq!(db.restore("/copied").unwrap().restored.len(), 1);
-        assert_eq!(db.verify_all(&mut |_| ()).unwrap().findings, []);
+        assert_eq!(db.verify_all(|_| ()).unwrap().findings, []);
         if has_snapshot {
             let keyspace = db.existing_keyspace("app").unwrap();
             let then = keyspace.snapshot("s").unwrap().table("users").unwrap();
