@@ -181,7 +181,8 @@ impl Db {
     /// flushes find no space, so their files go without another write.
     ///
     /// # Errors
-    /// As [`Db::write`]; [`Error::DiskFull`] only if the space that is held back does not suffice.
+    /// As [`Db::write`]; [`Error::DiskFull`] only if the space that is held back does not suffice, or
+    /// if many truncations of a table wait for space already.
     pub fn write_freeing(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
         self.check_database(&batch)?;
         let (payload, tables) = batch.into_parts();

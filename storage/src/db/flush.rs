@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crate::compaction::Retain;
 use crate::db::events::Event;
 use crate::db::kept_runs::KeptRuns;
-use crate::db::truncation::truncations;
+use crate::db::truncation::first_truncation;
 use crate::db::{Engine, TableCore};
 use crate::error::Result;
 use crate::key::{Boundaries, KeyRange, Kind, RangeTombstones, SeqNo, TableId, stripe};
@@ -84,10 +84,10 @@ pub(super) fn write_oldest(engine: &Engine, table: &Arc<TableCore>) -> Result<Op
             break (memtable, end);
         }
     };
-    let later = later_truncations(&table.version(), &memtable);
-    // Views that are registered after this see these truncations.
-    if let Some(&newest) = later.iter().max() {
-        engine.queue.wait_visible(newest);
+    let truncation = truncation_above(&table.version(), &memtable);
+    // Views that are registered after this see the truncation.
+    if let Some(seq) = truncation {
+        engine.queue.wait_visible(seq);
     }
     // The input is fixed; from here on no new view can need what is dropped.
     let boundaries = engine.boundaries(table.id);
@@ -98,7 +98,7 @@ pub(super) fn write_oldest(engine: &Engine, table: &Arc<TableCore>) -> Result<Op
     );
     let runs = match memtable.run() {
         Some(run) => vec![run.clone()],
-        None => write_runs(engine, table, &memtable, &boundaries, &splits, &later)?,
+        None => write_runs(engine, table, &memtable, &boundaries, &splits, truncation)?,
     };
     Ok(Some(Written {
         table: table.clone(),
@@ -157,14 +157,14 @@ fn next_to_flush(version: &TableVersion) -> Option<Arc<Memtable>> {
     mutation::replace(oldest, Mutation::FlushNewestFirst, newest).cloned()
 }
 
-/// Returns the numbers of the truncations in the frozen memtables above this one.
-fn later_truncations(version: &TableVersion, memtable: &Arc<Memtable>) -> Vec<SeqNo> {
+/// Returns the number of the first truncation in the frozen memtables above this one.
+fn truncation_above(version: &TableVersion, memtable: &Arc<Memtable>) -> Option<SeqNo> {
     let frozen = version.frozen.iter();
-    truncations(frozen.take_while(|other| !Arc::ptr_eq(other, memtable)))
+    first_truncation(frozen.take_while(|other| !Arc::ptr_eq(other, memtable)))
 }
 
 /// Writes the memtable as one run for each side of the splits; newest first. Leaves out the
-/// versions that `later` truncations hide from all readers: on a full disk they might not fit,
+/// versions that a later `truncation` hides from all readers: on a full disk they might not fit,
 /// and the truncation is flushed after them.
 fn write_runs(
     engine: &Engine,
@@ -172,12 +172,12 @@ fn write_runs(
     memtable: &Memtable,
     boundaries: &Boundaries,
     splits: &[SeqNo],
-    later: &[SeqNo],
+    truncation: Option<SeqNo>,
 ) -> Result<Vec<Arc<Run>>> {
     let version = table.version();
-    let truncated: Vec<_> = later.iter().map(|&seq| boundaries.stripe(seq)).collect();
+    let truncated = truncation.map(|seq| boundaries.stripe(seq));
     let is_truncated =
-        |seq: SeqNo| !truncated.is_empty() && truncated.contains(&boundaries.stripe(seq));
+        |seq: SeqNo| truncated.is_some_and(|stripe| boundaries.stripe(seq) == stripe);
     let retain = Retain {
         boundaries,
         merger: &table.merger,

@@ -18,7 +18,7 @@ use crate::sync::Mutex;
 const WAIT_MIN_MS: u64 = 1_000;
 const WAIT_MAX_MS: u64 = 600_000;
 
-/// The runs of one table that a merge failed to read and none has read since.
+/// The runs of one table that a merge failed to read and no merge has read since.
 #[derive(Debug, Default)]
 pub(crate) struct LeftOut(Mutex<BTreeMap<RunId, Failure>>);
 
@@ -63,8 +63,9 @@ impl LeftOut {
         out.map(|(run, _)| *run).collect()
     }
 
-    /// Returns the runs whose last merge failed, also those whose wait is over. Write stalls do not
-    /// count them: otherwise each retry that fails would hold up the writers of the table.
+    /// Returns the runs whose last merge failed, also those whose wait is over, but not those whose
+    /// wait [`Self::retry_at_once`] ended. Write stalls do not count these runs: otherwise each retry
+    /// that fails would hold up the writers of the table.
     pub(super) fn all(&self) -> HashSet<RunId> {
         self.at(0)
     }

@@ -89,7 +89,8 @@ impl Reserve {
 
 impl Engine {
     /// Does `work`, which frees space. If it finds no space, removes the reserve and repeats it.
-    /// After a [`DiskFull`](crate::Error::DiskFull) `work` must have changed nothing.
+    /// After a [`DiskFull`](crate::Error::DiskFull) `work` must have changed nothing, or go on from
+    /// there when it is repeated.
     pub(super) fn with_reserve<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
         let found_none = |outcome: &Result<T>| {
             outcome

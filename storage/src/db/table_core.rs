@@ -33,7 +33,7 @@ pub(crate) struct TableCore {
     merged_as_of: AtomicU64,
     /// What became of what its picker said.
     pub(super) picks: Picks,
-    /// Those of its runs that merges leave out.
+    /// The runs that merges leave out for a while.
     pub(super) left_out: LeftOut,
     /// Held to replace the version, never while doing I/O.
     replacing: Mutex<()>,

@@ -21,6 +21,10 @@ use crate::meter::RequestKind;
 use crate::mutation::{self, Mutation};
 use crate::options::WriteOptions;
 
+/// While flushes find no space, a table takes truncations until it has this many frozen memtables.
+/// Each truncation adds one, and readers look into all of them.
+const FROZEN_MAX: usize = 64;
+
 impl Engine {
     /// Commits writes that give space back, or prepare that, also on a full disk. Tables that they
     /// truncate are flushed soon.
@@ -36,9 +40,10 @@ impl Engine {
         self.check_access()?;
         let begun = self.metering.begin();
         let encoded = payload.finish(self.now_ms())?;
+        let has_room = |table: &Arc<TableCore>| table.peek().frozen.len() < FROZEN_MAX;
         match self.admit_write(tables, encoded.0.len()) {
             // This write may be what makes the flush or the merge fit.
-            Err(e) if e.kind() == ErrorKind::DiskFull => {}
+            Err(e) if e.kind() == ErrorKind::DiskFull && tables.iter().all(has_room) => {}
             admitted => admitted?,
         }
         self.with_reserve(|| self.commit(encoded.clone(), tables, options, |_| Ok(())))?;
@@ -84,26 +89,28 @@ impl Engine {
 
     /// Whether a truncation in a frozen memtable hides a run of the table from all readers.
     fn hides_run(&self, table: &TableCore) -> bool {
-        let (version, boundaries) = (table.version(), self.boundaries(table.id));
-        let truncations = truncations(&version.frozen).into_iter();
-        let truncated: Vec<_> = truncations.map(|seq| boundaries.stripe(seq)).collect();
+        let version = table.version();
+        let Some(truncation) = first_truncation(&version.frozen) else {
+            return false;
+        };
+        let boundaries = self.boundaries(table.id);
+        let truncated = boundaries.stripe(truncation);
         let mut runs = version.runs.iter().map(|run| run.meta().smallest_seq);
-        runs.any(|smallest| truncated.contains(&boundaries.stripe(smallest)))
+        runs.any(|smallest| boundaries.stripe(smallest) == truncated)
     }
 }
 
-/// Returns the numbers of the truncations in these memtables.
-pub(super) fn truncations<'a>(
+/// Returns the number of the first truncation in these memtables. Of what is older than all of them,
+/// it hides from all readers whatever a later one hides: no boundary lies in between.
+pub(super) fn first_truncation<'a>(
     memtables: impl IntoIterator<Item = &'a Arc<Memtable>>,
-) -> Vec<SeqNo> {
-    let mut seqs = Vec::new();
-    for memtable in memtables {
-        if let Some(tombstones) = memtable.range_tombstones() {
-            let all = tombstones.iter().filter(|of| of.range == KeyRange::all());
-            seqs.extend(all.map(|tombstone| tombstone.seq));
-        }
-    }
-    seqs
+) -> Option<SeqNo> {
+    let first_of = |memtable: &Arc<Memtable>| {
+        let tombstones = memtable.range_tombstones()?;
+        let all = tombstones.iter().filter(|of| of.range == KeyRange::all());
+        all.map(|tombstone| tombstone.seq).min()
+    };
+    memtables.into_iter().filter_map(first_of).min()
 }
 
 /// Whether encoded operations truncate a table.

@@ -221,6 +221,33 @@ fn a_snapshot_keeps_what_a_later_truncation_hides() {
     assert!(all["app.users in s"].keys().eq([b"before"]));
 }
 
+/// Each truncation that is not flushed is one more memtable that readers look into.
+#[test]
+fn truncations_that_wait_for_space_are_refused_once_they_are_many() {
+    let mem = MemDisk::new();
+    let (db, app, table) = open(manual(&mem), uncompressed());
+    let room = |bytes: u64| mem.set_capacity_bytes(Some(mem.used_bytes() + bytes));
+    room(20_200);
+    table.put(b"before", &[7; 20_000]).unwrap();
+    room(1000);
+    app.create_snapshot("s").unwrap();
+    let refused = (0..1000).find_map(|_| {
+        room(200);
+        table.truncate().err()
+    });
+    let refused = refused.unwrap();
+    assert!(matches!(refused, Error::DiskFull { .. }), "{refused}");
+    let frozen = stats_of(&db, "users").frozen_memtables;
+    assert!((10..100).contains(&frozen), "{frozen}");
+    mem.set_capacity_bytes(None);
+    table.truncate().unwrap();
+    db.flush().unwrap();
+    assert_eq!(stats_of(&db, "users").frozen_memtables, 0);
+    let all = everything(&db).unwrap();
+    assert!(all["app.users"].is_empty());
+    assert!(all["app.users in s"].keys().eq([b"before"]));
+}
+
 /// The catalog of CQL records first that a keyspace is being dropped.
 #[test]
 fn a_keyspace_is_dropped_on_a_full_disk_after_a_record_of_that() {
