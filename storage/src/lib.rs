@@ -96,7 +96,7 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use compaction::{
     Bounding, CompactionPicker, Pick, PinnedBytes, RunShape, TableShape, TieredPicker,
 };
-pub use db::{Event, IngestInfo, LargeGroup, SnapshotPins, SpaceUse};
+pub use db::{Event, Health, IngestInfo, LargeGroup, SnapshotPins, SpaceUse};
 pub use disk::{Disk, LocalDisk};
 pub use error::{Error, ErrorKind, Result};
 pub use file_system::{FileSystem, ReadFile, SyncFile, WriteFile};

@@ -40,6 +40,7 @@
 //! | `lease` | work that is not a job, under the same shares |
 //! | `capacity`, `clock`, `options` | what goes in |
 //! | `owner_only` | the modes of files and directories for spills |
+//! | `spill_space` | the space that spills may take |
 //! | `cycles`, `ended_jobs` | what is remembered, within bounds |
 //! | `state`, `job_entry`, `control`, `worker`, `panics`, `handle`, `runner` | threads and the lock |
 //!
@@ -74,6 +75,7 @@ mod process;
 mod runner;
 mod schedule;
 mod shuffle;
+mod spill_space;
 #[expect(
     clippy::disallowed_methods,
     reason = "removes the runs of attempts that ended"
@@ -115,3 +117,4 @@ pub use schedule::lookahead::{Finish, HypotheticalJob, Situation};
 pub use schedule::shares::{Claimant, shares};
 pub use schedule::tracker::ATTEMPTS_MAX;
 pub use shuffle::sorted::Values;
+pub use spill_space::{SpillGrant, SpillSpace};

@@ -3,6 +3,7 @@
 use super::capacity::{CapacitySource, FixedCapacity};
 use super::error::RuntimeError;
 use super::owner_only;
+use super::spill_space::SpillSpace;
 use crate::policy::{self, Policy};
 use ebb_threads::YIELD_EVERY;
 use std::path::PathBuf;
@@ -74,6 +75,9 @@ pub struct RuntimeOptions {
     /// The directory for spill files. The runtime creates it when absent, and gives only the user of
     /// the process permissions on what it creates.
     pub spill_dir: PathBuf,
+    /// The space that spills may take. Tasks in processes of their own always ask the operating
+    /// system.
+    pub spill_space: SpillSpace,
     /// An attempt that neither handles a record nor comes to a checkpoint for this
     /// long, in seconds, is given up; positive. Only time in which its job may use
     /// CPU counts.
@@ -112,6 +116,7 @@ impl RuntimeOptions {
             management: Management::Managed,
             throttles: Throttles::default(),
             spill_dir: std::env::temp_dir(),
+            spill_space: SpillSpace::default(),
             stall_s: 600.0,
             speculation: true,
             ended_jobs_max: 1000,

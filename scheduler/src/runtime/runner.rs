@@ -103,6 +103,7 @@ impl Runtime {
                 task: TaskContext {
                     spec,
                     directory: directory.path().to_path_buf(),
+                    spill_space: shared.options.spill_space.clone(),
                     task_memory_bytes: shared.options.task_memory_bytes,
                 },
                 splits: match is_first {

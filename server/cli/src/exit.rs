@@ -121,7 +121,7 @@ fn code_of_failure(failure: Failure) -> u8 {
 mod tests {
     use super::*;
     use anyhow::Context;
-    use ebb_scheduler::runtime::{SubmitError, TaskError};
+    use ebb_scheduler::runtime::{SpillSpace, SubmitError, TaskError};
 
     fn storage(error: ebb_storage::Error) -> Error {
         Error::new(error).context("opening")
@@ -168,6 +168,13 @@ mod tests {
         }
         let refused = scratch(io::ErrorKind::PermissionDenied);
         assert_eq!(code(&Error::new(refused)), FAILED);
+    }
+
+    #[test]
+    fn space_that_a_job_does_not_get_is_a_full_disk() {
+        let space = SpillSpace::new(|_| Ok(0));
+        let refused = space.grant().take(std::path::Path::new("spill"), 1);
+        assert_eq!(code(&Error::new(refused.unwrap_err())), DISK_FULL);
     }
 
     #[test]

@@ -36,7 +36,7 @@ use ebb_cql_server::read::Limits;
 use ebb_cql_server::serve::{CqlServer, ServeOptions, Tls};
 use ebb_cql_server::system::LocalNode;
 use ebb_server::audit::AuditLog;
-use ebb_server::http::{HttpOptions, HttpServer, Roots, TlsSource};
+use ebb_server::http::{HealthServer, HttpOptions, HttpServer, Roots, TlsSource};
 use ebb_server::jobs::Restart;
 use ebb_server::metrics::Metrics;
 use ebb_server::node::{Node, NodeOptions, machine_cores};
@@ -109,6 +109,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     let tls = settings.tls_options()?.map(tls::start).transpose()?;
     let (limit, threads) = (open_files::limit(), machine_cores());
     let descriptors = DescriptorBudget::of(limit, threads, settings.connections_max);
+    let health = settings.health.map(listen_for_health).transpose()?;
     let opening = Instant::now();
     let node = Arc::new(open(&settings, &descriptors)?);
     descriptors.log(settings.connections_max);
@@ -134,6 +135,9 @@ pub(super) fn run(args: Args) -> Result<()> {
         audit: Arc::clone(&audit),
     };
     let http = listen_for_http(&settings, &node, &descriptors, cql, tls.clone(), &slow)?;
+    if let Some(health) = &health {
+        health.ready(&node);
+    }
     let addresses = (server.address(), http.address());
     greet(&settings, addresses.0, addresses.1)?;
     if let Some(db) = node.db() {
@@ -307,6 +311,14 @@ fn listen_for_http(
         .collecting_plain(Box::new(ProcessCollector));
     HttpServer::start(&settings.data, Arc::clone(node), metrics, options)
         .context("cannot listen for HTTP")
+}
+
+/// Answers health checks from now on: until the server is ready, that it opens its database.
+fn listen_for_health(address: SocketAddr) -> Result<HealthServer> {
+    let health = HealthServer::start(address).context("cannot listen for health checks")?;
+    let address = health.address();
+    info!(target: HTTP, "health checks are answered at http://{address}");
+    Ok(health)
 }
 
 /// Starts again what the last process over this directory left unfinished. A job that

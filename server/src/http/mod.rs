@@ -52,6 +52,7 @@
 //! | `routes` | requests to a node, and its answers: a file per noun |
 //! | `access` | who may ask by the port |
 //! | `permits` | what the role of a token lets it do |
+//! | `readiness` | whether a server takes writes and jobs, and what is wrong |
 //! | `deadline` | connections whose client has to read |
 //! | `session` | who is logged in: a browser shows a cookie |
 //! | `idempotency` | requests that come again |
@@ -59,6 +60,7 @@
 //! | `audit` | entries in the audit log for changes |
 //! | `headers` | what browsers are told with each answer |
 //! | `server` | connections: how many, how long, and their end |
+//! | `health_server` | health checks alone, at an address of their own |
 //! | `slow` | requests that took long, for whoever watches |
 //! | `tls` | what hides connections from the network |
 //! | `client` | asks a server, for programs that wait |
@@ -72,10 +74,12 @@ mod client;
 mod deadline;
 mod frozen;
 mod headers;
+mod health_server;
 mod idempotency;
 mod permits;
 mod port;
 mod problem;
+mod readiness;
 mod roots;
 mod routes;
 mod server;
@@ -89,6 +93,7 @@ mod wire;
 
 pub use client::{ClientError, JobsClient};
 pub use frozen::freeze;
+pub use health_server::HealthServer;
 pub use problem::Problem;
 pub use roots::Roots;
 pub use server::{HttpOptions, HttpServer};

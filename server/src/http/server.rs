@@ -240,7 +240,7 @@ impl HttpServer {
     }
 }
 
-fn listen_at(address: SocketAddr) -> io::Result<TcpListener> {
+pub(super) fn listen_at(address: SocketAddr) -> io::Result<TcpListener> {
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{address}: {error}"));
     let listener = StdTcpListener::bind(address).map_err(named)?;
     listener.set_nonblocking(true)?;
@@ -248,7 +248,7 @@ fn listen_at(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// A source of connections.
-trait Listener: Send + Sync + 'static {
+pub(super) trait Listener: Send + Sync + 'static {
     type Accepted: Send + 'static;
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
@@ -321,7 +321,8 @@ impl Listener for Encrypted {
     }
 }
 
-async fn accept<L: Listener>(
+/// Serves the connections of a listener until `stopped` is true.
+pub(super) async fn accept<L: Listener>(
     listener: L,
     routes: Router,
     connections: Arc<Semaphore>,

@@ -24,6 +24,7 @@ use crate::tokens::{Scope, Token, TokenFile, TokenRecord};
 
 mod changes;
 mod console;
+mod health;
 mod live;
 mod openapi;
 mod roles;

@@ -62,7 +62,7 @@ use ebb_jobs::launch::{Site, delete_left_snapshots};
 use ebb_jobs::request::JobRequest;
 use ebb_scheduler::runtime::{JobSpec, Runtime};
 use ebb_storage::{Db, Options};
-use ebb_tables::{Catalog, GracePeriods, LazyCatalog, with_cql_tables};
+use ebb_tables::{Catalog, GracePeriods, LazyCatalog, Unreadable, with_cql_tables};
 
 pub use self::ended::EndedJobs;
 pub use self::options::{NodeOptions, machine_cores};
@@ -212,6 +212,12 @@ impl Node {
     pub fn catalog(&self) -> Result<Arc<Catalog>, JobError> {
         let no = || JobError::NoDatabase("a table of CQL".to_string());
         Ok(self.site.catalog.of(self.db().ok_or_else(no)?)?)
+    }
+
+    /// Lists what cannot be read of schema, roles and node, if the catalog is open. It reads no file.
+    pub fn unreadable(&self) -> Vec<Unreadable> {
+        let catalog = self.site.catalog.opened();
+        catalog.map_or_else(Vec::new, |catalog| catalog.unreadable())
     }
 
     /// Whether it takes no more jobs.

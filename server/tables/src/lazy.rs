@@ -1,6 +1,6 @@
 //! The catalog of a node's database, which few nodes need.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use ebb_storage::{Db, SystemClock};
 
@@ -22,6 +22,15 @@ impl LazyCatalog {
         Self {
             grace_periods,
             opened: Arc::default(),
+        }
+    }
+
+    /// Returns the catalog if it is open, and does not wait while it is being opened.
+    pub fn opened(&self) -> Option<Arc<Catalog>> {
+        match self.opened.try_lock() {
+            Ok(opened) => opened.clone(),
+            Err(TryLockError::Poisoned(opened)) => opened.into_inner().clone(),
+            Err(TryLockError::WouldBlock) => None,
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{Keyspace, Transaction, TransactionOptions, View, WriteBatch};
-use crate::db::{DbInner, Event, LargeGroup, SnapshotPins};
+use crate::db::{DbInner, Event, Health, LargeGroup, SnapshotPins};
 use crate::error::{Error, Result};
 use crate::maintenance::{
     self, BackupInfo, MaintenanceProgress, RestoreReport, VerifyReport, backup, verify_state,
@@ -312,6 +312,12 @@ impl Db {
     /// What the database consists of, and what it has done since it was opened.
     pub fn stats(&self) -> Stats {
         self.inner.stats()
+    }
+
+    /// Returns what is wrong with the database. Unlike [`Db::stats`] it does
+    /// not look at the disk, and takes little time.
+    pub fn health(&self) -> Health {
+        self.inner.health()
     }
 
     /// Measures requests from now on, for as long as the meter lives: their number,

@@ -161,6 +161,13 @@ impl EventListeners {
         });
     }
 
+    /// Returns the kinds of work that find no space.
+    pub(super) fn starved(&self) -> Vec<SpaceUse> {
+        let inside = self.0.lock().unwrap();
+        let starved = inside.full.iter().map(|(space_use, _)| *space_use);
+        starved.collect()
+    }
+
     /// Reports to all listeners, present and later ones, that writes have stopped for good.
     pub(super) fn tell_of_stop(&self, cause: &Arc<str>) {
         let all = {

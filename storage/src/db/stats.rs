@@ -83,7 +83,7 @@ impl Engine {
         }
     }
 
-    fn read_only_cause(&self) -> Option<String> {
+    pub(super) fn read_only_cause(&self) -> Option<String> {
         let opened = self.check_access().err().map(|e| e.to_string());
         opened.or_else(|| self.wal.failure().map(|cause| cause.to_string()))
     }

@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use crate::common::*;
 use ebb_storage::simulation::{FaultOp, MemDisk};
-use ebb_storage::{CompactionOptions, Db, Durability, Event, Options, SpaceUse, Table};
+use ebb_storage::{CompactionOptions, Db, Durability, Event, Health, Options, SpaceUse, Table};
 
 /// The events of a database as text, without what differs from run to run.
 fn listen(db: &Db) -> Receiver<String> {
@@ -105,6 +105,7 @@ fn damage_that_a_merge_finds_is_an_event() {
     let events: Vec<String> = events.try_iter().collect();
     let damaged = events.iter().filter(|event| *event == "app.t damaged");
     assert_eq!(damaged.count(), 1, "{events:?}");
+    assert_eq!(db.health().damaged_tables, ["app.t"]);
 }
 
 #[test]
@@ -122,6 +123,7 @@ fn the_end_of_writes_is_one_event() {
         assert!(db.flush().is_err());
     }
     assert!(events.try_iter().eq(["stopped"]));
+    assert!((db.health().read_only_cause).is_some_and(|cause| cause.contains("fsync")));
     assert!(
         listen(&db).try_iter().eq(["stopped"]),
         "a later listener is called, too"
@@ -142,6 +144,8 @@ fn a_full_disk_is_an_event_when_it_begins_and_when_it_ends() {
     let full = [SpaceUse::Writes, SpaceUse::Flushes].map(|space_use| format!("{space_use:?} full"));
     assert_eq!(events.try_iter().collect::<Vec<_>>(), full);
     assert_eq!(listen(&db).try_iter().collect::<Vec<_>>(), full);
+    let starved = [SpaceUse::Writes, SpaceUse::Flushes];
+    assert_eq!(db.health().starved, starved);
     mem.set_capacity_bytes(None);
     for _ in 0..3 {
         table.put(b"b", b"2").unwrap();
@@ -149,6 +153,7 @@ fn a_full_disk_is_an_event_when_it_begins_and_when_it_ends() {
     }
     let freed = events.try_iter().filter(|event| event.ends_with("freed"));
     assert!(freed.eq(["Writes freed", "Flushes freed"]));
+    assert_eq!(db.health(), Health::default());
     table.put(b"c", b"3").unwrap();
     drop((db, table));
     let (db, _) = open(manual(&mem));

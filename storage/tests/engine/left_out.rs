@@ -159,6 +159,7 @@ fn a_run_that_cannot_be_read_is_left_out_of_merges_until_it_can() {
         assert_eq!(it.runs(), (3, 1));
         assert!(it.db.stats().maintenance_failure.is_some());
         assert_eq!(it.of_users().quarantine, []);
+        assert_eq!(it.db.health().left_out_tables, ["app.users"]);
         // Newer values decide, and other blocks of the file are read.
         it.assert_content();
 

@@ -3,6 +3,7 @@
 use super::spec::JobSpec;
 use crate::runtime::error::TaskError;
 use crate::runtime::owner_only;
+use crate::runtime::spill_space::SpillSpace;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
@@ -11,6 +12,7 @@ pub(in crate::runtime) struct TaskContext {
     pub spec: JobSpec,
     /// The job's spill directory; removed after its last task.
     pub directory: PathBuf,
+    pub spill_space: SpillSpace,
     pub task_memory_bytes: usize,
 }
 

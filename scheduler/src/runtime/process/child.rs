@@ -14,6 +14,7 @@ use crate::runtime::pacing::attempt::Attempt;
 use crate::runtime::pacing::attempt_state::AttemptState;
 use crate::runtime::pacing::cores::tie_current_thread;
 use crate::runtime::panics::catch;
+use crate::runtime::spill_space::SpillSpace;
 use crate::runtime::task::map::{MapWork, run_map};
 use crate::runtime::task::reduce::run_reduce;
 use ebb_threads::{YIELD_EVERY, process_cpu};
@@ -119,6 +120,7 @@ fn serve_on<E: Display>(
             ..spec
         },
         directory: PathBuf::new(),
+        spill_space: SpillSpace::default(),
         task_memory_bytes: 0,
     });
     loop {

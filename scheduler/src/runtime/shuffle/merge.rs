@@ -161,7 +161,8 @@ pub(in crate::runtime) fn merge_segments(
         }
         let mut merged = Vec::with_capacity(segments.len().div_ceil(fan_in));
         for group in segments.chunks(fan_in) {
-            let mut writer = RunWriter::new(directory.next_path()?, memory_bytes);
+            let space = &directory.job.spill_space;
+            let mut writer = RunWriter::new(directory.next_path()?, memory_bytes, space);
             write_sorted(&mut open(group, attempt)?, combiner, &mut writer, attempt)?;
             writer.end_segment()?;
             let run = writer.finish();

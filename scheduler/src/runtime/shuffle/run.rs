@@ -23,6 +23,7 @@
 use super::sorted::Sorted;
 use crate::runtime::error::TaskError;
 use crate::runtime::owner_only;
+use crate::runtime::spill_space::{SpillGrant, SpillSpace};
 use lz4_flex::block::{
     CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size,
 };
@@ -126,6 +127,7 @@ pub(in crate::runtime) struct RunWriter {
     path: Arc<PathBuf>,
     /// Made for the first block.
     file: Option<File>,
+    grant: SpillGrant,
     memory_bytes: usize,
     /// A block is closed when its records reach this many bytes. A longer record
     /// makes a longer block.
@@ -143,13 +145,14 @@ pub(in crate::runtime) struct RunWriter {
 impl RunWriter {
     /// A run at `path`, which must not exist, of a task with `memory_bytes`: its
     /// blocks are so small that a merge can have one of each of several runs in
-    /// memory.
-    pub fn new(path: PathBuf, memory_bytes: usize) -> Self {
+    /// memory. It takes the bytes of the run from `space`.
+    pub fn new(path: PathBuf, memory_bytes: usize, space: &SpillSpace) -> Self {
         let path = Arc::new(path);
         Self {
             segment: Segment::starting(&path, 0),
             path,
             file: None,
+            grant: space.grant(),
             memory_bytes,
             block_bytes: (memory_bytes / 64).clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX),
             raw: Vec::new(),
@@ -163,7 +166,7 @@ impl RunWriter {
     /// Adds a record to the present segment; keys ascend.
     ///
     /// # Errors
-    /// When it is too long for the task's memory, or writing fails.
+    /// When it is too long for the task's memory, there is no space for it, or writing fails.
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
         check_record_bytes(key.len() + value.len(), self.memory_bytes)?;
         let too_long = || TaskError::failed("a record is 4 GiB long or longer");
@@ -239,6 +242,7 @@ impl RunWriter {
                 empty.insert(file)
             }
         };
+        self.grant.take(&self.path, block.len() as u64)?;
         file.write_all(block).map_err(TaskError::io(format!(
             "writing spill file {}",
             self.path.display()
@@ -395,6 +399,10 @@ mod tests {
     /// Enough for the longest blocks.
     const MEMORY_BYTES: usize = 64 * BLOCK_BYTES_MAX;
 
+    fn run_writer(path: PathBuf, memory_bytes: usize) -> RunWriter {
+        RunWriter::new(path, memory_bytes, &SpillSpace::default())
+    }
+
     fn records(reader: &mut SegmentReader) -> Result<Vec<Row>, TaskError> {
         let mut all = Vec::new();
         while let Some((key, value)) = reader.current() {
@@ -406,7 +414,7 @@ mod tests {
 
     /// Partition 0 spans blocks and has a record longer than one, 1 is empty.
     fn write(directory: &std::path::Path) -> (Run, Vec<Row>) {
-        let mut writer = RunWriter::new(directory.join("run"), MEMORY_BYTES);
+        let mut writer = run_writer(directory.join("run"), MEMORY_BYTES);
         let mut expected: Vec<Row> = (0..3000_u32)
             .map(|n| (n.to_be_bytes().to_vec(), vec![n as u8; n as usize % 40]))
             .collect();
@@ -456,7 +464,7 @@ mod tests {
             let text: Vec<Vec<u8>> = text.map(String::into_bytes).collect();
             let mut written = Vec::new();
             for (name, keys) in [("noise", &noise), ("text", &text)] {
-                let mut writer = RunWriter::new(directory.path().join(name), MEMORY_BYTES);
+                let mut writer = run_writer(directory.path().join(name), MEMORY_BYTES);
                 let mut raw_bytes = 0;
                 for key in keys {
                     writer.push(key, b"").unwrap();
@@ -480,7 +488,7 @@ mod tests {
     #[test]
     fn a_record_that_is_too_long_for_the_memory_is_refused() {
         let directory = tempfile::tempdir().unwrap();
-        let mut writer = RunWriter::new(directory.path().join("run"), 10_000);
+        let mut writer = run_writer(directory.path().join("run"), 10_000);
         writer.push(b"k", &[0; 999]).unwrap();
         let error = writer.push(b"ke", &[0; 999]).unwrap_err().to_string();
         assert!(
@@ -492,7 +500,7 @@ mod tests {
     #[test]
     fn a_run_without_records_leaves_no_file() {
         let directory = tempfile::tempdir().unwrap();
-        let mut writer = RunWriter::new(directory.path().join("run"), MEMORY_BYTES);
+        let mut writer = run_writer(directory.path().join("run"), MEMORY_BYTES);
         writer.end_segment().unwrap();
         let run = writer.finish();
         assert_eq!((run.records, run.bytes, run.segments[0].length), (0, 0, 0));

@@ -132,7 +132,8 @@ impl SpillEmit<'_> {
     }
 
     fn run_writer(&self, path: PathBuf) -> RunWriter {
-        RunWriter::new(path, self.job.task_memory_bytes)
+        let job = self.job;
+        RunWriter::new(path, job.task_memory_bytes, &job.spill_space)
     }
 
     /// Sorts what is left, and puts the runs where `path` says, by number.

@@ -222,6 +222,29 @@ fn a_failure_of_every_attempt_fails_its_job_at_the_first() {
     }
 }
 
+/// A job spilled until the disk was full, and the writes of the database failed.
+#[test]
+fn a_job_that_would_spill_into_the_reserve_fails_at_once_and_leaves_nothing() {
+    let spills = tempfile::tempdir().unwrap();
+    let free_bytes = Arc::<AtomicU64>::default();
+    let found = Arc::clone(&free_bytes);
+    let options = RuntimeOptions {
+        spill_space: SpillSpace::new(move |_| Ok(found.load(Ordering::SeqCst))),
+        ..options(spills.path())
+    };
+    let runtime = Runtime::start(options).unwrap();
+    let output = VecOutput::new();
+    let run = || (runtime.submit(word_count("b a b", 1, 1, &output)).unwrap()).wait();
+    let report = run();
+    let Outcome::Failed { cause } = &report.outcome else {
+        panic!("{report:?}")
+    };
+    assert!(cause.contains("attempt 1: the disk is full"), "{cause}");
+    assert!(!report.invalid_input && is_empty(spills.path()));
+    free_bytes.store(u64::MAX, Ordering::SeqCst);
+    assert_eq!(run().outcome, Outcome::Succeeded);
+}
+
 /// A misspelt column, which only the commit could see, was reported as any failed job.
 #[test]
 fn a_commit_that_finds_the_input_invalid_fails_its_job_for_that() {

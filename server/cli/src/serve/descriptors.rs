@@ -8,8 +8,8 @@ use crate::open_files::RAISE_LIMIT;
 
 /// Connections for CQL if the settings name no number.
 const CQL_DEFAULT: u32 = 20_000;
-/// Files for the log, the manifest, merges, spilled runs, `/proc` and child processes. Each thread may
-/// have one more, such as an SSTable that the cache closes meanwhile.
+/// Files for the log, the manifest, merges, spilled runs, health checks, `/proc` and child processes.
+/// Each thread may have one more, such as an SSTable that the cache closes meanwhile.
 const RESERVE: u32 = 64;
 
 /// The shares of a limit of open files.

@@ -141,6 +141,11 @@ pub(crate) struct Settings {
         value_delimiter = ','
     )]
     pub(crate) http_hosts: Vec<String>,
+    /// Address and port for /health/live and /health/ready alone, without a token and without TLS,
+    /// for supervisors and load balancers. They are answered as soon as the server opens its
+    /// database [default: none].
+    #[arg(long, value_name = "ADDR:PORT", env = "EBB_HEALTH")]
+    pub(crate) health: Option<SocketAddr>,
     /// Folder below which jobs submitted over HTTP may write files [default: none: they may write
     /// tables only].
     #[arg(long, value_name = "DIR", env = "EBB_OUTPUT_ROOT")]

@@ -88,6 +88,19 @@ fn a_token_is_made_used_listed_and_revoked_while_a_server_runs() {
 }
 
 #[test]
+fn health_checks_at_an_address_of_their_own_need_no_token() {
+    let place = Place::new();
+    let mut server = Server::start(&place, "--health 127.0.0.1:0 --log-format human");
+    let line = server.error_line_with("health checks are answered at");
+    let (_, address) = line.split_once("http://").unwrap();
+    let ready = r#"{"status":"ok","problems":[]}"#;
+    assert_eq!(get(address, "/health/ready", ""), (200, ready.to_owned()));
+    assert_eq!(get(address, "/health/live", "").0, 200);
+    assert_eq!(get(address, "/metrics", "").0, 404);
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_with_words() {
     let place = Place::new();
     let told = place.ebb("token create --scope read").fails(3);

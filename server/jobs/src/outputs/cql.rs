@@ -270,13 +270,14 @@ impl Output for CqlOutput {
                 Some(WithEntries::new(table.schema(), now_s, directory)?)
             }
         };
-        let mut operand = Vec::new();
+        let (mut operand, mut grant) = (Vec::new(), Partitions::grant());
         let row = |key: &[u8], waiting: &[u8]| {
             operand.clear();
             match is_header(key)? {
                 true => (self.plan).header_operand(waiting, written_us, &mut operand)?,
                 false => self.plan.row_operand(waiting, written_us, &mut operand)?,
             }
+            grant.take(files.path(), (key.len() + operand.len()) as u64)?;
             match &mut with_entries {
                 None => writer.merge(key, &operand).map_err(TaskError::failed),
                 Some(with_entries) => with_entries.add(key, &operand),

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ebb_scheduler::runtime::{OutputWriter, TaskError};
+use ebb_scheduler::runtime::{OutputWriter, SpillGrant, SpillSpace, TaskError};
 use tempfile::TempDir;
 
 use super::owner_only;
@@ -48,7 +48,13 @@ impl Partitions {
             partitions: self.clone(),
             partition,
             staging,
+            grant: Self::grant(),
         })
+    }
+
+    /// Returns a grant of space for a file in the directory.
+    pub(super) fn grant() -> SpillGrant {
+        SpillSpace::default().grant()
     }
 
     /// Takes the rows of the finished partitions, in the order of the partitions. Those that are
@@ -78,10 +84,13 @@ pub(super) struct PartitionWriter {
     partitions: Partitions,
     partition: u32,
     staging: StagingWriter,
+    grant: SpillGrant,
 }
 
 impl OutputWriter for PartitionWriter {
     fn write(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
+        let bytes = (key.len() + value.len()) as u64;
+        self.grant.take(self.partitions.directory(), bytes)?;
         let written = self.staging.push(key, value);
         written.map_err(TaskError::io("writing a row to a temporary file"))
     }

@@ -105,7 +105,9 @@ impl Output for TableOutput {
         let files = self.partitions.temporary_directory()?;
         let writer = SortedWriter::create(files.path(), "rows", Default::default());
         let mut writer = writer.map_err(TaskError::failed)?;
+        let mut grant = Partitions::grant();
         merge(staged, |key, value| {
+            grant.take(files.path(), (key.len() + value.len()) as u64)?;
             writer.put(key, value).map_err(TaskError::failed)
         })?;
         let sorted = writer.finish().map_err(TaskError::failed)?;

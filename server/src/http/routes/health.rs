@@ -1,17 +1,18 @@
 //! Health checks, for supervisors and load balancers.
 
+use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
-use ebb_jobs::Failure;
+use axum::routing::get;
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Json, blocking};
-use super::{At, Served};
+use super::answer::{Json, blocking};
+use super::{At, Served, no_method, no_route};
 use crate::http::problem::Problem;
-use crate::node::Node;
+use crate::http::readiness::Readiness;
 
 pub(super) fn routes() -> OpenApiRouter<Served> {
     OpenApiRouter::new()
@@ -19,14 +20,23 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
         .routes(routes!(is_ready))
 }
 
-/// The response of a healthy server.
+/// Health checks alone, of a server that is as ready as `readiness` returns.
+pub(in crate::http) fn health_routes(
+    readiness: impl Fn() -> Readiness + Clone + Send + Sync + 'static,
+) -> Router {
+    Router::new()
+        .route("/health/live", get(live))
+        .route("/health/ready", get(move || ready(readiness)))
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_method)
+}
+
+/// The response of a process that answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 struct Health {
     /// Always `ok`.
     status: &'static str,
 }
-
-const GOOD: Health = Health { status: "ok" };
 
 /// Whether the process answers
 #[utoipa::path(
@@ -34,32 +44,31 @@ const GOOD: Health = Health { status: "ok" };
     responses((status = 200, description = "It does", body = Health))
 )]
 async fn live() -> Json<Health> {
-    Json(GOOD)
+    Json(Health { status: "ok" })
 }
 
 /// Whether it takes writes and jobs
 #[utoipa::path(
     get, path = "/health/ready", operation_id = "ready", tag = "health", security(),
     responses(
-        (status = 200, description = "It does", body = Health),
-        (status = 503, description = "It does not, says why", body = Problem,
-            content_type = "application/problem+json"),
+        (status = 200, description = "It does; `degraded` with what is wrong", body = Readiness),
+        (status = 503, description = "It does not, says why", body = Readiness),
     )
 )]
-async fn is_ready(State(Served { node, .. }): At) -> Answer<Health> {
-    let health = blocking(move || ready(&node)).await?;
-    health.map(Json)
+async fn is_ready(State(Served { node, .. }): At) -> Checked {
+    ready(move || Readiness::of(Some(&node))).await
 }
 
-/// Whether a node takes writes and jobs.
-fn ready(node: &Node) -> Result<Health, Problem> {
-    let unready =
-        |detail: String| Problem::new(StatusCode::SERVICE_UNAVAILABLE, Failure::Closed, detail);
-    if node.is_closed() {
-        return Err(unready("the server is stopping".to_string()));
-    }
-    match node.db().and_then(|db| db.stats().read_only_cause) {
-        Some(cause) => Err(unready(format!("the store takes no writes: {cause}"))),
-        None => Ok(GOOD),
-    }
+/// The response to a readiness check.
+type Checked = Result<(StatusCode, Json<Readiness>), Problem>;
+
+async fn ready(readiness: impl FnOnce() -> Readiness + Send + 'static) -> Checked {
+    // A change of the schema holds a lock while it waits for the disk.
+    let readiness = blocking(readiness).await?;
+    let status = if readiness.is_available() {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    Ok((status, Json(readiness)))
 }

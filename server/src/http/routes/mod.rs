@@ -41,6 +41,7 @@ mod tables;
 use std::sync::Arc;
 
 pub(super) use self::console::in_one_file;
+pub(super) use self::health::health_routes;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};

@@ -1,0 +1,130 @@
+//! The space for spills: what is free on their file system, but for a reserve. Without the reserve
+//! a job could fill the disk that the database writes its log to.
+
+use super::error::TaskError;
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The bytes that spills leave free. The writer that would take them ends its job, and with the job
+/// all that it has spilled goes.
+const RESERVE_BYTES: u64 = 64 << 20;
+
+/// The bytes that a writer may write before it looks at the free space again.
+const LOOK_EVERY_BYTES: u64 = 1 << 20;
+
+type FreeBytes = dyn Fn(&Path) -> io::Result<u64> + Send + Sync;
+
+/// The space for spills: all that is free on their file system, except for 64 MiB.
+#[derive(Clone)]
+pub struct SpillSpace(Arc<FreeBytes>);
+
+impl SpillSpace {
+    /// Space on a file system of which `free_bytes` returns the free bytes. Its argument is a
+    /// directory or file there.
+    pub fn new(free_bytes: impl Fn(&Path) -> io::Result<u64> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(free_bytes))
+    }
+
+    /// A grant for one writer, with nothing granted so far.
+    #[must_use]
+    pub fn grant(&self) -> SpillGrant {
+        SpillGrant {
+            space: self.clone(),
+            left_bytes: 0,
+        }
+    }
+}
+
+impl Default for SpillSpace {
+    /// Asks the operating system.
+    fn default() -> Self {
+        Self::new(|path| {
+            let found = rustix::fs::statvfs(path)?;
+            Ok(found.f_bavail.saturating_mul(found.f_frsize))
+        })
+    }
+}
+
+impl fmt::Debug for SpillSpace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SpillSpace").finish_non_exhaustive()
+    }
+}
+
+/// The space that one writer of spills may still take.
+#[derive(Debug)]
+pub struct SpillGrant {
+    space: SpillSpace,
+    left_bytes: u64,
+}
+
+impl SpillGrant {
+    /// Takes space for `bytes` more on the file system of `path`, a directory or file.
+    ///
+    /// # Errors
+    /// [`TaskError::Fatal`] with an I/O error of the kind [`io::ErrorKind::StorageFull`] if they
+    /// would not leave the reserve free. Other attempts at the task would only spill the same again.
+    pub fn take(&mut self, path: &Path, bytes: u64) -> Result<(), TaskError> {
+        if bytes > self.left_bytes {
+            // If the file system does not report it, a write that finds no space fails by itself.
+            let free_bytes = (self.space.0)(path).unwrap_or(u64::MAX);
+            let above_bytes = free_bytes.saturating_sub(RESERVE_BYTES);
+            if bytes > above_bytes {
+                let text = format!(
+                    "the disk is full: {free_bytes} bytes are free at {}, of which jobs leave \
+                     {RESERVE_BYTES} to the database",
+                    path.display()
+                );
+                let full = io::Error::new(io::ErrorKind::StorageFull, text);
+                return Err(TaskError::fatal(full));
+            }
+            self.left_bytes = above_bytes.min(LOOK_EVERY_BYTES.max(bytes));
+        }
+        self.left_bytes -= bytes;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    #[test]
+    fn a_writer_gets_what_is_above_the_reserve_and_looks_once_in_a_mebibyte() {
+        const BLOCK_BYTES: u64 = 16 << 10;
+        let (free, looks) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
+        let (found, counter) = (Arc::clone(&free), Arc::clone(&looks));
+        let space = SpillSpace::new(move |_| {
+            counter.fetch_add(1, Ordering::Relaxed);
+            Ok(found.load(Ordering::Relaxed))
+        });
+        free.store(RESERVE_BYTES, Ordering::Relaxed);
+        let mut grant = space.grant();
+        let mut take = |bytes| grant.take(Path::new("run"), bytes);
+        assert!(take(1).is_err());
+        free.fetch_add(2 * LOOK_EVERY_BYTES, Ordering::Relaxed);
+        let mut taken = 0;
+        let refused = loop {
+            match take(BLOCK_BYTES) {
+                Ok(()) => taken += BLOCK_BYTES,
+                Err(error) => break error,
+            }
+            free.fetch_sub(BLOCK_BYTES, Ordering::Relaxed);
+        };
+        assert_eq!(taken, 2 * LOOK_EVERY_BYTES);
+        assert_eq!(looks.load(Ordering::Relaxed), 4);
+        let TaskError::Fatal(cause) = &refused else {
+            panic!("{refused:?}")
+        };
+        let full = cause.downcast_ref::<io::Error>().unwrap();
+        assert_eq!(full.kind(), io::ErrorKind::StorageFull);
+        // A block that is longer than what is granted at a time.
+        free.store(u64::MAX, Ordering::Relaxed);
+        take(4 * LOOK_EVERY_BYTES).unwrap();
+        let system = SpillSpace::default();
+        assert!((system.0)(&std::env::temp_dir()).unwrap() > 0);
+    }
+}

@@ -1,0 +1,89 @@
+//! Health checks at an address of their own, for supervisors and load balancers on other machines:
+//! without a token, and without anything else. They are answered before the database is open, which
+//! may take long.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread;
+
+use axum::http::HeaderValue;
+use axum::http::header::CONNECTION;
+use axum::middleware::map_response;
+use axum::response::Response;
+use tokio::runtime::Builder;
+use tokio::sync::{Semaphore, watch};
+
+use super::headers::harden;
+use super::readiness::Readiness;
+use super::routes::health_routes;
+use super::server::{accept, listen_at};
+use crate::node::Node;
+
+/// Connections at once. Each of them is closed after one response.
+const CONNECTIONS_MAX: usize = 16;
+
+/// Answers health checks on threads of its own until it is dropped.
+#[derive(Debug)]
+pub struct HealthServer {
+    address: SocketAddr,
+    node: Arc<OnceLock<Weak<Node>>>,
+    /// The server stops when this is dropped.
+    _stop: watch::Sender<bool>,
+}
+
+impl HealthServer {
+    /// Listens at an address; port 0 takes any free port. The server is alive, and not ready before
+    /// [`ready`](Self::ready).
+    ///
+    /// # Errors
+    /// When the system refuses the port or a thread.
+    pub fn start(address: SocketAddr) -> io::Result<Self> {
+        let mut runtime = Builder::new_current_thread();
+        let runtime = runtime.enable_all().max_blocking_threads(1).build()?;
+        let in_runtime = runtime.enter();
+        let listener = listen_at(address)?;
+        drop(in_runtime);
+        let address = listener.local_addr()?;
+        let node = Arc::<OnceLock<Weak<Node>>>::default();
+        let of_checks = Arc::clone(&node);
+        let routes = health_routes(move || readiness(&of_checks))
+            .layer(map_response(close))
+            .layer(map_response(harden));
+        let (stop, stopped) = watch::channel(false);
+        let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let serve = accept(listener, routes, connections, stopped);
+        // Nobody waits for the thread: a check may wait for the database.
+        let thread = thread::Builder::new().name("ebb-health".to_owned());
+        thread.spawn(move || runtime.block_on(serve))?;
+        Ok(Self {
+            address,
+            node,
+            _stop: stop,
+        })
+    }
+
+    /// The address at which it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// From now on the server is as ready as `node` is. Only the first call counts.
+    pub fn ready(&self, node: &Arc<Node>) {
+        self.node.get_or_init(|| Arc::downgrade(node));
+    }
+}
+
+fn readiness(node: &OnceLock<Weak<Node>>) -> Readiness {
+    match node.get() {
+        None => Readiness::opening(),
+        Some(node) => Readiness::of(node.upgrade().as_deref()),
+    }
+}
+
+/// Has the connection closed after a response, so that idle clients take no places.
+async fn close(mut response: Response) -> Response {
+    let close = HeaderValue::from_static("close");
+    response.headers_mut().insert(CONNECTION, close);
+    response
+}
