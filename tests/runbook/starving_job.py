@@ -43,6 +43,7 @@ with tempfile.TemporaryDirectory() as work:
     time.sleep(5)
     told = rehearsal.run(look, directory)
     assert jobs()["attempts"] == [], "it does not starve"
+    assert "  waits: " in told, told
     slack = [line for line in told.splitlines() if line.startswith("ebb_guard_slack_ratio")]
     assert slack and float(slack[0].split()[-1]) < 0, told
     stops.set()

@@ -56,6 +56,19 @@ impl Cycles {
         }
     }
 
+    /// Returns the CPU time that a job used in the cycles that began after `t_s`, and the length of
+    /// these cycles, both in seconds. Cycles that began before the job are left out.
+    pub fn used_after(&self, job: JobId, t_s: f64) -> (f64, f64) {
+        let cycles = self.closed.iter().rev();
+        let of_job = cycles
+            .take_while(|cycle| cycle.t_s > t_s)
+            .filter_map(|cycle| {
+                let at = cycle.jobs.binary_search_by_key(&job, |sample| sample.job);
+                Some((cycle.jobs[at.ok()?].used_cpu_s, cycle.length_s))
+            });
+        of_job.fold((0.0, 0.0), |sum, cycle| (sum.0 + cycle.0, sum.1 + cycle.1))
+    }
+
     /// Those that have ended, the oldest first.
     pub fn closed(&self) -> impl DoubleEndedIterator<Item = &CycleSample> {
         self.closed.iter()
@@ -92,6 +105,11 @@ mod tests {
         assert_eq!((closed[0].length_s, closed[0].memory_bytes), (0.5, 7));
         let used_s = closed[0].jobs.iter().map(|job| job.used_cpu_s);
         assert_eq!(used_s.collect::<Vec<_>>(), [0.25, 0.5]);
+        cycles.turn(cycle(1.75, 1), 0, |_| Some(0.125));
+        assert_eq!(cycles.used_after(JobId(1), 0.0), (0.375, 0.75));
+        assert_eq!(cycles.used_after(JobId(1), 1.0), (0.125, 0.25));
+        assert_eq!(cycles.used_after(JobId(2), 0.0), (0.5, 0.5));
+        assert_eq!(cycles.used_after(JobId(3), 0.0), (0.0, 0.0));
     }
 
     /// With a thousand jobs at a time the cycles of an hour took 350 MB.

@@ -66,6 +66,17 @@ impl JobHandle {
         }
     }
 
+    /// Returns the cores that the job used on average in the control cycles of the last `span_s`
+    /// seconds. `None` for a job that was submitted since then, and after its end.
+    #[must_use]
+    pub fn used_lately(&self, span_s: f64) -> Option<f64> {
+        let state = self.shared.lock();
+        let after_s = self.shared.clock.now_s() - span_s;
+        let submitted_s = state.jobs.get(&self.id)?.tracker.job.submitted_s;
+        let (used_s, length_s) = state.cycles.used_after(self.id, after_s);
+        (submitted_s <= after_s && length_s > 0.0).then(|| used_s / length_s)
+    }
+
     /// The attempts at its tasks that ended, in that order; of very many, the
     /// latest ten thousand.
     #[must_use]

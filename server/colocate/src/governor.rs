@@ -6,10 +6,11 @@ use ebb_scheduler::availability::Availability;
 use ebb_scheduler::runtime::{Capacity, CapacityRequest, CapacitySource, RuntimeError};
 use serde::Serialize;
 
+use crate::cpu_limit::{CpuLimit, CpuLimitMonitor};
 use crate::estimate::{LeftEstimate, LoadEstimate};
 use crate::guard::{Guard, GuardSample, ObservedWindow};
 use crate::memory::{MemoryMonitor, SteadyMemory};
-use crate::monitor::{LoadMonitor, MeasuredLoad, RequestRates};
+use crate::monitor::{LoadMonitor, MeasuredLoad, RequestRates, reachable_cores};
 use crate::objective::Objective;
 use crate::price::PricePoint;
 use crate::recent::{Recent, SAMPLES_MAX_DEFAULT};
@@ -38,6 +39,8 @@ pub struct LoadSample {
     pub requests: Option<RequestRates>,
     /// Cores that other processes use, as estimated.
     pub others_cores: f64,
+    /// The limit on the CPU of the cgroups above this process, if there is one.
+    pub cpu_limit: Option<CpuLimit>,
     /// The part of what is left that the guard allows, 0 to 1.
     pub allowed: f64,
     /// What analytics may use in the cycle that starts, in hundredths of a core.
@@ -67,12 +70,16 @@ pub struct Machine {
 /// machine, less what was measured, less a reserve; of that the part that a
 /// [`Guard`] allows, if there is one. Policies plan by the machine's forecast.
 ///
+/// The load and analytics together stay below the limit on CPU (`cpu.max`) of the cgroups above this
+/// process. Other processes may use the cores that the limit leaves out.
+///
 /// Memory is what the machine, and the cgroups that this process is in, have
 /// available, with what tasks hold, less a twentieth of it all; the least of the last
 /// five seconds. The guard has no part in it: latencies do not tell how much is left.
 #[derive(Debug)]
 pub struct Governor {
     machine: Machine,
+    reachable_cores: f64,
     memory: MemoryMonitor,
     state: Mutex<State>,
 }
@@ -82,6 +89,9 @@ struct State {
     monitor: LoadMonitor,
     measured_s: Option<f64>,
     left_memory: SteadyMemory,
+    cpu_limits: CpuLimitMonitor,
+    /// The limit at the last measurement.
+    cpu_limit: Option<CpuLimit>,
     estimate: LoadEstimate,
     /// The last measurement.
     load: MeasuredLoad,
@@ -110,10 +120,26 @@ impl Machine {
         }
     }
 
-    /// What is left beside a load of so many cores, when this part of it is
-    /// allowed, in hundredths of a core.
-    fn capacity_hundredths(&self, load_cores: f64, allowed: f64) -> u32 {
-        let left = f64::from(self.cores) - load_cores - self.reserve_cores;
+    /// Returns the cores that the load, analytics and others may use together. `self.cores` is
+    /// rounded down from a limit unless it was set lower. The limit does not bind others: they use
+    /// the reachable cores that it leaves out, as long as there are any.
+    fn cores_with(&self, others_cores: f64, reachable: f64, limit: Option<CpuLimit>) -> f64 {
+        let cores = f64::from(self.cores);
+        let Some(limit) = limit.filter(|limit| limit.cores < reachable) else {
+            return cores;
+        };
+        let own = if limit.cores.floor() <= cores {
+            limit.cores
+        } else {
+            cores
+        };
+        (own + others_cores).min(reachable)
+    }
+
+    /// Returns the capacity of analytics in hundredths of a core: the part `allowed` of what a load
+    /// leaves of `cores`.
+    fn capacity_hundredths(&self, cores: f64, load_cores: f64, allowed: f64) -> u32 {
+        let left = cores - load_cores - self.reserve_cores;
         ((left.max(0.0) * allowed * 100.0) as u32).max(self.least_hundredths)
     }
 
@@ -131,6 +157,8 @@ impl Governor {
             monitor,
             measured_s: None,
             left_memory: SteadyMemory::default(),
+            cpu_limits: CpuLimitMonitor::start(),
+            cpu_limit: None,
             estimate: LoadEstimate::default(),
             load: MeasuredLoad::default(),
             forecast: machine.forecast.clone(),
@@ -142,6 +170,7 @@ impl Governor {
         };
         Self {
             machine,
+            reachable_cores: reachable_cores(),
             memory: MemoryMonitor::start(),
             state: Mutex::new(state),
         }
@@ -194,6 +223,11 @@ impl Governor {
     /// forecast may have been replaced since: see [`forecast`](Self::forecast).
     pub fn machine(&self) -> &Machine {
         &self.machine
+    }
+
+    /// Returns how many cores this process may run on, whatever a cgroup's limit leaves of them.
+    pub fn reachable_cores(&self) -> f64 {
+        self.reachable_cores
     }
 
     /// Returns the forecast f(t) that policies plan by. `None`: they plan by what the load left in
@@ -263,6 +297,7 @@ impl State {
             return;
         }
         self.measured_s = Some(now_s);
+        self.cpu_limit = self.cpu_limits.sample();
         // Where the kernel stops telling, the last estimate stays.
         if let Ok(load) = self.monitor.sample() {
             self.estimate.take(&load);
@@ -284,11 +319,14 @@ impl CapacitySource for Governor {
         let memory_bytes = left_bytes.map(|bytes| state.left_memory.take(now_s, bytes));
         let allowed = state.allowed();
         let load_cores = state.estimate.load_cores();
+        let others_cores = state.estimate.others_cores();
         let capacity_hundredths = if state.guard.as_ref().is_some_and(Guard::is_pausing) {
             // The load is to be seen alone.
             0
         } else {
-            self.machine.capacity_hundredths(load_cores, allowed)
+            let limit = state.cpu_limit;
+            let cores = (self.machine).cores_with(others_cores, self.reachable_cores, limit);
+            (self.machine).capacity_hundredths(cores, load_cores, allowed)
         };
         let load_bytes_per_s = state.estimate.disk_bytes_per_s();
         let sample = LoadSample {
@@ -297,7 +335,8 @@ impl CapacitySource for Governor {
             transactional_waiting: state.load.transactional_waiting,
             transactional_disk_bytes_per_s: state.load.transactional_disk_bytes_per_s,
             requests: state.load.requests,
-            others_cores: state.estimate.others_cores(),
+            others_cores,
+            cpu_limit: state.cpu_limit,
             allowed,
             capacity_hundredths,
             memory_bytes,
@@ -348,11 +387,34 @@ mod tests {
             (3.0, 1.0, 0),
         ] {
             assert_eq!(
-                machine.capacity_hundredths(load, allowed),
+                machine.capacity_hundredths(2.0, load, allowed),
                 capacity,
                 "at a load of {load} cores, {allowed} of the rest allowed"
             );
         }
+    }
+
+    #[test]
+    fn a_cgroups_limit_counts_once_beside_others_outside_of_it() {
+        // What is left to the load and analytics.
+        let left = |cores, others_cores, reachable, limit: f64| {
+            let machine = Machine {
+                cores,
+                ..machine(None)
+            };
+            let limit = CpuLimit {
+                cores: limit,
+                throttled_ratio: 0.0,
+            };
+            machine.cores_with(others_cores, reachable, Some(limit)) - others_cores
+        };
+        assert_eq!(left(2, 0.5, 2.0, 2.0), 1.5, "the limit binds nothing");
+        // One core of two: another process has the other.
+        assert_eq!(left(1, 1.0, 2.0, 1.0), 1.0);
+        assert_eq!(left(1, 1.5, 2.0, 1.0), 0.5);
+        assert_eq!(left(1, 0.0, 2.0, 0.25), 0.25);
+        assert_eq!(left(2, 0.0, 8.0, 2.5), 2.5);
+        assert_eq!(left(1, 0.0, 8.0, 2.5), 1.0, "set below the limit");
     }
 
     #[test]
@@ -427,7 +489,8 @@ mod tests {
         let governor = Governor::new(
             Machine {
                 least_hundredths: 10,
-                reserve_cores: 2.0,
+                // More than is left if the test runs under a limit of almost three cores.
+                reserve_cores: 3.0,
                 ..machine(None)
             },
             LoadMonitor::start().unwrap(),

@@ -4,14 +4,15 @@
 //!   CPU and disk by class, requests ─► LoadMonitor ─► LoadEstimate ─┐
 //!   latencies of the service or its load ─► GuardWatch ─► Guard ──────┼─► Governor ─► capacity
 //!   MemAvailable, cgroups ────────────► MemoryMonitor ──────────────┤
+//!   cpu.max of cgroups ───────────────► CpuLimitMonitor ────────────┤
 //!   LoadHistory, or a schedule ──────────────────────► forecast f(t)┘
 //! ```
 //!
 //! What always holds: everything in the process that is not a task of an
 //! analytics job counts as transactional, flushes and compactions included, and
 //! comes first; so does every other process. `estimate`, `guard` and `history`
-//! decide and know no clock; `monitor`, `threads`, `latencies`, `memory` and `watch` measure and
-//! carry; `colocated` puts all together for a service to embed.
+//! decide and know no clock; `monitor`, `threads`, `latencies`, `memory`, `cpu_limit` and `watch`
+//! measure and carry; `colocated` puts all together for a service to embed.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -26,6 +27,7 @@
 mod busy_thread;
 mod colocated;
 mod counts;
+mod cpu_limit;
 mod estimate;
 mod governor;
 mod guard;
@@ -54,13 +56,14 @@ mod watch;
 
 pub use colocated::{ColocateError, Colocated, ColocatedOptions, ColocatedStatus};
 pub use counts::LatencyCounts;
+pub use cpu_limit::CpuLimit;
 /// What jobs are made of, and what runs them.
 pub use ebb_scheduler::runtime;
 pub use governor::{Governor, LoadSample, Machine, RESERVE};
 pub use guard::{Action, Guard, GuardSample, LatencyWindow, ObservedWindow};
 pub use history::{HistoryError, LoadHistory, left_by};
 pub use latencies::Latencies;
-pub use monitor::{LoadMonitor, MeasuredLoad, RequestRates, RequestSource};
+pub use monitor::{LoadMonitor, MeasuredLoad, RequestRates, RequestSource, reachable_cores};
 pub use objective::{Limit, Objective, Quantile};
 pub use price::PricePoint;
 pub use recent::SAMPLES_MAX_DEFAULT;

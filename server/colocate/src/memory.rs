@@ -61,17 +61,9 @@ impl MemoryMonitor {
     }
 
     fn below(root: &Path) -> Self {
-        let text = text(&root.join("proc/self/cgroup")).unwrap_or_default();
-        let named = text.lines().find_map(|line| line.strip_prefix("0::/"));
-        let named = Path::new(named.unwrap_or_default());
-        // One that lies outside of what this process can see has another name.
-        let is_within = |path: &Path| path.components().all(|c| matches!(c, Component::Normal(_)));
-        let named = Some(named).filter(|path| is_within(path));
-        let mount = root.join(CGROUPS);
-        let cgroups = named.unwrap_or(Path::new("")).ancestors();
         Self {
             meminfo: root.join("proc/meminfo"),
-            cgroups: cgroups.map(|path| mount.join(path)).collect(),
+            cgroups: cgroups(root),
         }
     }
 
@@ -82,6 +74,19 @@ impl MemoryMonitor {
         let all = of_machine(&self.meminfo).into_iter().chain(cgroups);
         all.map(|memory| memory.left_bytes(held_bytes)).min()
     }
+}
+
+/// Returns the directories of the cgroup of this process and of those above it.
+pub(super) fn cgroups(root: &Path) -> Vec<PathBuf> {
+    let text = text(&root.join("proc/self/cgroup")).unwrap_or_default();
+    let named = text.lines().find_map(|line| line.strip_prefix("0::/"));
+    let named = Path::new(named.unwrap_or_default());
+    // One that lies outside of what this process can see has another name.
+    let is_within = |path: &Path| path.components().all(|c| matches!(c, Component::Normal(_)));
+    let named = Some(named).filter(|path| is_within(path));
+    let mount = root.join(CGROUPS);
+    let cgroups = named.unwrap_or(Path::new("")).ancestors();
+    cgroups.map(|path| mount.join(path)).collect()
 }
 
 fn of_machine(path: &Path) -> Option<Memory> {
@@ -111,7 +116,8 @@ fn of_cgroup(path: &Path) -> Option<Memory> {
     })
 }
 
-fn text(path: &Path) -> Option<String> {
+/// Returns the text of a file, if the file can be read.
+pub(super) fn text(path: &Path) -> Option<String> {
     let mut text = String::new();
     let file = File::open(path).ok()?;
     file.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
@@ -144,11 +150,11 @@ impl SteadyMemory {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// A root directory with some files.
-    fn root(files: &[(&str, &str)]) -> tempfile::TempDir {
+    pub(crate) fn root(files: &[(&str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in files {
             let path = root.path().join(path);

@@ -159,6 +159,12 @@ struct Machine {
     cores: f64,
 }
 
+/// Returns how many cores this process may run on. Unlike [`std::thread::available_parallelism`] it
+/// leaves limits of cgroups out: `others_cores` is measured over all of these cores.
+pub fn reachable_cores() -> f64 {
+    Machine::detect().cores
+}
+
 impl Machine {
     fn detect() -> Self {
         let allowed = sched_getaffinity(None).ok().map(|set| {

@@ -23,10 +23,12 @@
 //! | `Fate` | `ebb_jobs::restart` | the decision about a job that did not end, made from its record |
 //! | [`Restart`] | `jobs` | the result of carrying that decision out |
 //!
-//! This module calls neither the node nor HTTP: both implement its traits.
+//! This module calls neither the node nor HTTP: both implement its traits. `wait` decides by samples of
+//! the governor why a job makes little progress.
 
 mod history;
 mod view;
+mod wait;
 
 use std::error::Error;
 use std::time::Duration;
@@ -38,6 +40,8 @@ pub use self::history::JobHistory;
 pub use self::view::{
     Estimate, JobEnd, JobProgress, JobView, Prediction, ReadInput, Restart, RestartView, Run,
 };
+pub use self::wait::Wait;
+pub(crate) use self::wait::{Beside, WINDOW_S, runnable_tasks};
 
 /// Jobs that can be looked at: of a node, of a server, or of a history.
 ///

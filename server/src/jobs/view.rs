@@ -6,6 +6,8 @@ use ebb_scheduler::runtime::{JobReport, JobStatus};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::wait::Wait;
+
 /// A job: its record, and its progress while it runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobView {
@@ -54,6 +56,9 @@ pub struct JobProgress {
     pub steps: u32,
     /// How far that is.
     pub status: JobStatus,
+    /// The reason why the job made little progress lately, if it did and could have made more.
+    #[serde(default)]
+    pub waits: Option<Wait>,
 }
 
 /// The predicted end of a job that runs.
@@ -84,6 +89,9 @@ pub struct JobEnd {
     pub parked: bool,
     /// The error that kept the end of the job out of the history, if there was one.
     pub unrecorded: Option<String>,
+    /// The reason why the job took longer than its work, on average over its time.
+    #[serde(default)]
+    pub waited: Option<Wait>,
 }
 
 /// How long a job will take.
@@ -119,12 +127,17 @@ impl JobView {
     pub fn remembered(record: JobRecord) -> Self {
         let is_over = record.state != RecordState::Started;
         let report = record.report.clone().filter(|_| is_over);
+        let waited = (report.as_ref()).and_then(|report| {
+            let waited = report["waited"].clone();
+            serde_json::from_value::<Option<Wait>>(waited).ok()?
+        });
         // The report of a job that did not start is none of the runtime's.
         let report = report.and_then(|report| serde_json::from_value(report).ok());
         let ended = |report| JobEnd {
             report,
             parked: false,
             unrecorded: None,
+            waited,
         };
         Self {
             end: report.map(ended),
@@ -137,6 +150,17 @@ impl JobView {
     /// Returns whether the job runs.
     pub fn is_running(&self) -> bool {
         self.run.is_some() && self.end.is_none()
+    }
+
+    /// Returns the reason why the job makes little progress, if it runs and there is one.
+    pub fn waits(&self) -> Option<&Wait> {
+        let run = self.run.as_ref().filter(|_| self.end.is_none())?;
+        run.progress.waits.as_ref()
+    }
+
+    /// Returns the reason why the job took longer than its work, if it has ended and there is one.
+    pub fn waited(&self) -> Option<&Wait> {
+        self.end.as_ref()?.waited.as_ref()
     }
 }
 

@@ -16,7 +16,7 @@ use super::Node;
 use super::expect::Prospect;
 use super::registry::Registry;
 use super::running::{RunningJob, Stop};
-use crate::jobs::JobEnd;
+use crate::jobs::{JobEnd, Wait};
 
 /// The steps of a job.
 struct Steps {
@@ -164,6 +164,7 @@ impl Recording {
     fn end(
         &mut self,
         report: &JobReport,
+        waited: Option<&Wait>,
         job: &RunningJob,
         input: &str,
     ) -> Result<(), HistoryError> {
@@ -176,7 +177,11 @@ impl Recording {
             Outcome::Failed { .. } => RecordState::Failed,
             Outcome::Cancelled => RecordState::Cancelled,
         };
-        (self.history).end(&self.record, state, Some(json!(report)))?;
+        let mut kept = json!(report);
+        if let Some(waited) = waited {
+            kept["waited"] = json!(waited);
+        }
+        (self.history).end(&self.record, state, Some(kept))?;
         let measured = recorded?.measured;
         if state == RecordState::Succeeded {
             let took_s = report.finished_s - report.submitted_s;
@@ -223,7 +228,7 @@ pub(super) fn begin(
     let job = RunningJob::new(
         record,
         request,
-        node.policy(),
+        node,
         prospect.inputs,
         prospect.estimate,
         handle.clone(),
@@ -256,10 +261,13 @@ fn drive(
 ) {
     let report = steps.see_through(job);
     let parked = report.outcome == Outcome::Cancelled && job.stopped() == Some(Stop::Park);
+    let waited = job.waited(&report);
     let ended = match recording {
         // What its tasks did is written; the record stays as that of a job that runs.
         Some(recording) if parked => recording.recorder.finish().map(|_| ()),
-        Some(mut recording) => recording.end(&report, job, &open_job.input_label()),
+        Some(mut recording) => {
+            recording.end(&report, waited.as_ref(), job, &open_job.input_label())
+        }
         None => Ok(()),
     };
     if parked {
@@ -271,6 +279,7 @@ fn drive(
         report,
         parked,
         unrecorded: ended.err().map(|error| error.to_string()),
+        waited,
     };
     let word = registry.end(job.id(), &end);
     log_end(job, word, &end);

@@ -53,7 +53,7 @@ fn expected<'a>(
         work,
         known: node.db().map(|_| known),
         cores: open_job.cores,
-        machine_cores: super::machine_cores(),
+        machine_cores: ebb_colocate::reachable_cores() as u32,
         goal_s: request.goal_s,
     }
 }

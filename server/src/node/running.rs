@@ -3,12 +3,15 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ebb_colocate::Governor;
 use ebb_jobs::history::JobRecord;
 use ebb_jobs::request::JobRequest;
-use ebb_scheduler::runtime::JobHandle;
+use ebb_scheduler::runtime::{JobHandle, JobReport};
 use tokio::sync::Notify;
 
-use crate::jobs::{Estimate, JobEnd, JobProgress, JobView, Prediction, ReadInput, Run};
+use super::Node;
+use crate::jobs::{Beside, Estimate, JobEnd, JobProgress, JobView, Prediction, ReadInput, Run};
+use crate::jobs::{WINDOW_S, Wait, runnable_tasks};
 
 /// A job of a node. Dropping it does not touch the job. Clones are the same job.
 #[derive(Clone)]
@@ -20,6 +23,8 @@ struct Shared {
     record: JobRecord,
     request: JobRequest,
     policy: &'static str,
+    /// `None` if the cores that jobs may use are fixed.
+    governor: Option<Arc<Governor>>,
     inputs: Vec<ReadInput>,
     estimate: Option<Estimate>,
     state: Mutex<State>,
@@ -58,7 +63,7 @@ impl RunningJob {
     pub(super) fn new(
         record: JobRecord,
         request: JobRequest,
-        policy: &'static str,
+        node: &Node,
         inputs: Vec<ReadInput>,
         estimate: Option<Estimate>,
         handle: JobHandle,
@@ -73,7 +78,8 @@ impl RunningJob {
             shared: Arc::new(Shared {
                 record,
                 request,
-                policy,
+                policy: node.policy(),
+                governor: node.governor().cloned(),
                 inputs,
                 estimate,
                 state: Mutex::new(State {
@@ -123,14 +129,44 @@ impl RunningJob {
         }
     }
 
-    /// How far it is.
+    /// Returns how far the job is, and why it is not further.
     pub fn progress(&self) -> JobProgress {
+        let governor = self.shared.governor.as_deref();
+        let beside = governor.and_then(Beside::latest);
+        self.progress_beside(self.handle().used_lately(WINDOW_S), beside.as_ref())
+    }
+
+    /// Returns the progress of a job that lately used `used_cores` beside others.
+    pub(super) fn progress_beside(
+        &self,
+        used_cores: Option<f64>,
+        beside: Option<&Beside>,
+    ) -> JobProgress {
         let step = self.lock().step.clone();
+        let status = step.handle.status();
+        let tasks = self.at_once(runnable_tasks(&status));
+        let used = used_cores.zip(beside);
         JobProgress {
             step: step.number,
             steps: step.of,
-            status: step.handle.status(),
+            waits: used.and_then(|(used_cores, beside)| Wait::of(tasks, used_cores, beside)),
+            status,
         }
+    }
+
+    /// Returns why the job, which has ended, took longer than its work, by the means over its time.
+    pub(super) fn waited(&self, report: &JobReport) -> Option<Wait> {
+        let took_s = report.finished_s - report.submitted_s;
+        if took_s < WINDOW_S {
+            return None;
+        }
+        let beside = Beside::since(self.shared.governor.as_deref()?, report.submitted_s)?;
+        Wait::of(self.at_once(report.tasks), report.cpu_s / took_s, &beside)
+    }
+
+    /// Returns how many of these tasks may run at once.
+    fn at_once(&self, tasks: u32) -> u32 {
+        tasks.min(self.request().cores.unwrap_or(u32::MAX))
     }
 
     /// The latest prediction of the end; `None` before the first one, and after the end.

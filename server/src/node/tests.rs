@@ -1,6 +1,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use ebb_colocate::LoadSample;
 use ebb_jobs::history::RecordState;
 use ebb_jobs::pi::Variant;
 use ebb_jobs::request::{
@@ -12,7 +13,7 @@ use ebb_storage::TableOptions;
 use ebb_test_support::wait::until;
 
 use super::*;
-use crate::jobs::{Jobs, ReadJobs};
+use crate::jobs::{Beside, JobView, Jobs, ReadJobs, Wait};
 
 fn open(data: &Path) -> Node {
     Node::open(data, Options::default(), NodeOptions::for_tests()).unwrap()
@@ -102,6 +103,42 @@ fn many_jobs_run_at_once_and_each_is_recorded_under_its_own_id() {
         RecordState::Cancelled
     );
     assert!(node.cancel("17").is_err());
+}
+
+#[test]
+fn a_job_without_cores_reports_who_uses_them_and_its_record_keeps_that() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    let job = node.submit(endless(table("app.pi"))).unwrap();
+    let beside = |others_cores| Beside {
+        job_cores: 2,
+        cores: 2.0,
+        load: LoadSample {
+            others_cores,
+            allowed: 1.0,
+            ..LoadSample::default()
+        },
+        guard: None,
+    };
+    let waits = |used_cores, others_cores| {
+        let beside = beside(others_cores);
+        job.progress_beside(Some(used_cores), Some(&beside)).waits
+    };
+    let starved = waits(0.02, 1.95).unwrap();
+    let text = starved.to_string();
+    assert_eq!(text, "other processes use 1.95 of 2 cores");
+    assert_eq!(waits(2.0, 1.95), None, "it progresses");
+    assert_eq!(waits(0.02, 0.0), None, "the cores are free");
+    assert_eq!(job.progress_beside(None, None).waits, None);
+    job.cancel();
+    job.wait();
+    assert_eq!(waits(0.02, 1.95), None, "it has ended");
+
+    let mut record = node.job(job.id()).unwrap();
+    record.report.as_mut().unwrap()["waited"] = serde_json::json!(starved);
+    let remembered = JobView::remembered(record);
+    assert_eq!(remembered.waited().map(Wait::to_string), Some(text));
+    assert_eq!(remembered.waits(), None);
 }
 
 #[test]

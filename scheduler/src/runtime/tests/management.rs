@@ -57,8 +57,11 @@ fn a_paced_job_uses_no_more_than_its_share() {
         job.status().share_hundredths == 30
     });
     let cpu_s = pass_a_second(&runtime, &clock, || job.status().cpu_s);
+    assert!(job.used_lately(0.9).is_some_and(|cores| cores > 0.0));
+    assert_eq!(job.used_lately(60.0), None, "it is younger");
     assert!(job.cancel());
     let report = job.wait();
+    assert_eq!(job.used_lately(0.5), None, "it has ended");
     let granted_s = 0.30 * runtime.now_s();
     // The two tasks are charged after they have used it.
     let late_s = 2.0 * longest.charge_s_max();

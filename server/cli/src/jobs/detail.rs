@@ -33,6 +33,7 @@ pub(super) fn lines(view: &JobView, attempts: &[JobAttempt]) -> Vec<String> {
     let (application, id, state) = (&job.application, &job.id, state(view));
     let mut lines = vec![format!("{application} {id}: {state}{took}")];
     lines.extend(view.run.as_ref().map(|run| progress(&run.progress)));
+    lines.extend(view.waits().map(|waits| format!("  waits    {waits}")));
     let mut begun = format!("  started  {}", started(job));
     if let Some(directory) = job.request["directory"].as_str() {
         begun += &format!(" in {directory}");
@@ -54,6 +55,7 @@ pub(super) fn lines(view: &JobView, attempts: &[JobAttempt]) -> Vec<String> {
         let tasks = counted(tasks, "task");
         lines.push(format!("  work     {tasks}, {cpu_s:.2} s of CPU"));
     }
+    lines.extend(view.waited().map(|waited| format!("  waited   {waited:#}")));
     lines.extend(counters(&report["counters"]));
     if !attempts.is_empty() {
         lines.push(String::new());
@@ -71,6 +73,7 @@ fn progress(progress: &JobProgress) -> String {
         step,
         steps,
         status,
+        ..
     } = progress;
     let mut told = "  progress ".to_string();
     if *steps > 1 {

@@ -29,7 +29,8 @@ const LINE_CHARS_MAX: usize = 100;
 /// The length that an input and an output have room for in any case, together.
 const NAMES_CHARS_MIN: usize = 16;
 
-/// Returns the lines, with a head. Inputs and outputs are cut to what the other columns leave.
+/// Returns the lines, with a head. Inputs and outputs are cut to what the other columns leave. Below
+/// a job that makes little progress there is a line with the reason.
 pub(super) fn lines(jobs: &[JobView]) -> Vec<String> {
     let mut rows: Vec<_> = jobs.iter().map(row).collect();
     let width = |column: usize| {
@@ -45,7 +46,13 @@ pub(super) fn lines(jobs: &[JobView]) -> Vec<String> {
         row[INPUT] = cut(&row[INPUT], input);
         row[OUTPUT] = cut(&row[OUTPUT], room - input);
     }
-    table(&HEAD, &["took s", "goal", "rows"], &rows)
+    let mut lines = table(&HEAD, &["took s", "goal", "rows"], &rows).into_iter();
+    let mut listed = Vec::from_iter(lines.next());
+    for (line, job) in lines.zip(jobs) {
+        listed.push(line);
+        listed.extend(job.waits().map(|waits| format!("  waits: {waits}")));
+    }
+    listed
 }
 
 fn row(view: &JobView) -> Vec<String> {

@@ -77,6 +77,7 @@ impl Report<'_> {
         }
         object["output"] = json!(self.request.output.to.to_string());
         object["policy"] = json!(run.map(|run| &run.policy));
+        object["waited"] = json!(self.job.waited());
         let estimate = run.and_then(|run| run.estimate.as_ref());
         object["advice"] = json!(estimate.and_then(|estimate| estimate.advice.as_ref()));
         object
@@ -126,6 +127,8 @@ impl Report<'_> {
             job.cpu_s,
             counted(counters.attempts_failed, "attempt"),
         ));
+        let waited = self.job.waited();
+        lines.extend(waited.map(|waited| format!("  waited  {waited:#}")));
         let output = &self.request.output;
         let rows = counters.output_records;
         let written = match output.limit.filter(|&limit| limit < rows) {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
-use ebb_scheduler::runtime::{JobState, JobStatus};
+use ebb_scheduler::runtime::JobState;
 use ebb_server::jobs::{JobProgress, JobView};
 use indicatif::{MultiProgress, ProgressBar};
 
@@ -40,7 +40,7 @@ pub(crate) fn watch(job: &FollowedJob<'_>, cancelled: &AtomicBool) -> Result<Job
             bars.take().iter().for_each(Bars::clear);
         }
         bars.get_or_insert_with(|| Bars::new(&progress))
-            .show(&progress.status);
+            .show(&progress);
     }
 }
 
@@ -59,6 +59,7 @@ impl Bars {
             step,
             steps,
             status,
+            ..
         } = progress;
         Self {
             step: *step,
@@ -72,12 +73,14 @@ impl Bars {
         }
     }
 
-    fn show(&self, status: &JobStatus) {
-        let message = match status.state {
-            JobState::Waiting => "waiting".to_string(),
-            JobState::Committing => "writing the result".to_string(),
-            JobState::Stopping => "stopping".to_string(),
-            _ => format!(
+    fn show(&self, progress: &JobProgress) {
+        let status = &progress.status;
+        let message = match (status.state, &progress.waits) {
+            (JobState::Committing, _) => "writing the result".to_string(),
+            (JobState::Stopping, _) => "stopping".to_string(),
+            (_, Some(waits)) => format!("waits: {waits}"),
+            (JobState::Waiting, None) => "waiting".to_string(),
+            (_, None) => format!(
                 "{} running on {:.1} cores",
                 status.tasks_running,
                 f64::from(status.share_hundredths) / 100.0,

@@ -121,12 +121,23 @@ fn draw_jobs(frame: &mut Frame<'_>, model: &Model, now_unix_ms: u64, area: Rect)
     ];
     let widths = [14, 14, 11, 11, 6, 10, 10, 10].map(Constraint::Length);
     let rows = model.jobs.iter().map(|job| job_row(job, now_unix_ms));
+    let mut block = Block::bordered().title(format!("{} jobs run", model.jobs.len()));
+    if let Some(waits) = waits(model) {
+        block = block.title_bottom(waits);
+    }
     let table = Table::new(rows, widths)
         .header(Row::new(head).style(Style::new().add_modifier(Modifier::DIM)))
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
-        .block(Block::bordered().title(format!("{} jobs run", model.jobs.len())));
+        .block(block);
     let mut state = TableState::default().with_selected(model.chosen());
     frame.render_stateful_widget(table, area, &mut state);
+}
+
+/// Returns why the chosen job makes little progress, or else the first job that does.
+fn waits(model: &Model) -> Option<String> {
+    let waits = |job: &JobView| Some(format!("{} waits: {}", job.record.id, job.waits()?));
+    let chosen = model.chosen().and_then(|at| waits(&model.jobs[at]));
+    chosen.or_else(|| model.jobs.iter().find_map(waits))
 }
 
 fn job_row(job: &JobView, now_unix_ms: u64) -> Row<'static> {

@@ -75,7 +75,7 @@ pub struct Expected<'a> {
     pub known: Option<Option<&'a KnownProfile>>,
     /// Cores that it may use.
     pub cores: u32,
-    /// Cores of the machine.
+    /// Cores that the process may run on, over which the use of others is measured.
     pub machine_cores: u32,
     /// Its goal in seconds from its start.
     pub goal_s: Option<f64>,

@@ -85,6 +85,19 @@ fn a_server_is_shown_whole() {
 }
 
 #[test]
+fn the_reason_why_a_job_waits_is_shown_below_the_jobs() {
+    let mut state = state();
+    let run = state.jobs[0].run.as_mut().unwrap();
+    let wait = json!({"kind": "others", "used_cores": 1.95, "cores": 2.0});
+    run.progress.waits = Some(serde_json::from_value(wait).unwrap());
+    let mut model = Model::new("./ebb-data".to_string());
+    model.show(state);
+    let shown = screen(&model);
+    let line = "└1002 waits: other processes use 1.95 of 2 cores─";
+    assert!(shown.contains(line), "\n{shown}");
+}
+
+#[test]
 fn a_job_is_chosen_and_cancelled_once_that_is_confirmed() {
     let mut model = model();
     let press = |model: &mut Model, code| model.press(KeyEvent::from(code));

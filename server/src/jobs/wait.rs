@@ -1,0 +1,290 @@
+//! The reason why a job that could run makes little progress.
+
+use std::fmt;
+
+use ebb_colocate::{Governor, LoadSample, Quantile};
+use ebb_scheduler::runtime::{JobState, JobStatus};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The time over which the progress of a job is judged, in seconds. The governor averages what other
+/// processes use over as long.
+pub(crate) const WINDOW_S: f64 = 2.0;
+/// A job that gets this part of the cores that it could use waits for nothing.
+const PROGRESS_RATIO: f64 = 0.5;
+/// The part of throttled periods from which on a limit counts as used up.
+const THROTTLED_RATIO_MIN: f64 = 0.1;
+/// Jobs that are allowed a smaller part of the free cores are stopped.
+const ALLOWED_RATIO_MIN: f64 = 0.01;
+
+/// The reason why a job that could run makes little progress.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Wait {
+    /// Other processes use the cores.
+    Others {
+        /// Cores that they use.
+        used_cores: f64,
+        /// Cores that the server may run on.
+        cores: f64,
+    },
+    /// The load, which is all of the server but its jobs, uses the cores.
+    Load {
+        /// Cores that it uses.
+        used_cores: f64,
+        /// Cores that the server may run on, or the limit of its cgroup.
+        cores: f64,
+    },
+    /// The guard keeps jobs off the cores that are free.
+    Guard {
+        /// The quantile of the objective: `p50`, `p99` or `p99.9`.
+        quantile: String,
+        /// The part of the free cores that jobs may use, 0 to 1.
+        allowed_ratio: f64,
+        /// (objective - latency) / objective; negative if the objective is missed.
+        slack_ratio: f64,
+    },
+    /// The cgroup's limit on CPU (`cpu.max`) is used up.
+    Limit {
+        /// The limit in cores.
+        cores: f64,
+        /// The part of the latest periods in which the cgroup had to wait for the next, 0 to 1.
+        throttled_ratio: f64,
+    },
+}
+
+/// The use of the machine beside a job.
+#[derive(Debug, Clone)]
+pub(crate) struct Beside {
+    /// Cores that all jobs together may use at most.
+    pub(crate) job_cores: u32,
+    /// Cores that the server may run on.
+    pub(crate) cores: f64,
+    pub(crate) load: LoadSample,
+    /// The quantile of the objective, and the slack at the guard's latest decision.
+    pub(crate) guard: Option<(Quantile, f64)>,
+}
+
+impl Beside {
+    /// The use in the latest control cycle; `None` before the first.
+    pub(crate) fn latest(governor: &Governor) -> Option<Self> {
+        Some(Self::of(governor, governor.latest()?))
+    }
+
+    /// The mean of the control cycles after `t_s`, in seconds of the runtime's time.
+    pub(crate) fn since(governor: &Governor, t_s: f64) -> Option<Self> {
+        let samples = governor.history_after(t_s);
+        let last = *samples.last()?;
+        let count = samples.len() as f64;
+        let mean = |of: fn(&LoadSample) -> f64| samples.iter().map(of).sum::<f64>() / count;
+        let load = LoadSample {
+            transactional_cores: mean(|load| load.transactional_cores),
+            others_cores: mean(|load| load.others_cores),
+            allowed: mean(|load| load.allowed),
+            ..last
+        };
+        Some(Self::of(governor, load))
+    }
+
+    fn of(governor: &Governor, load: LoadSample) -> Self {
+        let guard = governor.objective().zip(governor.latest_guarded());
+        Self {
+            job_cores: governor.machine().cores,
+            cores: governor.reachable_cores(),
+            load,
+            guard: guard.map(|(objective, sample)| (objective.quantile, sample.slack)),
+        }
+    }
+}
+
+/// Returns the tasks of a job that run or could run now.
+pub(crate) fn runnable_tasks(status: &JobStatus) -> u32 {
+    let is_ready = matches!(status.state, JobState::Waiting | JobState::Running);
+    if !is_ready || !status.follows.is_empty() || status.maps_total == 0 {
+        return 0;
+    }
+    match status.maps_total.saturating_sub(status.maps_done) {
+        0 => status.reduces_total.saturating_sub(status.reduces_done),
+        maps => maps,
+    }
+}
+
+impl Wait {
+    /// The reason why a job used only `used_cores` when it had this many runnable tasks. `None` if
+    /// that is no small part of what it could use, or if nothing in `beside` explains it.
+    pub(crate) fn of(tasks: u32, used_cores: f64, beside: &Beside) -> Option<Self> {
+        let could_cores = f64::from(tasks.min(beside.job_cores));
+        let needed_cores = could_cores * PROGRESS_RATIO;
+        if used_cores >= needed_cores {
+            return None;
+        }
+        let LoadSample {
+            transactional_cores: load,
+            others_cores: others,
+            allowed,
+            cpu_limit,
+            ..
+        } = beside.load;
+        let is_throttled =
+            cpu_limit.is_some_and(|limit| limit.throttled_ratio >= THROTTLED_RATIO_MIN);
+        let left_by_others = beside.cores - others;
+        // Another limit leaves more than other processes do.
+        let limit = cpu_limit.filter(|limit| is_throttled || limit.cores < left_by_others);
+        let free = limit.map_or(left_by_others, |limit| limit.cores.min(left_by_others)) - load;
+        let free = free.max(0.0);
+        if !is_throttled {
+            if free * allowed >= needed_cores {
+                return None;
+            }
+            // The guard takes a larger part than what is not free.
+            if let Some((quantile, slack_ratio)) = beside.guard
+                && allowed < free / could_cores
+            {
+                return Some(Self::Guard {
+                    quantile: quantile.to_string(),
+                    allowed_ratio: allowed,
+                    slack_ratio,
+                });
+            }
+        }
+        Some(match limit {
+            Some(limit) if load < limit.cores / 2.0 => Self::Limit {
+                cores: limit.cores,
+                throttled_ratio: limit.throttled_ratio,
+            },
+            None if load < others => Self::Others {
+                used_cores: others,
+                cores: beside.cores,
+            },
+            limit => Self::Load {
+                used_cores: load,
+                cores: limit.map_or(beside.cores, |limit| limit.cores),
+            },
+        })
+    }
+}
+
+/// A sentence in the present tense, with `{:#}` in the past tense.
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tense = |present, past| if f.alternate() { past } else { present };
+        let is = tense("is", "was");
+        let text = match self {
+            Self::Others { used_cores, cores } => {
+                let (uses, all) = (tense("use", "used"), counted(*cores));
+                format!("other processes {uses} {used_cores:.2} of {all}")
+            }
+            Self::Load { used_cores, cores } => {
+                let (uses, all) = (tense("uses", "used"), counted(*cores));
+                format!("the load {uses} {used_cores:.2} of {all}")
+            }
+            Self::Guard {
+                quantile,
+                allowed_ratio,
+                slack_ratio,
+            } => {
+                let (leaves, stops) = (tense("leaves", "left"), tense("has stopped", "stopped"));
+                let how = if *allowed_ratio >= ALLOWED_RATIO_MIN {
+                    let percent = allowed_ratio * 100.0;
+                    format!("{leaves} jobs {percent:.0}% of what is free, to keep {quantile} below")
+                } else if *slack_ratio < 0.0 {
+                    format!("{stops} jobs, {quantile} {is} above")
+                } else {
+                    format!("{stops} jobs until {quantile} {is} well below")
+                };
+                format!("the guard {how} the objective")
+            }
+            Self::Limit { cores, .. } => {
+                let limit = counted(*cores);
+                format!("the cgroup's limit (cpu.max) {is} used up: {limit}")
+            }
+        };
+        f.write_str(&text)
+    }
+}
+
+/// A number of cores with at most two digits behind the point.
+fn counted(cores: f64) -> String {
+    let rounded = (cores * 100.0).round() / 100.0;
+    format!("{rounded} core{}", if rounded == 1.0 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_colocate::CpuLimit;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Two cores, of which the load and others use as many.
+    fn beside(load: f64, others: f64, allowed: f64, limit: Option<(f64, f64)>) -> Beside {
+        let limit = limit.map(|(cores, throttled_ratio)| CpuLimit {
+            cores,
+            throttled_ratio,
+        });
+        Beside {
+            job_cores: 2,
+            cores: 2.0,
+            load: LoadSample {
+                transactional_cores: load,
+                others_cores: others,
+                allowed,
+                cpu_limit: limit,
+                ..LoadSample::default()
+            },
+            guard: Some((Quantile::P99, -0.5)),
+        }
+    }
+
+    #[test]
+    fn the_largest_taker_of_cores_is_the_reason() {
+        let reason = |load, others, allowed, limit| {
+            let wait = Wait::of(8, 0.05, &beside(load, others, allowed, limit));
+            wait.expect("a reason").to_string()
+        };
+        let others = reason(0.0, 1.95, 1.0, None);
+        assert_eq!(others, "other processes use 1.95 of 2 cores");
+        let load = reason(1.8, 0.1, 1.0, None);
+        assert_eq!(load, "the load uses 1.80 of 2 cores");
+        let guard = reason(0.3, 0.9, 0.0, None);
+        let stopped = "the guard has stopped jobs, p99 is above the objective";
+        assert_eq!(guard, stopped);
+        // Without the guard there would be nothing for jobs, either.
+        assert!(reason(1.95, 0.1, 0.0, None).starts_with("the load"));
+
+        let limit = reason(0.1, 0.0, 1.0, Some((0.5, 0.0)));
+        let used_up = "the cgroup's limit (cpu.max) is used up: ";
+        assert_eq!(limit, format!("{used_up}0.5 cores"));
+        let throttled = reason(0.1, 0.0, 1.0, Some((1.0, 0.6)));
+        assert_eq!(throttled, format!("{used_up}1 core"));
+        let load = reason(0.9, 0.0, 1.0, Some((1.0, 0.6)));
+        assert_eq!(load, "the load uses 0.90 of 1 core");
+        assert!(reason(0.0, 1.9, 1.0, Some((1.0, 0.0))).starts_with("other"));
+    }
+
+    #[test]
+    fn a_job_waits_for_nothing_that_progresses_or_has_no_task_or_finds_free_cores() {
+        let starved = beside(0.0, 1.95, 1.0, None);
+        assert!(Wait::of(8, 0.9, &starved).is_some());
+        assert_eq!(Wait::of(8, 1.0, &starved), None);
+        assert_eq!(Wait::of(1, 0.5, &starved), None);
+        assert_eq!(Wait::of(0, 0.0, &starved), None);
+        for free in [beside(0.2, 0.3, 1.0, None), beside(0.0, 0.0, 0.6, None)] {
+            assert_eq!(Wait::of(8, 0.0, &free), None, "{free:?}");
+        }
+    }
+
+    #[test]
+    fn a_reason_has_two_tenses_and_a_kind_with_numbers() {
+        let wait = Wait::of(8, 0.0, &beside(0.0, 1.95, 1.0, None)).unwrap();
+        assert_eq!(format!("{wait:#}"), "other processes used 1.95 of 2 cores");
+        let object = json!({"kind": "others", "used_cores": 1.95, "cores": 2.0});
+        assert_eq!(json!(wait), object);
+        let guard = Wait::of(2, 0.0, &beside(0.0, 0.0, 0.1, None)).unwrap();
+        assert_eq!(
+            guard.to_string(),
+            "the guard leaves jobs 10% of what is free, to keep p99 below the objective"
+        );
+        assert_eq!(json!(guard)["allowed_ratio"], 0.1);
+    }
+}
