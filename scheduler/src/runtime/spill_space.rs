@@ -38,7 +38,7 @@ impl SpillSpace {
 }
 
 impl Default for SpillSpace {
-    /// Asks the operating system.
+    /// Reads the free space from the file system.
     fn default() -> Self {
         Self::new(|path| {
             let found = rustix::fs::statvfs(path)?;

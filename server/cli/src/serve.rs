@@ -17,6 +17,7 @@ mod log;
 mod log_levels;
 mod metrics;
 mod partitions;
+mod queries;
 pub(crate) mod settings;
 mod shutdown;
 mod slow;
@@ -48,6 +49,7 @@ use self::descriptors::DescriptorBudget;
 use self::job_list::RecordedJobs;
 use self::log_levels::{CQL, HTTP, JOBS, SERVER, STORAGE};
 use self::metrics::{CqlCollector, ProcessCollector};
+use self::queries::CqlQueries;
 use self::settings::{Authentication, Durability, OnFailedWrite, Settings, SettingsArgs};
 use self::shutdown::shut_down;
 use self::slow::SlowLog;
@@ -134,6 +136,7 @@ pub(super) fn run(args: Args) -> Result<()> {
         dropped_lines: log.dropped.clone(),
         audit: Arc::clone(&audit),
     };
+    let cql = (cql, CqlQueries(server.queries()));
     let http = listen_for_http(&settings, &node, &descriptors, cql, tls.clone(), &slow)?;
     if let Some(health) = &health {
         health.ready(&node);
@@ -282,7 +285,7 @@ fn listen_for_http(
     settings: &Settings,
     node: &Arc<Node>,
     descriptors: &DescriptorBudget,
-    cql: CqlCollector,
+    (cql, queries): (CqlCollector, CqlQueries),
     tls: Option<Arc<Tls>>,
     slow: &Arc<SlowLog>,
 ) -> Result<HttpServer> {
@@ -303,6 +306,7 @@ fn listen_for_http(
             backups: settings.backup_root.clone(),
         },
         slow: Some(slow.of_http()),
+        queries: Some(Arc::new(queries)),
         connections_max: Some(descriptors.http),
         audit: Some(Arc::clone(&cql.audit)),
     };

@@ -99,7 +99,7 @@ impl Periods {
         })
     }
 
-    /// Returns the mean part of throttled periods, of which `ratio` is the mean up to `before`.
+    /// Returns the mean ratio of throttled periods. `ratio` is the mean up to `before`.
     fn averaged(self, before: Self, ratio: f64) -> f64 {
         let all = self.all.saturating_sub(before.all) as f64;
         let throttled = self.throttled.saturating_sub(before.throttled) as f64;

@@ -1,5 +1,5 @@
-//! What the server does for whom: its clients, and the requests that were traced. Virtual
-//! tables show it.
+//! The clients of the server, their queries in lanes, and the last requests that were traced. Virtual
+//! tables show them.
 //!
 //! What always holds: it is bounded. There is an entry for each open connection, and of
 //! the traces the newest are kept.
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use ebb_cql::protocol::Version;
 
 use super::functions::TimeUuids;
+use super::queries::Queries;
 
 /// Traces that are kept; the oldest go first.
 const TRACES_KEPT: usize = 256;
@@ -30,6 +31,8 @@ pub struct Activity {
     traces: Mutex<VecDeque<Arc<TraceSession>>>,
     next_client: AtomicU64,
     ids: TimeUuids,
+    /// The queries that wait or run in a lane.
+    pub queries: Arc<Queries>,
 }
 
 #[derive(Debug)]
@@ -106,6 +109,7 @@ impl Default for Activity {
             traces: Mutex::default(),
             next_client: AtomicU64::new(0),
             ids: TimeUuids::new(),
+            queries: Arc::default(),
         }
     }
 }

@@ -41,8 +41,8 @@ use xxhash_rust::xxh3::Xxh3;
 
 use self::select::schema_of;
 use super::access::{
-    self, AccessContext, Login, NeedsContext, User, execute_permission, execute_role, needs,
-    trace_need,
+    self, AccessContext, Login, NeedsContext, User, all_queries_need, execute_permission,
+    execute_role, needs, trace_need,
 };
 use super::activity::Activity;
 use super::call::{Call, Lane, Outcome, Service, StatementKind};
@@ -194,17 +194,20 @@ impl Executor {
         &self.catalog
     }
 
-    /// What is computed for virtual tables and DESCRIBE comes from these.
-    fn facts(&self, state: &Arc<CatalogState>) -> Facts {
-        Facts {
+    /// Returns the facts from which virtual tables and DESCRIBE are computed for a user.
+    fn facts(&self, state: &Arc<CatalogState>, user: &User) -> Result<Facts> {
+        let sees_all = user.may(self.catalog.roles(), &all_queries_need())?;
+        let queries_of = user.name().filter(|_| !sees_all).map(Into::into);
+        Ok(Facts {
             node: self.node.clone(),
             catalog: self.catalog.clone(),
             state: state.clone(),
             system: self.system.clone(),
             activity: self.activity.clone(),
+            queries_of,
             index_failures: self.builds.failures().clone(),
             jobs: self.jobs.clone(),
-        }
+        })
     }
 
     fn schema_context<'c>(&'c self, keyspace: Option<&'c str>) -> SchemaContext<'c> {
@@ -324,7 +327,7 @@ impl Executor {
         match tree {
             Statement::Select(select) => self.select(statement, select, call, out),
             Statement::Describe(describe) => {
-                let facts = self.facts(&self.catalog.state());
+                let facts = self.facts(&self.catalog.state(), call.user)?;
                 let listing = describe::describe(&facts, keyspace, describe)?;
                 listing.write(out);
                 Ok(Outcome::default())

@@ -46,7 +46,7 @@ thread_local! {
 pub struct Interrupt {
     deadline: Instant,
     is_cancelled: Arc<AtomicBool>,
-    /// Set when the server stops, for a statement that ends then.
+    /// Set when the server stops or an operator kills the statement, if it ends then.
     is_stopped: Option<Arc<AtomicBool>>,
     /// The CPU time after which a statement ends with its time-out: it has to go on elsewhere.
     cpu_max: Option<Duration>,
@@ -141,7 +141,7 @@ impl Interrupt {
         }
     }
 
-    /// Returns whether the client is gone, or the server stops and the statement ends then.
+    /// Returns whether the client is gone, or the server or an operator ends the statement.
     pub fn is_cancelled(&self) -> bool {
         let is_set = |flag: &Arc<AtomicBool>| flag.load(Ordering::Relaxed);
         is_set(&self.is_cancelled) || self.is_stopped.as_ref().is_some_and(is_set)

@@ -12,6 +12,7 @@
 //!     ├ functions   what is computed of values
 //!     ├ interrupt   when a statement is given up
 //!     ├ schema_statements, snapshots, describe   those about the schema and snapshots
+//!     ├ queries   the statements that wait or run in a lane
 //!     ├ access   who asks, and whether they may; statements about roles
 //!     └ targets   what the name of a table means: a table, one at a snapshot, one of `system`
 //! ```
@@ -54,6 +55,7 @@ mod listing;
 mod outcome;
 mod paging;
 pub mod prepared;
+pub mod queries;
 #[expect(clippy::disallowed_methods, reason = "a page ends after its time")]
 pub mod read;
 pub mod schema_statements;

@@ -53,7 +53,7 @@ impl HealthServer {
         let (stop, stopped) = watch::channel(false);
         let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let serve = accept(listener, routes, connections, stopped);
-        // Nobody waits for the thread: a check may wait for the database.
+        // The thread is not joined, because a check may wait for the database.
         let thread = thread::Builder::new().name("ebb-health".to_owned());
         thread.spawn(move || runtime.block_on(serve))?;
         Ok(Self {

@@ -33,6 +33,7 @@
 //! | `POST /v1/verify`, `/v1/restore` | reads every file; takes damaged ones from a backup |
 //! | `GET`, `POST`, `DELETE /v1/session` | who asks; logs in, and out |
 //! | `GET /v1/roles` | the roles of CQL |
+//! | `GET /v1/queries`, `DELETE /v1/queries/{id}` | the queries of CQL that run; kills one |
 //! | `GET /`, `/assets/{name}` | the console: a page over the other routes |
 //! | `GET /metrics` | the node as numbers, for Prometheus |
 //! | `GET /health/live`, `/health/ready` | whether it answers; whether it takes writes and jobs |
@@ -58,6 +59,7 @@
 //! | `idempotency` | requests that come again |
 //! | `roots` | where files may be written |
 //! | `audit` | entries in the audit log for changes |
+//! | `queries` | the queries of CQL that run |
 //! | `headers` | what browsers are told with each answer |
 //! | `server` | connections: how many, how long, and their end |
 //! | `health_server` | health checks alone, at an address of their own |
@@ -79,6 +81,7 @@ mod idempotency;
 mod permits;
 mod port;
 mod problem;
+mod queries;
 mod readiness;
 mod roots;
 mod routes;
@@ -95,6 +98,7 @@ pub use client::{ClientError, JobsClient};
 pub use frozen::freeze;
 pub use health_server::HealthServer;
 pub use problem::Problem;
+pub use queries::{Queries, QueryView};
 pub use roots::Roots;
 pub use server::{HttpOptions, HttpServer};
 pub use slow::{SlowRequest, SlowRequests};

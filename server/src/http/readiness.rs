@@ -20,7 +20,7 @@ pub(super) struct Readiness {
     /// The first problem in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
-    /// What is wrong. Problems that stop all writes come first.
+    /// The problems. Those that stop all writes come first.
     problems: Vec<ReadinessProblem>,
 }
 
@@ -30,7 +30,7 @@ enum ReadinessStatus {
     Ok,
     /// It takes writes and jobs, but not all of them.
     Degraded,
-    /// It takes none.
+    /// It takes neither writes nor jobs.
     Unavailable,
 }
 

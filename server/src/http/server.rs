@@ -28,6 +28,7 @@ use super::audit::log;
 use super::deadline::{BodyDeadline, WriteDeadline};
 use super::headers::harden;
 use super::idempotency::{Answers, once};
+use super::queries::Queries;
 use super::roots::Roots;
 use super::routes::{LongWork, RowWork, Served, routes};
 use super::slow::{SlowRequests, measure};
@@ -69,6 +70,8 @@ pub struct HttpOptions {
     pub roots: Roots,
     /// The observer of slow requests, if there is one.
     pub slow: Option<SlowRequests>,
+    /// The queries of CQL, if the program serves CQL.
+    pub queries: Option<Arc<dyn Queries>>,
     /// A bound on the connections over TCP, and on those over the socket; `None` for 512 and 128.
     pub connections_max: Option<u32>,
     /// The audit log; `None` for one of this server's own in the same file.
@@ -169,6 +172,7 @@ impl HttpServer {
             metrics: Arc::new(metrics),
             live: Arc::clone(&live),
             roots: Arc::new(options.roots),
+            queries: options.queries,
             long_work: LongWork::default(),
             row_work: RowWork::default(),
         });

@@ -27,6 +27,7 @@ mod console;
 mod health;
 mod live;
 mod openapi;
+mod queries;
 mod roles;
 mod session;
 mod snapshots;

@@ -216,7 +216,8 @@ mod tests {
 
     use super::*;
 
-    /// Two cores, of which the load and others use as many.
+    /// Returns a sample of a machine with two cores. The load uses `load` of them, other processes use
+    /// `others`.
     fn beside(load: f64, others: f64, allowed: f64, limit: Option<(f64, f64)>) -> Beside {
         let limit = limit.map(|(cores, throttled_ratio)| CpuLimit {
             cores,

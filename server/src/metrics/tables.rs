@@ -22,7 +22,7 @@ macro_rules! figures {
     };
 }
 
-const FIGURES: [Figure; 12] = figures! { table:
+const FIGURES: [Figure; 13] = figures! { table:
     "table_memtable_bytes": table.memtable_bytes, "Memory of a table's memtables";
     "table_frozen_memtables": table.frozen_memtables, "Memtables that wait for their flush";
     "table_file_bytes": table.file_bytes, "Bytes of a table's files";

@@ -1,8 +1,8 @@
-//! What is wrong with the database, from memory alone: probes of readiness come every second.
+//! The problems of the database, read from memory alone, because readiness is probed every second.
 
 use super::{Engine, SpaceUse, TableCore};
 
-/// What is wrong with a database, from [`Db::health`](crate::Db::health).
+/// The problems of a database, from [`Db::health`](crate::Db::health).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Health {
     /// The failure that stopped all writes until the database is opened anew, if there was one.

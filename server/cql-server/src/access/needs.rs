@@ -22,6 +22,8 @@ pub struct NeedsContext<'a> {
 
 /// Keyspaces that all may read who are logged in: drivers and cqlsh need them.
 const READABLE: [&str; 3] = ["system", "system_schema", "system_virtual_schema"];
+/// A table that all may read who are logged in: its rows depend on the user.
+const QUERIES: (&str, &str) = ("system_views", "queries");
 
 /// Returns the permissions that a statement requires. A statement about roles or permissions requires
 /// more, which depend on the roles and resources that it names: it checks them when it is executed.
@@ -88,12 +90,20 @@ pub fn needs(context: &NeedsContext<'_>, statement: &Statement) -> Result<Vec<Ne
 
 /// What reading a table takes; nothing for what drivers have to read.
 pub fn reads(keyspace: &str, table: &str) -> Vec<Need> {
-    match READABLE.contains(&keyspace) {
-        true => Vec::new(),
-        false => vec![Need {
-            permission: Permission::Select,
-            on: Resource::table(keyspace, table),
-        }],
+    if READABLE.contains(&keyspace) || (keyspace, table) == QUERIES {
+        return Vec::new();
+    }
+    vec![Need {
+        permission: Permission::Select,
+        on: Resource::table(keyspace, table),
+    }]
+}
+
+/// Returns what it takes to see the queries of all users in their table. Without it, a user sees its own.
+pub fn all_queries_need() -> Need {
+    Need {
+        permission: Permission::Select,
+        on: Resource::table(QUERIES.0, QUERIES.1),
     }
 }
 

@@ -26,7 +26,7 @@ fn compare(server: &Server, text: &str, bound: &[&[u8]]) -> [usize; 2] {
     let table = executor.system.table(schema.keyspace(), schema.name());
     let table = table.unwrap_or_else(|| panic!("{text} reads no virtual table"));
     let state = executor.catalog().state();
-    let facts = executor.facts(&state);
+    let facts = executor.facts(&state, &server.user).unwrap();
     let mut values = ValuesBuf::new();
     for value in bound {
         values.push(Value::Bytes(value));

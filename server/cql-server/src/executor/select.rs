@@ -135,7 +135,7 @@ impl Executor {
             Target::Snapshot(snapshot) => Source::Stored(&snapshot.rows, Cache::Bypass),
             Target::Virtual(table) => {
                 let lookup = self.lookup(&state, meaning.select.plan(), &bound)?;
-                let rows = table.rows(&self.facts(&state), &lookup)?;
+                let rows = table.rows(&self.facts(&state, call.user)?, &lookup)?;
                 computed = computed_rows(table.schema(), rows)?;
                 Source::Memory(&computed)
             }

@@ -1,8 +1,8 @@
 //! A request that runs in a lane: on another thread than the one that received it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
@@ -14,14 +14,15 @@ use super::commit::QueuedWrite;
 use super::lane_result::{LaneResult, Reply, RequestResult, is_in_conflict};
 use super::lanes::{NORMAL_CLASS_CPU_MAX, PAGE_BYTES, ResultMemory, Share, Waiting};
 use super::login;
-use super::replies::{in_protocol, stopping};
+use super::replies::{in_protocol, killed, stopping};
 use super::requests::RequestMemory;
 use super::scan_queue::ScanUser;
 use super::scan_threads::ClassControl;
 use super::traces::without_password;
 use super::work::{RequestStatements, SHARED_THREAD_CPU_MAX, Work};
-use crate::call::{Interrupt, Lane, Service, StatementKind};
+use crate::call::{Interrupt, Lane, Service, Statement, StatementKind};
 use crate::outcome::Outcome;
+use crate::queries::{Progress, Query};
 
 /// The first capacity of a page's buffer. The buffer doubles when it is full, and so ends with room
 /// for a page and one more row, of 64 KiB.
@@ -35,26 +36,17 @@ pub(super) struct LaneRequest<S: Service> {
     pub memory: RequestMemory,
 }
 
-/// The progress of a request, for the thread that runs it and the task that waits for the result.
-#[derive(Debug, Default)]
-struct LaneProgress {
-    begun_at: OnceLock<Instant>,
-    /// The client was answered, at the deadline of the request or because the server stops.
-    is_answered: AtomicBool,
-    /// The server stops, and the statement has to end.
-    is_stopped: Arc<AtomicBool>,
-}
-
 impl<S: Service> LaneRequest<S> {
     pub(super) fn stream(&self) -> i16 {
         self.frame.stream
     }
 
     /// Executes the request on a thread of a lane.
-    fn run(mut self, lane: Lane, progress: &LaneProgress, memory: &mut ResultMemory) -> Reply {
+    fn run(mut self, query: &Query, memory: &mut ResultMemory) -> Reply {
+        let progress = &query.progress;
         progress.begun_at.get_or_init(Instant::now);
         let (shared, kind) = (self.work.shared.clone(), self.work.kind);
-        let is_read = is_read(lane, kind);
+        let (lane, is_read) = (query.lane, query.is_read);
         let mut interrupt = self.work.interrupt.clone();
         if is_read {
             interrupt = interrupt.stopped_by(progress.is_stopped.clone());
@@ -143,6 +135,29 @@ impl<S: Service> LaneRequest<S> {
             RequestStatements::None | RequestStatements::Batch(_) => execute(),
         }?;
         Ok((out, outcome))
+    }
+
+    /// Returns the request in a lane, as operators see it.
+    fn query(&self, lane: Lane) -> Query {
+        let Work {
+            sender, statements, ..
+        } = &self.work;
+        let (first, statements) = match statements {
+            RequestStatements::None => (None, 0),
+            RequestStatements::One(statement) => (Some(statement), 1),
+            RequestStatements::Batch(all) => (all.first(), all.len()),
+        };
+        Query {
+            address: sender.address,
+            user: sender.user.clone(),
+            keyspace: sender.keyspace.clone(),
+            statement: first.cloned().map(|first| -> Arc<dyn Statement> { first }),
+            statements,
+            lane,
+            is_read: is_read(lane, self.work.kind),
+            received_at: self.work.received_at,
+            progress: Progress::default(),
+        }
     }
 
     /// Returns the user that the request counts for if it is a scan.
@@ -271,7 +286,7 @@ fn no_memory(bytes: usize) -> ErrorResponse {
 
 /// Runs a request in a lane, and sends its result. A scan is answered at its deadline with the
 /// time-out, also while it waits or runs; then it does not begin, or notices and ends. When the server
-/// stops, a scan is answered and ends in the same way.
+/// stops or an operator kills it, a scan is answered and ends in the same way.
 ///
 /// A change of the schema is answered when it is done: the client must not have to guess whether it
 /// happened.
@@ -284,24 +299,33 @@ pub(super) async fn run_in_lane<S: Service>(
     let shared = request.work.shared.clone();
     let (stream, user) = (request.stream(), request.scan_user());
     let interrupt = request.work.interrupt.clone();
-    let received_at = request.work.received_at;
+    let (received_at, consistency) = (request.work.received_at, request.work.consistency);
     let time_out = request.work.time_out();
-    let ends_at_stop = is_read(lane, request.work.kind);
     let late_reply = is_cut_off(lane).then(|| request.late_reply());
-    let progress = Arc::new(LaneProgress::default());
-    let own = progress.clone();
-    let run = move |memory: &mut ResultMemory| request.run(lane, &own, memory);
+    let query = Arc::new(request.query(lane));
+    let listed = (query.statement.is_some()).then(|| shared.options.activity.queries.list(&query));
+    let own = query.clone();
+    let run = move |memory: &mut ResultMemory| {
+        // Until the thread has ended, also if the client was answered before.
+        let _listed = listed;
+        request.run(&own, memory)
+    };
     let runs = shared.lanes.run(lane, &user, &share, &interrupt, run);
     let reply = match late_reply {
         None => runs.await,
         Some(late_reply) => {
             let mut stop = shared.stop.subscribe();
+            let progress = &query.progress;
             let ended = tokio::select! {
                 biased;
                 reply = runs => Ok(reply),
-                _ = stop.wait_for(|stops| *stops), if ends_at_stop => {
+                _ = stop.wait_for(|stops| *stops), if query.is_read => {
                     progress.is_stopped.store(true, Ordering::Relaxed);
                     Err(stopping())
+                }
+                () = progress.killed.notified(), if query.is_read => {
+                    progress.is_stopped.store(true, Ordering::Relaxed);
+                    Err(killed(consistency))
                 }
                 () = sleep_until(interrupt.deadline().into()) => Err(time_out.error()),
             };

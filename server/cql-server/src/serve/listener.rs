@@ -30,6 +30,7 @@ use super::stream::{Stream, TLS_HANDSHAKE};
 use super::tls::Tls;
 use super::turns::Turns;
 use crate::call::Service;
+use crate::queries::Queries;
 
 /// Events that a connection may be behind before it misses some.
 const EVENTS_KEPT: usize = 256;
@@ -46,6 +47,7 @@ pub struct CqlServer {
     runtime: Runtime,
     stop: watch::Sender<bool>,
     counters: Counters,
+    queries: Arc<Queries>,
 }
 
 impl CqlServer {
@@ -110,12 +112,14 @@ impl CqlServer {
             failed_logins: shared.failed_logins.clone(),
             traffic: shared.traffic.clone(),
         };
+        let queries = shared.options.activity.queries.clone();
         runtime.spawn(accept(listener, shared, connections));
         Ok(Self {
             address,
             runtime,
             stop,
             counters,
+            queries,
         })
     }
 
@@ -127,6 +131,11 @@ impl CqlServer {
     /// Connections that are open, and what was refused.
     pub fn counters(&self) -> Counters {
         self.counters.clone()
+    }
+
+    /// The queries that wait or run in a lane.
+    pub fn queries(&self) -> Arc<Queries> {
+        self.queries.clone()
     }
 
     /// Takes no more connections and requests, and waits for at most `patience` until all clients have

@@ -1,7 +1,9 @@
 //! Responses: RESULT around the body that a statement writes, and errors in one wording.
 
 use bytes::BytesMut;
-use ebb_cql::protocol::{Coding, ErrorResponse, Head, Opcode, OpenFrame, ProtocolError, Response};
+use ebb_cql::protocol::{
+    Coding, Consistency, ErrorKind, ErrorResponse, Head, Opcode, OpenFrame, ProtocolError, Response,
+};
 
 use crate::outcome::Outcome;
 
@@ -16,6 +18,19 @@ pub(super) fn overloaded() -> ErrorResponse {
 /// Returns the error of a request that is not executed, or given up, because the server stops.
 pub(super) fn stopping() -> ErrorResponse {
     ErrorResponse::overloaded("the server is stopping")
+}
+
+/// Returns the error of a read that an operator has killed: a failure, because drivers do not send a read
+/// again that failed, but do so after a server error or OVERLOADED.
+pub(super) fn killed(consistency: Consistency) -> ErrorResponse {
+    let kind = ErrorKind::ReadFailure {
+        consistency,
+        received: 0,
+        block_for: 1,
+        failures: 1,
+        data_present: false,
+    };
+    ErrorResponse::new(kind, "an operator killed the query")
 }
 
 /// Returns the response to bytes that are no request.

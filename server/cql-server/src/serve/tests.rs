@@ -4,6 +4,7 @@ mod events;
 mod hostile;
 mod login;
 mod overload;
+mod queries;
 mod scans;
 mod slow;
 mod stopping;
@@ -204,6 +205,9 @@ impl Service for Fake {
                 }
             }
             "alter" => {
+                if rest == "slowly" {
+                    self.gate.wait(|| call.interrupt.is_cancelled());
+                }
                 outcome.changes.push(SchemaChange {
                     kind: SchemaChangeKind::Updated,
                     keyspace: rest.into(),

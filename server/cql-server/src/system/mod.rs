@@ -8,7 +8,7 @@
 //! | `system_virtual_schema` | `keyspaces`, `tables`, `columns` |
 //! | `system_auth` | `roles`, `role_members`, `role_permissions`, `identity_to_role` |
 //! | `system_traces` | `sessions`, `events` |
-//! | `system_views` | `snapshots`, `jobs`, `clients`, `index_builds` |
+//! | `system_views` | `snapshots`, `jobs`, `clients`, `queries`, `index_builds` |
 //!
 //! Nothing of them is stored. A row is computed from the schema and the node as they are
 //! when a statement asks. `system_views` and `system_virtual_schema` count as virtual for drivers, the others
@@ -22,6 +22,7 @@ mod index_builds;
 mod jobs;
 mod local;
 mod lookup;
+mod queries;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -82,6 +83,8 @@ pub struct Facts {
     pub system: Arc<SystemTables>,
     /// What the server does for whom.
     pub activity: Arc<Activity>,
+    /// The role whose queries the statement may read; `None` for those of all users.
+    pub queries_of: Option<Box<str>>,
     /// The errors of index builds that failed.
     pub index_failures: Arc<BuildFailures>,
     /// The jobs; `None` where there are none.
@@ -118,6 +121,7 @@ impl Default for SystemTables {
             auth::ROLE_PERMISSIONS,
             auth::IDENTITY_TO_ROLE,
             activity::CLIENTS,
+            queries::QUERIES,
             activity::SESSIONS,
             activity::EVENTS,
         ];

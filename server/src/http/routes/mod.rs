@@ -10,6 +10,7 @@
 //! | `tables`, `keyspaces` | `/v1/tables` and what is below, `/v1/keyspaces` |
 //! | `backups` | `/v1/backups` |
 //! | `roles` | `/v1/roles` |
+//! | `queries` | `/v1/queries` and what is below |
 //! | `session` | `/v1/session`: logging in and out |
 //! | `console` | `/` and `/assets/...`: the page |
 //! | `health`, `metrics` | `/health/...`, `/metrics` |
@@ -32,6 +33,7 @@ mod openapi;
 mod paging;
 mod policies;
 mod profiles;
+mod queries;
 mod roles;
 mod rows;
 mod session;
@@ -50,6 +52,7 @@ use ebb_jobs::Failure;
 
 pub(super) use self::answer::{LongWork, RowWork};
 use super::problem::Problem;
+use super::queries::Queries;
 use super::roots::Roots;
 use crate::live::Live;
 use crate::metrics::Metrics;
@@ -65,6 +68,7 @@ pub(super) struct Served {
     pub metrics: Arc<Metrics>,
     pub live: Arc<Live>,
     pub roots: Arc<Roots>,
+    pub queries: Option<Arc<dyn Queries>>,
     pub long_work: LongWork,
     pub row_work: RowWork,
 }
@@ -84,6 +88,7 @@ pub(super) fn routes(served: Served) -> Router {
         .merge(backups::routes())
         .merge(session::routes())
         .merge(roles::routes())
+        .merge(queries::routes())
         .merge(snapshots::routes())
         .merge(tables::routes())
         .merge(rows::routes())

@@ -174,6 +174,7 @@ fn cases(kind: Kind) -> Vec<Case> {
                 "SELECT * FROM system_views.clients",
                 Each(&[(Select, &["data/system_views/clients", "data"])]),
             ),
+            case("SELECT * FROM system_views.queries", Nothing),
         ],
         Kind::Insert => vec![
             case(

@@ -14,7 +14,7 @@ fn endless() -> String {
 }
 
 /// Creates the table of [`endless`], and lets `ada` and another role `eve` read it.
-fn prepare(root: &mut Client) {
+pub(super) fn prepare(root: &mut Client) {
     for text in [
         "CREATE TABLE ks.wide (a int, b int, c int, d int, PRIMARY KEY ((a, b), c, d))",
         "CREATE ROLE eve WITH PASSWORD = 'eve' AND LOGIN = true",
@@ -26,7 +26,7 @@ fn prepare(root: &mut Client) {
 }
 
 /// Sends endless statements on a connection of their own, and returns it once they are on their way.
-fn begin_endless(server: &CqlServer, user: &str, count: i16) -> Client {
+pub(super) fn begin_endless(server: &CqlServer, user: &str, count: i16) -> Client {
     let mut client = Client::logged_in(server, user);
     for stream in 0..count {
         client.query(stream, &endless());

@@ -1,0 +1,89 @@
+//! Queries in lanes, which operators list and kill.
+
+use super::*;
+use crate::queries::{Queries, QueryRow};
+use crate::serve::replies::killed;
+
+/// Waits until the queries that are listed have these states, the oldest first.
+#[track_caller]
+fn until_listed(queries: &Queries, states: &[&str]) -> Vec<QueryRow> {
+    wait::until_some("the queries to be listed", || {
+        let rows = queries.rows();
+        let found = rows.iter().map(|row| row.state);
+        found.eq(states.iter().copied()).then_some(rows)
+    })
+}
+
+#[test]
+fn a_killed_scan_ends_with_an_error_and_a_scan_of_another_user_goes_on() {
+    let (_, server) = login::server(options());
+    scans::prepare(&mut Client::logged_in(&server, "root"));
+    let queries = server.queries();
+    let mut ada = scans::begin_endless(&server, "ada", 1);
+    until_listed(&queries, &["running"]);
+    let _eve = scans::begin_endless(&server, "eve", 1);
+    let rows = until_listed(&queries, &["running"; 2]);
+    let users: Vec<_> = rows.iter().map(|row| row.user.as_deref()).collect();
+    assert_eq!(users, [Some("ada"), Some("eve")]);
+    let statement = &rows[0].statement;
+    let begin = "SELECT count(*) FROM ks.wide WHERE a IN (?, ?, ";
+    let is_masked = statement.starts_with(begin) && statement.ends_with("...");
+    assert!(is_masked, "{statement}");
+    assert_eq!(queries.kill(rows[0].id), Some(true));
+    assert_eq!(ada.error(), killed(parameters().consistency));
+    // Its thread ends.
+    let left = until_listed(&queries, &["running"]);
+    assert_eq!(left[0].id, rows[1].id);
+    assert_eq!(queries.kill(rows[0].id), None);
+    ada.run("SELECT * FROM system.local");
+}
+
+#[test]
+fn a_role_sees_its_own_queries_and_with_select_those_of_all() {
+    let (_, server) = login::server(options());
+    let mut root = Client::logged_in(&server, "root");
+    scans::prepare(&mut root);
+    let _running = ["ada", "eve"].map(|user| scans::begin_endless(&server, user, 1));
+    until_listed(&server.queries(), &["running"; 2]);
+    let users = |client: &mut Client| {
+        let Response::Rows(rows) = client.run("SELECT username FROM system_views.queries") else {
+            panic!("it selects rows");
+        };
+        let mut users: Vec<_> = rows.cells().map(|cell| cell.unwrap().to_vec()).collect();
+        users.sort_unstable();
+        users
+    };
+    let mut ada = Client::logged_in(&server, "ada");
+    assert_eq!(users(&mut ada), [b"ada"]);
+    assert_eq!(users(&mut root), [b"ada", b"eve"]);
+    root.run("GRANT SELECT ON system_views.queries TO ada");
+    assert_eq!(users(&mut ada), [b"ada", b"eve"]);
+}
+
+#[test]
+fn a_scan_that_waits_is_killed_and_a_change_of_the_schema_is_not() {
+    let (fake, server) = server(ServeOptions {
+        scans_max: 1,
+        ..options()
+    });
+    let (mut client, queries) = (Client::new(&server), server.queries());
+    client.query(1, "scan 'one'");
+    until_listed(&queries, &["running"]);
+    client.query(2, "scan 'two'");
+    let rows = until_listed(&queries, &["running", "waiting"]);
+    assert_eq!((&*rows[1].statement, rows[1].lane), ("scan ?", "scan"));
+    assert_eq!(queries.kill(rows[1].id), Some(true));
+    let (stream, answer) = client.receive();
+    let error = Response::Error(killed(parameters().consistency));
+    assert_eq!((stream, answer.response), (2, error));
+    client.query(3, "alter slowly");
+    let rows = until_listed(&queries, &["running"; 2]);
+    assert_eq!(queries.kill(rows[1].id), Some(false));
+    fake.gate.open();
+    let mut streams = [client.receive().0, client.receive().0];
+    streams.sort_unstable();
+    assert_eq!(streams, [1, 3]);
+    until_listed(&queries, &[]);
+    // The killed scan has never begun.
+    assert_eq!(fake.executed.load(Ordering::SeqCst), 2);
+}

@@ -1,0 +1,49 @@
+//! The queries of CQL that wait or run in the server, for operators.
+
+use std::fmt::Debug;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// A source of queries. A node does not depend on CQL's sockets, so the program that starts both
+/// servers provides it.
+pub trait Queries: Debug + Send + Sync {
+    /// Returns the queries, the oldest first.
+    fn list(&self) -> Vec<QueryView>;
+
+    /// Kills a query. Returns `None` if there is none with this id, and false if it goes on, because it
+    /// may change something.
+    fn kill(&self, id: u64) -> Option<bool>;
+}
+
+/// A query of CQL.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct QueryView {
+    /// The id: 1 for the first query since the start of the server.
+    pub id: u64,
+    /// The address and port of the client.
+    pub address: String,
+    /// The role of the client; `null` on a server without logins.
+    pub user: Option<String>,
+    /// The keyspace in use.
+    pub keyspace: Option<String>,
+    /// The statement with `?` for each constant, a kilobyte at most; the first one of a batch.
+    pub statement: String,
+    /// The number of statements.
+    pub statements: u64,
+    /// The lane: `scan`, `range`, `moved` or `schema`.
+    pub lane: String,
+    /// `waiting`, `running`, or `ending` if the client has been answered and the thread still runs.
+    pub state: String,
+    /// The time from when the request was received until it began to run, in milliseconds.
+    pub queued_ms: u64,
+    /// The time for which it has run, in milliseconds.
+    pub running_ms: u64,
+}
+
+/// The queries of CQL.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct QueryList {
+    /// All queries, the oldest first.
+    pub queries: Vec<QueryView>,
+}
