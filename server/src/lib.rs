@@ -7,6 +7,7 @@
 //!     ├ audit    the log of logins and changes, also for CQL
 //!     ├ metrics  the node as numbers
 //!     ├ live     the node over the last day, and ahead
+//!     ├ memory   the budget of the process, divided
 //!     v
 //!   node       database, jobs and co-location, put together
 //!     v
@@ -38,6 +39,7 @@ pub mod audit;
 pub mod http;
 pub mod jobs;
 pub mod live;
+pub mod memory;
 pub mod metrics;
 pub mod node;
 mod rates;

@@ -43,8 +43,11 @@ Ctrl-C, SIGTERM and SIGHUP cancel the job: its output is not written, and the ex
 is 6. A second signal ends the process at once, and leaves the job unfinished, as SIGKILL
 does. `ebb jobs restart` starts an unfinished job again, `ebb jobs discard` cancels it.
 
-A job that needs a database which `ebb serve` holds runs in the server, beside its load.
-Ctrl-C cancels it there; a second signal leaves it to the server.";
+If `ebb serve` holds the directory of --data, every job runs in the server, beside its load.
+Ctrl-C cancels it there; a second signal leaves it to the server. --policy, --priority, --memory
+and --spill-dir are refused then: they are for jobs of this process.
+
+With --output - the first line has the names of the columns, unless rows are JSON objects.";
 
 /// Run a job over a snapshot of a table, or over files.
 #[derive(Debug, clap::Args)]

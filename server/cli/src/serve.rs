@@ -15,6 +15,7 @@ mod job_list;
 mod line_bound;
 mod log;
 mod log_levels;
+mod memory;
 mod metrics;
 mod partitions;
 mod queries;
@@ -39,6 +40,7 @@ use ebb_cql_server::system::LocalNode;
 use ebb_server::audit::AuditLog;
 use ebb_server::http::{HealthServer, HttpOptions, HttpServer, Roots, TlsSource};
 use ebb_server::jobs::Restart;
+use ebb_server::memory::MemoryLimits;
 use ebb_server::metrics::Metrics;
 use ebb_server::node::{Node, NodeOptions, machine_cores};
 use ebb_storage::Options;
@@ -48,7 +50,7 @@ use tracing::{error, info, warn};
 use self::descriptors::DescriptorBudget;
 use self::job_list::RecordedJobs;
 use self::log_levels::{CQL, HTTP, JOBS, SERVER, STORAGE};
-use self::metrics::{CqlCollector, ProcessCollector};
+use self::metrics::{CqlCollector, MemoryCollector, ProcessCollector};
 use self::queries::CqlQueries;
 use self::settings::{Authentication, Durability, OnFailedWrite, Settings, SettingsArgs};
 use self::shutdown::shut_down;
@@ -111,9 +113,10 @@ pub(super) fn run(args: Args) -> Result<()> {
     let tls = settings.tls_options()?.map(tls::start).transpose()?;
     let (limit, threads) = (open_files::limit(), machine_cores());
     let descriptors = DescriptorBudget::of(limit, threads, settings.connections_max);
+    let memory = memory::limits(&settings);
     let health = settings.health.map(listen_for_health).transpose()?;
     let opening = Instant::now();
-    let node = Arc::new(open(&settings, &descriptors)?);
+    let node = Arc::new(open(&settings, &descriptors, &memory)?);
     descriptors.log(settings.connections_max);
     let opened_in = opening.elapsed();
     if let Some(exposure) = Exposure::of(&settings.data) {
@@ -128,7 +131,8 @@ pub(super) fn run(args: Args) -> Result<()> {
     log_unreadable(&catalog);
     let large_partitions = partitions::watch(&settings.guardrails, &catalog);
     let audit = AuditLog::start(&settings.data).context("cannot start a thread")?;
-    let server = listen(&settings, &node, &descriptors, tls.clone(), &slow, &audit)?;
+    let limits = (&descriptors, &memory);
+    let server = listen(&settings, &node, limits, tls.clone(), &slow, &audit)?;
     restart_jobs(&node)?;
     let cql = CqlCollector {
         counters: server.counters(),
@@ -137,14 +141,14 @@ pub(super) fn run(args: Args) -> Result<()> {
         audit: Arc::clone(&audit),
     };
     let cql = (cql, CqlQueries(server.queries()));
-    let http = listen_for_http(&settings, &node, &descriptors, cql, tls.clone(), &slow)?;
+    let http = listen_for_http(&settings, &node, limits, cql, tls.clone(), &slow)?;
     if let Some(health) = &health {
         health.ready(&node);
     }
     let addresses = (server.address(), http.address());
     greet(&settings, addresses.0, addresses.1)?;
     if let Some(db) = node.db() {
-        started::log(db, &settings, &descriptors, addresses, opened_in);
+        started::log(db, &settings, limits, addresses, opened_in);
     }
     log_unreadable_snapshots(catalog)?;
     let supervised = Supervised::ready(server.address())?;
@@ -173,7 +177,11 @@ pub(super) fn run(args: Args) -> Result<()> {
 }
 
 /// Opens the database, made where it is absent, with jobs beside it.
-fn open(settings: &Settings, descriptors: &DescriptorBudget) -> Result<Node> {
+fn open(
+    settings: &Settings,
+    descriptors: &DescriptorBudget,
+    memory: &MemoryLimits,
+) -> Result<Node> {
     let durability = match settings.durability {
         // Those that wait for an fsync wait for it together, in the server.
         Durability::Sync => ebb_storage::Durability::default(),
@@ -183,7 +191,7 @@ fn open(settings: &Settings, descriptors: &DescriptorBudget) -> Result<Node> {
     let db = Options {
         create_if_missing: true,
         durability,
-        memory_bytes: settings.memory_bytes.map(|bytes| bytes.as_u64()),
+        memory_bytes: Some(memory.store_bytes),
         memtables_bytes: settings
             .memtables_bytes
             .map(|bytes| bytes.as_u64() as usize),
@@ -193,6 +201,7 @@ fn open(settings: &Settings, descriptors: &DescriptorBudget) -> Result<Node> {
     };
     let mut options = unpaced::for_tests(NodeOptions::default());
     options.colocated.objective = settings.slo.0;
+    memory::limit_jobs(&mut options.colocated.runtime, memory);
     let opened = Node::open(&settings.data, db, options);
     opened.map_err(|error| with_holder(error.into(), &settings.data))
 }
@@ -221,7 +230,7 @@ fn log_unreadable_snapshots(catalog: Arc<Catalog>) -> Result<()> {
 fn listen(
     settings: &Settings,
     node: &Node,
-    descriptors: &DescriptorBudget,
+    (descriptors, memory): (&DescriptorBudget, &MemoryLimits),
     tls: Option<Arc<Tls>>,
     slow: &Arc<SlowLog>,
     audit: &Arc<AuditLog>,
@@ -231,7 +240,6 @@ fn listen(
         connections_max: descriptors.cql as usize,
         connections_per_address_max: settings.connections_per_address_max.map(|n| n as usize),
         lane_requests_max: settings.connection_requests_max as usize,
-        body_bytes_max: settings.request_bytes_max.as_u64() as usize,
         overload_wait: *settings.overload_wait,
         startup_timeout: *settings.startup_timeout,
         request_timeout: *settings.request_timeout,
@@ -242,7 +250,7 @@ fn listen(
         events: events::log(Arc::clone(audit)),
         audit: audit::of_statements(Arc::clone(audit)),
         idle_class: !unpaced::is_set(),
-        ..ServeOptions::default()
+        ..memory::limited(settings, memory)
     };
     let address = settings.advertise.unwrap_or(settings.cql);
     let catalog = node.catalog()?;
@@ -262,10 +270,14 @@ fn listen(
         address,
         cluster_name: settings.cluster_name.clone(),
     };
+    let limits = Limits {
+        result_bytes: memory.result_bytes_max() as usize,
+        ..Limits::default()
+    };
     let executor = if unpaced::is_set() {
-        Executor::at_normal_priority(catalog, local, Limits::default())
+        Executor::at_normal_priority(catalog, local, limits)
     } else {
-        Executor::new(catalog, local, Limits::default())
+        Executor::new(catalog, local, limits)
     };
     let mut executor = executor
         .showing(options.activity.clone())
@@ -284,7 +296,7 @@ fn listen(
 fn listen_for_http(
     settings: &Settings,
     node: &Arc<Node>,
-    descriptors: &DescriptorBudget,
+    (descriptors, memory): (&DescriptorBudget, &MemoryLimits),
     (cql, queries): (CqlCollector, CqlQueries),
     tls: Option<Arc<Tls>>,
     slow: &Arc<SlowLog>,
@@ -309,9 +321,11 @@ fn listen_for_http(
         queries: Some(Arc::new(queries)),
         connections_max: Some(descriptors.http),
         audit: Some(Arc::clone(&cql.audit)),
+        memory: Some(*memory),
     };
     let metrics = Metrics::of(Arc::clone(node))
         .collecting(Box::new(cql))
+        .collecting(Box::new(MemoryCollector(*memory)))
         .collecting_plain(Box::new(ProcessCollector));
     HttpServer::start(&settings.data, Arc::clone(node), metrics, options)
         .context("cannot listen for HTTP")

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use ebb_server::http::StatsReport;
+use ebb_server::memory::MemoryLimits;
 use ebb_storage::{Stats, TableStats};
 use indicatif::{HumanBytes, HumanCount};
 
@@ -23,7 +24,7 @@ A warning on stderr names files and directories that users other than their owne
 
 Without a server, memory and the bounds of memory and log are those of this command, which
 replays the log. A server that has the database open, or that --server names, reports its own,
-and its counters.";
+its counters, and as the budget how its --memory is divided.";
 
 /// Show statistics of the database: tables, files, snapshots, log.
 #[derive(Debug, clap::Args)]
@@ -66,6 +67,9 @@ fn tell(printer: &mut Printer, report: &StatsReport) -> Result<()> {
         stats.wal_segments
     ))?;
     printer.line(format_args!("memory     {}", memory(stats)))?;
+    if let Some(limits) = &report.memory {
+        printer.line(format_args!("budget     {}", budget(limits)))?;
+    }
     printer.line(format_args!(
         "to merge   {}",
         HumanBytes(stats.compaction_debt_bytes)
@@ -129,6 +133,13 @@ fn memory(stats: &Stats) -> String {
         HumanBytes(stats.index_bytes),
         HumanBytes(stats.open_table_bytes),
     )
+}
+
+/// Returns the line on the budget of a server: the limit of each part.
+fn budget(limits: &MemoryLimits) -> String {
+    let part = |(name, bytes): (&str, u64)| format!("{name} {}", HumanBytes(bytes));
+    let parts = limits.parts().map(part).join(", ");
+    format!("{} in all: {parts}", HumanBytes(limits.all_bytes))
 }
 
 fn tables(stats: &Stats) -> Vec<String> {

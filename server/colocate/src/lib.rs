@@ -63,6 +63,7 @@ pub use governor::{Governor, LoadSample, Machine, RESERVE};
 pub use guard::{Action, Guard, GuardSample, LatencyWindow, ObservedWindow};
 pub use history::{HistoryError, LoadHistory, left_by};
 pub use latencies::Latencies;
+pub use memory::MemoryMonitor;
 pub use monitor::{LoadMonitor, MeasuredLoad, RequestRates, RequestSource, reachable_cores};
 pub use objective::{Limit, Objective, Quantile};
 pub use price::PricePoint;

@@ -48,16 +48,22 @@ impl Memory {
 
 /// Reads what the machine and the cgroups of this process have.
 #[derive(Debug)]
-pub(super) struct MemoryMonitor {
+pub struct MemoryMonitor {
     meminfo: PathBuf,
     /// From that of this process upwards.
     cgroups: Vec<PathBuf>,
 }
 
 impl MemoryMonitor {
-    /// Where this process stands now; it is not looked at again.
-    pub(super) fn start() -> Self {
+    /// Returns a monitor of the machine and of the cgroups that this process is in now.
+    pub fn start() -> Self {
         Self::below(Path::new("/"))
+    }
+
+    /// Returns the memory of the machine in bytes, or the lowest limit of the cgroups if that is less;
+    /// `None` if the system does not show either.
+    pub fn total_bytes(&self) -> Option<u64> {
+        self.all().map(|memory| memory.total_bytes).min()
     }
 
     fn below(root: &Path) -> Self {
@@ -70,9 +76,13 @@ impl MemoryMonitor {
     /// What analytics may hold when `held_bytes` of what is used are theirs; `None`
     /// where the system does not say.
     pub(super) fn left_bytes(&self, held_bytes: u64) -> Option<u64> {
+        self.all().map(|memory| memory.left_bytes(held_bytes)).min()
+    }
+
+    /// The machine, and the cgroups that have limits.
+    fn all(&self) -> impl Iterator<Item = Memory> {
         let cgroups = self.cgroups.iter().filter_map(|path| of_cgroup(path));
-        let all = of_machine(&self.meminfo).into_iter().chain(cgroups);
-        all.map(|memory| memory.left_bytes(held_bytes)).min()
+        of_machine(&self.meminfo).into_iter().chain(cgroups)
     }
 }
 
@@ -227,12 +237,12 @@ VmallocChunk:          0 kB
                 ),
             ]
         };
-        for (max, high, left) in [
-            ("max\n", "max\n", 550 << 10),
-            ("100000\n", "max\n", 35_000),
-            ("100000\n", "80000\n", 16_000),
-            ("40000\n", "max\n", 0),
-            ("not a number\n", "max\n", 550 << 10),
+        for (max, high, left, total) in [
+            ("max\n", "max\n", 550 << 10, 1000 << 10),
+            ("100000\n", "max\n", 35_000, 100_000),
+            ("100000\n", "80000\n", 16_000, 80_000),
+            ("40000\n", "max\n", 0, 40_000),
+            ("not a number\n", "max\n", 550 << 10, 1000 << 10),
         ] {
             let files = files(max, high);
             let files: Vec<_> = files
@@ -240,6 +250,8 @@ VmallocChunk:          0 kB
                 .map(|(path, text)| (&path[..], &text[..]))
                 .collect();
             assert_eq!(left_bytes(&files, 0), Some(left), "{max:?}, {high:?}");
+            let total_bytes = MemoryMonitor::below(root(&files).path()).total_bytes();
+            assert_eq!(total_bytes, Some(total), "{max:?}, {high:?}");
         }
     }
 

@@ -36,6 +36,7 @@ use super::socket;
 use super::tls::TlsSource;
 use crate::audit::AuditLog;
 use crate::live::Live;
+use crate::memory::MemoryLimits;
 use crate::metrics::Metrics;
 use crate::node::Node;
 use crate::tokens::{Principal, TokenFile, WatchedTokens};
@@ -76,6 +77,8 @@ pub struct HttpOptions {
     pub connections_max: Option<u32>,
     /// The audit log; `None` for one of this server's own in the same file.
     pub audit: Option<Arc<AuditLog>>,
+    /// The limits on the memory of the process, for its statistics.
+    pub memory: Option<MemoryLimits>,
 }
 
 /// Answers at the socket of a database's directory, and at a port, on threads of its own,
@@ -174,6 +177,7 @@ impl HttpServer {
             roots: Arc::new(options.roots),
             queries: options.queries,
             long_work: LongWork::default(),
+            memory: options.memory,
             row_work: RowWork::default(),
         });
         let routes = match options.slow {

@@ -52,6 +52,16 @@ impl Table {
         self.core.options()
     }
 
+    /// Returns about how many bytes the table takes now, on disk and in memtables. Versions that only
+    /// snapshots see count. Nothing is read.
+    pub fn approximate_bytes(&self) -> u64 {
+        let version = self.core.version();
+        let files = version.all_runs().map(|run| run.meta().bytes());
+        let memtables = std::iter::once(&version.memtable).chain(&version.frozen);
+        let memtables = memtables.map(|memtable| memtable.bytes() as u64);
+        files.chain(memtables).sum()
+    }
+
     /// Sets a key. Errors: see [`Db::write`](crate::Db::write).
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         let mut batch = WriteBatch::new();

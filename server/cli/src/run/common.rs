@@ -115,14 +115,11 @@ impl Common {
         target::may_be_table(&self.output) && self.location.data.exists()
     }
 
-    /// Who runs the job. Where it needs the database, for a table to read or where the
-    /// output may be one, that is the server that holds it, if one does.
+    /// Returns the runner of the job: the server that holds the directory, if one does. A server runs
+    /// every job of its directory, so that where a job runs does not depend on its input or output.
     pub(super) fn runner(&self, reads_table: bool) -> Result<Runner> {
         let data = &self.location.data;
-        let needs_database = reads_table || self.may_write_table();
-        if (needs_database || self.detach)
-            && let Some(server) = JobsClient::of(data)?
-        {
+        if let Some(server) = JobsClient::of(data)? {
             self.check_for_server()?;
             return Ok(Runner::Server(server));
         }
@@ -134,13 +131,13 @@ impl Common {
             .into());
         }
         let options = self.node_options()?;
-        if !needs_database {
+        if !reads_table && !self.may_write_table() {
             return Ok(Runner::Own(Box::new(Node::start(None, options)?)));
         }
         Runner::open(data, options)
     }
 
-    /// That nothing is asked that is a matter of the server.
+    /// Checks that no option is given that only a job of this process has.
     fn check_for_server(&self) -> Result<(), CliError> {
         let of_node = [
             ("--policy", self.policy.is_some()),
@@ -152,7 +149,7 @@ impl Common {
             None => Ok(()),
             Some((option, _)) => Err(CliError::Usage(format!(
                 "{option} is for jobs of this process, and this one runs in the server that \
-                 holds {}",
+                 holds {}: leave it out, or name a directory that no server holds with --data",
                 self.location.data.display()
             ))),
         }
@@ -197,6 +194,7 @@ impl Common {
             },
             format: self.format,
             limit: self.limit,
+            header: false,
         };
         let here = std::env::current_dir().context("cannot tell where this is")?;
         Ok(JobRequest {

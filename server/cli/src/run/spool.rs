@@ -33,6 +33,7 @@ impl Spool {
     /// The request whose rows go to the file as they would go to the terminal.
     pub(super) fn instead_of_terminal(&self, mut request: JobRequest) -> JobRequest {
         request.output.format = Some(request.output.row_format());
+        request.output.header = true;
         request.output.to = OutputPlace::File(self.file.clone());
         request
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ebb_cql_server::guardrails::LargePartitions;
 use ebb_cql_server::serve::Counters;
 use ebb_server::audit::AuditLog;
+use ebb_server::memory::MemoryLimits;
 use ebb_server::metrics::latency_buckets;
 use procfs::ProcResult;
 use procfs::process::Process;
@@ -112,6 +113,24 @@ impl Collector for CqlCollector {
             let labels = [("lane", lane)];
             let mut one = metric.encode_family(&labels)?;
             one.encode_histogram::<NoLabelSet>(sum_s, counts.total(), &buckets, None)?;
+        }
+        Ok(())
+    }
+}
+
+/// The limits on the memory of the server. The node adds the prefix `ebb_` to the name.
+#[derive(Debug)]
+pub(super) struct MemoryCollector(pub(super) MemoryLimits);
+
+impl Collector for MemoryCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let (name, help) = ("memory_limit_bytes", "Limits on memory, by its use");
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (part, bytes) in self.0.parts() {
+            let labels = [("part", part)];
+            metric
+                .encode_family(&labels)?
+                .encode_gauge(&(bytes as f64))?;
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The settings of a server: flags before the environment, that before a file, that
 //! before what is built in.
 
+use std::env;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches};
 use ebb_colocate::Objective;
 use ebb_cql_server::guardrails::Guardrails;
 use ebb_cql_server::serve::TlsOptions;
+use ebb_server::memory::MemoryLimits;
 use ebb_text::read_whole;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -29,6 +31,10 @@ const ALIKE: f64 = 0.8;
 /// least, and more than the most is more than the protocol takes.
 const REQUEST_BYTES_LEAST: u64 = 64 << 10;
 const REQUEST_BYTES_MOST: u64 = 256 << 20;
+
+/// The name of the setting `memory` in earlier builds, and its variable. Both are still read.
+const FORMER_MEMORY: &str = "memory-bytes";
+const FORMER_MEMORY_VARIABLE: &str = "EBB_MEMORY_BYTES";
 
 /// The least memory and the shortest log with which a server is of use.
 const MEMORY_BYTES_LEAST: u64 = 16 << 20;
@@ -167,15 +173,22 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "WHAT", env = "EBB_ON_FAILED_WRITE")]
     #[arg(default_value = "exit", hide_possible_values = true)]
     pub(crate) on_failed_write: OnFailedWrite,
-    /// Memory of the store: a quarter of it is for memtables, and the rest for open tables and for
-    /// the cache of blocks, indexes and filters [default: 256 MiB for memtables, 256 MiB for the
-    /// cache, and open tables on top].
-    #[arg(long, value_name = "BYTES", env = "EBB_MEMORY_BYTES")]
-    #[serde(default, serialize_with = "shown_if_any")]
+    /// Memory of the server, as in 2GiB. At most an eighth is for requests of CQL, an eighth for
+    /// results that wait for their clients, a thirty-second for prepared statements, and a sixteenth
+    /// is for jobs. The rest is for memtables (a quarter of it), and for open tables and the cache of
+    /// blocks, indexes and filters. The former name memory-bytes is read, too [default: a quarter of
+    /// the machine's memory, or of its cgroup's limit if that is less; at least 64 MiB].
+    #[arg(
+        long,
+        visible_alias = FORMER_MEMORY,
+        value_name = "SIZE",
+        env = "EBB_MEMORY"
+    )]
+    #[serde(default, alias = "memory-bytes", serialize_with = "shown_if_any")]
     #[serde(deserialize_with = "parsed_if_any")]
-    pub(crate) memory_bytes: Option<ByteSize>,
+    pub(crate) memory: Option<ByteSize>,
     /// Bound on the memory of all memtables: from half of it on the largest are flushed, and at the
-    /// bound writers wait [default: a quarter of memory-bytes, or 256 MiB].
+    /// bound writers wait [default: a quarter of the store's part of the memory].
     #[arg(long, value_name = "BYTES", env = "EBB_MEMTABLES_BYTES")]
     #[serde(default, serialize_with = "shown_if_any")]
     #[serde(deserialize_with = "parsed_if_any")]
@@ -392,7 +405,12 @@ impl clap::Args for SettingsArgs {
             .env("EBB_CONFIG")
             .value_parser(clap::value_parser!(PathBuf))
             .help("TOML file of settings; flags and the environment override it");
-        let command = Settings::augment_args(command.arg(config));
+        let mut command = Settings::augment_args(command.arg(config));
+        // clap reads one variable for an argument.
+        let is_set = |variable: &str| env::var_os(variable).is_some();
+        if is_set(FORMER_MEMORY_VARIABLE) && !is_set("EBB_MEMORY") {
+            command = command.mut_arg("memory", |arg| arg.env(FORMER_MEMORY_VARIABLE));
+        }
         command.mut_args(|arg| arg.hide_env_values(true))
     }
 
@@ -483,7 +501,8 @@ impl Settings {
             .parse()
             .map_err(|error: toml::de::Error| told(&error))?;
         let known = Self::names();
-        if let Some(unknown) = table.keys().find(|key| !known.contains(key)) {
+        let is_unknown = |key: &&String| !known.contains(key) && *key != FORMER_MEMORY;
+        if let Some(unknown) = table.keys().find(is_unknown) {
             let likeness = |name: &String| strsim::jaro_winkler(unknown, name);
             let meant = known
                 .iter()
@@ -519,6 +538,16 @@ impl Settings {
     /// Whether other machines can ask over HTTP.
     pub(crate) fn is_http_open_to_others(&self) -> bool {
         self.http.is_some_and(|http| !http.ip().is_loopback())
+    }
+
+    /// Divides the memory of the server, on a machine with `machine_bytes`, if that is known.
+    pub(crate) fn memory_limits(&self, machine_bytes: Option<u64>) -> MemoryLimits {
+        let memtables_bytes = self.memtables_bytes.map_or(0, |bytes| bytes.as_u64());
+        let all_bytes = match self.memory {
+            Some(bytes) => bytes.as_u64(),
+            None => MemoryLimits::default_bytes(machine_bytes, memtables_bytes),
+        };
+        MemoryLimits::of(all_bytes, self.request_bytes_max.as_u64())
     }
 
     /// # Errors
@@ -560,7 +589,7 @@ impl Settings {
             return refused("request-bytes-max is not between 64 KiB and 256 MiB".into());
         }
         for (name, bytes, least) in [
-            ("memory-bytes", self.memory_bytes, MEMORY_BYTES_LEAST),
+            ("memory", self.memory, MEMORY_BYTES_LEAST),
             (
                 "memtables-bytes",
                 self.memtables_bytes,
@@ -572,8 +601,12 @@ impl Settings {
                 return refused(format!("{name} is less than {}", ByteSize(least)));
             }
         }
-        if (self.memory_bytes.zip(self.memtables_bytes)).is_some_and(|(all, part)| part > all) {
-            return refused("memtables-bytes is more than memory-bytes".into());
+        let store_bytes = self.memory_limits(None).store_bytes;
+        if (self.memtables_bytes).is_some_and(|bytes| bytes.as_u64() > store_bytes) {
+            let store = ByteSize(store_bytes);
+            return refused(format!(
+                "memtables-bytes is more than the {store} of memory that the store has"
+            ));
         }
         if self.startup_timeout.is_zero() {
             return refused("startup-timeout is 0: no client could connect".into());
@@ -646,7 +679,7 @@ mod tests {
             slo: "p99=2ms".parse().unwrap(),
             advertise: Some(([10, 0, 0, 1], 9042).into()),
             durability: Durability::Sync,
-            memory_bytes: Some(ByteSize::gib(3)),
+            memory: Some(ByteSize::gib(3)),
             connections_max: Some(7),
             ..Settings::default()
         };
@@ -733,26 +766,32 @@ mod tests {
         let check = |text: &str| Settings::parse(text).unwrap().check();
         for good in [
             "",
-            "memory-bytes = \"2 GiB\"",
-            "memory-bytes = \"64 MiB\"\nmemtables-bytes = \"8 MiB\"\nwal-bytes-max = \"1 GiB\"",
+            "memory = \"2 GiB\"",
+            "memtables-bytes = \"100 GiB\"",
+            "memory = \"64 MiB\"\nmemtables-bytes = \"8 MiB\"\nwal-bytes-max = \"1 GiB\"",
         ] {
             check(good).unwrap();
         }
         for (bad, named) in [
-            ("memory-bytes = \"1 MiB\"", "memory-bytes is less than"),
+            ("memory = \"1 MiB\"", "memory is less than"),
             ("memtables-bytes = \"0\"", "memtables-bytes is less than"),
             ("wal-bytes-max = \"1 KiB\"", "wal-bytes-max is less than"),
             (
-                "memory-bytes = \"64 MiB\"\nmemtables-bytes = \"65 MiB\"",
-                "more than memory-bytes",
+                "memory = \"64 MiB\"\nmemtables-bytes = \"43 MiB\"",
+                "more than the 42.0 MiB of memory",
             ),
         ] {
             let error = check(bad).unwrap_err().to_string();
             assert!(error.contains(named), "{error}");
         }
+        // The name that the setting had.
         let settings = Settings::parse("memory-bytes = \"2 GiB\"").unwrap();
-        assert_eq!(settings.memory_bytes, Some(ByteSize::gib(2)));
-        assert_eq!(Settings::default().memory_bytes, None);
+        assert_eq!(settings.memory, Some(ByteSize::gib(2)));
+        assert!(Settings::parse("memory-bytes = \"1\"\nmemory = \"1\"").is_err());
+        assert_eq!(settings.memory_limits(Some(1 << 40)).all_bytes, 2 << 30);
+        let settings = Settings::default();
+        assert_eq!(settings.memory, None);
+        assert_eq!(settings.memory_limits(Some(1 << 40)).all_bytes, 1 << 38);
         let options = ebb_storage::Options::default();
         let log_bytes = Settings::default().wal_bytes_max.as_u64();
         assert_eq!(log_bytes, options.wal_bytes_max);

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use ebb_server::memory::MemoryLimits;
 use ebb_storage::Db;
 use tracing::info;
 
@@ -14,7 +15,7 @@ use super::settings::Settings;
 pub(super) fn log(
     db: &Db,
     settings: &Settings,
-    descriptors: &DescriptorBudget,
+    (descriptors, memory): (&DescriptorBudget, &MemoryLimits),
     (cql, http): (SocketAddr, Option<SocketAddr>),
     opened_in: Duration,
 ) {
@@ -28,9 +29,14 @@ pub(super) fn log(
         data = %settings.data.display(),
         connections_max = descriptors.cql,
         open_files_max = descriptors.limit,
-        memory_bytes_max = stats.memory_bytes_max,
+        memory_bytes_max = memory.all_bytes,
+        store_bytes_max = memory.store_bytes,
         memtable_bytes_max = stats.memtable_bytes_max,
         cache_bytes_max = stats.cache_bytes_max,
+        requests_bytes_max = memory.requests_bytes,
+        results_bytes_max = memory.results_bytes,
+        statements_bytes_max = memory.statements_bytes,
+        jobs_bytes_max = memory.jobs_bytes,
         tables,
         wal_bytes_replayed = stats.wal_bytes_replayed,
         opened_ms = opened_in.as_millis() as u64,

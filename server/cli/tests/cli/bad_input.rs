@@ -112,10 +112,10 @@ fn an_empty_input_has_an_empty_result() {
         "join --with empty",
     ] {
         let run = format!("run {application} --text empty --output -");
-        assert_eq!(place.ebb(&run).ok(), "", "{application}");
+        assert_eq!(place.ebb(&run).rows(), "", "{application}");
     }
     let all = place.ebb("run aggregate --json-lines empty --of ms --output -");
-    assert_eq!(all.ok(), "");
+    assert_eq!(all.rows(), "");
     let said = place
         .ebb("run aggregate --csv empty --by city --output -")
         .fails(2);

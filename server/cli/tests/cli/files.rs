@@ -302,7 +302,7 @@ fn an_open_quote_loads_nothing() {
         .ok();
     assert_eq!(place.ebb("get x.q A").ok(), "A,\"1\nB,2\nC,3\n\"\n");
     let run = "run select --output - --csv open.csv --lenient-quotes";
-    assert_eq!(place.ebb(run).ok(), "A,\"1\nB,2\nC,3\n\"\n");
+    assert_eq!(place.ebb(run).ok(), "city,pop\nA,\"1\nB,2\nC,3\n\"\n");
 }
 
 #[test]
@@ -312,7 +312,7 @@ fn files_with_cr_line_ends_have_their_rows() {
     place.write("cr.csv", "a,b\r1,2\r3,4\r");
     assert_eq!(
         place.ebb("run select --csv cr.csv --output -").ok(),
-        "1,2\n3,4\n"
+        "a,b\n1,2\n3,4\n"
     );
     let said = place.ebb("load --table x.q --key a cr.csv").ok();
     assert!(said.starts_with("loaded 2 rows"), "{said}");
@@ -322,7 +322,7 @@ fn files_with_cr_line_ends_have_their_rows() {
     for splits in [1, 7] {
         let run = format!("run aggregate --csv large.csv --of id --splits {splits} --output -");
         assert_eq!(
-            place.ebb(&run).ok(),
+            place.ebb(&run).rows(),
             "all\t40000,40000,799980000,0,39999,19999.5\n"
         );
     }
@@ -334,10 +334,10 @@ fn a_byte_order_mark_is_no_part_of_a_word() {
     let place = Place::new();
     place.write("bom.txt", b"\xef\xbb\xbfword word\n");
     let counts = place.ebb("run wordcount --text bom.txt --output -").ok();
-    assert_eq!(counts, "word\t2\n");
+    assert_eq!(counts, "word\tcount\nword\t2\n");
     place.write("bom.jsonl", b"\xef\xbb\xbf{\"a\":1}\n");
     let sum = "run aggregate --json-lines bom.jsonl --of a --output -";
-    assert_eq!(place.ebb(sum).ok(), "all\t1,1,1,1,1,1\n");
+    assert_eq!(place.ebb(sum).rows(), "all\t1,1,1,1,1,1\n");
 }
 
 #[test]
@@ -465,7 +465,7 @@ fn stored_values_with_stray_quotes_are_read_on_request() {
     assert!(said.contains("--lenient-quotes"), "{said}");
     let lenient = format!("{run} --lenient-quotes");
     let text = place.ebb(&lenient).ok();
-    assert_eq!(text, "k\t1,\"5\"\"\"\n");
+    assert_eq!(text, "key\tvalue\nk\t1,\"5\"\"\"\n");
     let isolated = place.ebb(&format!("{lenient} --isolate process")).ok();
     assert_eq!(isolated, text);
     let said = place.ebb("run select --table app.t --lenient-quotes --output -");
@@ -510,5 +510,5 @@ fn a_table_whose_name_ends_like_that_of_a_file_can_be_joined() {
     assert_eq!(said, "ebb: no such file: none.html\n");
     // A file of the name comes first.
     place.write("app.html", "1\n");
-    assert_eq!(place.ebb(&format!("{join} app.html")).ok(), "");
+    assert_eq!(place.ebb(&format!("{join} app.html")).rows(), "");
 }

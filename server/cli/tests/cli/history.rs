@@ -367,7 +367,7 @@ fn what_was_for_a_terminal_that_is_gone_is_not_started_again() {
     let said = place.ebb("jobs restart").fails(2);
     assert!(said.contains("for the terminal"), "{said}");
     let again = place.ebb(job);
-    assert_eq!(counts(&again.ok()), count_words(&place.path("corpus")));
+    assert_eq!(counts(&again.rows()), count_words(&place.path("corpus")));
     let wordcount = |end| state("wordcount", end);
     assert_eq!(
         states(&place),

@@ -56,6 +56,7 @@ fn a_token_is_made_used_listed_and_revoked_while_a_server_runs() {
     for (name, least) in [
         ("process_cpu_seconds_total", 0.0),
         ("process_resident_memory_bytes", 1e6),
+        (r#"ebb_memory_limit_bytes{part="store"}"#, 1e7),
         ("process_open_fds", 8.0),
         ("process_max_fds", 64.0),
         ("process_start_time_seconds", 1.6e9),

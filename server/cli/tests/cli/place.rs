@@ -124,6 +124,14 @@ impl Done {
         self.stdout
     }
 
+    /// Checks that the job succeeded; returns its rows without the line of the columns' names.
+    #[track_caller]
+    pub fn rows(self) -> String {
+        let text = self.ok();
+        let (_names, rows) = text.split_once('\n').expect("a line of names");
+        rows.to_owned()
+    }
+
     /// Checks that the command failed with this code; returns the error message.
     #[track_caller]
     pub fn fails(self, code: i32) -> String {

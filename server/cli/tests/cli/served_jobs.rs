@@ -82,7 +82,7 @@ fn a_job_runs_in_the_server_and_is_reported_as_without_one() {
         "{}",
         done.stderr
     );
-    assert_eq!(done.ok(), place.read("served.tsv"));
+    assert_eq!(done.rows(), place.read("served.tsv"));
     let late = format!("{job} --output late.tsv --goal 1us");
     place.ebb(&late).fails(7);
     assert!(place.path("late.tsv").exists());
@@ -102,6 +102,27 @@ fn a_job_runs_in_the_server_and_is_reported_as_without_one() {
     place.ebb(&format!("{job} --output own.tsv")).ok();
     assert_eq!(place.read("own.tsv"), place.read("served.tsv"));
     assert!(!place.path("ebb-data/jobs.sock").exists());
+}
+
+/// A job over files ran in its own process unless there was a dot in the name of its output.
+#[test]
+fn a_job_over_files_runs_in_the_server_whatever_its_output_is() {
+    let (place, _server) = served();
+    place.write("a.txt", "one two two\n");
+    let job = "run wordcount --text a.txt --output";
+    place.ebb(&format!("{job} words")).ok();
+    place.ebb(&format!("{job} words.tsv")).ok();
+    assert_eq!(place.read("words"), place.read("words.tsv"));
+    let shown = place.ebb(&format!("{job} -")).ok();
+    assert_eq!(shown, format!("word\tcount\n{}", place.read("words")));
+    let json = place.ebb(&format!("{job} - --format json-lines")).ok();
+    assert_eq!(json.lines().next(), Some(r#"{"word":"one","count":1}"#));
+    assert_eq!(jobs(&place).len(), 4);
+    let said = place.ebb(&format!("{job} more --memory 64MiB")).fails(2);
+    assert!(
+        said.contains("--memory is for jobs of this process"),
+        "{said}"
+    );
 }
 
 #[test]

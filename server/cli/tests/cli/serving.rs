@@ -292,6 +292,28 @@ fn the_first_superuser_has_a_password_that_only_its_owner_reads() {
 }
 
 #[test]
+fn memory_is_one_budget_whose_parts_are_shown() {
+    let place = Place::new();
+    let server = Server::start(&place, "--memory 256MiB");
+    let stats = place.ebb("stats --json").json();
+    let memory = &stats["memory"];
+    assert_eq!(memory["all_bytes"], 256 << 20);
+    assert_eq!(memory["store_bytes"], 168 << 20);
+    assert_eq!(stats["memory_bytes_max"], memory["store_bytes"]);
+    assert_eq!(stats["memtable_bytes_max"], 42 << 20);
+    let shown = place.ebb("stats").ok();
+    let budget = "budget     256.00 MiB in all: store 168.00 MiB, requests 32.00 MiB, ";
+    assert!(shown.contains(budget), "{shown}");
+    assert_eq!(server.stop(), Some(0));
+    let former = Server::start(&place, "--memory-bytes 64MiB");
+    let stats = place.ebb("stats --json").json();
+    assert_eq!(stats["memory"]["all_bytes"], 64 << 20);
+    assert_eq!(former.stop(), Some(0));
+    let own = place.ebb("stats --json").json();
+    assert_eq!(own.get("memory"), None);
+}
+
+#[test]
 fn settings_come_from_flags_before_the_environment_before_a_file() {
     let place = Place::new();
     place.write("ebb.toml", "durability = \"sync\"\nconnections-max = 5\n");
@@ -299,12 +321,14 @@ fn settings_come_from_flags_before_the_environment_before_a_file() {
     let shown = output(
         place
             .command("config show --config ebb.toml --cluster-name here")
-            .env("EBB_CONNECTIONS_MAX", "6"),
+            .env("EBB_CONNECTIONS_MAX", "6")
+            .env("EBB_MEMORY_BYTES", "1GiB"),
     );
     let shown = String::from_utf8(shown.stdout).unwrap();
     for line in [
         "durability = \"sync\"",
         "connections-max = 6",
+        "memory = \"1.0 GiB\"",
         "cluster-name = \"here\"",
         "cql = \"127.0.0.1:9042\"",
     ] {

@@ -93,7 +93,7 @@ fn names_are_found_in_the_order_of_cqlsh() {
     assert_eq!(described(&session, "DESC TABLES").len(), 2);
     session.keyspace = None;
     let all = described(&session, "DESC TABLES");
-    assert_eq!(all.len(), 2 + 28);
+    assert_eq!(all.len(), 2 + 29);
     let keyspaces = described(&session, "DESC KEYSPACES");
     let names: Vec<_> = keyspaces.iter().map(|row| &row[2][..]).collect();
     assert_eq!(

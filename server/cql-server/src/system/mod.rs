@@ -3,7 +3,7 @@
 //!
 //! | keyspace | tables |
 //! | --- | --- |
-//! | `system` | `local`, `peers`, `peers_v2`, `"IndexInfo"` |
+//! | `system` | `local`, `peers`, `peers_v2`, `"IndexInfo"`, `size_estimates` |
 //! | `system_schema` | `keyspaces`, `tables`, `columns`, `types`, `dropped_columns`, and those of what ebb has none of |
 //! | `system_virtual_schema` | `keyspaces`, `tables`, `columns` |
 //! | `system_auth` | `roles`, `role_members`, `role_permissions`, `identity_to_role` |
@@ -24,6 +24,7 @@ mod local;
 mod lookup;
 mod queries;
 mod schema;
+mod size_estimates;
 #[cfg(test)]
 mod tests;
 mod views;
@@ -110,6 +111,7 @@ impl Default for SystemTables {
             schema::INDEXES,
             schema::BUILT_INDEXES,
             schema::TYPES,
+            size_estimates::SIZE_ESTIMATES,
             virtual_schema::KEYSPACES,
             virtual_schema::TABLES,
             virtual_schema::COLUMNS,

@@ -25,7 +25,7 @@ const KEYSPACE: &str = "system_schema";
 /// Returns the keyspaces of users that a statement looks up and the snapshots that are one, each by
 /// the name that clients use. Of a snapshot that a statement names it has those tables only whose
 /// names `has_table` accepts.
-fn users(
+pub(super) fn users(
     facts: &Facts,
     lookup: &Lookup,
     has_table: impl Fn(&str) -> bool,

@@ -73,7 +73,7 @@ fn every_cell_is_a_value_of_its_column_and_rows_come_by_their_keys() {
             tables += 1;
         }
     }
-    assert_eq!(tables, 28);
+    assert_eq!(tables, 29);
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn each_of_the_systems_tables_is_told_of_once() {
     };
     let (local, other) = (of("system_schema"), of("system_virtual_schema"));
     assert!(local.is_disjoint(&other));
-    assert_eq!(local.len() + other.len(), 28);
+    assert_eq!(local.len() + other.len(), 29);
     assert!(local.contains(&("system".to_string(), "local".to_string())));
     assert!(other.contains(&("system_views".to_string(), "snapshots".to_string())));
 }

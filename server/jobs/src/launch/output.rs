@@ -59,8 +59,9 @@ impl Destination for OpenOutput<'_> {
                 }
             },
             Some(files) => {
-                let rows = RowWriter::new(request.output.row_format(), rows);
-                Arc::new(FilesOutput::new(files, rows, &site.spill_dir))
+                let writer = RowWriter::new(request.output.row_format(), rows)
+                    .naming_columns(request.output.has_header());
+                Arc::new(FilesOutput::new(files, writer, &site.spill_dir))
             }
         };
         let output = limited(output);

@@ -53,6 +53,7 @@ impl RowFormat {
 #[derive(Debug, Clone)]
 pub struct RowWriter {
     format: RowFormat,
+    names_columns: bool,
     schema: Arc<RecordFormat>,
     columns: Vec<Column>,
     decoder: RowDecoder,
@@ -65,11 +66,21 @@ impl RowWriter {
     pub fn new(format: RowFormat, schema: Arc<RecordFormat>) -> Self {
         Self {
             format,
+            names_columns: false,
             columns: schema.columns(),
             decoder: schema.whole(),
             schema,
             fields: Fields::default(),
             line: Vec::new(),
+        }
+    }
+
+    /// Sets whether rows of text begin with a line of the columns' names. CSV does in any case.
+    #[must_use]
+    pub fn naming_columns(self, names_columns: bool) -> Self {
+        Self {
+            names_columns,
+            ..self
         }
     }
 
@@ -80,11 +91,14 @@ impl RowWriter {
 
     /// What a file of rows begins with.
     pub fn header(&self) -> Vec<u8> {
-        if self.format != RowFormat::Csv {
-            return Vec::new();
+        let mut header = match self.format {
+            RowFormat::Csv => record(self.columns.iter().map(|column| &column.name)),
+            RowFormat::Text if self.names_columns => self.schema.text_header(),
+            RowFormat::Text | RowFormat::JsonLines => Vec::new(),
+        };
+        if !header.is_empty() {
+            header.push(b'\n');
         }
-        let mut header = record(self.columns.iter().map(|column| &column.name));
-        header.push(b'\n');
         header
     }
 
@@ -205,6 +219,30 @@ mod tests {
         let two = [Column::text("word"), Column::number("count")];
         assert_eq!(written(RowFormat::Text, &two, &[(b"a", b"1")]), "a\t1\n");
         assert_eq!(written(RowFormat::Text, &two[..1], &[(b"a", b"")]), "a\n");
+    }
+
+    #[test]
+    fn text_names_its_columns_on_request_as_it_writes_their_fields() {
+        let columns =
+            |names: &[&str]| -> Vec<Column> { names.iter().copied().map(Column::text).collect() };
+        let rows = |key: &[&str], value: &[&str]| RecordFormat::rows(columns(key), columns(value));
+        let json = RecordFormat::table(ValueFormat::Json).unwrap();
+        for (schema, header) in [
+            (rows(&["word"], &["count"]), "word\tcount\n"),
+            (rows(&["a", "b"], &["c,d", "e"]), "a,b\t\"c,d\",e\n"),
+            (rows(&["a"], &[]), "a\n"),
+            (RecordFormat::values(columns(&["b", "a"])), "b,a\n"),
+            (RecordFormat::text(), "key\tvalue\n"),
+            (json, "key\tvalue\n"),
+            (RecordFormat::file(ValueFormat::Json), ""),
+        ] {
+            let writer = |format| RowWriter::new(format, Arc::new(schema.clone()));
+            let text = writer(RowFormat::Text).naming_columns(true).header();
+            assert_eq!(String::from_utf8(text).unwrap(), header);
+            assert_eq!(writer(RowFormat::Text).header(), b"");
+            let json = writer(RowFormat::JsonLines).naming_columns(true);
+            assert_eq!(json.header(), b"");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::column::set_apart;
+use super::csv::record;
 use super::{Column, CsvProblem, Fields, InvalidInput, UnknownColumn};
 use super::{double_name, json};
 
@@ -340,6 +341,21 @@ impl RecordFormat {
         if has_value {
             line.extend_from_slice(value);
         }
+    }
+
+    /// Returns the names of the columns in one line, as [`push_text`](Self::push_text) writes their
+    /// fields. The line is empty if a row is a JSON object and nothing else, since its members have
+    /// names.
+    pub(crate) fn text_header(&self) -> Vec<u8> {
+        let mut line = Vec::new();
+        if self.value == ValueFormat::Json && self.key == KeyFormat::Unwritten {
+            return line;
+        }
+        let mut keys = self.columns();
+        let values = keys.split_off(keys.len() - self.value.columns().len());
+        let names = |columns: &[Column]| record(columns.iter().map(|column| &column.name));
+        self.push_text(&names(&keys), &names(&values), &mut line);
+        line
     }
 
     /// Returns the format of the same rows without their keys if a key is only the place of its

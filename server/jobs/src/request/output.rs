@@ -21,6 +21,9 @@ pub struct OutputRequest {
     /// Only so many rows, the first ones in the order of the result; `None`: all of them.
     #[serde(default)]
     pub limit: Option<u64>,
+    /// Whether text begins with a line of the columns' names. On the terminal it always does.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub header: bool,
 }
 
 /// Files, a table or the terminal. Relative paths start from the request's directory.
@@ -52,6 +55,11 @@ impl OutputRequest {
         }
     }
 
+    /// Returns true if text begins with a line of the columns' names.
+    pub(crate) fn has_header(&self) -> bool {
+        self.header || self.to == OutputPlace::Terminal
+    }
+
     /// Returns true if rows are written as JSON.
     pub(crate) fn is_json(&self) -> bool {
         self.row_format() == RowFormat::JsonLines
@@ -64,6 +72,7 @@ impl From<OutputPlace> for OutputRequest {
             to,
             format: None,
             limit: None,
+            header: false,
         }
     }
 }

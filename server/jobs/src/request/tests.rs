@@ -81,6 +81,7 @@ fn request(application: ApplicationRequest) -> JobRequest {
         to: OutputPlace::Folder("out".into()),
         format: Some(RowFormat::Csv),
         limit: Some(10),
+        header: false,
     };
     JobRequest {
         goal_s: Some(90.0),

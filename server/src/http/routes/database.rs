@@ -34,9 +34,13 @@ async fn stats(
 ) -> Answer<StatsReport> {
     check_admin(&principal)?;
     let place = served.long_work.begin()?;
+    let memory = served.memory;
     let report = work(served.node, move |node| {
         let _place = place;
-        Ok(StatsReport::of(database(node, "a report")?))
+        Ok(StatsReport {
+            memory,
+            ..StatsReport::of(database(node, "a report")?)
+        })
     });
     report.await.map(Json)
 }

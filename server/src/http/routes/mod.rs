@@ -55,6 +55,7 @@ use super::problem::Problem;
 use super::queries::Queries;
 use super::roots::Roots;
 use crate::live::Live;
+use crate::memory::MemoryLimits;
 use crate::metrics::Metrics;
 use crate::node::Node;
 
@@ -70,6 +71,7 @@ pub(super) struct Served {
     pub roots: Arc<Roots>,
     pub queries: Option<Arc<dyn Queries>>,
     pub long_work: LongWork,
+    pub memory: Option<MemoryLimits>,
     pub row_work: RowWork,
 }
 

@@ -5,6 +5,8 @@ use ebb_tables::{Unreadable, unreadable_objects};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::memory::MemoryLimits;
+
 /// The statistics of a database, and the parts of its schema that cannot be read.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct StatsReport {
@@ -18,6 +20,9 @@ pub struct StatsReport {
     /// The reason why the schema was not read, if the store failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema_not_read: Option<String>,
+    /// The limits on the memory of the server, if it has one budget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryLimits>,
 }
 
 impl StatsReport {
@@ -29,6 +34,7 @@ impl StatsReport {
             stats,
             schema_not_read: unreadable.as_ref().err().map(ToString::to_string),
             unreadable: unreadable.unwrap_or_default(),
+            memory: None,
         }
     }
 }

@@ -1,0 +1,187 @@
+//! `system.size_estimates`: the sizes of tables. Spark and Trino divide their scans by them.
+//!
+//! Cassandra has a row for each range of tokens that a node owns. ebb is one node, so a table has one
+//! row for all tokens. Files do not count partitions, only keys. Since tokens are hashes, the first few
+//! partitions show how many there are: if 32 of them take a thousandth of the ring, there are about
+//! 32,000.
+
+use std::ops::Bound;
+
+use ebb_cql::protocol::ErrorResponse;
+use ebb_model::key::{DecodedKey, Token, token_range};
+use ebb_storage::{Cache, TableReader};
+
+use super::cells::{bigint, text};
+use super::schema::users;
+use super::virtual_table::{Definition, RowSet};
+use super::{Facts, Lookup};
+
+/// The number of partitions that are looked up in a table that the statement names. Tables with fewer
+/// are counted exactly. The standard error of other estimates is 18%.
+const SAMPLE: u32 = 32;
+/// The same for a statement that reads the rows of all tables: a request must not take long because
+/// there are hundreds of tables. The standard error is 41%.
+const SAMPLE_OF_EACH: u32 = 8;
+
+pub(super) const SIZE_ESTIMATES: Definition = Definition {
+    keyspace: "system",
+    name: "size_estimates",
+    comment: "per-table primary range size estimates",
+    columns: &[
+        "keyspace_name text",
+        "table_name text",
+        "range_start text",
+        "range_end text",
+        "mean_partition_size bigint",
+        "partitions_count bigint",
+    ],
+    primary_key: &["keyspace_name", "table_name", "range_start", "range_end"],
+    rows: size_estimates,
+};
+
+fn size_estimates(
+    facts: &Facts,
+    lookup: &Lookup,
+    rows: &mut RowSet<'_>,
+) -> Result<(), ErrorResponse> {
+    let sample = if lookup.tables.is_some() {
+        SAMPLE
+    } else {
+        SAMPLE_OF_EACH
+    };
+    let db = facts.catalog.db();
+    let view = db.view();
+    let number = |count: u64| bigint(i64::try_from(count).unwrap_or(i64::MAX));
+    for (name, keyspace) in users(facts, lookup, |table| lookup.has_table(table))? {
+        let tables = keyspace.tables();
+        for table in tables.filter(|table| lookup.has_table(table.name())) {
+            let (bytes, partitions) = if let Some(live) = facts.state.table(&name, table.name()) {
+                let partitions = estimate_partitions(&(&view, live.rows()), sample);
+                (live.rows().approximate_bytes(), partitions)
+            } else if let Some((of, snapshot)) = lookup.snapshots.get(&name) {
+                let snapshot = db
+                    .existing_keyspace(of)
+                    .and_then(|of| of.snapshot(snapshot));
+                let Ok(then) = snapshot.and_then(|snapshot| snapshot.table(table.name())) else {
+                    // The snapshot has expired meanwhile.
+                    continue;
+                };
+                let bytes = then.approximate_bytes::<&[u8], _>(..);
+                (bytes, estimate_partitions(&then, sample))
+            } else {
+                // Tables of snapshots that the statement does not name are left out.
+                continue;
+            };
+            rows.push([
+                ("keyspace_name", text(&name)),
+                ("table_name", text(table.name())),
+                ("range_start", text(&Token::MIN.0.to_string())),
+                ("range_end", text(&Token::MAX.0.to_string())),
+                (
+                    "mean_partition_size",
+                    number(bytes.checked_div(partitions).unwrap_or(0)),
+                ),
+                ("partitions_count", number(partitions)),
+            ])?;
+        }
+    }
+    Ok(())
+}
+
+/// Estimates the number of partitions of a table from the tokens of the first `sample` ones. The
+/// sample ends before a partition that cannot be read.
+fn estimate_partitions(rows: &dyn TableReader, sample: u32) -> u64 {
+    let mut last = Token::MIN;
+    for found in 0..sample {
+        match next_token(rows, last) {
+            Some(token) => last = token,
+            None => return found.into(),
+        }
+    }
+    scaled(sample, last)
+}
+
+/// Returns the number of partitions on the whole ring if the one at `last` is number `sample`. Of random
+/// tokens, (n - 1) / (the part of the ring up to the n-th) is an estimate without bias.
+fn scaled(sample: u32, last: Token) -> u64 {
+    let part = u128::from(last.0.abs_diff(Token::MIN.0)).max(1);
+    let all = (u128::from(sample.saturating_sub(1)) << u64::BITS) / part;
+    u64::try_from(all).unwrap_or(u64::MAX).max(sample.into())
+}
+
+/// Returns the token of the first partition behind `token`. A damaged partition counts as none: the
+/// statements that read its rows report the damage.
+fn next_token(rows: &dyn TableReader, token: Token) -> Option<Token> {
+    let range = token_range(Bound::Excluded(token), Bound::Unbounded);
+    let upper = range
+        .to
+        .as_deref()
+        .map_or(Bound::Unbounded, Bound::Excluded);
+    let entries = rows.range(Bound::Included(&range.from[..]), upper, Cache::Fill);
+    let (key, _) = entries.ok()?.next()?.ok()?;
+    DecodedKey::read(&key).ok().map(|key| key.token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::executor::harness::Server;
+
+    /// The statement of Spark's connector, and Trino's but for the order of the columns.
+    const OF_SPARK: &str = "SELECT range_start, range_end, partitions_count, mean_partition_size \
+                            FROM system.size_estimates WHERE keyspace_name = ? AND table_name = ?";
+
+    /// Returns the partitions and their mean size in bytes; `None` without a row.
+    #[track_caller]
+    fn estimate(server: &mut Server, keyspace: &str, table: &str) -> Option<(u64, u64)> {
+        let names = [Some(keyspace.as_bytes()), Some(table.as_bytes())];
+        let page = server.page(OF_SPARK, &names, None, None).unwrap();
+        assert!(page.rows.len() < 2);
+        let row = page.rows.first()?;
+        assert_eq!(row[..2], [i64::MIN.to_string(), i64::MAX.to_string()]);
+        Some((row[2].parse().unwrap(), row[3].parse().unwrap()))
+    }
+
+    fn insert(server: &mut Server, partitions: std::ops::Range<u32>) {
+        for k in partitions {
+            for c in 0..3 {
+                let values = format!("({k}, {c}, 'twenty bytes of text')");
+                server.run(&format!("INSERT INTO t (k, c, v) VALUES {values}"));
+            }
+        }
+    }
+
+    #[test]
+    fn a_table_has_one_row_with_its_partitions_and_their_mean_size() {
+        let mut server = Server::with(&[
+            "CREATE TABLE t (k int, c int, v text, PRIMARY KEY (k, c))",
+            "CREATE INDEX by_v ON t (v)",
+        ]);
+        assert_eq!(estimate(&mut server, "ks", "t"), Some((0, 0)));
+        insert(&mut server, 0..20);
+        let (partitions, bytes) = estimate(&mut server, "ks", "t").unwrap();
+        assert_eq!(partitions, 20);
+        assert!(bytes > 60, "three rows of 20 bytes and more: {bytes}");
+        server.run("CREATE SNAPSHOT s ON KEYSPACE ks");
+        insert(&mut server, 20..1000);
+        server.executor.catalog().db().flush().unwrap();
+        let (partitions, bytes) = estimate(&mut server, "ks", "t").unwrap();
+        assert!((400..2500).contains(&partitions), "{partitions}");
+        assert!((5..10_000).contains(&bytes), "{bytes}");
+        assert_eq!(estimate(&mut server, "ks@s", "t").unwrap().0, 20);
+        assert_eq!(estimate(&mut server, "ks", "none"), None);
+        assert_eq!(estimate(&mut server, "none", "t"), None);
+        let all = server.rows("SELECT keyspace_name, table_name FROM system.size_estimates");
+        assert_eq!(all, "ks t");
+        server.run("TRUNCATE t");
+        assert_eq!(estimate(&mut server, "ks", "t"), Some((0, 0)));
+    }
+
+    #[test]
+    fn the_part_of_the_ring_that_a_sample_takes_shows_the_number_of_partitions() {
+        assert_eq!(scaled(33, Token(0)), 64);
+        assert_eq!(scaled(33, Token::MAX), 33);
+        assert_eq!(scaled(33, Token(i64::MIN + 1)), u64::MAX);
+        assert_eq!(scaled(1, Token(0)), 1);
+    }
+}
