@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use ebb_server::audit::{AuditLog, Entry, EntryKind};
 use ebb_server::http::JobsClient;
 use ebb_server::tokens::{Scope, Token, TokenFile, TokenFileError, TokenRecord, TokenRole};
@@ -108,7 +108,7 @@ struct List {
 struct Revoke {
     #[command(flatten)]
     location: Location,
-    /// Ids of the tokens, as `ebb token list` shows them.
+    /// Ids of the tokens, as `ebb token list` shows them, or whole tokens.
     #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
 }
@@ -155,7 +155,8 @@ fn audited(
         name: Some(format!("uid {}", getuid().as_raw())),
         ..entry
     };
-    let begun = Arc::new(AuditLog::of(data)).begin(entry, even_if_full)?;
+    let begun = Arc::new(AuditLog::of(data)).begin(entry, even_if_full);
+    let begun = begun.context("nothing was changed, because the audit log cannot be written")?;
     let changed = change();
     begun.end(match &changed {
         Ok(true) => "done",
@@ -242,6 +243,8 @@ fn revoke(args: &Revoke) -> Result<()> {
     let file = file_of(&args.location.data)?;
     let mut printer = Printer::new();
     for id in &args.ids {
+        // A whole token in place of its id must not come into the audit log.
+        let id = &(id.parse::<Token>()).map_or_else(|()| id.clone(), |token| token.id());
         let entry = Entry {
             token: Some(id.clone()),
             action: "revoke".to_owned(),

@@ -3,7 +3,9 @@
 use serde::Serialize;
 
 /// The longest text in an entry, in bytes. Clients choose some of the texts.
-const TEXT_BYTES_MAX: usize = 2048;
+pub(super) const TEXT_BYTES_MAX: usize = 2048;
+/// The longest text in the entry of a refused login, in bytes. Clients without credentials choose it.
+pub(super) const REFUSED_TEXT_BYTES_MAX: usize = 128;
 
 /// The kind of an entry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -61,17 +63,18 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Shortens the texts, so that no client can fill the file with a few entries.
-    pub(super) fn shortened(mut self) -> Self {
+    /// Shortens each text to `bytes_max`, so that no client can fill the file with a few entries.
+    pub(super) fn shortened(mut self, bytes_max: usize) -> Self {
         let optional = [
             &mut self.role,
+            &mut self.token,
             &mut self.name,
             &mut self.keyspace,
             &mut self.cause,
         ];
         let texts = optional.into_iter().flatten();
         for text in texts.chain(&mut self.roles).chain([&mut self.action]) {
-            let end = text.floor_char_boundary(TEXT_BYTES_MAX);
+            let end = text.floor_char_boundary(bytes_max);
             text.truncate(end);
         }
         self

@@ -44,6 +44,7 @@ use ebb_jobs::history::now_unix_ms;
 use serde::Serialize;
 
 pub use self::entry::{Entry, EntryKind};
+use self::entry::{REFUSED_TEXT_BYTES_MAX, TEXT_BYTES_MAX};
 use self::file::{AuditFile, FILE_BYTES_MAX};
 use crate::rates::Rates;
 
@@ -51,8 +52,9 @@ use crate::rates::Rates;
 const FILE: &str = "audit.log";
 /// The bytes of lines that may wait to be written.
 const QUEUED_BYTES_MAX: usize = 1 << 20;
-/// The refused logins with entries that may come at once, and per second in the long run: two
-/// megabytes a day. The same holds for lines of the ordinary log about entries that are lost.
+/// The refused logins with entries that may come at once, and per second in the long run: at most 15
+/// megabytes a day, with names of control characters, which JSON shows as six bytes each. The same
+/// bound holds for lines of the ordinary log about entries that are not written.
 const BOUND: (f64, f64) = (100.0, 0.1);
 
 /// The audit log of a database.
@@ -140,17 +142,18 @@ impl AuditLog {
     /// Writes the entry of a change that is about to be made.
     ///
     /// # Errors
-    /// When the entry cannot be written: the change must not be made. A change that has to be made
-    /// `even_if_full`, such as one that frees space, may be made on a full disk; its entry is lost,
-    /// which is counted and logged.
+    /// When the entry cannot be written, which is logged: the change must not be made. A change that
+    /// has to be made `even_if_full`, such as one that frees space, may be made on a full disk; its
+    /// entry is lost, which is counted and logged.
     pub fn begin(self: &Arc<Self>, entry: Entry, even_if_full: bool) -> io::Result<Begun> {
-        let entry = entry.shortened();
+        let entry = entry.shortened(TEXT_BYTES_MAX);
         let id = self.next_id();
-        match self.write(&line(id, &entry, "begun", 0)) {
-            Err(error) if even_if_full && Failure::of(&error) == Failure::DiskFull => {
-                self.lose(1, &error);
+        if let Err(error) = self.write(&line(id, &entry, "begun", 0)) {
+            let is_made = even_if_full && Failure::of(&error) == Failure::DiskFull;
+            self.lose(u64::from(is_made), &error);
+            if !is_made {
+                return Err(error);
             }
-            written => written?,
         }
         Ok(Begun {
             log: Arc::clone(self),
@@ -161,7 +164,8 @@ impl AuditLog {
 
     /// Notes a login. Never waits for the disk.
     pub fn note_login(&self, entry: Entry) {
-        self.queue(&line(self.next_id(), &entry.shortened(), "done", 0));
+        let entry = entry.shortened(TEXT_BYTES_MAX);
+        self.queue(&line(self.next_id(), &entry, "done", 0));
     }
 
     /// Notes a refused login, unless there are too many of them. Never waits for the disk.
@@ -171,8 +175,8 @@ impl AuditLog {
             return;
         }
         let left_out = self.left_out.swap(0, Ordering::Relaxed);
-        let line = line(self.next_id(), &entry.shortened(), "refused", left_out);
-        self.queue(&line);
+        let entry = entry.shortened(REFUSED_TEXT_BYTES_MAX);
+        self.queue(&line(self.next_id(), &entry, "refused", left_out));
     }
 
     /// Writes what was noted.
@@ -219,12 +223,13 @@ impl AuditLog {
         }
     }
 
-    /// Counts and logs entries that are not written.
-    fn lose(&self, entries: u64, cause: &dyn Display) {
-        self.lost.fetch_add(entries, Ordering::Relaxed);
+    /// Logs that entries cannot be written, and counts those that are lost: all but the entries that
+    /// stop a change.
+    fn lose(&self, lost: u64, cause: &dyn Display) {
+        self.lost.fetch_add(lost, Ordering::Relaxed);
         if self.bounds.take(Bounded::Loss, Instant::now()).is_ok() {
             let lost = self.lost();
-            tracing::error!(target: "server", lost, "{FILE} lacks entries: {cause}");
+            tracing::error!(target: "server", lost, "{FILE} cannot be written: {cause}");
         }
     }
 }

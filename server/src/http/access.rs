@@ -171,7 +171,7 @@ impl Access {
             return Err(Problem::new(status, Failure::Invalid, text));
         }
         let (path, method) = (request.uri().path(), request.method());
-        if OPEN.iter().any(|open| path.starts_with(open)) || path == CONSOLE {
+        if is_open(path) {
             return Ok(None);
         }
         let needed = needed(path, method);
@@ -372,10 +372,17 @@ fn is_safe(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 
-/// Returns whether a request changes something: no route has other methods that do.
+/// Returns whether a path needs no token. Nothing can be changed there.
+fn is_open(path: &str) -> bool {
+    OPEN.iter().any(|open| path.starts_with(open)) || path == CONSOLE
+}
+
+/// Returns whether a request may change something: no route has other methods that do. Requests to
+/// paths that need no token are no changes, because clients without one must not fill the audit log.
 pub(super) fn is_change(request: &Request) -> bool {
-    let changes = matches!(*request.method(), Method::POST | Method::DELETE);
-    changes && !is_query(request.uri().path())
+    let (method, path) = (request.method(), request.uri().path());
+    let changes = matches!(*method, Method::POST | Method::DELETE);
+    changes && !is_open(path) && !is_query(path)
 }
 
 /// Returns whether a `POST` to this path only computes a response.

@@ -11,13 +11,14 @@ use axum::http::HeaderValue;
 use axum::http::header::CONNECTION;
 use axum::middleware::map_response;
 use axum::response::Response;
+use ebb_threads::nice_current_thread;
 use tokio::runtime::Builder;
 use tokio::sync::{Semaphore, watch};
 
 use super::headers::harden;
 use super::readiness::Readiness;
 use super::routes::health_routes;
-use super::server::{accept, listen_at};
+use super::server::{NICE, accept, listen_at};
 use crate::node::Node;
 
 /// Connections at once. Each of them is closed after one response.
@@ -55,7 +56,11 @@ impl HealthServer {
         let serve = accept(listener, routes, connections, stopped);
         // The thread is not joined, because a check may wait for the database.
         let thread = thread::Builder::new().name("ebb-health".to_owned());
-        thread.spawn(move || runtime.block_on(serve))?;
+        thread.spawn(move || {
+            // Any client that reaches the port may send checks: they must barely slow the load down.
+            nice_current_thread(NICE);
+            runtime.block_on(serve)
+        })?;
         Ok(Self {
             address,
             node,

@@ -53,7 +53,7 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// The niceness of the thread that serves requests. On a busy core it gets a tenth of the CPU time
 /// of a thread that serves the load: clients that watch the node barely slow the load down, and are
 /// still served. Changes run on other threads, because writers may wait for them.
-const NICE: i32 = 10;
+pub(super) const NICE: i32 = 10;
 /// Threads for requests that wait for the disk.
 const BLOCKING_THREADS_MAX: usize = 16;
 

@@ -30,14 +30,15 @@ pub(super) fn ensure(catalog: &Catalog, data: &Path, audit: &Arc<AuditLog>) -> R
             superuser: Some(true),
             ..Entry::default()
         };
-        begun = Some(audit.begin(entry, false)?);
-        keep(data, password)
-    })?;
-    if let Some(kept) = kept {
-        let path = kept.with_context(|| {
+        let entered = audit.begin(entry, false);
+        begun = Some(entered.context("cannot write the audit log")?);
+        keep(data, password).with_context(|| {
             let path = data.join(FILE);
             format!("cannot write a password to {}", path.display())
-        })?;
+        })
+    })?;
+    if let Some(kept) = kept {
+        let path = kept?;
         if let Some(begun) = begun {
             begun.end("done");
         }

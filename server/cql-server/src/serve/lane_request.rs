@@ -205,9 +205,6 @@ impl<S: Service> LaneRequest<S> {
         }
         match ended {
             Ok((response, outcome)) => {
-                if let RequestStatements::One(statement) = &work.statements {
-                    work.shared.report_statement(&work.sender, statement);
-                }
                 work.shared.publish(outcome.changes);
                 reply.frame = response;
                 reply.keyspace = outcome.keyspace;
@@ -316,17 +313,17 @@ pub(super) async fn run_in_lane<S: Service>(
         Some(late_reply) => {
             let mut stop = shared.stop.subscribe();
             let progress = &query.progress;
+            let end_read = |error: ErrorResponse| {
+                // In this order: a thread that ends because it is stopped must not count the error again.
+                progress.is_answered.store(true, Ordering::Relaxed);
+                progress.is_stopped.store(true, Ordering::Relaxed);
+                Err(error)
+            };
             let ended = tokio::select! {
                 biased;
                 reply = runs => Ok(reply),
-                _ = stop.wait_for(|stops| *stops), if query.is_read => {
-                    progress.is_stopped.store(true, Ordering::Relaxed);
-                    Err(stopping())
-                }
-                () = progress.killed.notified(), if query.is_read => {
-                    progress.is_stopped.store(true, Ordering::Relaxed);
-                    Err(killed(consistency))
-                }
+                _ = stop.wait_for(|stops| *stops), if query.is_read => end_read(stopping()),
+                () = progress.killed.notified(), if query.is_read => end_read(killed(consistency)),
                 () = sleep_until(interrupt.deadline().into()) => Err(time_out.error()),
             };
             ended.unwrap_or_else(|error| {

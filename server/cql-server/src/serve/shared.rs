@@ -66,20 +66,8 @@ impl<S: Service> Shared<S> {
         });
     }
 
-    /// Reports a statement that was executed, if it is one of administration.
-    pub(super) fn report_statement(&self, sender: &Sender, statement: &S::Statement) {
-        if let Some(administration) = statement.administration() {
-            self.options.events.tell(ServerEvent::Administered {
-                address: sender.address,
-                user: sender.user.name(),
-                keyspace: administration.keyspace,
-                statement: MaskedText(statement.text()),
-            });
-        }
-    }
-
-    /// Calls `execute` for a statement; if it is one of administration, between its entries in the
-    /// audit log.
+    /// Calls `execute` for a statement. If it is one of administration, the call is between its entries
+    /// in the audit log, and the statement is reported once it was executed.
     pub(super) fn audited(
         &self,
         sender: &Sender,
@@ -89,13 +77,24 @@ impl<S: Service> Shared<S> {
         let Some(administration) = statement.administration() else {
             return execute();
         };
+        let (address, user) = (sender.address, sender.user.name());
+        let (keyspace, statement) = (administration.keyspace, MaskedText(statement.text()));
         let audited = AuditedStatement {
-            address: sender.address,
-            user: sender.user.name(),
-            statement: MaskedText(statement.text()),
+            address,
+            user,
+            statement,
             administration,
         };
-        self.options.audit.execute(audited, execute)
+        let ended = self.options.audit.execute(audited, execute);
+        if ended.is_ok() {
+            self.options.events.tell(ServerEvent::Administered {
+                address,
+                user,
+                keyspace,
+                statement,
+            });
+        }
+        ended
     }
 
     /// Returns whether a write would keep its thread for longer than others may wait.

@@ -32,9 +32,7 @@ pub(super) const QUERIES: Definition = Definition {
 };
 
 fn queries(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
-    let role = facts.queries_of.as_deref();
-    let all = facts.activity.queries.rows().into_iter();
-    for query in all.filter(|query| role.is_none() || query.user.as_deref() == role) {
+    for query in facts.activity.queries.rows_of(facts.queries_of.as_deref()) {
         let statements = i32::try_from(query.statements).unwrap_or(i32::MAX);
         let mut cells = vec![
             ("id", bigint(i64::try_from(query.id).unwrap_or(i64::MAX))),

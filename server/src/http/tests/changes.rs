@@ -221,6 +221,11 @@ fn changes_are_written_down_with_who_made_them() {
         200
     );
     client(dir.path()).cancel("17").unwrap_err();
+    // Clients without a token add no lines.
+    for request in ["POST /health/live", "DELETE /assets/none", "POST /"] {
+        let (status, _) = ask(&server, request, "localhost", None, "");
+        assert!([404, 405].contains(&status), "{request}: {status}");
+    }
     let unknown = Token::random();
     let (status, _) = ask(&server, "GET /v1/jobs", "localhost", Some(&unknown), "");
     assert_eq!(status, 401);
