@@ -11,8 +11,12 @@ use std::sync::Arc;
 /// all that it has spilled goes.
 const RESERVE_BYTES: u64 = 64 << 20;
 
-/// The bytes that a writer may write before it looks at the free space again.
+/// The bytes that a writer may write before it looks at the free space again, if much is free.
 const LOOK_EVERY_BYTES: u64 = 1 << 20;
+
+/// A grant is at most one part in this many of the space above the reserve, unless the writer needs
+/// more at once. So this many writers that look at the same time leave the reserve free.
+const WRITERS_MAX: u64 = 256;
 
 type FreeBytes = dyn Fn(&Path) -> io::Result<u64> + Send + Sync;
 
@@ -42,6 +46,10 @@ impl Default for SpillSpace {
     fn default() -> Self {
         Self::new(|path| {
             let found = rustix::fs::statvfs(path)?;
+            // Some file systems in user space report zeros.
+            if found.f_blocks == 0 {
+                return Err(io::ErrorKind::Unsupported.into());
+            }
             Ok(found.f_bavail.saturating_mul(found.f_frsize))
         })
     }
@@ -80,7 +88,8 @@ impl SpillGrant {
                 let full = io::Error::new(io::ErrorKind::StorageFull, text);
                 return Err(TaskError::fatal(full));
             }
-            self.left_bytes = above_bytes.min(LOOK_EVERY_BYTES.max(bytes));
+            let share_bytes = (above_bytes / WRITERS_MAX).min(LOOK_EVERY_BYTES);
+            self.left_bytes = share_bytes.max(bytes);
         }
         self.left_bytes -= bytes;
         Ok(())
@@ -93,7 +102,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     #[test]
-    fn a_writer_gets_what_is_above_the_reserve_and_looks_once_in_a_mebibyte() {
+    fn a_writer_gets_what_is_above_the_reserve_and_looks_once_in_a_mebibyte_far_from_it() {
         const BLOCK_BYTES: u64 = 16 << 10;
         let (free, looks) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
         let (found, counter) = (Arc::clone(&free), Arc::clone(&looks));
@@ -115,7 +124,6 @@ mod tests {
             free.fetch_sub(BLOCK_BYTES, Ordering::Relaxed);
         };
         assert_eq!(taken, 2 * LOOK_EVERY_BYTES);
-        assert_eq!(looks.load(Ordering::Relaxed), 4);
         let TaskError::Fatal(cause) = &refused else {
             panic!("{refused:?}")
         };
@@ -124,7 +132,26 @@ mod tests {
         // A block that is longer than what is granted at a time.
         free.store(u64::MAX, Ordering::Relaxed);
         take(4 * LOOK_EVERY_BYTES).unwrap();
+        let looked = looks.load(Ordering::Relaxed);
+        for _ in 0..2 * LOOK_EVERY_BYTES / BLOCK_BYTES {
+            take(BLOCK_BYTES).unwrap();
+        }
+        assert_eq!(looks.load(Ordering::Relaxed), looked + 2);
         let system = SpillSpace::default();
         assert!((system.0)(&std::env::temp_dir()).unwrap() > 0);
+    }
+
+    /// Each of many writers got a mebibyte while the same bytes were free: all of the reserve.
+    #[test]
+    fn many_writers_that_look_at_the_same_time_leave_the_reserve_free() {
+        for above_bytes in [300 << 20, 64 << 20, 1 << 20] {
+            let space = SpillSpace::new(move |_| Ok(RESERVE_BYTES + above_bytes));
+            let granted = (0..WRITERS_MAX).map(|_| {
+                let mut grant = space.grant();
+                grant.take(Path::new("run"), 1).unwrap();
+                1 + grant.left_bytes
+            });
+            assert!(granted.sum::<u64>() <= above_bytes, "{above_bytes}");
+        }
     }
 }
