@@ -24,7 +24,7 @@ pub enum ErrorKind {
     AlreadyExists,
     /// Another process has the directory open: close it there first.
     Locked,
-    /// Stored bytes are damaged: restore them, or read around them.
+    /// Stored bytes are damaged, or cannot be read: restore them, or read around them.
     Corruption,
     /// The operating system refused: look at the disk, then retry.
     Io,
@@ -59,6 +59,19 @@ pub enum Error {
         offset: u64,
         /// What was expected and what was found.
         detail: String,
+    },
+    /// A file was missing or could not be read when it was opened. That is no damage: it may be
+    /// read later.
+    #[error(
+        "cannot read {}, which may hold what is asked for: {source}; put this file back, or \
+         restore it from a copy",
+        path.display()
+    )]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: Arc<io::Error>,
     },
     /// A file of a format version that this build does not know.
     #[error(
@@ -181,7 +194,9 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Io { .. } => ErrorKind::Io,
-            Self::Corruption { .. } | Self::UnsupportedFormat { .. } => ErrorKind::Corruption,
+            Self::Corruption { .. } | Self::Unreadable { .. } | Self::UnsupportedFormat { .. } => {
+                ErrorKind::Corruption
+            }
             Self::Locked { .. } | Self::BeingWritten { .. } => ErrorKind::Locked,
             Self::NoDatabase { .. } | Self::NotFound { .. } => ErrorKind::NotFound,
             Self::AlreadyExists { .. } => ErrorKind::AlreadyExists,
@@ -195,6 +210,29 @@ impl Error {
     /// Whether the process has no file descriptor left: a state that passes.
     pub(crate) fn is_out_of_descriptors(&self) -> bool {
         matches!(self, Self::Io { source, .. } if is_out_of_descriptors(source))
+    }
+
+    /// Whether a file is damaged, is missing or cannot be read. A lack of descriptors or memory
+    /// passes, and a lack of permission is a mistake in its modes: they say nothing of the file.
+    pub(crate) fn is_of_file(&self) -> bool {
+        match self {
+            Self::Corruption { .. } => true,
+            Self::Io { source, .. } => {
+                let others = [io::ErrorKind::PermissionDenied, io::ErrorKind::OutOfMemory];
+                !others.contains(&source.kind()) && !is_out_of_descriptors(source)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether there is no such file.
+    pub(crate) fn is_of_missing_file(&self) -> bool {
+        match self {
+            Self::Io { source, .. } | Self::Unreadable { source, .. } => {
+                source.kind() == io::ErrorKind::NotFound
+            }
+            _ => false,
+        }
     }
 
     /// Wraps an I/O error with what was being done to which path.

@@ -166,6 +166,9 @@ mutations! {
     // Damage stays where it is.
     StopAtDamage = "a merge that meets damage stops all writes",
     StopAtFailedRead = "a merge that cannot read a file stops all writes",
+    RefuseUnreadableFiles = "a database does not open without a file that cannot be read",
+    TrustFirstOpening = "a file is in quarantine though an opening reads it at the second time",
+    RemoveReopenedFiles = "a file that could not be read goes once it opens",
     LeaveOutForGood = "a run that a merge could not read is never merged again",
     TrustFirstReading = "a file is in quarantine though the disk has it whole",
     ForgetQuarantine = "the manifest does not hear of a file in quarantine",
@@ -178,6 +181,7 @@ mutations! {
     StopAboveGaps = "a read stops though a file that is left does not open",
     ExcludeByDamagedFilters = "a filter that does not read excludes its file",
     RestoreUnverified = "a damaged file is replaced by a copy that was not verified",
+    LiftUnverified = "a quarantine ends though the file was not verified",
 
     // A read stops where nothing that is left can matter.
     StopAboveMemtables = "a read stops though a full memtable that is left may have newer timestamps",

@@ -135,7 +135,8 @@ pub struct Stats {
     pub flush_bytes: u64,
     /// Merges done.
     pub compactions: u64,
-    /// Merges that ended because a file of their runs could not be read.
+    /// Merges that ended because a file of their runs could not be read, and failed retries to open
+    /// such a file.
     pub merge_read_failures: u64,
     /// Bytes of SSTables written by merges.
     pub compaction_bytes: u64,
@@ -247,12 +248,16 @@ pub struct TableStats {
     /// Its files that are damaged. Reads that need one of them fail; others do not, and
     /// writes go on.
     pub quarantine: Vec<QuarantinedFile>,
-    /// The number of its runs that the last merge of them failed to read. Merges leave them out for
-    /// a while.
+    /// Its files that were missing or could not be read when they were opened. Reads that need one
+    /// of them fail. They are tried again after a while, and nothing of them is recorded.
+    #[serde(default)]
+    pub unreadable: Vec<QuarantinedFile>,
+    /// The number of its runs that could not be read, by the last merge of them or when their files
+    /// were opened. Merges leave them out for a while.
     pub left_out_runs: usize,
 }
 
-/// A damaged file, which keeps its place among the runs of its table.
+/// A damaged or unreadable file, which keeps its place among the runs of its table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuarantinedFile {
     /// The file.

@@ -230,6 +230,7 @@ fn names_a_file(error: &Error) -> Result<()> {
     match error {
         Error::Corruption { path, .. }
         | Error::Io { path, .. }
+        | Error::Unreadable { path, .. }
         | Error::UnsupportedFormat { path, .. } => {
             ensure!(path.starts_with(DIR), "it names another file: {error}");
             Ok(())

@@ -329,6 +329,16 @@ const KILLERS: &[(Mutation, &str)] = &[
         StopAtFailedRead,
         "left_out::what_a_merge_cannot_read_stops_no_write",
     ),
+    (RefuseUnreadableFiles, UNREADABLE),
+    (RemoveReopenedFiles, UNREADABLE),
+    (
+        TrustFirstOpening,
+        "quarantine::unreadable::what_an_opening_reads_at_the_second_time_is_whole",
+    ),
+    (
+        LiftUnverified,
+        "quarantine::unreadable::a_full_verification_ends_the_quarantine_of_a_whole_file_only",
+    ),
     (
         LeaveOutForGood,
         "left_out::a_run_that_cannot_be_read_is_left_out_of_merges_until_it_can",
@@ -455,6 +465,8 @@ const PREFIX: &str = "crash::power_lost_at_any_call_leaves_a_prefix_of_the_commi
 const RETENTION: &str = "traps::wal_retention_a_quiet_table_does_not_hold_the_log_for_ever";
 const STOPPED: &str =
     "early_stops::a_reader_that_stops_sees_of_what_it_asked_what_it_would_see_of_everything";
+const UNREADABLE: &str =
+    "quarantine::unreadable::an_opening_goes_on_without_a_file_that_cannot_be_read";
 const UNDER: &str =
     "range_deletes::range_tombstones_stay_while_anything_is_under_them_and_go_in_the_end";
 const SYNCED: &str = "crash::power_lost_at_any_call_loses_nothing_that_was_synced";

@@ -7,6 +7,7 @@ use anyhow::Result;
 use indicatif::HumanBytes;
 
 use super::attached::Attached;
+use super::error::CliError;
 use super::print::{counted, json_or_text};
 use super::progress::{maintenance_bar, spinner_while};
 
@@ -17,7 +18,8 @@ Examples:
 
 A backup is a database, with all snapshots. Within a file system its SSTables are hard
 links, so it takes only the space of the log. On another file system they are copied. An
-interrupted backup does not open.
+interrupted backup does not open. Of a database with files that are known to be damaged or
+unreadable the backup is no good one: it is made, names these files, and the exit code is 5.
 
 A server that has the database open makes the backup, and goes on meanwhile. A server that
 is named by --server makes it below its --backup-root: NEWDIR is a name, or a path there.";
@@ -31,7 +33,7 @@ pub(super) struct Args {
     /// Directory of the backup; must not exist, or be empty.
     #[arg(value_name = "NEWDIR")]
     new_dir: PathBuf,
-    /// Print one JSON object: files, bytes, linked_bytes, copied_bytes.
+    /// Print one JSON object: files, bytes, linked_bytes, copied_bytes, damaged if there is any.
     #[arg(long)]
     json: bool,
 }
@@ -48,6 +50,9 @@ pub(super) fn run(args: Args) -> Result<()> {
         }
     };
     json_or_text(args.json, &info, |printer| {
+        for file in &info.damaged {
+            printer.line(format_args!("damaged or unreadable: {file}"))?;
+        }
         printer.line(format_args!(
             "backed up {} in {} to {}: {} linked, {} copied",
             HumanBytes(info.bytes),
@@ -56,5 +61,11 @@ pub(super) fn run(args: Args) -> Result<()> {
             HumanBytes(info.linked_bytes),
             HumanBytes(info.copied_bytes),
         ))
-    })
+    })?;
+    if info.damaged.is_empty() {
+        return Ok(());
+    }
+    let advice = "the backup is no good one: files of the database are damaged or unreadable; put \
+                  them back with ebb restore, and make another one";
+    Err(CliError::Damaged(advice.to_string()).into())
 }

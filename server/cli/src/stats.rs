@@ -89,13 +89,15 @@ fn tell(printer: &mut Printer, report: &StatsReport) -> Result<()> {
         ))?;
     }
     for table in &stats.tables {
-        for file in &table.quarantine {
+        let bad = table.quarantine.iter().map(|file| ("damaged", file));
+        let left_out = table.unreadable.iter().map(|file| ("left out", file));
+        for (what, file) in bad.chain(left_out) {
             let end = file
                 .to_key
                 .as_ref()
                 .map(|end| end.escape_ascii().to_string());
             printer.line(format_args!(
-                "damaged    {}.{}: {} at offset {}: {} (keys from \"{}\" to before {})",
+                "{what:<10} {}.{}: {} at offset {}: {} (keys from \"{}\" to before {})",
                 table.keyspace,
                 table.name,
                 file.path.display(),

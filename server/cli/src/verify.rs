@@ -86,6 +86,9 @@ fn tell(printer: &mut Printer, report: &VerifiedDatabase) -> Result<()> {
             finding.offset, finding.detail
         ))?;
     }
+    for path in &report.lifted {
+        printer.line(format_args!("{path} is whole, and no longer in quarantine"))?;
+    }
     printer.lines(unreadable)?;
     if let Some(why) = schema_not_read {
         printer.line(format_args!("the schema was not read: {why}"))?;

@@ -13,7 +13,8 @@ use utoipa::ToSchema;
 
 use crate::node::Node;
 
-/// The response to a readiness check. It names no role, key or value: a check needs no token.
+/// The response to a readiness check. It names tables, types and keyspaces, but no role, key or value:
+/// a check needs no token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(super) struct Readiness {
     status: ReadinessStatus,
@@ -89,12 +90,12 @@ impl Readiness {
             (
                 ProblemKind::DamagedFiles,
                 store.damaged_tables,
-                "files are damaged, and reads that need them fail",
+                "files are damaged or unreadable, and reads that need them fail",
             ),
             (
                 ProblemKind::LeftOutRuns,
                 store.left_out_tables,
-                "the last merge failed to read files, and merges leave them out for a while",
+                "files could not be read, and merges leave them out for a while",
             ),
         ] {
             let tables = tables.into_iter();

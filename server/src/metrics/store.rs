@@ -71,7 +71,7 @@ pub(super) fn write(sheet: &mut Sheet<'_>, stats: &Stats) -> fmt::Result {
         "read_views": stats.views as f64, "Live read views";
         "snapshots": stats.snapshots as f64, "Named snapshots";
         "snapshots_pinned_bytes": pinned_bytes as f64,
-            "About how many bytes of all tables, dropped ones included, only snapshots need";
+            "About how many bytes of all tables, dropped ones included, only snapshots and views need";
         "snapshot_oldest_age_seconds": stats.snapshot_oldest_age_ms as f64 / 1e3,
             "Age of the oldest snapshot; 0 without any";
         "store_read_only": is(stats.read_only_cause.is_some()),

@@ -40,7 +40,7 @@ const FIGURES: [Figure; 13] = figures! { table:
     "table_damaged_files": table.quarantine.len(),
         "Files of a table that are damaged: reads that need one of them fail";
     "table_left_out_runs": table.left_out_runs,
-        "Runs of a table that the last merge of them failed to read";
+        "Runs of a table that could not be read, and that merges leave out";
 };
 
 pub(super) fn write(sheet: &mut Sheet<'_>, tables: &[TableStats]) -> fmt::Result {

@@ -18,7 +18,9 @@ pub(super) const MISSING: &str = "its record is missing";
 pub(super) fn readable<T>(read: ebb_storage::Result<T>) -> Result<Readable<T>> {
     match read {
         Ok(value) => Ok(Ok(value)),
-        Err(error @ Error::Corruption { .. }) => Ok(Err(error.to_string())),
+        Err(error @ (Error::Corruption { .. } | Error::Unreadable { .. })) => {
+            Ok(Err(error.to_string()))
+        }
         Err(error) => Err(error.into()),
     }
 }

@@ -251,9 +251,9 @@ impl Db {
         self.inner.compact_all()
     }
 
-    /// Reads every SSTable, and puts those that are damaged back from a backup of this database
-    /// that has them whole, while readers and writers go on. A backup on the same file system
-    /// shares the bytes, unless it was copied, and so the damage.
+    /// Reads every SSTable, and puts those that are damaged, missing or unreadable back from a backup
+    /// of this database that has them whole, while readers and writers go on. A backup on the same
+    /// file system shares the bytes, unless it was copied, and so the damage.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::DiskFull`]; files that were restored before stay restored. A file
@@ -266,7 +266,8 @@ impl Db {
     /// when the call began, snapshots included; what is committed meanwhile may
     /// be in it, as a prefix. SSTables are hard-linked, so within a file system
     /// this costs what the WAL's bytes cost; across file systems they are copied.
-    /// Writers are not held up. What is interrupted does not open as a database.
+    /// Writers are not held up. What is interrupted does not open as a database. It
+    /// is made also of a database with damaged or unreadable files: [`BackupInfo::damaged`].
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for a directory that has something in it;
@@ -359,7 +360,8 @@ impl Db {
     /// Verifies every file of the database as it is now, past every cache, and
     /// goes on behind what it finds: each SSTable's checksums, order, bounds and
     /// filter; the runs they make up; the snapshots; the log. Cost: every file
-    /// read once, while the database goes on working. No file is removed meanwhile, and
+    /// read once, while the database goes on working. The quarantine of a file that is
+    /// whole after all ends. No file is removed meanwhile, and
     /// no segment of the log.
     ///
     /// It calls `progress` after each file, and drops it before it releases the files and
@@ -373,6 +375,7 @@ impl Db {
         &self,
         mut progress: impl FnMut(MaintenanceProgress),
     ) -> Result<VerifyReport> {
+        let lifted = self.inner.lift_quarantines()?;
         let capture = self.inner.capture()?;
         let report = verify_state(
             &self.inner.options,
@@ -382,7 +385,7 @@ impl Db {
             &mut progress,
         );
         drop(progress);
-        Ok(report)
+        Ok(VerifyReport { lifted, ..report })
     }
 }
 

@@ -68,13 +68,21 @@ pub struct PinnedTable {
 
 impl PinnedTable {
     /// Flushes what the snapshot sees and no file has, if there is any.
+    ///
+    /// # Errors
+    /// Those of the flush; `Io` if a file did not open and was not opened since.
     pub(crate) fn new(db: &Arc<DbInner>, core: &TableCore, point: ReadPoint) -> Result<Self> {
         if core.version().has_in_memory(point.seq) {
             mutation::unless(Mutation::PinWithoutFlush, || db.flush_table(core))?;
         }
         let version = core.version();
         let store = db.runs.tables().locator();
-        let runs = version.all_runs().filter(|run| run.is_seen_at(point.seq));
+        let runs = version.all_runs();
+        let runs: Vec<_> = runs.filter(|run| run.is_seen_at(point.seq)).collect();
+        // The pin could not keep a file that is opened again later.
+        if let Some((_, error)) = runs.iter().flat_map(|run| run.unreadable()).next() {
+            return Err(error.clone());
+        }
         let description = Description {
             format_version: PINNED_TABLE.version,
             database: db.database_id(),
@@ -83,7 +91,7 @@ impl PinnedTable {
             seq: point.seq,
             read_time_ms: point.read_time_ms,
             merge_operator: core.options().merge_operator.clone(),
-            runs: runs.map(|run| run.meta().clone()).collect(),
+            runs: runs.into_iter().map(|run| run.meta().clone()).collect(),
         };
         let description = serde_json::to_string(&description).expect("its keys are strings");
         Ok(Self {
@@ -172,7 +180,12 @@ impl DetachedTable {
         let tables = description.tables(&options, &files)?;
         let cache = Arc::new(BlockCache::new(options.cache_bytes));
         let store = RunStore::new(tables, files, cache, 0);
-        let open = |meta: &RunMeta| store.open_run(meta, |_, _| ());
+        // The pin of a file that is missing may be gone.
+        let open = |meta: &RunMeta| -> Result<_> {
+            let run = store.open_run(meta, |_, _| ())?;
+            let failed = run.unreadable().next().map(|(_, error)| error.clone());
+            failed.map_or(Ok(run), Err)
+        };
         let runs = description.runs.iter().map(open).collect::<Result<_>>()?;
         let operator = description.merge_operator.as_deref();
         Ok(Self {

@@ -301,7 +301,8 @@ impl SnapshotTable {
     /// flushed first.
     ///
     /// # Errors
-    /// As [`Db::flush`](crate::Db::flush).
+    /// The errors of [`Db::flush`](crate::Db::flush), and [`Error::Io`](crate::Error::Io) for a file
+    /// that did not open.
     pub fn pin(&self) -> Result<PinnedTable> {
         PinnedTable::new(&self.view.db, &self.core, self.view.point)
     }

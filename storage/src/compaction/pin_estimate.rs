@@ -32,8 +32,8 @@ impl PinEstimate {
 
 impl AddAssign for PinEstimate {
     fn add_assign(&mut self, more: Self) {
-        self.bytes += more.bytes;
-        self.error_bytes += more.error_bytes;
+        self.bytes = self.bytes.saturating_add(more.bytes);
+        self.error_bytes = self.error_bytes.saturating_add(more.error_bytes);
     }
 }
 
@@ -82,8 +82,8 @@ pub(crate) fn pin_estimates(runs: &[&Run], bookmarks: &[SeqNo]) -> PinEstimates 
             continue;
         }
         let of = stripes.entry(at).or_default();
-        of.bytes += bytes;
-        of.distinct += keys.distinct();
+        of.bytes = of.bytes.saturating_add(bytes);
+        of.distinct = of.distinct.saturating_add(keys.distinct());
         of.keys.union(&keys);
     }
     let mut newer = KeySketch::default();
@@ -108,7 +108,8 @@ impl Stripe {
         let mut union = keys.clone();
         union.union(&self.keys);
         let all = union.distinct();
-        let both = (keys.distinct() + self.keys.distinct()).saturating_sub(all);
+        let each = keys.distinct().saturating_add(self.keys.distinct());
+        let both = each.saturating_sub(all);
         let of_keys = |keys| share(self.bytes, keys, self.distinct).min(self.bytes);
         PinEstimate {
             bytes: of_keys(both),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::compaction::{
     Claim, Claiming, CompactionPicker, Refusal, Rewriting, RunShape, TableShape, Unfinished, ask,
-    covered_run, debt_bytes, merged, output_bytes, part_room_bytes, room_bytes, unfinished,
+    covered_run, debt_bytes, merged, output_bytes, part_room_bytes, room_bytes,
 };
 use crate::db::table_work::TableWork;
 use crate::db::{Engine, TableCore};
@@ -186,7 +186,7 @@ pub(super) fn table_debt_bytes(engine: &Engine, table: &TableCore, version: &Tab
     let left_out = table.left_out.all();
     let mut runs = shapes(engine, table, version, |run| left_out.contains(&run));
     let mut begun_bytes = 0;
-    let begun = begun(version, &left_out);
+    let begun = version.unfinished(&left_out);
     for at in begun
         .iter()
         .filter(|it| it.is_stuck)
@@ -248,14 +248,9 @@ fn shapes(
         garbage_bytes: run.meta().garbage_bytes(&boundaries),
         smallest_seq: run.meta().smallest_seq,
         largest_seq: run.meta().largest_seq,
-        is_busy: is_busy(run.id()) || run.is_quarantined(),
+        is_busy: is_busy(run.id()) || !run.is_mergeable(),
     };
     version.runs.iter().map(shape).collect()
-}
-
-/// Returns the unfinished merges of a table that leaves out these runs.
-fn begun(version: &TableVersion, left_out: &HashSet<RunId>) -> Vec<Unfinished> {
-    unfinished(version.runs.iter().map(|run| run.meta()), left_out)
 }
 
 /// Returns the first of the unfinished merges that can go on within the limits, with the bytes
@@ -312,7 +307,7 @@ fn next(
     }
     let boundaries = || engine.boundaries(table.id);
     let left_out = table.left_out.at(engine.now_ms());
-    let begun = begun(version, &left_out);
+    let begun = version.unfinished(&left_out);
     // The output of an unfinished merge is kept: a repair without a manifest learns from it which
     // keys of the input files no longer count.
     let outputs = begun.iter().filter_map(Unfinished::output);

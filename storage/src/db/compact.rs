@@ -206,7 +206,7 @@ fn elsewhere(engine: &Engine, table: &TableCore, chosen: &Chosen<'_>) -> Option<
     let below = place(oldest).map_or(0, |at| at + 1);
     let overlooks = |run: &Run| {
         let is_newer = place(Some(run.id())).is_none_or(|at| at < below);
-        let is_damaged = run.is_quarantined();
+        let is_damaged = !run.is_mergeable();
         mutation::is(Mutation::PurgeBesideNewerRuns) && is_newer
             || mutation::is(Mutation::PurgeBesideOlderRuns) && !is_newer
             || mutation::is(Mutation::PurgeBesideNewerDamage) && is_newer && is_damaged
@@ -268,7 +268,7 @@ fn write_merged(
     let tombstones = inputs.iter().filter_map(|run| run.range_tombstones());
     let tombstones = tombstones.flat_map(|of_run| of_run.iter());
     let tombstones = RangeTombstones::build(tombstones, Some(boundaries));
-    let counts = |run: &Run| !run.is_quarantined() || !mutation::is(Mutation::BottomAboveDamage);
+    let counts = |run: &Run| run.is_mergeable() || !mutation::is(Mutation::BottomAboveDamage);
     let mut versions = Vec::new();
     let mut last: Option<Bytes> = None;
     let (mut chunk_bytes, mut read_versions) = (0, 0);

@@ -1,6 +1,7 @@
 //! The engine: everything that the handles and the background threads share.
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -39,9 +40,9 @@ use crate::wal::{SegmentHold, Wal};
 /// Lock order: `flushing` > that of the round of flushes, of `signal`; `flushing` > that of
 /// `memtable_memory` > `catalog`; `flushing` > `snapshot_ops` > `catalog` > that of the numbers
 /// of files > `manifest` > the queue's order lock > a table's `replacing` and the locks inside WAL,
-/// the snapshot registry and conflicts. Two are taken with none of these held:
-/// `ingesting`, above `catalog`, and the lock inside `claims`, above that of
-/// the registry: it is held neither while a picker decides nor during a merge.
+/// the snapshot registry and conflicts. Three are taken with none of these held:
+/// `ingesting`, above `catalog`, `reopening`, above `catalog` too, and the lock inside `claims`,
+/// above that of the registry: it is held neither while a picker decides nor during a merge.
 /// Flushes do their I/O under `flushing` and `manifest` only, merges under
 /// `manifest` only (they claim their runs instead), which no reader takes, and
 /// no writer either (`Maintenance::Manual` aside). Writers hold the lock of the write stall
@@ -87,6 +88,9 @@ pub(crate) struct Engine {
     pub(super) flushing: Mutex<()>,
     /// The round that the leader and its helpers flush.
     pub(super) flush_round: FlushRound,
+    /// Held to open a file again that did not open, or to end a quarantine. Two threads would make
+    /// two objects for one file, and the file would go with the first of them.
+    pub(super) reopening: Mutex<()>,
     /// The runs that are being merged.
     pub(super) claims: Claims,
     /// How often in a row a merge met damage that is not on the disk.
@@ -121,8 +125,17 @@ pub(crate) struct Capture<'a> {
     /// The WAL segments that the state needs, ascending, each with the bytes
     /// that count.
     pub(crate) segments: Vec<(FileNumber, u64)>,
-    _versions: Vec<Arc<TableVersion>>,
+    versions: Vec<Arc<TableVersion>>,
     _hold: SegmentHold<'a>,
+}
+
+impl Capture<'_> {
+    /// The files that could not be read when they were opened.
+    pub(crate) fn unreadable(&self) -> HashSet<FileNumber> {
+        let runs = self.versions.iter().flat_map(|version| version.all_runs());
+        let files = runs.flat_map(|run| run.unreadable());
+        files.map(|(file, _)| file.number).collect()
+    }
 }
 
 impl Engine {
@@ -263,7 +276,7 @@ impl Engine {
             segments: segments.into_iter().filter(needed).collect(),
             state,
             waiting,
-            _versions: mutation::replace(versions, Mutation::BackupHoldsNoFiles, Vec::new()),
+            versions: mutation::replace(versions, Mutation::BackupHoldsNoFiles, Vec::new()),
             _hold: hold,
         })
     }
@@ -358,9 +371,7 @@ impl Engine {
     pub(crate) fn compact_all(&self) -> Result<()> {
         self.check_access()?;
         self.delete_expired_snapshots()?;
-        for table in self.tables() {
-            table.left_out.retry_at_once();
-        }
+        self.retry_unreadable_now()?;
         loop {
             let seen = self.claims.ended();
             self.compact_more()?;
@@ -372,7 +383,8 @@ impl Engine {
 
     /// Merges until nothing is worth it that is not under way already.
     pub(super) fn compact_more(&self) -> Result<()> {
-        let outcome = self.merge_while_worth_it();
+        let outcome = self.retry_unreadable();
+        let outcome = outcome.and_then(|()| self.merge_while_worth_it());
         // With merges left to others, their outcome says how it stands.
         if outcome.is_err() || self.claims.running() == 0 {
             self.note_outcome(Work::Compaction, &outcome);

@@ -67,13 +67,15 @@ pub enum Event<'a> {
         space_use: SpaceUse,
     },
     /// A merge ended because a file of its runs could not be read, or read as damaged three times
-    /// though it is whole. Merges leave out the run, and nothing else is held up.
+    /// though it is whole; or a file that did not open failed to open again. Merges leave out the
+    /// run, and nothing else is held up. Files that did not open when the database was opened are
+    /// only in the statistics.
     LeftOut {
         /// The table's keyspace.
         keyspace: &'a str,
         /// The table.
         table: &'a str,
-        /// The error of the merge, which names the file.
+        /// The error, which names the file.
         cause: &'a str,
         /// The time after which a merge may read the run again.
         retry_after: Duration,

@@ -9,10 +9,10 @@ pub struct Health {
     pub read_only_cause: Option<String>,
     /// The kinds of work that found no space on the disk when they were last tried.
     pub starved: Vec<SpaceUse>,
-    /// The tables with damaged files, as `keyspace.table`: reads that need those files fail.
+    /// The tables with damaged or unreadable files, as `keyspace.table`: reads that need those files
+    /// fail.
     pub damaged_tables: Vec<String>,
-    /// The tables of which merges leave out runs for a while, because the last merge failed to read
-    /// them.
+    /// The tables of which merges leave out runs for a while, because they could not be read.
     pub left_out_tables: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ impl Engine {
             read_only_cause: self.read_only_cause(),
             starved: self.events.starved(),
             damaged_tables: named(|table| {
-                table.version().all_runs().any(|run| run.is_quarantined())
+                table.version().all_runs().any(|run| !run.is_mergeable())
             }),
             left_out_tables: named(|table| !table.left_out.all().is_empty()),
         }

@@ -1,4 +1,5 @@
-//! The runs of a table that merges leave out for a while, because a merge failed to read them.
+//! The runs of a table that merges leave out for a while, because a merge failed to read them, or
+//! because a file of them did not open.
 //!
 //! An I/O error is no damage: the next read of the file may succeed, and a file that is missing may
 //! be on a disk that is not mounted. So the manifest records nothing. The run is left out in memory,
@@ -18,11 +19,11 @@ use crate::sync::Mutex;
 const WAIT_MIN_MS: u64 = 1_000;
 const WAIT_MAX_MS: u64 = 600_000;
 
-/// The runs of one table that a merge failed to read and no merge has read since.
+/// The runs of one table that could not be read, and were not read since.
 #[derive(Debug, Default)]
 pub(crate) struct LeftOut(Mutex<BTreeMap<RunId, Failure>>);
 
-/// The last failure of a merge to read a run.
+/// The last failure to read a run.
 #[derive(Debug)]
 struct Failure {
     error: Error,
@@ -33,7 +34,7 @@ struct Failure {
 
 impl LeftOut {
     /// Leaves a run out from now on, and returns the time until the retry, in milliseconds.
-    fn add(&self, run: RunId, error: &Error, now_ms: u64) -> u64 {
+    pub(super) fn add(&self, run: RunId, error: &Error, now_ms: u64) -> u64 {
         let mut all = self.0.lock().unwrap();
         let doubled = |last: &Failure| (2 * last.wait_ms).min(WAIT_MAX_MS);
         let wait_ms = all.get(&run).map_or(WAIT_MIN_MS, doubled);
@@ -54,6 +55,17 @@ impl LeftOut {
         }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.lock().unwrap().is_empty()
+    }
+
+    /// Whether a run is left out, and its wait is over.
+    pub(super) fn is_due(&self, run: RunId, now_ms: u64) -> bool {
+        let all = self.0.lock().unwrap();
+        let failure = all.get(&run);
+        failure.is_some_and(|failure| failure.retry_ms <= now_ms)
+    }
+
     /// Returns the runs that no merge may read at this time.
     pub(super) fn at(&self, now_ms: u64) -> HashSet<RunId> {
         let for_good = mutation::is(Mutation::LeaveOutForGood);
@@ -63,7 +75,7 @@ impl LeftOut {
         out.map(|(run, _)| *run).collect()
     }
 
-    /// Returns the runs whose last merge failed, also those whose wait is over, but not those whose
+    /// Returns the runs that could not be read, also those whose wait is over, but not those whose
     /// wait [`Self::retry_at_once`] ended. Write stalls do not count these runs: otherwise each retry
     /// that fails would hold up the writers of the table.
     pub(super) fn all(&self) -> HashSet<RunId> {
@@ -93,7 +105,7 @@ impl LeftOut {
 }
 
 impl Engine {
-    /// Leaves runs out of merges for a while, because a merge of them ended with `error`.
+    /// Leaves runs out of merges for a while, because they could not be read.
     pub(super) fn leave_out(
         &self,
         table: &TableCore,

@@ -40,6 +40,7 @@ mod table_core;
 mod table_work;
 mod tables;
 mod truncation;
+mod unreadable;
 mod write;
 #[expect(
     clippy::disallowed_methods,

@@ -145,6 +145,7 @@ impl Engine {
         let last_snapshot_id = mutation::replace(last_snapshot_id, Mutation::ReuseSnapshotIds, 0);
         let last_seq = last_seq(recovered.last_seq, state.last_seq());
 
+        refuse_old_manifest(runs.tables(), &manifest, &catalog, &waiting)?;
         // Here everything is read, known and whole, and nothing is written yet: an
         // upgrade of a format would go here.
         if access == Access::Write {
@@ -177,7 +178,7 @@ impl Engine {
             }
         });
         open_files.enter(Stage::Open);
-        Ok(Arc::new(Self {
+        let engine = Arc::new(Self {
             id,
             dir: dir.to_path_buf(),
             runs,
@@ -207,6 +208,7 @@ impl Engine {
             failures: Mutex::default(),
             flushing: Mutex::default(),
             flush_round: FlushRound::default(),
+            reopening: Mutex::default(),
             claims: Claims::new(
                 options.compaction.threads,
                 options.compaction.long_merge_bytes,
@@ -220,7 +222,9 @@ impl Engine {
             reserve: Reserve::new(dir),
             options,
             _lock: lock,
-        }))
+        });
+        engine.leave_out_unreadable();
+        Ok(engine)
     }
 }
 
@@ -251,6 +255,45 @@ fn refuse_headless(disk: &dyn Disk, dir: &Path, tables: &dyn TableStore) -> Resu
             Err(Error::corruption(&files::current(dir), 0, detail))
         }
     }
+}
+
+/// Refuses a manifest that may have lost its last edits. It names files that merges have removed
+/// since, and not those that the merges wrote: these would be removed as orphans, and older ones be
+/// read in their place. A file that is missing for another reason is a gap, but then a crash must not
+/// have left orphans.
+fn refuse_old_manifest(
+    tables: &dyn TableStore,
+    manifest: &Manifest,
+    catalog: &Catalog,
+    waiting: &[RunMeta],
+) -> Result<()> {
+    let versions: Vec<_> = catalog.tables().map(|table| table.version()).collect();
+    let unreadable = (versions.iter())
+        .flat_map(|version| version.all_runs())
+        .flat_map(|run| run.unreadable());
+    let mut missing = unreadable.filter(|(_, error)| error.is_of_missing_file());
+    let Some((missing, _)) = missing.next() else {
+        return Ok(());
+    };
+    let named = named_files(manifest, waiting);
+    let missing = tables.name(missing.number.0);
+    let listed = (tables.list()).map_err(Error::io("list the files beside", &missing))?;
+    let mut unnamed = (listed.into_iter()).filter(|number| !named.contains(&FileNumber(*number)));
+    let Some(unnamed) = unnamed.next().map(|number| tables.name(number)) else {
+        return Ok(());
+    };
+    let detail = format!(
+        "the manifest does not name {}, and this file, which it names, is missing: the manifest may \
+         have lost its end; nothing was changed: put the file back, restore a backup, or use ebb repair",
+        unnamed.display()
+    );
+    Err(Error::corruption(&missing, 0, detail))
+}
+
+/// Returns the numbers of the SSTables that the manifest names, and of those that wait for a flush.
+fn named_files(manifest: &Manifest, waiting: &[RunMeta]) -> HashSet<FileNumber> {
+    let runs = manifest.state().runs().chain(waiting);
+    runs.flat_map(RunMeta::numbers).collect()
 }
 
 /// The tables of a state, and what is to be recorded of files that do not open.
@@ -364,8 +407,7 @@ fn remove_orphans(
     waiting: &[RunMeta],
 ) -> Result<()> {
     let state = manifest.state();
-    let runs = state.runs().chain(waiting);
-    let live: HashSet<_> = runs.flat_map(RunMeta::numbers).collect();
+    let live = named_files(manifest, waiting);
     if mutation::is(Mutation::KeepOrphans) {
         return Ok(());
     }

@@ -137,15 +137,69 @@ impl Engine {
         Ok(())
     }
 
-    /// Replaces a damaged file by a whole one. The damaged file is removed once no reader needs
-    /// it. If the damaged file is gone meanwhile, the whole one is removed.
+    /// Ends the quarantine of the files that are whole after all: every block is read past all
+    /// caches, and verifies. Returns their paths.
+    ///
+    /// # Errors
+    /// The failure to record it; a full disk is none.
+    pub(crate) fn lift_quarantines(&self) -> Result<Vec<String>> {
+        let mut lifted = Vec::new();
+        if self.check_access().is_err() || self.wal.failure().is_some() {
+            return Ok(lifted);
+        }
+        let reopening = self.reopening.lock().unwrap();
+        for table in self.tables() {
+            for run in &table.version().runs {
+                let files = run.meta().files.iter().zip(run.files());
+                for (damaged, file) in files.filter(|(told, _)| told.quarantine.is_some()) {
+                    if self.lift(&table, damaged, file)? {
+                        let path = self.runs.name(damaged.number);
+                        lifted.push(path.display().to_string());
+                    }
+                }
+            }
+        }
+        drop(reopening);
+        // No thread would wake for a retry that was due meanwhile.
+        self.signal.compact();
+        Ok(lifted)
+    }
+
+    fn lift(&self, table: &TableCore, damaged: &FileMeta, file: &Arc<RunFile>) -> Result<bool> {
+        let skip = Mutation::LiftUnverified;
+        let verified = match file.table() {
+            // The object that readers have is kept. Two objects could not share one file: it goes
+            // with the first.
+            Some(open) => {
+                let checked = mutation::unless(skip, || open.verify_past_caches());
+                checked.map(|()| file.clone())
+            }
+            None => self.runs.open_whole(damaged, skip),
+        };
+        let Ok(file) = verified else {
+            return Ok(false);
+        };
+        let whole = FileMeta {
+            quarantine: None,
+            ..damaged.clone()
+        };
+        match self.replace_damaged(table, damaged.number, whole, file) {
+            Err(Error::DiskFull { .. }) => Ok(false),
+            replaced => replaced,
+        }
+    }
+
+    /// Replaces a damaged file by a whole one, or by itself if it is whole after all. Another file is
+    /// removed once no reader needs it. If the damaged file is gone meanwhile, the whole one is
+    /// removed, and the result is false.
     pub(crate) fn replace_damaged(
         &self,
         table: &TableCore,
         damaged: FileNumber,
         whole: FileMeta,
         file: Arc<RunFile>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
+        let (number, is_new) = (whole.number, whole.number != damaged);
         let edit = Edit::Restore {
             table: table.id,
             file: damaged,
@@ -156,19 +210,18 @@ impl Engine {
         let show = |_: &State| {
             table.update(|version| version.restored(damaged, &whole, &file));
         };
-        match self.install(&[], edit, show) {
-            Ok(true) => {}
-            Ok(false) => file.retire(),
-            Err(error) => {
-                // After any other error the manifest may name the file.
-                if error.kind() == ErrorKind::DiskFull {
-                    file.retire();
-                }
-                return Err(error);
+        let replaced = self.install(&[], edit, show);
+        match &replaced {
+            Ok(true) => {
+                self.forget_unreadable(table, number);
+                self.signal.compact();
             }
+            Ok(false) if is_new => file.retire(),
+            // After any other error the manifest may name the file.
+            Err(error) if is_new && error.kind() == ErrorKind::DiskFull => file.retire(),
+            _ => {}
         }
-        self.signal.compact();
-        Ok(())
+        replaced
     }
 }
 

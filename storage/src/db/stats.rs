@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::choose::table_debt_bytes;
 use super::{Engine, TableCore};
 use crate::key::KeyRange;
+use crate::runs::{FileMeta, Quarantine, RunFile};
 use crate::stats::{Counter, MergeStats, QuarantinedFile, RunStats, Stats, TableStats};
 use crate::version::TableVersion;
 
@@ -111,7 +112,8 @@ impl Engine {
         let garbage_bytes = metas().map(|meta| meta.garbage_bytes(&boundaries)).sum();
         let hidden_bytes: u64 = metas().map(|meta| meta.hidden_bytes(|_| true)).sum();
         let pinned = self.pin_estimates(table, &version).together;
-        let kept_bytes = hidden_bytes.saturating_sub(garbage_bytes) + pinned.bytes;
+        let kept_bytes = hidden_bytes.saturating_sub(garbage_bytes);
+        let kept_bytes = kept_bytes.saturating_add(pinned.bytes);
         let (picks_refused, pick_refused) = table.picks.refused();
         TableStats {
             picker: format!("{:?}", self.options.compaction.picker),
@@ -138,7 +140,11 @@ impl Engine {
                 .chain(runs.iter().map(|run| run.versions))
                 .sum(),
             merges: self.merges_of(&runs),
-            quarantine: self.quarantine_of(&version),
+            quarantine: self.bad_files(&version, |meta, _| meta.quarantine.clone()),
+            unreadable: self.bad_files(&version, |_, file| {
+                let detail = file.unreadable()?.to_string();
+                Some(Quarantine { offset: 0, detail })
+            }),
             left_out_runs: table.left_out.all().len(),
             runs,
             bookmarks: bookmarks.iter().map(|seq| seq.0).collect(),
@@ -147,21 +153,25 @@ impl Engine {
 }
 
 impl Engine {
-    fn quarantine_of(&self, version: &TableVersion) -> Vec<QuarantinedFile> {
+    /// Returns the files for which `damage_of` returns damage.
+    fn bad_files(
+        &self,
+        version: &TableVersion,
+        damage_of: impl Fn(&FileMeta, &RunFile) -> Option<Quarantine>,
+    ) -> Vec<QuarantinedFile> {
         let mut all = Vec::new();
-        for run in version.all_runs().filter(|run| run.is_quarantined()) {
-            let open: Vec<_> = run.open_files().map(|(number, _)| number).collect();
-            for file in &run.meta().files {
-                let Some(damage) = &file.quarantine else {
+        for run in version.all_runs().filter(|run| !run.is_mergeable()) {
+            for (meta, file) in run.meta().files.iter().zip(run.files()) {
+                let Some(damage) = damage_of(meta, file) else {
                     continue;
                 };
-                let bounds = file.ranges().cloned().reduce(|a, b| a.hull(&b));
+                let bounds = meta.ranges().cloned().reduce(|a, b| a.hull(&b));
                 let bounds = bounds.unwrap_or_else(KeyRange::all);
                 all.push(QuarantinedFile {
-                    path: self.runs.name(file.number),
+                    path: self.runs.name(meta.number),
                     offset: damage.offset,
-                    detail: damage.detail.clone(),
-                    is_whole: !open.contains(&file.number),
+                    detail: damage.detail,
+                    is_whole: file.table().is_none(),
                     from_key: bounds.start.to_vec(),
                     to_key: bounds.end.map(|end| end.to_vec()),
                 });

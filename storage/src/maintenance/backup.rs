@@ -28,7 +28,7 @@ use crate::mutation::{self, Mutation};
 use crate::table_store::{Way, copy_file, link_or_copy};
 
 /// What a backup consists of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BackupInfo {
     /// SSTables and WAL segments.
     pub files: u64,
@@ -38,6 +38,10 @@ pub struct BackupInfo {
     pub linked_bytes: u64,
     /// Those that were copied.
     pub copied_bytes: u64,
+    /// The paths of the files of the database that are known to be damaged or unreadable. The
+    /// backup has them as they are, or lacks them, and is no good one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<String>,
 }
 
 /// See [`Db::backup_with_progress`](crate::Db::backup_with_progress).
@@ -63,11 +67,22 @@ pub(crate) fn backup(
         });
     };
     let mut info = BackupInfo::default();
-    for run in runs() {
-        for number in run.numbers() {
-            add_sstable(engine, number, &files::sstable(dir, number), &mut info)?;
-            tell(&info);
+    let unreadable = capture.unreadable();
+    for file in runs().flat_map(|run| &run.files) {
+        let (number, to) = (file.number, files::sstable(dir, file.number));
+        let is_unreadable = unreadable.contains(&number);
+        if is_unreadable || file.quarantine.is_some() {
+            let path = engine.runs.name(number);
+            info.damaged.push(path.display().to_string());
         }
+        match add_sstable(engine, number, &to, &mut info) {
+            // Nothing, or a part of it, was copied.
+            Err(error) if is_unreadable && error.is_of_file() => {
+                let _ = engine.disk().remove(&to);
+            }
+            added => added?,
+        }
+        tell(&info);
     }
     for &(number, bytes) in &capture.segments {
         let from = files::wal(engine.dir(), number);

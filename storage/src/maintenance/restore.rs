@@ -14,7 +14,8 @@ use crate::db::{Engine, TableCore};
 use crate::error::{Error, Result, lossy};
 use crate::file_system::copy_into;
 use crate::files::FileKind;
-use crate::runs::{FileMeta, FileNumbers, Quarantine, Run};
+use crate::mutation::Mutation;
+use crate::runs::{FileMeta, FileNumbers, Run};
 use crate::sstable::{FileId, id_of_file};
 
 /// The result of [`Db::restore`](crate::Db::restore).
@@ -47,10 +48,11 @@ pub(crate) fn restore(engine: &Engine, dir: &Path) -> Result<RestoreReport> {
     if engine.tables().iter().any(waits) {
         engine.flush_all()?;
     }
+    engine.retry_unreadable_now()?;
     let mut report = RestoreReport::default();
     for table in engine.tables() {
         for run in &table.version().runs {
-            for (file, damage) in damaged_files(run)? {
+            for (file, reason) in damaged_files(run)? {
                 let failed = match in_backup.get(&file.id) {
                     Some(from) => restore_file(engine, &table, file, from)?,
                     None => Some("the backup does not have it".to_string()),
@@ -62,7 +64,7 @@ pub(crate) fn restore(engine: &Engine, dir: &Path) -> Result<RestoreReport> {
                 list.push(RestoredFile {
                     table: format!("{}.{}", table.keyspace, table.name),
                     path: engine.runs.name(file.number),
-                    detail: failed.unwrap_or(damage.detail),
+                    detail: failed.unwrap_or(reason),
                 });
             }
         }
@@ -72,17 +74,24 @@ pub(crate) fn restore(engine: &Engine, dir: &Path) -> Result<RestoreReport> {
     Ok(report)
 }
 
-/// Returns the files of a run that are in quarantine, or that are damaged when they are read.
-fn damaged_files(run: &Run) -> Result<Vec<(&FileMeta, Quarantine)>> {
+/// Returns the files of a run that are in quarantine, or that are damaged or cannot be read, each
+/// with the reason.
+fn damaged_files(run: &Run) -> Result<Vec<(&FileMeta, String)>> {
     let mut damaged = Vec::new();
-    for file in &run.meta().files {
-        if let Some(known) = &file.quarantine {
-            damaged.push((file, known.clone()));
+    for (meta, file) in run.meta().files.iter().zip(run.files()) {
+        if let Some(known) = &meta.quarantine {
+            damaged.push((meta, known.detail.clone()));
             continue;
         }
-        let open = run.open_files().find(|(number, _)| *number == file.number);
-        if let Some(Err(error)) = open.map(|(_, table)| table.verify_past_caches()) {
-            damaged.push((file, Quarantine::of(&error).ok_or(error)?));
+        let failed = match file.table() {
+            Some(table) => table.verify_past_caches().err(),
+            None => file.error().cloned(),
+        };
+        match failed {
+            None => {}
+            Some(Error::Corruption { detail, .. }) => damaged.push((meta, detail)),
+            Some(error) if error.is_of_file() => damaged.push((meta, error.to_string())),
+            Some(error) => return Err(error),
         }
     }
     Ok(damaged)
@@ -132,7 +141,7 @@ fn restore_file(
             .and_then(|mut target| copy_into(&*source, &mut *target, bytes));
         copied.map_err(Error::no_space_or_io("copy", &name))?;
         tables.finish().map_err(Error::io("sync", &name))?;
-        store.open_whole(&whole)
+        store.open_whole(&whole, Mutation::RestoreUnverified)
     })();
     match opened {
         Ok(file) => {

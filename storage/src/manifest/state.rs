@@ -101,7 +101,8 @@ pub(crate) enum Edit {
         file: FileNumber,
         quarantine: Quarantine,
     },
-    /// Such a file was restored from a backup: the same bytes, under another number.
+    /// Such a file was restored from a backup: the same bytes, under another number. Or it is whole
+    /// after all, and keeps its number.
     Restore {
         table: TableId,
         file: FileNumber,

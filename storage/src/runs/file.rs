@@ -1,4 +1,4 @@
-//! One file of a run, open or damaged.
+//! One file of a run: open, damaged or unreadable.
 
 use std::sync::Arc;
 
@@ -39,8 +39,14 @@ impl RunFile {
     }
 
     /// The error with which the file does not open.
-    pub(super) fn error(&self) -> Option<&Error> {
+    pub(crate) fn error(&self) -> Option<&Error> {
         self.table.as_ref().err()
+    }
+
+    /// The error with which the file does not open, if that is no damage.
+    pub(crate) fn unreadable(&self) -> Option<&Error> {
+        let is_damage = |error: &&Error| matches!(error, Error::Corruption { .. });
+        self.error().filter(|error| !is_damage(error))
     }
 
     /// Makes the file obsolete: it is removed once no reader holds it.

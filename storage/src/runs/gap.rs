@@ -22,6 +22,13 @@ impl Gap {
         ingested_at: Option<SeqNo>,
         error: &'a Error,
     ) -> impl Iterator<Item = Self> + use<'a> {
+        let error = match error {
+            Error::Io { path, source, .. } => Error::Unreadable {
+                path: path.clone(),
+                source: source.clone(),
+            },
+            error => error.clone(),
+        };
         file.ranges().map(move |range| Self {
             range: range.clone(),
             smallest_seq: ingested_at.unwrap_or(file.smallest_seq),

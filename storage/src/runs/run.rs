@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{FileMeta, Gap, Quarantine, RunCursor, RunFile, RunMeta, Sought};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::key::{
     FileNumber, KeyBounds, KeyRange, RangeTombstones, RunId, SeqNo, Version, is_before,
 };
@@ -24,7 +24,7 @@ pub(crate) struct Run {
     gaps: Vec<Gap>,
     /// The range tombstones over the run's keys.
     range_tombstones: Option<Arc<RangeTombstones>>,
-    is_quarantined: bool,
+    is_mergeable: bool,
     overwrites: Option<Arc<KeySketch>>,
     greatest_timestamp: i64,
 }
@@ -47,7 +47,8 @@ impl Run {
         let gaps = gaps.flatten();
         let gaps: Vec<_> = gaps.filter_map(|gap| gap.within(keys)).collect();
         Arc::new(Self {
-            is_quarantined: meta.is_quarantined(),
+            is_mergeable: !meta.is_quarantined()
+                && files.iter().all(|file| file.unreadable().is_none()),
             range_tombstones: range_tombstones(open(), keys),
             overwrites: overwrites(open(), &gaps).map(Arc::new),
             greatest_timestamp: greatest_timestamp(&sorted, &gaps),
@@ -94,7 +95,8 @@ impl Run {
     }
 
     /// Returns this run with a damaged file replaced by a whole one; the damaged file is removed
-    /// once no reader holds it. `None` if the run has no such file.
+    /// once no reader holds it, unless it is the same file, which opens now. `None` if the run has
+    /// no such file.
     pub(crate) fn restored(
         &self,
         damaged: FileNumber,
@@ -104,7 +106,10 @@ impl Run {
         let (mut meta, mut files) = (self.meta.clone(), self.files.clone());
         let at = meta.numbers().position(|number| number == damaged)?;
         meta.files[at] = whole.clone();
-        std::mem::replace(&mut files[at], file.clone()).retire();
+        let old = std::mem::replace(&mut files[at], file.clone());
+        if whole.number != damaged || mutation::is(Mutation::RemoveReopenedFiles) {
+            old.retire();
+        }
         Some(Self::new(meta, files))
     }
 
@@ -146,9 +151,15 @@ impl Run {
         files.filter_map(|(number, file)| Some((number, file.table()?)))
     }
 
-    /// Whether a file of it is damaged: then it is not merged.
-    pub(crate) fn is_quarantined(&self) -> bool {
-        self.is_quarantined
+    /// Whether no file of it is in quarantine or could not be read when it was opened.
+    pub(crate) fn is_mergeable(&self) -> bool {
+        self.is_mergeable
+    }
+
+    /// The files that are missing or could not be read when they were opened, with the errors.
+    pub(crate) fn unreadable(&self) -> impl Iterator<Item = (&FileMeta, &Error)> {
+        let files = self.meta.files.iter().zip(&self.files);
+        files.filter_map(|(told, file)| Some((told, file.unreadable()?)))
     }
 
     /// The same run with a file in quarantine; `None` when it has no such file.
@@ -230,6 +241,9 @@ impl Run {
 
     /// The keys of its versions.
     pub(crate) fn key_sketch(&self) -> KeySketch {
+        if let Some(keys) = &self.overwrites {
+            return KeySketch::clone(keys);
+        }
         let mut all = KeySketch::default();
         for table in self.open() {
             all.union(&table.properties().key_sketch);

@@ -170,21 +170,35 @@ impl RunStore {
         Err(Error::corruption(table.path(), 0, detail))
     }
 
-    /// Opens the file of this record, after it has checked that it is whole on the disk.
+    /// Opens the file of this record, after it has checked that it is whole on the disk. `skip`
+    /// leaves the check out.
     ///
     /// # Errors
     /// `Corruption`, `Io`.
-    pub(crate) fn open_whole(&self, meta: &FileMeta) -> Result<Arc<RunFile>> {
+    pub(crate) fn open_whole(&self, meta: &FileMeta, skip: Mutation) -> Result<Arc<RunFile>> {
         let table = self.open_known(meta)?;
-        mutation::unless(Mutation::RestoreUnverified, || table.verify_past_caches())?;
+        mutation::unless(skip, || table.verify_past_caches())?;
         Ok(RunFile::new(Ok(table), meta.number, self.tables.clone()))
     }
 
-    /// Opens the files of a run. A file that is damaged, also when it is read again past the
-    /// system's cache, leaves a gap; `met` is called with damage that was not known before.
+    /// Opens the file of this record. If it is damaged or cannot be read, it is read once more,
+    /// past the system's cache.
+    pub(crate) fn open_file(&self, meta: &FileMeta) -> Arc<RunFile> {
+        let table = match self.open_known(meta) {
+            Err(error) if error.is_of_file() && !mutation::is(Mutation::TrustFirstOpening) => {
+                self.forget_cached(meta.number);
+                self.open_known(meta)
+            }
+            opened => opened,
+        };
+        RunFile::new(table, meta.number, self.tables.clone())
+    }
+
+    /// Opens the files of a run. A file that is damaged, is missing or cannot be read leaves a gap;
+    /// `met` is called with damage that was not known before.
     ///
     /// # Errors
-    /// `Io` for a missing file, and for failures that may pass; `UnsupportedFormat`.
+    /// `Io` for a lack of descriptors, memory or permission; `UnsupportedFormat`.
     pub(crate) fn open_run(
         &self,
         meta: &RunMeta,
@@ -193,23 +207,21 @@ impl RunStore {
         let mut meta = meta.clone();
         let mut files = Vec::with_capacity(meta.files.len());
         for told in &mut meta.files {
-            let table = match self.open_known(told) {
-                Err(Error::Corruption { .. }) => {
-                    self.forget_cached(told.number);
-                    self.open_known(told)
-                }
-                opened => opened,
-            };
-            if let Err(error) = &table {
-                let Some(found) = Quarantine::of(error) else {
+            let file = self.open_file(told);
+            if let Some(error) = file.error() {
+                let found = Quarantine::of(error);
+                let is_refused = found.is_none() && mutation::is(Mutation::RefuseUnreadableFiles);
+                if is_refused || !error.is_of_file() {
                     return Err(error.clone());
-                };
-                if told.quarantine.is_none() {
+                }
+                if let Some(found) = found
+                    && told.quarantine.is_none()
+                {
                     met(told.number, &found);
                     told.quarantine = Some(found);
                 }
             }
-            files.push(RunFile::new(table, told.number, self.tables.clone()));
+            files.push(file);
         }
         Ok(Run::new(meta, files))
     }

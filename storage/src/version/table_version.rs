@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::compaction::unfinished;
+use crate::compaction::{Unfinished, unfinished};
 use crate::error::Result;
 use crate::key::{FileNumber, KeyRange, RunId, SeqNo};
 use crate::memtable::Memtable;
@@ -194,10 +194,10 @@ impl TableVersion {
     /// Number of runs that may be merged, and may lie over each other: what a merge in parts has
     /// written has no key of what is left. Runs that are `left_out` may not be merged.
     pub(crate) fn mergeable_runs(&self, left_out: &HashSet<RunId>) -> usize {
-        let mergeable = |run: &&Arc<Run>| !run.is_quarantined() && !left_out.contains(&run.id());
+        let mergeable = |run: &&Arc<Run>| run.is_mergeable() && !left_out.contains(&run.id());
         let all = self.runs.iter().filter(mergeable).count();
-        let begun = unfinished(self.runs.iter().map(|run| run.meta()), left_out);
-        let beside = begun.into_iter().map(|merge| match merge.is_stuck {
+        let begun = self.unfinished(left_out).into_iter();
+        let beside = begun.map(|merge| match merge.is_stuck {
             true => self.runs[merge.runs()].iter().filter(mergeable).count(),
             false => {
                 let output = merge.output().map(|at| &self.runs[at]);
@@ -205,6 +205,15 @@ impl TableVersion {
             }
         });
         all - beside.sum::<usize>()
+    }
+
+    /// Returns the unfinished merges, newest first. A merge is stuck if one of its inputs may not be
+    /// merged, or is `left_out`.
+    pub(crate) fn unfinished(&self, left_out: &HashSet<RunId>) -> Vec<Unfinished> {
+        let stuck = self.runs.iter().filter(|run| !run.is_mergeable());
+        let stuck = stuck.map(|run| run.id()).chain(left_out.iter().copied());
+        let stuck: HashSet<_> = stuck.collect();
+        unfinished(self.runs.iter().map(|run| run.meta()), &stuck)
     }
 
     /// The same with a file in quarantine; `None` when no run has it.
@@ -218,7 +227,8 @@ impl TableVersion {
         Some(next)
     }
 
-    /// The same with a whole file in the place of a damaged one; `None` when no run has that.
+    /// The same with a whole file in the place of a damaged one, or of itself if it did not open;
+    /// `None` when no run has that.
     pub(crate) fn restored(
         &self,
         damaged: FileNumber,

@@ -3,6 +3,8 @@
 
 #[path = "quarantine/space.rs"]
 mod space;
+#[path = "quarantine/unreadable.rs"]
+mod unreadable;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -121,7 +123,8 @@ struct Answers {
 impl Answers {
     /// Checks that an error names the damaged file.
     fn refused(&mut self, error: &Error, damaged: &[PathBuf]) {
-        let is_it = matches!(error, Error::Corruption { path, .. } if damaged.contains(path));
+        let is_it = matches!(error, Error::Corruption { path, .. } | Error::Unreadable { path, .. }
+            if damaged.contains(path));
         assert!(is_it, "{error}");
         self.damaged += 1;
     }

@@ -10,8 +10,8 @@ use tracing::{debug, error, info, warn};
 use super::line_bound::LineBound;
 use super::log_levels::STORAGE;
 
-/// Logs the events from now on, and the files that are damaged already. Events that need an operator
-/// have the levels warn and error, flushes and merges the level debug.
+/// Logs the events from now on, and the files that are damaged or unreadable already. Events that
+/// need an operator have the levels warn and error, flushes and merges the level debug.
 ///
 /// Once writes have stopped for good, closes `stop`, if there is one, after it has set the cause that
 /// this function returns.
@@ -62,7 +62,7 @@ pub(super) fn log(db: &Db, stop: Option<Handle>) -> Arc<OnceLock<String>> {
             retry_after,
         } => warn!(
             target: STORAGE,
-            "{keyspace}.{table}: a merge failed ({cause}); the run is left out of merges for {}s, \
+            "{keyspace}.{table}: a run cannot be read ({cause}); it is left out of merges for {}s, \
              all else is merged and written",
             retry_after.as_secs()
         ),
@@ -85,6 +85,16 @@ pub(super) fn log(db: &Db, stop: Option<Handle>) -> Arc<OnceLock<String>> {
         for file in &table.quarantine {
             let name = (&*table.keyspace, &*table.name);
             warn_of_damage(name, &file.path, file.offset, &file.detail);
+        }
+        for file in &table.unreadable {
+            warn!(
+                target: STORAGE,
+                "{}.{}: {}; reads that need this file fail until it can be opened; put it back, or \
+                 replace it from a backup with ebb restore",
+                table.keyspace,
+                table.name,
+                file.detail
+            );
         }
     }
     stopped

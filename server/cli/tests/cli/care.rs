@@ -12,8 +12,8 @@ pub fn damage_table(place: &Place) -> String {
     flip_bit(place, |bytes| bytes / 2)
 }
 
-/// Flips a bit in the only SSTable, at a place by its length; returns the file's name.
-fn flip_bit(place: &Place, at: impl Fn(usize) -> usize) -> String {
+/// The only SSTable.
+fn only_table(place: &Place) -> PathBuf {
     let files = std::fs::read_dir(place.path("ebb-data")).unwrap();
     let tables: Vec<PathBuf> = files
         .map(|entry| entry.unwrap().path())
@@ -22,10 +22,16 @@ fn flip_bit(place: &Place, at: impl Fn(usize) -> usize) -> String {
     let [table] = &tables[..] else {
         panic!("one SSTable expected: {tables:?}");
     };
-    let mut bytes = std::fs::read(table).unwrap();
+    table.clone()
+}
+
+/// Flips a bit in the only SSTable, at a place by its length; returns the file's name.
+fn flip_bit(place: &Place, at: impl Fn(usize) -> usize) -> String {
+    let table = only_table(place);
+    let mut bytes = std::fs::read(&table).unwrap();
     let at = at(bytes.len());
     bytes[at] ^= 1;
-    std::fs::write(table, bytes).unwrap();
+    std::fs::write(&table, bytes).unwrap();
     table.file_name().unwrap().to_str().unwrap().to_string()
 }
 
@@ -102,6 +108,26 @@ fn restore_takes_a_damaged_file_from_a_backup_that_has_it_whole() {
     place.ebb("verify").ok();
     assert_eq!(place.ebb("scan app.lines").ok(), before);
     assert_ne!(place.ebb("restore missing").code, 0);
+}
+
+#[test]
+fn a_database_without_one_of_its_files_is_read_and_backed_up_as_far_as_it_goes() {
+    let place = Place::with_corpus();
+    let before = place.ebb("scan app.lines").ok();
+    let (table, elsewhere) = (only_table(&place), place.path("elsewhere"));
+    let name = table.file_name().unwrap().to_str().unwrap();
+    std::fs::rename(&table, &elsewhere).unwrap();
+    let said = place.ebb("scan app.lines").fails(5);
+    assert!(said.contains(name), "{said}");
+    let said = place.ebb("stats").ok();
+    let is_told = |line: &str| line.starts_with("left out   app.lines: ") && line.contains(name);
+    assert!(said.lines().any(is_told), "{said}");
+    place.ebb("verify").fails(5);
+    let done = place.ebb("backup copy");
+    assert_eq!(done.code, 5, "{}", done.stderr);
+    assert!(done.stdout.contains(name), "{}", done.stdout);
+    std::fs::rename(&elsewhere, &table).unwrap();
+    assert_eq!(place.ebb("scan app.lines").ok(), before);
 }
 
 #[test]

@@ -54,6 +54,10 @@ struct BackupMade {
     linked_bytes: u64,
     /// The bytes that were copied.
     copied_bytes: u64,
+    /// The files of the database that are known to be damaged or unreadable. The backup is no good
+    /// one then.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    damaged: Vec<String>,
 }
 
 /// The backups, by their names
@@ -104,6 +108,7 @@ async fn create(
         bytes: info.bytes,
         linked_bytes: info.linked_bytes,
         copied_bytes: info.copied_bytes,
+        damaged: info.damaged,
     };
     Ok((StatusCode::CREATED, Json(made)))
 }

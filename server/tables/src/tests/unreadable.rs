@@ -377,6 +377,11 @@ fn a_damaged_block_takes_only_the_table_out_of_service_whose_record_it_has() {
     let new = after.difference(&before);
     let of_table = new.max_by_key(|path| disk.file_len(path).unwrap()).unwrap();
     drop(catalog);
+    let fork = disk.fork();
+    fork.remove(of_table).unwrap();
+    let found = unreadable(&open(&fork).unwrap());
+    let is_told = |it: &String| it.contains("table app.t cannot be read: cannot read /db/");
+    assert!(found.len() == 1 && is_told(&found[0]), "{found:?}");
     disk.flip_bit(of_table, 100, 3).unwrap();
 
     let catalog = open(&disk).unwrap();

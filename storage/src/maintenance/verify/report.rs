@@ -38,6 +38,11 @@ pub struct VerifyReport {
     /// Bytes behind the last good record of the WAL: what a crash left of
     /// writes that were not acknowledged as durable. The next opening cuts them.
     pub wal_torn_bytes: u64,
+    /// The paths of files that were in quarantine and are whole: [`Db::verify_all`] ended that.
+    ///
+    /// [`Db::verify_all`]: crate::Db::verify_all
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lifted: Vec<String>,
 }
 
 /// An error as a finding; one that names no file is of the directory.

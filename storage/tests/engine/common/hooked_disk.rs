@@ -12,6 +12,7 @@ use ebb_storage::{FileSystem, LockGuard, LogStore, ReadFile, TableFiles, WriteFi
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
     Create,
+    Open,
     SyncDir,
     ForgetCached,
     /// A read of the bytes from one offset on and before another.
@@ -32,7 +33,7 @@ pub struct HookedDisk {
 }
 
 impl HookedDisk {
-    /// The hook is called by the thread that makes the call, with what is created,
+    /// The hook is called by the thread that makes the call, with what is created, opened,
     /// synced or read.
     pub fn new(
         mem: &MemDisk,
@@ -68,6 +69,7 @@ impl FileSystem for HookedDisk {
     }
 
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {
+        (self.hook)(Call::Open, path)?;
         Ok(Arc::new(HookedFile {
             file: self.mem.open_read(path)?,
             path: path.to_path_buf(),

@@ -1,0 +1,122 @@
+//! Files that were missing or could not be read when they were opened.
+//!
+//! ```text
+//!   it does not open ─► its keys are gaps ─► wait ─► open it again ─► no gaps any more
+//!                                            ▲          │   └─► it is damaged: quarantine
+//!                                            └──────────┘
+//! ```
+//!
+//! The manifest records nothing of that. Merges leave the run out meanwhile, as any run that cannot
+//! be read.
+
+use super::{Engine, TableCore};
+use crate::error::{Error, Result};
+use crate::key::FileNumber;
+use crate::runs::{FileMeta, Quarantine, Run};
+
+impl Engine {
+    /// Has merges leave out the runs of which a file did not open.
+    pub(super) fn leave_out_unreadable(&self) {
+        let now_ms = self.now_ms();
+        for table in self.tables() {
+            for run in table.version().all_runs() {
+                if let Some((_, error)) = run.unreadable().next() {
+                    table.left_out.add(run.id(), error, now_ms);
+                }
+            }
+        }
+    }
+
+    /// Ends the wait of all runs that merges leave out, and tries to open again what did not open.
+    ///
+    /// # Errors
+    /// As [`Self::retry_unreadable`].
+    pub(crate) fn retry_unreadable_now(&self) -> Result<()> {
+        let reopening = self.reopening.lock().unwrap();
+        for table in self.tables() {
+            table.left_out.retry_at_once();
+        }
+        let opened = self.open_due_again();
+        drop(reopening);
+        // Merges wait for no time any more, so no thread would wake for them.
+        self.signal.compact();
+        opened
+    }
+
+    /// Tries to open the files again that did not open, of the runs whose wait is over. Does nothing
+    /// while another thread opens files again, which may wait long for a disk.
+    ///
+    /// # Errors
+    /// The failure to record that a file is damaged; a full disk is none.
+    pub(super) fn retry_unreadable(&self) -> Result<()> {
+        match self.reopening.try_lock() {
+            Ok(_reopening) => self.open_due_again(),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Opens the files again of the runs whose wait is over; called under `reopening`.
+    fn open_due_again(&self) -> Result<()> {
+        for table in self.tables() {
+            if table.left_out.is_empty() {
+                continue;
+            }
+            for run in &table.version().runs {
+                let is_unreadable = run.unreadable().next().is_some();
+                if is_unreadable && table.left_out.is_due(run.id(), self.now_ms()) {
+                    self.open_again(&table, run)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn open_again(&self, table: &TableCore, run: &Run) -> Result<()> {
+        let mut failed = None;
+        for (told, _) in run.unreadable() {
+            let file = self.runs.open_file(told);
+            if let Some(error) = file.unreadable() {
+                failed = Some(error.clone());
+                continue;
+            }
+            let mut quarantine = told.quarantine.clone();
+            if let Some(found) = file.error().and_then(Quarantine::of)
+                && quarantine.is_none()
+            {
+                match self.quarantine(table, told.number, found.clone()) {
+                    // Nothing shows the quarantine, so the file stays a gap until the next retry.
+                    Err(full @ Error::DiskFull { .. }) => {
+                        failed = Some(full);
+                        continue;
+                    }
+                    recorded => recorded?,
+                }
+                quarantine = Some(found);
+            }
+            let told = FileMeta {
+                quarantine,
+                ..told.clone()
+            };
+            table.update(|version| version.restored(told.number, &told, &file));
+        }
+        match failed {
+            Some(error) => self.leave_out(table, [run.id()], &error),
+            None => {
+                table.left_out.remove([run.id()]);
+                // The run is merged like any other now, unless it is damaged.
+                self.signal.compact();
+            }
+        }
+        Ok(())
+    }
+
+    /// Has merges take the run again of a file that was replaced, if all of its files are open or
+    /// damaged now.
+    pub(super) fn forget_unreadable(&self, table: &TableCore, file: FileNumber) {
+        let version = table.version();
+        let mut runs = version.runs.iter();
+        let run = runs.find(|run| run.meta().numbers().any(|number| number == file));
+        let run = run.filter(|run| run.unreadable().next().is_none());
+        table.left_out.remove(run.map(|run| run.id()));
+    }
+}

@@ -1,0 +1,283 @@
+//! Files that do not open and are not known to be damaged, and files in quarantine that are whole
+//! after all.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::common::hooked_disk::{Call, HookedDisk};
+use crate::common::*;
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{Db, Error, ErrorKind, Event, FileSystem, ManualClock, Options, TableFiles};
+
+use super::{
+    Answers, assert_other_is_whole, database, delete_snapshots, files_of_users, key, options,
+    paths, quarantine, read, tables, write,
+};
+
+const ENOENT: i32 = 2;
+const EIO: i32 = 5;
+const EACCES: i32 = 13;
+
+/// A database of which one file does not open while it is bad.
+struct Fixture {
+    options: Options,
+    is_bad: Arc<AtomicBool>,
+    clock: ManualClock,
+}
+
+/// EIO is the error of reads, any other one that of the opening of the file.
+fn fixture(mem: &MemDisk, path: &Path, errno: i32) -> Fixture {
+    let (is_bad, clock) = (Arc::new(AtomicBool::new(true)), ManualClock::at_ms(9_000));
+    let (bad_now, bad_path) = (is_bad.clone(), path.to_path_buf());
+    let hook = move |call: Call, path: &Path| {
+        let fails = match call {
+            Call::Open => errno != EIO,
+            Call::Read { .. } => errno == EIO,
+            _ => false,
+        };
+        if fails && path == bad_path && bad_now.load(Ordering::Relaxed) {
+            return Err(io::Error::from_raw_os_error(errno));
+        }
+        Ok(())
+    };
+    let options = Options {
+        disk: Arc::new(HookedDisk::new(mem, hook)),
+        clock: Arc::new(clock.clone()),
+        ..options(mem)
+    };
+    Fixture {
+        options,
+        is_bad,
+        clock,
+    }
+}
+
+fn unreadable(db: &Db) -> Vec<PathBuf> {
+    let tables = db.stats().tables.into_iter();
+    let files = tables.flat_map(|table| table.unreadable);
+    files.map(|file| file.path).collect()
+}
+
+fn is_io_of(error: &Error, file: &Path) -> bool {
+    matches!(error, Error::Io { path, .. } if path == file)
+}
+
+/// A file that was missing, or one sector of it that was not read, kept the database from opening.
+#[test]
+fn an_opening_goes_on_without_a_file_that_cannot_be_read() {
+    let (mem, model) = database(6);
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    db.backup("/linked").unwrap();
+    drop(db);
+    copy_dir(&mem, "/linked", "/copied");
+    let mut all = Answers::default();
+    for path in files_of_users(&mem.fork()) {
+        for errno in [ENOENT, EIO] {
+            let _place = FailedAt(format!("error {errno} of {}", path.display()));
+            let bad = std::slice::from_ref(&path);
+            let (fork, mut model, mut rng) = (mem.fork(), model.clone(), rng(5));
+            let it = fixture(&fork, &path, errno);
+            for copy in ["/first", "/second"] {
+                let db = Db::open(DIR, it.options.clone()).unwrap();
+                let answers = read(&db, &model, bad);
+                all.right += answers.right;
+                all.damaged += answers.damaged;
+                assert_eq!((quarantine(&db), unreadable(&db)), (vec![], bad.to_vec()));
+                let health = db.health();
+                let named = [health.damaged_tables, health.left_out_tables];
+                assert_eq!(named, [["app.users"]; 2]);
+
+                let [users, other] = tables(&db);
+                write(&mut rng, &users, &mut model.now, 25);
+                other.put(&key(1), &key(1)).unwrap();
+                db.flush().unwrap();
+                let error = db.compact().unwrap_err();
+                assert!(is_io_of(&error, &path), "{error}");
+                read(&db, &model, bad);
+                assert_other_is_whole(&other);
+                assert_eq!(db.stats().read_only_cause, None);
+                let findings = db.verify_all(&mut |_| ()).unwrap().findings;
+                assert!(!findings.is_empty() && findings.iter().all(|it| it.path == path));
+
+                let made = db.backup(copy).unwrap();
+                assert_eq!(made.damaged, [path.display().to_string()]);
+                let in_copy = Path::new(copy).join(path.file_name().unwrap());
+                assert!(!fork.exists(&in_copy).unwrap());
+                read(&Db::open(copy, options(&fork)).unwrap(), &model, &[in_copy]);
+            }
+
+            let db = Db::open(DIR, it.options.clone()).unwrap();
+            let pause = db.pause_merges();
+            if errno == EIO {
+                assert_eq!(db.restore("/copied").unwrap().restored.len(), 1);
+            } else {
+                it.is_bad.store(false, Ordering::Relaxed);
+                db.compact().unwrap();
+            }
+            assert!(unreadable(&db).is_empty());
+            assert_eq!(read(&db, &model, &[]).damaged, 0);
+            assert_eq!(db.stats().maintenance_failure, None);
+            assert_eq!(db.verify_all(&mut |_| ()).unwrap().findings, []);
+            drop((db, pause));
+            assert_eq!(fork.exists(&path).unwrap(), errno != EIO);
+            let db = Db::open(DIR, it.options).unwrap();
+            db.compact().unwrap();
+            assert_eq!(read(&db, &model, &[]).damaged, 0);
+        }
+    }
+    assert!(all.damaged > 100 && all.right > all.damaged, "{all:?}");
+}
+
+/// A manifest that lost its last edits names files that are gone, and not those that merges wrote in
+/// their place. An opening removes such files as orphans.
+#[test]
+fn an_opening_without_a_file_refuses_a_manifest_that_may_have_lost_its_end() {
+    let (mem, model) = database(6);
+    let path = files_of_users(&mem.fork()).remove(0);
+    let unnamed = Path::new(DIR).join("999999.sst");
+    mem.link(&path, &unnamed).unwrap();
+    mem.remove(&path).unwrap();
+    for _ in 0..2 {
+        let error = Db::open(DIR, options(&mem)).unwrap_err();
+        let text = error.to_string();
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{text}");
+        assert!(
+            text.contains("999999.sst") && text.contains("ebb repair"),
+            "{text}"
+        );
+    }
+    mem.link(&unnamed, &path).unwrap();
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    assert_eq!(read(&db, &model, &[]).damaged, 0);
+    assert!(!mem.exists(&unnamed).unwrap());
+}
+
+/// The modes of a file are a mistake of an operator, which must not look like damage.
+#[test]
+fn an_opening_refuses_a_file_that_it_has_no_permission_to_open() {
+    let (mem, _) = database(6);
+    let path = files_of_users(&mem.fork()).remove(0);
+    let error = Db::open(DIR, fixture(&mem, &path, EACCES).options).unwrap_err();
+    assert!(is_io_of(&error, &path), "{error}");
+}
+
+/// A pin keeps the files that are open. One that is opened again later would go with the next merge.
+#[test]
+fn a_table_is_not_pinned_while_a_file_of_it_does_not_open() {
+    let (mem, _) = database(9);
+    let path = files_of_users(&mem.fork()).remove(0);
+    let it = fixture(&mem, &path, ENOENT);
+    let db = Db::open(DIR, it.options).unwrap();
+    let keyspace = db.existing_keyspace("app").unwrap();
+    keyspace.create_snapshot("all").unwrap();
+    let snapshot = keyspace.snapshot("all").unwrap();
+    let users = snapshot.table("users").unwrap();
+    let error = users.pin().unwrap_err();
+    assert!(is_io_of(&error, &path), "{error}");
+    it.is_bad.store(false, Ordering::Relaxed);
+    db.compact().unwrap();
+    users.pin().unwrap();
+}
+
+#[test]
+fn a_file_that_did_not_open_is_tried_again_and_the_time_between_doubles() {
+    let (mem, model) = database(8);
+    let path = files_of_users(&mem.fork()).remove(0);
+    let it = fixture(&mem, &path, ENOENT);
+    let db = Db::open(DIR, it.options).unwrap();
+    let waits = Arc::<Mutex<Vec<u64>>>::default();
+    let of_events = waits.clone();
+    db.on_event(move |event| {
+        if let Event::LeftOut { retry_after, .. } = event {
+            of_events.lock().unwrap().push(retry_after.as_secs());
+        }
+    });
+    let [_, other] = tables(&db);
+    // A write that fills a memtable looks for merges of all tables.
+    let is_left_out_after = |wait_ms| {
+        it.clock.advance_ms(wait_ms);
+        other.put(b"k", &[0; 16 << 10]).unwrap();
+        !unreadable(&db).is_empty()
+    };
+    for (wait_ms, failures) in [(999, 0), (1, 1), (1999, 1), (1, 2)] {
+        assert!(is_left_out_after(wait_ms));
+        assert_eq!(waits.lock().unwrap().len(), failures, "after {wait_ms} ms");
+    }
+    assert_eq!(*waits.lock().unwrap(), [2, 4]);
+    it.is_bad.store(false, Ordering::Relaxed);
+    assert!(is_left_out_after(3999));
+    assert!(!is_left_out_after(1));
+    assert_eq!(read(&db, &model, &[]).damaged, 0);
+}
+
+#[test]
+fn what_an_opening_reads_at_the_second_time_is_whole() {
+    let (mem, model) = database(7);
+    let path = files_of_users(&mem.fork()).remove(0);
+    damage_file(&mem, &path, true);
+    let (disk, is_bad) = (mem.clone(), AtomicBool::new(true));
+    let hook = move |call: Call, called: &Path| {
+        let is_second = call == Call::ForgetCached && called == path;
+        if is_second && is_bad.swap(false, Ordering::Relaxed) {
+            // The same bit once more.
+            damage_file(&disk, &path, true);
+        }
+        Ok(())
+    };
+    let hooked = Options {
+        disk: Arc::new(HookedDisk::new(&mem, hook)),
+        ..options(&mem)
+    };
+    for options in [hooked, options(&mem)] {
+        let db = Db::open(DIR, options).unwrap();
+        assert_eq!(quarantine(&db), []);
+        assert!(unreadable(&db).is_empty());
+        assert_eq!(read(&db, &model, &[]).damaged, 0);
+    }
+}
+
+#[test]
+fn a_full_verification_ends_the_quarantine_of_a_whole_file_only() {
+    for does_open in [true, false] {
+        let (mem, mut model) = database(4);
+        let db = Db::open(DIR, options(&mem)).unwrap();
+        delete_snapshots(&db);
+        model.snapshots.clear();
+        let [users, _] = tables(&db);
+        let mut rng = rng(4);
+        for _ in 0..6 {
+            write(&mut rng, &users, &mut model.now, 25);
+            db.flush().unwrap();
+        }
+        drop((users, db));
+        let path = files_of_users(&mem.fork()).pop().unwrap();
+        // Damages the file, and at the second call makes it whole again.
+        let flip = || damage_file(&mem, &path, !does_open);
+        flip();
+
+        let db = Db::open(DIR, options(&mem)).unwrap();
+        // A merge meets the damage, if the opening did not.
+        db.compact().unwrap();
+        let known = quarantine(&db);
+        assert_eq!(paths(&known), std::slice::from_ref(&path));
+        let verified = || {
+            let report = db.verify_all(&mut |_| ()).unwrap();
+            (report.lifted, report.findings.is_empty())
+        };
+        assert_eq!(verified(), (vec![], false));
+        assert_eq!(quarantine(&db), known);
+        flip();
+        assert_eq!(verified(), (vec![path.display().to_string()], true));
+        assert_eq!(quarantine(&db), []);
+        assert_eq!(read(&db, &model, &[]).damaged, 0);
+        drop(db);
+        assert!(mem.exists(&path).unwrap());
+
+        let db = Db::open(DIR, options(&mem)).unwrap();
+        assert_eq!(quarantine(&db), []);
+        db.compact().unwrap();
+        assert_eq!(read(&db, &model, &[]).damaged, 0);
+    }
+}
