@@ -7,6 +7,7 @@
 //!   MANIFEST-000007  the catalog, the run lists, the bookmarks
 //!   wal-000012.log   a WAL segment
 //!   000034.sst       an SSTable
+//!   .backup-1        a folder of links to the files that a backup copies
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -52,6 +53,7 @@ pub(crate) const INCOMPLETE: &[u8] = b"incomplete\n";
 
 const CURRENT_TMP: &str = "CURRENT.tmp";
 const WAL_TMP: &str = "WAL.tmp";
+const BACKUP_LINKS: &str = ".backup-";
 
 pub(crate) fn lock(dir: &Path) -> PathBuf {
     dir.join("LOCK")
@@ -86,6 +88,22 @@ pub(crate) fn sstable(dir: &Path, number: FileNumber) -> PathBuf {
     dir.join(format!("{:06}.sst", number.0))
 }
 
+/// The folder of links for the backup with this number.
+pub(crate) fn backup_links(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{BACKUP_LINKS}{number}"))
+}
+
+/// Whether a path is that of a folder of links for a backup.
+pub(crate) fn is_backup_links(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let digits = name.and_then(|name| name.strip_prefix(BACKUP_LINKS));
+    let is_number = |digits: &str| {
+        let number = digits.parse::<u64>();
+        number.is_ok_and(|number| number.to_string() == digits)
+    };
+    digits.is_some_and(is_number)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,6 +131,11 @@ mod tests {
             "MANIFEST-18446744073709551615",
         ] {
             assert_eq!(FileKind::of(&dir.join(foreign)), None, "{foreign}");
+            assert!(!is_backup_links(&dir.join(foreign)), "{foreign}");
+        }
+        assert!(is_backup_links(&backup_links(dir, 3)));
+        for foreign in [".backup-monday", ".backup-+3", ".backup-03", ".backup-"] {
+            assert!(!is_backup_links(&dir.join(foreign)), "{foreign}");
         }
     }
 }

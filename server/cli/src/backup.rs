@@ -17,9 +17,9 @@ Examples:
   ebb backup --data /srv/ebb /mnt/other/ebb-backup --json
 
 A backup is a database, with all snapshots. Within a file system its SSTables are hard
-links, so it takes only the space of the log. On another file system they are copied. An
-interrupted backup does not open. Of a database with files that are known to be damaged or
-unreadable the backup is no good one: it is made, names these files, and the exit code is 5.
+links, so it takes only the space of the log. On another file system they are copied. Every
+file is checked. If files are damaged, missing or unreadable, the backup is made nevertheless
+and lists them, but the exit code is 5. An interrupted backup does not open.
 
 A server that has the database open makes the backup, and goes on meanwhile. A server that
 is named by --server makes it below its --backup-root: NEWDIR is a name, or a path there.";
@@ -33,7 +33,7 @@ pub(super) struct Args {
     /// Directory of the backup; must not exist, or be empty.
     #[arg(value_name = "NEWDIR")]
     new_dir: PathBuf,
-    /// Print one JSON object: files, bytes, linked_bytes, copied_bytes, damaged if there is any.
+    /// Print one JSON object: files, bytes, linked_bytes, copied_bytes, damaged.
     #[arg(long)]
     json: bool,
 }
@@ -50,8 +50,12 @@ pub(super) fn run(args: Args) -> Result<()> {
         }
     };
     json_or_text(args.json, &info, |printer| {
-        for file in &info.damaged {
-            printer.line(format_args!("damaged or unreadable: {file}"))?;
+        for finding in &info.damaged {
+            let (path, offset) = (finding.path.display(), finding.offset);
+            printer.line(format_args!(
+                "{path} at offset {offset}: {}",
+                finding.detail
+            ))?;
         }
         printer.line(format_args!(
             "backed up {} in {} to {}: {} linked, {} copied",
@@ -65,7 +69,10 @@ pub(super) fn run(args: Args) -> Result<()> {
     if info.damaged.is_empty() {
         return Ok(());
     }
-    let advice = "the backup is no good one: files of the database are damaged or unreadable; put \
-                  them back with ebb restore, and make another one";
-    Err(CliError::Damaged(advice.to_string()).into())
+    let damaged = counted(info.damaged.len() as u64, "damaged or missing file");
+    let text = format!(
+        "the backup has {damaged}: keep an older one, take the files from that with ebb restore, \
+         and make another"
+    );
+    Err(CliError::Damaged(text).into())
 }

@@ -7,7 +7,7 @@
 //!   Node ── submit, estimate, restart
 //!    │ ├─ start ─> launch ─> drive: a thread per job ──> history, in the database
 //!    │ ├─ jobs: list, show, cancel, discard
-//!    │ ├─ verify: the files of the database, beside the jobs
+//!    │ ├─ verify, backup: the files of the database, beside the jobs
 //!    └─ assembly: Db, governor, guard, runtime
 //! ```
 //!
@@ -25,9 +25,10 @@
 //! | `registry`, `ended` | the jobs that run, and how many ended how |
 //! | `spills` | the folder for sorted runs |
 //! | `store` | what a store measures of its own requests |
-//! | `verify` | the verification of the database, under a lease |
+//! | `verify`, `backup` | the verification of the database, and a backup, under a lease |
 
 mod assembly;
+mod backup;
 mod drive;
 mod ended;
 mod expect;

@@ -8,7 +8,7 @@ use super::{Keyspace, Transaction, TransactionOptions, View, WriteBatch};
 use crate::db::{DbInner, Event, Health, LargeGroup, SnapshotPins};
 use crate::error::{Error, Result};
 use crate::maintenance::{
-    self, BackupInfo, MaintenanceProgress, RestoreReport, VerifyReport, backup, verify_state,
+    self, Backup, BackupInfo, MaintenanceProgress, RestoreReport, VerifyReport, verify_state,
 };
 use crate::meter::Meter;
 use crate::options::{Options, WriteOptions};
@@ -265,20 +265,25 @@ impl Db {
     /// Makes a directory that opens as this database, with everything committed
     /// when the call began, snapshots included; what is committed meanwhile may
     /// be in it, as a prefix. SSTables are hard-linked, so within a file system
-    /// this costs what the WAL's bytes cost; across file systems they are copied.
-    /// Writers are not held up. What is interrupted does not open as a database. It
-    /// is made also of a database with damaged or unreadable files: [`BackupInfo::damaged`].
+    /// this takes the space of the WAL only; across file systems they are copied.
+    /// Every block is read and checked. [`BackupInfo::damaged`] lists the files that are damaged,
+    /// missing or unreadable, and the backup is made nevertheless. Writers are not held up. What is
+    /// interrupted does not open as a database.
+    ///
+    /// Links in a folder `.backup-1` (or another number) of the database's directory keep the files
+    /// meanwhile, so the log is trimmed and runs are merged as always. Where files cannot be
+    /// linked, the log grows until the backup ends.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for a directory that has something in it;
     /// [`Error::Locked`] for one that somebody else is filling;
-    /// [`Error::ReadOnly`] after a failed write; [`Error::DiskFull`],
-    /// [`Error::Io`].
+    /// [`Error::ReadOnly`] after a failed write; [`Error::DiskFull`], also when the disk of the
+    /// database is about to be full; [`Error::Io`].
     pub fn backup(&self, dir: impl AsRef<Path>) -> Result<BackupInfo> {
         self.backup_with_progress(dir, &mut |_| ())
     }
 
-    /// [`Db::backup`] that tells after each file how far it has come.
+    /// [`Db::backup`] that reports its progress after each block.
     ///
     /// # Errors
     /// As there.
@@ -287,7 +292,23 @@ impl Db {
         dir: impl AsRef<Path>,
         progress: &mut dyn FnMut(MaintenanceProgress),
     ) -> Result<BackupInfo> {
-        backup(&self.inner, dir.as_ref(), progress)
+        let mut step = |now| {
+            progress(now);
+            ControlFlow::Continue(())
+        };
+        let mut backup = self.start_backup(dir)?;
+        let _copied = backup.copy(&mut step)?;
+        let info = backup.finish(&mut step)?;
+        Ok(info.expect("the step does not break"))
+    }
+
+    /// Starts a backup that its caller can pace and cancel: captures the state, and links the
+    /// files. [`Backup::copy`] and then [`Backup::finish`] do the rest.
+    ///
+    /// # Errors
+    /// As [`Db::backup`].
+    pub fn start_backup(&self, dir: impl AsRef<Path>) -> Result<Backup<'_>> {
+        Backup::start(&self.inner, dir.as_ref())
     }
 
     /// Counts what the snapshots of a keyspace, or of all keyspaces, pin: each alone and all

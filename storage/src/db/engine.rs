@@ -1,7 +1,7 @@
 //! The engine: everything that the handles and the background threads share.
 
 use std::cmp::Reverse;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -103,6 +103,8 @@ pub(crate) struct Engine {
     pub(super) access: Access,
     /// Space for operations that free space on a full disk.
     pub(super) reserve: Reserve,
+    /// Number of backups that made a folder of links.
+    pub(crate) backups: AtomicU64,
     /// Freed when the engine goes; `None` when somebody else holds it for it.
     pub(super) _lock: Option<Box<dyn LockGuard>>,
 }
@@ -116,7 +118,7 @@ pub(crate) enum Access {
     Write,
 }
 
-/// A state of the database with the files that it stands in, held in place.
+/// A state of the database with the files that it stands in, held in place until [`Self::release`].
 #[derive(Debug)]
 pub(crate) struct Capture<'a> {
     pub(crate) state: State,
@@ -125,16 +127,24 @@ pub(crate) struct Capture<'a> {
     /// The WAL segments that the state needs, ascending, each with the bytes
     /// that count.
     pub(crate) segments: Vec<(FileNumber, u64)>,
-    versions: Vec<Arc<TableVersion>>,
-    _hold: SegmentHold<'a>,
+    hold: Option<(Vec<Arc<TableVersion>>, SegmentHold<'a>)>,
 }
 
 impl Capture<'_> {
-    /// The files that could not be read when they were opened.
-    pub(crate) fn unreadable(&self) -> HashSet<FileNumber> {
-        let runs = self.versions.iter().flat_map(|version| version.all_runs());
+    /// Returns the files that were missing or could not be read when they were opened, with the
+    /// errors; none after [`Self::release`].
+    pub(crate) fn unreadable(&self) -> HashMap<FileNumber, Error> {
+        let versions = self.hold.iter().flat_map(|(versions, _)| versions);
+        let runs = versions.flat_map(|version| version.all_runs());
         let files = runs.flat_map(|run| run.unreadable());
-        files.map(|(file, _)| file.number).collect()
+        files
+            .map(|(file, error)| (file.number, error.clone()))
+            .collect()
+    }
+
+    /// Lets the files go: from now on the database may remove them.
+    pub(crate) fn release(&mut self) {
+        drop(self.hold.take());
     }
 }
 
@@ -246,8 +256,8 @@ impl Engine {
     }
 
     /// The database as it is now, with every commit that was acknowledged so
-    /// far, and nothing of it goes while the capture lives. Writers are not
-    /// held up.
+    /// far, and nothing of it goes until the capture is released or dropped.
+    /// Writers are not held up.
     pub(crate) fn capture(&self) -> Result<Capture<'_>> {
         // From here on no segment goes that the state below needs.
         let hold = self.wal.hold_segments();
@@ -272,12 +282,12 @@ impl Engine {
         let waiting = waiting.filter(|_| !mutation::is(Mutation::BackupWithoutWaitingRuns));
         let waiting = waiting.collect();
         let needed = |(number, _): &(FileNumber, u64)| *number >= state.wal_floor;
+        let versions = mutation::replace(versions, Mutation::BackupHoldsNoFiles, Vec::new());
         Ok(Capture {
             segments: segments.into_iter().filter(needed).collect(),
             state,
             waiting,
-            versions: mutation::replace(versions, Mutation::BackupHoldsNoFiles, Vec::new()),
-            _hold: hold,
+            hold: Some((versions, hold)),
         })
     }
 

@@ -50,7 +50,7 @@ mod write_stall;
 mod write_throttling;
 
 pub(crate) use catalog::Catalog;
-pub(crate) use engine::{Access, Engine};
+pub(crate) use engine::{Access, Capture, Engine};
 pub(crate) use events::EventListeners;
 pub use events::{Event, SpaceUse};
 pub use health::Health;

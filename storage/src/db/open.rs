@@ -39,7 +39,7 @@ use crate::runs::{Quarantine, RunMeta, RunStore};
 use crate::snapshots::SnapshotRegistry;
 use crate::stats::Counters;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock};
-use crate::table_store::{OpenFiles, Stage, TableStore};
+use crate::table_store::{LinkFolder, OpenFiles, Stage, TableStore};
 use crate::version::TableVersion;
 use crate::wal::{Wal, WalEvent};
 
@@ -220,6 +220,7 @@ impl Engine {
             stopping: AtomicBool::new(false),
             access,
             reserve: Reserve::new(dir),
+            backups: AtomicU64::new(0),
             options,
             _lock: lock,
         });
@@ -398,7 +399,7 @@ fn waiting_runs(catalog: &Catalog) -> Vec<RunMeta> {
 }
 
 /// Removes the files that a crash left: those that neither the manifest names
-/// nor `waiting` does.
+/// nor `waiting` does, and the links of a backup.
 fn remove_orphans(
     disk: &dyn Disk,
     dir: &Path,
@@ -418,6 +419,11 @@ fn remove_orphans(
         }
     }
     for path in disk.list(dir).map_err(Error::io("list", dir))? {
+        if files::is_backup_links(&path) {
+            // If this fails, the next opening tries again. Nothing needs the space until then.
+            let _ = LinkFolder::remove(disk, &path);
+            continue;
+        }
         let orphan = match FileKind::of(&path) {
             Some(FileKind::Wal(number)) => number < state.wal_floor,
             Some(FileKind::Manifest(_)) => manifest

@@ -118,6 +118,10 @@ impl TableFiles for LocalDisk {
         fs::hard_link(fs::canonicalize(from)?, to)
     }
 
+    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        fs::remove_dir(dir)
+    }
+
     #[cfg(target_os = "linux")]
     fn free_bytes(&self, dir: &Path) -> io::Result<Option<u64>> {
         let told = rustix::fs::statvfs(dir)?;

@@ -123,6 +123,10 @@ impl TableFiles for PatientDisk {
         self.disk.link(from, to)
     }
 
+    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        self.disk.remove_dir(dir)
+    }
+
     fn free_bytes(&self, dir: &Path) -> io::Result<Option<u64>> {
         self.disk.free_bytes(dir)
     }

@@ -134,6 +134,20 @@ fn a_link_shares_the_bytes_and_outlives_the_first_name() {
 }
 
 #[test]
+fn a_directory_is_removed_once_it_is_empty() {
+    on_both(|disk, dir| {
+        let (sub, file) = (dir.join("sub"), dir.join("sub/a"));
+        disk.create_dir_all(&sub).unwrap();
+        write(disk, &file, b"");
+        assert_eq!(kind(disk.remove_dir(&sub)), ErrorKind::DirectoryNotEmpty);
+        disk.remove(&file).unwrap();
+        disk.remove_dir(&sub).unwrap();
+        assert!(!disk.exists(&sub).unwrap());
+        assert_eq!(kind(disk.remove_dir(&sub)), ErrorKind::NotFound);
+    });
+}
+
+#[test]
 fn a_copy_has_the_bytes_asked_for_and_shares_none() {
     on_both(|disk, dir| {
         let (from, to) = (dir.join("a"), dir.join("b"));

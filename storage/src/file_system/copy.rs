@@ -1,6 +1,7 @@
 //! Copying a file through an open [`FileSystem`].
 
 use std::io;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use super::{FileSystem, ReadFile, WriteFile};
@@ -17,17 +18,7 @@ const BUFFER_BYTES: usize = 128 << 10;
 /// `ErrorKind::UnexpectedEof` when the file is shorter; what the system says.
 /// The new file is left as far as it came.
 pub(crate) fn copy(disk: &dyn FileSystem, from: &Path, to: &Path, len: u64) -> io::Result<()> {
-    copy_open(&*disk.open_read(from)?, disk, to, len)
-}
-
-/// [`copy`] of a file that is open.
-pub(crate) fn copy_open(
-    source: &dyn ReadFile,
-    disk: &dyn FileSystem,
-    to: &Path,
-    len: u64,
-) -> io::Result<()> {
-    copy_into(source, &mut *disk.create(to)?, len)
+    copy_into(&*disk.open_read(from)?, &mut *disk.create(to)?, len)
 }
 
 /// [`copy`] of a file that is open into one that is new.
@@ -36,15 +27,31 @@ pub(crate) fn copy_into(
     target: &mut dyn WriteFile,
     len: u64,
 ) -> io::Result<()> {
+    let _done = copy_in_steps(source, target, len, &mut |_| ControlFlow::Continue(()))?;
+    Ok(())
+}
+
+/// [`copy_into`] that calls `step` after each block with its length, and ends early if `step`
+/// breaks. What it reads does not stay in the system's cache.
+pub(crate) fn copy_in_steps(
+    source: &dyn ReadFile,
+    target: &mut dyn WriteFile,
+    len: u64,
+    step: &mut dyn FnMut(u64) -> ControlFlow<()>,
+) -> io::Result<ControlFlow<()>> {
     let mut buffer = vec![0; BUFFER_BYTES.min(usize::try_from(len).unwrap_or(BUFFER_BYTES))];
     let mut at = 0;
     while at < len {
         let part = buffer
             .len()
             .min(usize::try_from(len - at).unwrap_or(usize::MAX));
-        source.read_exact_at(&mut buffer[..part], at)?;
+        source.read_once_exact_at(&mut buffer[..part], at)?;
         target.append(&buffer[..part])?;
         at += part as u64;
+        if step(part as u64).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
     }
-    mutation::unless(Mutation::CopyWithoutSync, || target.sync())
+    mutation::unless(Mutation::CopyWithoutSync, || target.sync())?;
+    Ok(ControlFlow::Continue(()))
 }

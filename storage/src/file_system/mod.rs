@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub(crate) use copy::{copy, copy_into, copy_open};
+pub(crate) use copy::{copy, copy_in_steps, copy_into};
 
 /// Named files that are appended to, cut, read and removed.
 ///

@@ -8,8 +8,7 @@ mod repair;
 mod restore;
 mod verify;
 
-pub use backup::BackupInfo;
-pub(crate) use backup::backup;
+pub use backup::{Backup, BackupInfo};
 pub use progress::MaintenanceProgress;
 pub use repair::{Lost, RepairReport, RepairedTable, repair};
 pub(crate) use restore::restore;

@@ -253,6 +253,14 @@ impl Machine {
         })
     }
 
+    pub(super) fn remove_dir(&mut self, dir: &Path) -> io::Result<()> {
+        self.call(self.boot, None, |machine| {
+            machine.names.remove_dir(&absolute(dir))?;
+            machine.forget_unreachable();
+            Ok(())
+        })
+    }
+
     pub(super) fn list(&mut self, dir: &Path) -> io::Result<Vec<PathBuf>> {
         self.call(self.boot, None, |machine| {
             let names = machine.names.list(&absolute(dir))?;

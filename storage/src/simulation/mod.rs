@@ -42,7 +42,8 @@ use crate::table_store::TableFiles;
 ///   order, as on a journaling file system. A rename happened whole or not at
 ///   all, also between two directories. So a file that was synced, but not its
 ///   directory, may be gone whole, and a removed one may be back.
-/// * Directories made by [`FileSystem::create_dir_all`], at once.
+/// * Directories made by [`FileSystem::create_dir_all`], at once. Those that
+///   [`TableFiles::remove_dir`] removed are gone at once.
 /// * The cut of [`FileSystem::truncate`], once it returned. The emptying of an
 ///   existing file by [`FileSystem::create`] may be undone until that file is synced.
 ///
@@ -364,6 +365,10 @@ impl LogStore for MemDisk {
 impl TableFiles for MemDisk {
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.machine().link(from, to)
+    }
+
+    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        self.call().remove_dir(dir)
     }
 
     fn free_bytes(&self, _: &Path) -> io::Result<Option<u64>> {

@@ -111,6 +111,16 @@ impl Names {
         Ok(())
     }
 
+    /// Removes an empty directory, durably.
+    pub(super) fn remove_dir(&mut self, dir: &Path) -> io::Result<()> {
+        if !self.list(dir)?.is_empty() {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
+        }
+        self.sync_dir(dir)?;
+        self.dirs.remove(dir);
+        Ok(())
+    }
+
     /// Leaves it to the coming restart how many of the directories are there.
     pub(super) fn half_create_dir_all(&mut self, dir: &Path) {
         self.half_created_dirs = self.missing_dirs(dir).unwrap_or_default();

@@ -23,19 +23,23 @@ pub(crate) enum Way {
 /// # Errors
 /// [`Error::DiskFull`] names `to`, [`Error::Io`] names `from`.
 pub(crate) fn link_or_copy(disk: &dyn TableFiles, from: &Path, to: &Path, len: u64) -> Result<Way> {
-    match disk.link(from, to) {
-        Ok(()) => Ok(Way::Linked),
-        Err(e) if has_no_link(&e) => copy_file(disk, from, to, len).map(|()| Way::Copied),
-        Err(e) => Err(failed("link", from, to)(e)),
+    if link(disk, from, to)? {
+        return Ok(Way::Linked);
     }
+    copy(disk, from, to, len).map_err(failed("copy", from, to))?;
+    Ok(Way::Copied)
 }
 
-/// [`copy`] with errors that say where.
+/// Links a file; false if it can have no link there.
 ///
 /// # Errors
 /// As [`link_or_copy`].
-pub(crate) fn copy_file(disk: &dyn TableFiles, from: &Path, to: &Path, len: u64) -> Result<()> {
-    copy(disk, from, to, len).map_err(failed("copy", from, to))
+pub(crate) fn link(disk: &dyn TableFiles, from: &Path, to: &Path) -> Result<bool> {
+    match disk.link(from, to) {
+        Ok(()) => Ok(true),
+        Err(e) if has_no_link(&e) => Ok(false),
+        Err(e) => Err(failed("link", from, to)(e)),
+    }
 }
 
 /// Whether this says that the file cannot have a name there, rather than that

@@ -9,6 +9,7 @@
 //! Nothing here asks for a directory, a rename or a lock: an object store can do all of
 //! it. What grows or is replaced (the log, the manifest) goes through [`LogStore`](crate::LogStore).
 
+mod link_folder;
 mod link_or_copy;
 mod local;
 mod open_files;
@@ -19,7 +20,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub(crate) use link_or_copy::{Way, copy_file, link_or_copy};
+pub(crate) use link_folder::{Link, LinkFolder};
+pub(crate) use link_or_copy::{Way, link, link_or_copy};
 pub use local::LocalTables;
 pub(crate) use open_files::{OpenFiles, Stage};
 pub use table_files::TableFiles;

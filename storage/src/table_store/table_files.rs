@@ -20,6 +20,14 @@ pub trait TableFiles: FileSystem {
         let _ = (from, to);
         Err(io::ErrorKind::Unsupported.into())
     }
+    /// Removes an empty directory. After a crash it may be there again. A path that is something
+    /// else stays, symbolic links included, and a directory with files in it is refused with
+    /// [`io::ErrorKind::DirectoryNotEmpty`]. Where this is not supported, a backup makes no
+    /// directory for links, and holds the log instead.
+    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        let _ = dir;
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Bytes that more files of a directory may take; `None` where nobody can tell.
     fn free_bytes(&self, dir: &Path) -> io::Result<Option<u64>> {
         let _ = dir;

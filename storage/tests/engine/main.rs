@@ -1,5 +1,6 @@
 //! The whole engine as its users meet it, in one binary.
 
+mod backup;
 mod basics;
 mod common;
 mod compaction;

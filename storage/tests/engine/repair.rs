@@ -205,7 +205,7 @@ fn backup_and_repair_tell_how_far_they_have_come() {
     let mut told = Vec::new();
     let info = db.backup_with_progress("/copy", &mut |now| told.push(now));
     let info = info.unwrap();
-    assert_eq!(told.len() as u64, info.files);
+    assert!(told.len() as u64 >= info.files);
     assert!(told.is_sorted_by_key(|now| now.bytes_done));
     assert!(told.iter().all(|now| now.bytes_total == info.bytes));
     assert_eq!(told.last().unwrap().bytes_done, info.bytes);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ebb_storage::{Db, Durability, Error, Maintenance, Options, Table, TieredPicker, WriteBatch};
@@ -78,27 +78,54 @@ fn a_backup_opens_as_the_database_and_goes_its_own_way() {
     });
 }
 
+/// Makes the next backup copy: its links to the target fail, as on another file system. The links
+/// of `files` to the folder beside the database come first.
+fn move_target_away(mem: &MemDisk, files: u64) {
+    for nth in files + 1..=2 * files {
+        mem.fail_next(FaultOp::Link, nth, ErrorKind::CrossesDevices);
+    }
+}
+
+/// The calls at which the power is lost, each in a database of its own: about 100, spread evenly
+/// over `calls`, and the last `dense`.
+fn calls_to_fail(seed: u64, calls: u64, dense: u64) -> impl Iterator<Item = u64> {
+    let stride = calls.div_ceil(100);
+    (1..=calls + 1).filter(move |call| call % stride == seed % stride || calls < call + dense)
+}
+
+/// Every other seed has the target on another file system.
 #[test]
 fn power_lost_at_any_call_of_a_backup_leaves_the_source_and_no_half_database() {
     let test = "power_lost_at_any_call_of_a_backup_leaves_the_source_and_no_half_database";
     for_seeds(test, 4, |seed| {
-        let calls = {
+        let back_up = |files| {
             let mem = MemDisk::new();
             let source = database(seed, &mem, 120);
+            move_target_away(&mem, files);
             let before = mem.io_calls();
-            source.session.db().backup(TARGET).unwrap();
-            mem.io_calls() - before
+            let info = source.session.db().backup(TARGET).unwrap();
+            (info.files, mem.io_calls() - before)
+        };
+        let (all, calls) = back_up(0);
+        let (files, calls) = match seed % 2 {
+            0 => (0, calls),
+            _ => (all, back_up(all).1),
         };
         let (mut refused, mut complete) = (0, 0);
-        for call in 1..=calls + 1 {
+        // The directory becomes a database shortly before the links are removed, one by one.
+        for call in calls_to_fail(seed, calls, all + 30) {
             let _case = PrintOnPanic(format!("power lost at call {call} of {calls}"));
             let mem = MemDisk::new();
             let Made { session, world, .. } = database(seed, &mem, 120);
+            move_target_away(&mem, files);
             mem.crash_at(call);
             let outcome = session.db().backup(TARGET);
             drop(session);
             mem.restart(seed * 1000 + call);
             assert_holds(&open_at(&mem, DIR, &world).unwrap(), &world);
+            let left = disk::files(&mem, DIR, "").unwrap();
+            let is_links = |path: &PathBuf| path.to_string_lossy().contains("/.backup-");
+            assert!(!left.iter().any(is_links), "{left:?}");
             match open_at(&mem, TARGET, &world) {
                 Ok(copy) => {
                     assert_holds(&copy, &world);

@@ -83,6 +83,10 @@ impl TableFiles for UncachedDisk {
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         LocalDisk.link(from, to)
     }
+
+    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        LocalDisk.remove_dir(dir)
+    }
 }
 
 #[derive(Debug)]

@@ -230,6 +230,7 @@ fn a_running_server_takes_damaged_files_from_a_backup() {
     let found = place.ebb("verify");
     assert!(found.stdout.contains(&name), "{}", found.stdout);
     assert!(found.fails(5).contains("ebb restore"));
+    place.ebb("backup damaged").fails(5);
     assert_eq!(place.ebb("restore linked").code, 5);
     let restored = place.ebb("restore copied").ok();
     assert!(restored.contains("restored 1 file; 0 still damaged"));

@@ -83,6 +83,10 @@ fn restore_takes_a_damaged_file_from_a_backup_that_has_it_whole() {
     let before = place.ebb("scan app.lines").ok();
     back_up_and_copy(&place);
     let name = damage_table(&place);
+    let made = place.ebb("backup damaged");
+    assert!(made.stdout.contains(&name), "{}", made.stdout);
+    assert!(made.fails(5).contains("1 damaged or missing file"));
+    assert!(place.path("damaged/CURRENT").exists());
     let said = place.ebb("restore linked");
     assert_eq!(said.code, 5, "{}", said.stderr);
     assert!(
@@ -124,8 +128,12 @@ fn a_database_without_one_of_its_files_is_read_and_backed_up_as_far_as_it_goes()
     assert!(said.lines().any(is_told), "{said}");
     place.ebb("verify").fails(5);
     let done = place.ebb("backup copy");
-    assert_eq!(done.code, 5, "{}", done.stderr);
     assert!(done.stdout.contains(name), "{}", done.stdout);
+    assert!(done.fails(5).contains("1 damaged or missing file"));
+    let made = place.ebb("backup other --json");
+    assert_eq!(made.code, 5, "{}", made.stderr);
+    let info: Value = serde_json::from_str(&made.stdout).unwrap();
+    assert_eq!(info["damaged"][0]["detail"], "it is missing");
     std::fs::rename(&elsewhere, &table).unwrap();
     assert_eq!(place.ebb("scan app.lines").ok(), before);
 }

@@ -56,7 +56,7 @@ impl JobsClient {
         self.post("/v1/restore", backup)
     }
 
-    /// Makes a backup.
+    /// Makes a backup. Returns when every file is checked.
     ///
     /// # Errors
     /// When the folder has something in it, or the server does not answer.

@@ -2,17 +2,20 @@
 
 use std::fs::{self, DirEntry};
 use std::io;
+use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use axum::extract::{Extension, State};
 use axum::http::StatusCode;
+use ebb_storage::Finding;
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Body, Json, blocking, database, json_of, work};
+use super::answer::{Answer, Body, Json, blocking, json_of, work};
 use super::{At, Served};
 use crate::http::access::Peer;
 use crate::http::permits::check_admin;
@@ -54,10 +57,10 @@ struct BackupMade {
     linked_bytes: u64,
     /// The bytes that were copied.
     copied_bytes: u64,
-    /// The files of the database that are known to be damaged or unreadable. The backup is no good
-    /// one then.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    damaged: Vec<String>,
+    /// The files that are damaged, missing or unreadable, each with `path`, `offset` and `detail`.
+    /// The backup is made nevertheless, but an older one may have what these lack.
+    #[schema(value_type = Vec<Object>)]
+    damaged: Vec<Finding>,
 }
 
 /// The backups, by their names
@@ -78,7 +81,8 @@ async fn list(State(Served { roots, .. }): At) -> Answer<BackupList> {
 ///
 /// It takes a token for scope `admin`. Over the network the backup is made below the folder for
 /// backups. Files that the backup and the database have in common take no space twice, where they
-/// lie on the same file system.
+/// lie on the same file system. Every file is checked, with the CPU time that jobs may use. Unless
+/// the request has an idempotency key, the backup is removed when the client disconnects.
 #[utoipa::path(
     post, path = "/v1/backups", operation_id = "create_backup", tag = "backups",
     request_body = BackupPlace,
@@ -95,11 +99,16 @@ async fn create(
     let dir = served.roots.backup(&request, peer.address.is_none())?;
     let name = request.name.or(request.directory).unwrap_or_default();
     let place = served.long_work.begin()?;
-    // Not under a lease, which waits until the policy grants CPU time: the client waits for the
-    // response, and most of the work is to make links.
+    let client = Arc::new(());
+    let waits = Arc::downgrade(&client);
     let backup = work(served.node, move |node| {
         let _place = place;
-        Ok(database(node, "a backup")?.backup(dir)?)
+        node.backup(&dir, &mut |_| {
+            if waits.strong_count() == 0 {
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        })
     });
     let info = backup.await?;
     let made = BackupMade {

@@ -8,7 +8,7 @@ use super::log_check::LogCheck;
 use super::report::{Finding, VerifyReport, finding};
 use crate::error::{Error, Result};
 use crate::files;
-use crate::key::{FileNumber, SeqNo};
+use crate::key::{FileNumber, SeqNo, TableId};
 use crate::log_store::LogStore;
 use crate::maintenance::db_files::DbFiles;
 use crate::maintenance::progress::MaintenanceProgress;
@@ -63,13 +63,29 @@ pub(crate) fn verify_state(
     progress: &mut dyn FnMut(MaintenanceProgress),
 ) -> VerifyReport {
     let mut check = Check::new(options, dir, progress);
+    check.state(state, &with_paths(dir, segments));
+    check.report
+}
+
+/// Verifies the log alone, as [`verify_state`] does, and returns what is wrong.
+pub(crate) fn verify_log(
+    options: &Options,
+    dir: &Path,
+    state: &State,
+    segments: &[(FileNumber, u64)],
+) -> Vec<Finding> {
+    let mut progress = |_| ();
+    let mut check = Check::new(options, dir, &mut progress);
+    check.log(state, &with_paths(dir, segments));
+    check.report.findings
+}
+
+fn with_paths(dir: &Path, segments: &[(FileNumber, u64)]) -> Vec<(Segment, u64)> {
     let with_path = |&(number, bytes): &(FileNumber, u64)| {
         let path = files::wal(dir, number);
         (Segment { number, path }, bytes)
     };
-    let segments: Vec<_> = segments.iter().map(with_path).collect();
-    check.state(state, &segments);
-    check.report
+    segments.iter().map(with_path).collect()
 }
 
 struct Check<'a> {
@@ -252,6 +268,15 @@ impl<'a> Check<'a> {
     }
 
     fn wal(&mut self, state: &State, segments: &[(Segment, u64)]) {
+        let waiting = self.log(state, segments);
+        self.bytes_total += waiting.iter().map(|(_, run)| run.bytes()).sum::<u64>();
+        for (table, run) in &waiting {
+            self.run(&state.tables[table], run);
+        }
+    }
+
+    /// Checks the segments. Returns the ingested runs that only the log names.
+    fn log(&mut self, state: &State, segments: &[(Segment, u64)]) -> Vec<(TableId, RunMeta)> {
         let (mut log, mut base) = (LogCheck::new(Some(state)), None);
         for (i, (segment, bytes_max)) in segments.iter().enumerate() {
             let is_last = i + 1 == segments.len();
@@ -264,10 +289,7 @@ impl<'a> Check<'a> {
             }
         }
         self.report.bookmarks = log.bookmarks.list.len() as u64;
-        self.bytes_total += log.waiting.iter().map(|(_, run)| run.bytes()).sum::<u64>();
-        for (table, run) in &log.waiting {
-            self.run(&state.tables[table], run);
-        }
+        log.waiting
     }
 
     fn segment(

@@ -15,7 +15,7 @@ mod log_check;
 mod report;
 
 pub use check::verify;
-pub(crate) use check::verify_state;
+pub(crate) use check::{verify_log, verify_state};
 pub(crate) use log_check::tables_of;
 pub(crate) use report::finding;
 pub use report::{Finding, VerifyReport};

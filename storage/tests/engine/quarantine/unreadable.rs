@@ -102,7 +102,11 @@ fn an_opening_goes_on_without_a_file_that_cannot_be_read() {
                 assert!(!findings.is_empty() && findings.iter().all(|it| it.path == path));
 
                 let made = db.backup(copy).unwrap();
-                assert_eq!(made.damaged, [path.display().to_string()]);
+                let [found] = &made.damaged[..] else {
+                    panic!("one file expected: {:?}", made.damaged);
+                };
+                assert_eq!((&found.path, found.offset), (&path, 0));
+                assert_eq!(found.detail == "it is missing", errno == ENOENT);
                 let in_copy = Path::new(copy).join(path.file_name().unwrap());
                 assert!(!fork.exists(&in_copy).unwrap());
                 read(&Db::open(copy, options(&fork)).unwrap(), &model, &[in_copy]);

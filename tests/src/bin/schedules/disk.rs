@@ -100,6 +100,11 @@ impl TableFiles for SwitchingDisk {
         switch(&self.switch);
         self.disk.link(from, to)
     }
+
+    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        switch(&self.switch);
+        self.disk.remove_dir(dir)
+    }
 }
 
 impl ReadFile for Open<Arc<dyn ReadFile>> {
