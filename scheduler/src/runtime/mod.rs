@@ -39,7 +39,7 @@
 //! | `schedule/` | decisions: the life of a job, who gets what, who gives up memory |
 //! | `lease` | work that is not a job, under the same shares |
 //! | `capacity`, `clock`, `options` | what goes in |
-//! | `owner_only` | the modes of files and directories for spills |
+//! | `owner_only` | the modes of files and directories for records |
 //! | `spill_space` | the space that spills may take |
 //! | `cycles`, `ended_jobs` | what is remembered, within bounds |
 //! | `state`, `job_entry`, `control`, `worker`, `panics`, `handle`, `runner` | threads and the lock |
@@ -68,7 +68,7 @@ mod job_entry;
 mod lease;
 mod options;
 #[expect(clippy::disallowed_methods, reason = "the door to files of records")]
-mod owner_only;
+pub mod owner_only;
 mod pacing;
 mod panics;
 mod process;

@@ -1,5 +1,5 @@
-//! Files and directories for the records of jobs: only the user of the process may open them,
-//! whatever its umask would leave to others.
+//! Files and directories for the records of jobs, in spills and in outputs that wait for their
+//! commit: only the user of the process may open them, whatever its umask would leave to others.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -12,13 +12,19 @@ const DIR_MODE: u32 = 0o700;
 
 /// Creates a directory and those around it that are missing. The mode of one that exists does not
 /// change.
-pub(super) fn create_dir_all(path: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// If a directory cannot be created.
+pub fn create_dir_all(path: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true).mode(DIR_MODE).create(path)
 }
 
 /// Creates a directory in `parent` that is removed when dropped. Its name begins with `prefix`.
-pub(super) fn temporary_dir_in(parent: &Path, prefix: &str) -> io::Result<TempDir> {
+///
+/// # Errors
+/// If the directory cannot be created.
+pub fn temporary_dir_in(parent: &Path, prefix: &str) -> io::Result<TempDir> {
     tempfile::Builder::new()
         .prefix(prefix)
         .permissions(Permissions::from_mode(DIR_MODE))
@@ -28,8 +34,8 @@ pub(super) fn temporary_dir_in(parent: &Path, prefix: &str) -> io::Result<TempDi
 /// Creates a file for writing.
 ///
 /// # Errors
-/// If there is something of its name.
-pub(super) fn create_new(path: &Path) -> io::Result<File> {
+/// If there is something of its name, or the file cannot be created.
+pub fn create_new(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(FILE_MODE);
     options.open(path)

@@ -21,13 +21,11 @@
 //! | `rows` | a row as a line of text, CSV or JSON |
 //! | `limit` | the first rows of a job, and no more, into any output |
 //! | `scratch` | the folder that the parts of files wait in |
-//! | `owner_only` | the modes of directories and files for rows that wait |
 //! | `relay` | rows that one job of a chain leaves for the next |
 
 mod cql;
 mod files;
 mod limit;
-mod owner_only;
 mod partitions;
 mod relay;
 mod rows;

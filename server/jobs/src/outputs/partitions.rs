@@ -5,10 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ebb_scheduler::runtime::{OutputWriter, SpillGrant, SpillSpace, TaskError};
+use ebb_scheduler::runtime::{OutputWriter, SpillGrant, SpillSpace, TaskError, owner_only};
 use tempfile::TempDir;
 
-use super::owner_only;
 use super::staging::{StagedRows, StagingWriter};
 
 /// The rows of finished partitions, in files of one directory. Clones share them.

@@ -49,7 +49,7 @@ impl RowFormat {
     }
 }
 
-/// Writes rows with the columns that a schema says.
+/// Writes rows as lines of text, CSV or JSON.
 #[derive(Debug, Clone)]
 pub struct RowWriter {
     format: RowFormat,
@@ -62,7 +62,7 @@ pub struct RowWriter {
 }
 
 impl RowWriter {
-    /// Of rows as `schema` says.
+    /// Creates a writer for rows with the columns of `schema`.
     pub fn new(format: RowFormat, schema: Arc<RecordFormat>) -> Self {
         Self {
             format,

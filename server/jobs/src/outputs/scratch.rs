@@ -8,9 +8,8 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::Path;
 
+use ebb_scheduler::runtime::owner_only;
 use tempfile::TempDir;
-
-use super::owner_only;
 
 /// What names of scratch folders begin with.
 const PREFIX: &str = ".ebb-job-";
@@ -29,8 +28,8 @@ pub struct ScratchDir {
 }
 
 impl ScratchDir {
-    /// An empty one in `parent`, which is created when absent, for the user of the process only.
-    /// Otherwise as [`ScratchDir::create_in`].
+    /// Creates an empty folder as [`ScratchDir::create_in`] does. If `parent` is absent, it is
+    /// created for the user of the process only.
     ///
     /// # Errors
     /// When `parent` cannot be created, read or written.
@@ -39,8 +38,8 @@ impl ScratchDir {
         Self::create_in(parent)
     }
 
-    /// An empty one in `parent`, from which those of killed processes are
-    /// removed.
+    /// Creates an empty folder in `parent`, and removes the folders that killed processes left
+    /// there.
     ///
     /// # Errors
     /// When `parent` cannot be read or written.
