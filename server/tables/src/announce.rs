@@ -21,7 +21,7 @@ pub enum Announcement<'a> {
         keyspace: &'a str,
         /// Its name.
         snapshot: &'a str,
-        /// The keyspace as it had it, if clients have read the list with it.
+        /// The keyspace as it was at the snapshot, if clients have read a list with the snapshot.
         then: Option<&'a KeyspaceSchema>,
     },
 }

@@ -30,8 +30,8 @@ pub fn keyspace_at(db: &Db, now: &KeyspaceSchema, snapshot: &str) -> Result<Keys
     keyspace_with_tables_at(db, now, snapshot, |_| true)
 }
 
-/// The same with those tables only whose names `has_table` accepts. It does not read the records
-/// of others.
+/// Returns a keyspace as [`keyspace_at`] does, but only with the tables whose names `has_table`
+/// accepts. The records of other tables are not read.
 ///
 /// # Errors
 /// See [`keyspace_at`].

@@ -147,6 +147,10 @@ fn a_read_that_is_given_up_ends_soon_whatever_it_does() {
             "a sum of numbers",
             "SELECT sum(d) FROM one WHERE k = 1".to_owned(),
         ),
+        (
+            "sizes of tables",
+            "SELECT table_name FROM system.size_estimates".to_owned(),
+        ),
     ];
     for (what, text) in cases {
         server.interrupt = never();

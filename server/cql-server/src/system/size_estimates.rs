@@ -15,6 +15,7 @@ use super::cells::{bigint, text};
 use super::schema::users;
 use super::virtual_table::{Definition, RowSet};
 use super::{Facts, Lookup};
+use crate::interrupt::{self, UNITS_PER_LOOK};
 
 /// The number of partitions that are looked up in a table that the statement names. Tables with fewer
 /// are counted exactly. The standard error of other estimates is 18%.
@@ -56,7 +57,7 @@ fn size_estimates(
         let tables = keyspace.tables();
         for table in tables.filter(|table| lookup.has_table(table.name())) {
             let (bytes, partitions) = if let Some(live) = facts.state.table(&name, table.name()) {
-                let partitions = estimate_partitions(&(&view, live.rows()), sample);
+                let partitions = estimate_partitions(&(&view, live.rows()), sample)?;
                 (live.rows().approximate_bytes(), partitions)
             } else if let Some((of, snapshot)) = lookup.snapshots.get(&name) {
                 let snapshot = db
@@ -67,7 +68,7 @@ fn size_estimates(
                     continue;
                 };
                 let bytes = then.approximate_bytes::<&[u8], _>(..);
-                (bytes, estimate_partitions(&then, sample))
+                (bytes, estimate_partitions(&then, sample)?)
             } else {
                 // Tables of snapshots that the statement does not name are left out.
                 continue;
@@ -90,15 +91,20 @@ fn size_estimates(
 
 /// Estimates the number of partitions of a table from the tokens of the first `sample` ones. The
 /// sample ends before a partition that cannot be read.
-fn estimate_partitions(rows: &dyn TableReader, sample: u32) -> u64 {
+///
+/// # Errors
+/// The statement's time-out.
+fn estimate_partitions(rows: &dyn TableReader, sample: u32) -> Result<u64, ErrorResponse> {
     let mut last = Token::MIN;
     for found in 0..sample {
+        // The keys are read from files, maybe on a thread that serves connections.
+        interrupt::charge(UNITS_PER_LOOK)?;
         match next_token(rows, last) {
             Some(token) => last = token,
-            None => return found.into(),
+            None => return Ok(found.into()),
         }
     }
-    scaled(sample, last)
+    Ok(scaled(sample, last))
 }
 
 /// Returns the number of partitions on the whole ring if the one at `last` is number `sample`. Of random
