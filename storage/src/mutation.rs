@@ -167,6 +167,7 @@ mutations! {
     StopAtDamage = "a merge that meets damage stops all writes",
     StopAtFailedRead = "a merge that cannot read a file stops all writes",
     RefuseUnreadableFiles = "a database does not open without a file that cannot be read",
+    TrustOldManifest = "an opening without a file removes those that the manifest does not name",
     TrustFirstOpening = "a file is in quarantine though an opening reads it at the second time",
     RemoveReopenedFiles = "a file that could not be read goes once it opens",
     LeaveOutForGood = "a run that a merge could not read is never merged again",

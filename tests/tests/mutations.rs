@@ -332,6 +332,10 @@ const KILLERS: &[(Mutation, &str)] = &[
     (RefuseUnreadableFiles, UNREADABLE),
     (RemoveReopenedFiles, UNREADABLE),
     (
+        TrustOldManifest,
+        "quarantine::unreadable::an_opening_without_a_file_refuses_a_manifest_that_may_have_lost_its_end",
+    ),
+    (
         TrustFirstOpening,
         "quarantine::unreadable::what_an_opening_reads_at_the_second_time_is_whole",
     ),

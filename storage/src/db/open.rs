@@ -1,8 +1,9 @@
 //! Opening a directory: recovery.
 //!
 //! The manifest says what is in SSTables and up to which number for each table;
-//! the WAL says the rest. Recovery first reads all of it, so that what it cannot
-//! read, or does not know, is refused with nothing changed. Then it writes, and
+//! the WAL has the rest. Recovery first reads all of it, so that a manifest or a log that
+//! it cannot read, or a format that it does not know, is refused with nothing changed. An
+//! SSTable that it cannot read leaves a gap. Then it writes, and
 //! nothing of that changes what a second recovery would find: what it read it makes
 //! durable, since all that follows relies on it; it cuts a torn tail, which was never
 //! acknowledged as durable; and it removes files that the manifest does not name. An
@@ -145,9 +146,11 @@ impl Engine {
         let last_snapshot_id = mutation::replace(last_snapshot_id, Mutation::ReuseSnapshotIds, 0);
         let last_seq = last_seq(recovered.last_seq, state.last_seq());
 
-        refuse_old_manifest(runs.tables(), &manifest, &catalog, &waiting)?;
-        // Here everything is read, known and whole, and nothing is written yet: an
-        // upgrade of a format would go here.
+        mutation::unless(Mutation::TrustOldManifest, || {
+            refuse_old_manifest(runs.tables(), &manifest, &catalog, &waiting)
+        })?;
+        // Here the manifest and the log are read and whole, the formats of all files that open are
+        // known, and nothing is written yet: an upgrade of a format would go here.
         if access == Access::Write {
             mutation::unless(Mutation::TrustUnsyncedManifest, || manifest.settle())?;
             recovered.settle(&*disk, dir)?;
@@ -258,10 +261,10 @@ fn refuse_headless(disk: &dyn Disk, dir: &Path, tables: &dyn TableStore) -> Resu
     }
 }
 
-/// Refuses a manifest that may have lost its last edits. It names files that merges have removed
-/// since, and not those that the merges wrote: these would be removed as orphans, and older ones be
-/// read in their place. A file that is missing for another reason is a gap, but then a crash must not
-/// have left orphans.
+/// Refuses a manifest that may have lost its last edits. Such a manifest names files that merges
+/// have removed since, and does not name those that the merges wrote: the opening would remove
+/// these as orphans. A file that is missing for another reason leaves a gap. If a crash has left
+/// an orphan meanwhile, both cases look the same, and the opening is refused, too.
 fn refuse_old_manifest(
     tables: &dyn TableStore,
     manifest: &Manifest,
@@ -284,8 +287,9 @@ fn refuse_old_manifest(
         return Ok(());
     };
     let detail = format!(
-        "the manifest does not name {}, and this file, which it names, is missing: the manifest may \
-         have lost its end; nothing was changed: put the file back, restore a backup, or use ebb repair",
+        "it is missing, and the manifest does not name {}, which an opening would remove; if the \
+         manifest has lost its end, use ebb repair; otherwise a crash left that file: put the \
+         missing one back",
         unnamed.display()
     );
     Err(Error::corruption(&missing, 0, detail))

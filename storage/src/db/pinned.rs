@@ -17,7 +17,7 @@ use crate::version::{Source, TableVersion};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SnapshotPins {
     /// The bytes that merges free if one snapshot alone is deleted, by its keyspace and name.
-    /// None if a view stands at the same commit.
+    /// Zero if a view stands at the same commit, because the view needs the same versions.
     pub alone: BTreeMap<(String, String), PinnedBytes>,
     /// The bytes that merges free if all of them are deleted. More than the sum of `alone`,
     /// because snapshots share versions.
