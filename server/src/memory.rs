@@ -19,7 +19,9 @@ const UNKNOWN_BYTES: u64 = 1 << 30;
 /// The least budget by default.
 const DEFAULT_BYTES_MIN: u64 = 64 << 20;
 
-const REQUESTS_BYTES_MAX: u64 = 128 << 20;
+/// The greatest limits, however large the budget is. They are the defaults of the server of CQL. A
+/// greater `request_bytes_max` needs more than this for requests.
+const HALF_OF_REQUESTS_BYTES_MAX: u64 = 128 << 20;
 const RESULTS_BYTES_MAX: u64 = 352 << 20;
 const STATEMENTS_BYTES_MAX: u64 = 64 << 20;
 
@@ -53,8 +55,8 @@ impl MemoryLimits {
     /// gets at least 21 of 32 parts.
     pub fn of(all_bytes: u64, request_bytes_max: u64) -> Self {
         let share = |part: u64, most: u64| (all_bytes / part).min(most);
-        let requests_bytes_max = REQUESTS_BYTES_MAX.max(request_bytes_max.saturating_mul(2));
-        let requests_bytes = share(8, requests_bytes_max.saturating_mul(2));
+        let half_bytes_max = HALF_OF_REQUESTS_BYTES_MAX.max(request_bytes_max.saturating_mul(2));
+        let requests_bytes = share(8, half_bytes_max.saturating_mul(2));
         let results_bytes = share(8, RESULTS_BYTES_MAX);
         let statements_bytes = share(32, STATEMENTS_BYTES_MAX);
         let jobs_bytes = all_bytes / 16;
@@ -85,8 +87,9 @@ impl MemoryLimits {
         self.requests_bytes / 4
     }
 
-    /// Returns the greatest size of the cells of a result. A quarter of the memory is for results of
-    /// one page, and a little for what a response has beside its cells.
+    /// Returns the greatest size of the cells of a result: 8/11 of the memory of results. A quarter
+    /// of that memory is left to results of one page, and 1/44 is for what a response has beside
+    /// its cells.
     pub fn result_bytes_max(&self) -> u64 {
         self.results_bytes / 11 * 8
     }

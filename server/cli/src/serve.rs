@@ -331,7 +331,8 @@ fn listen_for_http(
         .context("cannot listen for HTTP")
 }
 
-/// Answers health checks from now on: until the server is ready, that it opens its database.
+/// Answers health checks from now on. Until the server is ready, the response is that it opens its
+/// database.
 fn listen_for_health(address: SocketAddr) -> Result<HealthServer> {
     let health = HealthServer::start(address).context("cannot listen for health checks")?;
     let address = health.address();
@@ -339,8 +340,8 @@ fn listen_for_health(address: SocketAddr) -> Result<HealthServer> {
     Ok(health)
 }
 
-/// Starts again what the last process over this directory left unfinished. A job that
-/// cannot start is told, and keeps nobody from being served.
+/// Starts the jobs again that the last process over this directory left unfinished. A job that
+/// cannot start is logged, and the server starts without it.
 fn restart_jobs(node: &Node) -> Result<()> {
     for job in node.unfinished()? {
         let (application, id) = (&job.application, &job.id);

@@ -71,7 +71,7 @@ pub(super) fn check_rows(principal: &Principal, table: &TableName) -> Result<(),
 /// Checks that the principal has scope `admin`.
 ///
 /// # Errors
-/// When it has another one.
+/// When it has another scope.
 pub(super) fn check_admin(principal: &Principal) -> Result<(), Problem> {
     check_scope(principal, Scope::Admin)
 }

@@ -149,7 +149,7 @@ impl Common {
             None => Ok(()),
             Some((option, _)) => Err(CliError::Usage(format!(
                 "{option} is for jobs of this process, and this one runs in the server that \
-                 holds {}: leave it out, or name a directory that no server holds with --data",
+                 holds {}: leave it out, or set --data to a directory that no server holds",
                 self.location.data.display()
             ))),
         }

@@ -24,8 +24,8 @@ pub(super) fn limits(settings: &Settings) -> MemoryLimits {
         );
         warn!(
             target: SERVER,
-            "request-bytes-max is {asked}, but with {all} of memory a request may have {fits}; set \
-             --memory"
+            "request-bytes-max is {asked}, but requests longer than {fits}, 1/32 of the memory of \
+             {all}, are rejected: give more --memory, or lower --request-bytes-max"
         );
     }
     limits
@@ -37,7 +37,7 @@ pub(super) fn limit_jobs(runtime: &mut RuntimeOptions, limits: &MemoryLimits) {
         .task_memory_bytes
         .min(limits.task_bytes(runtime.cores));
     runtime.task_memory_bytes = task_bytes;
-    // A task must fit in.
+    // The runtime refuses options whose memory has no room for one task.
     runtime.memory_bytes = Some(limits.jobs_bytes.max(task_bytes as u64));
 }
 
