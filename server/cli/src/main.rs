@@ -24,6 +24,7 @@ mod delete;
 mod demo;
 mod drop;
 mod error;
+mod escape;
 mod exit;
 mod exposure;
 mod forecast;
@@ -39,6 +40,7 @@ mod policies;
 mod print;
 mod progress;
 mod put;
+mod queries;
 mod repair;
 mod restore;
 mod run;
@@ -94,6 +96,7 @@ enum Command {
     Run(Box<run::Args>),
     Apps(apps::Args),
     Jobs(jobs::Args),
+    Queries(queries::Args),
     Top(top::Args),
     WhatIf(what_if::Args),
     Token(token::Args),
@@ -130,6 +133,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(*args),
         Command::Apps(args) => apps::run(args),
         Command::Jobs(args) => jobs::run(args),
+        Command::Queries(args) => queries::run(args),
         Command::Top(args) => top::run(args),
         Command::WhatIf(args) => what_if::run(args),
         Command::Token(args) => token::run(args),

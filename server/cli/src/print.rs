@@ -10,6 +10,9 @@ use indicatif::HumanCount;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+/// The length within which the lines of lists keep, in characters.
+pub(super) const LINE_CHARS_MAX: usize = 100;
+
 /// Stdout, buffered. [`Printer::finish`] before the command ends: errors in
 /// writing the rest would be lost.
 pub(super) struct Printer {
@@ -83,6 +86,31 @@ pub(super) fn say(text: String) -> Result<()> {
     let mut printer = Printer::new();
     printer.line(text)?;
     printer.finish()
+}
+
+/// Changes each of some items, and prints the line that `change` returns for it. If one fails, the others
+/// are changed all the same.
+///
+/// # Errors
+/// The last error, which becomes the exit code; the errors before it are printed to stderr.
+pub(super) fn print_each<T>(
+    items: impl IntoIterator<Item = T>,
+    mut change: impl FnMut(T) -> Result<String>,
+) -> Result<()> {
+    let mut printer = Printer::new();
+    let mut last = None;
+    for item in items {
+        match change(item) {
+            Ok(line) => printer.line(line)?,
+            Err(error) => {
+                if let Some(earlier) = last.replace(error) {
+                    eprintln!("ebb: {earlier:#}");
+                }
+            }
+        }
+    }
+    printer.finish()?;
+    last.map_or(Ok(()), Err)
 }
 
 /// Prints a result and nothing else: as JSON if `json` is set, otherwise what `text` prints.

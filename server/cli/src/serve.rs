@@ -37,7 +37,6 @@ use ebb_cql_server::executor::Executor;
 use ebb_cql_server::read::Limits;
 use ebb_cql_server::serve::{CqlServer, ServeOptions, Tls};
 use ebb_cql_server::system::LocalNode;
-use ebb_server::audit::AuditLog;
 use ebb_server::http::{HealthServer, HttpOptions, HttpServer, Roots, TlsSource};
 use ebb_server::jobs::Restart;
 use ebb_server::memory::MemoryLimits;
@@ -47,6 +46,7 @@ use ebb_storage::Options;
 use ebb_tables::Catalog;
 use tracing::{error, info, warn};
 
+use self::audit::AuditLogs;
 use self::descriptors::DescriptorBudget;
 use self::job_list::RecordedJobs;
 use self::log_levels::{CQL, HTTP, JOBS, SERVER, STORAGE};
@@ -130,7 +130,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     catalog.set_listed_snapshots(settings.schema_snapshots);
     log_unreadable(&catalog);
     let large_partitions = partitions::watch(&settings.guardrails, &catalog);
-    let audit = AuditLog::start(&settings.data).context("cannot start a thread")?;
+    let audit = AuditLogs::start(&settings).context("cannot start a thread")?;
     let limits = (&descriptors, &memory);
     let server = listen(&settings, &node, limits, tls.clone(), &slow, &audit)?;
     restart_jobs(&node)?;
@@ -138,7 +138,7 @@ pub(super) fn run(args: Args) -> Result<()> {
         counters: server.counters(),
         large_partitions,
         dropped_lines: log.dropped.clone(),
-        audit: Arc::clone(&audit),
+        audit: audit.clone(),
     };
     let cql = (cql, CqlQueries(server.queries()));
     let http = listen_for_http(&settings, &node, limits, cql, tls.clone(), &slow)?;
@@ -233,8 +233,12 @@ fn listen(
     (descriptors, memory): (&DescriptorBudget, &MemoryLimits),
     tls: Option<Arc<Tls>>,
     slow: &Arc<SlowLog>,
-    audit: &Arc<AuditLog>,
+    audit: &AuditLogs,
 ) -> Result<CqlServer> {
+    let audit_writes = audit.writes.as_ref().map(|log| {
+        let tables = settings.audit_writes.clone();
+        audit::of_writes(tables, Arc::clone(log))
+    });
     let options = ServeOptions {
         address: settings.cql,
         connections_max: descriptors.cql as usize,
@@ -247,8 +251,9 @@ fn listen(
         login_timeout: *settings.login_timeout,
         login_failures_max: settings.login_failures_max,
         slow: Some(slow.of_cql()),
-        events: events::log(Arc::clone(audit)),
-        audit: audit::of_statements(Arc::clone(audit)),
+        events: events::log(Arc::clone(&audit.changes)),
+        audit: audit::of_statements(Arc::clone(&audit.changes)),
+        audit_writes: audit_writes.unwrap_or_default(),
         idle_class: !unpaced::is_set(),
         ..memory::limited(settings, memory)
     };
@@ -257,7 +262,7 @@ fn listen(
     let jobs = RecordedJobs(catalog.db().clone());
     let asks = settings.authentication == Authentication::Password;
     if asks {
-        first_superuser::ensure(&catalog, &settings.data, audit)?;
+        first_superuser::ensure(&catalog, &settings.data, &audit.changes)?;
     }
     if settings.is_open_to_others() {
         warn!(
@@ -320,7 +325,7 @@ fn listen_for_http(
         slow: Some(slow.of_http()),
         queries: Some(Arc::new(queries)),
         connections_max: Some(descriptors.http),
-        audit: Some(Arc::clone(&cql.audit)),
+        audit: Some(Arc::clone(&cql.audit.changes)),
         memory: Some(*memory),
     };
     let metrics = Metrics::of(Arc::clone(node))

@@ -31,6 +31,8 @@ pub enum Lane {
     Moved,
     /// One at a time: it changes the schema.
     Schema,
+    /// One at a time, and behind no other request: it ends a query.
+    Control,
     /// Few at a time: it verifies a password, which takes tens of milliseconds of a core.
     Login,
 }
@@ -159,6 +161,44 @@ pub struct Administration<'a> {
     pub superuser: Option<bool>,
     /// Whether it may free space on the disk.
     pub frees_space: bool,
+    /// The id of the query that it kills, which is a constant there.
+    pub query: Option<u64>,
+}
+
+/// The kind of a write of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteKind {
+    /// INSERT.
+    Insert,
+    /// UPDATE.
+    Update,
+    /// DELETE.
+    Delete,
+    /// A statement of a batch.
+    Batch,
+}
+
+impl WriteKind {
+    /// Returns the word of CQL for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Insert => "INSERT",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+            Self::Batch => "BATCH",
+        }
+    }
+}
+
+/// A write of rows, without its values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowWrite<'a> {
+    /// The kind of the write.
+    pub kind: WriteKind,
+    /// The keyspace of the table.
+    pub keyspace: &'a str,
+    /// The table that is written to.
+    pub table: &'a str,
 }
 
 /// A statement as the protocol sees it.
@@ -167,9 +207,12 @@ pub trait Statement: Send + Sync + 'static {
     fn kind(&self) -> StatementKind;
 
     /// Returns the properties of a statement of administration: one that changes the schema,
-    /// snapshots, roles or permissions, or is TRUNCATE. Such statements run in [`Lane::Schema`].
-    /// `None` for all others.
+    /// snapshots, roles or permissions, or is TRUNCATE or KILL QUERY. Such statements run in
+    /// [`Lane::Schema`] or [`Lane::Control`]. `None` for all others.
     fn administration(&self) -> Option<Administration<'_>>;
+
+    /// Returns the writes of rows in the statement: several of a batch, none of statements of other kinds.
+    fn writes(&self) -> Vec<RowWrite<'_>>;
 
     /// Its meaning depends on the keyspace in use: a name in it has none.
     fn needs_keyspace(&self) -> bool;

@@ -312,6 +312,27 @@ impl Executor {
 }
 
 impl Executor {
+    /// Kills a query for the user that sent it, or for a superuser.
+    fn kill_query(&self, id: u64, user: &User) -> Result<()> {
+        let queries = &self.activity.queries;
+        let Some(sender) = queries.user_of(id) else {
+            return no_query(id);
+        };
+        let is_own = user.name().is_some() && user.name() == sender.name();
+        if !is_own && !user.is_superuser(self.catalog.roles())? {
+            return Err(ErrorResponse::unauthorized(format!(
+                "Only superusers and the user of query {id} may kill it"
+            )));
+        }
+        match queries.kill(id) {
+            Some(true) => Ok(()),
+            Some(false) => invalid(format!(
+                "query {id} may change something, so it goes on to its end"
+            )),
+            None => no_query(id),
+        }
+    }
+
     /// Executes a statement under the limit of this thread.
     fn execute_in_time(
         &self,
@@ -359,6 +380,11 @@ impl Executor {
             }
             Statement::DropSnapshot(_) | Statement::ListSnapshots(_) => {
                 snapshots::execute(&self.schema_context(keyspace), tree, out)
+            }
+            Statement::KillQuery(id) => {
+                self.kill_query(*id, call.user)?;
+                Response::Void.encode_body(out);
+                Ok(Outcome::default())
             }
             Statement::Role(role) => {
                 execute_role(&self.access_context(keyspace, call.user), role, out)
@@ -489,6 +515,7 @@ impl Service for Executor {
             }
             Statement::Unsupported(unsupported) => return not_supported(unsupported),
             Statement::Use(_) => prepared.kind.lane = Lane::Inline,
+            Statement::KillQuery(_) => prepared.kind.lane = Lane::Control,
             // About the schema or snapshots.
             _ => prepared.needs_keyspace = true,
         }
@@ -573,6 +600,10 @@ impl Service for Executor {
 
 fn not_supported<T>(unsupported: &Unsupported) -> Result<T> {
     invalid(format!("{} is not supported", unsupported.what))
+}
+
+fn no_query<T>(id: u64) -> Result<T> {
+    invalid(format!("no query {id} waits or runs"))
 }
 
 fn levels(call: &Call<'_>) -> (Consistency, Option<Consistency>) {

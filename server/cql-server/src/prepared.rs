@@ -8,7 +8,8 @@ use ebb_cql::syntax::ast::{self, Parsed, PermissionStatement, RoleStatement};
 use ebb_model::access::Need;
 use ebb_model::schema::TableSchema;
 
-use super::call::{Administration, Statement, StatementKind};
+use super::call::{Administration, RowWrite, Statement, StatementKind, WriteKind};
+use super::context::in_keyspace;
 use super::error::{Result, invalid};
 use super::read::Select;
 use super::write::{NOT_A_WRITE, WriteStatement};
@@ -84,6 +85,20 @@ fn roles_of(statement: &RoleStatement) -> Option<Vec<&str>> {
     })
 }
 
+/// Returns a write without its values; `None` if no keyspace is named and none is in use.
+fn row_write<'a>(write: &'a ast::Write, in_use: Option<&'a str>) -> Option<RowWrite<'a>> {
+    let (kind, name) = match write {
+        ast::Write::Insert(insert) => (WriteKind::Insert, &insert.table),
+        ast::Write::Update(update) => (WriteKind::Update, &update.table),
+        ast::Write::Delete(delete) => (WriteKind::Delete, &delete.table),
+    };
+    Some(RowWrite {
+        kind,
+        keyspace: in_keyspace(name, in_use).ok()?,
+        table: name.name.as_str(),
+    })
+}
+
 impl Statement for Prepared {
     fn kind(&self) -> StatementKind {
         self.kind
@@ -117,9 +132,27 @@ impl Statement for Prepared {
             Truncate(_) | DropKeyspace(_) | DropTable(_) | DropIndex(_) | DropSnapshot(_) => {
                 administration.frees_space = true;
             }
+            KillQuery(id) => {
+                administration.query = Some(*id);
+                // A read keeps files that merges have replaced.
+                administration.frees_space = true;
+            }
             _ => {}
         }
         Some(administration)
+    }
+
+    fn writes(&self) -> Vec<RowWrite<'_>> {
+        let of = |write| row_write(write, self.keyspace.as_deref());
+        match &self.parsed.statement {
+            ast::Statement::Write(write) => of(write).into_iter().collect(),
+            ast::Statement::Batch(batch) => {
+                let kind = WriteKind::Batch;
+                let writes = batch.writes.iter().filter_map(of);
+                writes.map(|write| RowWrite { kind, ..write }).collect()
+            }
+            _ => Vec::new(),
+        }
     }
 
     fn needs_keyspace(&self) -> bool {

@@ -1,8 +1,8 @@
 //! The queries in the lanes of a server, for operators who look for one that takes too long.
 //!
 //! ```text
-//!   a request comes into a lane ─> Queries ─┬─> system_views.queries
-//!                                           └─> HTTP: a list; a kill ─> the task of the request
+//!   a request comes into a lane ─> Queries ─┬─> system_views.queries; HTTP: a list
+//!                                           └─> KILL QUERY, HTTP: a kill ─> the task of the request
 //! ```
 //!
 //! Requests that run on the thread of their connection or in the commit lane are not listed: within
@@ -44,13 +44,17 @@ pub(super) struct Query {
     /// nothing was written.
     pub is_read: bool,
     pub received_at: Instant,
-    pub progress: Progress,
+    pub progress: Arc<Progress>,
 }
 
 /// The progress of a request, for the thread that runs it, the task that waits for the result, and
 /// operators.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
+    /// The result has a place among those of its connection that may wait for the client.
+    pub has_place: AtomicBool,
+    /// The request had its turn in the lane.
+    pub has_turn: AtomicBool,
     pub begun_at: OnceLock<Instant>,
     /// The client was answered before the result was there.
     pub is_answered: AtomicBool,
@@ -83,10 +87,13 @@ pub struct QueryRow {
     pub statement: String,
     /// The number of statements.
     pub statements: usize,
-    /// The lane: `scan`, `range`, `moved` or `schema`.
+    /// The lane: `scan`, `range`, `moved`, `schema` or `control`.
     pub lane: &'static str,
     /// `waiting`, `running`, or `ending` if the client has been answered and the thread still runs.
     pub state: &'static str,
+    /// The reason why the query has not begun: `client`, which has to read earlier results; `turn`, because
+    /// others in the lane come first; or `memory` for the result.
+    pub waits_for: Option<&'static str>,
     /// The time from when the request was received until it began to run.
     pub queued: Duration,
     /// The time for which it has run.
@@ -132,6 +139,11 @@ impl Queries {
         rows.collect()
     }
 
+    /// Returns the user that sent a query; `None` if there is no query with this id.
+    pub(super) fn user_of(&self, id: u64) -> Option<Arc<User>> {
+        Some(self.lock().get(&id)?.user.clone())
+    }
+
     /// Kills a read: its client gets an error now, and its thread ends soon. Returns `None` if there is no
     /// query with this id, and false if the query goes on, because it may change something.
     pub fn kill(&self, id: u64) -> Option<bool> {
@@ -144,6 +156,19 @@ impl Queries {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Query>>> {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Progress {
+    /// Returns what a query waits for that has not begun.
+    fn waits_for(&self) -> &'static str {
+        if !self.has_place.load(Ordering::Relaxed) {
+            "client"
+        } else if !self.has_turn.load(Ordering::Relaxed) {
+            "turn"
+        } else {
+            "memory"
+        }
     }
 }
 
@@ -172,9 +197,11 @@ impl Query {
                 Lane::Range => "range",
                 Lane::Moved => "moved",
                 Lane::Schema => "schema",
+                Lane::Control => "control",
                 Lane::Login => "login",
             },
             state,
+            waits_for: begun_at.is_none().then(|| progress.waits_for()),
             queued: begun_at.map_or_else(
                 || received_at.elapsed(),
                 |begun_at| begun_at.saturating_duration_since(received_at),

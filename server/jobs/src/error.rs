@@ -11,7 +11,7 @@ use ebb_scheduler::runtime::{SubmitError, TaskError};
 use ebb_storage::ErrorKind;
 use ebb_tables::CatalogError;
 use ebb_tables::lookup::LookupError;
-use ebb_tables::read::TableError;
+use ebb_tables::read::{DamageReason, TableError};
 
 pub use self::history::HistoryError;
 pub use self::request::RequestError;
@@ -88,15 +88,33 @@ impl JobError {
     }
 }
 
-/// Returns the error of a task that cannot read rows of a table. Every attempt would meet damage
-/// again, so it is final.
+/// Stored bytes that are no key, header or row of their table. The key is left out: each token of scope
+/// `read` sees the cause of a failed job.
+#[derive(Debug, thiserror::Error)]
+#[error("a row of table {table} is damaged: {reason}; check the database with `ebb verify`")]
+pub(crate) struct DamagedRow {
+    table: String,
+    reason: DamageReason,
+}
+
+/// Returns the error of a task that cannot read a table. Every attempt would meet damage again, so it is
+/// final.
+#[cold]
+pub(crate) fn of_store(error: ebb_storage::Error) -> TaskError {
+    match error.kind() {
+        ErrorKind::Corruption => TaskError::fatal(error),
+        _ => TaskError::failed(error),
+    }
+}
+
+/// Returns the error of a task that cannot read rows of a table, as [`of_store`] does.
 #[cold]
 pub(crate) fn of_table(error: TableError) -> TaskError {
     match error {
-        TableError::Store(error) if error.kind() == ErrorKind::Corruption => {
-            TaskError::fatal(error)
-        }
-        TableError::Store(error) => TaskError::failed(error),
-        TableError::Damaged(damage) => TaskError::fatal(*damage),
+        TableError::Store(error) => of_store(error),
+        TableError::Damaged(damage) => TaskError::fatal(DamagedRow {
+            table: damage.table,
+            reason: damage.reason,
+        }),
     }
 }

@@ -11,8 +11,7 @@ use ebb_tables::lookup::Unknown;
 use ebb_tables::read::Damage;
 use serde::{Deserialize, Serialize};
 
-use super::error::JobError;
-use super::inputs::DamagedKeys;
+use super::error::{DamagedRow, JobError};
 use super::records::InvalidInput;
 use super::request::RequestError;
 
@@ -55,7 +54,7 @@ impl Failure {
         if cause.is::<Unknown>() {
             return Some(Self::NotFound);
         }
-        if cause.is::<Damage>() || cause.is::<DamagedKeys>() {
+        if cause.is::<Damage>() || cause.is::<DamagedRow>() {
             return Some(Self::Corrupt);
         }
         let has_ended = matches!(cause.downcast_ref(), Some(JobError::Ended { .. }));

@@ -20,6 +20,8 @@ pub enum EntryKind {
     Request,
     /// A change of the tokens by a command.
     Token,
+    /// A write of rows by CQL.
+    Write,
 }
 
 /// An entry. It has no values: a statement is without its constants, a token without its secret.
@@ -42,9 +44,19 @@ pub struct Entry {
     /// The keyspace of the names in the statement that have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keyspace: Option<String>,
-    /// The statement without its constants, the method and path of a request, or what a command did.
+    /// The statement without its constants, `INSERT`, `UPDATE`, `DELETE` or `BATCH` for a write of rows, the
+    /// method and path of a request, or what a command did.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub action: String,
+    /// The table that a write is for, as `KEYSPACE.TABLE`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub object: Option<String>,
+    /// The number of statements of a batch that write to the table.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// The id of the query that the statement kills, which is a constant there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub query: Option<u64>,
     /// The roles and the identities of certificates in the statement, which may be constants there.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<String>,
@@ -70,6 +82,7 @@ impl Entry {
             &mut self.token,
             &mut self.name,
             &mut self.keyspace,
+            &mut self.object,
             &mut self.cause,
         ];
         let texts = optional.into_iter().flatten();

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 use rustix::io::retry_on_intr;
+use rustix::process::geteuid;
 
 /// The size at which a file is full, in bytes.
 pub(super) const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -51,10 +52,26 @@ impl AuditFile {
     /// When the system refuses; the error names the file.
     pub(super) fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         let appended = self.try_append(lines);
-        appended.map_err(|error| {
-            let text = format!("{}: {error}", self.path.display());
-            io::Error::new(error.kind(), text)
-        })
+        appended.map_err(|error| self.named(&error))
+    }
+
+    /// Returns an error with the name of the file. If this process has no permission, as for a file that a
+    /// command of root made, the error has the owner and mode of the file and the commands that mend that.
+    fn named(&self, error: &io::Error) -> io::Error {
+        let (path, kind) = (self.path.display(), error.kind());
+        let is_denied = kind == io::ErrorKind::PermissionDenied;
+        let found = fs::metadata(&self.path).ok().filter(|_| is_denied);
+        let Some(found) = found else {
+            return io::Error::new(kind, format!("{path}: {error}"));
+        };
+        let (owner, mode) = (found.uid(), found.mode() & 0o7777);
+        let own = geteuid().as_raw();
+        let text = format!(
+            "{path}: {error}; its owner is user {owner} and its mode {mode:04o}, and this process runs \
+             as user {own}: as root, run `chown {own} {path} && chmod {MODE:04o} {path}`, and use `ebb \
+             token` as user {own} from then on"
+        );
+        io::Error::new(kind, text)
     }
 
     fn try_append(&mut self, lines: &[u8]) -> io::Result<()> {
@@ -180,6 +197,25 @@ mod tests {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 5);
         let mode = fs::metadata(one.full(0)).unwrap().mode();
         assert_eq!(mode & 0o777, MODE);
+    }
+
+    /// The story: root had created a token, and the server, of another user, refused all administration.
+    #[test]
+    fn an_error_of_permissions_names_the_owner_the_mode_and_what_to_do() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut file = AuditFile::new(dir.path().join("audit.log"), 300);
+        file.append(b"one\n").unwrap();
+        let (path, own) = (file.path.display().to_string(), geteuid().as_raw());
+        let named = |kind: io::ErrorKind| file.named(&kind.into()).to_string();
+        let denied = named(io::ErrorKind::PermissionDenied);
+        for part in [
+            format!("{path}: permission denied; its owner is user {own} and its mode 0600"),
+            format!("`chown {own} {path} && chmod 0600 {path}`"),
+        ] {
+            assert!(denied.contains(&part), "{denied}");
+        }
+        let full = named(io::ErrorKind::StorageFull);
+        assert!(full.starts_with(&path) && !full.contains("chown"), "{full}");
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The audit log of a database: logins and changes with their principals, as lines of JSON in the
-//! file `audit.log` of its directory.
+//! file `audit.log` of its directory. Writes of rows, if they are noted, are in `audit-writes.log`.
 //!
 //! ```text
 //!   change ─ begin ─> line `begun` ─> the change is made ─ end ─> line with the result ─> response
-//!   login  ─ note ──> queue ─ thread `ebb-audit` ─> line
+//!   login, write of rows ─ note ─> queue ─ thread `ebb-audit` ─> line
 //! ```
 //!
 //! The entry of a change is written before the change is made, so that a crash hides no change. One
@@ -19,6 +19,11 @@
 //! Logins are queued, because the threads that serve clients must not wait for the disk. Refused
 //! logins are bounded, and the next entry counts those that were left out: a client without
 //! credentials could otherwise push everything else out of the kept files within seconds.
+//!
+//! Writes of rows have one entry, after the write, which waits in the queue. An entry before each write
+//! would double the cost of a write, and a full disk would stop the load. Entries for which the queue has no
+//! room, or that cannot be written, are dropped, counted and logged. They have a file and a queue of their
+//! own: a load writes more in a minute than the files keep, and would push out everything else.
 //!
 //! | file | contents |
 //! | --- | --- |
@@ -50,6 +55,8 @@ use crate::rates::Rates;
 
 /// The name of the log file.
 const FILE: &str = "audit.log";
+/// The name of the log file of writes of rows.
+const WRITES_FILE: &str = "audit-writes.log";
 /// The bytes of lines that may wait to be written.
 const QUEUED_BYTES_MAX: usize = 1 << 20;
 /// The refused logins with entries that may come at once, and per second in the long run: at most 15
@@ -57,9 +64,10 @@ const QUEUED_BYTES_MAX: usize = 1 << 20;
 /// bound holds for lines of the ordinary log about entries that are not written.
 const BOUND: (f64, f64) = (100.0, 0.1);
 
-/// The audit log of a database.
+/// The audit log of a database, or that of its writes of rows.
 #[derive(Debug)]
 pub struct AuditLog {
+    name: &'static str,
     /// Locked before the queue.
     file: Mutex<AuditFile>,
     /// Lines that wait to be written.
@@ -79,19 +87,22 @@ enum Bounded {
     Loss,
 }
 
-/// A change whose first entry is written.
+/// A change whose first entry is written. If this is dropped without an end, the second entry has the
+/// result `panicked`, or `unknown` if nothing waits for the result any more.
 #[derive(Debug)]
 #[must_use = "the result of the change needs an entry, too"]
 pub struct Begun {
     log: Arc<AuditLog>,
     id: u64,
+    has_ended: bool,
     /// The entry. The result of the change may add something to it.
     pub entry: Entry,
 }
 
 impl Begun {
     /// Writes the entry with the result of the change. A failure is counted and logged.
-    pub fn end(self, result: &str) {
+    pub fn end(mut self, result: &str) {
+        self.has_ended = true;
         let line = line(self.id, &self.entry, result, 0);
         if let Err(error) = self.log.write(&line) {
             self.log.lose(1, &error);
@@ -99,11 +110,34 @@ impl Begun {
     }
 }
 
+impl Drop for Begun {
+    fn drop(&mut self) {
+        if self.has_ended {
+            return;
+        }
+        let result = if thread::panicking() {
+            "panicked"
+        } else {
+            "unknown"
+        };
+        // The thread of a dropped request must not wait for the disk.
+        self.log.queue(&line(self.id, &self.entry, result, 0));
+        if self.log.wake.is_none() {
+            self.log.flush();
+        }
+    }
+}
+
 impl AuditLog {
     /// Returns the audit log of the database in `data` for a process that notes no logins.
     pub fn of(data: &Path) -> Self {
+        Self::named(data, FILE)
+    }
+
+    fn named(data: &Path, name: &'static str) -> Self {
         Self {
-            file: Mutex::new(AuditFile::new(data.join(FILE), FILE_BYTES_MAX)),
+            name,
+            file: Mutex::new(AuditFile::new(data.join(name), FILE_BYTES_MAX)),
             queue: Mutex::default(),
             wake: None,
             // No other process has given the same ids, unless it made a thousand changes in each
@@ -120,10 +154,22 @@ impl AuditLog {
     /// # Errors
     /// When the system refuses the thread.
     pub fn start(data: &Path) -> io::Result<Arc<Self>> {
+        Self::of(data).started()
+    }
+
+    /// Returns the audit log of writes of rows, with a thread that writes what is noted.
+    ///
+    /// # Errors
+    /// When the system refuses the thread.
+    pub fn start_of_writes(data: &Path) -> io::Result<Arc<Self>> {
+        Self::named(data, WRITES_FILE).started()
+    }
+
+    fn started(self) -> io::Result<Arc<Self>> {
         let (wake, woken) = sync_channel(1);
         let log = Arc::new(Self {
             wake: Some(wake),
-            ..Self::of(data)
+            ..self
         });
         let weak = Arc::downgrade(&log);
         let write = move || {
@@ -158,6 +204,7 @@ impl AuditLog {
         Ok(Begun {
             log: Arc::clone(self),
             id,
+            has_ended: false,
             entry,
         })
     }
@@ -166,6 +213,13 @@ impl AuditLog {
     pub fn note_login(&self, entry: Entry) {
         let entry = entry.shortened(TEXT_BYTES_MAX);
         self.queue(&line(self.next_id(), &entry, "done", 0));
+    }
+
+    /// Notes a write of rows with its result. Never waits for the disk; if there are more entries than can
+    /// be written, this one is lost.
+    pub fn note_write(&self, entry: Entry, result: &str) {
+        let entry = entry.shortened(TEXT_BYTES_MAX);
+        self.queue(&line(self.next_id(), &entry, result, 0));
     }
 
     /// Notes a refused login, unless there are too many of them. Never waits for the disk.
@@ -228,8 +282,8 @@ impl AuditLog {
     fn lose(&self, lost: u64, cause: &dyn Display) {
         self.lost.fetch_add(lost, Ordering::Relaxed);
         if self.bounds.take(Bounded::Loss, Instant::now()).is_ok() {
-            let lost = self.lost();
-            tracing::error!(target: "server", lost, "{FILE} cannot be written: {cause}");
+            let (lost, name) = (self.lost(), self.name);
+            tracing::error!(target: "server", lost, "{name} cannot be written: {cause}");
         }
     }
 }

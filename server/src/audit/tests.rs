@@ -45,6 +45,53 @@ fn a_change_has_an_entry_before_it_is_made_and_one_with_its_result() {
 }
 
 #[test]
+fn a_change_that_panics_or_is_given_up_has_a_second_entry_all_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = Arc::new(AuditLog::of(dir.path()));
+    let change = || {
+        let _begun = log.begin(entry("DROP TABLE t"), true).unwrap();
+        assert!(!dir.path().exists(), "a panic on purpose");
+    };
+    thread::scope(|scope| assert!(scope.spawn(change).join().is_err()));
+    drop(log.begin(entry("DROP TABLE u"), true).unwrap());
+    let statement =
+        |action, result| json!({"kind": "statement", "action": action, "result": result});
+    let expected = [
+        statement("DROP TABLE t", "begun"),
+        statement("DROP TABLE t", "panicked"),
+        statement("DROP TABLE u", "begun"),
+        statement("DROP TABLE u", "unknown"),
+    ];
+    assert_eq!(lines(dir.path()), expected);
+}
+
+#[test]
+fn writes_of_rows_have_a_file_of_their_own_and_are_dropped_rather_than_stop_the_load() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = || Entry {
+        kind: EntryKind::Write,
+        object: Some("ks.t".to_owned()),
+        count: Some(3),
+        ..entry("BATCH")
+    };
+    // Without a thread, nothing makes room in the queue.
+    let log = AuditLog::named(dir.path(), WRITES_FILE);
+    for _ in 0..QUEUED_BYTES_MAX / 100 {
+        log.note_write(write(), "done");
+    }
+    let lost = usize::try_from(log.lost()).unwrap();
+    assert!(lost > 0);
+    log.flush();
+    assert!(!dir.path().join(FILE).exists());
+    let text = fs::read_to_string(dir.path().join(WRITES_FILE)).unwrap();
+    assert_eq!(text.lines().count() + lost, QUEUED_BYTES_MAX / 100);
+    let first: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    let fields = ["kind", "action", "object", "count", "result"].map(|name| &first[name]);
+    let expected = json!(["write", "BATCH", "ks.t", 3, "done"]);
+    assert_eq!(json!(fields), expected);
+}
+
+#[test]
 fn clients_fill_the_file_neither_with_refused_logins_nor_with_long_names() {
     let dir = tempfile::tempdir().unwrap();
     let log = AuditLog::of(dir.path());

@@ -23,6 +23,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::port::Port;
 use super::problem::Problem;
+use super::queries::{QueryList, QueryView};
 use super::socket;
 use super::wire::{
     Cancelled, JobList, Keyspaces, RoleList, RoleView, SnapshotList, SnapshotRenewal,
@@ -136,6 +137,23 @@ impl JobsClient {
     pub fn roles(&self) -> Result<Vec<RoleView>> {
         let list: RoleList = self.get("/v1/roles")?;
         Ok(list.roles)
+    }
+
+    /// Returns the queries of CQL that wait or run, the oldest first.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn queries(&self) -> Result<Vec<QueryView>> {
+        let list: QueryList = self.get("/v1/queries")?;
+        Ok(list.queries)
+    }
+
+    /// Kills a query of CQL that only reads.
+    ///
+    /// # Errors
+    /// When there is no such query, it may change something, or the server does not answer.
+    pub fn kill_query(&self, id: u64) -> Result<()> {
+        self.answer(Method::DELETE, &format!("/v1/queries/{id}"), None)
     }
 
     /// The snapshots of a keyspace, or of all, the newest first; if `exact`, with what they pin

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// A source of queries. A node does not depend on CQL's sockets, so the program that starts both
@@ -17,7 +17,7 @@ pub trait Queries: Debug + Send + Sync {
 }
 
 /// A query of CQL.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct QueryView {
     /// The id: 1 for the first query since the start of the server.
     pub id: u64,
@@ -31,10 +31,13 @@ pub struct QueryView {
     pub statement: String,
     /// The number of statements.
     pub statements: u64,
-    /// The lane: `scan`, `range`, `moved` or `schema`.
+    /// The lane: `scan`, `range`, `moved`, `schema` or `control`.
     pub lane: String,
     /// `waiting`, `running`, or `ending` if the client has been answered and the thread still runs.
     pub state: String,
+    /// The reason why the query has not begun: `client`, which has to read earlier results; `turn`, because
+    /// others in the lane come first; or `memory` for the result. `null` for other queries.
+    pub waits_for: Option<String>,
     /// The time from when the request was received until it began to run, in milliseconds.
     pub queued_ms: u64,
     /// The time for which it has run, in milliseconds.
@@ -42,7 +45,7 @@ pub struct QueryView {
 }
 
 /// The queries of CQL.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct QueryList {
     /// All queries, the oldest first.
     pub queries: Vec<QueryView>,

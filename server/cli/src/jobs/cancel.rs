@@ -8,7 +8,7 @@ use ebb_server::jobs::{Jobs, ReadJobs};
 
 use crate::attached::Attached;
 use crate::error::CliError;
-use crate::print::Printer;
+use crate::print::print_each;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,21 +40,9 @@ pub(super) fn run(args: Args) -> Result<()> {
         ))
         .into());
     };
-    let mut printer = Printer::new();
-    // The last error becomes the exit code.
-    let mut last = None;
-    for id in &args.ids {
-        match cancel(&server, id) {
-            Ok(job) => printer.line(format!("cancelling {job}"))?,
-            Err(error) => {
-                if let Some(earlier) = last.replace(error) {
-                    eprintln!("ebb: {earlier:#}");
-                }
-            }
-        }
-    }
-    printer.finish()?;
-    last.map_or(Ok(()), Err)
+    print_each(&args.ids, |id| {
+        Ok(format!("cancelling {}", cancel(&server, id)?))
+    })
 }
 
 /// Cancels a job; returns its application and its id.

@@ -7,7 +7,7 @@ use ebb_jobs::request::{InputRequest, OutputPlace};
 use ebb_server::jobs::JobView;
 
 use super::{started, state, took_s};
-use crate::print::table;
+use crate::print::{LINE_CHARS_MAX, table};
 
 const HEAD: [&str; 9] = [
     "id",
@@ -22,9 +22,6 @@ const HEAD: [&str; 9] = [
 ];
 const INPUT: usize = 7;
 const OUTPUT: usize = 8;
-
-/// The length that lines keep within, in characters.
-const LINE_CHARS_MAX: usize = 100;
 
 /// The length that an input and an output have room for in any case, together.
 const NAMES_CHARS_MIN: usize = 16;

@@ -1,10 +1,44 @@
-//! The entries of CQL's statements and logins in the audit log.
+//! The audit logs of a server, and the entries of CQL's statements and logins.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use ebb_cql_server::serve::{Audit, AuditEnd};
+use ebb_cql_server::call::WriteKind;
+use ebb_cql_server::serve::{Audit, AuditEnd, AuditedTables, WriteAudit};
 use ebb_server::audit::{AuditLog, Entry, EntryKind};
+
+use super::settings::Settings;
+
+/// The audit logs of a server.
+#[derive(Debug, Clone)]
+pub(super) struct AuditLogs {
+    /// Logins and changes.
+    pub(super) changes: Arc<AuditLog>,
+    /// Writes of rows, unless none are noted.
+    pub(super) writes: Option<Arc<AuditLog>>,
+}
+
+impl AuditLogs {
+    /// # Errors
+    /// When the system refuses a thread.
+    pub(super) fn start(settings: &Settings) -> io::Result<Self> {
+        let notes_writes = settings.audit_writes != AuditedTables::None;
+        let writes = notes_writes.then(|| AuditLog::start_of_writes(&settings.data));
+        Ok(Self {
+            changes: AuditLog::start(&settings.data)?,
+            writes: writes.transpose()?,
+        })
+    }
+
+    /// Writes what was noted.
+    pub(super) fn flush(&self) {
+        self.changes.flush();
+        if let Some(writes) = &self.writes {
+            writes.flush();
+        }
+    }
+}
 
 /// Returns the part of the CQL server that writes the entries of statements of administration.
 pub(super) fn of_statements(log: Arc<AuditLog>) -> Audit {
@@ -16,6 +50,7 @@ pub(super) fn of_statements(log: Arc<AuditLog>) -> Audit {
             address: Some(statement.address.to_string()),
             keyspace: of.keyspace.map(str::to_owned),
             action: statement.statement.to_string(),
+            query: of.query,
             roles: of.roles.into_iter().map(str::to_owned).collect(),
             superuser: of.superuser,
             ..Entry::default()
@@ -23,6 +58,22 @@ pub(super) fn of_statements(log: Arc<AuditLog>) -> Audit {
         let begun = log.begin(entry, of.frees_space)?;
         let end: AuditEnd = Box::new(move |result| begun.end(result));
         Ok(end)
+    })
+}
+
+/// Returns the part of the CQL server that notes writes to some tables.
+pub(super) fn of_writes(tables: AuditedTables, log: Arc<AuditLog>) -> WriteAudit {
+    WriteAudit::new(tables, move |write| {
+        let entry = Entry {
+            kind: EntryKind::Write,
+            role: write.user.map(str::to_owned),
+            address: Some(write.address.to_string()),
+            action: write.kind.name().to_owned(),
+            object: Some(format!("{}.{}", write.keyspace, write.table)),
+            count: (write.kind == WriteKind::Batch).then_some(write.statements),
+            ..Entry::default()
+        };
+        log.note_write(entry, write.result);
     })
 }
 

@@ -48,6 +48,7 @@ pub(super) fn log(audit: Arc<AuditLog>) -> ServerEvents {
             user,
             keyspace,
             statement,
+            query,
         } => {
             if let Some(left_out) = administration.pass() {
                 info!(
@@ -56,6 +57,7 @@ pub(super) fn log(audit: Arc<AuditLog>) -> ServerEvents {
                     %address,
                     keyspace,
                     statement = statement.to_string(),
+                    query,
                     left_out,
                     "administration"
                 );

@@ -8,7 +8,6 @@
 //! A separate thread writes the lines, so that a thread that logs never waits. If lines come faster
 //! than they can be written, the latest are dropped.
 
-use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write, stderr};
 use std::sync::{Arc, OnceLock};
 
@@ -21,6 +20,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer, Registry};
 
 use super::log_levels::{LogLevels, SERVER};
+use crate::escape::escaped;
 
 /// Lines that may wait to be written.
 const LINES_WAITING_MAX: usize = 4096;
@@ -110,7 +110,7 @@ struct Escaping<W> {
 
 impl<W: Write> Write for Escaping<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let text = escaped(&String::from_utf8_lossy(line), self.is_colored);
+        let text = escaped_line(&String::from_utf8_lossy(line), self.is_colored);
         self.lines.write_all(text.as_bytes())?;
         Ok(line.len())
     }
@@ -120,24 +120,12 @@ impl<W: Write> Write for Escaping<W> {
     }
 }
 
-fn escaped(line: &str, is_colored: bool) -> String {
+fn escaped_line(line: &str, is_colored: bool) -> String {
     let (text, end) = match line.strip_suffix('\n') {
         Some(text) => (text, "\n"),
         None => (line, ""),
     };
-    let mut escaped = String::with_capacity(line.len());
-    for character in text.chars() {
-        let is_color = is_colored && character == '\x1b';
-        let ends_line = matches!(character, '\u{2028}' | '\u{2029}');
-        if ends_line || (character.is_control() && !is_color) {
-            // A string of JSON may have this form, too. Writing to a string does not fail.
-            let _ = write!(escaped, "\\u{:04x}", u32::from(character));
-        } else {
-            escaped.push(character);
-        }
-    }
-    escaped.push_str(end);
-    escaped
+    escaped(text, |character| is_colored && character == '\x1b') + end
 }
 
 /// The output of the thread that writes the lines.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use ebb_cql_server::guardrails::LargePartitions;
 use ebb_cql_server::serve::Counters;
-use ebb_server::audit::AuditLog;
 use ebb_server::memory::MemoryLimits;
 use ebb_server::metrics::latency_buckets;
 use procfs::ProcResult;
@@ -14,6 +13,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
+use super::audit::AuditLogs;
 use super::log::DroppedLines;
 use crate::open_files;
 
@@ -23,7 +23,7 @@ pub(super) struct CqlCollector {
     pub(super) counters: Counters,
     pub(super) large_partitions: Arc<LargePartitions>,
     pub(super) dropped_lines: DroppedLines,
-    pub(super) audit: Arc<AuditLog>,
+    pub(super) audit: AuditLogs,
 }
 
 impl Collector for CqlCollector {
@@ -83,7 +83,12 @@ impl Collector for CqlCollector {
             (
                 "audit_entries_lost",
                 "Entries of the audit log that could not be written",
-                self.audit.lost(),
+                self.audit.changes.lost(),
+            ),
+            (
+                "audit_write_entries_lost",
+                "Entries of the audit log of writes that were dropped or could not be written",
+                self.audit.writes.as_ref().map_or(0, |log| log.lost()),
             ),
         ] {
             encoder

@@ -31,6 +31,7 @@ fn view(row: QueryRow) -> QueryView {
         statements: u64::try_from(row.statements).unwrap_or(u64::MAX),
         lane: row.lane.to_owned(),
         state: row.state.to_owned(),
+        waits_for: row.waits_for.map(str::to_owned),
         queued_ms: ms(row.queued),
         running_ms: ms(row.running),
     }

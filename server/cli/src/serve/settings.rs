@@ -15,7 +15,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches};
 use ebb_colocate::Objective;
 use ebb_cql_server::guardrails::Guardrails;
-use ebb_cql_server::serve::TlsOptions;
+use ebb_cql_server::serve::{AuditedTables, TlsOptions};
 use ebb_server::memory::MemoryLimits;
 use ebb_text::read_whole;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -330,6 +330,14 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "N", env = "EBB_SLOW_REQUEST_MS")]
     #[arg(default_value = "500")]
     pub(crate) slow_request_ms: u32,
+    /// Tables whose writes by CQL are noted in the file audit-writes.log of the directory, without
+    /// their values: names separated by commas, of keyspaces as in shop or of tables as in
+    /// shop.orders; or all, or none. If lines come faster than they can be written, or cannot be
+    /// written, they are dropped and counted, and the writes go on.
+    #[arg(long, value_name = "NAME,...", env = "EBB_AUDIT_WRITES")]
+    #[arg(default_value = "none")]
+    #[serde(serialize_with = "shown", deserialize_with = "parsed")]
+    pub(crate) audit_writes: AuditedTables,
 }
 
 fn shown<T: fmt::Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
@@ -681,6 +689,7 @@ mod tests {
             durability: Durability::Sync,
             memory: Some(ByteSize::gib(3)),
             connections_max: Some(7),
+            audit_writes: "shop,app.users".parse().unwrap(),
             ..Settings::default()
         };
         let table: toml::Table = (settings.named().into_iter())

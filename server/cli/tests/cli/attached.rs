@@ -3,12 +3,15 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::thread;
 
+use ebb_cql::protocol::ErrorKind;
+use ebb_test_support::wait::{until, until_some};
 use serde_json::{Value, json};
 
 use crate::care::{back_up_and_copy, damage_table};
 use crate::place::{Done, Place};
-use crate::serving::Server;
+use crate::serving::{KEYSPACE, Server, query};
 
 /// A user on another machine: a place without a database, with the address of a server and a token.
 struct Remote {
@@ -256,6 +259,40 @@ fn an_administrator_backs_up_and_reads_rows_from_another_machine() {
 }
 
 #[test]
+fn an_administrator_lists_and_kills_queries() {
+    let (place, server, remote) = served("admin");
+    let mut client = server.client();
+    query(&mut client, KEYSPACE).unwrap();
+    let columns = "a int, b int, c int, d int, PRIMARY KEY ((a, b), c, d)";
+    query(&mut client, &format!("CREATE TABLE shop.wide ({columns})")).unwrap();
+    // It looks for four billion rows, none of which is there.
+    let all: Vec<String> = (0..256).map(|number| number.to_string()).collect();
+    let conditions = ["a", "b", "c", "d"].map(|of| format!("{of} IN ({})", all.join(", ")));
+    let select = "SELECT count(*) FROM shop.wide";
+    let endless = format!("{select} WHERE {}", conditions.join(" AND "));
+    let scan = thread::spawn(move || query(&mut client, &endless));
+    let listed = until_some("the query to run", || {
+        let listed = place.ebb("queries --json").json();
+        (listed[0]["state"] == "running").then_some(listed)
+    });
+    let id = &listed[0]["id"];
+    let shown = remote.ebb("queries").ok();
+    assert!(shown.contains(select), "{shown}");
+    let killed = remote.ebb(&format!("queries kill {id} 999"));
+    assert_eq!(killed.stdout, format!("killed query {id}\n"));
+    let told = killed.fails(3);
+    assert!(told.contains("no query 999"), "{told}");
+    let error = scan.join().unwrap().unwrap_err();
+    assert!(matches!(error, ErrorKind::ReadFailure { .. }), "{error:?}");
+    until("the query to end", || {
+        place.ebb("queries").ok() == "no query waits or runs\n"
+    });
+    assert_eq!(server.stop(), Some(0));
+    let told = place.ebb("queries").fails(2);
+    assert!(told.contains("no server has"), "{told}");
+}
+
+#[test]
 fn a_token_for_jobs_reads_no_rows_and_changes_no_files() {
     let (_place, _server, remote) = served("jobs");
     for line in [
@@ -265,6 +302,8 @@ fn a_token_for_jobs_reads_no_rows_and_changes_no_files() {
         "verify",
         "backup b",
         "restore b",
+        "queries",
+        "queries kill 1",
     ] {
         let told = remote.ebb(line).fails(2);
         assert!(told.contains("it takes one for admin"), "{line}: {told}");

@@ -10,6 +10,7 @@ use crate::place::Place;
 use crate::serving::{KEYSPACE, Server, query};
 
 const LOG: &str = "ebb-data/audit.log";
+const WRITES: &str = "ebb-data/audit-writes.log";
 
 fn connect(server: &Server, name: &str, password: &str) -> Result<Client, ClientError> {
     Client::connect_as(server.address(), Compression::Lz4, Some((name, password)))
@@ -100,5 +101,61 @@ fn on_a_full_disk_only_statements_that_free_space_are_executed() {
     std::fs::remove_file(place.path(LOG)).unwrap();
     query(&mut client, create).unwrap();
     assert_eq!(place.read(LOG).lines().count(), 2);
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn writes_to_chosen_tables_have_entries_without_values_in_a_file_of_their_own() {
+    let place = Place::new();
+    let server = Server::start(&place, "--audit-writes shop.orders");
+    let mut client = server.client();
+    for text in [
+        KEYSPACE,
+        "CREATE TABLE shop.orders (id int PRIMARY KEY, note text)",
+        "CREATE TABLE shop.others (id int PRIMARY KEY)",
+        "INSERT INTO shop.others (id) VALUES (1)",
+        "INSERT INTO shop.orders (id, note) VALUES (1, 'geheim')",
+        "BEGIN BATCH UPDATE shop.orders SET note = 'geheim' WHERE id = 2; DELETE FROM shop.orders \
+         WHERE id = 1; INSERT INTO shop.others (id) VALUES (2); APPLY BATCH",
+    ] {
+        query(&mut client, text).unwrap();
+    }
+    query(&mut client, "KILL QUERY 4711").unwrap_err();
+    assert_eq!(server.stop(), Some(0));
+    let entries = |text: &str, names: &[&str]| -> Vec<Value> {
+        let lines = text.lines();
+        let lines = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let fields =
+            |line: Value| -> Value { names.iter().map(|name| line[name].clone()).collect() };
+        lines.map(fields).collect()
+    };
+    let writes = place.read(WRITES);
+    assert!(!writes.contains("geheim"), "{writes}");
+    let names = ["kind", "action", "object", "count", "result"];
+    let expected = [
+        json!(["write", "INSERT", "shop.orders", null, "done"]),
+        json!(["write", "BATCH", "shop.orders", 2, "done"]),
+    ];
+    assert_eq!(entries(&writes, &names), expected);
+    let changes = entries(&place.read(LOG), &["action", "query", "result"]);
+    let killed = [
+        json!(["KILL QUERY ?", 4711, "begun"]),
+        json!(["KILL QUERY ?", 4711, "invalid"]),
+    ];
+    assert_eq!(changes[6..], killed);
+}
+
+#[test]
+fn writes_go_on_when_their_entries_cannot_be_written() {
+    let place = Place::new();
+    let mut server = Server::start(&place, "--audit-writes all");
+    symlink("/dev/full", place.path(WRITES)).unwrap();
+    let mut client = server.client();
+    query(&mut client, KEYSPACE).unwrap();
+    query(&mut client, "CREATE TABLE shop.orders (id int PRIMARY KEY)").unwrap();
+    query(&mut client, "INSERT INTO shop.orders (id) VALUES (1)").unwrap();
+    let line = server.error_line_with("audit-writes.log cannot be written");
+    assert!(line.contains("No space left"), "{line}");
+    query(&mut client, "INSERT INTO shop.orders (id) VALUES (2)").unwrap();
     assert_eq!(server.stop(), Some(0));
 }

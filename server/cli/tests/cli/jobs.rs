@@ -139,7 +139,8 @@ fn a_job_that_meets_a_damaged_block_fails_and_writes_nothing() {
     for output in ["x.tsv", "app.x"] {
         let said = place.ebb(&format!("{run} --output {output}")).fails(6);
         assert!(said.contains(&name), "{said}");
-        assert!(said.contains("damage among the keys from "), "{said}");
+        // Who sees the cause of a failed job may not be allowed to read the table.
+        assert!(!said.contains("noise.txt:"), "{said}");
         assert!(said.contains("nothing was written"), "{said}");
         // Another attempt would meet the damage again.
         let counters = place.ebb("jobs last --json").json()["report"]["counters"].clone();

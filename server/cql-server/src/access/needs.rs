@@ -25,8 +25,8 @@ const READABLE: [&str; 3] = ["system", "system_schema", "system_virtual_schema"]
 /// A table that all may read who are logged in: its rows depend on the user.
 const QUERIES: (&str, &str) = ("system_views", "queries");
 
-/// Returns the permissions that a statement requires. A statement about roles or permissions requires
-/// more, which depend on the roles and resources that it names: it checks them when it is executed.
+/// Returns the permissions that a statement requires. A statement about roles, permissions or a query
+/// requires more, which depends on what it names: it checks that when it is executed.
 pub fn needs(context: &NeedsContext<'_>, statement: &Statement) -> Result<Vec<Need>> {
     let one = |permission, on| Ok(vec![Need { permission, on }]);
     let table = |permission, name| one(permission, context.table(name)?);
@@ -83,6 +83,8 @@ pub fn needs(context: &NeedsContext<'_>, statement: &Statement) -> Result<Vec<Ne
         // They tell of names only, as `system_schema` does.
         Statement::Use(_) | Statement::Describe(_) | Statement::ListSnapshots(_) => Ok(Vec::new()),
         Statement::Role(_) | Statement::Permission(_) => Ok(Vec::new()),
+        // It takes no permission, but to be a superuser or the user of the query.
+        Statement::KillQuery(_) => Ok(Vec::new()),
         // It is refused.
         Statement::Unsupported(_) => Ok(Vec::new()),
     }

@@ -1,5 +1,5 @@
-//! The entries of statements of administration in an audit log: one before the statement is executed,
-//! and one with its result.
+//! The entries of statements in audit logs. A statement of administration has one before it is executed,
+//! and one with its result. A request that writes rows has one for each table, with the result.
 
 use std::fmt;
 use std::io;
@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use ebb_cql::protocol::{ErrorKind, ErrorResponse};
 
+use super::audited_tables::AuditedTables;
 use super::events::MaskedText;
-use crate::call::Administration;
+use super::slow::Sender;
+use crate::call::{Administration, Statement, WriteKind};
 use crate::outcome::Outcome;
 
 /// A statement of administration that is about to be executed.
@@ -66,6 +68,127 @@ impl fmt::Debug for Audit {
     }
 }
 
+/// A request that has written to a table, or failed to.
+#[derive(Debug, Clone, Copy)]
+pub struct AuditedWrite<'a> {
+    /// The address of the client.
+    pub address: SocketAddr,
+    /// The role of the client; `None` on a server without logins.
+    pub user: Option<&'a str>,
+    /// The kind of the write.
+    pub kind: WriteKind,
+    /// The keyspace of the table.
+    pub keyspace: &'a str,
+    /// The table.
+    pub table: &'a str,
+    /// The number of statements that write to the table.
+    pub statements: u64,
+    /// The result: `done`, `unauthorized`, `invalid` or `failed`; `unknown` if the request was given up, or
+    /// panicked.
+    pub result: &'static str,
+}
+
+type Note = Arc<dyn Fn(AuditedWrite<'_>) + Send + Sync>;
+
+/// The callback that notes writes of rows in an audit log; the default notes none.
+#[derive(Clone, Default)]
+pub struct WriteAudit(Option<(AuditedTables, Note)>);
+
+impl WriteAudit {
+    /// Calls `note` after each request that writes to one of these tables, once for each table. The call is
+    /// made on the threads that serve connections, so it must not wait for the disk.
+    pub fn new(
+        tables: AuditedTables,
+        note: impl Fn(AuditedWrite<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        Self(Some((tables, Arc::new(note))))
+    }
+
+    /// Returns the writes of a request of these statements that have to be noted; `None` if there are none.
+    pub(super) fn begin(
+        &self,
+        sender: &Sender,
+        statements: &[Arc<impl Statement>],
+        is_batch: bool,
+    ) -> Option<Box<BegunWrites>> {
+        let (covered, note) = self.0.as_ref()?;
+        let mut tables: Vec<TableWrites> = Vec::new();
+        let writes = statements.iter().flat_map(|statement| statement.writes());
+        for write in writes.filter(|write| covered.covers(write.keyspace, write.table)) {
+            let is_known = |known: &TableWrites| {
+                (&*known.keyspace, &*known.table) == (write.keyspace, write.table)
+            };
+            match tables.iter().position(is_known) {
+                Some(at) => tables[at].statements += 1,
+                None => tables.push(TableWrites {
+                    kind: if is_batch {
+                        WriteKind::Batch
+                    } else {
+                        write.kind
+                    },
+                    keyspace: write.keyspace.into(),
+                    table: write.table.into(),
+                    statements: 1,
+                }),
+            }
+        }
+        (!tables.is_empty()).then(|| {
+            Box::new(BegunWrites {
+                note: note.clone(),
+                sender: sender.clone(),
+                tables,
+                result: "unknown",
+            })
+        })
+    }
+}
+
+impl fmt::Debug for WriteAudit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tables = self.0.as_ref().map(|(tables, _)| tables);
+        f.debug_tuple("WriteAudit").field(&tables).finish()
+    }
+}
+
+/// The writes of a request to one table.
+struct TableWrites {
+    kind: WriteKind,
+    keyspace: Box<str>,
+    table: Box<str>,
+    statements: u64,
+}
+
+/// The writes of a request, which are noted when this is dropped, also if the request panics.
+pub(super) struct BegunWrites {
+    note: Note,
+    sender: Sender,
+    tables: Vec<TableWrites>,
+    result: &'static str,
+}
+
+impl BegunWrites {
+    /// Notes the writes with the result of the request.
+    pub(super) fn end<T>(mut self, ended: &Result<T, ErrorResponse>) {
+        self.result = result_of(ended);
+    }
+}
+
+impl Drop for BegunWrites {
+    fn drop(&mut self) {
+        for table in &self.tables {
+            (self.note)(AuditedWrite {
+                address: self.sender.address,
+                user: self.sender.user.name(),
+                kind: table.kind,
+                keyspace: &table.keyspace,
+                table: &table.table,
+                statements: table.statements,
+                result: self.result,
+            });
+        }
+    }
+}
+
 fn not_written(error: &io::Error) -> ErrorResponse {
     let message =
         format!("the statement is not executed, because the audit log cannot be written: {error}");
@@ -77,7 +200,7 @@ fn not_written(error: &io::Error) -> ErrorResponse {
     }
 }
 
-fn result_of(ended: &Result<Outcome, ErrorResponse>) -> &'static str {
+fn result_of<T>(ended: &Result<T, ErrorResponse>) -> &'static str {
     match ended.as_ref().map_err(|error| &error.kind) {
         Ok(_) => "done",
         Err(ErrorKind::Unauthorized) => "unauthorized",

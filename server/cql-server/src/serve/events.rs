@@ -28,7 +28,7 @@ pub enum ServerEvent<'a> {
         cause: &'a str,
     },
     /// A statement of administration was executed: it is about the schema, snapshots, roles or
-    /// permissions, or TRUNCATE. It may have changed nothing, as `IF NOT EXISTS` allows.
+    /// permissions, or TRUNCATE or KILL QUERY. It may have changed nothing, as `IF NOT EXISTS` allows.
     Administered {
         /// The address of the client.
         address: SocketAddr,
@@ -38,6 +38,8 @@ pub enum ServerEvent<'a> {
         keyspace: Option<&'a str>,
         /// The statement.
         statement: MaskedText<'a>,
+        /// The id of the query that the statement kills, which is a constant there.
+        query: Option<u64>,
     },
     /// Requests that have waited for long are refused from now on.
     OverloadBegan,

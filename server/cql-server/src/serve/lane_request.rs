@@ -22,7 +22,7 @@ use super::traces::without_password;
 use super::work::{RequestStatements, SHARED_THREAD_CPU_MAX, Work};
 use crate::call::{Interrupt, Lane, Service, Statement, StatementKind};
 use crate::outcome::Outcome;
-use crate::queries::{Progress, Query};
+use crate::queries::Query;
 
 /// The first capacity of a page's buffer. The buffer doubles when it is full, and so ends with room
 /// for a page and one more row, of 64 KiB.
@@ -48,9 +48,6 @@ impl<S: Service> LaneRequest<S> {
         let (shared, kind) = (self.work.shared.clone(), self.work.kind);
         let (lane, is_read) = (query.lane, query.is_read);
         let mut interrupt = self.work.interrupt.clone();
-        if is_read {
-            interrupt = interrupt.stopped_by(progress.is_stopped.clone());
-        }
         // A write commits under locks that others wait for: it must not wait for a core meanwhile. Nor must
         // it wait for a thread that a read has moved to before it.
         if is_read && lane != Lane::Moved && shared.options.idle_class {
@@ -64,7 +61,7 @@ impl<S: Service> LaneRequest<S> {
         }
         let syncs = match kind.lane {
             Lane::Write => shared.service.commits_wait_for_sync(),
-            Lane::Schema | Lane::Login => false,
+            Lane::Schema | Lane::Control | Lane::Login => false,
             Lane::Inline | Lane::Scan | Lane::Range | Lane::Moved => {
                 shared.is_synced(self.work.consistency)
             }
@@ -142,21 +139,18 @@ impl<S: Service> LaneRequest<S> {
         let Work {
             sender, statements, ..
         } = &self.work;
-        let (first, statements) = match statements {
-            RequestStatements::None => (None, 0),
-            RequestStatements::One(statement) => (Some(statement), 1),
-            RequestStatements::Batch(all) => (all.first(), all.len()),
-        };
+        let statements = statements.as_slice();
+        let first = statements.first().cloned();
         Query {
             address: sender.address,
             user: sender.user.clone(),
             keyspace: sender.keyspace.clone(),
-            statement: first.cloned().map(|first| -> Arc<dyn Statement> { first }),
-            statements,
+            statement: first.map(|first| -> Arc<dyn Statement> { first }),
+            statements: statements.len(),
             lane,
             is_read: is_read(lane, self.work.kind),
             received_at: self.work.received_at,
-            progress: Progress::default(),
+            progress: Arc::default(),
         }
     }
 
@@ -196,6 +190,9 @@ impl<S: Service> LaneRequest<S> {
             mut work, frame, ..
         } = self;
         let mut reply = Reply::default();
+        if let Some(writes) = work.writes.take() {
+            writes.end(&ended);
+        }
         if !is_answered {
             let (sender, received_at) = (&work.sender, work.received_at);
             reply.slow = work.shared.slow(sender, received_at, &frame, work.spent);
@@ -289,17 +286,21 @@ fn no_memory(bytes: usize) -> ErrorResponse {
 /// happened.
 pub(super) async fn run_in_lane<S: Service>(
     lane: Lane,
-    request: Box<LaneRequest<S>>,
+    mut request: Box<LaneRequest<S>>,
     share: Share,
     results: UnboundedSender<LaneResult>,
 ) {
     let shared = request.work.shared.clone();
     let (stream, user) = (request.stream(), request.scan_user());
-    let interrupt = request.work.interrupt.clone();
+    let query = Arc::new(request.query(lane));
+    let mut interrupt = request.work.interrupt.clone();
+    if query.is_read {
+        interrupt = interrupt.stopped_by(query.progress.is_stopped.clone());
+        request.work.interrupt = interrupt.clone();
+    }
     let (received_at, consistency) = (request.work.received_at, request.work.consistency);
     let time_out = request.work.time_out();
     let late_reply = is_cut_off(lane).then(|| request.late_reply());
-    let query = Arc::new(request.query(lane));
     let listed = (query.statement.is_some()).then(|| shared.options.activity.queries.list(&query));
     let own = query.clone();
     let run = move |memory: &mut ResultMemory| {
@@ -307,12 +308,12 @@ pub(super) async fn run_in_lane<S: Service>(
         let _listed = listed;
         request.run(&own, memory)
     };
-    let runs = shared.lanes.run(lane, &user, &share, &interrupt, run);
+    let progress = &query.progress;
+    let runs = (shared.lanes).run(lane, &user, &share, &interrupt, progress, run);
     let reply = match late_reply {
         None => runs.await,
         Some(late_reply) => {
             let mut stop = shared.stop.subscribe();
-            let progress = &query.progress;
             let end_read = |error: ErrorResponse| {
                 // In this order: a thread that ends because it is stopped must not count the error again.
                 progress.is_answered.store(true, Ordering::Relaxed);
@@ -337,7 +338,7 @@ pub(super) async fn run_in_lane<S: Service>(
     match lane {
         Lane::Scan => shared.traffic.scans.record(received_at.elapsed()),
         Lane::Range => shared.traffic.ranges.record(received_at.elapsed()),
-        Lane::Inline | Lane::Write | Lane::Moved | Lane::Schema | Lane::Login => {}
+        Lane::Inline | Lane::Write | Lane::Moved | Lane::Schema | Lane::Control | Lane::Login => {}
     }
     // The receiver is gone if the connection has ended.
     drop(results.send(LaneResult { stream, reply }));

@@ -17,6 +17,7 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -30,6 +31,7 @@ use super::result_memory::{ResultPages, ResultPool};
 use super::scan_queue::ScanUser;
 use super::scan_threads::{ClassControl, SPARE_FOR, ScanClass, ScanThreads};
 use crate::call::{Interrupt, Lane};
+use crate::queries::Progress;
 
 /// The size at which a page of a scan is cut, and the unit of the memory for results.
 pub(super) const PAGE_BYTES: usize = 1 << 20;
@@ -44,6 +46,7 @@ pub(super) struct Lanes {
     ranges: ScanThreads,
     moved: ScanThreads,
     schema: Semaphore,
+    control: Semaphore,
     results: Arc<ResultPool>,
     logins: LowThreads,
 }
@@ -130,6 +133,7 @@ impl Lanes {
             ranges: threads("cql-range", ranges)?,
             moved: threads("cql-moved", ScanClass::Normal)?,
             schema: Semaphore::new(1),
+            control: Semaphore::new(1),
             results: ResultPool::new(results.max(1)),
             logins: LowThreads::start("cql-login", options.logins_max.max(1), || {
                 nice_current_thread(LOGIN_NICE)
@@ -142,16 +146,17 @@ impl Lanes {
         self.results.is_short()
     }
 
-    /// Runs `work` of a user when it is its turn. A scan waits for memory until the deadline of
-    /// `interrupt`. Every result of a scan, and of a statement that has moved, takes a place in the
-    /// connection's `share`. Both are free when the result is dropped, or when `work` has ended for a
-    /// caller that gave up waiting. Returns `None` if `work` panicked.
+    /// Runs `work` of a user when it is its turn, and notes in `progress` what it waits for. A scan waits
+    /// for memory until `interrupt` is over. Every result of a scan, and of a statement that has moved,
+    /// takes a place in the connection's `share`. Both are free when the result is dropped, or when `work`
+    /// has ended for a caller that gave up waiting. Returns `None` if `work` panicked.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         lane: Lane,
         user: &ScanUser,
         share: &Share,
         interrupt: &Interrupt,
+        progress: &Arc<Progress>,
         work: impl FnOnce(&mut ResultMemory) -> T + Send + 'static,
     ) -> Option<Waiting<T>> {
         let never = "the semaphores of the lanes are not closed";
@@ -161,22 +166,24 @@ impl Lanes {
             Lane::Scan | Lane::Range => Some(&share.scans),
             Lane::Moved => Some(&share.moved),
             // Such results have a few bytes, and must not wait for clients that read slowly.
-            Lane::Inline | Lane::Write | Lane::Schema | Lane::Login => None,
+            Lane::Inline | Lane::Write | Lane::Schema | Lane::Control | Lane::Login => None,
         };
         let of_share = match of_share {
             Some(share) => Some(share.clone().acquire_owned().await.expect(never)),
             None => None,
         };
+        progress.has_place.store(true, Ordering::Relaxed);
         let mut memory = ResultMemory {
             _of_share: of_share,
             pages: ResultPages::none(&self.results),
         };
-        let deadline = interrupt.deadline();
+        let (of_memory, progress) = (interrupt.clone(), progress.clone());
         let work = move || {
+            progress.has_turn.store(true, Ordering::Relaxed);
             // In its turn: scans of a user that only wait must not take the memory from those of others.
             // Without memory no other scan could run on this thread either.
             if is_scan {
-                memory.pages.wait_for_page(deadline);
+                memory.pages.wait_for_page(&of_memory);
             }
             let value = work(&mut memory);
             Waiting {
@@ -191,6 +198,10 @@ impl Lanes {
             Lane::Login => self.logins.run(work).await,
             Lane::Schema => {
                 let _turn = self.schema.acquire().await.expect(never);
+                spawn_blocking(work).await.ok()
+            }
+            Lane::Control => {
+                let _turn = self.control.acquire().await.expect(never);
                 spawn_blocking(work).await.ok()
             }
             Lane::Inline | Lane::Write => spawn_blocking(work).await.ok(),
@@ -268,6 +279,18 @@ mod tests {
         Lanes::with_class(options, PRETENDED).unwrap()
     }
 
+    async fn run_as<T: Send + 'static>(
+        lanes: &Lanes,
+        lane: Lane,
+        user: &str,
+        share: &Share,
+        work: impl FnOnce(&mut ResultMemory) -> T + Send + 'static,
+    ) -> Option<Waiting<T>> {
+        let progress = Arc::default();
+        let (user, interrupt) = (role(user), never());
+        (lanes.run(lane, &user, share, &interrupt, &progress, work)).await
+    }
+
     async fn run<T: Send + 'static>(
         lanes: &Lanes,
         lane: Lane,
@@ -275,7 +298,7 @@ mod tests {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<Waiting<T>> {
         let work = |_: &mut ResultMemory| work();
-        lanes.run(lane, &role("ada"), share, &never(), work).await
+        run_as(lanes, lane, "ada", share, work).await
     }
 
     /// A request that runs until its sender is dropped.
@@ -388,7 +411,7 @@ mod tests {
         assert!(!lanes.is_short());
         let share = Share::default();
         let work = |_: &mut ResultMemory| 7;
-        let good = (lanes.run(Lane::Scan, &role("eve"), &share, &never(), work)).await;
+        let good = run_as(&lanes, Lane::Scan, "eve", &share, work).await;
         assert_eq!(good.unwrap().value, 7);
         drop(bad.end);
         assert!(bad.task.await.unwrap());
@@ -430,8 +453,7 @@ mod tests {
         let share = Share::default();
         let hold = async |bytes: usize| {
             let work = move |memory: &mut ResultMemory| memory.try_hold(bytes);
-            let user = role("ada");
-            let ran = lanes.run(Lane::Scan, &user, &share, &never(), work).await;
+            let ran = run_as(&lanes, Lane::Scan, "ada", &share, work).await;
             ran.unwrap()
         };
         let large = hold(5 * PAGE_BYTES).await;
@@ -447,8 +469,7 @@ mod tests {
         // What moved has no memory before its result is there.
         let moved = async |bytes: usize| {
             let work = move |memory: &mut ResultMemory| memory.try_hold(bytes);
-            let user = role("ada");
-            let ran = lanes.run(Lane::Moved, &user, &share, &never(), work).await;
+            let ran = run_as(&lanes, Lane::Moved, "ada", &share, work).await;
             ran.unwrap().value
         };
         assert!(moved(SMALL_BYTES - 1).await);

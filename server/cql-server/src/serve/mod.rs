@@ -6,7 +6,8 @@
 //!                                       ├─ Write:  here, or in the commit lane
 //!                                       ├─ Scan:   a few at a time, and one for each user
 //!                                       ├─ Range:  the same, in the idle class
-//!                                       └─ Schema: one at a time
+//!                                       ├─ Schema: one at a time
+//!                                       └─ Control: the same, behind nothing else
 //!     responses, in any order ─> one buffer ─> one write
 //! ```
 //!
@@ -37,7 +38,8 @@
 //! | `counts` | numbers of connections, rejected requests and logins, for metrics |
 //! | `events` | events for the log of the operator |
 //! | `traffic` | numbers of requests and errors by kind, and latencies of scans, for metrics |
-//! | `audit` | entries of statements of administration in an audit log |
+//! | `audit` | entries of statements of administration, and of writes, in audit logs |
+//! | `audited_tables` | the tables whose writes have entries |
 //! | `failed_logins` | the limit on wrong passwords of an address |
 //! | `overload` | which requests are refused when there are too many |
 //! | `arrivals` | how long they have waited |
@@ -70,6 +72,7 @@
 mod addresses;
 mod arrivals;
 mod audit;
+mod audited_tables;
 mod commit;
 mod connection;
 mod counts;
@@ -105,7 +108,8 @@ mod traffic;
 mod turns;
 mod work;
 
-pub use audit::{Audit, AuditEnd, AuditedStatement};
+pub use audit::{Audit, AuditEnd, AuditedStatement, AuditedWrite, WriteAudit};
+pub use audited_tables::AuditedTables;
 pub use counts::{Counters, Counts};
 pub use events::{MaskedText, ServerEvent, ServerEvents};
 pub use listener::CqlServer;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ebb_cql::protocol::BODY_BYTES_MAX_DEFAULT;
 
-use super::audit::Audit;
+use super::audit::{Audit, WriteAudit};
 use super::events::ServerEvents;
 use super::slow::SlowRequests;
 use super::tls::Tls;
@@ -76,6 +76,8 @@ pub struct ServeOptions {
     pub events: ServerEvents,
     /// The audit log of statements of administration.
     pub audit: Audit,
+    /// The audit log of writes of rows.
+    pub audit_writes: WriteAudit,
     /// TLS, for whoever serves with it.
     pub tls: Option<Arc<Tls>>,
     /// Where clients and traces are entered, for whoever shows them.
@@ -108,6 +110,7 @@ impl Default for ServeOptions {
             slow: None,
             events: ServerEvents::default(),
             audit: Audit::default(),
+            audit_writes: WriteAudit::default(),
             tls: None,
             activity: Arc::default(),
         }

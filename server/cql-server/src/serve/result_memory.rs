@@ -7,7 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often a thread that waits for a page looks for one that it was not notified of.
+use crate::call::Interrupt;
+
+/// How often a thread that waits for a page looks for one that it was not notified of, and whether the
+/// request is over.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The memory of all results.
@@ -63,17 +66,17 @@ impl ResultPages {
         }
     }
 
-    /// Takes a page, and waits for one until `deadline`. Clients that read, or are cut off because they
-    /// do not, make pages free. After the deadline there may be no page: the client has its time-out already.
-    pub(super) fn wait_for_page(&mut self, deadline: Instant) {
+    /// Takes a page, and waits for one until `interrupt` is over. Clients that read, or are cut off because
+    /// they do not, make pages free. A request that is over takes no page: its client has an error already,
+    /// or is gone.
+    pub(super) fn wait_for_page(&mut self, interrupt: &Interrupt) {
         while !self.pool.take(1, 0) {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if interrupt.is_over(Instant::now()) {
                 return;
             }
             let sleeping = self.pool.sleeping.lock();
             let sleeping = sleeping.unwrap_or_else(PoisonError::into_inner);
-            drop(self.pool.freed.wait_timeout(sleeping, left.min(LOOK_EVERY)));
+            drop(self.pool.freed.wait_timeout(sleeping, LOOK_EVERY));
         }
         self.pages += 1;
     }
@@ -106,21 +109,20 @@ impl Drop for ResultPages {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::sync::mpsc::channel;
     use std::thread;
 
     use ebb_test_support::wait::HANG;
 
     use super::*;
-
-    fn deadline() -> Instant {
-        Instant::now() + HANG // clock: waits for memory end at an instant
-    }
+    use crate::testing::never;
 
     #[test]
     fn a_result_takes_its_pages_at_once_or_none_and_returns_all() {
         let pool = ResultPool::new(8);
         let mut large = ResultPages::none(&pool);
-        large.wait_for_page(deadline());
+        large.wait_for_page(&never());
         assert!(large.try_grow(5));
         // It has them already.
         assert!(large.try_grow(2));
@@ -142,7 +144,7 @@ mod tests {
         assert!(large.try_grow(6));
         for _ in 0..2 {
             let mut small = ResultPages::none(&pool);
-            small.wait_for_page(deadline());
+            small.wait_for_page(&never());
             assert_eq!(small.pages, 1);
         }
     }
@@ -153,9 +155,8 @@ mod tests {
         let mut first = ResultPages::none(&pool);
         assert!(first.try_grow(1));
         let mut second = ResultPages::none(&pool);
-        let until = deadline();
         let waits = thread::spawn(move || {
-            second.wait_for_page(until);
+            second.wait_for_page(&never());
             second.pages
         });
         drop(first);
@@ -166,7 +167,23 @@ mod tests {
     fn who_waits_past_the_deadline_goes_on_without_a_page() {
         let pool = ResultPool::new(0);
         let mut pages = ResultPages::none(&pool);
-        pages.wait_for_page(Instant::now()); // clock: an instant that has passed
+        let now = Instant::now(); // clock: an interrupt ends at an instant
+        pages.wait_for_page(&Interrupt::new(now, Duration::ZERO, Arc::default()));
         assert_eq!(pages.pages, 0);
+    }
+
+    /// The story: a killed scan kept its thread until its time-out, and its user's next scan waited.
+    #[test]
+    fn a_wait_ends_when_the_request_is_stopped() {
+        let mut pages = ResultPages::none(&ResultPool::new(0));
+        let is_stopped = Arc::new(AtomicBool::default());
+        let interrupt = never().stopped_by(is_stopped.clone());
+        let (ends, ended) = channel();
+        thread::spawn(move || {
+            pages.wait_for_page(&interrupt);
+            ends.send(pages.pages)
+        });
+        is_stopped.store(true, Ordering::Relaxed);
+        assert_eq!(ended.recv_timeout(HANG), Ok(0));
     }
 }

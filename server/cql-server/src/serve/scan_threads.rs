@@ -126,8 +126,8 @@ impl ScanThreads {
     }
 
     /// Runs `work` when it is the turn of its user. `interrupt` is that of the request: if it is over when
-    /// `work` ends, the scan does not count as short. Returns `None` if `work` panicked. If the caller
-    /// gives up waiting before `work` began, it does not run.
+    /// `work` ends, or the caller has given up waiting, the scan does not count as short. Returns `None` if
+    /// `work` panicked. If the caller gives up waiting before `work` began, it does not run.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         user: &ScanUser,
@@ -137,10 +137,9 @@ impl ScanThreads {
         let (sender, result) = oneshot::channel();
         let interrupt = interrupt.clone();
         let work = move || {
-            if !sender.is_closed() {
-                drop(sender.send(work()));
-            }
-            !interrupt.is_over(Instant::now())
+            // The caller of a scan that was killed has given up, and receives nothing.
+            let is_received = !sender.is_closed() && sender.send(work()).is_ok();
+            is_received && !interrupt.is_over(Instant::now())
         };
         self.push(user, Box::new(work));
         result.await.ok()
@@ -465,6 +464,23 @@ pub(super) mod tests {
         ] {
             assert_eq!(class_until(&interrupt).await, class);
         }
+    }
+
+    /// The story: an operator killed a scan early, and the next scan of its user began in the normal class.
+    #[tokio::test]
+    async fn a_scan_that_is_given_up_while_it_runs_does_not_count_as_short() {
+        let threads = threads(1, 1);
+        let long = || {
+            CPU.set(CPU.get() + 2 * CPU_MAX);
+            true
+        };
+        threads.push(&role("ada"), Box::new(long));
+        let killed = begin(&threads, "ada").running().await;
+        killed.task.abort();
+        assert!(killed.task.await.unwrap_err().is_cancelled());
+        drop(killed.end);
+        let class = threads.run(&role("ada"), &never(), PRETENDED.current).await;
+        assert_eq!(class, Some(SchedulingClass::Idle));
     }
 
     /// The story: while anything waited, the thread that a long scan had lowered took the next scan.

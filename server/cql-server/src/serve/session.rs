@@ -113,8 +113,11 @@ impl<S: Service> Session<S> {
         }
         match Opcode::from_code(frame.opcode) {
             Ok(Opcode::Execute | Opcode::Batch) => true,
-            // Reads of system tables are exempt: they show drivers and operators how the server is.
-            Ok(Opcode::Query) => memmem::find(&frame.body, b"system").is_none(),
+            // Reads of system tables are exempt: they show drivers and operators how the server is. So is
+            // KILL QUERY: the query that it ends may be the cause of the overload.
+            Ok(Opcode::Query) => {
+                memmem::find(&frame.body, b"system").is_none() && !kills_query(&frame.body)
+            }
             _ => false,
         }
     }
@@ -296,6 +299,9 @@ impl<S: Service> Session<S> {
                 return Ok(None);
             }
         };
+        let is_batch = matches!(statements, RequestStatements::Batch(_));
+        let audit = &self.shared.options.audit_writes;
+        let writes = audit.begin(&self.sender, statements.as_slice(), is_batch);
         let mut work = Work {
             shared: self.shared.clone(),
             sender: self.sender.clone(),
@@ -309,10 +315,14 @@ impl<S: Service> Session<S> {
             may_refuse,
             trace: self.trace.take(),
             spent: self.spent,
+            writes,
         };
         let ended = work.run_inline(request, stream, now, out);
         if let Ok(Inline::Lane(lane)) = ended {
             return Ok(Some((lane, work)));
+        }
+        if let Some(writes) = work.writes {
+            writes.end(&ended);
         }
         self.trace = work.trace;
         if let Inline::Answered(outcome) = ended? {
@@ -492,4 +502,12 @@ impl<S: Service> Session<S> {
         let timeout = self.shared.options.request_timeout;
         Interrupt::new(now, timeout, self.is_cancelled.clone())
     }
+}
+
+/// Returns whether the body of a QUERY is the statement KILL QUERY. No other statement begins with KILL.
+fn kills_query(body: &[u8]) -> bool {
+    // The first four bytes are the length of the text.
+    let text = body.get(4..).unwrap_or_default().trim_ascii_start();
+    let first = text.get(..b"KILL".len());
+    first.is_some_and(|word| word.eq_ignore_ascii_case(b"KILL"))
 }

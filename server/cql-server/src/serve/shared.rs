@@ -78,7 +78,8 @@ impl<S: Service> Shared<S> {
             return execute();
         };
         let (address, user) = (sender.address, sender.user.name());
-        let (keyspace, statement) = (administration.keyspace, MaskedText(statement.text()));
+        let (keyspace, query) = (administration.keyspace, administration.query);
+        let statement = MaskedText(statement.text());
         let audited = AuditedStatement {
             address,
             user,
@@ -92,6 +93,7 @@ impl<S: Service> Shared<S> {
                 user,
                 keyspace,
                 statement,
+                query,
             });
         }
         ended

@@ -32,7 +32,9 @@ use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
 use super::{CqlServer, ServeOptions};
-use crate::call::{Administration, Call, Lane, Outcome, Service, Statement, StatementKind};
+use crate::call::{
+    Administration, Call, Lane, Outcome, RowWrite, Service, Statement, StatementKind, WriteKind,
+};
 use crate::interrupt;
 
 /// A service whose statements are named after what they do.
@@ -104,6 +106,18 @@ impl Statement for FakeStatement {
 
     fn administration(&self) -> Option<Administration<'_>> {
         (self.kind().lane == Lane::Schema).then(Administration::default)
+    }
+
+    fn writes(&self) -> Vec<RowWrite<'_>> {
+        let write = RowWrite {
+            kind: WriteKind::Update,
+            keyspace: "fake",
+            table: &self.text,
+        };
+        (self.kind().lane == Lane::Write)
+            .then_some(write)
+            .into_iter()
+            .collect()
     }
 
     fn needs_keyspace(&self) -> bool {

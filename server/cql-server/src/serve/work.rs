@@ -5,6 +5,7 @@
 //!                           └─ lane: LaneRequest (Work, frame) ─> run ─> reply
 //! ```
 
+use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use ebb_cql::protocol::{
     Batch, Coding, Consistency, ErrorResponse, QueryParameters, Request, Values,
 };
 
+use super::audit::BegunWrites;
 use super::replies::respond;
 use super::shared::Shared;
 use super::slow::{Sender, Spent};
@@ -32,6 +34,16 @@ pub(super) enum RequestStatements<T> {
     Batch(Vec<Arc<T>>),
 }
 
+impl<T> RequestStatements<T> {
+    pub(super) fn as_slice(&self) -> &[Arc<T>] {
+        match self {
+            Self::None => &[],
+            Self::One(statement) => slice::from_ref(statement),
+            Self::Batch(statements) => statements,
+        }
+    }
+}
+
 /// A request, without the frame that it borrows its values from.
 pub(super) struct Work<S: Service> {
     pub shared: Arc<Shared<S>>,
@@ -48,6 +60,8 @@ pub(super) struct Work<S: Service> {
     pub may_refuse: bool,
     pub trace: Option<Trace>,
     pub spent: Spent,
+    /// The writes that the audit log notes once the request has its result.
+    pub writes: Option<Box<BegunWrites>>,
 }
 
 pub(super) enum Inline {
@@ -79,7 +93,9 @@ impl<S: Service> Work<S> {
         let is_inline = match lane {
             Lane::Inline => true,
             Lane::Write => !self.shared.writes_wait(now),
-            Lane::Scan | Lane::Range | Lane::Moved | Lane::Schema | Lane::Login => false,
+            Lane::Scan | Lane::Range | Lane::Moved | Lane::Schema | Lane::Control | Lane::Login => {
+                false
+            }
         };
         if !is_inline {
             return Ok(Inline::Lane(lane));

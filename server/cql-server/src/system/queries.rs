@@ -26,6 +26,7 @@ pub(super) const QUERIES: Definition = Definition {
         "statement text",
         "statements int",
         "username text",
+        "waits_for text",
     ],
     primary_key: &["id"],
     rows: queries,
@@ -48,6 +49,7 @@ fn queries(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(), Error
         let (keyspace, user) = (query.keyspace.as_deref(), query.user.as_deref());
         cells.extend(keyspace.map(|keyspace| ("keyspace_name", text(keyspace))));
         cells.extend(user.map(|user| ("username", text(user))));
+        cells.extend(query.waits_for.map(|what| ("waits_for", text(what))));
         rows.push(cells)?;
     }
     Ok(())

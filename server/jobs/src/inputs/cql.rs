@@ -21,7 +21,6 @@ use ebb_tables::read::{Partition, RowScan, Source, TableError};
 
 use self::text::Buffers;
 pub use self::text::CqlText;
-use super::damage::of_keys;
 use super::snapshot::{Piece, SnapshotInput};
 use crate::error::of_table;
 
@@ -78,19 +77,15 @@ impl Input for CqlInput {
     fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
         let piece = Piece::of(split);
         let to = piece.upper.as_deref();
-        // The last partition that was read begins here: damage lies behind it.
-        let mut from = piece.lower.clone();
-        let scan = self.scan(&from, to);
-        let mut scan = scan.map_err(|e| of_keys(e, &from, to))?;
+        let mut scan = self.scan(&piece.lower, to).map_err(of_table)?;
         let mut buffers = Buffers::default();
-        while let Some(start) = scan.next_partition().map_err(|e| of_keys(e, &from, to))? {
-            from = start.key.clone();
+        while let Some(start) = scan.next_partition().map_err(of_table)? {
             let key = self.text.read_key(&start.key)?;
             let header = start.header.as_deref();
             let projected = self.text.partition(key, header, &mut buffers)?;
             let partition = projected.partition();
             let mut had_rows = false;
-            while let Some(row) = scan.next_row().map_err(|e| of_keys(e, &from, to))? {
+            while let Some(row) = scan.next_row().map_err(of_table)? {
                 let (clustering, operand) = (row.clustering(), &row.operand);
                 if (self.text).write_row(&projected, clustering, operand, &mut buffers)? {
                     had_rows = true;

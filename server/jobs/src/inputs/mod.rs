@@ -15,7 +15,6 @@
 //! | --- | --- |
 //! | `snapshot` | a table, or a range of its keys, as it was at a snapshot |
 //! | `cql` | the rows of such a table that CQL made, as text |
-//! | `damage` | a damaged file of a table, and the keys among which it was met |
 //! | `files` | files of text, CSV or JSON lines, by the reader of `ebb_text` |
 //! | `generator` | records from a seed |
 //! | `lenient_csv` | CSV values of a table whose quotes may be malformed |
@@ -23,7 +22,6 @@
 //! | `union` | two inputs as one, each record marked with its side |
 
 mod cql;
-mod damage;
 mod files;
 mod generator;
 mod lenient_csv;
@@ -32,7 +30,6 @@ mod snapshot;
 mod union;
 
 pub use cql::{CqlInput, CqlText};
-pub(crate) use damage::DamagedKeys;
 pub use files::{FileKind, FilesInput};
 pub use generator::Generator;
 pub use lenient_csv::LenientCsvInput;

@@ -10,8 +10,8 @@ use ebb_storage::{Cache, DetachedTable, Entries, SnapshotTable, TableReader};
 
 use self::sampler::Sampler;
 use super::SPLIT_BYTES_MIN;
-use super::damage::of_keys;
 use super::sample::places;
+use crate::error::of_store;
 
 /// With less than this on disk, in bytes, the index of the files says too little
 /// about where the data lies: most of it may be in memtables.
@@ -86,7 +86,7 @@ impl SnapshotInput {
     fn scan(&self, piece: &Piece) -> Result<Entries<'_>, TaskError> {
         let (lower, upper) = piece.bounds();
         let entries = self.reader().range(lower, upper, Cache::Bypass);
-        entries.map_err(|error| piece.error(error))
+        entries.map_err(of_store)
     }
 
     /// Ascending keys that begin all pieces but the first, and the bytes of all
@@ -100,7 +100,7 @@ impl SnapshotInput {
         }
         let mut sampler = Sampler::default();
         for row in self.scan(&self.keys)? {
-            let (key, value) = row.map_err(|error| self.keys.error(error))?;
+            let (key, value) = row.map_err(of_store)?;
             let bytes = (key.len() + value.len()) as u64;
             sampler.add(key, bytes);
         }
@@ -137,11 +137,9 @@ impl Input for SnapshotInput {
 
     fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
         let piece = Piece::of(split);
-        let mut from = piece.lower.clone();
         for row in self.scan(&piece)? {
-            let (key, value) = row.map_err(|e| of_keys(e, &from, piece.upper.as_deref()))?;
+            let (key, value) = row.map_err(of_store)?;
             record(&key, &value)?;
-            from = key;
         }
         Ok(())
     }
@@ -172,7 +170,7 @@ impl Input for SnapshotInput {
                 upper,
             };
             for row in self.scan(&place)?.take(per_place) {
-                let (key, value) = row.map_err(|error| place.error(error))?;
+                let (key, value) = row.map_err(of_store)?;
                 record(&key, &value)?;
             }
         }
@@ -190,7 +188,7 @@ impl SnapshotInput {
     ) -> Result<(), TaskError> {
         let (mut bytes, mut next) = (0, 0);
         for row in self.scan(piece)? {
-            let (key, value) = row.map_err(|error| piece.error(error))?;
+            let (key, value) = row.map_err(of_store)?;
             if bytes >= next {
                 record(&key, &value)?;
                 next += distance_bytes;
@@ -224,11 +222,6 @@ impl Piece {
         let upper = self.upper.as_deref();
         let upper = upper.map_or(Bound::Unbounded, Bound::Excluded);
         (Bound::Included(&self.lower[..]), upper)
-    }
-
-    /// Returns the error of a task that cannot read these keys.
-    fn error(&self, error: ebb_storage::Error) -> TaskError {
-        of_keys(error, &self.lower, self.upper.as_deref())
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {

@@ -19,6 +19,7 @@ impl Queries for TwoQueries {
             statements: 1,
             lane: lane.to_string(),
             state: "running".to_string(),
+            waits_for: None,
             queued_ms: 0,
             running_ms: 5,
         };

@@ -5,6 +5,7 @@
 //! takes.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use ebb_cql::protocol::{BatchKind, ErrorKind, QueryParameters, ValuesBuf};
 use ebb_cql::syntax;
@@ -12,7 +13,11 @@ use ebb_cql::syntax::ast::{PermissionStatement, RoleStatement, Statement, Write}
 use ebb_model::access::{Permission, PermissionSet, Resource};
 
 use super::{U, server};
+use crate::access::User;
+use crate::activity::Activity;
+use crate::call::Lane;
 use crate::executor::harness::Server;
+use crate::queries::{Listed, Query};
 
 macro_rules! kinds {
     ($($kind:ident),* $(,)?) => {
@@ -35,6 +40,7 @@ kinds! {
     CreateType, AlterType, DropType,
     CreateIndex, DropIndex,
     CreateSnapshot, DropSnapshot, ListSnapshots,
+    KillQuery,
     CreateRole, AlterRole, DropRole, GrantRole, RevokeRole, ListRoles, ListUsers,
     AddIdentity, DropIdentity,
     Grant, Revoke, ListPermissions,
@@ -66,6 +72,7 @@ impl Kind {
             Statement::CreateSnapshot(_) => Self::CreateSnapshot,
             Statement::DropSnapshot(_) => Self::DropSnapshot,
             Statement::ListSnapshots(_) => Self::ListSnapshots,
+            Statement::KillQuery(_) => Self::KillQuery,
             Statement::Role(RoleStatement::Create(_)) => Self::CreateRole,
             Statement::Role(RoleStatement::Alter(_)) => Self::AlterRole,
             Statement::Role(RoleStatement::Drop(_)) => Self::DropRole,
@@ -265,6 +272,10 @@ fn cases(kind: Kind) -> Vec<Case> {
             case("DROP SNAPSHOT of_t ON KEYSPACE ks", Each(&[(Snapshot, T)])),
         ],
         Kind::ListSnapshots => vec![case("LIST SNAPSHOTS", Nothing)],
+        Kind::KillQuery => vec![case(
+            "KILL QUERY 1",
+            Superuser("Only superusers and the user of query 1 may kill it"),
+        )],
         Kind::CreateRole => vec![case("CREATE ROLE made", Role(&[(Create, ROLES)]))],
         Kind::AlterRole => vec![case("ALTER ROLE r WITH LOGIN = true", Role(&[(Alter, R)]))],
         Kind::DropRole => vec![case("DROP ROLE r", Role(&[(Drop, R)]))],
@@ -339,9 +350,29 @@ const SCENE: &[&str] = &[
     "DROP IDENTITY IF EXISTS 'spiffe://x/made'",
 ];
 
+/// Lists a scan of another user as query 1, until the result is dropped.
+fn list_query(server: Server) -> (Server, Listed) {
+    let statement = Arc::new(server.prepare("SELECT * FROM ks.t").unwrap());
+    let query = Query {
+        address: ([127, 0, 0, 1], 9).into(),
+        user: Arc::new(User::logged_in("s", 1)),
+        keyspace: None,
+        statement: Some(statement),
+        statements: 1,
+        lane: Lane::Range,
+        is_read: true,
+        received_at: Instant::now(), // clock: a query takes the instant at which it came
+        progress: Arc::default(),
+    };
+    let activity = Arc::new(Activity::default());
+    let listed = activity.queries.list(&Arc::new(query));
+    let executor = server.executor.showing(activity);
+    (Server { executor, ..server }, listed)
+}
+
 /// Sets the scene anew, as somebody who may.
 fn set(server: &mut Server) {
-    let user = std::mem::replace(&mut server.user, crate::access::User::anyone());
+    let user = std::mem::replace(&mut server.user, User::anyone());
     SCENE.iter().for_each(|text| server.run(text));
     for member in ["s", "member"] {
         server.set(member, |role| role.member_of.clear());
@@ -414,6 +445,7 @@ fn every_statement_takes_its_permissions_and_no_others_do() {
     let mut tried = 0;
     let mut server = server(&[]);
     set(&mut server);
+    let (mut server, _listed) = list_query(server);
     server.log_in(U);
     for kind in Kind::ALL {
         for case in cases(*kind) {
@@ -465,6 +497,7 @@ fn every_statement_takes_its_permissions_and_no_others_do() {
 fn a_superuser_may_do_everything_and_nobody_nothing() {
     let mut server = server(&[]);
     set(&mut server);
+    let (mut server, _listed) = list_query(server);
     server.set(U, |role| role.is_superuser = true);
     server.log_in(U);
     for kind in Kind::ALL {
@@ -475,7 +508,7 @@ fn a_superuser_may_do_everything_and_nobody_nothing() {
             }
         }
     }
-    server.user = crate::access::User::nobody();
+    server.user = User::nobody();
     for kind in Kind::ALL {
         for case in cases(*kind) {
             if let Ok(prepared) = server.prepare(case.text) {

@@ -1,8 +1,14 @@
 //! Events for the log of the operator, and entries in the audit log.
 
+use std::sync::mpsc::Receiver;
+
+use ebb_cql::protocol::{Batch, BatchStatement, StatementRef};
+
 use super::login::{server, token};
 use super::*;
-use crate::serve::{Audit, AuditEnd, AuditedStatement, ServerEvent, ServerEvents};
+use crate::serve::{
+    Audit, AuditEnd, AuditedStatement, AuditedWrite, ServerEvent, ServerEvents, WriteAudit,
+};
 
 #[test]
 fn logins_and_statements_of_administration_are_reported() {
@@ -129,4 +135,98 @@ fn statements_of_administration_are_executed_between_their_entries_or_not_at_all
         "root: TRUNCATE t done",
     ];
     assert_eq!(written(), truncated);
+}
+
+/// Returns options with which writes to some tables are noted, and the notes.
+fn noting(tables: &str) -> (ServeOptions, Receiver<String>) {
+    let (sender, notes) = std::sync::mpsc::channel();
+    let note = move |write: AuditedWrite<'_>| {
+        let user = write.user.unwrap_or("nobody");
+        let (kind, keyspace, table) = (write.kind.name(), write.keyspace, write.table);
+        let (statements, result) = (write.statements, write.result);
+        let note = format!("{user}: {kind} {keyspace}.{table} {statements} {result}");
+        drop(sender.send(note));
+    };
+    let options = ServeOptions {
+        audit_writes: WriteAudit::new(tables.parse().unwrap(), note),
+        ..options()
+    };
+    (options, notes)
+}
+
+#[test]
+fn writes_to_the_tables_of_the_setting_are_noted_with_their_results() {
+    let (options, notes) = noting("ks.t,ks.u");
+    let (_, server) = server(options);
+    let noted = || notes.try_iter().collect::<Vec<_>>();
+    let mut root = Client::logged_in(&server, "root");
+    for text in [
+        "CREATE TABLE ks.u (k int PRIMARY KEY, v int)",
+        "CREATE TABLE ks.other (k int PRIMARY KEY)",
+        "INSERT INTO ks.other (k) VALUES (1)",
+        "SELECT * FROM ks.t",
+    ] {
+        root.run(text);
+    }
+    assert_eq!(noted(), [""; 0]);
+    for (text, expected) in [
+        (
+            "INSERT INTO ks.t (k) VALUES (1)",
+            vec!["root: INSERT ks.t 1 done"],
+        ),
+        (
+            "UPDATE ks.u SET v = 2 WHERE k = 1 IF v = 1",
+            vec!["root: UPDATE ks.u 1 done"],
+        ),
+        (
+            "BEGIN BATCH INSERT INTO ks.t (k) VALUES (1); INSERT INTO ks.u (k) VALUES (1); DELETE \
+             FROM ks.t WHERE k = 2; INSERT INTO ks.other (k) VALUES (1); APPLY BATCH",
+            vec!["root: BATCH ks.t 2 done", "root: BATCH ks.u 1 done"],
+        ),
+    ] {
+        root.run(text);
+        assert_eq!(noted(), expected, "{text}");
+    }
+    root.run("USE ks");
+    let text = "DELETE FROM t WHERE k = 1";
+    let part = || BatchStatement {
+        statement: StatementRef::Text(text),
+        values: Values::default(),
+    };
+    let batch = Batch {
+        kind: BatchKind::Unlogged,
+        statements: vec![part(), part()],
+        consistency: Consistency::One,
+        serial_consistency: None,
+        timestamp_us: None,
+        keyspace: None,
+        now_s: None,
+    };
+    root.send(3, &Request::Batch(batch));
+    assert_eq!(root.receive().1.response, Response::Void);
+    assert_eq!(noted(), ["root: BATCH ks.t 2 done"]);
+    Client::logged_in(&server, "ada").refused("INSERT INTO ks.t (k) VALUES (1)");
+    assert_eq!(noted(), ["ada: INSERT ks.t 1 unauthorized"]);
+}
+
+#[test]
+fn a_write_that_panics_is_noted_with_an_unknown_result() {
+    let (options, notes) = noting("all");
+    let fake = Fake {
+        waits_for_sync: true,
+        ..Fake::default()
+    };
+    fake.sync_gate.open();
+    let (_, server) = serving(fake, options);
+    let mut client = Client::new(&server);
+    for (text, expected) in [
+        ("explode", "nobody: UPDATE fake.explode 1 unknown"),
+        ("put", "nobody: UPDATE fake.put 1 done"),
+        // It computes for long, and goes on in another lane.
+        ("compute-put", "nobody: UPDATE fake.compute-put 1 done"),
+    ] {
+        client.query(1, text);
+        client.receive();
+        assert_eq!(notes.try_iter().collect::<Vec<_>>(), [expected]);
+    }
 }

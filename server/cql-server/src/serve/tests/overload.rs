@@ -13,17 +13,17 @@ struct Outcomes {
 }
 
 /// Sends 8,000 requests at once and reads their responses: each is answered once and in order, and
-/// questions about the server itself are not refused.
+/// reads about the server itself and KILL QUERY are not refused.
 fn flood(server: &CqlServer, outcomes: &Outcomes) {
     const REQUESTS: i16 = 8000;
-    let is_about_server = |stream: i16| stream % 1000 == 999;
+    let is_about_server = |stream: i16| stream % 500 == 499;
     let mut client = Client::new(server);
     let mut frames = BytesMut::new();
     for stream in 0..REQUESTS {
-        let text = if is_about_server(stream) {
-            "spin system"
-        } else {
-            "spin"
+        let text = match stream % 1000 {
+            499 => " kill query 7",
+            999 => "spin system",
+            _ => "spin",
         };
         let parameters = parameters();
         let request = Request::Query { text, parameters };

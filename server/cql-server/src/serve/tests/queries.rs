@@ -1,8 +1,11 @@
 //! Queries in lanes, which operators list and kill.
 
+use std::sync::mpsc::channel;
+
 use super::*;
 use crate::queries::{Queries, QueryRow};
 use crate::serve::replies::killed;
+use crate::serve::{ServerEvent, ServerEvents};
 
 /// Waits until the queries that are listed have these states, the oldest first.
 #[track_caller]
@@ -36,6 +39,80 @@ fn a_killed_scan_ends_with_an_error_and_a_scan_of_another_user_goes_on() {
     assert_eq!(left[0].id, rows[1].id);
     assert_eq!(queries.kill(rows[0].id), None);
     ada.run("SELECT * FROM system.local");
+}
+
+#[test]
+fn the_user_of_a_query_and_superusers_kill_it_by_a_statement() {
+    let (sender, reported) = channel();
+    let tell = move |event: ServerEvent<'_>| {
+        if let ServerEvent::Administered {
+            user: Some(user),
+            query: Some(id),
+            ..
+        } = event
+        {
+            drop(sender.send((user.to_owned(), id)));
+        }
+    };
+    let (_, server) = login::server(ServeOptions {
+        events: ServerEvents::new(tell),
+        ..options()
+    });
+    let mut root = Client::logged_in(&server, "root");
+    scans::prepare(&mut root);
+    let queries = server.queries();
+    let mut scans = scans::begin_endless(&server, "ada", 2);
+    let rows = until_listed(&queries, &["running"; 2]);
+    let kill = |row: &QueryRow| format!("KILL QUERY {}", row.id);
+    let refused = Client::logged_in(&server, "eve").refused(&kill(&rows[0]));
+    assert_eq!(refused.kind, ErrorKind::Unauthorized);
+    let mut ada = Client::logged_in(&server, "ada");
+    for (client, row) in [(&mut ada, &rows[0]), (&mut root, &rows[1])] {
+        assert_eq!(client.run(&kill(row)), Response::Void);
+        // The same as over HTTP.
+        assert_eq!(scans.error(), killed(parameters().consistency));
+    }
+    until_listed(&queries, &[]);
+    let gone = ada.refused(&kill(&rows[0]));
+    let message = format!("no query {} waits or runs", rows[0].id);
+    assert_eq!((gone.kind, gone.message), (ErrorKind::Invalid, message));
+    let killers = [
+        ("ada".to_owned(), rows[0].id),
+        ("root".to_owned(), rows[1].id),
+    ];
+    assert_eq!(reported.try_iter().collect::<Vec<_>>(), killers);
+}
+
+/// The story: a killed scan that waited for memory kept its thread until its time-out.
+#[test]
+fn a_scan_that_is_killed_while_it_waits_for_memory_leaves_its_thread_to_the_next() {
+    let (fake, server) = server(ServeOptions {
+        scans_max: 2,
+        scan_threads_max: 2,
+        lane_result_bytes_max: 1 << 20,
+        ..options()
+    });
+    let (mut client, queries) = (Client::new(&server), server.queries());
+    let until_waits = |waits: &[Option<&'static str>]| {
+        wait::until_some("the queries to wait", || {
+            let rows = queries.rows();
+            let found = rows.iter().map(|row| row.waits_for);
+            found.eq(waits.iter().copied()).then_some(rows)
+        })
+    };
+    client.query(1, "scan 'one'");
+    until_waits(&[None]);
+    client.query(2, "scan 'two'");
+    until_waits(&[None, Some("memory")]);
+    client.query(3, "scan 'three'");
+    let rows = until_waits(&[None, Some("memory"), Some("turn")]);
+    assert_eq!(queries.kill(rows[1].id), Some(true));
+    assert_eq!(client.error(), killed(parameters().consistency));
+    until_waits(&[None, Some("memory")]);
+    fake.gate.open();
+    let mut streams = [client.receive().0, client.receive().0];
+    streams.sort_unstable();
+    assert_eq!(streams, [1, 3]);
 }
 
 #[test]

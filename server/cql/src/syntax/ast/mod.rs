@@ -1,6 +1,6 @@
 //! What a statement says.
 //!
-//! The tree of CQL 3.4.5 (Cassandra 4.1) and of ebb's own statements about snapshots.
+//! The tree of CQL 3.4.5 (Cassandra 4.1) and of ebb's own statements about snapshots and queries.
 //! It owns its strings, holds no positions and no types of a schema. Two texts that
 //! differ in white space, comments, the case of words or redundant quotes give equal
 //! trees.
@@ -67,6 +67,8 @@ pub enum Statement {
     CreateSnapshot(CreateSnapshot),
     DropSnapshot(DropSnapshot),
     ListSnapshots(ListSnapshots),
+    /// `KILL QUERY 7`, by the id in `system_views.queries`: ebb's own.
+    KillQuery(u64),
     Role(RoleStatement),
     Permission(PermissionStatement),
     /// A statement of CQL that ebb does not serve.

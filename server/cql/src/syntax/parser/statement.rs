@@ -59,6 +59,8 @@ impl Parser<'_> {
         } else if self.eat_words("LIST SNAPSHOTS") {
             let on = self.after_word("ON", Self::snapshot_scope)?;
             Statement::ListSnapshots(ListSnapshots { on })
+        } else if self.eat_words("KILL QUERY") {
+            Statement::KillQuery(self.query_id()?)
         } else if self.eat_word("GRANT") {
             self.grant()?
         } else if self.eat_word("REVOKE") {
@@ -141,6 +143,16 @@ impl Parser<'_> {
         }
         self.eat_table_word();
         Ok(SnapshotScope::Table(self.table()?))
+    }
+
+    /// After `KILL QUERY`.
+    fn query_id(&mut self) -> Result<u64> {
+        let id = self.source(self.here()).parse();
+        let (TokenKind::Integer, Ok(id)) = (self.kind(), id) else {
+            return Err(self.mismatched(TokenKind::Integer.expected()));
+        };
+        self.at += 1;
+        Ok(id)
     }
 
     /// After `DESCRIBE`.

@@ -74,6 +74,10 @@ fn errors_read_as_those_of_cassandra() {
             "CREATE TYPE enum (a int)",
             "line 1:12 Invalid (reserved) user type name enum (CREATE TYPE [enum]...)",
         ),
+        (
+            "KILL QUERY 'a'",
+            "line 1:11 mismatched input ''a'' expecting INTEGER (KILL QUERY ['a'])",
+        ),
     ] {
         assert_eq!(error(text), message, "{text}");
     }

@@ -255,3 +255,14 @@ fn snapshots_are_read_where_a_table_is_named() {
         "ks@s"
     );
 }
+
+#[test]
+fn a_query_is_killed_by_its_id_and_its_words_stay_names() {
+    assert_eq!(statement("kill QUERY 007;"), Statement::KillQuery(7));
+    let most = format!("KILL QUERY {}", u64::MAX);
+    assert_eq!(statement(&most), Statement::KillQuery(u64::MAX));
+    assert_eq!(
+        canonical("SELECT query FROM kill"),
+        "SELECT query FROM kill"
+    );
+}

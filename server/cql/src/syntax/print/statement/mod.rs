@@ -50,6 +50,7 @@ impl Display for Statement {
             Statement::CreateSnapshot(create) => create.fmt(f),
             Statement::DropSnapshot(drop) => drop.fmt(f),
             Statement::ListSnapshots(list) => list.fmt(f),
+            Statement::KillQuery(id) => write!(f, "KILL QUERY {id}"),
             Statement::Role(role) => role.fmt(f),
             Statement::Permission(permission) => permission.fmt(f),
             Statement::Unsupported(unsupported) => f.write_str(&unsupported.text),

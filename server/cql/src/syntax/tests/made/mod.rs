@@ -191,7 +191,7 @@ impl<R: Rng> Maker<R> {
     }
 
     pub fn statement(&mut self) -> Statement {
-        match self.rng.random_range(0..28) {
+        match self.rng.random_range(0..29) {
             0..=4 => Statement::Select(self.select()),
             5..=9 => Statement::Write(self.write()),
             10 => Statement::Batch(Batch {
@@ -251,6 +251,7 @@ impl<R: Rng> Maker<R> {
             }),
             25 => Statement::Role(self.role_statement()),
             26 => Statement::Permission(self.permission_statement()),
+            27 => Statement::KillQuery(self.rng.random()),
             _ => match self.chance(2) {
                 true => Statement::DropSnapshot(DropSnapshot {
                     name: self.name(),

@@ -1,0 +1,51 @@
+//! `ebb queries`: the queries of CQL that wait or run in a server; kills some of them.
+
+mod kill;
+mod list;
+
+use anyhow::Result;
+
+use super::attached::Attached;
+use super::print::json_or_text;
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb queries
+  ebb queries --json | jq '.[] | select(.running_ms > 60000)'
+  ebb queries kill 17
+  EBB_TOKEN=... ebb queries --server https://10.0.0.5:9043
+
+Scans, reads that name no partition, changes of the schema and other long statements are listed,
+the oldest first. Reads and writes of a few rows are not. Statements have ? for each constant.
+
+The server that has the directory open needs no token, one at --server URL a token of scope admin.
+CQL has the same list in the table system_views.queries, and KILL QUERY.";
+
+/// List the queries of CQL that wait or run in a server.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    attached: Attached,
+    /// Print a JSON array: id, address, user, keyspace, statement, statements, lane, state,
+    /// waits_for, queued_ms, running_ms.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Kill(kill::Args),
+}
+
+pub(super) fn run(args: Args) -> Result<()> {
+    if let Some(Command::Kill(kill)) = args.command {
+        return kill::run(kill);
+    }
+    let queries = args.attached.client()?.queries()?;
+    json_or_text(args.json, &queries, |printer| {
+        printer.lines(list::lines(&queries))
+    })
+}
