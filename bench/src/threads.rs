@@ -1,9 +1,34 @@
-//! The results of threads.
+//! The results of threads, and pauses.
 
 use std::panic::resume_unwind;
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// Returns the value of a thread that was joined. If the thread panicked, the panic goes on here.
 pub fn value_of<T>(joined: thread::Result<T>) -> T {
     joined.unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// Waits for this time. A single call of `park_timeout` does not: the last thread of a scope unparks the
+/// thread that made the scope, also if that waited for nothing, and its next call returns at once.
+pub fn pause(time: Duration) {
+    let end = Instant::now() + time;
+    while let Some(left) = end.checked_duration_since(Instant::now()) {
+        thread::park_timeout(left);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A wait for a quiet server was over at once after each load.
+    #[test]
+    fn a_pause_lasts_after_the_end_of_a_scope() {
+        let time = Duration::from_millis(20);
+        thread::scope(|scope| value_of(scope.spawn(|| ()).join()));
+        let began = Instant::now(); // clock: a pause is a time
+        pause(time);
+        assert!(began.elapsed() >= time); // clock: a pause is a time
+    }
 }

@@ -22,6 +22,15 @@ pub fn median(values: impl IntoIterator<Item: Borrow<f64>>) -> f64 {
     median_if_any(values).expect("there is at least one value")
 }
 
+/// The mean of the two values of each round. It takes out the drift of a machine's speed from what is
+/// measured between the two.
+pub fn means_of_rounds(before: &[f64], behind: &[f64]) -> Vec<f64> {
+    let rounds = before.iter().zip(behind);
+    rounds
+        .map(|(before, behind)| (before + behind) / 2.0)
+        .collect()
+}
+
 /// The median of the ratios of rounds; `None` without rounds.
 pub fn median_ratio(above: &[f64], below: &[f64]) -> Option<f64> {
     median_if_any(above.iter().zip(below).map(|(above, below)| above / below))
@@ -44,5 +53,6 @@ mod tests {
         assert_eq!(median_if_any([]), None);
         assert_eq!(median_ratio(&[4.0, 9.0, 8.0], &[2.0, 3.0, 2.0]), Some(3.0));
         assert_eq!(mean([4.0, 1.0, 1.0]), 2.0);
+        assert_eq!(means_of_rounds(&[1.0, 4.0], &[3.0, 5.0]), [2.0, 4.5]);
     }
 }

@@ -6,6 +6,8 @@
 //! from the measured one widened by what drawing from few windows makes too small. The
 //! draws have a fixed seed: the same windows give the same interval.
 
+use std::fmt;
+
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
@@ -30,6 +32,15 @@ impl Estimate {
     /// How far the ends are from 1, as a factor, whichever is further.
     pub fn farthest_from_one(&self) -> f64 {
         self.high.max(1.0 / self.low)
+    }
+}
+
+/// The value and its interval, with two decimal places unless a precision is given.
+impl fmt::Display for Estimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { value, low, high } = self;
+        let places = f.precision().unwrap_or(2);
+        write!(f, "{value:.places$} ({low:.places$} to {high:.places$})")
     }
 }
 

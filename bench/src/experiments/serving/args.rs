@@ -27,7 +27,8 @@ pub struct ServingArgs {
     pub rounds: u32,
 
     /// Rounds of windows of the load alone, beside jobs and beside a pager; alone and beside
-    /// hostile clients; alone and watched; alone and beside statements that never end
+    /// hostile clients; alone and watched; alone and beside statements that never end; and of parts
+    /// neighbours, backup and descriptors
     #[arg(long, value_name = "N", default_value_t = 15,
           value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub windows: u32,
@@ -51,8 +52,8 @@ pub struct ServingArgs {
           value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub connections: u64,
 
-    /// Operations per second of parts beside, watched, hostile and endless [default: half of what a
-    /// closed loop reaches]
+    /// Operations per second of parts beside, watched, hostile, endless, neighbours, backup and
+    /// descriptors [default: half of what a closed loop reaches]
     #[arg(long, value_name = "OPS", value_parser = clap::value_parser!(u32).range(1..))]
     pub rate: Option<u32>,
 
@@ -67,6 +68,20 @@ pub struct ServingArgs {
     /// Draws of part hostile [default: random]
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
+
+    /// Part backup: gigabytes of keys and values in the database
+    #[arg(long, value_name = "GB", default_value_t = 1,
+          value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub backup_gb: u64,
+
+    /// Part backup: folder on another file system, for the copies
+    #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
+    pub target: PathBuf,
+
+    /// Part descriptors: SSTables in the table
+    #[arg(long, value_name = "N", default_value_t = 10_000,
+          value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub sstables: u64,
 
     /// Writes everything measured to FILE
     #[arg(long = "json-file", value_name = "FILE")]
@@ -105,6 +120,18 @@ pub enum Part {
     /// The tail of reads at half of peak beside twenty statements of two users that never end, and
     /// what these leave of the scans of a third user
     Endless,
+    /// An aggregate beside busy programs, and the tail of reads beside both, against that beside the
+    /// programs
+    Neighbours,
+    /// The server's CPU and instructions for a request with the log, against those without
+    Logs,
+    /// The tail of reads at half of peak beside backups, and the rate of these against `cp`
+    Backup,
+    /// The bytes that snapshots pin, as the server shows them, against those that come back
+    Pinned,
+    /// A limit of 1,024 open files with more SSTables: the tail of cached reads, a scan, a backup, a
+    /// merge
+    Descriptors,
 }
 
 impl ServingArgs {

@@ -23,12 +23,7 @@ pub struct Connections {
 }
 
 pub fn measure(setting: &Setting<'_>) -> Result<Connections> {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        ..limit
-    };
-    setrlimit(Resource::Nofile, raised).context("cannot raise the limit of open files")?;
+    raise_limit()?;
     let server = setting.start("connections", &[])?;
     let connect = || -> Result<Client> {
         let mut client = Client::connect(server.address, Compression::None)?;
@@ -53,4 +48,14 @@ pub fn measure(setting: &Setting<'_>) -> Result<Connections> {
         before_bytes,
         with_bytes,
     })
+}
+
+/// Raises the limit of open files of this process, which servers inherit, as far as the system allows.
+pub(super) fn raise_limit() -> Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    setrlimit(Resource::Nofile, raised).context("cannot raise the limit of open files")
 }

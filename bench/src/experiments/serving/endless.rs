@@ -18,6 +18,7 @@ use ebb_cql::client::{Client, ClientError, set_stream};
 use ebb_cql::protocol::{Answer, Compression, ErrorKind, QueryParameters, Request, Response};
 use serde::Serialize;
 
+use super::bar::verdict;
 use super::server::{Account, Server};
 use super::setting::Setting;
 use super::steady::SteadyLoad;
@@ -132,11 +133,6 @@ impl EndlessStatements {
     fn grown_bytes(&self) -> u64 {
         self.most_bytes.saturating_sub(self.before_bytes)
     }
-}
-
-/// The word for a number that is within its bar, or not.
-fn verdict(is_within: bool) -> &'static str {
-    if is_within { "meets" } else { "misses" }
 }
 
 /// The requests of a user that ended in a window.

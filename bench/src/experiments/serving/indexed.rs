@@ -17,6 +17,8 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
+use super::args::ServingArgs;
+use super::server::Server;
 use super::setting::Setting;
 use crate::console::progress_bar;
 use crate::experiments::statistics::median;
@@ -66,6 +68,11 @@ impl Indexed {
     }
 }
 
+/// The table without an index.
+pub(super) const PLAIN: &str = "ix.plain";
+/// Its columns of numbers are `k`, the key, and `g`.
+const WRITE: &str = "INSERT INTO ix.plain (k, g, v) VALUES (?, ?, ?)";
+
 const SCHEMA: [&str; 4] = [
     "CREATE KEYSPACE ix WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
     "CREATE TABLE ix.plain (k int PRIMARY KEY, g int, v text)",
@@ -90,29 +97,13 @@ enum Kind {
 pub fn measure(setting: &Setting<'_>) -> Result<Indexed> {
     let args = setting.args;
     let server = setting.start("indexed", &[])?;
-    let connect = || Client::connect(server.address, Compression::None);
-    let clients: Result<_, _> = (0..args.connections).map(|_| connect()).collect();
-    let mut callers = Callers {
-        clients: clients?,
-        records: args.records,
-        text: "t".repeat(TEXT_BYTES),
-        rng: ChaCha8Rng::seed_from_u64(SEED),
-    };
-    let mut first = connect()?;
-    for text in SCHEMA {
-        query(&mut first, text)?;
-    }
-    let mut statement = |kind: Kind, text: &str| -> Result<Statement> {
-        let id = prepare(&mut first, text)?;
-        Ok(Statement { id, kind })
-    };
-    let write = "INSERT INTO ix.plain (k, g, v) VALUES (?, ?, ?)";
-    let plain = statement(Kind::Write, write)?;
-    let indexed = statement(Kind::Write, &write.replace("plain", "indexed"))?;
+    let mut callers = Callers::connect(&server, args)?;
+    let plain = callers.prepare(Kind::Write, WRITE)?;
+    let indexed = callers.prepare(Kind::Write, &WRITE.replace("plain", "indexed"))?;
     let by_key = "SELECT k, g, v FROM ix.indexed WHERE k = ?";
-    let by_key = statement(Kind::ReadByKey, by_key)?;
+    let by_key = callers.prepare(Kind::ReadByKey, by_key)?;
     let by_index = "SELECT k, g, v FROM ix.indexed WHERE g = ?";
-    let by_index = statement(Kind::ReadByIndex, by_index)?;
+    let by_index = callers.prepare(Kind::ReadByIndex, by_index)?;
     for statement in [&plain, &indexed] {
         callers.load(statement)?;
     }
@@ -150,6 +141,13 @@ pub fn measure(setting: &Setting<'_>) -> Result<Indexed> {
     Ok(found)
 }
 
+/// Creates the table [`PLAIN`], and writes as many rows as there are records.
+pub(super) fn load_plain(server: &Server, args: &ServingArgs) -> Result<()> {
+    let mut callers = Callers::connect(server, args)?;
+    let plain = callers.prepare(Kind::Write, WRITE)?;
+    callers.load(&plain)
+}
+
 /// The connections, and the source of the rows that they request.
 struct Callers {
     clients: Vec<Client>,
@@ -159,6 +157,27 @@ struct Callers {
 }
 
 impl Callers {
+    /// Connects to a server, and creates the tables.
+    fn connect(server: &Server, args: &ServingArgs) -> Result<Self> {
+        let connect = |_| Client::connect(server.address, Compression::None);
+        let clients: Result<Vec<_>, _> = (0..args.connections).map(connect).collect();
+        let mut clients = clients?;
+        for text in SCHEMA {
+            query(&mut clients[0], text)?;
+        }
+        Ok(Self {
+            clients,
+            records: args.records,
+            text: "t".repeat(TEXT_BYTES),
+            rng: ChaCha8Rng::seed_from_u64(SEED),
+        })
+    }
+
+    fn prepare(&mut self, kind: Kind, text: &str) -> Result<Statement> {
+        let id = prepare(&mut self.clients[0], text)?;
+        Ok(Statement { id, kind })
+    }
+
     /// Writes all rows once, in the order of the indexed column.
     fn load(&mut self, statement: &Statement) -> Result<()> {
         let records = self.records;

@@ -12,12 +12,18 @@
 //!            │     watched      p99 of reads with 200 event streams, lists and scrapes
 //!            │     hostile      p99 beside hostile and half-broken clients
 //!            │     endless      p99 beside statements that never end, and the scans of another user
+//!            │     neighbours   an aggregate beside busy programs, and p99 beside both
+//!            │     logs         what the log costs of the server
+//!            │     backup       p99 beside backups, and their rate against cp
+//!            │     pinned       bytes shown as pinned against those that come back
+//!            │     descriptors  p99 with more SSTables than may be open
 //!            └───► report       the table of bars, and the JSON
 //!
 //!   server   `ebb serve` as a child          host    the same with endless jobs
 //!   redis    Redis as a child                embedded   the store in this process
 //!   certificate   of a server that speaks TLS     steady   the load of the parts about the tail
 //!   window   windows of one condition, compared with others     setting   what all parts share
+//!   bar      met or missed     command   other programs     instructions   counted by perf
 //! ```
 //!
 //! Client and server share the machine. What is compared takes turns, medians over rounds
@@ -25,16 +31,24 @@
 //! Children are in the session of this process, so the idle class means what it says.
 
 mod args;
+mod backup;
+mod bar;
 mod beside;
 mod certificate;
+mod command;
 mod connections;
+mod descriptors;
 mod embedded;
 mod endless;
 mod host;
 mod hostile;
 mod hot_row;
 mod indexed;
+mod instructions;
+mod logs;
+mod neighbours;
 mod overload;
+mod pinned;
 mod redis;
 mod report;
 mod run;

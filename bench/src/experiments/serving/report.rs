@@ -5,13 +5,18 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use super::args::ServingArgs;
+use super::backup::Backup;
 use super::beside::BesideLoad;
 use super::connections::Connections;
+use super::descriptors::Descriptors;
 use super::endless::EndlessStatements;
 use super::hostile::HostileClients;
 use super::hot_row::HotRow;
 use super::indexed::Indexed;
+use super::logs::Logs;
+use super::neighbours::Neighbours;
 use super::overload::OverloadedLoad;
+use super::pinned::Pinned;
 use super::secured::Secured;
 use super::startup::Startup;
 use super::throughput::{Kind, Throughput};
@@ -43,6 +48,11 @@ pub struct Report {
     pub watched: Option<WatchedLoad>,
     pub hostile: Option<HostileClients>,
     pub endless: Option<EndlessStatements>,
+    pub neighbours: Option<Neighbours>,
+    pub logs: Option<Logs>,
+    pub backup: Option<Backup>,
+    pub pinned: Option<Pinned>,
+    pub descriptors: Option<Descriptors>,
 }
 
 impl Report {
@@ -64,6 +74,11 @@ impl Report {
             watched: None,
             hostile: None,
             endless: None,
+            neighbours: None,
+            logs: None,
+            backup: None,
+            pinned: None,
+            descriptors: None,
         }
     }
 
@@ -127,6 +142,11 @@ impl Report {
             self.watched.as_ref().map(WatchedLoad::lines),
             self.hostile.as_ref().map(HostileClients::lines),
             self.endless.as_ref().map(EndlessStatements::lines),
+            self.neighbours.as_ref().map(Neighbours::lines),
+            self.logs.as_ref().map(Logs::lines),
+            self.backup.as_ref().map(Backup::lines),
+            self.pinned.as_ref().map(Pinned::lines),
+            self.descriptors.as_ref().map(Descriptors::lines),
         ];
         for line in lines.into_iter().flatten().flatten() {
             writeln!(text, "{line}")?;

@@ -7,8 +7,8 @@ use super::report::Report;
 use super::server::binary;
 use super::setting::Setting;
 use super::{
-    beside, connections, endless, hostile, hot_row, indexed, overload, secured, startup,
-    throughput, watched,
+    backup, beside, connections, descriptors, endless, hostile, hot_row, indexed, logs, neighbours,
+    overload, pinned, secured, startup, throughput, watched,
 };
 use crate::console::{stop_on_interrupt, temporary_directory, write_json};
 
@@ -32,6 +32,11 @@ pub fn run(args: &ServingArgs) -> Result<()> {
             Part::Watched => report.watched = Some(watched::measure(&setting)?),
             Part::Hostile => report.hostile = Some(hostile::measure(&setting)?),
             Part::Endless => report.endless = Some(endless::measure(&setting)?),
+            Part::Neighbours => report.neighbours = Some(neighbours::measure(&setting)?),
+            Part::Logs => report.logs = Some(logs::measure(&setting)?),
+            Part::Backup => report.backup = Some(backup::measure(&setting)?),
+            Part::Pinned => report.pinned = Some(pinned::measure(&setting)?),
+            Part::Descriptors => report.descriptors = Some(descriptors::measure(&setting)?),
             Part::Indexed => report.indexed = Some(indexed::measure(&setting)?),
             Part::HotRow => report.hot_row = Some(hot_row::measure(&setting)?),
         }

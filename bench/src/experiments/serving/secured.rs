@@ -15,7 +15,7 @@ use super::server::{Account, Server, loaded};
 use super::setting::Setting;
 use super::throughput;
 use crate::console::progress_bar;
-use crate::experiments::statistics::{median, median_ratio};
+use crate::experiments::statistics::{means_of_rounds, median, median_ratio};
 use crate::number::fixed;
 use crate::ycsb::Workload;
 use crate::ycsb::cql::{Operations, Plan, query};
@@ -46,10 +46,7 @@ impl Secured {
     /// each round the plain windows before and after are averaged, because a machine's speed
     /// drifts.
     fn over_plain(&self) -> Option<f64> {
-        let around = self.plain_cpu_us.iter().zip(&self.again_cpu_us);
-        let around: Vec<f64> = around
-            .map(|(before, behind)| (before + behind) / 2.0)
-            .collect();
+        let around = means_of_rounds(&self.plain_cpu_us, &self.again_cpu_us);
         median_ratio(&around, &self.secured_cpu_us)
     }
 

@@ -1,6 +1,5 @@
 //! `ebb serve`, or the host of jobs, as a child process.
 
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -9,6 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use ebb_server::http::JobsClient;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::args::ServingArgs;
@@ -61,17 +61,26 @@ impl Server {
     /// Starts `ebb serve` over a directory, on a free port and with `more` arguments; it listens when
     /// this returns.
     pub fn start(binary: &Path, data: &Path, more: &[String]) -> Result<Self> {
-        let port = OsStr::new("127.0.0.1:0");
-        let args = ["serve".as_ref(), "--cql".as_ref(), port, "--data".as_ref()];
-        Self::spawn(Command::new(binary).args(args).arg(data).args(more), data)
+        Self::spawn(serving(&mut Command::new(binary), data, more), data)
     }
 
     /// Like [`start`](Self::start), on one core.
     pub fn start_on_core(core: usize, binary: &Path, data: &Path) -> Result<Self> {
         let mut command = Command::new("taskset");
         command.arg("-c").arg(core.to_string()).arg(binary);
-        command.args(["serve", "--cql", "127.0.0.1:0", "--data"]);
-        Self::spawn(command.arg(data), data)
+        Self::spawn(serving(&mut command, data, &[]), data)
+    }
+
+    /// Like [`start`](Self::start), with a limit of open files that the server cannot raise.
+    pub fn start_with_files(
+        files_max: u32,
+        binary: &Path,
+        data: &Path,
+        more: &[String],
+    ) -> Result<Self> {
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--nofile={files_max}:{files_max}"));
+        Self::spawn(serving(command.arg(binary), data, more), data)
     }
 
     /// Starts the host of endless jobs.
@@ -86,7 +95,7 @@ impl Server {
     }
 
     fn spawn(command: &mut Command, data: &Path) -> Result<Self> {
-        let log = data.with_extension("err");
+        let log = log_path(data);
         let mut child = (command.stdin(Stdio::piped()).stdout(Stdio::piped()))
             .stderr(File::create(&log)?)
             .spawn()
@@ -124,6 +133,17 @@ impl Server {
         })
     }
 
+    /// Connects a client to the server's socket for jobs, backups and other work.
+    pub fn jobs_client(&self) -> Result<JobsClient> {
+        let client = JobsClient::of(&self.data)?;
+        client.context("the server does not answer at its socket")
+    }
+
+    /// Returns the server's log so far.
+    pub fn log(&self) -> Result<String> {
+        fs::read_to_string(log_path(&self.data)).context("cannot read the server's log")
+    }
+
     /// Sends a command to the host, and returns the line with which it answers.
     pub fn ask(&mut self, question: &str) -> Result<String> {
         use std::io::Write;
@@ -159,6 +179,17 @@ impl Server {
     pub fn kill(self) {
         drop(self);
     }
+}
+
+/// Returns the path of the log of a server over this directory.
+fn log_path(data: &Path) -> PathBuf {
+    data.with_extension("err")
+}
+
+/// Adds the arguments of `ebb serve` over a directory, on a free port and with `more` arguments.
+fn serving<'c>(command: &'c mut Command, data: &Path, more: &[String]) -> &'c mut Command {
+    command.args(["serve", "--cql", "127.0.0.1:0", "--data"]);
+    command.arg(data).args(more)
 }
 
 /// Connects a client, and loads records until the table has those of `args`.

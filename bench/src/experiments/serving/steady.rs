@@ -1,11 +1,15 @@
 //! The load of the parts that measure tail latency: an open loop at half of the peak rate.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
 
 use super::args::ServingArgs;
 use crate::experiments::statistics::median;
+use crate::threads::value_of;
 use crate::ycsb::cql::{Operations, Plan, RawClient};
 use crate::ycsb::{Pace, Workload};
 
@@ -32,7 +36,15 @@ pub(super) struct SteadyLoad {
 impl SteadyLoad {
     /// Measures the peak by closed loops.
     pub(super) fn find(args: &ServingArgs, client: &mut RawClient) -> Result<Self> {
-        let workload: Workload = WORKLOAD.parse()?;
+        Self::find_of(WORKLOAD.parse()?, args, client)
+    }
+
+    /// Like [`find`](Self::find), with another workload.
+    pub(super) fn find_of(
+        workload: Workload,
+        args: &ServingArgs,
+        client: &mut RawClient,
+    ) -> Result<Self> {
         let closed = Plan {
             duration: Some(args.window * 2),
             value_bytes: args.value_bytes as usize,
@@ -54,6 +66,31 @@ impl SteadyLoad {
                 leave_out_pauses: true,
                 ..closed
             },
+        })
+    }
+
+    /// Calls `work` while the load goes on, and returns its result.
+    ///
+    /// # Errors
+    /// When the load fails or reads a wrong value, and those of `work`.
+    pub(super) fn beside<T>(
+        &self,
+        client: &mut RawClient,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let plan = Plan {
+            duration: None,
+            stop: Arc::clone(&stop),
+            leave_out_pauses: false,
+            ..self.plan.clone()
+        };
+        thread::scope(|scope| {
+            let load = scope.spawn(|| client.run(&plan, |_| ()));
+            let worked = work();
+            stop.store(true, Ordering::Relaxed);
+            value_of(load.join())?.check_values()?;
+            worked
         })
     }
 }

@@ -13,12 +13,12 @@ use crate::experiments::statistics::median_ratio;
 use crate::ycsb::cql::{Operations, Plan, RawClient};
 use crate::ycsb::{Distribution, Operation, Workload};
 
-const READS: Workload = Workload {
+pub(super) const READS: Workload = Workload {
     name: "reads",
     mix: &[(100, Operation::Read)],
     distribution: Distribution::Uniform,
 };
-const WRITES: Workload = Workload {
+pub(super) const WRITES: Workload = Workload {
     name: "writes",
     mix: &[(100, Operation::Update)],
     distribution: Distribution::Uniform,

@@ -80,7 +80,6 @@ pub struct WatchedLoad {
 
 impl WatchedLoad {
     pub fn lines(&self) -> Vec<String> {
-        let shown = |it: &Estimate| format!("{:.3} ({:.3} to {:.3})", it.value, it.low, it.high);
         vec![
             format!(
                 "reads of an open loop at {:.0} ops/s (peak {:.0}): p50 {:.0} us, p99 {:.0} us",
@@ -88,11 +87,8 @@ impl WatchedLoad {
             ),
             format!(
                 "  p99 with {} event streams, a list of {} jobs and a scrape each second, over \
-                 without: {}; without again: {}",
-                self.streams,
-                self.jobs,
-                shown(&self.watched),
-                shown(&self.alone_again)
+                 without: {:.3}; without again: {:.3}",
+                self.streams, self.jobs, self.watched, self.alone_again
             ),
             format!(
                 "  {} events, {} lists of {} bytes, {} scrapes of {} bytes; windows that count \
@@ -130,7 +126,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<WatchedLoad> {
     let mut server = setting.start("watched", &http)?;
     let console = Console::of(&data, &server.line()?)?;
     let mut client = setting.client(&server, None)?;
-    run_jobs(&data, setting)?;
+    run_jobs(&server.jobs_client()?, setting)?;
     let list = console.get("/v1/jobs?limit=1000")?;
     let listed: serde_json::Value = serde_json::from_slice(&list)?;
     let jobs = listed["jobs"].as_array().map_or(0, Vec::len);
@@ -165,9 +161,8 @@ pub fn measure(setting: &Setting<'_>) -> Result<WatchedLoad> {
 }
 
 /// Runs jobs until the server remembers as many as it can.
-fn run_jobs(data: &Path, setting: &Setting<'_>) -> Result<()> {
+fn run_jobs(client: &JobsClient, setting: &Setting<'_>) -> Result<()> {
     const AT_ONCE: u32 = 20;
-    let client = JobsClient::of(data)?.context("the server answers at its socket")?;
     let bar = progress_bar("serving: jobs to list", u64::from(JOBS));
     let mut last = None;
     for number in 1..=JOBS {

@@ -8,9 +8,10 @@ use serde::Serialize;
 
 use crate::experiments::colocation::bootstrap::{Estimate, p99_ratio};
 use crate::experiments::colocation::counts::{Counts, Pool};
-use crate::experiments::colocation::disturbance::Disturbance;
+use crate::experiments::colocation::disturbance::{Disturbance, Observer};
 use crate::experiments::statistics::mean;
-use crate::ycsb::cql::{Plan, Tally};
+use crate::ycsb::Operation;
+use crate::ycsb::cql::{Plan, RawClient, Tally};
 
 /// The conditions that are the load alone. They come first in each part.
 pub const ALONE: [usize; 2] = [0, 1];
@@ -61,11 +62,10 @@ pub struct Beside {
 
 impl fmt::Display for Beside {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Estimate { value, low, high } = self.p99;
         write!(
             f,
-            "p99 {value:.2} ({low:.2} to {high:.2}) of alone, the server's CPU {:.2}; {} windows \
-             count, {} refused, {} MiB at most",
+            "p99 {} of alone, the server's CPU {:.2}; {} windows count, {} refused, {} MiB at most",
+            self.p99,
             self.cpu,
             self.windows,
             self.refused,
@@ -94,6 +94,20 @@ impl<M> Window<M> {
             is_spoiled: disturbance.spoils() || tally.is_mostly_paused(plan),
             more,
         })
+    }
+}
+
+impl Window<()> {
+    /// Runs a window of the load. Only its reads count.
+    ///
+    /// # Errors
+    /// When the server fails or returns wrong values.
+    pub fn of_reads(client: &mut RawClient, plan: &Plan) -> Result<Self> {
+        let observer = Observer::start()?;
+        let tally = client.run(plan, |_| ())?;
+        let disturbance = observer.end()?;
+        let reads = &tally.nanos[Operation::Read.index()];
+        Self::new(plan, &tally, reads, disturbance, ())
     }
 }
 

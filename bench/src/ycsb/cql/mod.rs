@@ -46,5 +46,5 @@ pub(crate) use raw::RawClient;
 pub(crate) use server_process::{ServerProcess, ServerUsage};
 pub(crate) use sessions::Sessions;
 pub(crate) use socket::Account;
-pub(crate) use statements::{SnapshotForm, SnapshotRead, pages, prepare, query};
+pub(crate) use statements::{KEYSPACE, SnapshotForm, SnapshotRead, TABLE, pages, prepare, query};
 pub(crate) use tally::Tally;

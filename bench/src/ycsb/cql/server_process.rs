@@ -8,6 +8,8 @@ use procfs::net::TcpState;
 use procfs::process::{ClearRefs, FDTarget, Process, all_processes};
 use serde::Serialize;
 
+use crate::threads::pause;
+
 #[derive(Debug)]
 pub(crate) struct ServerProcess(Process);
 
@@ -77,6 +79,12 @@ impl ServerProcess {
         })
     }
 
+    /// The number of files that it has open.
+    pub(crate) fn open_files(&self) -> Result<u64> {
+        let count = self.0.fd_count().context("the server's process is gone")?;
+        Ok(count as u64)
+    }
+
     /// The memory that it has resident, in bytes.
     pub(crate) fn memory_bytes(&self) -> Result<u64> {
         let status = self.0.status().context("the server's process is gone")?;
@@ -107,7 +115,7 @@ impl ServerProcess {
         let mut left = patience;
         let mut before = self.usage()?;
         while left >= LOOK_EVERY {
-            std::thread::park_timeout(LOOK_EVERY);
+            pause(LOOK_EVERY);
             left -= LOOK_EVERY;
             let now = self.usage()?;
             if now.since(&before).cpu_s() <= QUIET_CPU_S {

@@ -12,9 +12,9 @@ use ebb_threads::{YIELD_EVERY, Yielding};
 use super::records::Step;
 use crate::ycsb::{KEY_BYTES, key, write_value};
 
-const KEYSPACE: &str = "ycsb";
+pub(crate) const KEYSPACE: &str = "ycsb";
 /// The table, as YCSB calls it.
-const TABLE: &str = "usertable";
+pub(crate) const TABLE: &str = "usertable";
 
 /// A scan is answered by one page.
 const SCAN_PAGE_ROWS: u32 = 1000;

@@ -1,0 +1,299 @@
+//! A backup beside reads: their tail with it and without, and the rate at which it copies to another
+//! file system, compared with `cp` and `sync`.
+//!
+//! The load is that of all parts about the tail, at half of what a closed loop reaches. Both copies
+//! run beside it, and after the first round both read files that are in the page cache. A backup also
+//! checks each block.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use ebb_server::http::{BackupPlace, JobsClient};
+use ebb_storage::BackupInfo;
+use serde::Serialize;
+use tempfile::TempDir;
+
+use super::args::ServingArgs;
+use super::bar::verdict;
+use super::command;
+use super::server::loaded;
+use super::setting::Setting;
+use super::steady::SteadyLoad;
+use super::window::{ALONE, Window};
+use crate::console::progress_bar;
+use crate::experiments::colocation::bootstrap::Estimate;
+use crate::experiments::statistics::{median, median_ratio};
+use crate::number::fixed;
+use crate::threads::value_of;
+use crate::ycsb::KEY_BYTES;
+use crate::ycsb::cql::enter_idle_class;
+
+/// The bar for the p99 of reads beside a backup, over that of the load alone.
+const P99_MAX: f64 = 1.1;
+/// The bar for the rate of a backup over that of `cp` and `sync`.
+const RATE_MIN: f64 = 0.8;
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Backup {
+    /// Bytes of the files of a backup.
+    pub bytes: u64,
+    /// The folder on another file system in which the copies were made.
+    pub target: PathBuf,
+    /// Operations per second of a closed loop.
+    pub peak_ops_per_s: f64,
+    /// Operations per second of the load: half of the peak, unless a rate was given.
+    pub rate_ops_per_s: f64,
+    /// The p99 of reads alone, in microseconds.
+    pub p99_us: f64,
+    /// The p99 of reads alone, over that of other such windows: noise.
+    pub alone_again: Estimate,
+    /// The p99 of reads beside backups over that alone.
+    pub beside: Estimate,
+    /// Backups that completed beside windows.
+    pub backups: u64,
+    /// Windows of each condition (alone, alone again, beside) that were not spoiled. Spoiled windows
+    /// count too if any condition has fewer than two others.
+    pub windows: Vec<usize>,
+    /// Operations that were due and never began, over all windows.
+    pub unserved: u64,
+    /// Megabytes per second of a backup, round by round.
+    pub backup_mb_per_s: Vec<f64>,
+    /// Megabytes per second of `cp` and `sync`, round by round.
+    pub cp_mb_per_s: Vec<f64>,
+}
+
+impl Backup {
+    pub fn lines(&self) -> Vec<String> {
+        let rate = median_ratio(&self.backup_mb_per_s, &self.cp_mb_per_s);
+        vec![
+            format!(
+                "a backup of {:.2} GB to {} beside reads of an open loop at {:.0} ops/s (peak {:.0}): \
+                 p99 alone {:.0} us",
+                self.bytes as f64 / 1e9,
+                self.target.display(),
+                self.rate_ops_per_s,
+                self.peak_ops_per_s,
+                self.p99_us
+            ),
+            format!(
+                "  p99 beside / alone {}, at most {P99_MAX}: {}; alone again {}",
+                self.beside,
+                verdict(self.beside.value <= P99_MAX),
+                self.alone_again
+            ),
+            format!(
+                "  {} backups completed; windows that count {:?}; {} operations were due and never began",
+                self.backups, self.windows, self.unserved
+            ),
+            format!(
+                "  a backup {:.0} MB/s, cp and sync {:.0} MB/s; ratio {}, at least {RATE_MIN}: {}",
+                median(&self.backup_mb_per_s),
+                median(&self.cp_mb_per_s),
+                fixed(rate, 2),
+                verdict(rate.is_some_and(|rate| rate >= RATE_MIN))
+            ),
+        ]
+    }
+}
+
+/// Runs the part with a new server.
+///
+/// # Errors
+/// When the target is on the file system of the data, the server fails or returns a wrong value, a copy
+/// fails, or the user interrupts the run.
+pub fn measure(setting: &Setting<'_>) -> Result<Backup> {
+    let args = &ServingArgs {
+        records: setting.args.backup_gb * 1_000_000_000 / record_bytes(setting.args),
+        ..setting.args.clone()
+    };
+    let target = other_file_system(&args.target, setting.folder)?;
+    let server = setting.start("backed-up", &[])?;
+    let mut client = loaded(&server, None, args.connections, args)?;
+    server.settle()?;
+    let jobs = server.jobs_client()?;
+    let load = SteadyLoad::find(args, &mut client)?;
+    let mut backups = 0;
+    let windows = setting.in_turns("backup", ALONE.len() + 1, |turn| {
+        let mut run = || Window::of_reads(&mut client, &load.plan);
+        if ALONE.contains(&turn) {
+            return run();
+        }
+        let (window, completed) = beside_backups(&jobs, &target.path().join("beside"), run)?;
+        backups += completed;
+        Ok(window)
+    })?;
+    // Links to the files of the database, which stay as they are whatever is merged.
+    let linked = setting.folder.join("linked");
+    let bytes = back_up(&jobs, &linked)?.bytes;
+    let (mut backup_mb_per_s, mut cp_mb_per_s) = (Vec::new(), Vec::new());
+    let bar = progress_bar("serving: copies", u64::from(args.rounds));
+    for round in 0..=args.rounds {
+        setting.check_interrupt()?;
+        let copy = target.path().join("copy");
+        let backup = load.beside(&mut client, || {
+            mb_per_s(&copy, || {
+                let made = back_up(&jobs, &copy)?;
+                ensure!(made.linked_bytes == 0, "a copy has links");
+                Ok(made.bytes)
+            })
+        })?;
+        let cp = load.beside(&mut client, || {
+            mb_per_s(&copy, || {
+                command::run(Command::new("cp").arg("-r").args([&linked, &copy]))?;
+                command::run(Command::new("sync").arg("--file-system").arg(&copy))?;
+                Ok(bytes)
+            })
+        })?;
+        // The first round warms up: a backup may leave no bytes in the page cache, and cp does.
+        if round > 0 {
+            backup_mb_per_s.push(backup);
+            cp_mb_per_s.push(cp);
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    drop(client);
+    server.stop()?;
+    let [p99_us] = windows.alone_us([0.99]);
+    Ok(Backup {
+        bytes,
+        target: args.target.clone(),
+        peak_ops_per_s: load.peak_ops_per_s,
+        rate_ops_per_s: load.rate_ops_per_s,
+        p99_us,
+        alone_again: windows.p99(1, &[0]),
+        beside: windows.p99(2, &ALONE),
+        backups,
+        windows: windows.whole(),
+        unserved: windows.all().map(|window| window.unserved).sum(),
+        backup_mb_per_s,
+        cp_mb_per_s,
+    })
+}
+
+/// The bytes of key and value of a record.
+pub(super) fn record_bytes(args: &ServingArgs) -> u64 {
+    KEY_BYTES as u64 + args.value_bytes
+}
+
+/// Creates a folder below `target`, which has to be on another file system than `data`.
+fn other_file_system(target: &Path, data: &Path) -> Result<TempDir> {
+    let folder = TempDir::new_in(target);
+    let folder = folder.with_context(|| format!("cannot write to {}", target.display()))?;
+    let device = |path: &Path| fs::metadata(path).map(|metadata| metadata.dev());
+    ensure!(
+        device(folder.path())? != device(data)?,
+        "{} is on the file system of the data, where a backup copies nothing: name a folder on \
+         another one by --target",
+        target.display()
+    );
+    Ok(folder)
+}
+
+/// Runs `work` while the server makes backups into `dir`, one after the other, and removes each.
+/// Returns also how many completed.
+fn beside_backups<T>(
+    jobs: &JobsClient,
+    dir: &Path,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<(T, u64)> {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let backups = scope.spawn(|| -> Result<u64> {
+            // The load does not wait for the removals, which are no part of a backup.
+            enter_idle_class()?;
+            let mut completed = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                back_up(jobs, dir)?;
+                fs::remove_dir_all(dir)?;
+                completed += 1;
+            }
+            Ok(completed)
+        });
+        let worked = work();
+        is_over.store(true, Ordering::Relaxed);
+        let completed = value_of(backups.join())?;
+        Ok((worked?, completed))
+    })
+}
+
+/// Has the server make a backup into a new directory.
+///
+/// # Errors
+/// When the server makes none, or a damaged one.
+pub(super) fn back_up(jobs: &JobsClient, dir: &Path) -> Result<BackupInfo> {
+    let directory = dir.to_str().context("the path of a backup is UTF-8")?;
+    let info = jobs.back_up(&BackupPlace {
+        name: None,
+        directory: Some(directory.to_owned()),
+    })?;
+    ensure!(
+        info.damaged.is_empty(),
+        "the backup is damaged: {:?}",
+        info.damaged
+    );
+    Ok(info)
+}
+
+/// Returns the rate of a copy into `dir`, which returns its bytes. Removes the copy.
+fn mb_per_s(dir: &Path, copy: impl FnOnce() -> Result<u64>) -> Result<f64> {
+    let began = Instant::now();
+    let bytes = copy()?;
+    let took_s = began.elapsed().as_secs_f64();
+    fs::remove_dir_all(dir)?;
+    Ok(bytes as f64 / 1e6 / took_s)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_on_the_file_system_of_the_data_is_refused() {
+        let data = tempfile::tempdir().unwrap();
+        let error = other_file_system(data.path(), data.path()).unwrap_err();
+        assert!(error.to_string().contains("--target"), "{error}");
+        let absent = data.path().join("absent");
+        let error = other_file_system(&absent, data.path()).unwrap_err();
+        assert!(error.to_string().contains("absent"), "{error}");
+    }
+
+    #[test]
+    fn each_bar_is_met_or_missed_by_its_own_number() {
+        let estimate = |value| Estimate {
+            value,
+            low: value,
+            high: value,
+        };
+        let result = |p99, mb_per_s| Backup {
+            bytes: 1_000_000,
+            target: PathBuf::from("/dev/shm"),
+            peak_ops_per_s: 2.0,
+            rate_ops_per_s: 1.0,
+            p99_us: 1.0,
+            alone_again: estimate(1.0),
+            beside: estimate(p99),
+            backups: 1,
+            windows: vec![2; 3],
+            unserved: 0,
+            backup_mb_per_s: vec![mb_per_s],
+            cp_mb_per_s: vec![100.0],
+        };
+        let missed = |result: Backup| {
+            let lines = result.lines();
+            lines
+                .iter()
+                .filter(|line| line.contains(": misses"))
+                .count()
+        };
+        assert_eq!(missed(result(1.1, 80.0)), 0);
+        assert_eq!(missed(result(1.11, 80.0)), 1);
+        assert_eq!(missed(result(1.1, 79.0)), 1);
+    }
+}

@@ -1,0 +1,279 @@
+//! A server with a limit of 1,024 open files, and more SSTables than that: the tail of cached reads
+//! over 500 connections, compared with a server that has all SSTables open; then a full scan, a backup
+//! and merges of most SSTables, none of which may fail.
+//!
+//! Both servers have the same files. Windows alternate between them, and the other one is idle
+//! meanwhile. The load only reads, because writes would have the servers merge the files.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use ebb_cql::client::Client;
+use ebb_cql::protocol::Compression;
+use ebb_server::http::JobsClient;
+use ebb_storage::{Options, repair};
+use serde::Serialize;
+
+use super::args::ServingArgs;
+use super::backup::{back_up, record_bytes};
+use super::bar::verdict;
+use super::connections::raise_limit;
+use super::pinned::table;
+use super::server::{Server, loaded};
+use super::setting::Setting;
+use super::steady::SteadyLoad;
+use super::throughput::{READS, WRITES};
+use super::window::{ALONE, Window};
+use crate::experiments::colocation::bootstrap::Estimate;
+use crate::threads::pause;
+use crate::ycsb::cql::{Operations, Plan, RawClient, pages};
+
+/// The limit of open files of the server.
+const FILES_MAX: u32 = 1024;
+/// Connections to each server: those of the load, and one for other requests.
+const CONNECTIONS: u64 = 500;
+/// The bar for the p99 of reads with the limit, over that with all SSTables open.
+const P99_MAX: f64 = 1.05;
+/// A file has at least this part of the bytes of keys and values that went into it: about half of a
+/// value can be compressed, see `ycsb::records`.
+const COMPRESSED_MIN: f64 = 0.4;
+/// Rows of the scan's pages.
+const PAGE_ROWS: u32 = 1000;
+/// The longest wait for the merges.
+const MERGE_MAX: Duration = Duration::from_secs(600);
+/// The time between two looks at the merges.
+const LOOK: Duration = Duration::from_millis(500);
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Descriptors {
+    /// The limit of open files.
+    pub files_max: u32,
+    pub connections: u64,
+    /// SSTables of the table.
+    pub sstables: u64,
+    /// Operations per second of a closed loop, with all SSTables open.
+    pub peak_ops_per_s: f64,
+    /// Operations per second of the load: half of the peak, unless a rate was given.
+    pub rate_ops_per_s: f64,
+    /// The p99 of reads with all SSTables open, in microseconds.
+    pub p99_us: f64,
+    /// The p99 of reads with all SSTables open, over that of other such windows: noise.
+    pub open_again: Estimate,
+    /// The p99 of reads with the limit, over that with all SSTables open.
+    pub limited: Estimate,
+    /// Windows of each condition (open, open again, limited) that were not spoiled. Spoiled windows
+    /// count too if any condition has fewer than two others.
+    pub windows: Vec<usize>,
+    /// Blocks that reads with the limit did not find in the cache, over all windows.
+    pub cache_misses: u64,
+    /// Rows that the full scan read.
+    pub scanned_rows: u64,
+    /// Files of the backup.
+    pub backup_files: u64,
+    /// SSTables after the merges.
+    pub sstables_merged: u64,
+    /// The time that calls of the server waited for a descriptor, in seconds.
+    pub descriptor_wait_s: f64,
+    /// Lines of the limited server's log with level WARN or ERROR.
+    pub complaints: Vec<String>,
+}
+
+impl Descriptors {
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = vec![
+            format!(
+                "{} SSTables, {} connections, {} open files: reads of an open loop at {:.0} ops/s (peak \
+                 {:.0}), p99 with all SSTables open {:.0} us",
+                self.sstables,
+                self.connections,
+                self.files_max,
+                self.rate_ops_per_s,
+                self.peak_ops_per_s,
+                self.p99_us
+            ),
+            format!(
+                "  p99 with the limit / all open {}, at most {P99_MAX}: {}; all open again {}; windows \
+                 that count {:?}; {} blocks were not in the cache",
+                self.limited,
+                verdict(self.limited.value <= P99_MAX),
+                self.open_again,
+                self.windows,
+                self.cache_misses
+            ),
+            format!(
+                "  a scan of {} rows, a backup of {} files and merges into {} SSTables, without an \
+                 error; calls waited {:.3} s for descriptors",
+                self.scanned_rows, self.backup_files, self.sstables_merged, self.descriptor_wait_s
+            ),
+            format!(
+                "  {} warnings and errors in the log, at most 0: {}",
+                self.complaints.len(),
+                verdict(self.complaints.is_empty())
+            ),
+        ];
+        lines.extend(self.complaints.iter().map(|line| format!("    {line}")));
+        lines
+    }
+}
+
+/// Runs the part with two new servers.
+///
+/// # Errors
+/// When a server fails, refuses a request or returns a wrong value, or the user interrupts the run.
+pub fn measure(setting: &Setting<'_>) -> Result<Descriptors> {
+    let args = setting.args;
+    raise_limit()?;
+    let (few, all) = (
+        setting.folder.join("few-open"),
+        setting.folder.join("all-open"),
+    );
+    let loader = setting.start("loaded", &[])?;
+    drop(setting.client(&loader, None)?);
+    loader.stop()?;
+    for cut_into in [&few, &all] {
+        cut(args, &setting.folder.join("loaded"), cut_into)?;
+    }
+    // Small memtables, so that overwritten records come to files while they are written. No request is
+    // logged as slow: a backup takes its time.
+    let more = ["--memtables-bytes", "4MiB", "--slow-request-ms", "3600000"].map(str::to_owned);
+    let open = setting.start("all-open", &more)?;
+    let limited = Server::start_with_files(FILES_MAX, &setting.binary, &few, &more)?;
+    let jobs = limited.jobs_client()?;
+    let sstables = table(&jobs)?.files;
+    ensure!(
+        sstables >= args.sstables,
+        "only {sstables} SSTables were made, because blocks are not cut: give more --records, or fewer \
+         --sstables"
+    );
+    let open_files = open.process.open_files()?;
+    ensure!(
+        open_files >= sstables,
+        "the other server has {open_files} files open, fewer than its {sstables} SSTables: raise the \
+         hard limit of open files (ulimit -Hn)"
+    );
+    let mut open_client = loaded(&open, None, CONNECTIONS - 1, args)?;
+    let mut limited_client = loaded(&limited, None, CONNECTIONS - 1, args)?;
+    let load = SteadyLoad::find_of(READS, args, &mut open_client)?;
+    // Its caches are as warm then.
+    SteadyLoad::find_of(READS, args, &mut limited_client)?;
+    let misses_before = jobs.stats()?.stats.cache_misses;
+    let windows = setting.in_turns("descriptors", ALONE.len() + 1, |turn| {
+        let is_open = ALONE.contains(&turn);
+        let client = if is_open {
+            &mut open_client
+        } else {
+            &mut limited_client
+        };
+        Window::of_reads(client, &load.plan)
+    })?;
+    let cache_misses = jobs.stats()?.stats.cache_misses - misses_before;
+    drop(open_client);
+    open.stop()?;
+    let mut scanner = Client::connect(limited.address, Compression::None)?;
+    let scanned_rows = pages(&mut scanner, PAGE_ROWS, || true)?;
+    ensure!(
+        scanned_rows == args.records,
+        "a scan read {scanned_rows} rows"
+    );
+    let backup_files = back_up(&jobs, &setting.folder.join("backup"))?.files;
+    let sstables_merged = merge(setting, &jobs, &mut limited_client, sstables)?;
+    let scanned_again = pages(&mut scanner, PAGE_ROWS, || true)?;
+    ensure!(
+        scanned_again == args.records,
+        "after the merge a scan read {scanned_again} rows"
+    );
+    let waited_us = jobs.stats()?.stats.descriptor_wait_us;
+    drop((limited_client, scanner));
+    let log = limited.log()?;
+    limited.stop()?;
+    let [p99_us] = windows.alone_us([0.99]);
+    Ok(Descriptors {
+        files_max: FILES_MAX,
+        connections: CONNECTIONS,
+        sstables,
+        peak_ops_per_s: load.peak_ops_per_s,
+        rate_ops_per_s: load.rate_ops_per_s,
+        p99_us,
+        open_again: windows.p99(1, &[0]),
+        limited: windows.p99(2, &ALONE),
+        windows: windows.whole(),
+        cache_misses,
+        scanned_rows,
+        backup_files,
+        sstables_merged,
+        descriptor_wait_s: waited_us as f64 / 1e6,
+        complaints: complaints(&log),
+    })
+}
+
+/// Writes the database in `from` into a new directory, with SSTables so small that there should be at
+/// least `--sstables` of them. A repair writes each table as one run, in files of the size in its options,
+/// whether anything is damaged or not.
+fn cut(args: &ServingArgs, from: &Path, to: &Path) -> Result<()> {
+    let file_bytes = args.records * record_bytes(args) / args.sstables;
+    let options = Options {
+        file_bytes: (file_bytes as f64 * COMPRESSED_MIN) as u64,
+        ..Options::default()
+    };
+    let report = repair(from, to, &options, &mut |_| ())?;
+    ensure!(
+        report.lost.is_empty(),
+        "records were lost: {:?}",
+        report.lost
+    );
+    Ok(())
+}
+
+/// Overwrites half of the records, and waits until merges have replaced most of the SSTables. Returns
+/// the number that is left.
+fn merge(
+    setting: &Setting<'_>,
+    jobs: &JobsClient,
+    client: &mut RawClient,
+    sstables: u64,
+) -> Result<u64> {
+    let args = setting.args;
+    let overwrites = Plan {
+        operations_max: Some(args.records / 2),
+        value_bytes: args.value_bytes as usize,
+        ..Plan::new(Operations::Run(WRITES, None))
+    };
+    client.run(&overwrites, |_| ())?;
+    let began = Instant::now();
+    loop {
+        setting.check_interrupt()?;
+        let left = table(jobs)?.files;
+        if left < sstables / 2 {
+            return Ok(left);
+        }
+        ensure!(
+            began.elapsed() < MERGE_MAX,
+            "{left} of {sstables} SSTables are not merged"
+        );
+        pause(LOOK);
+    }
+}
+
+/// Returns the lines of a log with level WARN or ERROR. Each line is an object of JSON.
+fn complaints(log: &str) -> Vec<String> {
+    let is_one = |line: &&str| ["WARN", "ERROR"].iter().any(|level| has_level(line, level));
+    log.lines().filter(is_one).map(str::to_owned).collect()
+}
+
+fn has_level(line: &str, level: &str) -> bool {
+    line.contains(&format!("\"level\":\"{level}\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_and_errors_of_a_log_are_complaints() {
+        let log = "{\"level\":\"INFO\",\"message\":\"an ERROR in a name\"}\n\
+                   {\"level\":\"WARN\",\"message\":\"a\"}\n{\"level\":\"ERROR\",\"message\":\"b\"}\n";
+        let lines: Vec<&str> = log.lines().collect();
+        assert_eq!(complaints(log), lines[1..]);
+    }
+}
