@@ -8,12 +8,16 @@ import tempfile
 
 import rehearsal
 
+# From the end of a file: a byte of its footer, without which it does not open.
+FOOTER = 20
 
-def damage(directory):
-    """Flips a bit in the largest table, and gives its name."""
+
+def damage(directory, from_end=None):
+    """Flips a bit in the largest table, in the middle or so far from its end. Returns its name."""
     table = max(directory.rglob("*.sst"), key=lambda file: file.stat().st_size)
+    size = table.stat().st_size
     with table.open("r+b") as file:
-        file.seek(table.stat().st_size // 2)
+        file.seek(size // 2 if from_end is None else size - from_end)
         byte = file.read(1)[0]
         file.seek(-1, 1)
         file.write(bytes([byte ^ 1]))
@@ -21,7 +25,7 @@ def damage(directory):
 
 
 def refuses_damaged_rows_only(directory):
-    """Rows are refused, and written."""
+    """Checks that a server refuses damaged rows, and takes writes."""
     server = rehearsal.Server(directory)
     try:
         server.count()
@@ -45,20 +49,33 @@ with tempfile.TemporaryDirectory() as work:
     name = damage(directory)
     refuses_damaged_rows_only(directory)
 
-    look, restore, repair = rehearsal.commands("A damaged table")
-    told = rehearsal.run(look, directory, fails=look[:1])
-    assert name in told, told
+    alarm, look, restore, repair = rehearsal.commands("A damaged table")
+    (quarantined,) = rehearsal.texts("A damaged table")
+    fails = look.commands[:1]
+    printed = rehearsal.run(look, directory, fails=fails)
+    assert name in printed, printed
     rehearsal.run(restore, directory)
     server = rehearsal.Server(directory)
     assert server.count() == 5100
     server.stop()
 
+    # The start of the server meets this damage, and the server restores the file while it runs.
+    name = damage(directory, FOOTER)
+    server = rehearsal.Server(directory)
+    server.logs(quarantined)
+    printed = rehearsal.run(alarm, directory)
+    printed += rehearsal.run(look, directory, fails=fails)
+    assert name in printed, printed
+    rehearsal.run(restore, directory)
+    assert server.count() == 5100
+    server.stop()
+
     name = damage(directory)
-    told = rehearsal.run(look, directory, fails=look[:1])
-    assert name in told, told
-    # It says by its exit code that something is lost.
-    told = rehearsal.run(repair, directory, fails=repair[:1])
-    assert "shop" in told, told
+    printed = rehearsal.run(look, directory, fails=fails)
+    assert name in printed, printed
+    # Its exit code says that something is lost.
+    printed = rehearsal.run(repair, directory, fails=repair.commands[:1])
+    assert "shop" in printed, printed
     server = rehearsal.Server(directory)
     saved = server.count()
     print(f"{saved} of 5100 rows are saved")

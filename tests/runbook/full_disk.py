@@ -12,7 +12,8 @@ import rehearsal
 with tempfile.TemporaryDirectory() as work:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512m", "tmpfs", work], check=True)
     directory = pathlib.Path(work) / "data"
-    look, prepare, free = rehearsal.commands("A full disk")
+    prepare, look, free = rehearsal.commands("A full disk")
+    full, freed = rehearsal.texts("A full disk")
     rehearsal.run(prepare, directory)
     server = rehearsal.Server(directory)
     server.make_table()
@@ -25,6 +26,7 @@ with tempfile.TemporaryDirectory() as work:
     except rehearsal.REFUSED as error:
         print(f"as expected after {written} rows: {error}")
         assert "disk is full" in str(error), error
+    server.logs(full)
     assert server.count() >= written
     rehearsal.run(look, directory)
     rehearsal.run(free, directory)
@@ -37,6 +39,7 @@ with tempfile.TemporaryDirectory() as work:
             return False
 
     rehearsal.until(writes_again)
+    server.logs(freed)
     assert server.count() == written + 1
     server.stop()
     subprocess.run(["umount", work], check=True)

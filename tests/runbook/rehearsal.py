@@ -1,12 +1,15 @@
-"""What the rehearsals of the runbook share: a server, its rows, and the commands of a page."""
+"""The parts that the rehearsals of the runbook share: a server, its rows, and the blocks of a page."""
 
 import atexit
+import dataclasses
+import json
 import os
 import pathlib
 import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 from cassandra import DriverException
@@ -14,28 +17,63 @@ from cassandra.cluster import Cluster, ExecutionProfile, EXEC_PROFILE_DEFAULT, N
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs/src/guide/runbook.md"
 EBB = os.environ["EBB"]
-# What the server refuses, as the driver tells it.
+# The exceptions with which the driver reports that the server refuses a request.
 REFUSED = (DriverException, NoHostAvailable)
 
 
-def commands(heading):
-    """The commands of a page, a list for each of its blocks."""
+@dataclasses.dataclass
+class Block:
+    """The commands of a block, and the lines that the page shows of what they print."""
+
+    commands: list
+    shown: list
+
+
+def blocks(heading, kind):
+    """Returns the texts of the blocks of one kind on a page."""
     pages = re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE)
     (page,) = [page for page in pages if page.startswith(heading + "\n")]
-    blocks = re.findall(r"```console\n(.*?)```", page, flags=re.DOTALL)
-    return [re.findall(r"^\$ (.*)$", block, flags=re.MULTILINE) for block in blocks]
+    return re.findall(rf"```{kind}\n(.*?)```", page, flags=re.DOTALL)
+
+
+def commands(heading):
+    """Returns the blocks of commands of a page."""
+    lines = [block.splitlines() for block in blocks(heading, "console")]
+    return [
+        Block(
+            [line[2:] for line in block if line.startswith("$ ")],
+            [line for line in block if not line.startswith("$ ")],
+        )
+        for block in lines
+    ]
+
+
+def texts(heading):
+    """Returns the blocks of a page that show lines of the log, or of an error: the lines of each."""
+    return [block.splitlines() for block in blocks(heading, "text")]
+
+
+def has_line(text, shown):
+    """Returns whether a text has a line like the one that the page shows. A word with a digit or a slash
+    stands for any word, as a value behind `=` does for any value. Three dots stand for any text."""
+
+    def pattern(part):
+        has_value = re.search(r"[\d/]", part)
+        return r"\S+" if has_value else re.escape(part).replace(r"\.\.\.", ".*")
+
+    words = ["=".join(pattern(part) for part in word.split("=")) for word in shown.split()]
+    return re.search(r"[^\S\n]+".join(words), text) is not None
 
 
 def run(block, directory, fails=()):
-    """Runs the commands of a block as an operator would; those that `fails` names have to fail.
-
-    Returns what they printed."""
+    """Runs the commands of a block as an operator would; those that `fails` names have to fail. Checks
+    that they print the lines that the page shows. Returns what they printed."""
     printed = ""
     environment = os.environ | {
         "EBB_DATA": str(directory),
         "PATH": f"{pathlib.Path(EBB).parent}:{os.environ['PATH']}",
     }
-    for command in block:
+    for command in block.commands:
         print(f"$ {command}", flush=True)
         done = subprocess.run(
             ["bash", "-o", "pipefail", "-c", command],
@@ -50,21 +88,50 @@ def run(block, directory, fails=()):
         if (done.returncode != 0) != (command in fails):
             sys.exit(f"it ended with {done.returncode}")
         printed += done.stdout
+    for line in block.shown:
+        if not has_line(printed, line):
+            sys.exit(f"the page shows a line that was not printed: {line}")
     return printed
+
+
+def metric(printed, name):
+    """Returns the value of a metric in what a command printed."""
+    (line,) = [line for line in printed.splitlines() if line.startswith(f"{name} ")]
+    return float(line.split()[-1])
+
+
+def ask(directory, path):
+    """Returns the response of the server at its socket."""
+    command = ["curl", "-sf", "--unix-socket", str(directory / "jobs.sock")]
+    done = subprocess.run([*command, f"http://localhost{path}"], check=True, stdout=subprocess.PIPE)
+    return json.loads(done.stdout)
+
+
+def serve_command(directory, *flags):
+    """Returns the command that serves a directory."""
+    command = [EBB, "serve", "--data", str(directory), "--cql", "127.0.0.1:0"]
+    return [*command, "--overload-wait", "0s", "--log-format", "human", *flags]
 
 
 class Server:
     """`ebb serve` over a directory, with a session of Python's driver."""
 
-    def __init__(self, directory, *flags):
-        command = [EBB, "serve", "--data", str(directory), "--cql", "127.0.0.1:0"]
-        command += ["--overload-wait", "0s", *flags]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    def __init__(self, directory, *flags, files_max=None):
+        command = serve_command(directory, *flags)
+        if files_max is not None:
+            command = ["bash", "-c", f'ulimit -n {files_max} && exec "$@"', "bash", *command]
+        # The file is not beside the database, whose disk a rehearsal may fill. The server appends to
+        # it, so that both can use it at once.
+        self.log = tempfile.NamedTemporaryFile("ab", prefix="ebb-log-")
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=self.log, text=True
+        )
         # A rehearsal that fails leaves no server behind.
-        atexit.register(self.process.kill)
+        atexit.register(self.end)
         line = self.process.stdout.readline()
         assert line.startswith("listening for CQL on "), line
         host, port = line.split()[-1].rsplit(":", 1)
+        self.address = (host, int(port))
         profile = ExecutionProfile(request_timeout=60)
         self.cluster = Cluster(
             [host],
@@ -77,13 +144,31 @@ class Server:
         self.session = self.cluster.connect()
 
     def stop(self):
-        """As a supervisor does it."""
+        """Stops the server as a supervisor does."""
         self.cluster.shutdown()
         self.process.send_signal(signal.SIGTERM)
         assert self.process.wait(60) == 0
+        self.end()
+
+    def end(self):
+        """Kills the server if it runs, and prints its log."""
+        atexit.unregister(self.end)
+        self.process.kill()
+        self.process.wait()
+        print(f"the log of the server:\n{self.logged()}", flush=True)
+
+    def logged(self):
+        """Returns the log so far."""
+        return pathlib.Path(self.log.name).read_text()
+
+    def logs(self, lines):
+        """Waits until the log has lines like these of the page."""
+        for line in lines:
+            print(f"waits for a line of the log: {line}", flush=True)
+            until(lambda: has_line(self.logged(), line))
 
     def make_table(self):
-        """The table `shop.orders`, without rows."""
+        """Creates the table `shop.orders`, without rows."""
         self.session.execute(
             "CREATE KEYSPACE shop WITH replication = "
             "{'class': 'SimpleStrategy', 'replication_factor': 1}"
@@ -91,18 +176,18 @@ class Server:
         self.session.execute("CREATE TABLE shop.orders (id int PRIMARY KEY, v blob)")
 
     def write(self, ids, value_bytes=1000):
-        """Rows of the table, of bytes that do not compress."""
+        """Writes rows of the table, of bytes that do not compress."""
         insert = self.session.prepare("INSERT INTO shop.orders (id, v) VALUES (?, ?)")
         for id in ids:
             self.session.execute(insert, [id, os.urandom(value_bytes)])
 
     def count(self):
-        """How many rows can be read."""
+        """Returns how many rows can be read."""
         return self.session.execute("SELECT count(*) FROM shop.orders").one()[0]
 
 
 def until(what, give_up_s=180):
-    """Waits until something holds, and gives it back."""
+    """Waits until something holds, and returns it."""
     begun = time.monotonic()
     while not (found := what()):
         if time.monotonic() - begun > give_up_s:

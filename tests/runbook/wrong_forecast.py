@@ -1,6 +1,5 @@
 """A wrong forecast: other programs begin, and a job that was in time is not; then it is let go."""
 
-import json
 import os
 import pathlib
 import subprocess
@@ -9,17 +8,11 @@ import tempfile
 import time
 
 import rehearsal
+from rehearsal import ask
 
 # Of a job that takes some ten seconds of an idle machine's cores, and a goal that leaves as much.
 POINTS = 3_000_000_000
 BUSY = "while True: pass"
-
-
-def ask(directory, path):
-    """What the server answers at its socket."""
-    command = ["curl", "-sf", "--unix-socket", str(directory / "jobs.sock")]
-    done = subprocess.run([*command, f"http://localhost{path}"], check=True, stdout=subprocess.PIPE)
-    return json.loads(done.stdout)
 
 
 def ebb(work, directory, *args):

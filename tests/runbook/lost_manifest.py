@@ -1,0 +1,58 @@
+"""A lost manifest: the server does not start. Without CURRENT a repair brings everything back. With a
+damaged manifest it saves the rows without the names of their tables, and a backup has these."""
+
+import pathlib
+import re
+import subprocess
+import tempfile
+
+import rehearsal
+
+HEADING = "A lost manifest"
+# A byte of the first record, which has all names. The header and the record's own have 40 bytes.
+FIRST_RECORD = 60
+
+
+def refuses_to_start(directory, shown):
+    """Checks that a server does not start, with an error like the one that the page shows."""
+    command = rehearsal.serve_command(directory)
+    started = subprocess.run(command, text=True, stderr=subprocess.PIPE, timeout=120)
+    print(started.stderr, end="", flush=True)
+    assert started.returncode == 5, started.returncode
+    assert rehearsal.has_line(started.stderr, shown), shown
+
+
+with tempfile.TemporaryDirectory() as work:
+    directory = pathlib.Path(work) / "data"
+    server = rehearsal.Server(directory)
+    server.make_table()
+    server.write(range(2000))
+    backup, _, restore, _ = rehearsal.commands("Restore from a backup")
+    rehearsal.run(backup, directory)
+    server.write(range(2000, 2100))
+    server.stop()
+    look, repair, replace = rehearsal.commands(HEADING)
+    ((missing, damaged),) = rehearsal.texts(HEADING)
+
+    (directory / "CURRENT").unlink()
+    refuses_to_start(directory, missing)
+    rehearsal.run(look, directory, fails=look.commands)
+    rehearsal.run(repair, directory)
+    rehearsal.run(replace, directory)
+    server = rehearsal.Server(directory)
+    assert server.count() == 2100
+    server.stop()
+
+    for manifest in directory.glob("MANIFEST-*"):
+        contents = bytearray(manifest.read_bytes())
+        contents[FIRST_RECORD] ^= 1
+        manifest.write_bytes(contents)
+    refuses_to_start(directory, damaged)
+    rehearsal.run(look, directory, fails=look.commands)
+    printed = rehearsal.run(repair, directory, fails=repair.commands)
+    saved = re.findall(r"saved ([\d,]+) versions? of recovered\.table_\d+", printed)
+    assert sum(int(count.replace(",", "")) for count in saved) >= 2100, printed
+    rehearsal.run(restore, directory)
+    server = rehearsal.Server(directory)
+    assert server.count() == 2000
+    server.stop()
