@@ -12,11 +12,14 @@
 //! compare, number       Cassandra's order of values
 //! sort, normal          values brought into that order, by a sort that can be given up
 //! literal               a value as CQL writes it, both ways
+//! generate              random values of any type, for tests
 //! ```
 
 pub(crate) mod compare;
 mod cql_type;
 pub mod elements;
+#[cfg(any(test, feature = "generate"))]
+pub mod generate;
 mod hex;
 pub mod identifier;
 pub mod literal;

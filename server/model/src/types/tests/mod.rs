@@ -2,7 +2,6 @@
 
 mod compare;
 mod elements;
-pub(crate) mod generate;
 mod literal;
 mod names;
 mod normal;
@@ -15,6 +14,7 @@ use ebb_test_support::seed::for_seeds;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
+pub(crate) use super::generate;
 use super::{CqlType, UserType};
 
 pub(super) fn address() -> Arc<UserType> {

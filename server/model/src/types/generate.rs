@@ -7,7 +7,8 @@ use rand::{Rng, RngExt};
 use crate::types::CqlType;
 use crate::types::elements::{build, build_map, write_element};
 
-pub(crate) fn value(ty: &CqlType, rng: &mut impl Rng) -> Vec<u8> {
+/// Returns a random value of `ty`.
+pub fn value(ty: &CqlType, rng: &mut impl Rng) -> Vec<u8> {
     if may_be_empty(ty) && rng.random_ratio(1, 12) {
         return Vec::new();
     }
