@@ -1,0 +1,189 @@
+//! The statistics of a Parquet file as Iceberg's manifests have them: by field id, bounds in the
+//! serialization of single values (specification, version 2, appendix D).
+
+use std::collections::BTreeMap;
+
+use parquet::basic::{ConvertedType, LogicalType, Type as PhysicalType};
+use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
+use parquet::schema::types::ColumnDescriptor;
+
+use crate::iceberg::manifest::Entry;
+
+/// The sizes, counts and bounds of the columns of a file, by field id.
+pub(crate) struct Columns {
+    pub(crate) sizes: Vec<Entry<i64>>,
+    pub(crate) values: Vec<Entry<i64>>,
+    pub(crate) nulls: Vec<Entry<i64>>,
+    pub(crate) lower_bounds: Vec<Entry<Vec<u8>>>,
+    pub(crate) upper_bounds: Vec<Entry<Vec<u8>>>,
+}
+
+/// The sums and bounds of a column over all row groups.
+#[derive(Default)]
+struct Sums {
+    size_bytes: i64,
+    values: i64,
+    /// `None` if a row group lacks the number.
+    nulls: Option<i64>,
+    bounds: Bounds,
+}
+
+#[derive(Default)]
+enum Bounds {
+    /// No row group has had a value.
+    #[default]
+    Empty,
+    /// In the serialization of Parquet.
+    Known {
+        lower: Vec<u8>,
+        upper: Vec<u8>,
+    },
+    Unknown,
+}
+
+impl Columns {
+    pub(crate) fn of(groups: &[RowGroupMetaData]) -> Self {
+        let mut sums: BTreeMap<i32, (Sums, Form)> = BTreeMap::new();
+        for group in groups {
+            for column in group.columns() {
+                let descriptor = column.column_descr();
+                let info = descriptor.self_type().get_basic_info();
+                // In lists and maps, levels and values are not those of the rows.
+                if !info.has_id() || descriptor.max_rep_level() > 0 {
+                    continue;
+                }
+                let new = || (Sums::new(), Form::of(descriptor));
+                let (sums, form) = sums.entry(info.id()).or_insert_with(new);
+                sums.add(column, *form);
+            }
+        }
+        let mut columns = Self {
+            sizes: Vec::new(),
+            values: Vec::new(),
+            nulls: Vec::new(),
+            lower_bounds: Vec::new(),
+            upper_bounds: Vec::new(),
+        };
+        for (key, (sums, form)) in sums {
+            let number = |value| Entry { key, value };
+            columns.sizes.push(number(sums.size_bytes));
+            columns.values.push(number(sums.values));
+            columns.nulls.extend(sums.nulls.map(number));
+            if let Bounds::Known { lower, upper } = sums.bounds {
+                let bound = |bytes: Vec<u8>| Entry {
+                    key,
+                    value: form.single_value(bytes),
+                };
+                columns.lower_bounds.push(bound(lower));
+                columns.upper_bounds.push(bound(upper));
+            }
+        }
+        columns
+    }
+}
+
+impl Sums {
+    fn new() -> Self {
+        Self {
+            nulls: Some(0),
+            ..Self::default()
+        }
+    }
+
+    fn add(&mut self, column: &ColumnChunkMetaData, form: Form) {
+        self.size_bytes += column.compressed_size();
+        self.values += column.num_values();
+        let statistics = column.statistics();
+        let nulls = statistics.and_then(|s| s.null_count_opt());
+        self.nulls = self.nulls.zip(nulls).map(|(sum, nulls)| sum + nulls as i64);
+        if nulls == Some(column.num_values() as u64) {
+            return;
+        }
+        let bounds = statistics.and_then(|s| Some((s.min_bytes_opt()?, s.max_bytes_opt()?)));
+        let Some((min, max)) = bounds.filter(|_| form != Form::Unordered) else {
+            self.bounds = Bounds::Unknown;
+            return;
+        };
+        match &mut self.bounds {
+            Bounds::Empty => {
+                self.bounds = Bounds::Known {
+                    lower: min.to_vec(),
+                    upper: max.to_vec(),
+                };
+            }
+            Bounds::Known { lower, upper } => {
+                if form.is_below(min, lower) {
+                    *lower = min.to_vec();
+                }
+                if form.is_below(upper, max) {
+                    *upper = max.to_vec();
+                }
+            }
+            Bounds::Unknown => {}
+        }
+    }
+}
+
+/// The order of the bytes of a bound, and their form in Iceberg.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// A signed integer, little endian, in Iceberg too.
+    LittleEndian,
+    /// An unscaled integer, little endian; in Iceberg big endian, of the fewest bytes.
+    SmallDecimal,
+    /// An unscaled integer, big endian; in Iceberg of the fewest bytes.
+    LargeDecimal,
+    /// Bytes, ordered as unsigned.
+    Bytes,
+    /// Floating-point numbers: readers disagree about the place of NaN. Booleans gain nothing.
+    Unordered,
+}
+
+impl Form {
+    fn of(column: &ColumnDescriptor) -> Self {
+        let is_decimal = matches!(column.logical_type_ref(), Some(LogicalType::Decimal { .. }))
+            || column.converted_type() == ConvertedType::DECIMAL;
+        match column.physical_type() {
+            PhysicalType::INT32 | PhysicalType::INT64 if is_decimal => Self::SmallDecimal,
+            PhysicalType::INT32 | PhysicalType::INT64 => Self::LittleEndian,
+            PhysicalType::FIXED_LEN_BYTE_ARRAY if is_decimal => Self::LargeDecimal,
+            PhysicalType::BYTE_ARRAY => Self::Bytes,
+            _ => Self::Unordered,
+        }
+    }
+
+    fn is_below(self, a: &[u8], b: &[u8]) -> bool {
+        match self {
+            Self::Bytes | Self::Unordered => a < b,
+            _ => self.integer(a) < self.integer(b),
+        }
+    }
+
+    fn integer(self, bytes: &[u8]) -> i128 {
+        let big_endian = |bytes: &mut dyn Iterator<Item = u8>| {
+            let mut value = None;
+            for byte in bytes {
+                value = Some(match value {
+                    None => i128::from(byte as i8),
+                    Some(value) => value << 8 | i128::from(byte),
+                });
+            }
+            value.unwrap_or(0)
+        };
+        match self {
+            Self::LargeDecimal => big_endian(&mut bytes.iter().copied()),
+            _ => big_endian(&mut bytes.iter().rev().copied()),
+        }
+    }
+
+    /// Returns a bound in Iceberg's serialization of single values.
+    fn single_value(self, bytes: Vec<u8>) -> Vec<u8> {
+        match self {
+            Self::SmallDecimal | Self::LargeDecimal => {
+                let value = self.integer(&bytes).to_be_bytes();
+                ebb_model::types::number::minimal(&value).to_vec()
+            }
+            _ => bytes,
+        }
+    }
+}

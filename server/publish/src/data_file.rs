@@ -1,0 +1,335 @@
+//! Data files: rows of a table as Parquet, and the description of such a file for a manifest.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{ArrowError, Schema, SchemaRef};
+use ebb_model::types::CqlType;
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::properties::WriterProperties;
+
+use crate::bounds::Columns;
+use crate::iceberg::manifest::DataFile;
+use crate::types::{ColumnBuilder, NestedField, OnEmpty, ValueError, arrow_field};
+
+/// The size of a batch, in bytes of values. The columns of a batch fit into the caches of a core.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// Rows of a batch at most, for tables whose rows have few bytes.
+const BATCH_ROWS: usize = 16_384;
+
+/// The size of a row group, encoded. A writer holds one in memory. Readers cut files at row groups.
+const ROW_GROUP_BYTES: usize = 32 << 20;
+
+/// The level of zstd that DuckDB takes too.
+const ZSTD_LEVEL: i32 = 3;
+
+/// An error while a data file is written.
+#[derive(Debug, thiserror::Error)]
+pub enum DataFileError {
+    /// A value that Iceberg does not have.
+    #[error("column {column}: {error}")]
+    Value {
+        /// The name of the column.
+        column: String,
+        /// The reason.
+        error: ValueError,
+    },
+    /// The file cannot be written.
+    #[error("writing a Parquet file: {0}")]
+    Parquet(#[from] ParquetError),
+    /// The batch does not fit together.
+    #[error("building a batch of rows: {0}")]
+    Arrow(#[from] ArrowError),
+}
+
+/// A column of a data file.
+#[derive(Debug, Clone)]
+pub struct Column {
+    /// The CQL type of its values.
+    pub ty: CqlType,
+    /// The column of the Iceberg table.
+    pub field: NestedField,
+}
+
+/// Writes rows to a Parquet file.
+pub struct DataFileWriter<W: Write + Send> {
+    writer: ArrowWriter<Counted<W>>,
+    schema: SchemaRef,
+    columns: Vec<(String, ColumnBuilder)>,
+    batch_rows: usize,
+    batch_bytes: usize,
+    rows: u64,
+}
+
+impl<W: Write + Send> DataFileWriter<W> {
+    /// Begins a file in `sink`.
+    ///
+    /// # Errors
+    /// If a field was not made for its type, or if the sink refuses.
+    pub fn new(sink: W, columns: &[Column], on_empty: OnEmpty) -> Result<Self, DataFileError> {
+        let fields = columns.iter().map(|column| arrow_field(&column.field));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let level = ZstdLevel::try_new(ZSTD_LEVEL)?;
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(level))
+            .set_max_row_group_bytes(Some(ROW_GROUP_BYTES))
+            .set_created_by(format!("ebb version {}", env!("CARGO_PKG_VERSION")))
+            .build();
+        // Iceberg's readers take the types from the table's schema.
+        let options = ArrowWriterOptions::new()
+            .with_properties(properties)
+            .with_skip_arrow_metadata(true);
+        let builder = |column: &Column| {
+            let name = column.field.name.clone();
+            let made = ColumnBuilder::new(&column.ty, &column.field, on_empty);
+            match made {
+                Ok(builder) => Ok((name, builder)),
+                Err(error) => Err(DataFileError::Value {
+                    column: name,
+                    error,
+                }),
+            }
+        };
+        Ok(Self {
+            writer: ArrowWriter::try_new_with_options(
+                Counted { sink, bytes: 0 },
+                schema.clone(),
+                options,
+            )?,
+            schema,
+            columns: columns.iter().map(builder).collect::<Result<_, _>>()?,
+            batch_rows: 0,
+            batch_bytes: 0,
+            rows: 0,
+        })
+    }
+
+    /// Appends a row: the value of each column, in their order. `None` is null.
+    ///
+    /// # Errors
+    /// If a value has no exact counterpart, which names its column, or if the sink refuses. The
+    /// writer is of no use afterwards.
+    ///
+    /// # Panics
+    /// If there are more values than columns.
+    pub fn append<'v>(
+        &mut self,
+        values: impl IntoIterator<Item = Option<&'v [u8]>>,
+    ) -> Result<(), DataFileError> {
+        for (at, value) in values.into_iter().enumerate() {
+            let (name, builder) = &mut self.columns[at];
+            builder
+                .append(value)
+                .map_err(|error| DataFileError::Value {
+                    column: name.clone(),
+                    error,
+                })?;
+            self.batch_bytes += value.map_or(1, |value| value.len() + 1);
+        }
+        self.batch_rows += 1;
+        self.rows += 1;
+        if self.batch_rows >= BATCH_ROWS || self.batch_bytes >= BATCH_BYTES {
+            self.write_batch()?;
+        }
+        Ok(())
+    }
+
+    /// Returns the number of rows so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Returns the number of empty values that became null so far.
+    pub fn empty_values(&self) -> u64 {
+        self.columns
+            .iter()
+            .map(|(_, column)| column.empty_values())
+            .sum()
+    }
+
+    /// Ends the file. Returns the sink, and the description of the file under the name `path`.
+    ///
+    /// # Errors
+    /// If the sink refuses.
+    pub fn finish(mut self, path: String) -> Result<(W, DataFile), DataFileError> {
+        if self.batch_rows > 0 {
+            self.write_batch()?;
+        }
+        self.writer.flush()?;
+        let mut file = describe(path, self.writer.flushed_row_groups());
+        let Counted { sink, bytes } = self.writer.into_inner()?;
+        file.file_size_in_bytes = bytes as i64;
+        Ok((sink, file))
+    }
+
+    fn write_batch(&mut self) -> Result<(), DataFileError> {
+        let columns = self.columns.iter_mut().map(|(name, column)| {
+            column.finish().map_err(|error| DataFileError::Value {
+                column: name.clone(),
+                error,
+            })
+        });
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        let batch = RecordBatch::try_new(self.schema.clone(), columns)?;
+        self.writer.write(&batch)?;
+        self.batch_rows = 0;
+        self.batch_bytes = 0;
+        Ok(())
+    }
+}
+
+/// Counts what is written to a sink.
+struct Counted<W> {
+    sink: W,
+    bytes: u64,
+}
+
+impl<W: Write> Write for Counted<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.sink.write(bytes)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
+    }
+}
+
+/// Describes a file of these row groups for a manifest, except its size.
+fn describe(path: String, groups: &[RowGroupMetaData]) -> DataFile {
+    let columns = Columns::of(groups);
+    let offsets = groups
+        .iter()
+        .map(|group| group.column(0).byte_range().0 as i64);
+    DataFile {
+        content: 0,
+        file_path: path,
+        file_format: "PARQUET".to_owned(),
+        record_count: groups.iter().map(RowGroupMetaData::num_rows).sum(),
+        file_size_in_bytes: 0,
+        column_sizes: Some(columns.sizes),
+        value_counts: Some(columns.values),
+        null_value_counts: Some(columns.nulls),
+        lower_bounds: Some(columns.lower_bounds),
+        upper_bounds: Some(columns.upper_bounds),
+        split_offsets: Some(offsets.collect()),
+        sort_order_id: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::iceberg::manifest::{self, Entry, ManifestEntry};
+    use crate::iceberg::metadata::TableMetadata;
+    use crate::types::{FieldIds, TypeOptions, field, read_value};
+    use bytes::Bytes;
+    use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+    fn columns() -> Vec<Column> {
+        let mut ids = FieldIds::default();
+        let types = [
+            ("id", CqlType::Int),
+            ("name", CqlType::Text),
+            ("amount", CqlType::Varint),
+            ("weight", CqlType::Double),
+            ("tags", CqlType::set(CqlType::Text)),
+        ];
+        let column = |(name, ty): (&str, CqlType)| Column {
+            field: field(name, &ty, false, &TypeOptions::default(), None, &mut ids),
+            ty,
+        };
+        types.map(column).into()
+    }
+
+    /// Writes a file of `count` rows. Each third name is null.
+    fn file(count: i32) -> (Bytes, DataFile) {
+        let mut writer = DataFileWriter::new(Vec::new(), &columns(), OnEmpty::Refuse).unwrap();
+        for id in 0..count {
+            let name = format!("name {id:06}");
+            let amount = [0xff, 0x00];
+            let values = [
+                Some(&id.to_be_bytes()[..]),
+                Some(name.as_bytes()).filter(|_| id % 3 != 0),
+                Some(&amount[..]),
+                Some(&[0x7f, 0xf8, 0, 0, 0, 0, 0, 0][..]),
+                None,
+            ];
+            writer.append(values).unwrap();
+        }
+        assert_eq!(writer.rows(), count as u64);
+        let (bytes, described) = writer.finish("/t/data/1.parquet".into()).unwrap();
+        (bytes.into(), described)
+    }
+
+    fn of<T: Clone>(entries: &Option<Vec<Entry<T>>>, id: i32) -> Option<T> {
+        let mut entries = entries.iter().flatten();
+        let entry = entries.find(|entry| entry.key == id);
+        entry.map(|entry| entry.value.clone())
+    }
+
+    #[test]
+    fn rows_of_several_batches_come_back_in_their_order() {
+        let (bytes, described) = file(40_000);
+        assert_eq!(described.record_count, 40_000);
+        assert_eq!(described.file_size_in_bytes, bytes.len() as i64);
+        let reader = ParquetRecordBatchReaderBuilder::try_new(bytes).unwrap();
+        let mut next = 0_i32;
+        for batch in reader.build().unwrap() {
+            let batch = batch.unwrap();
+            for row in 0..batch.num_rows() {
+                let id = read_value(batch.column(0), row, &CqlType::Int).unwrap();
+                assert_eq!(id, Some(next.to_be_bytes().to_vec()));
+                next += 1;
+            }
+        }
+        assert_eq!(next, 40_000);
+    }
+
+    #[test]
+    fn a_manifest_describes_a_file_so_that_readers_can_pass_over_it() {
+        let (_, described) = file(3_000);
+        assert_eq!(of(&described.value_counts, 1), Some(3_000));
+        assert_eq!(of(&described.null_value_counts, 2), Some(1_000));
+        let bytes = |bytes: &[u8]| Some(bytes.to_vec());
+        assert_eq!(of(&described.lower_bounds, 1), bytes(&0_i32.to_le_bytes()));
+        assert_eq!(
+            of(&described.upper_bounds, 1),
+            bytes(&2_999_i32.to_le_bytes())
+        );
+        assert_eq!(of(&described.lower_bounds, 2), bytes(b"name 000001"));
+        // -256 in the fewest bytes, big endian.
+        assert_eq!(of(&described.upper_bounds, 3), bytes(&[0xff, 0x00]));
+        // Readers disagree about the place of NaN among numbers.
+        assert_eq!(of(&described.lower_bounds, 4), None);
+        // The element of the set.
+        assert_eq!(of(&described.null_value_counts, 6), None);
+
+        let mut metadata = TableMetadata::new("u".into(), "/t".into());
+        let fields: Vec<_> = columns().into_iter().map(|column| column.field).collect();
+        metadata.set_schema(&fields, 6);
+        let entry = ManifestEntry::added(7, described);
+        let encoded = manifest::encode(std::slice::from_ref(&entry), metadata.schema().unwrap());
+        assert_eq!(manifest::decode(&encoded).unwrap(), [entry]);
+        let decoded = TableMetadata::decode(&metadata.encode().unwrap()).unwrap();
+        assert_eq!(decoded.columns(), Some(fields));
+    }
+
+    #[test]
+    fn a_value_that_does_not_fit_names_its_column() {
+        let mut writer = DataFileWriter::new(Vec::new(), &columns(), OnEmpty::Refuse).unwrap();
+        let values = [Some(&b""[..]), None, None, None, None];
+        let error = writer.append(values).unwrap_err().to_string();
+        assert!(
+            error.starts_with("column id: ") && error.contains("empty"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,224 @@
+//! Manifests: lists of data files with what readers need to pass over some of them.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::avro::{self, AvroError, Decoder, Encoder};
+
+/// The entries of a manifest of an unpartitioned table. Names and field ids are those of the
+/// specification, version 2.
+const ENTRY: &str = r#"{"type":"record","name":"manifest_entry","fields":[
+{"name":"status","type":"int","field-id":0},
+{"name":"snapshot_id","type":["null","long"],"default":null,"field-id":1},
+{"name":"sequence_number","type":["null","long"],"default":null,"field-id":3},
+{"name":"file_sequence_number","type":["null","long"],"default":null,"field-id":4},
+{"name":"data_file","field-id":2,"type":{"type":"record","name":"r2","fields":[
+ {"name":"content","type":"int","field-id":134},
+ {"name":"file_path","type":"string","field-id":100},
+ {"name":"file_format","type":"string","field-id":101},
+ {"name":"partition","field-id":102,"type":{"type":"record","name":"r102","fields":[]}},
+ {"name":"record_count","type":"long","field-id":103},
+ {"name":"file_size_in_bytes","type":"long","field-id":104},
+ {"name":"column_sizes","default":null,"field-id":108,"type":["null",{"type":"array","logicalType":"map","items":
+  {"type":"record","name":"k117_v118","fields":[
+   {"name":"key","type":"int","field-id":117},{"name":"value","type":"long","field-id":118}]}}]},
+ {"name":"value_counts","default":null,"field-id":109,"type":["null",{"type":"array","logicalType":"map","items":
+  {"type":"record","name":"k119_v120","fields":[
+   {"name":"key","type":"int","field-id":119},{"name":"value","type":"long","field-id":120}]}}]},
+ {"name":"null_value_counts","default":null,"field-id":110,"type":["null",{"type":"array","logicalType":"map","items":
+  {"type":"record","name":"k121_v122","fields":[
+   {"name":"key","type":"int","field-id":121},{"name":"value","type":"long","field-id":122}]}}]},
+ {"name":"lower_bounds","default":null,"field-id":125,"type":["null",{"type":"array","logicalType":"map","items":
+  {"type":"record","name":"k126_v127","fields":[
+   {"name":"key","type":"int","field-id":126},{"name":"value","type":"bytes","field-id":127}]}}]},
+ {"name":"upper_bounds","default":null,"field-id":128,"type":["null",{"type":"array","logicalType":"map","items":
+  {"type":"record","name":"k129_v130","fields":[
+   {"name":"key","type":"int","field-id":129},{"name":"value","type":"bytes","field-id":130}]}}]},
+ {"name":"split_offsets","default":null,"field-id":132,"type":["null",
+  {"type":"array","items":"long","element-id":133}]},
+ {"name":"sort_order_id","type":["null","int"],"default":null,"field-id":140}
+]}}]}"#;
+
+/// A data file of an Iceberg table. Lists of counts and bounds go from the field id of a column to
+/// its number or value; columns inside of lists and maps have none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataFile {
+    /// 0 for rows, 1 for positional deletes.
+    pub content: i32,
+    /// The absolute location.
+    pub file_path: String,
+    /// Always `PARQUET`.
+    pub file_format: String,
+    /// Rows in the file.
+    pub record_count: i64,
+    /// The size of the file.
+    pub file_size_in_bytes: i64,
+    /// Compressed bytes.
+    pub column_sizes: Option<Vec<Entry<i64>>>,
+    /// Values, nulls included.
+    pub value_counts: Option<Vec<Entry<i64>>>,
+    /// Nulls.
+    pub null_value_counts: Option<Vec<Entry<i64>>>,
+    /// Values that no value lies below, in Iceberg's serialization of single values.
+    pub lower_bounds: Option<Vec<Entry<Vec<u8>>>>,
+    /// Values that no value lies above.
+    pub upper_bounds: Option<Vec<Entry<Vec<u8>>>>,
+    /// The offsets of the row groups, at which readers may cut the file.
+    pub split_offsets: Option<Vec<i64>>,
+    /// Always `None`: rows are in the order of CQL's tokens, which are no column.
+    pub sort_order_id: Option<i32>,
+}
+
+/// The number or value of one column.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry<T> {
+    /// The field id.
+    pub key: i32,
+    /// The number or value.
+    pub value: T,
+}
+
+/// The relation of a snapshot to a data file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// The file was there before.
+    Existing = 0,
+    /// The snapshot brings the file.
+    Added = 1,
+    /// The snapshot no longer has the file.
+    Deleted = 2,
+}
+
+/// A data file in a manifest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ManifestEntry {
+    /// The number of a [`Status`].
+    pub status: i32,
+    /// The snapshot that added or deleted the file.
+    pub snapshot_id: Option<i64>,
+    /// `None` in a file that was added: it has the number of the manifest.
+    pub sequence_number: Option<i64>,
+    /// The number at which the file was added; `None` as above.
+    pub file_sequence_number: Option<i64>,
+    /// The file.
+    pub data_file: DataFile,
+}
+
+impl ManifestEntry {
+    /// Returns the entry of a file that the snapshot `snapshot_id` adds.
+    pub fn added(snapshot_id: i64, data_file: DataFile) -> Self {
+        Self {
+            status: Status::Added as i32,
+            snapshot_id: Some(snapshot_id),
+            sequence_number: None,
+            file_sequence_number: None,
+            data_file,
+        }
+    }
+}
+
+/// Returns the bytes of a manifest of data files. `schema` is the JSON of the table's schema.
+pub fn encode(entries: &[ManifestEntry], schema: &Value) -> Vec<u8> {
+    let schema_id = schema["schema-id"].as_i64().unwrap_or(0).to_string();
+    let header = [
+        ("schema", schema.to_string()),
+        ("schema-id", schema_id),
+        ("partition-spec", "[]".to_owned()),
+        ("partition-spec-id", "0".to_owned()),
+        ("format-version", "2".to_owned()),
+        ("content", "data".to_owned()),
+    ];
+    let records: Vec<Encoder> = entries.iter().map(encode_entry).collect();
+    avro::container(ENTRY, &header, &records)
+}
+
+fn encode_entry(entry: &ManifestEntry) -> Encoder {
+    let mut out = Encoder::default();
+    out.long(entry.status.into());
+    out.optional(entry.snapshot_id, Encoder::long);
+    out.optional(entry.sequence_number, Encoder::long);
+    out.optional(entry.file_sequence_number, Encoder::long);
+    let file = &entry.data_file;
+    out.long(file.content.into());
+    out.string(&file.file_path);
+    out.string(&file.file_format);
+    out.long(file.record_count);
+    out.long(file.file_size_in_bytes);
+    for numbers in [
+        &file.column_sizes,
+        &file.value_counts,
+        &file.null_value_counts,
+    ] {
+        out.optional(numbers.as_ref(), |out, numbers| {
+            out.array(numbers, |out, entry| {
+                out.long(entry.key.into());
+                out.long(entry.value);
+            });
+        });
+    }
+    for bounds in [&file.lower_bounds, &file.upper_bounds] {
+        out.optional(bounds.as_ref(), |out, bounds| {
+            out.array(bounds, |out, entry| {
+                out.long(entry.key.into());
+                out.blob(&entry.value);
+            });
+        });
+    }
+    out.optional(file.split_offsets.as_ref(), |out, offsets| {
+        out.array(offsets, |out, offset| out.long(*offset));
+    });
+    out.optional(file.sort_order_id, |out, id| out.long(id.into()));
+    out
+}
+
+/// Reads the entries of a manifest.
+///
+/// # Errors
+/// If the bytes are no manifest of a table that ebb published.
+pub fn decode(bytes: &[u8]) -> Result<Vec<ManifestEntry>, AvroError> {
+    avro::records(bytes, decode_entry)
+}
+
+fn decode_entry(entry: &mut Decoder<'_>) -> Result<ManifestEntry, AvroError> {
+    let numbers = |entry: &mut Decoder<'_>| {
+        entry.optional(|entry| {
+            entry.array(|entry| {
+                Ok(Entry {
+                    key: entry.int()?,
+                    value: entry.long()?,
+                })
+            })
+        })
+    };
+    let bounds = |entry: &mut Decoder<'_>| {
+        entry.optional(|entry| {
+            entry.array(|entry| {
+                Ok(Entry {
+                    key: entry.int()?,
+                    value: entry.blob()?.to_vec(),
+                })
+            })
+        })
+    };
+    // Fields are evaluated in the order of the schema.
+    Ok(ManifestEntry {
+        status: entry.int()?,
+        snapshot_id: entry.optional(Decoder::long)?,
+        sequence_number: entry.optional(Decoder::long)?,
+        file_sequence_number: entry.optional(Decoder::long)?,
+        data_file: DataFile {
+            content: entry.int()?,
+            file_path: entry.string()?,
+            file_format: entry.string()?,
+            record_count: entry.long()?,
+            file_size_in_bytes: entry.long()?,
+            column_sizes: numbers(entry)?,
+            value_counts: numbers(entry)?,
+            null_value_counts: numbers(entry)?,
+            lower_bounds: bounds(entry)?,
+            upper_bounds: bounds(entry)?,
+            split_offsets: entry.optional(|entry| entry.array(Decoder::long))?,
+            sort_order_id: entry.optional(Decoder::int)?,
+        },
+    })
+}

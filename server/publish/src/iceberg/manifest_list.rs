@@ -1,0 +1,121 @@
+//! The list of a snapshot's manifests.
+
+use super::avro::{self, AvroError, Decoder, Encoder};
+
+/// The entries of a manifest list, by the specification, version 2.
+const ENTRY: &str = r#"{"type":"record","name":"manifest_file","fields":[
+{"name":"manifest_path","type":"string","field-id":500},
+{"name":"manifest_length","type":"long","field-id":501},
+{"name":"partition_spec_id","type":"int","field-id":502},
+{"name":"content","type":"int","field-id":517},
+{"name":"sequence_number","type":"long","field-id":515},
+{"name":"min_sequence_number","type":"long","field-id":516},
+{"name":"added_snapshot_id","type":"long","field-id":503},
+{"name":"added_files_count","type":"int","field-id":504},
+{"name":"existing_files_count","type":"int","field-id":505},
+{"name":"deleted_files_count","type":"int","field-id":506},
+{"name":"added_rows_count","type":"long","field-id":512},
+{"name":"existing_rows_count","type":"long","field-id":513},
+{"name":"deleted_rows_count","type":"long","field-id":514}
+]}"#;
+
+/// A manifest, and what it holds in numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ManifestFile {
+    /// The absolute location.
+    pub manifest_path: String,
+    /// The size of the manifest in bytes.
+    pub manifest_length: i64,
+    /// Always 0, the number of the partitioning that has no fields.
+    pub partition_spec_id: i32,
+    /// 0 for rows, 1 for deletes.
+    pub content: i32,
+    /// The sequence number of the snapshot that added the manifest.
+    pub sequence_number: i64,
+    /// The least sequence number of a file in it.
+    pub min_sequence_number: i64,
+    /// The snapshot that added the manifest.
+    pub added_snapshot_id: i64,
+    /// Files that the snapshot brought.
+    pub added_files_count: i32,
+    /// Files that were there before.
+    pub existing_files_count: i32,
+    /// Files that the snapshot no longer has.
+    pub deleted_files_count: i32,
+    /// Rows in files that the snapshot brought.
+    pub added_rows_count: i64,
+    /// Rows in files that were there before.
+    pub existing_rows_count: i64,
+    /// Rows in files that the snapshot no longer has.
+    pub deleted_rows_count: i64,
+}
+
+/// Which snapshot a manifest list is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListOwner {
+    /// The snapshot.
+    pub snapshot_id: i64,
+    /// The snapshot before it.
+    pub parent_snapshot_id: Option<i64>,
+    /// The sequence number of the snapshot.
+    pub sequence_number: i64,
+}
+
+/// Returns the bytes of a manifest list.
+pub fn encode(manifests: &[ManifestFile], owner: ListOwner) -> Vec<u8> {
+    let parent = owner.parent_snapshot_id.map(|id| id.to_string());
+    let parent = parent.unwrap_or_else(|| "null".to_owned());
+    let header = [
+        ("snapshot-id", owner.snapshot_id.to_string()),
+        ("parent-snapshot-id", parent),
+        ("sequence-number", owner.sequence_number.to_string()),
+        ("format-version", "2".to_owned()),
+    ];
+    let records: Vec<Encoder> = manifests.iter().map(encode_manifest).collect();
+    avro::container(ENTRY, &header, &records)
+}
+
+fn encode_manifest(manifest: &ManifestFile) -> Encoder {
+    let mut out = Encoder::default();
+    out.string(&manifest.manifest_path);
+    out.long(manifest.manifest_length);
+    out.long(manifest.partition_spec_id.into());
+    out.long(manifest.content.into());
+    out.long(manifest.sequence_number);
+    out.long(manifest.min_sequence_number);
+    out.long(manifest.added_snapshot_id);
+    out.long(manifest.added_files_count.into());
+    out.long(manifest.existing_files_count.into());
+    out.long(manifest.deleted_files_count.into());
+    out.long(manifest.added_rows_count);
+    out.long(manifest.existing_rows_count);
+    out.long(manifest.deleted_rows_count);
+    out
+}
+
+/// Reads a manifest list.
+///
+/// # Errors
+/// If the bytes are no manifest list of a table that ebb published.
+pub fn decode(bytes: &[u8]) -> Result<Vec<ManifestFile>, AvroError> {
+    avro::records(bytes, decode_manifest)
+}
+
+fn decode_manifest(manifest: &mut Decoder<'_>) -> Result<ManifestFile, AvroError> {
+    // Fields are evaluated in the order of the schema.
+    Ok(ManifestFile {
+        manifest_path: manifest.string()?,
+        manifest_length: manifest.long()?,
+        partition_spec_id: manifest.int()?,
+        content: manifest.int()?,
+        sequence_number: manifest.long()?,
+        min_sequence_number: manifest.long()?,
+        added_snapshot_id: manifest.long()?,
+        added_files_count: manifest.int()?,
+        existing_files_count: manifest.int()?,
+        deleted_files_count: manifest.int()?,
+        added_rows_count: manifest.long()?,
+        existing_rows_count: manifest.long()?,
+        deleted_rows_count: manifest.long()?,
+    })
+}

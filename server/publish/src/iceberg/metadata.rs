@@ -1,0 +1,202 @@
+//! The metadata of a table: its schemas, its snapshots, and the names of these.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::types::NestedField;
+
+/// The branch that readers take if they name no other.
+pub const MAIN: &str = "main";
+
+/// The greatest id of a partition field of a table that has none.
+const LAST_PARTITION_ID: i32 = 999;
+
+/// The metadata of a table, as `vN.metadata.json` has it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct TableMetadata {
+    /// Always 2.
+    pub format_version: u8,
+    /// The identity of the table, for catalogs.
+    pub table_uuid: String,
+    /// The folder of the table.
+    pub location: String,
+    /// The sequence number of the newest snapshot.
+    pub last_sequence_number: i64,
+    /// When this metadata was written, in milliseconds since 1970.
+    pub last_updated_ms: i64,
+    /// The greatest field id that was ever given out.
+    pub last_column_id: i32,
+    /// The schema of the next snapshot.
+    pub current_schema_id: i32,
+    /// All schemas that a snapshot has.
+    pub schemas: Vec<Value>,
+    /// Always 0.
+    pub default_spec_id: i32,
+    /// One without fields.
+    pub partition_specs: Vec<Value>,
+    /// The specification requires it, even without partitions.
+    pub last_partition_id: i32,
+    /// Always 0.
+    pub default_sort_order_id: i32,
+    /// One without fields.
+    pub sort_orders: Vec<Value>,
+    /// Settings of the table, and what ebb remembers with it.
+    pub properties: BTreeMap<String, String>,
+    /// The snapshot of the branch `main`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub current_snapshot_id: Option<i64>,
+    /// All snapshots that the table still has.
+    pub snapshots: Vec<Snapshot>,
+    /// The snapshots that `main` has named, and since when.
+    pub snapshot_log: Vec<SnapshotLogEntry>,
+    /// Branches and tags.
+    pub refs: BTreeMap<String, Reference>,
+    /// Members that other engines added.
+    #[serde(flatten)]
+    pub others: Map<String, Value>,
+}
+
+/// A snapshot of an Iceberg table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Snapshot {
+    /// Unique in the table.
+    pub snapshot_id: i64,
+    /// The snapshot that this one was made from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent_snapshot_id: Option<i64>,
+    /// Grows from snapshot to snapshot.
+    pub sequence_number: i64,
+    /// When the snapshot was made, in milliseconds since 1970.
+    pub timestamp_ms: i64,
+    /// The location of the manifest list.
+    pub manifest_list: String,
+    /// `operation`, and numbers for people.
+    pub summary: BTreeMap<String, String>,
+    /// The schema of its rows.
+    pub schema_id: i32,
+}
+
+/// An entry of the log of `main`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SnapshotLogEntry {
+    /// The moment, in milliseconds since 1970.
+    pub timestamp_ms: i64,
+    /// The snapshot.
+    pub snapshot_id: i64,
+}
+
+/// The snapshot that a branch or a tag names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Reference {
+    /// The snapshot.
+    pub snapshot_id: i64,
+    /// `branch` or `tag`.
+    #[serde(rename = "type")]
+    pub kind: String,
+}
+
+impl TableMetadata {
+    /// Returns the metadata of a table without snapshots.
+    pub fn new(table_uuid: String, location: String) -> Self {
+        Self {
+            format_version: 2,
+            table_uuid,
+            location,
+            last_sequence_number: 0,
+            last_updated_ms: 0,
+            last_column_id: 0,
+            current_schema_id: 0,
+            schemas: Vec::new(),
+            default_spec_id: 0,
+            partition_specs: vec![json!({"spec-id": 0, "fields": []})],
+            last_partition_id: LAST_PARTITION_ID,
+            default_sort_order_id: 0,
+            sort_orders: vec![json!({"order-id": 0, "fields": []})],
+            properties: BTreeMap::new(),
+            current_snapshot_id: None,
+            snapshots: Vec::new(),
+            snapshot_log: Vec::new(),
+            refs: BTreeMap::new(),
+            others: Map::new(),
+        }
+    }
+
+    /// Reads metadata.
+    ///
+    /// # Errors
+    /// If the bytes are no metadata of a table of version 2.
+    pub fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(bytes)
+    }
+
+    /// Returns the JSON of the metadata.
+    ///
+    /// # Errors
+    /// None that occurs in practice.
+    pub fn encode(&self) -> Result<Vec<u8>, serde_json::Error> {
+        serde_json::to_vec_pretty(self)
+    }
+
+    /// Makes `fields` the columns of the next snapshot. `last_column_id` is the greatest field id that
+    /// was given out. A schema with the same columns is taken again.
+    pub fn set_schema(&mut self, fields: &[NestedField], last_column_id: i32) {
+        self.last_column_id = last_column_id.max(self.last_column_id);
+        let fields: Vec<Value> = fields.iter().map(NestedField::to_json).collect();
+        let known = self
+            .schemas
+            .iter()
+            .find(|schema| schema["fields"] == json!(fields));
+        if let Some(id) = known.and_then(schema_id) {
+            self.current_schema_id = id;
+            return;
+        }
+        let last = self.schemas.iter().filter_map(schema_id).max();
+        let id = last.map_or(0, |last| last + 1);
+        self.schemas
+            .push(json!({"type": "struct", "schema-id": id, "fields": fields}));
+        self.current_schema_id = id;
+    }
+
+    /// Returns the JSON of the schema of the next snapshot.
+    pub fn schema(&self) -> Option<&Value> {
+        let mut schemas = self.schemas.iter();
+        schemas.find(|schema| schema_id(schema) == Some(self.current_schema_id))
+    }
+
+    /// Returns the columns of the current schema; `None` if another engine changed it to something
+    /// that ebb does not publish.
+    pub fn columns(&self) -> Option<Vec<NestedField>> {
+        let fields = self.schema()?.get("fields")?.as_array()?.iter();
+        fields.map(NestedField::from_json).collect()
+    }
+
+    /// Adds a snapshot, gives it the tag `tag`, and makes it that of `main`.
+    pub fn add_snapshot(&mut self, snapshot: Snapshot, tag: &str) {
+        let id = snapshot.snapshot_id;
+        self.last_sequence_number = snapshot.sequence_number;
+        self.last_updated_ms = snapshot.timestamp_ms.max(self.last_updated_ms);
+        self.current_snapshot_id = Some(id);
+        self.snapshot_log.push(SnapshotLogEntry {
+            timestamp_ms: snapshot.timestamp_ms,
+            snapshot_id: id,
+        });
+        self.snapshots.push(snapshot);
+        for (name, kind) in [(MAIN, "branch"), (tag, "tag")] {
+            let reference = Reference {
+                snapshot_id: id,
+                kind: kind.to_owned(),
+            };
+            self.refs.insert(name.to_owned(), reference);
+        }
+    }
+}
+
+fn schema_id(schema: &Value) -> Option<i32> {
+    schema["schema-id"].as_i64()?.try_into().ok()
+}

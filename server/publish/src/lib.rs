@@ -1,0 +1,29 @@
+//! Snapshots of a store as Iceberg tables, which Spark, Trino, DuckDB and other engines read.
+//!
+//! | module | content |
+//! | --- | --- |
+//! | [`target`] | the folder of a publication |
+//! | [`commit`] | what a publication adds to a table, and the step that makes it visible |
+//! | [`data_file`] | rows as Parquet files |
+//! | [`iceberg`] | metadata, manifests and lists of manifests |
+//! | [`types`] | CQL types and values as those of Iceberg, Arrow and Parquet, in both directions |
+
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        reason = "tests look at clocks and files themselves"
+    )
+)]
+
+mod bounds;
+pub mod commit;
+pub mod data_file;
+pub mod iceberg;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the door to the folders that users name"
+)]
+pub mod target;
+pub mod types;

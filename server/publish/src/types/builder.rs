@@ -1,0 +1,469 @@
+//! Values of CQL into Arrow arrays.
+
+use std::sync::Arc;
+
+use arrow_array::builder::{
+    BinaryBuilder, BooleanBuilder, Date32Builder, Decimal128Builder, Float32Builder,
+    Float64Builder, Int32Builder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder,
+};
+use arrow_array::{ArrayRef, ListArray, MapArray, StructArray};
+use arrow_buffer::{NullBufferBuilder, OffsetBuffer, ScalarBuffer};
+use arrow_schema::{DataType, FieldRef, Fields};
+use ebb_model::types::CqlType;
+use ebb_model::types::elements::{components, elements, pairs};
+use ebb_model::types::literal::Duration;
+
+use super::arrow::{arrow_field, data_type, entries};
+use super::iceberg::{IcebergType, NestedField};
+use super::{OnEmpty, ValueError, scalar};
+
+/// Builds the Arrow array of a column out of values in CQL's native serialization.
+#[derive(Debug)]
+pub struct ColumnBuilder {
+    ty: CqlType,
+    on_empty: OnEmpty,
+    empty_values: u64,
+    values: Values,
+}
+
+impl ColumnBuilder {
+    /// Returns a builder of values of `ty` for a field that [`field`](super::field()) made for it.
+    ///
+    /// # Errors
+    /// If the field was made for another type.
+    pub fn new(ty: &CqlType, field: &NestedField, on_empty: OnEmpty) -> Result<Self, ValueError> {
+        Ok(Self {
+            ty: ty.clone(),
+            on_empty,
+            empty_values: 0,
+            values: Values::new(ty, &field.ty)?,
+        })
+    }
+
+    /// Appends a value; `None` is null.
+    ///
+    /// # Errors
+    /// If the value cannot be converted exactly. The builder is of no use afterwards.
+    pub fn append(&mut self, value: Option<&[u8]>) -> Result<(), ValueError> {
+        let mut empties = Empties {
+            rule: self.on_empty,
+            seen: &mut self.empty_values,
+        };
+        self.values.append(&self.ty, value, &mut empties)
+    }
+
+    /// Returns the number of empty values that became null so far.
+    pub fn empty_values(&self) -> u64 {
+        self.empty_values
+    }
+
+    /// Returns the array of the values since the last call.
+    ///
+    /// # Errors
+    /// If a batch has too many elements.
+    pub fn finish(&mut self) -> Result<ArrayRef, ValueError> {
+        self.values.finish()
+    }
+}
+
+/// The treatment of empty values, and their number.
+struct Empties<'a> {
+    rule: OnEmpty,
+    seen: &'a mut u64,
+}
+
+/// The values of a column or of a part of a nested type.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a table has few columns, and a box would cost each value a look"
+)]
+enum Values {
+    Boolean(BooleanBuilder),
+    Int(Int32Builder),
+    Long(Int64Builder),
+    Float(Float32Builder),
+    Double(Float64Builder),
+    Date(Date32Builder),
+    Timestamp(TimestampMicrosecondBuilder),
+    Decimal(Decimal128Builder, super::DecimalForm),
+    Binary(BinaryBuilder),
+    Text {
+        builder: StringBuilder,
+        buffer: Vec<u8>,
+    },
+    Duration {
+        fields: Fields,
+        nulls: NullBufferBuilder,
+        months: Int32Builder,
+        days: Int32Builder,
+        nanos: Int64Builder,
+    },
+    List {
+        field: FieldRef,
+        ends: Ends,
+        element: Box<Values>,
+    },
+    Map {
+        entries: FieldRef,
+        ends: Ends,
+        key: Box<Values>,
+        value: Box<Values>,
+    },
+    Struct {
+        fields: Fields,
+        nulls: NullBufferBuilder,
+        parts: Vec<Values>,
+    },
+}
+
+/// The ends of the lists of an array, and which of them are null.
+#[derive(Debug)]
+struct Ends {
+    ends: Vec<i32>,
+    nulls: NullBufferBuilder,
+}
+
+impl Ends {
+    fn new() -> Self {
+        Self {
+            ends: vec![0],
+            nulls: NullBufferBuilder::new(0),
+        }
+    }
+
+    /// Appends a list of `count` elements; `None` is null.
+    fn append(&mut self, count: Option<usize>) -> Result<(), ValueError> {
+        let last = self.ends.last().copied().unwrap_or(0);
+        let added = i32::try_from(count.unwrap_or(0)).ok();
+        let end = added.and_then(|added| last.checked_add(added));
+        self.ends.push(end.ok_or(ValueError::TooManyElements)?);
+        self.nulls.append(count.is_some());
+        Ok(())
+    }
+
+    fn finish(&mut self) -> (OffsetBuffer<i32>, Option<arrow_buffer::NullBuffer>) {
+        let ends = std::mem::replace(&mut self.ends, vec![0]);
+        (
+            OffsetBuffer::new(ScalarBuffer::from(ends)),
+            self.nulls.finish(),
+        )
+    }
+}
+
+impl Values {
+    fn new(ty: &CqlType, iceberg: &IcebergType) -> Result<Self, ValueError> {
+        let other = || ValueError::Unsupported {
+            from: data_type(iceberg).to_string(),
+            to: ty.to_string(),
+        };
+        let part = |ty: &CqlType, field: &NestedField| Self::new(ty, &field.ty);
+        Ok(match (ty, iceberg) {
+            (CqlType::Boolean, IcebergType::Boolean) => Self::Boolean(BooleanBuilder::new()),
+            (CqlType::Tinyint | CqlType::Smallint | CqlType::Int, IcebergType::Int) => {
+                Self::Int(Int32Builder::new())
+            }
+            (CqlType::Bigint | CqlType::Counter | CqlType::Time, IcebergType::Long) => {
+                Self::Long(Int64Builder::new())
+            }
+            (CqlType::Float, IcebergType::Float) => Self::Float(Float32Builder::new()),
+            (CqlType::Double, IcebergType::Double) => Self::Double(Float64Builder::new()),
+            (CqlType::Date, IcebergType::Date) => Self::Date(Date32Builder::new()),
+            (CqlType::Timestamp, IcebergType::Timestamptz) => {
+                let builder = TimestampMicrosecondBuilder::new();
+                Self::Timestamp(builder.with_data_type(data_type(iceberg)))
+            }
+            (CqlType::Decimal | CqlType::Varint, IcebergType::Decimal(form)) => {
+                let builder = Decimal128Builder::new().with_data_type(data_type(iceberg));
+                Self::Decimal(builder, *form)
+            }
+            (CqlType::Blob, IcebergType::Binary) => Self::Binary(BinaryBuilder::new()),
+            (
+                CqlType::Ascii
+                | CqlType::Text
+                | CqlType::Decimal
+                | CqlType::Varint
+                | CqlType::Uuid
+                | CqlType::Timeuuid
+                | CqlType::Inet,
+                IcebergType::String,
+            ) => Self::Text {
+                builder: StringBuilder::new(),
+                buffer: Vec::new(),
+            },
+            (CqlType::Duration, IcebergType::Struct(fields)) if fields.len() == 3 => {
+                Self::Duration {
+                    fields: fields.iter().map(arrow_field).collect(),
+                    nulls: NullBufferBuilder::new(0),
+                    months: Int32Builder::new(),
+                    days: Int32Builder::new(),
+                    nanos: Int64Builder::new(),
+                }
+            }
+            (
+                CqlType::List { element: ty, .. } | CqlType::Set { element: ty, .. },
+                IcebergType::List(element),
+            ) => Self::List {
+                field: arrow_field(element),
+                ends: Ends::new(),
+                element: Box::new(part(ty, element)?),
+            },
+            (
+                CqlType::Map {
+                    key: key_type,
+                    value: value_type,
+                    ..
+                },
+                IcebergType::Map { key, value },
+            ) => Self::Map {
+                entries: entries(key, value),
+                ends: Ends::new(),
+                key: Box::new(part(key_type, key)?),
+                value: Box::new(part(value_type, value)?),
+            },
+            (CqlType::Tuple(_) | CqlType::Udt { .. }, IcebergType::Struct(fields)) => {
+                let types = component_types(ty);
+                if types.len() != fields.len() {
+                    return Err(other());
+                }
+                let parts = types.iter().zip(fields);
+                let parts = parts.map(|(ty, field)| part(ty, field));
+                Self::Struct {
+                    fields: fields.iter().map(arrow_field).collect(),
+                    nulls: NullBufferBuilder::new(0),
+                    parts: parts.collect::<Result<_, _>>()?,
+                }
+            }
+            _ => return Err(other()),
+        })
+    }
+
+    fn append(
+        &mut self,
+        ty: &CqlType,
+        value: Option<&[u8]>,
+        empties: &mut Empties<'_>,
+    ) -> Result<(), ValueError> {
+        let Some(bytes) = value else {
+            return self.append_null();
+        };
+        let has_empty_value = matches!(ty, CqlType::Ascii | CqlType::Text | CqlType::Blob);
+        if bytes.is_empty() && ty.is_native() && !has_empty_value {
+            return match empties.rule {
+                OnEmpty::Refuse => Err(ValueError::Empty(ty.to_string())),
+                OnEmpty::Null => {
+                    *empties.seen += 1;
+                    self.append_null()
+                }
+            };
+        }
+        let malformed = || ValueError::Malformed(ty.to_string());
+        match self {
+            Self::Boolean(builder) => builder.append_value(fixed::<1>(ty, bytes)? != [0]),
+            Self::Int(builder) => builder.append_value(match ty {
+                CqlType::Tinyint => i8::from_be_bytes(fixed(ty, bytes)?).into(),
+                CqlType::Smallint => i16::from_be_bytes(fixed(ty, bytes)?).into(),
+                _ => i32::from_be_bytes(fixed(ty, bytes)?),
+            }),
+            Self::Long(builder) => builder.append_value(i64::from_be_bytes(fixed(ty, bytes)?)),
+            Self::Float(builder) => builder.append_value(f32::from_be_bytes(fixed(ty, bytes)?)),
+            Self::Double(builder) => builder.append_value(f64::from_be_bytes(fixed(ty, bytes)?)),
+            Self::Date(builder) => {
+                let date = u32::from_be_bytes(fixed(ty, bytes)?);
+                builder.append_value(scalar::days_of_date(date));
+            }
+            Self::Timestamp(builder) => {
+                let ms = i64::from_be_bytes(fixed(ty, bytes)?);
+                builder.append_value(scalar::us_of_ms(ms)?);
+            }
+            Self::Decimal(builder, form) => builder.append_value(match ty {
+                CqlType::Varint => scalar::unscaled_of_varint(bytes)?,
+                _ => scalar::unscaled_of_decimal(bytes, *form)?,
+            }),
+            Self::Binary(builder) => builder.append_value(bytes),
+            Self::Text { builder, buffer } => {
+                builder.append_value(scalar::write_text(ty, bytes, buffer)?);
+            }
+            Self::Duration {
+                nulls,
+                months,
+                days,
+                nanos,
+                ..
+            } => {
+                let duration = Duration::from_bytes(bytes).ok_or_else(malformed)?;
+                nulls.append_non_null();
+                months.append_value(duration.months);
+                days.append_value(duration.days);
+                nanos.append_value(duration.nanos);
+            }
+            Self::List { ends, element, .. } => {
+                let (CqlType::List { element: ty, .. } | CqlType::Set { element: ty, .. }) = ty
+                else {
+                    return Err(malformed());
+                };
+                let mut count = 0;
+                for part in elements(bytes).map_err(|_| malformed())? {
+                    element.append(ty, part.map_err(|_| malformed())?, empties)?;
+                    count += 1;
+                }
+                ends.append(Some(count))?;
+            }
+            Self::Map {
+                ends, key, value, ..
+            } => {
+                let CqlType::Map {
+                    key: key_type,
+                    value: value_type,
+                    ..
+                } = ty
+                else {
+                    return Err(malformed());
+                };
+                let mut parts = pairs(bytes).map_err(|_| malformed())?;
+                let mut count = 0;
+                while let Some(part) = parts.next() {
+                    let part = part.map_err(|_| malformed())?;
+                    // An empty key would become null, which a key cannot be.
+                    let mut of_key = Empties {
+                        rule: OnEmpty::Refuse,
+                        seen: empties.seen,
+                    };
+                    let part = part.ok_or(ValueError::NullKey)?;
+                    let appended = key.append(key_type, Some(part), &mut of_key);
+                    appended.map_err(|error| match error {
+                        ValueError::Empty(_) => ValueError::NullKey,
+                        error => error,
+                    })?;
+                    let part = parts.next().ok_or_else(malformed)?;
+                    value.append(value_type, part.map_err(|_| malformed())?, empties)?;
+                    count += 1;
+                }
+                ends.append(Some(count))?;
+            }
+            Self::Struct { nulls, parts, .. } => {
+                let mut values = components(bytes);
+                for (part, ty) in parts.iter_mut().zip(component_types(ty)) {
+                    let value = values.next().transpose().map_err(|_| malformed())?;
+                    part.append(ty, value.flatten(), empties)?;
+                }
+                if !values.rest().is_empty() {
+                    return Err(malformed());
+                }
+                nulls.append_non_null();
+            }
+        }
+        Ok(())
+    }
+
+    fn append_null(&mut self) -> Result<(), ValueError> {
+        match self {
+            Self::Boolean(builder) => builder.append_null(),
+            Self::Int(builder) => builder.append_null(),
+            Self::Long(builder) => builder.append_null(),
+            Self::Float(builder) => builder.append_null(),
+            Self::Double(builder) => builder.append_null(),
+            Self::Date(builder) => builder.append_null(),
+            Self::Timestamp(builder) => builder.append_null(),
+            Self::Decimal(builder, _) => builder.append_null(),
+            Self::Binary(builder) => builder.append_null(),
+            Self::Text { builder, .. } => builder.append_null(),
+            Self::Duration {
+                nulls,
+                months,
+                days,
+                nanos,
+                ..
+            } => {
+                // The parts are required, so that they have some value under a null.
+                nulls.append_null();
+                months.append_value(0);
+                days.append_value(0);
+                nanos.append_value(0);
+            }
+            Self::List { ends, .. } | Self::Map { ends, .. } => ends.append(None)?,
+            Self::Struct { nulls, parts, .. } => {
+                nulls.append_null();
+                for part in parts {
+                    part.append_null()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<ArrayRef, ValueError> {
+        Ok(match self {
+            Self::Boolean(builder) => Arc::new(builder.finish()),
+            Self::Int(builder) => Arc::new(builder.finish()),
+            Self::Long(builder) => Arc::new(builder.finish()),
+            Self::Float(builder) => Arc::new(builder.finish()),
+            Self::Double(builder) => Arc::new(builder.finish()),
+            Self::Date(builder) => Arc::new(builder.finish()),
+            Self::Timestamp(builder) => Arc::new(builder.finish()),
+            Self::Decimal(builder, _) => Arc::new(builder.finish()),
+            Self::Binary(builder) => Arc::new(builder.finish()),
+            Self::Text { builder, .. } => Arc::new(builder.finish()),
+            Self::Duration {
+                fields,
+                nulls,
+                months,
+                days,
+                nanos,
+            } => {
+                let parts: Vec<ArrayRef> = vec![
+                    Arc::new(months.finish()),
+                    Arc::new(days.finish()),
+                    Arc::new(nanos.finish()),
+                ];
+                Arc::new(StructArray::new(fields.clone(), parts, nulls.finish()))
+            }
+            Self::List {
+                field,
+                ends,
+                element,
+            } => {
+                let (offsets, nulls) = ends.finish();
+                let elements = element.finish()?;
+                Arc::new(ListArray::new(field.clone(), offsets, elements, nulls))
+            }
+            Self::Map {
+                entries,
+                ends,
+                key,
+                value,
+            } => {
+                let (offsets, nulls) = ends.finish();
+                let DataType::Struct(fields) = entries.data_type() else {
+                    unreachable!("the entries of a map are a struct");
+                };
+                let parts = vec![key.finish()?, value.finish()?];
+                let pairs = StructArray::new(fields.clone(), parts, None);
+                Arc::new(MapArray::new(entries.clone(), offsets, pairs, nulls, false))
+            }
+            Self::Struct {
+                fields,
+                nulls,
+                parts,
+            } => {
+                let parts = parts.iter_mut().map(Self::finish);
+                let parts = parts.collect::<Result<_, _>>()?;
+                Arc::new(StructArray::new(fields.clone(), parts, nulls.finish()))
+            }
+        })
+    }
+}
+
+/// Returns the types of the components of a tuple or of the fields of a user-defined type.
+fn component_types(ty: &CqlType) -> Vec<&CqlType> {
+    match ty {
+        CqlType::Tuple(types) => types.iter().collect(),
+        CqlType::Udt { definition, .. } => definition.fields().iter().map(|(_, ty)| ty).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn fixed<const N: usize>(ty: &CqlType, bytes: &[u8]) -> Result<[u8; N], ValueError> {
+    let fixed = bytes.try_into();
+    fixed.map_err(|_| ValueError::Malformed(ty.to_string()))
+}

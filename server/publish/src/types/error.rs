@@ -1,0 +1,57 @@
+//! A value that has no exact counterpart.
+
+/// The reason why a value cannot be converted exactly. The caller names the table, the row and the
+/// column.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ValueError {
+    /// The bytes are no value of their type.
+    #[error("the stored bytes are no value of the type {0}")]
+    Malformed(String),
+    /// An empty value, which Iceberg does not have.
+    #[error(
+        "the value of the type {0} is empty, and Iceberg has no empty value of it; publish such values as null"
+    )]
+    Empty(String),
+    /// A null where Iceberg allows none.
+    #[error("a key of a map is null or empty, and Iceberg does not allow that")]
+    NullKey,
+    /// A number that the decimal cannot hold without rounding.
+    #[error(
+        "{value} does not fit into decimal({precision}, {scale}) without rounding; publish it as text or with a wider decimal"
+    )]
+    Decimal {
+        /// The number as CQL writes it, cut where it is long.
+        value: String,
+        /// Digits of the decimal.
+        precision: u8,
+        /// Digits behind its point.
+        scale: u8,
+    },
+    /// A number that is written with more digits than are computed.
+    #[error("a number of the type {0} has more than 100,000 digits, which is too long for text")]
+    TooLong(String),
+    /// A moment that microseconds of 64 bits do not reach.
+    #[error(
+        "the timestamp {0} ms lies outside of what microseconds of 64 bits reach (years -290,308 to 294,247)"
+    )]
+    Timestamp(i64),
+    /// A value of another engine that the CQL type does not have.
+    #[error("{value} is no value of the type {ty}")]
+    OutOfRange {
+        /// The value, as text.
+        value: String,
+        /// The CQL type.
+        ty: String,
+    },
+    /// A column of another engine whose type is not converted to the CQL type.
+    #[error("values of the Arrow type {from} are not converted to the CQL type {to}")]
+    Unsupported {
+        /// The Arrow type.
+        from: String,
+        /// The CQL type.
+        to: String,
+    },
+    /// More elements in one batch than Arrow's offsets of 32 bits reach.
+    #[error("a batch has more than 2^31 elements of a collection; publish it in smaller batches")]
+    TooManyElements,
+}

@@ -1,0 +1,101 @@
+//! CQL types and values as those of Iceberg, Arrow and Parquet, in both directions.
+//!
+//! ```text
+//!   CqlType ──field──► NestedField ──arrow_field──► arrow_schema::Field
+//!      │                    │
+//!   value bytes ─► ColumnBuilder ─► ArrayRef ─► read_value ─► value bytes
+//! ```
+//!
+//! | CQL | Iceberg | Arrow and Parquet |
+//! | --- | --- | --- |
+//! | ascii, text | string | Utf8 |
+//! | blob | binary | Binary |
+//! | boolean | boolean | Boolean |
+//! | tinyint, smallint, int | int | Int32 |
+//! | bigint, counter | long | Int64 |
+//! | float, double | float, double | Float32, Float64 |
+//! | date | date | Date32 |
+//! | time | long, nanoseconds since midnight | Int64 |
+//! | timestamp | timestamptz, microseconds | Timestamp(us, UTC) |
+//! | duration | struct of months, days, nanoseconds | Struct |
+//! | decimal | decimal with [`TypeOptions::decimal`], else string | Decimal128, Utf8 |
+//! | varint | decimal(38, 0), or string | Decimal128, Utf8 |
+//! | uuid, timeuuid, inet | string | Utf8 |
+//! | list, set | list | List |
+//! | map | map | Map |
+//! | tuple, user-defined type | struct | Struct |
+//!
+//! A value is converted exactly, or the conversion fails. Nothing is rounded and
+//! nothing wraps around. Only an empty value of a type that has no empty value in Iceberg can become
+//! null, if [`OnEmpty::Null`] is chosen, and such values are counted.
+//!
+//! | file | content |
+//! | --- | --- |
+//! | `iceberg` | types of Iceberg, and their JSON |
+//! | `mapping` | the Iceberg type of a CQL type, and the field ids of its parts |
+//! | `arrow` | the Arrow type of an Iceberg type |
+//! | `scalar` | conversions of values that are not just bytes of the same width |
+//! | `builder` | values of CQL into Arrow arrays |
+//! | `read` | values of Arrow arrays as those of CQL |
+
+mod arrow;
+mod builder;
+mod error;
+mod iceberg;
+mod mapping;
+mod read;
+mod scalar;
+#[cfg(test)]
+mod tests;
+
+pub use self::arrow::arrow_field;
+pub use self::builder::ColumnBuilder;
+pub use self::error::ValueError;
+pub use self::iceberg::{IcebergType, NestedField};
+pub use self::mapping::{FieldIds, field};
+pub use self::read::read_value;
+
+/// The choices that a user has between forms of a type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TypeOptions {
+    /// The form of `decimal`: a decimal of this precision and scale, or text.
+    pub decimal: Option<DecimalForm>,
+    /// Whether `varint` is text. Else it is decimal(38, 0).
+    pub varint_as_text: bool,
+}
+
+/// Precision and scale of a decimal of Iceberg.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DecimalForm {
+    precision: u8,
+    scale: u8,
+}
+
+impl DecimalForm {
+    /// The greatest precision that Iceberg, Spark and Arrow's Decimal128 have.
+    pub const PRECISION_MAX: u8 = 38;
+
+    /// The form of `varint`.
+    pub(crate) const INTEGER: Self = Self {
+        precision: Self::PRECISION_MAX,
+        scale: 0,
+    };
+
+    /// Returns the form of `precision` digits, `scale` of them behind the point; `None` unless
+    /// `1 <= precision <= 38` and `scale <= precision`.
+    pub fn new(precision: u8, scale: u8) -> Option<Self> {
+        let is_valid = (1..=Self::PRECISION_MAX).contains(&precision) && scale <= precision;
+        is_valid.then_some(Self { precision, scale })
+    }
+}
+
+/// The treatment of an empty value of a type such as `int`, which CQL distinguishes from null and
+/// from every number. Iceberg has no such value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnEmpty {
+    /// The conversion fails.
+    #[default]
+    Refuse,
+    /// The value becomes null. A key of a map cannot, and fails.
+    Null,
+}

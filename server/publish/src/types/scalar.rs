@@ -1,0 +1,152 @@
+//! Conversions of values that are not just bytes of the same width.
+
+use ebb_model::types::CqlType;
+use ebb_model::types::number::{self, Digits};
+use num_bigint::{BigInt, Sign};
+
+use super::{DecimalForm, ValueError};
+
+/// The day that CQL's `date` calls 0, as a number of days before 1970-01-01.
+const EPOCH_DAY: u32 = 1 << 31;
+
+/// CQL's timestamps are milliseconds, Iceberg's microseconds.
+const US_PER_MS: i64 = 1000;
+
+/// The longest text of a number in an error.
+const SHOWN_DIGITS_MAX: usize = 60;
+
+/// Returns the days since 1970-01-01 of CQL's `date`.
+pub(super) fn days_of_date(date: u32) -> i32 {
+    date.wrapping_sub(EPOCH_DAY) as i32
+}
+
+/// Returns CQL's `date` of a number of days since 1970-01-01.
+pub(super) fn date_of_days(days: i32) -> u32 {
+    (days as u32).wrapping_add(EPOCH_DAY)
+}
+
+/// # Errors
+/// If 64 bits do not hold the microseconds.
+pub(super) fn us_of_ms(ms: i64) -> Result<i64, ValueError> {
+    ms.checked_mul(US_PER_MS).ok_or(ValueError::Timestamp(ms))
+}
+
+/// Returns the milliseconds; `None` if the moment lies between two of them.
+pub(super) fn ms_of_us(us: i64) -> Option<i64> {
+    (us % US_PER_MS == 0).then_some(us / US_PER_MS)
+}
+
+/// Returns a `varint` that is not empty as the unscaled value of decimal(38, 0).
+///
+/// # Errors
+/// If the number has more than 38 digits.
+pub(super) fn unscaled_of_varint(bytes: &[u8]) -> Result<i128, ValueError> {
+    let form = DecimalForm::INTEGER;
+    let value = small_integer(bytes).filter(|value| has_digits(*value, form.precision));
+    value.ok_or_else(|| does_not_fit(&CqlType::Varint, bytes, form))
+}
+
+/// Returns a `decimal` that is not empty as the unscaled value of a decimal of the form `form`.
+///
+/// # Errors
+/// If the number does not fit without rounding, or if the bytes are no `decimal`.
+pub(super) fn unscaled_of_decimal(bytes: &[u8], form: DecimalForm) -> Result<i128, ValueError> {
+    let Some((scale, unscaled)) = number::split_decimal(bytes) else {
+        return Err(ValueError::Malformed(CqlType::Decimal.to_string()));
+    };
+    let value = match small_integer(unscaled) {
+        Some(value) if scale == i32::from(form.scale) => Some(value),
+        _ => rescaled(bytes, form),
+    };
+    let value = value.filter(|value| has_digits(*value, form.precision));
+    value.ok_or_else(|| does_not_fit(&CqlType::Decimal, bytes, form))
+}
+
+/// Computes the unscaled value for another scale; `None` if digits would be lost, or if they are
+/// more than 38.
+fn rescaled(decimal: &[u8], form: DecimalForm) -> Option<i128> {
+    let Digits {
+        sign,
+        exponent,
+        digits,
+    } = Digits::of(decimal)?;
+    let scale_min = digits.len() as i64 - exponent;
+    let zeros = i64::from(form.scale) - scale_min;
+    if sign == Sign::NoSign {
+        return Some(0);
+    }
+    let length = digits.len() as i64 + zeros;
+    if zeros < 0 || length > i64::from(DecimalForm::PRECISION_MAX) {
+        return None;
+    }
+    let zeros = std::iter::repeat_n(0, zeros as usize);
+    let magnitude = digits.into_iter().chain(zeros);
+    let magnitude = magnitude.fold(0_i128, |sum, digit| sum * 10 + i128::from(digit));
+    Some(match sign {
+        Sign::Minus => -magnitude,
+        _ => magnitude,
+    })
+}
+
+/// Returns a two's complement integer, big endian, that 128 bits hold.
+fn small_integer(bytes: &[u8]) -> Option<i128> {
+    let bytes = number::minimal(bytes);
+    let first = *bytes.first()?;
+    let fill = if first & 0x80 == 0 { 0 } else { 0xff };
+    let mut whole = [fill; size_of::<i128>()];
+    let at = whole.len().checked_sub(bytes.len())?;
+    whole[at..].copy_from_slice(bytes);
+    Some(i128::from_be_bytes(whole))
+}
+
+/// Whether a number is written with at most `precision` digits.
+fn has_digits(unscaled: i128, precision: u8) -> bool {
+    unscaled.unsigned_abs() < 10_u128.pow(precision.into())
+}
+
+fn does_not_fit(ty: &CqlType, bytes: &[u8], form: DecimalForm) -> ValueError {
+    let mut value = ty.literal(bytes);
+    if value.len() > SHOWN_DIGITS_MAX {
+        value.truncate(SHOWN_DIGITS_MAX);
+        value.push_str("...");
+    }
+    ValueError::Decimal {
+        value,
+        precision: form.precision,
+        scale: form.scale,
+    }
+}
+
+/// Returns the bytes of a `varint`.
+pub(super) fn varint(value: i128) -> Vec<u8> {
+    BigInt::from(value).to_signed_bytes_be()
+}
+
+/// Returns the bytes of a `decimal`.
+pub(super) fn decimal(unscaled: i128, scale: i32) -> Vec<u8> {
+    number::decimal(scale, &BigInt::from(unscaled))
+}
+
+/// Replaces `out` with the text of a value that is not empty, of a type that is published as text:
+/// the text of CQL's literal, without quotes.
+///
+/// # Errors
+/// If the bytes are no value of the type, or if the number has too many digits to write them.
+pub(super) fn write_text<'a>(
+    ty: &CqlType,
+    value: &'a [u8],
+    out: &'a mut Vec<u8>,
+) -> Result<&'a str, ValueError> {
+    let malformed = || ValueError::Malformed(ty.to_string());
+    if matches!(ty, CqlType::Text | CqlType::Ascii) {
+        return std::str::from_utf8(value).map_err(|_| malformed());
+    }
+    ty.validate(value).map_err(|_| malformed())?;
+    out.clear();
+    ty.write_text(value, out);
+    // The literal of a number that is too long to be written is hexadecimal.
+    if matches!(ty, CqlType::Decimal | CqlType::Varint) && out.starts_with(b"0x") {
+        return Err(ValueError::TooLong(ty.to_string()));
+    }
+    std::str::from_utf8(out).map_err(|_| malformed())
+}

@@ -1,0 +1,343 @@
+//! Values of every type, by way of Parquet files that carry nothing of Arrow, and back.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{Field, Schema};
+use bytes::Bytes;
+use ebb_model::types::generate::value as any_value;
+use ebb_model::types::number::compare_decimals;
+use ebb_model::types::{CqlType, UserType};
+use ebb_test_support::seed::for_seeds;
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::schema::types::Type;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+use super::*;
+
+fn place() -> Arc<UserType> {
+    let fields = [
+        ("street".into(), CqlType::Text),
+        ("Number".into(), CqlType::Int),
+        ("seen".into(), CqlType::set(CqlType::Timestamp).freeze()),
+    ];
+    Arc::new(UserType::new("ks", "place", fields).unwrap())
+}
+
+fn parse(text: &str) -> CqlType {
+    CqlType::parse(text, &|name| (name == "place").then(place)).unwrap()
+}
+
+/// Every native type, and nested ones in which every kind of type is a part of every other kind.
+fn types() -> Vec<CqlType> {
+    let nested = [
+        "list<int>",
+        "set<text>",
+        "map<text, timestamp>",
+        "place",
+        "tuple<int, frozen<map<uuid, frozen<list<varint>>>>, duration>",
+        "list<frozen<place>>",
+        "map<frozen<place>, frozen<set<frozen<tuple<date, inet>>>>>",
+        "frozen<map<frozen<set<bigint>>, frozen<map<int, blob>>>>",
+    ];
+    let nested = nested.iter().map(|text| parse(text));
+    CqlType::NATIVE.into_iter().chain(nested).collect()
+}
+
+fn made(ty: &CqlType, options: &TypeOptions) -> NestedField {
+    field("c", ty, false, options, None, &mut FieldIds::default())
+}
+
+/// Converts values to a Parquet file in memory.
+fn parquet(field: &NestedField, array: ArrayRef) -> Bytes {
+    let schema = Arc::new(Schema::new(vec![Field::clone(&arrow_field(field))]));
+    let batch = RecordBatch::try_new(schema.clone(), vec![array]).unwrap();
+    let options = ArrowWriterOptions::new().with_skip_arrow_metadata(true);
+    let mut writer = ArrowWriter::try_new_with_options(Vec::new(), schema, options).unwrap();
+    writer.write(&batch).unwrap();
+    writer.into_inner().unwrap().into()
+}
+
+/// Reads all values of a Parquet file of one column.
+fn values(file: Bytes, ty: &CqlType) -> Vec<Option<Vec<u8>>> {
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    let mut values = Vec::new();
+    for batch in reader.build().unwrap() {
+        let batch = batch.unwrap();
+        let column = batch.column(0);
+        let rows = 0..batch.num_rows();
+        values.extend(rows.map(|row| read_value(column, row, ty).unwrap()));
+    }
+    values
+}
+
+/// Appends `value` to a builder that is thrown away, so that an error leaves nothing behind.
+fn is_refused(ty: &CqlType, field: &NestedField, value: &[u8]) -> Option<ValueError> {
+    let mut builder = ColumnBuilder::new(ty, field, OnEmpty::Refuse).unwrap();
+    builder.append(Some(value)).err()
+}
+
+#[test]
+fn values_of_every_type_come_back_from_a_parquet_file() {
+    let test = "values_of_every_type_come_back_from_a_parquet_file";
+    for_seeds(test, 1, |seed| {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        for varint_as_text in [false, true] {
+            for ty in types() {
+                let options = TypeOptions {
+                    decimal: None,
+                    varint_as_text,
+                };
+                let field = made(&ty, &options);
+                let mut builder = ColumnBuilder::new(&ty, &field, OnEmpty::Refuse).unwrap();
+                let mut expected = Vec::new();
+                for _ in 0..200 {
+                    let value = any_value(&ty, &mut rng);
+                    match is_refused(&ty, &field, &value) {
+                        None => {
+                            builder.append(Some(&value)).unwrap();
+                            expected.push(Some(value));
+                        }
+                        Some(
+                            ValueError::Empty(_) | ValueError::NullKey | ValueError::Timestamp(_),
+                        ) => {}
+                        Some(ValueError::Decimal { .. }) if !varint_as_text => {}
+                        Some(error) => panic!("{ty}: {error}"),
+                    }
+                    if expected.len() % 7 == 0 {
+                        builder.append(None).unwrap();
+                        expected.push(None);
+                    }
+                }
+                assert!(
+                    expected.iter().flatten().count() > 20,
+                    "{ty}: too few values"
+                );
+                let back = values(parquet(&field, builder.finish().unwrap()), &ty);
+                let shown = |values: &[Option<Vec<u8>>]| -> Vec<Option<String>> {
+                    let values = values.iter();
+                    values.map(|v| v.as_ref().map(|v| ty.literal(v))).collect()
+                };
+                assert_eq!(shown(&back), shown(&expected), "{ty}");
+            }
+        }
+    });
+}
+
+#[test]
+fn decimals_are_converted_exactly_or_refused() {
+    let options = TypeOptions {
+        decimal: DecimalForm::new(6, 2),
+        varint_as_text: false,
+    };
+    let ty = CqlType::Decimal;
+    let field = made(&ty, &options);
+    let stored = |text: &str| ty.parse_value(text).unwrap();
+    let fitting = [
+        "0",
+        "0.00",
+        "0E-2000000000",
+        "1",
+        "1.5",
+        "-1.50",
+        "1.500000000",
+        "9999.99",
+        "-9999.99",
+        "12E2",
+        "0.01",
+    ];
+    let mut builder = ColumnBuilder::new(&ty, &field, OnEmpty::Refuse).unwrap();
+    for text in fitting {
+        builder.append(Some(&stored(text))).unwrap();
+    }
+    let back = values(parquet(&field, builder.finish().unwrap()), &ty);
+    for (text, value) in fitting.iter().zip(back) {
+        let order = compare_decimals(&stored(text), &value.unwrap());
+        assert_eq!(order, Some(std::cmp::Ordering::Equal), "{text}");
+    }
+    for text in [
+        "10000",
+        "0.001",
+        "-0.015",
+        "1E4",
+        "1E2000000000",
+        "1E-2000000000",
+    ] {
+        let error = is_refused(&ty, &field, &stored(text));
+        assert!(
+            matches!(error, Some(ValueError::Decimal { .. })),
+            "{text}: {error:?}"
+        );
+    }
+}
+
+#[test]
+fn integers_beyond_38_digits_are_refused_or_text() {
+    let nines = "9".repeat(38);
+    let ten = format!("1{}", "0".repeat(38));
+    let ty = CqlType::Varint;
+    let stored = |text: &str| ty.parse_value(text).unwrap();
+    let number = made(&ty, &TypeOptions::default());
+    assert_eq!(is_refused(&ty, &number, &stored(&nines)), None);
+    assert_eq!(
+        is_refused(&ty, &number, &stored(&format!("-{nines}"))),
+        None
+    );
+    for text in [ten.clone(), format!("-{ten}"), "7".repeat(1000)] {
+        let error = is_refused(&ty, &number, &stored(&text)).unwrap();
+        assert!(matches!(error, ValueError::Decimal { .. }), "{error}");
+        let options = TypeOptions {
+            varint_as_text: true,
+            ..TypeOptions::default()
+        };
+        assert_eq!(is_refused(&ty, &made(&ty, &options), &stored(&text)), None);
+    }
+}
+
+#[test]
+fn an_empty_int_is_refused_or_becomes_null_and_an_empty_text_is_a_text() {
+    let ty = parse("list<int>");
+    let field = made(&ty, &TypeOptions::default());
+    let empty = CqlType::Int;
+    let value = ebb_model::types::elements::build([&b""[..], &[0, 0, 0, 1]]);
+    assert_eq!(
+        is_refused(&ty, &field, &value),
+        Some(ValueError::Empty(empty.to_string()))
+    );
+    let mut builder = ColumnBuilder::new(&ty, &field, OnEmpty::Null).unwrap();
+    builder.append(Some(&value)).unwrap();
+    assert_eq!(builder.empty_values(), 1);
+
+    let ty = CqlType::Text;
+    let field = made(&ty, &TypeOptions::default());
+    let mut builder = ColumnBuilder::new(&ty, &field, OnEmpty::Refuse).unwrap();
+    builder.append(Some(b"")).unwrap();
+    builder.append(None).unwrap();
+    let back = values(parquet(&field, builder.finish().unwrap()), &ty);
+    assert_eq!(back, [Some(Vec::new()), None]);
+}
+
+#[test]
+fn a_moment_between_two_milliseconds_and_an_int_that_is_too_large_are_refused() {
+    let array = arrow_array::TimestampMicrosecondArray::from(vec![1500, 2000]);
+    assert!(read_value(&array, 0, &CqlType::Timestamp).is_err());
+    let value = read_value(&array, 1, &CqlType::Timestamp).unwrap();
+    assert_eq!(value, Some(2_i64.to_be_bytes().to_vec()));
+
+    let array = arrow_array::Int64Array::from(vec![1 << 40]);
+    assert!(read_value(&array, 0, &CqlType::Int).is_err());
+    assert!(read_value(&array, 0, &CqlType::Bigint).is_ok());
+    assert!(read_value(&array, 0, &CqlType::Text).is_err());
+}
+
+/// The ids in a Parquet schema, by the path of names.
+fn ids(ty: &Type, path: &str, out: &mut Vec<(String, i32)>) {
+    let path = format!("{path}/{}", ty.name());
+    let info = ty.get_basic_info();
+    if info.has_id() {
+        out.push((path.clone(), info.id()));
+    }
+    if ty.is_group() {
+        ty.get_fields()
+            .iter()
+            .for_each(|field| ids(field, &path, out));
+    }
+}
+
+#[test]
+fn every_part_has_its_field_id_in_the_parquet_file() {
+    let ty = parse("map<text, frozen<place>>");
+    let field = made(&ty, &TypeOptions::default());
+    let mut builder = ColumnBuilder::new(&ty, &field, OnEmpty::Refuse).unwrap();
+    builder.append(None).unwrap();
+    let file = parquet(&field, builder.finish().unwrap());
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    let mut found = Vec::new();
+    for column in reader.parquet_schema().root_schema().get_fields() {
+        ids(column, "", &mut found);
+    }
+    let expected = [
+        ("/c", 1),
+        ("/c/key_value/key", 2),
+        ("/c/key_value/value", 3),
+        ("/c/key_value/value/street", 4),
+        ("/c/key_value/value/Number", 5),
+        ("/c/key_value/value/seen", 6),
+        ("/c/key_value/value/seen/list/element", 7),
+    ];
+    assert_eq!(found, expected.map(|(path, id)| (path.to_owned(), id)));
+}
+
+#[test]
+fn fields_keep_their_ids_and_no_id_is_given_twice() {
+    let options = TypeOptions::default();
+    let mut ids = FieldIds::default();
+    let before = field(
+        "c",
+        &parse("list<frozen<place>>"),
+        false,
+        &options,
+        None,
+        &mut ids,
+    );
+    assert_eq!(ids.last, 6);
+
+    let fields = [
+        ("road".into(), CqlType::Text),
+        ("Number".into(), CqlType::Int),
+        ("seen".into(), CqlType::set(CqlType::Timestamp).freeze()),
+        ("note".into(), CqlType::Text),
+    ];
+    let longer = Arc::new(UserType::new("ks", "place", fields).unwrap());
+    let ty = CqlType::list(CqlType::udt(longer).freeze());
+    let after = field("c", &ty, false, &options, Some(&before), &mut ids);
+    assert_eq!(ids.last, 7);
+    let (IcebergType::List(before), IcebergType::List(after)) = (&before.ty, &after.ty) else {
+        panic!("lists");
+    };
+    assert_eq!(before.id, after.id);
+    let (IcebergType::Struct(before), IcebergType::Struct(after)) = (&before.ty, &after.ty) else {
+        panic!("structs");
+    };
+    assert_eq!(after[0].name, "road");
+    assert_eq!(
+        after[..3].iter().map(|f| f.id).collect::<Vec<_>>(),
+        [3, 4, 5]
+    );
+    assert_eq!(before[1..], after[1..3]);
+    assert_eq!(after[3].id, 7);
+
+    let text = field(
+        "c",
+        &CqlType::Text,
+        false,
+        &options,
+        Some(&after[3]),
+        &mut ids,
+    );
+    assert_eq!(text.id, 7);
+    let number = field("c", &CqlType::Int, false, &options, Some(&text), &mut ids);
+    assert_eq!((number.id, ids.last), (8, 8));
+}
+
+#[test]
+fn types_survive_their_json() {
+    for ty in types() {
+        let options = TypeOptions {
+            decimal: DecimalForm::new(10, 3),
+            varint_as_text: false,
+        };
+        let field = made(&ty, &options);
+        assert_eq!(
+            NestedField::from_json(&field.to_json()).as_ref(),
+            Some(&field)
+        );
+    }
+    let decimal = made(&CqlType::Varint, &TypeOptions::default()).to_json();
+    assert_eq!(decimal["type"], "decimal(38, 0)");
+    assert_eq!(DecimalForm::new(39, 0), None);
+    assert_eq!(DecimalForm::new(3, 4), None);
+}
