@@ -151,6 +151,36 @@ pub enum Error {
         /// The file that could not grow.
         path: PathBuf,
     },
+    /// This write would leave less free space than the low-water mark
+    /// ([`Options::low_water_bytes`](crate::Options::low_water_bytes)). Nothing of it was done;
+    /// reads go on, and so do truncating and dropping tables, dropping keyspaces and deleting
+    /// snapshots. Writing works again as soon as there is space.
+    #[error(
+        "the disk is full: {free_bytes} bytes are free at {}, of which writes leave \
+         {low_water_bytes}; nothing was written; free some space and retry",
+        path.display()
+    )]
+    LowSpace {
+        /// The data directory.
+        path: PathBuf,
+        /// The free bytes of its file system.
+        free_bytes: u64,
+        /// The low-water mark.
+        low_water_bytes: u64,
+    },
+    /// The process, or the machine, can open no more files, and this write needed one. Nothing of
+    /// it was done; reads go on, and writing works again as soon as other files are closed.
+    #[error(
+        "cannot open {}: {source}; nothing was written; retry{}",
+        path.display(),
+        descriptor_advice(source)
+    )]
+    NoDescriptor {
+        /// The file that could not be opened.
+        path: PathBuf,
+        /// The system's answer.
+        source: Arc<io::Error>,
+    },
     /// A merge operator cannot fold the operands of a key. They stay as they are.
     #[error(
         "merge operator {operator:?} fails on key \"{}\" of table {table}: {detail}; \
@@ -193,7 +223,7 @@ impl Error {
     /// What the caller can do.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Io { .. } => ErrorKind::Io,
+            Self::Io { .. } | Self::NoDescriptor { .. } => ErrorKind::Io,
             Self::Corruption { .. } | Self::Unreadable { .. } | Self::UnsupportedFormat { .. } => {
                 ErrorKind::Corruption
             }
@@ -202,14 +232,33 @@ impl Error {
             Self::AlreadyExists { .. } => ErrorKind::AlreadyExists,
             Self::InvalidRequest(_) | Self::Merge { .. } => ErrorKind::InvalidRequest,
             Self::ReadOnly { .. } | Self::OpenedReadOnly => ErrorKind::ReadOnly,
-            Self::DiskFull { .. } => ErrorKind::DiskFull,
+            Self::DiskFull { .. } | Self::LowSpace { .. } => ErrorKind::DiskFull,
             Self::Conflict { .. } | Self::TransactionTooOld => ErrorKind::Conflict,
         }
     }
 
     /// Whether the process has no file descriptor left: a state that passes.
     pub(crate) fn is_out_of_descriptors(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if is_out_of_descriptors(source))
+        match self {
+            Self::Io { source, .. } => is_out_of_descriptors(source),
+            Self::NoDescriptor { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// The error of a write of which nothing was done, if this is one of a call that found no space
+    /// or no file descriptor.
+    ///
+    /// # Errors
+    /// This error, if it is any other.
+    pub(crate) fn into_refusal(self) -> Result<Self> {
+        match self {
+            Self::DiskFull { .. } => Ok(self),
+            Self::Io { path, source, .. } if is_out_of_descriptors(&source) => {
+                Ok(Self::NoDescriptor { path, source })
+            }
+            other => Err(other),
+        }
     }
 
     /// Whether a file is damaged, is missing or cannot be read. A lack of descriptors or memory

@@ -72,6 +72,7 @@ mutations! {
     // A full disk refuses a write, and nothing more.
     LeaveRefusedRecord = "what fitted of a refused WAL record stays in the file",
     LeaveRefusedEdit = "what fitted of a refused edit stays in the manifest",
+    WriteBelowLowWater = "writes are taken until the last byte of the disk",
     KeepReserve = "what would give space back finds none, though some is held back for it",
     TruncateWithoutFlush = "a truncation is in memory until something else is flushed",
     KeepRefusedEdit = "an edit that found no space counts in memory",

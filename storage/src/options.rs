@@ -86,6 +86,11 @@ pub struct Options {
     /// backup needs. From three quarters of it on the memtables that need the oldest segment are
     /// flushed, however small. Writers are slowed near the bound, and wait at it. Default: 512 MiB.
     pub wal_bytes_max: u64,
+    /// The low-water mark: the free bytes on the disk of the directory that writes and merges leave.
+    /// At least twice the size of the manifest counts. Writes that would leave less are refused with
+    /// [`Error::LowSpace`](crate::Error::LowSpace); what gives space back works. Backups leave twice
+    /// the mark. 0: there is no mark, and writes are taken until the disk is full. Default: 64 MiB.
+    pub low_water_bytes: u64,
     /// Data blocks, and partitions of indexes and filters, kept in memory, uncompressed, over
     /// all tables. Default: 256 MiB.
     pub cache_bytes: u64,
@@ -128,6 +133,7 @@ impl Default for Options {
             flush_threads: 2,
             wal_segment_bytes: 32 << 20,
             wal_bytes_max: 512 << 20,
+            low_water_bytes: 64 << 20,
             cache_bytes: 256 << 20,
             file_bytes: 64 << 20,
             max_open_files: None,
@@ -143,11 +149,12 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Returns these options, on a disk that waits for file descriptors, and the table cache.
-    pub(crate) fn with_open_files(self) -> (Self, Arc<OpenFiles>) {
-        let files = self.open_files();
-        let disk = Arc::new(PatientDisk::new(self.disk.clone(), files.clone()));
-        (Self { disk, ..self }, files)
+    /// Returns these options on a disk that waits for file descriptors, and that disk, with the table
+    /// cache.
+    pub(crate) fn on_patient_disk(self) -> (Self, PatientDisk) {
+        let patient = PatientDisk::new(self.disk.clone(), self.open_files());
+        let disk = Arc::new(patient.clone());
+        (Self { disk, ..self }, patient)
     }
 
     pub(crate) fn memtables_bytes(&self) -> usize {

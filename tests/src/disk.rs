@@ -20,6 +20,8 @@ pub fn manual(mem: &MemDisk) -> Options {
         mem,
         Options {
             maintenance: ebb_storage::Maintenance::Manual,
+            // Full disks are small here.
+            low_water_bytes: 0,
             ..Options::default()
         },
     )

@@ -37,13 +37,14 @@ const REFUSALS: usize = 3;
 /// chance then.
 const BACKGROUND_EVERY: u64 = 15;
 
-/// What a failing call says. A short read says that the file ends.
-const KINDS: [io::ErrorKind; 5] = [
+/// The kinds of errors of failing calls. A short read ends like a file.
+const KINDS: [io::ErrorKind; 6] = [
     io::ErrorKind::Other,
     io::ErrorKind::Interrupted,
     io::ErrorKind::TimedOut,
     io::ErrorKind::PermissionDenied,
     io::ErrorKind::UnexpectedEof,
+    io::ErrorKind::StorageFull,
 ];
 
 /// The calls that fail one by one; beside all of them in turn, those of a kind.
@@ -429,7 +430,8 @@ impl Expected {
 /// Whether the fault explains the error. A full disk has an error of its own.
 fn accept(error: &Error, fault: Fault) -> Result<()> {
     let explained = match (error, fault) {
-        (Error::DiskFull { .. }, Fault::Full(_)) => true,
+        // One of the kinds of failing calls is a full disk.
+        (Error::DiskFull { .. }, Fault::Full(_) | Fault::Call(..)) => true,
         (Error::Io { .. } | Error::ReadOnly { .. }, Fault::Call(..)) => true,
         // A short read and a file that was cut look the same; what cannot be read
         // is a finding of the verification of a backup.

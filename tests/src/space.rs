@@ -85,6 +85,7 @@ pub fn fill_the_disk(dir: &Path, seed: u64) -> Result<()> {
         memtable_bytes: 64 << 10,
         wal_segment_bytes: 64 << 10,
         wal_bytes_max: 256 << 10,
+        low_water_bytes: 0,
         file_bytes: 64 << 10,
         cache_bytes: 256 << 10,
         durability: [Durability::Sync, Durability::Os][(seed % 2) as usize],

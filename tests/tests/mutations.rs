@@ -38,6 +38,8 @@ mod garbage;
 mod ingest;
 #[path = "../../storage/tests/engine/left_out.rs"]
 mod left_out;
+#[path = "../../storage/tests/engine/low_water.rs"]
+mod low_water;
 #[path = "../../storage/tests/engine/memory_bounds.rs"]
 mod memory_bounds;
 #[path = "../../storage/tests/engine/merging_in_parts.rs"]
@@ -136,6 +138,10 @@ const KILLERS: &[(Mutation, &str)] = &[
     ),
     (LeaveRefusedRecord, FULL_DISK),
     (LeaveRefusedEdit, FULL_DISK),
+    (
+        WriteBelowLowWater,
+        "low_water::writes_stop_before_the_free_space_falls_below_the_mark",
+    ),
     (
         KeepReserve,
         "reserve::drops_and_deletions_work_on_a_full_disk",

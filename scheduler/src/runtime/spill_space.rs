@@ -1,5 +1,5 @@
-//! The space for spills: what is free on their file system, but for a reserve. Without the reserve
-//! a job could fill the disk that the database writes its log to.
+//! The space for spills: what is free on their file system, but for what they leave. Without that a
+//! job could fill the disk that the database writes its log to.
 
 use super::error::TaskError;
 use std::fmt;
@@ -7,28 +7,41 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The bytes that spills leave free. The writer that would take them ends its job, and with the job
-/// all that it has spilled goes.
-const RESERVE_BYTES: u64 = 64 << 20;
+/// The bytes that spills leave free by default: twice the low-water mark of a database, below which
+/// it refuses writes. The writer that would take them ends its job, and with the job all that it has
+/// spilled goes; until then writes go on.
+const LEFT_BYTES: u64 = 128 << 20;
 
 /// The bytes that a writer may write before it looks at the free space again, if much is free.
 const LOOK_EVERY_BYTES: u64 = 1 << 20;
 
-/// A grant is at most one part in this many of the space above the reserve, unless the writer needs
-/// more at once. So this many writers that look at the same time leave the reserve free.
+/// A grant is at most one part in this many of the space above what is left, unless the writer needs
+/// more at once. So this many writers that look at the same time leave that free.
 const WRITERS_MAX: u64 = 256;
 
 type FreeBytes = dyn Fn(&Path) -> io::Result<u64> + Send + Sync;
 
-/// The space for spills: all that is free on their file system, except for 64 MiB.
+/// The space for spills: all that is free on their file system, except for 128 MiB.
 #[derive(Clone)]
-pub struct SpillSpace(Arc<FreeBytes>);
+pub struct SpillSpace {
+    free_bytes: Arc<FreeBytes>,
+    left_bytes: u64,
+}
 
 impl SpillSpace {
     /// Space on a file system of which `free_bytes` returns the free bytes. Its argument is a
     /// directory or file there.
     pub fn new(free_bytes: impl Fn(&Path) -> io::Result<u64> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(free_bytes))
+        Self {
+            free_bytes: Arc::new(free_bytes),
+            left_bytes: LEFT_BYTES,
+        }
+    }
+
+    /// Sets the bytes that spills leave free.
+    #[must_use]
+    pub fn leaving(self, left_bytes: u64) -> Self {
+        Self { left_bytes, ..self }
     }
 
     /// A grant for one writer, with nothing granted so far.
@@ -73,16 +86,17 @@ impl SpillGrant {
     ///
     /// # Errors
     /// [`TaskError::Fatal`] with an I/O error of the kind [`io::ErrorKind::StorageFull`] if they
-    /// would not leave the reserve free. Other attempts at the task would only spill the same again.
+    /// would leave too little free. Other attempts at the task would only spill the same again.
     pub fn take(&mut self, path: &Path, bytes: u64) -> Result<(), TaskError> {
         if bytes > self.left_bytes {
             // If the file system does not report it, a write that finds no space fails by itself.
-            let free_bytes = (self.space.0)(path).unwrap_or(u64::MAX);
-            let above_bytes = free_bytes.saturating_sub(RESERVE_BYTES);
+            let free_bytes = (self.space.free_bytes)(path).unwrap_or(u64::MAX);
+            let left_bytes = self.space.left_bytes;
+            let above_bytes = free_bytes.saturating_sub(left_bytes);
             if bytes > above_bytes {
                 let text = format!(
                     "the disk is full: {free_bytes} bytes are free at {}, of which jobs leave \
-                     {RESERVE_BYTES} to the database",
+                     {left_bytes} to the database",
                     path.display()
                 );
                 let full = io::Error::new(io::ErrorKind::StorageFull, text);
@@ -102,7 +116,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     #[test]
-    fn a_writer_gets_what_is_above_the_reserve_and_looks_once_in_a_mebibyte_far_from_it() {
+    fn a_writer_gets_what_is_above_the_rest_and_looks_once_in_a_mebibyte_far_from_it() {
         const BLOCK_BYTES: u64 = 16 << 10;
         let (free, looks) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
         let (found, counter) = (Arc::clone(&free), Arc::clone(&looks));
@@ -110,7 +124,7 @@ mod tests {
             counter.fetch_add(1, Ordering::Relaxed);
             Ok(found.load(Ordering::Relaxed))
         });
-        free.store(RESERVE_BYTES, Ordering::Relaxed);
+        free.store(LEFT_BYTES, Ordering::Relaxed);
         let mut grant = space.grant();
         let mut take = |bytes| grant.take(Path::new("run"), bytes);
         assert!(take(1).is_err());
@@ -138,14 +152,14 @@ mod tests {
         }
         assert_eq!(looks.load(Ordering::Relaxed), looked + 2);
         let system = SpillSpace::default();
-        assert!((system.0)(&std::env::temp_dir()).unwrap() > 0);
+        assert!((system.free_bytes)(&std::env::temp_dir()).unwrap() > 0);
     }
 
-    /// Each of many writers got a mebibyte while the same bytes were free: all of the reserve.
+    /// Each of many writers got a mebibyte while the same bytes were free: all that was to be left.
     #[test]
-    fn many_writers_that_look_at_the_same_time_leave_the_reserve_free() {
+    fn many_writers_that_look_at_the_same_time_leave_the_rest_free() {
         for above_bytes in [300 << 20, 64 << 20, 1 << 20] {
-            let space = SpillSpace::new(move |_| Ok(RESERVE_BYTES + above_bytes));
+            let space = SpillSpace::new(move |_| Ok(1000 + above_bytes)).leaving(1000);
             let granted = (0..WRITERS_MAX).map(|_| {
                 let mut grant = space.grant();
                 grant.take(Path::new("run"), 1).unwrap();

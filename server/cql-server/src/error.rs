@@ -94,6 +94,10 @@ pub fn of_catalog(error: CatalogError) -> ErrorResponse {
                 ErrorResponse::invalid(error.to_string())
             }
             ErrorKind::DiskFull => ErrorResponse::overloaded(error.to_string()),
+            // Nothing was written, and a retry may find a descriptor.
+            _ if matches!(store, ebb_storage::Error::NoDescriptor { .. }) => {
+                ErrorResponse::overloaded(error.to_string())
+            }
             _ => ErrorResponse::server(error.to_string()),
         },
         CatalogError::Corrupt { .. } => ErrorResponse::server(error.to_string()),

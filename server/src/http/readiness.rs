@@ -2,8 +2,8 @@
 //!
 //! A server is ready as long as a table takes writes: a load balancer must not take all tables
 //! away for the trouble of one. It is also ready while its disk is full. It answers reads then, and
-//! takes TRUNCATE and DROP, which free space; and only the next write shows that there is space
-//! again, which no client would send to a server that is not ready.
+//! takes TRUNCATE and DROP, which free space; and after a failed write only the next one may show that
+//! there is space again, which no client would send to a server that is not ready.
 
 use ebb_model::schema::ObjectKind;
 use ebb_storage::{Db, Health};

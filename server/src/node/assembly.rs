@@ -17,9 +17,16 @@ pub(super) fn start(
     spill_dir: &Path,
     options: NodeOptions,
 ) -> Result<(Arc<Runtime>, Option<Colocated>), ColocateError> {
+    let runtime = options.colocated.runtime;
+    let spill_space = match db {
+        // A job is given up before writes are refused for what it spills.
+        Some(db) => (runtime.spill_space).leaving(db.low_water_bytes().saturating_mul(2)),
+        None => runtime.spill_space,
+    };
     let runtime = RuntimeOptions {
         spill_dir: spill_dir.to_path_buf(),
-        ..options.colocated.runtime
+        spill_space,
+        ..runtime
     };
     if let Some(hundredths) = options.fixed_hundredths {
         let runtime = Runtime::start(RuntimeOptions {

@@ -88,7 +88,8 @@ impl SchemaStore {
         for note in &survey.notes {
             batch.delete(&self.creations, note);
         }
-        Ok(self.db.write_with(batch, SYNC)?)
+        // A disk with little space must not keep a database from being opened.
+        Ok(self.db.write_freeing(batch, SYNC)?)
     }
 
     /// Creates a keyspace with its record.

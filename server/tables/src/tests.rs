@@ -188,7 +188,7 @@ fn truncate_and_drop_keyspace_work_on_a_full_disk() {
     let table = state.table("app", "t").unwrap();
     let value: Vec<u8> = (0..60_000_u64).map(|at| (at * at % 65_521) as u8).collect();
     let fill = || {
-        disk.set_capacity_bytes(Some(disk.used_bytes() + (64 << 20)));
+        disk.set_capacity_bytes(Some(disk.used_bytes() + (128 << 20)));
         table.rows().put(b"\xffrow", &value).unwrap();
         catalog.db().flush().unwrap();
         disk.set_capacity_bytes(Some(disk.used_bytes()));

@@ -161,9 +161,10 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for a key, value or batch that is too large,
-    /// [`Error::NotFound`] for a table that was dropped, [`Error::DiskFull`]:
-    /// nothing is written. [`Error::ReadOnly`] after a failed write or fsync:
-    /// whether the batch survives is then known only after reopening.
+    /// [`Error::NotFound`] for a table that was dropped, [`Error::DiskFull`],
+    /// [`Error::LowSpace`], [`Error::NoDescriptor`]: nothing is written.
+    /// [`Error::ReadOnly`] after a failed write or fsync: whether the batch survives
+    /// is then known only after reopening.
     pub fn write(&self, batch: WriteBatch) -> Result<()> {
         self.write_with(batch, WriteOptions::default())
     }
@@ -175,10 +176,11 @@ impl Db {
         self.inner.write(payload, &tables, options)
     }
 
-    /// [`Db::write_with`] for a small batch that gives space back, or prepares that. On a full
-    /// disk it may use the space that the database holds back (the file `RESERVE`). Tables that
-    /// the batch truncates, by a range delete of all keys, are flushed soon, also if other
-    /// flushes find no space, so their files go without another write.
+    /// [`Db::write_with`] for a small batch that gives space back, or prepares that. It is taken
+    /// below the low-water mark, too ([`Options::low_water_bytes`]), and on a full disk it may use
+    /// the space that the database holds back (the file `RESERVE`). Tables that the batch
+    /// truncates, by a range delete of all keys, are flushed soon, also if other flushes find no
+    /// space, so their files go without another write.
     ///
     /// # Errors
     /// As [`Db::write`]; [`Error::DiskFull`] only if the space that is held back does not suffice, or
@@ -187,6 +189,13 @@ impl Db {
         self.check_database(&batch)?;
         let (payload, tables) = batch.into_parts();
         self.inner.write_freeing(payload, &tables, options)
+    }
+
+    /// The low-water mark: the free bytes of its disk that the database leaves, from
+    /// [`Options::low_water_bytes`] and the size of the manifest. Other work on the same disk that can
+    /// be given up should leave more, so that no write is refused for it.
+    pub fn low_water_bytes(&self) -> u64 {
+        self.inner.low_water_bytes()
     }
 
     fn check_database(&self, batch: &WriteBatch) -> Result<()> {

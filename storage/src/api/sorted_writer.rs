@@ -141,7 +141,7 @@ impl SortedWriter {
         self.finish_file()?;
         let dir = &self.dir;
         let synced = self.options.disk.sync_dir(dir);
-        synced.map_err(Error::io("sync", dir))?;
+        synced.map_err(Error::no_space_or_io("sync", dir))?;
         self.finished = true;
         Ok(std::mem::take(&mut self.files))
     }

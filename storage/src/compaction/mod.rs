@@ -37,7 +37,7 @@ pub(crate) use pin_estimate::{PinEstimate, PinEstimates, pin_estimates};
 pub(crate) use purge::{Elsewhere, Purger};
 pub(crate) use refusal::Refusal;
 pub(crate) use retain::Retain;
-pub(crate) use room::{output_bytes, part_room_bytes, room_bytes};
+pub(crate) use room::{gives_space_back, output_bytes, part_room_bytes, room_bytes};
 pub use shape::{RunShape, TableShape};
 pub use tiered::{Bounding, TieredPicker};
 pub(crate) use under_way::{MergesUnderWay, Watched};

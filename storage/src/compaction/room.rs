@@ -9,11 +9,25 @@ use super::shape::RunShape;
 /// One part in this many of the free space is left to the log and to flushes.
 const LEFT_FRACTION: u64 = 8;
 
+/// The least part of what a merge reads that it gives back below the low-water mark.
+const GAIN_FRACTION: u64 = 8;
+
 /// Returns the bytes that a new merge may write, if `free_bytes` are free and merges under way
 /// may still need `reserved_bytes`.
 pub(crate) fn room_bytes(free_bytes: u64, reserved_bytes: u64) -> u64 {
     let free_bytes = free_bytes.saturating_sub(reserved_bytes);
     free_bytes - free_bytes.div_ceil(LEFT_FRACTION)
+}
+
+/// Whether a merge of these runs gives back so much that it may take space below the low-water
+/// mark: otherwise nothing would come back there after snapshots or rows were deleted.
+///
+/// # Panics
+/// If there is no run.
+pub(crate) fn gives_space_back(runs: &[RunShape]) -> bool {
+    let bytes: u64 = runs.iter().map(|run| run.bytes).sum();
+    let gain_bytes = bytes.saturating_sub(output_bytes(runs));
+    gain_bytes >= bytes.div_ceil(GAIN_FRACTION)
 }
 
 /// Estimates the bytes that a merge of these runs writes: their bytes without the known garbage,
@@ -39,9 +53,8 @@ mod tests {
     use super::*;
     use crate::key::{RunId, SeqNo};
 
-    #[test]
-    fn a_merge_in_parts_needs_space_for_two_and_the_files_that_it_cuts() {
-        let run = |files: &[u64]| RunShape {
+    fn run(files: &[u64]) -> RunShape {
+        RunShape {
             id: RunId(1),
             bytes: files.iter().sum(),
             largest_file_bytes: files.iter().copied().max().unwrap_or(0),
@@ -53,7 +66,23 @@ mod tests {
             smallest_seq: SeqNo(1),
             largest_seq: SeqNo(2),
             is_busy: false,
+        }
+    }
+
+    #[test]
+    fn a_merge_gives_space_back_if_an_eighth_of_what_it_reads_is_garbage() {
+        let with_garbage = |garbage_bytes: u64| RunShape {
+            garbage_bytes,
+            ..run(&[400])
         };
+        for (garbage, gives) in [([0, 0], false), ([0, 99], false), ([50, 50], true)] {
+            let runs = garbage.map(with_garbage);
+            assert_eq!(gives_space_back(&runs), gives, "{garbage:?}");
+        }
+    }
+
+    #[test]
+    fn a_merge_in_parts_needs_space_for_two_and_the_files_that_it_cuts() {
         let runs = [run(&[60, 70]), run(&[900, 20]), run(&[])];
         for (part_bytes, expected) in [
             (10, 2 * 10 + 70 + 900),

@@ -232,12 +232,14 @@ fn flush_loop(engine: &Engine) {
     ) {
         let look = |watch: &mut IdleWatch| watch.look(activity(), Instant::now());
         let idle = watch.as_mut().is_some_and(look);
-        retry.note(guard(engine, "flush", || {
+        let is_starved = guard(engine, "flush", || {
             let rolled = engine.set_idle(idle);
             // Without space for the one there may be some for the other.
             let deleted = engine.delete_expired_snapshots();
             engine.flush_frozen().and(deleted.map(drop)).and(rolled)
-        }));
+        });
+        // While writes are refused, each flush looks whether there is space again.
+        retry.note(is_starved || engine.is_low_on_space());
         held = engine.release_retired();
     }
 }

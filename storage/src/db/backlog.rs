@@ -110,9 +110,12 @@ impl Backlog for Write<'_> {
 
 impl Engine {
     /// Holds up a write of `bytes` to these tables while one of them has too much
-    /// unfinished work that somebody else does; when that finds no space, it is an
-    /// error instead.
+    /// unfinished work that other threads do.
+    ///
+    /// # Errors
+    /// `DiskFull` if that work finds no space, `LowSpace` if the write would leave too little.
     pub(super) fn admit_write(&self, tables: &[Arc<TableCore>], bytes: usize) -> Result<()> {
+        self.check_space(bytes)?;
         if self.options.maintenance == Maintenance::Manual {
             let too_many = |table: &Arc<TableCore>| {
                 memtable_pressure(self.options.frozen_memtables_max, &table.peek(), 0) >= 1.0

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::compaction::{
     Claim, Claiming, CompactionPicker, Refusal, Rewriting, RunShape, TableShape, Unfinished, ask,
-    covered_run, debt_bytes, merged, output_bytes, part_room_bytes, room_bytes,
+    covered_run, debt_bytes, gives_space_back, merged, output_bytes, part_room_bytes, room_bytes,
 };
 use crate::db::table_work::TableWork;
 use crate::db::{Engine, TableCore};
@@ -124,10 +124,21 @@ const ANY: Limits = Limits {
     checks_space: false,
 };
 
-/// Returns the bytes that a new merge may write; `None` if the disk does not report its free space.
-fn room(engine: &Engine) -> Option<u64> {
+/// Returns the bytes that a new merge may write if it leaves some free; `None` if the disk does not
+/// report its free space.
+fn room(engine: &Engine, left_bytes: u64) -> Option<u64> {
     let free_bytes = engine.runs.tables().free_bytes().ok()??;
+    let free_bytes = free_bytes.saturating_sub(left_bytes);
     Some(room_bytes(free_bytes, engine.claims.reserved_bytes()))
+}
+
+/// Returns the free space that ordinary merges leave. A store of its own has no log and no manifest
+/// that need space.
+fn left_bytes(engine: &Engine) -> u64 {
+    match &engine.options.table_store {
+        Some(_) => 0,
+        None => engine.low_water_bytes(),
+    }
 }
 
 /// Whether the largest of these tables could not be merged as a whole.
@@ -137,7 +148,8 @@ pub(super) fn is_short_of_space(engine: &Engine, tables: &[Arc<TableCore>]) -> b
         version.runs.iter().map(|run| run.meta().bytes()).sum()
     };
     let largest = tables.iter().map(bytes).max();
-    room(engine).is_some_and(|room| room < largest.unwrap_or(0))
+    let room = room(engine, left_bytes(engine));
+    room.is_some_and(|room| room < largest.unwrap_or(0))
 }
 
 /// Estimates the bytes that a merge of the whole table would free.
@@ -271,11 +283,12 @@ fn next_part(
             has_output: merge.has_output,
             ..TableWork::merge(merge.inputs.clone())
         };
-        let room_bytes = room_for(engine, &runs[merge.inputs.clone()]);
+        let inputs = &runs[merge.inputs.clone()];
+        let room_bytes = room_for(engine, inputs);
         if work.bytes_read(version) >= limits.reads_below {
             continue;
         }
-        if !limits.checks_space || fits(engine, room_bytes) {
+        if !limits.checks_space || fits(engine, inputs, room_bytes) {
             return (Some((work, room_bytes)), lacks_space);
         }
         lacks_space = true;
@@ -288,9 +301,14 @@ fn room_for(engine: &Engine, runs: &[RunShape]) -> u64 {
     part_room_bytes(runs, engine.options.compaction.part_bytes)
 }
 
-/// Whether a merge may write `bytes`.
-fn fits(engine: &Engine, bytes: u64) -> bool {
-    room(engine).is_none_or(|room| bytes <= room)
+/// Whether a merge of these runs may write `bytes`.
+fn fits(engine: &Engine, runs: &[RunShape], bytes: u64) -> bool {
+    let left_bytes = if gives_space_back(runs) {
+        0
+    } else {
+        left_bytes(engine)
+    };
+    room(engine, left_bytes).is_none_or(|room| bytes <= room)
 }
 
 /// Returns the next work on a table in this version, within the limits, with the bytes that it
@@ -366,9 +384,10 @@ fn next_pick(
             // The picker finds only merges that are too large.
             Err(_) => return nothing(has_space),
         };
-        let room_bytes = room_for(engine, &runs[work.runs.clone()]);
+        let inputs = &runs[work.runs.clone()];
+        let room_bytes = room_for(engine, inputs);
         if work.bytes_read(version) < limits.reads_below {
-            if !limits.checks_space || fits(engine, room_bytes) {
+            if !limits.checks_space || fits(engine, inputs, room_bytes) {
                 break (work, room_bytes);
             }
             has_space = false;

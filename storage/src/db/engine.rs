@@ -6,20 +6,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::background::{Failures, Signal, Work};
+use super::events::Shortage;
 use super::flush_round::FlushRound;
+use super::low_water::LowWater;
 use super::memtable_memory::MemtableMemory;
 use super::merge_pauses::MergePauses;
 use super::reserve::Reserve;
 use super::write::Member;
 use super::write_stall::WriteStall;
-use super::{Catalog, EventListeners, GroupListeners, SpaceUse, TableCore};
+use super::{Catalog, EventListeners, GroupListeners, TableCore};
 use crate::clock::MonotonicClock;
 use crate::commit::{CommitQueue, Conflicts, Groups};
 use crate::compaction::{Claims, MergesUnderWay};
 use crate::db::choose::{gain_bytes, is_short_of_space};
 use crate::db::compact::compact;
-use crate::disk::Disk;
+use crate::disk::{Disk, PatientDisk};
 use crate::error::{Error, ErrorKind, Result};
+use crate::files;
 use crate::key::{Boundaries, FileNumber, ReadPoint, ReadTime, TableId};
 use crate::log_store::LockGuard;
 use crate::manifest::{DatabaseId, Edit, Manifest, State};
@@ -55,6 +58,8 @@ pub(crate) struct Engine {
     pub(super) dir: PathBuf,
     pub(crate) options: Options,
     pub(crate) runs: RunStore,
+    /// The disk of the log, which holds spare descriptors.
+    pub(super) log_disk: PatientDisk,
     /// The files of `runs` that are open.
     pub(super) open_files: Arc<OpenFiles>,
     pub(super) memtable_memory: MemtableMemory,
@@ -103,6 +108,8 @@ pub(crate) struct Engine {
     pub(super) access: Access,
     /// Space for operations that free space on a full disk.
     pub(super) reserve: Reserve,
+    /// The free space that ordinary work leaves.
+    pub(super) low_water: LowWater,
     /// Number of backups that made a folder of links.
     pub(crate) backups: AtomicU64,
     /// Freed when the engine goes; `None` when somebody else holds it for it.
@@ -160,6 +167,14 @@ impl Engine {
 
     pub(crate) fn disk(&self) -> &dyn Disk {
         &*self.options.disk
+    }
+
+    /// Holds spare descriptors again, which a commit may need that makes a segment of the log. Any file
+    /// would do; LOCK always exists, and is never replaced.
+    pub(super) fn hold_spares(&self) {
+        if self.access == Access::Write {
+            self.log_disk.hold_spares(&files::lock(&self.dir));
+        }
     }
 
     /// Has another thread merge beside this one, if there is something to merge.
@@ -321,14 +336,18 @@ impl Engine {
             return;
         }
         self.failures.lock().unwrap().note(work, failed);
-        let space_use = match work {
-            Work::Flush => SpaceUse::Flushes,
-            Work::Compaction => SpaceUse::Merges,
+        let shortage = match work {
+            Work::Flush => Shortage::Flushes,
+            Work::Compaction => Shortage::Merges,
         };
         match failed {
-            Some(Error::DiskFull { path }) => self.events.tell_of_space(space_use, Some(path)),
+            Some(Error::DiskFull { path }) => {
+                self.events.tell_of_space(shortage, Some(path));
+            }
             Some(_) => {}
-            None => self.events.tell_of_space(space_use, None),
+            None => {
+                self.events.tell_of_space(shortage, None);
+            }
         }
         if failed.is_some() {
             self.write_stall.work_ended();

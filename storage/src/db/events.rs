@@ -58,7 +58,7 @@ pub enum Event<'a> {
     DiskFull {
         /// The kind of work that finds no space.
         space_use: SpaceUse,
-        /// The file that could not grow.
+        /// The file that could not grow, or the directory of the database, where too little is free.
         path: &'a Path,
     },
     /// Writes, flushes or merges find space again.
@@ -98,12 +98,36 @@ pub enum Event<'a> {
 /// A kind of work that takes space on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpaceUse {
-    /// Writes, which go to the log. Without space they are refused.
+    /// Writes, which go to the log. They are refused without space, and below the low-water mark
+    /// ([`Options::low_water_bytes`](crate::Options::low_water_bytes)).
     Writes,
     /// Flushes, which are tried again: the log has what they could not write.
     Flushes,
     /// Merges, which are tried again.
     Merges,
+}
+
+/// A reason for which a kind of work finds no space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shortage {
+    /// The log could not grow.
+    Log,
+    /// Writes would leave less than the low-water mark.
+    LowWater,
+    /// A flush found no space.
+    Flushes,
+    /// Merges are worth it, and none of them fits.
+    Merges,
+}
+
+impl Shortage {
+    fn space_use(self) -> SpaceUse {
+        match self {
+            Self::Log | Self::LowWater => SpaceUse::Writes,
+            Self::Flushes => SpaceUse::Flushes,
+            Self::Merges => SpaceUse::Merges,
+        }
+    }
 }
 
 type Callback = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
@@ -116,8 +140,22 @@ struct Inside {
     all: Vec<Callback>,
     /// The failure that stopped the writes, once one did.
     stopped: Option<Arc<str>>,
-    /// The kinds of work that find no space, each with the file that could not grow.
-    full: Vec<(SpaceUse, PathBuf)>,
+    /// The shortages of space, each with the file or directory that has none.
+    full: Vec<(Shortage, PathBuf)>,
+}
+
+impl Inside {
+    /// The kinds of work that find no space, each with a file or directory that has none.
+    fn starved(&self) -> Vec<(SpaceUse, PathBuf)> {
+        let mut starved: Vec<(SpaceUse, PathBuf)> = Vec::new();
+        for (shortage, path) in &self.full {
+            let space_use = shortage.space_use();
+            if starved.iter().all(|(known, _)| *known != space_use) {
+                starved.push((space_use, path.clone()));
+            }
+        }
+        starved
+    }
 }
 
 impl EventListeners {
@@ -126,7 +164,7 @@ impl EventListeners {
         let (stopped, full) = {
             let mut inside = self.0.lock().unwrap();
             inside.all.push(hear.clone());
-            (inside.stopped.clone(), inside.full.clone())
+            (inside.stopped.clone(), inside.starved())
         };
         for (space_use, path) in full {
             hear(&Event::DiskFull {
@@ -144,30 +182,44 @@ impl EventListeners {
         all.iter().for_each(|hear| hear(&event));
     }
 
-    /// Reports whether the last attempt found space, if the attempt before it differed. `full_at`
-    /// is the file that could not grow.
-    pub(super) fn tell_of_space(&self, space_use: SpaceUse, full_at: Option<&Path>) {
+    /// Notes whether there is a shortage, `full_at` a file or directory. Reports if a kind of work
+    /// finds no space since then, or finds some again. Returns whether the shortage began or ended.
+    pub(super) fn tell_of_space(&self, shortage: Shortage, full_at: Option<&Path>) -> bool {
+        let space_use = shortage.space_use();
         {
             let mut inside = self.0.lock().unwrap();
             let full = &mut inside.full;
-            let place = full.iter().position(|(known, _)| *known == space_use);
+            let place = full.iter().position(|(known, _)| *known == shortage);
             match (place, full_at) {
-                (None, Some(path)) => full.push((space_use, path.to_path_buf())),
+                (None, Some(path)) => full.push((shortage, path.to_path_buf())),
                 (Some(place), None) => drop(full.remove(place)),
-                _ => return,
+                _ => return false,
+            }
+            let mut others = full.iter().filter(|(known, _)| *known != shortage);
+            if others.any(|(known, _)| known.space_use() == space_use) {
+                return true;
             }
         }
         self.tell(match full_at {
             Some(path) => Event::DiskFull { space_use, path },
             None => Event::DiskFreed { space_use },
         });
+        true
     }
 
     /// Returns the kinds of work that find no space.
     pub(super) fn starved(&self) -> Vec<SpaceUse> {
+        let starved = self.0.lock().unwrap().starved();
+        starved
+            .into_iter()
+            .map(|(space_use, _)| space_use)
+            .collect()
+    }
+
+    /// Whether there is this shortage.
+    pub(super) fn has(&self, shortage: Shortage) -> bool {
         let inside = self.0.lock().unwrap();
-        let starved = inside.full.iter().map(|(space_use, _)| *space_use);
-        starved.collect()
+        inside.full.iter().any(|(known, _)| *known == shortage)
     }
 
     /// Reports to all listeners, present and later ones, that writes have stopped for good.

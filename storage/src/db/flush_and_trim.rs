@@ -46,6 +46,7 @@ impl Engine {
         let _one = self.flushing.lock().unwrap();
         let outcome = self.flush_and_trim();
         self.note_outcome(Work::Flush, &outcome);
+        self.look_at_space_again();
         outcome
     }
 
@@ -65,6 +66,7 @@ impl Engine {
             self.write_stall.work_ended();
             if !self.rotate_for_wal() {
                 self.hold_reserve();
+                self.hold_spares();
                 return Ok(());
             }
         }
@@ -206,6 +208,6 @@ impl Engine {
             let bookmarks = bookmarks.clone();
             self.commit_edit(Edit::TrimWal { floor, bookmarks })
         })?;
-        self.wal.delete_closed_below(floor)
+        self.with_reserve(|| self.wal.delete_closed_below(floor))
     }
 }

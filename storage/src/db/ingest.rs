@@ -47,6 +47,8 @@ impl Engine {
     pub(crate) fn ingest(&self, table: &Arc<TableCore>, paths: &[&Path]) -> Result<IngestInfo> {
         self.check_access()?;
         table.check_writable()?;
+        // Before files are copied.
+        self.check_space(0)?;
         let sources = self.check_sources(paths)?;
         let (Some(first), Some(last)) = (sources.first(), sources.last()) else {
             return Err(Error::InvalidRequest("no file to ingest".into()));
@@ -102,9 +104,9 @@ impl Engine {
                 layer.abandon_run();
                 table.update(|version| version.without(&layer));
             }
-            // The record may be in the log all the same, and then needs them.
-            if !matches!(e, Error::DiskFull { .. })
-                && !mutation::is(Mutation::RemoveUncertainIngest)
+            // After a failure the record may be in the log all the same, and then needs them. After
+            // a refusal it is not.
+            if matches!(e, Error::ReadOnly { .. }) && !mutation::is(Mutation::RemoveUncertainIngest)
             {
                 taken.keep();
             }

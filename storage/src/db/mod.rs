@@ -25,6 +25,7 @@ mod inner;
 mod kept_runs;
 mod large_groups;
 mod left_out;
+mod low_water;
 mod memtable_memory;
 mod merge_pauses;
 mod open;

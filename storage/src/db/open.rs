@@ -16,17 +16,19 @@ use std::sync::Arc;
 
 use super::backlog::TOKENS_MAX_FRACTION;
 use super::engine::Access;
+use super::events::Shortage;
 use super::flush_round::FlushRound;
+use super::low_water::LowWater;
 use super::memtable_memory::MemtableMemory;
 use super::merge_pauses::MergePauses;
 use super::replay::replay_wal;
 use super::reserve::Reserve;
 use super::write_stall::WriteStall;
-use super::{Catalog, Engine, EventListeners, SpaceUse, TableCore};
+use super::{Catalog, Engine, EventListeners, TableCore};
 use crate::clock::MonotonicClock;
 use crate::commit::{CommitQueue, Conflicts, Groups};
 use crate::compaction::{Claims, MergesUnderWay};
-use crate::disk::Disk;
+use crate::disk::{Disk, PatientDisk};
 use crate::error::{Error, Result};
 use crate::files::{self, FileKind};
 use crate::key::{FileNumber, RunId, SeqNo};
@@ -40,7 +42,7 @@ use crate::runs::{Quarantine, RunMeta, RunStore};
 use crate::snapshots::SnapshotRegistry;
 use crate::stats::Counters;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock};
-use crate::table_store::{LinkFolder, OpenFiles, Stage, TableStore};
+use crate::table_store::{LinkFolder, Stage, TableStore};
 use crate::version::TableVersion;
 use crate::wal::{Wal, WalEvent};
 
@@ -53,7 +55,7 @@ static DATABASES_OPENED: std::sync::atomic::AtomicU64 = std::sync::atomic::Atomi
 impl Engine {
     /// Opens the database of `dir`, recovering what a crash left.
     pub(super) fn open(dir: &Path, options: Options) -> Result<Arc<Self>> {
-        let (options, open_files) = options.with_open_files();
+        let (options, patient) = options.on_patient_disk();
         let disk = options.disk.clone();
         if !options.create_if_missing && !Manifest::exists(&*disk, dir)? {
             refuse_headless(&*disk, dir, &*options.tables(dir))?;
@@ -61,7 +63,8 @@ impl Engine {
                 path: dir.to_path_buf(),
             });
         }
-        disk.create_dir_all(dir).map_err(Error::io("create", dir))?;
+        disk.create_dir_all(dir)
+            .map_err(Error::no_space_or_io("create", dir))?;
         let lock = log_store::take_lock(&*disk, dir)?;
         let manifest = match Manifest::load(disk.clone(), dir)? {
             Some(manifest) => manifest,
@@ -70,19 +73,13 @@ impl Engine {
                 Manifest::create(disk.clone(), dir)?
             }
         };
-        Self::recover(
-            dir,
-            (options, open_files),
-            manifest,
-            Some(lock),
-            Access::Write,
-        )
+        Self::recover(dir, (options, patient), manifest, Some(lock), Access::Write)
     }
 
     /// Opens the database of `dir` to be read, as it is, beside others who read it:
     /// what a crash left is recovered in memory only, and nothing is written.
     pub(super) fn open_read_only(dir: &Path, options: Options) -> Result<Arc<Self>> {
-        let (options, open_files) = options.with_open_files();
+        let (options, patient) = options.on_patient_disk();
         let disk = options.disk.clone();
         let none = || Error::NoDatabase {
             path: dir.to_path_buf(),
@@ -99,19 +96,19 @@ impl Engine {
             maintenance: Maintenance::Manual,
             ..options
         };
-        Self::recover(dir, (options, open_files), manifest, lock, Access::Read)
+        Self::recover(dir, (options, patient), manifest, lock, Access::Read)
     }
 
     /// Returns an engine with the state of `manifest` and of the log in `dir`. The options are
-    /// those of [`Options::with_open_files`].
+    /// those of [`Options::on_patient_disk`].
     pub(crate) fn recover(
         dir: &Path,
-        (options, open_files): (Options, Arc<OpenFiles>),
+        (options, patient): (Options, PatientDisk),
         mut manifest: Manifest,
         lock: Option<Box<dyn LockGuard>>,
         access: Access,
     ) -> Result<Arc<Self>> {
-        let disk = options.disk.clone();
+        let (disk, open_files) = (options.disk.clone(), patient.files().clone());
         let state = manifest.state();
         let cache = Arc::new(options.block_cache());
         let chunks = Arc::new(ChunkPool::new(options.spare_memtable_bytes()));
@@ -161,8 +158,9 @@ impl Engine {
             remove_orphans(&*disk, dir, runs.tables(), &manifest, &waiting)?;
         }
         let wal_bytes_replayed = recovered.segments.iter().map(|(_, bytes)| bytes).sum();
+        let log_disk = patient.for_log();
         let wal = Wal::new(
-            disk,
+            Arc::new(log_disk.clone()),
             dir,
             options
                 .wal_segment_bytes
@@ -176,8 +174,12 @@ impl Engine {
             let events = Arc::clone(&events);
             move |event| match event {
                 WalEvent::Failed(cause) => events.tell_of_stop(cause),
-                WalEvent::DiskFull(path) => events.tell_of_space(SpaceUse::Writes, Some(path)),
-                WalEvent::DiskFreed => events.tell_of_space(SpaceUse::Writes, None),
+                WalEvent::DiskFull(path) => {
+                    events.tell_of_space(Shortage::Log, Some(path));
+                }
+                WalEvent::DiskFreed => {
+                    events.tell_of_space(Shortage::Log, None);
+                }
             }
         });
         open_files.enter(Stage::Open);
@@ -185,6 +187,7 @@ impl Engine {
             id,
             dir: dir.to_path_buf(),
             runs,
+            log_disk,
             open_files,
             chunks,
             memtable_memory: MemtableMemory::new(
@@ -202,6 +205,8 @@ impl Engine {
             group_listeners: Default::default(),
             catalog: RwLock::new(catalog),
             ingesting: Mutex::default(),
+            reserve: Reserve::new(dir, manifest.id()),
+            low_water: LowWater::new(options.low_water_bytes, manifest.bytes()),
             manifest: Mutex::new(manifest),
             clock: MonotonicClock::new(options.clock.clone()),
             counters: Counters::default(),
@@ -222,12 +227,12 @@ impl Engine {
             idle: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             access,
-            reserve: Reserve::new(dir),
             backups: AtomicU64::new(0),
             options,
             _lock: lock,
         });
         engine.leave_out_unreadable();
+        engine.hold_spares();
         Ok(engine)
     }
 }
@@ -418,8 +423,7 @@ fn remove_orphans(
     }
     for number in tables.list().map_err(Error::io("list", dir))? {
         if !live.contains(&FileNumber(number)) {
-            let removed = tables.delete(number);
-            removed.map_err(Error::io("remove", &tables.name(number)))?;
+            removed(tables.delete(number), &tables.name(number))?;
         }
     }
     for path in disk.list(dir).map_err(Error::io("list", dir))? {
@@ -438,10 +442,18 @@ fn remove_orphans(
             Some(FileKind::SsTable(_)) | None => false,
         };
         if orphan {
-            disk.remove(&path).map_err(Error::io("remove", &path))?;
+            removed(disk.remove(&path), &path)?;
         }
     }
     Ok(())
+}
+
+/// The outcome of removing an orphan. For want of space it only stays, until the next opening.
+fn removed(outcome: io::Result<()>, path: &Path) -> Result<()> {
+    match outcome.map_err(Error::no_space_or_io("remove", path)) {
+        Err(Error::DiskFull { .. }) => Ok(()),
+        outcome => outcome,
+    }
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

@@ -34,7 +34,9 @@ impl Recovered {
     pub(super) fn settle(&self, log_store: &dyn LogStore, dir: &Path) -> Result<()> {
         match &self.last {
             None => Ok(()),
-            Some((path, 0)) => log_store.remove(path).map_err(Error::io("remove", path)),
+            Some((path, 0)) => log_store
+                .remove(path)
+                .map_err(Error::no_space_or_io("remove", path)),
             Some((path, good_bytes)) => mutation::unless(Mutation::LeaveTornTail, || {
                 wal::settle(log_store, dir, path, *good_bytes)
             }),

@@ -7,13 +7,19 @@
 //! is removed and the operation repeated; a later flush creates the file again. (ZFS calls this
 //! slop space, and keeps it in its own accounts; a file works on any file system, and against
 //! other programs too.)
+//!
+//! The file has random bytes, which are written and not only allocated: a file system that
+//! compresses, or finds equal blocks, would hold nothing back for zeros. The first flush after an
+//! opening, which background threads do at once, reads the file and replaces one with other bytes.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::Engine;
 use crate::disk::Disk;
 use crate::error::{ErrorKind, Result};
 use crate::files;
+use crate::manifest::DatabaseId;
 use crate::mutation::{self, Mutation};
 use crate::sync::Mutex;
 
@@ -27,30 +33,75 @@ const FREE_FRACTION: u64 = 16;
 /// that waited for space may have taken it.
 const TRIES_MAX: usize = 4;
 
+/// The file is written and read in chunks of this size.
+const CHUNK_BYTES: usize = RESERVE_BYTES_MIN as usize;
+
 /// The file that holds space back.
 #[derive(Debug)]
 pub(super) struct Reserve {
     path: PathBuf,
+    /// The file has the bytes that a generator with this seed makes.
+    seed: u64,
     /// The bytes of the file; `None` until they are known.
     held_bytes: Mutex<Option<u64>>,
 }
 
 impl Reserve {
-    pub(super) fn new(dir: &Path) -> Self {
+    /// The reserve of a database. Each database has other bytes, so that a file system that stores
+    /// equal blocks once has nothing to save.
+    pub(super) fn new(dir: &Path, database: DatabaseId) -> Self {
+        let (seed, _) = database.0.split_first_chunk::<8>().expect("16 bytes");
         Self {
             path: files::reserve(dir),
+            seed: u64::from_le_bytes(*seed),
             held_bytes: Mutex::default(),
         }
+    }
+
+    /// Returns the content of the file, without an end.
+    fn chunks(&self) -> impl Iterator<Item = Vec<u8>> {
+        let mut generator = fastrand::Rng::with_seed(self.seed);
+        std::iter::repeat_with(move || {
+            let mut chunk = vec![0; CHUNK_BYTES];
+            generator.fill(&mut chunk);
+            chunk
+        })
+    }
+
+    /// Returns the bytes of the file that is there. Removes one that cannot be read, and one with other
+    /// content: a crash cut it, or it is a copy of another database's.
+    fn found_bytes(&self, disk: &dyn Disk) -> u64 {
+        self.read(disk).ok().flatten().unwrap_or_else(|| {
+            let _ = disk.remove(&self.path);
+            0
+        })
+    }
+
+    /// Returns the bytes of the file; `None` if its content is another one.
+    fn read(&self, disk: &dyn Disk) -> io::Result<Option<u64>> {
+        let file = disk.open_read(&self.path)?;
+        let bytes = file.len()?;
+        let mut found = vec![0; CHUNK_BYTES];
+        let mut at = 0;
+        for chunk in self.chunks() {
+            let part = CHUNK_BYTES.min(usize::try_from(bytes - at).unwrap_or(CHUNK_BYTES));
+            file.read_once_exact_at(&mut found[..part], at)?;
+            if found[..part] != chunk[..part] {
+                return Ok(None);
+            }
+            at += part as u64;
+            if at == bytes {
+                break;
+            }
+        }
+        Ok(Some(bytes))
     }
 
     /// Holds space back for manifests of `manifest_bytes`, if there is plenty. The next flush
     /// repeats a failed attempt.
     fn hold(&self, disk: &dyn Disk, dir: &Path, manifest_bytes: u64) {
         let mut held_bytes = self.held_bytes.lock().unwrap();
-        let held = *held_bytes.get_or_insert_with(|| {
-            let found = disk.open_read(&self.path).and_then(|file| file.len());
-            found.unwrap_or(0)
-        });
+        let held = *held_bytes.get_or_insert_with(|| self.found_bytes(disk));
         // Space for two new manifests beside the old one.
         let wanted = (2 * manifest_bytes).max(RESERVE_BYTES_MIN);
         if held >= wanted {
@@ -60,10 +111,10 @@ impl Reserve {
         if free.is_none_or(|free| free / FREE_FRACTION < wanted) {
             return;
         }
-        let write = || -> std::io::Result<()> {
+        let write = || -> io::Result<()> {
             let mut file = disk.create(&self.path)?;
-            let chunk = vec![0; RESERVE_BYTES_MIN as usize];
-            for _ in 0..wanted.div_ceil(RESERVE_BYTES_MIN) {
+            let chunks = wanted.div_ceil(CHUNK_BYTES as u64);
+            for chunk in self.chunks().take(chunks as usize) {
                 file.append(&chunk)?;
             }
             file.sync()
@@ -116,6 +167,7 @@ impl Engine {
     /// Holds space back again, if there is plenty.
     pub(super) fn hold_reserve(&self) {
         let manifest_bytes = self.manifest.lock().unwrap().bytes();
+        self.low_water.set_manifest_bytes(manifest_bytes);
         self.reserve.hold(self.disk(), &self.dir, manifest_bytes);
     }
 }

@@ -22,6 +22,7 @@ impl Engine {
         options: &SnapshotOptions,
     ) -> Result<()> {
         check_name("snapshot", name)?;
+        self.check_space(0)?;
         let table = options.table.as_deref();
         let mut last_id = self.snapshot_ops.lock().unwrap();
         match self.snapshots.find(keyspace, name) {

@@ -17,6 +17,9 @@ impl Engine {
     /// Has a keyspace of this name, created when absent.
     pub(crate) fn open_or_create_keyspace(&self, name: &str) -> Result<()> {
         check_name("keyspace", name)?;
+        if !self.catalog.read().unwrap().has_keyspace(name) {
+            self.check_space(0)?;
+        }
         let mut catalog = self.catalog.write().unwrap();
         if !catalog.has_keyspace(name) {
             self.commit_edit(Edit::AddKeyspace {
@@ -45,6 +48,9 @@ impl Engine {
     ) -> Result<Arc<TableCore>> {
         check_name("table", name)?;
         options.sstable.validate()?;
+        if self.find_table(keyspace, name).is_err() {
+            self.check_space(0)?;
+        }
         let mut catalog = self.catalog.write().unwrap();
         if let Some(table) = catalog.table(keyspace, name) {
             let there = table.options();

@@ -125,7 +125,9 @@ impl TableFiles for LocalDisk {
     #[cfg(target_os = "linux")]
     fn free_bytes(&self, dir: &Path) -> io::Result<Option<u64>> {
         let told = rustix::fs::statvfs(dir)?;
-        Ok(Some(told.f_bavail.saturating_mul(told.f_frsize)))
+        // Some file systems in user space report zeros.
+        let is_known = told.f_blocks > 0;
+        Ok(is_known.then(|| told.f_bavail.saturating_mul(told.f_frsize)))
     }
 }
 

@@ -33,6 +33,11 @@ pub trait FileSystem: Send + Sync + Debug {
     /// durable when the call returns.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
     /// Makes created, linked, renamed and removed names of a directory durable.
+    ///
+    /// After an error of the kind `StorageFull` or `QuotaExceeded` the next call that succeeds makes
+    /// up for it, also for names that other threads made: the engine tries again. After any other
+    /// error it writes no more, because names may be lost of which no later call reports anything.
+    /// (Linux reports a block of a directory that it could not write as EIO, never as ENOSPC.)
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Whether a file or directory is there.
     fn exists(&self, path: &Path) -> io::Result<bool>;

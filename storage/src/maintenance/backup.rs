@@ -371,9 +371,9 @@ fn link_all(
     LinkFolder::make(engine.options.disk.clone(), dir, &links)
 }
 
-/// A backup ends before the disk of the database has fewer free bytes than this, or than half of
-/// what was free when it began.
-const FREE_BYTES_MIN: u64 = 64 << 20;
+/// A backup ends before the disk of the database has fewer free bytes than this many low-water
+/// marks, so that no write is refused for it; or than half of what was free when it began.
+const LOW_WATER_MARKS: u64 = 2;
 
 /// The free space is looked up after this many bytes.
 const LOOK_EVERY_BYTES: u64 = 256 << 10;
@@ -397,10 +397,11 @@ impl Meter {
         let in_runs: u64 = runs.map(RunMeta::bytes).sum();
         let in_log: u64 = capture.segments.iter().map(|(_, bytes)| bytes).sum();
         let free_bytes = free_bytes(engine);
+        let left_bytes = engine.low_water_bytes().saturating_mul(LOW_WATER_MARKS);
         Self {
             bytes_done: 0,
             bytes_total: in_runs + in_log,
-            free_bytes_min: free_bytes.map(|free| FREE_BYTES_MIN.min(free / 2)),
+            free_bytes_min: free_bytes.map(|free| left_bytes.min(free / 2)),
             look_at: LOOK_EVERY_BYTES,
             is_full: false,
         }

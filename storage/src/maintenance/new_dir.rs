@@ -80,7 +80,7 @@ impl NewDir {
     fn sync(&self) -> Result<()> {
         self.log_store
             .sync_dir(&self.dir)
-            .map_err(Error::io("sync", &self.dir))
+            .map_err(Error::no_space_or_io("sync", &self.dir))
     }
 
     /// Removes what is there, CURRENT last: what cannot be removed stays

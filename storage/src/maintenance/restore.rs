@@ -140,7 +140,9 @@ fn restore_file(
             .create(number.0)
             .and_then(|mut target| copy_into(&*source, &mut *target, bytes));
         copied.map_err(Error::no_space_or_io("copy", &name))?;
-        tables.finish().map_err(Error::io("sync", &name))?;
+        tables
+            .finish()
+            .map_err(Error::no_space_or_io("sync", &name))?;
         store.open_whole(&whole, Mutation::RestoreUnverified)
     })();
     match opened {

@@ -121,16 +121,17 @@ impl Manifest {
     /// edits is replaced by one that was written anew.
     ///
     /// # Errors
-    /// [`Error::Io`]; for lack of space it only stays as it is, because a full
-    /// disk must not keep a database from being read.
+    /// [`Error::Io`], [`Error::DiskFull`] if the names cannot be synced. If a new
+    /// manifest finds no space, the old one stays, because a full disk must not keep
+    /// a database from being read.
     pub(crate) fn settle(&mut self) -> Result<()> {
         if self.edits_read == 0 {
             // The state was synced before CURRENT named the file; that CURRENT
             // does may be news to the disk.
-            return self.sync_dir();
+            return self.sync_names();
         }
         match self.roll(&self.state.clone()) {
-            Err(Error::DiskFull { .. }) => self.sync_dir(),
+            Err(Error::DiskFull { .. }) => self.sync_names(),
             outcome => outcome,
         }
     }
@@ -195,13 +196,22 @@ impl Manifest {
 
     /// Appends to the open manifest, which has `bytes`. What finds no space is
     /// cut off again, durably, so that the next edit follows the last good one.
+    ///
+    /// This is safe after a sync that found no space, too (on a thin volume, or where space is
+    /// allocated late). Each edit is synced before the next one is appended, so all that a failed
+    /// sync can have dropped is this record, and the cut removes exactly that. If the cut fails, a
+    /// crash may or may not show the edit, and the manifest takes no other.
     fn append(&mut self, mut file: Box<dyn WriteFile>, bytes: u64, record: &[u8]) -> Result<()> {
         let current = self.current.as_deref();
         let path = current.expect("an open manifest is current");
         let appended = file
             .append(record)
             .map_err(Error::no_space_or_io("write", path));
-        if let Err(e) = appended {
+        let written = appended.and_then(|()| {
+            let synced = mutation::unless(Mutation::EditWithoutSync, || file.sync());
+            synced.map_err(Error::no_space_or_io("sync", path))
+        });
+        if let Err(e) = written {
             if e.kind() == ErrorKind::DiskFull {
                 mutation::unless(Mutation::LeaveRefusedEdit, || {
                     self.log_store.truncate(path, bytes)
@@ -211,14 +221,17 @@ impl Manifest {
             }
             return Err(e);
         }
-        mutation::unless(Mutation::EditWithoutSync, || file.sync())
-            .map_err(Error::io("sync", path))?;
         self.file = Some((file, bytes + record.len() as u64));
         Ok(())
     }
 
     /// Begins a new manifest with `state`: written and synced whole, then named
     /// by CURRENT with an atomic rename, then the old one goes.
+    ///
+    /// Up to the rename nothing relies on the new manifest. If a write, a sync or the rename finds no
+    /// space, the new manifest is removed and the edit is refused. The temporary file of CURRENT may
+    /// stay, and is written anew by the next try. A sync of the directory that fails behind the
+    /// rename is no refusal: either manifest may be the one that a crash leaves.
     fn roll(&mut self, state: &State) -> Result<()> {
         let name = files::manifest_name(self.next_number);
         let path = self.dir.join(&name);
@@ -230,17 +243,22 @@ impl Manifest {
 
         let (tmp, current) = (files::current_tmp(&self.dir), files::current(&self.dir));
         self.write(&tmp, format!("{name}\n").as_bytes())
+            .and_then(|_| self.sync_names())
             .inspect_err(|_| self.remove_unnamed(&path))?;
-        self.sync_dir()?;
-        self.log_store
-            .rename(&tmp, &current)
-            .map_err(Error::io("rename", &tmp))?;
-        self.sync_dir()?;
+        let renamed = self.log_store.rename(&tmp, &current);
+        renamed
+            .map_err(Error::no_space_or_io("rename", &tmp))
+            .inspect_err(|e| {
+                // POSIX: a rename that fails leaves the old CURRENT, unless it fails by EIO.
+                if e.kind() == ErrorKind::DiskFull {
+                    self.remove_unnamed(&path);
+                }
+            })?;
+        self.sync_dir().map_err(Error::io("sync", &self.dir))?;
 
         if let Some(old) = self.current.replace(path) {
-            self.log_store
-                .remove(&old)
-                .map_err(Error::io("remove", &old))?;
+            // The edit is durable, whether or not there is space to remove a name.
+            self.remove_unnamed(&old);
         }
         let bytes = bytes.len() as u64;
         self.bytes_max = MANIFEST_BYTES_MAX.max(2 * bytes);
@@ -261,21 +279,26 @@ impl Manifest {
         file.append(bytes)
             .map_err(Error::no_space_or_io("write", path))?;
         mutation::unless(Mutation::ManifestWithoutSync, || file.sync())
-            .map_err(Error::io("sync", path))?;
+            .map_err(Error::no_space_or_io("sync", path))?;
         Ok(file)
     }
 
-    /// Removes a file that CURRENT does not name yet; one that stays is an orphan,
+    /// Removes a file that CURRENT does not name; one that stays is an orphan,
     /// which the next opening removes.
     fn remove_unnamed(&self, path: &Path) {
         let _ = self.log_store.remove(path);
     }
 
-    fn sync_dir(&self) -> Result<()> {
+    /// Makes names durable on which nothing relies yet.
+    fn sync_names(&self) -> Result<()> {
+        self.sync_dir()
+            .map_err(Error::no_space_or_io("sync", &self.dir))
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
         mutation::unless(Mutation::ManifestWithoutDirSync, || {
             self.log_store.sync_dir(&self.dir)
         })
-        .map_err(Error::io("sync", &self.dir))
     }
 }
 
@@ -491,7 +514,7 @@ mod tests {
     use super::*;
     use crate::file_system::FileSystem;
     use crate::key::SeqNo;
-    use crate::simulation::MemDisk;
+    use crate::simulation::{FaultOp, MemDisk};
     use crate::snapshots::{Bookmarks, SnapshotRecord};
 
     fn manifest(keyspaces: &[&str]) -> Vec<u8> {
@@ -543,6 +566,78 @@ mod tests {
         bookmarks.add(SeqNo(1), record);
         assert_eq!(trim(10, Some(bookmarks)), first);
         assert_ne!(trim(11, None), first);
+    }
+
+    fn add(name: &str) -> Edit {
+        let name = name.to_string();
+        Edit::AddKeyspace { name }
+    }
+
+    fn trim(floor: u64) -> Edit {
+        Edit::TrimWal {
+            floor: FileNumber(floor),
+            bookmarks: None,
+        }
+    }
+
+    /// A sync or a rename that found no space stopped all writes until the next opening.
+    #[test]
+    fn an_edit_that_finds_no_space_is_refused_in_any_call_and_the_next_one_is_taken() {
+        let dir = Path::new("/db");
+        for (edit, op, nth) in [
+            // A new manifest and then CURRENT are written, synced, and named.
+            (add("refused"), FaultOp::Create, 1),
+            (add("refused"), FaultOp::Create, 2),
+            (add("refused"), FaultOp::Append, 2),
+            (add("refused"), FaultOp::Sync, 1),
+            (add("refused"), FaultOp::Sync, 2),
+            (add("refused"), FaultOp::SyncDir, 1),
+            (add("refused"), FaultOp::Rename, 1),
+            // An edit is appended.
+            (trim(7), FaultOp::Append, 1),
+            (trim(7), FaultOp::Sync, 1),
+        ] {
+            for (seed, kind) in [
+                (1, io::ErrorKind::StorageFull),
+                (2, io::ErrorKind::QuotaExceeded),
+            ] {
+                let disk = MemDisk::new();
+                disk.create_dir_all(dir).unwrap();
+                let mut manifest = Manifest::create(Arc::new(disk.clone()), dir).unwrap();
+                disk.fail_next(op, nth, kind);
+                let refused = manifest.commit(edit.clone()).unwrap_err();
+                assert_eq!(refused.kind(), ErrorKind::DiskFull, "{op:?} {nth}");
+                let load = |disk: MemDisk| Manifest::load(Arc::new(disk), dir).unwrap().unwrap();
+                let found = load(disk.fork());
+                assert!(found.state().keyspaces.is_empty(), "{op:?} {nth}");
+                assert_eq!(found.state().wal_floor, FileNumber::default());
+                manifest.commit(trim(3)).unwrap();
+                manifest.commit(add("kept")).unwrap();
+                manifest.commit(trim(4)).unwrap();
+                drop(manifest);
+                disk.restart(seed);
+                let found = load(disk);
+                assert_eq!(found.state().keyspaces, ["kept"], "{op:?} {nth}");
+                assert_eq!(found.state().wal_floor, FileNumber(4));
+            }
+        }
+    }
+
+    #[test]
+    fn behind_the_rename_an_edit_is_done_or_its_failure_ends_all_edits() {
+        let dir = Path::new("/db");
+        let no_space = io::ErrorKind::StorageFull;
+        let disk = MemDisk::new();
+        disk.create_dir_all(dir).unwrap();
+        let mut manifest = Manifest::create(Arc::new(disk.clone()), dir).unwrap();
+        disk.fail_next(FaultOp::Remove, 1, no_space);
+        manifest.commit(add("kept")).unwrap();
+        assert_eq!(disk.armed_faults(), 0);
+        disk.fail_next(FaultOp::SyncDir, 2, no_space);
+        let failed = manifest.commit(add("uncertain")).unwrap_err();
+        assert_eq!(failed.kind(), ErrorKind::Io);
+        let refused = manifest.commit(add("refused")).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::ReadOnly);
     }
 
     /// The power failed in the sync of an edit that lay in two sectors, and only

@@ -112,8 +112,14 @@ impl RunStore {
 
     /// Makes the names of files durable that were written, `last` among them; `skip`
     /// leaves it out.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`], [`Error::Io`]. Nothing relies on the files yet, and the caller removes
+    /// them. The names of others are not lost by the former: see
+    /// [`FileSystem::sync_dir`](crate::FileSystem::sync_dir).
     pub(crate) fn finish(&self, last: FileNumber, skip: Mutation) -> Result<()> {
-        mutation::unless(skip, || self.tables.finish()).map_err(Error::io("sync", &self.name(last)))
+        let finished = mutation::unless(skip, || self.tables.finish());
+        finished.map_err(Error::no_space_or_io("sync", &self.name(last)))
     }
 
     /// Makes the names of the files of new runs durable, of all of them with one sync.

@@ -364,6 +364,9 @@ impl Output {
     }
 
     /// Writes the footer, syncs, and returns the length of the file.
+    ///
+    /// A sync that finds no space is a full disk, as a write that finds none: no reader and no manifest
+    /// relies on the file yet, so it is removed, and written anew under another name.
     fn finish(mut self, footer: &Footer) -> Result<u64> {
         self.pending.extend_from_slice(&footer.encode());
         self.append_pending()?;

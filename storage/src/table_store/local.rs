@@ -65,7 +65,9 @@ impl TableStore for LocalTables {
         if link_or_copy(&*self.disk, from, &to, bytes)? == Way::Copied {
             return Ok(Imported::Copied);
         }
-        // Nothing is cut off; it syncs the bytes, whoever wrote them.
+        // Nothing is cut off: the call syncs the bytes, which another process may have written. A
+        // sync that finds no space stays an I/O error, because `DiskFull` invites a retry: the next
+        // sync of this file would succeed without the pages that the first one dropped.
         self.disk
             .truncate(&to, bytes)
             .map_err(Error::io("sync", &to))?;

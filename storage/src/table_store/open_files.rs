@@ -21,12 +21,18 @@ use crate::file_system::ReadFile;
 /// About this many places in the ring may belong to tables that are gone.
 const GONE_MAX: usize = 64;
 
+/// The descriptors that are held for calls that write: a new segment of the log needs three at once,
+/// for the file, for its second handle, and for the sync of its name.
+const SPARES: usize = 4;
+
 #[derive(Debug)]
 pub(crate) struct OpenFiles {
     max: usize,
     open: AtomicUsize,
     /// The open tables, and some that are gone.
     ring: Mutex<VecDeque<Weak<TableFile>>>,
+    /// Files that are open for nothing but their descriptors.
+    spares: Mutex<Vec<Arc<dyn ReadFile>>>,
     stage: AtomicU8,
     waited_us: AtomicU64,
 }
@@ -50,6 +56,7 @@ impl OpenFiles {
             max: max.unwrap_or_else(half_of_limit).max(1),
             open: AtomicUsize::new(0),
             ring: Mutex::default(),
+            spares: Mutex::default(),
             stage: AtomicU8::new(Stage::Opening as u8),
             waited_us: AtomicU64::new(0),
         })
@@ -75,6 +82,9 @@ impl OpenFiles {
 
     pub(crate) fn enter(&self, stage: Stage) {
         self.stage.store(stage as u8, Ordering::Relaxed);
+        if stage == Stage::Closing {
+            self.give_up_spares();
+        }
     }
 
     pub(crate) fn stage(&self) -> Stage {
@@ -100,6 +110,22 @@ impl OpenFiles {
         let closed = self.close_down_to(open - open.div_ceil(4), &mut ring);
         drop(ring);
         drop(closed);
+    }
+
+    /// Opens a file until enough spare descriptors are held, or until that fails.
+    pub(crate) fn hold_spares(&self, open: impl Fn() -> io::Result<Arc<dyn ReadFile>>) {
+        let mut spares = self.spares.lock().unwrap();
+        while spares.len() < SPARES
+            && let Ok(file) = open()
+        {
+            spares.push(file);
+        }
+    }
+
+    /// Closes the spare descriptors, until they are held again.
+    pub(crate) fn give_up_spares(&self) {
+        let spares = std::mem::take(&mut *self.spares.lock().unwrap());
+        drop(spares);
     }
 
     /// Closes tables until at most `max` are open, and returns their files, which the caller drops

@@ -10,18 +10,19 @@
 //! A group that finds no space is refused, and so is all that was pushed behind
 //! it meanwhile: the segment is cut back, durably, to where it was good, so that
 //! nothing refused can come back after a crash, and the next push starts afresh.
-//! After any other failed write, or a failed fsync, nothing more is ever written:
-//! what the disk holds is uncertain (an fsync that fails may have dropped the
-//! pages).
+//! A group whose segment cannot be made is refused, too: for want of space, or of
+//! a file descriptor. After any other failed write, or a failed fsync, nothing
+//! more is ever written: what the disk holds is uncertain (an fsync that fails
+//! may have dropped the pages).
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::progress::{Place, Progress};
 use super::record::RecordHeader;
-use super::segment_files::SegmentFiles;
+use super::segment_files::{SegmentFiles, WriteFailure};
 use crate::error::{Error, Result};
 use crate::key::{FileNumber, SeqNo};
 use crate::log_store::LogStore;
@@ -158,7 +159,8 @@ impl Wal {
     /// before it that was not refused: it then survives a crash of the process.
     ///
     /// # Errors
-    /// [`Error::DiskFull`] when the record found no space: it is nowhere then.
+    /// [`Error::DiskFull`] when the record found no space, [`Error::NoDescriptor`] when no segment
+    /// could be opened for it: it is nowhere then.
     /// [`Error::ReadOnly`] when a write or an fsync failed, now or earlier.
     pub(crate) fn write_to(&self, position: Position) -> Result<()> {
         self.written(position).map(drop)
@@ -186,12 +188,17 @@ impl Wal {
         let mut progress = self.progress.lock().unwrap();
         let of = |position: Position| match (&synced, progress.take_refusal(position.0)) {
             (Err(e), _) => Err(e.clone()),
-            (Ok(()), Some(path)) => Err(Error::DiskFull { path }),
+            (Ok(()), Some(refusal)) => Err(refusal),
             (Ok(()), None) => Ok(()),
         };
         positions.into_iter().map(of).collect()
     }
 
+    /// Returns once everything before `end` is durable.
+    ///
+    /// A sync that fails for want of space is a failure like any other. The pages that it dropped
+    /// may be those of records that were acknowledged once they were written, so they cannot be cut
+    /// off; and a sync that is tried again succeeds without them.
     fn sync_up_to<'a>(&'a self, end: u64, mut progress: MutexGuard<'a, Progress>) -> Result<()> {
         loop {
             if progress.durable.pushed >= end {
@@ -304,6 +311,9 @@ impl Wal {
     /// Deletes the closed segments numbered below `floor`, oldest first (so
     /// that what is left is always without a hole). While they are held, none
     /// goes; the next call makes up for it.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`] if there is no space to remove a segment; the next call tries again.
     pub(crate) fn delete_closed_below(&self, floor: FileNumber) -> Result<()> {
         loop {
             let (number, bytes) = {
@@ -320,7 +330,11 @@ impl Wal {
                     _ => return Ok(()),
                 }
             };
-            self.files.remove(number, bytes)?;
+            if let Err(e) = self.files.remove(number, bytes) {
+                let mut progress = self.progress.lock().unwrap();
+                progress.closed.insert(0, (number, bytes));
+                return Err(e);
+            }
         }
     }
 
@@ -382,7 +396,7 @@ impl Wal {
     fn written(&self, position: Position) -> Result<MutexGuard<'_, Progress>> {
         let mut progress = self.settled(position.0)?;
         match progress.take_refusal(position.0) {
-            Some(path) => Err(Error::DiskFull { path }),
+            Some(refusal) => Err(refusal),
             None => Ok(progress),
         }
     }
@@ -475,8 +489,10 @@ impl Wal {
                     self.report(WalEvent::DiskFreed);
                 }
             }
-            Err(Error::DiskFull { path }) => self.refuse(&mut progress, &group, path),
-            Err(e) => self.fail(&mut progress, &format!("write to the WAL failed: {e}")),
+            Err(WriteFailure::Refused(error)) => self.refuse(&mut progress, &group, error),
+            Err(WriteFailure::Failed(e)) => {
+                self.fail(&mut progress, &format!("write to the WAL failed: {e}"));
+            }
         }
         if group.bytes.capacity() <= SPARE_BYTES_MAX {
             group.bytes.clear();
@@ -531,10 +547,10 @@ impl Wal {
         }
     }
 
-    /// Refuses a group for which there was no space, and what was pushed behind
-    /// it. All that was written is durable: the segment was cut back and synced,
-    /// or the one before it closed.
-    fn refuse(&self, progress: &mut Progress, group: &Buffer, path: PathBuf) {
+    /// Refuses a group for which there was no space or no descriptor, and what was
+    /// pushed behind it. All that was written is durable, unless a sync under way
+    /// fails: the segment was cut back and synced, or the one before it closed.
+    fn refuse(&self, progress: &mut Progress, group: &Buffer, error: Error) {
         let mut buffer = self.buffer.lock().unwrap();
         buffer.bytes = Vec::new();
         let waiting = group.records + std::mem::take(&mut buffer.records);
@@ -543,12 +559,18 @@ impl Wal {
         if waiting == 0 {
             return;
         }
-        if !std::mem::replace(&mut progress.is_out_of_space, true) {
-            self.report(WalEvent::DiskFull(&path));
+        if let Error::DiskFull { path } = &error
+            && !std::mem::replace(&mut progress.is_out_of_space, true)
+        {
+            self.report(WalEvent::DiskFull(path));
         }
-        progress.refuse(to, waiting, path);
-        let written = progress.written;
-        self.set_durable(progress, written);
+        progress.refuse(to, waiting, error);
+        // The system may have reported a failed write-back to a sync that is under way, and then
+        // does not report it to the sync of the cut.
+        if !progress.syncing {
+            let written = progress.written;
+            self.set_durable(progress, written);
+        }
     }
 
     /// Refuses everything from now on. Locks the buffer inside of `progress`,

@@ -1,7 +1,6 @@
 //! How far the log has come, for all who wait for it: what is written, what is
 //! durable, what found no space.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::segment_files::OpenSegment;
@@ -46,14 +45,14 @@ pub(super) struct Progress {
     pub(super) next_segment: FileNumber,
 }
 
-/// Records that found no space: those that end in `from < position <= to`.
+/// Records that were refused: those that end in `from < position <= to`.
 #[derive(Debug)]
 pub(super) struct Refused {
     from: u64,
     to: u64,
     /// How many have not been told.
     waiting: u64,
-    path: PathBuf,
+    error: Error,
 }
 
 impl Progress {
@@ -83,9 +82,9 @@ impl Progress {
         }
     }
 
-    /// Counts as written what found no space: so many records (at least one) from
-    /// where the log has come to up to `to`.
-    pub(super) fn refuse(&mut self, to: u64, records: u64, path: PathBuf) {
+    /// Counts refused records, at least one, as written: those from the end of the log
+    /// up to `to`.
+    pub(super) fn refuse(&mut self, to: u64, records: u64, error: Error) {
         let from = std::mem::replace(&mut self.written.pushed, to);
         match self.refused.last_mut().filter(|last| last.to == from) {
             Some(last) => {
@@ -96,21 +95,21 @@ impl Progress {
                 from,
                 to,
                 waiting: records,
-                path,
+                error,
             }),
         }
     }
 
-    /// Where the record that ends at `position` found no space, if it was
-    /// refused. To be asked once for each record.
-    pub(super) fn take_refusal(&mut self, position: u64) -> Option<PathBuf> {
+    /// Returns why the record that ends at `position` was refused, if it was. Called once for
+    /// each record.
+    pub(super) fn take_refusal(&mut self, position: u64) -> Option<Error> {
         let holds = |refused: &Refused| refused.from < position && position <= refused.to;
         let at = self.refused.iter().position(holds)?;
         let refused = &mut self.refused[at];
         refused.waiting -= 1;
         Some(match refused.waiting {
-            0 => self.refused.remove(at).path,
-            _ => refused.path.clone(),
+            0 => self.refused.remove(at).error,
+            _ => refused.error.clone(),
         })
     }
 }

@@ -150,11 +150,11 @@ pub(crate) fn replay_bytes(
 /// By a copy, because what was read may never reach the disk from where it is:
 /// after an fsync that failed the system takes the pages for clean, and a later
 /// fsync of the same file leaves them out. Only where there is no space for the
-/// copy is the segment synced as it is; a full disk must not keep a database
-/// from being read.
+/// copy or its name is the segment synced as it is; a full disk must not keep a
+/// database from being read.
 ///
 /// # Errors
-/// [`Error::Io`]; the segment is as it was, or as it shall be.
+/// [`Error::DiskFull`], [`Error::Io`]; the segment is as it was, or as it shall be.
 pub(crate) fn settle(
     log_store: &dyn LogStore,
     dir: &Path,
@@ -163,16 +163,18 @@ pub(crate) fn settle(
 ) -> Result<()> {
     let tmp = files::wal_tmp(dir);
     let copied = copy(log_store, segment, &tmp, good_bytes);
-    match copied.map_err(Error::no_space_or_io("copy", segment)) {
-        Ok(()) => {
-            log_store
-                .rename(&tmp, segment)
-                .map_err(Error::io("rename", &tmp))?;
-            log_store.sync_dir(dir).map_err(Error::io("sync", dir))
-        }
+    let copied = copied.map_err(Error::no_space_or_io("copy", segment));
+    let replaced = copied.and_then(|()| {
+        let renamed = log_store.rename(&tmp, segment);
+        renamed.map_err(Error::no_space_or_io("rename", &tmp))
+    });
+    match replaced {
+        Ok(()) => log_store
+            .sync_dir(dir)
+            .map_err(Error::no_space_or_io("sync", dir)),
         Err(Error::DiskFull { .. }) => log_store
             .truncate(segment, good_bytes)
-            .map_err(Error::io("truncate", segment)),
+            .map_err(Error::no_space_or_io("truncate", segment)),
         Err(e) => Err(e),
     }
 }

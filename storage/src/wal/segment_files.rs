@@ -39,7 +39,16 @@ pub(super) struct Outcome {
     pub(super) segment: Option<OpenSegment>,
     /// The segment that was full, and is closed and durable now.
     pub(super) closed: Option<(FileNumber, u64)>,
-    pub(super) result: Result<()>,
+    pub(super) result: Result<(), WriteFailure>,
+}
+
+/// The reason for which a group was not written.
+#[derive(Debug)]
+pub(super) enum WriteFailure {
+    /// Nothing of the group is in the files, and the next group may be written.
+    Refused(Error),
+    /// It is not known what the files hold.
+    Failed(Error),
 }
 
 /// The segment that grows.
@@ -99,12 +108,16 @@ impl SegmentFiles {
     }
 
     /// Removes a closed segment of so many bytes.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`] if the removal needs space and finds none, as on a file system that copies
+    /// on write. The segment stays.
     pub(super) fn remove(&self, number: FileNumber, bytes: u64) -> Result<()> {
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         let path = files::wal(&self.dir, number);
-        self.log_store
-            .remove(&path)
-            .map_err(Error::io("remove", &path))
+        let removed = self.log_store.remove(&path);
+        removed.map_err(Error::no_space_or_io("remove", &path))?;
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Appends a group to the open segment, after closing it when it is full, or if
@@ -133,12 +146,14 @@ impl SegmentFiles {
         next: FileNumber,
         base: Lsn,
         group: &[u8],
-    ) -> Result<()> {
+    ) -> Result<(), WriteFailure> {
         if let Some(full) = &mut outcome.segment
             && (closes || self.is_full(full))
         {
+            // A sync that finds no space is a failure, too: see `Wal::sync_up_to`.
             mutation::unless(Mutation::CloseSegmentWithoutSync, || full.file.sync())
-                .map_err(Error::io("sync", &full.path))?;
+                .map_err(Error::io("sync", &full.path))
+                .map_err(WriteFailure::Failed)?;
             outcome.closed = Some((full.number, full.bytes));
             outcome.segment = None;
         }
@@ -148,35 +163,38 @@ impl SegmentFiles {
         };
         if let Err(e) = segment.file.append(group) {
             let e = Error::no_space_or_io("write", &segment.path)(e);
-            if e.kind() == ErrorKind::DiskFull {
-                // What fitted goes, durably: a crash must not bring it back.
-                mutation::unless(Mutation::LeaveRefusedRecord, || {
-                    self.log_store.truncate(&segment.path, segment.bytes)
-                })
-                .map_err(Error::io("cut back", &segment.path))?;
+            if e.kind() != ErrorKind::DiskFull {
+                return Err(WriteFailure::Failed(e));
             }
-            return Err(e);
+            // What fitted goes, durably: a crash must not bring it back. If the cut finds no space
+            // either, whole records of the refused group may stay, and the failed sync of the cut
+            // may have dropped records that were acknowledged before. So it is a failure.
+            mutation::unless(Mutation::LeaveRefusedRecord, || {
+                self.log_store.truncate(&segment.path, segment.bytes)
+            })
+            .map_err(Error::io("cut back", &segment.path))
+            .map_err(WriteFailure::Failed)?;
+            return Err(WriteFailure::Refused(e));
         }
         segment.bytes += group.len() as u64;
         self.count_written(group.len() as u64);
         Ok(())
     }
 
-    fn open_segment(&self, number: FileNumber, base: Lsn) -> Result<OpenSegment> {
+    /// Makes a segment. No record is in it yet, so one that cannot be made whole is removed, and the
+    /// group is refused.
+    fn open_segment(&self, number: FileNumber, base: Lsn) -> Result<OpenSegment, WriteFailure> {
         let path = files::wal(&self.dir, number);
-        let file = self.create_segment(&path, number, base);
-        let file = file.inspect_err(|e| {
-            if e.kind() == ErrorKind::DiskFull {
+        let made = self.make_segment(&path, number, base);
+        let (file, syncer) = made.map_err(|e| match e.into_refusal() {
+            Ok(refusal) => {
                 // The next try takes the same number, so that there is no hole;
                 // what cannot be removed now is then overwritten.
                 let _ = self.log_store.remove(&path);
+                WriteFailure::Refused(refusal)
             }
+            Err(e) => WriteFailure::Failed(e),
         })?;
-        let syncer = Arc::from(file.syncer().map_err(Error::io("open", &path))?);
-        mutation::unless(Mutation::SegmentWithoutDirSync, || {
-            self.log_store.sync_dir(&self.dir)
-        })
-        .map_err(Error::io("sync", &self.dir))?;
         // Only now: records pushed before may still go to this segment, never
         // to an earlier one.
         self.next_number.store(number.0, Ordering::Release);
@@ -190,19 +208,24 @@ impl SegmentFiles {
         })
     }
 
-    fn create_segment(
+    fn make_segment(
         &self,
         path: &Path,
         number: FileNumber,
         base: Lsn,
-    ) -> Result<Box<dyn WriteFile>> {
+    ) -> Result<(Box<dyn WriteFile>, Arc<dyn SyncFile>)> {
         let mut file = self
             .log_store
             .create(path)
             .map_err(Error::no_space_or_io("create", path))?;
         file.append(&record::encode_segment_header(number, base.0))
             .map_err(Error::no_space_or_io("write", path))?;
-        Ok(file)
+        let syncer = Arc::from(file.syncer().map_err(Error::io("open", path))?);
+        mutation::unless(Mutation::SegmentWithoutDirSync, || {
+            self.log_store.sync_dir(&self.dir)
+        })
+        .map_err(Error::no_space_or_io("sync", &self.dir))?;
+        Ok((file, syncer))
     }
 
     fn count_written(&self, bytes: u64) {

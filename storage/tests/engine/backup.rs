@@ -24,6 +24,7 @@ fn options(mem: &MemDisk) -> Options {
     Options {
         memtable_bytes: 1 << 20,
         wal_segment_bytes: 4 << 10,
+        low_water_bytes: 64 << 20,
         ..manual(mem)
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::common::hooked_disk::{Call, HookedDisk, is_sstable};
 use crate::common::one_table::{small, table_options};
 use crate::common::*;
-use ebb_storage::simulation::MemDisk;
+use ebb_storage::simulation::{FaultOp, MemDisk};
 use ebb_storage::{
     Compression, Db, Durability, Error, Maintenance, Options, SsTableOptions, Table, TableOptions,
 };
@@ -182,6 +182,40 @@ fn a_put_succeeds_though_the_flush_that_it_triggers_does_not() {
     assert_eq!(table.get(b"5000").unwrap().unwrap(), [7; 5000][..]);
     assert_eq!(table.get(b"4000").unwrap().unwrap(), [7; 4000][..]);
     assert_eq!(table.get(b"k").unwrap().unwrap(), "3");
+}
+
+/// File systems that allocate late, and thin volumes, find out at a sync. A sync of names, or one of
+/// the manifest, stopped all writes until the next opening.
+#[test]
+fn a_flush_that_finds_no_space_at_a_sync_leaves_nothing_and_is_done_again() {
+    // The second sync is that of the edit, behind the one of the file.
+    for (op, nth) in [
+        (FaultOp::Sync, 1),
+        (FaultOp::Sync, 2),
+        (FaultOp::SyncDir, 1),
+    ] {
+        let mem = MemDisk::new();
+        let (db, table) = small(&mem, Durability::Sync);
+        table.put(b"a", b"1").unwrap();
+        db.flush().unwrap();
+        table.put(b"b", b"2").unwrap();
+        let before = files(&mem, ".sst");
+        mem.fail_next(op, nth, std::io::ErrorKind::QuotaExceeded);
+        let outcome = db.flush();
+        assert!(
+            matches!(outcome, Err(Error::DiskFull { .. })),
+            "{op:?} {nth}"
+        );
+        assert_eq!(mem.armed_faults(), 0);
+        assert_eq!(files(&mem, ".sst"), before);
+        assert_eq!(db.stats().read_only_cause, None);
+        table.put(b"c", b"3").unwrap();
+        db.flush().unwrap();
+        lose_power(&mem, (db, table), 1);
+        let (_db, table) = small(&mem, Durability::Sync);
+        let found = content(table.range::<&[u8], _>(..)).unwrap();
+        assert_eq!(found.len(), 3, "{op:?} {nth}");
+    }
 }
 
 /// A merge that could not fit filled the disk, failed, gave the space back and began again, for

@@ -19,6 +19,7 @@ mod garbage;
 mod ingest;
 mod left_out;
 mod limits;
+mod low_water;
 mod memory_bounds;
 mod merging_in_parts;
 mod open_files;

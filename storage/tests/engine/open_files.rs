@@ -7,7 +7,9 @@ use std::thread;
 use crate::common::limited_disk::LimitedDisk;
 use crate::common::*;
 use ebb_storage::simulation::MemDisk;
-use ebb_storage::{Db, Durability, ErrorKind, Keyspace, Maintenance, Options, Table, TableOptions};
+use ebb_storage::{
+    Db, Durability, Error, ErrorKind, Keyspace, Maintenance, Options, Table, TableOptions,
+};
 
 fn open(options: Options) -> (Db, Keyspace, Table) {
     let db = Db::open(DIR, options).unwrap();
@@ -86,7 +88,10 @@ fn a_process_without_a_file_to_open_goes_on_when_it_has_one() {
         });
         let put_all = |value: u8| {
             for n in 0..300 {
-                table.put(&key(n), &[value; 100]).unwrap();
+                // A commit does not wait for as long as it takes.
+                while let Err(error) = table.put(&key(n), &[value; 100]) {
+                    assert!(matches!(error, Error::NoDescriptor { .. }), "{error}");
+                }
             }
         };
         for value in 0..5 {
@@ -110,6 +115,60 @@ fn a_process_without_a_file_to_open_goes_on_when_it_has_one() {
         assert_eq!(table.get(&key(7)).unwrap().unwrap(), "written");
         assert_eq!(table.get(&key(8)).unwrap().unwrap()[..], [4; 100]);
         db.verify().unwrap();
+    });
+}
+
+/// A commit waited for ever for a descriptor, and all other writers waited for the commit.
+#[test]
+fn a_commit_without_a_file_for_its_segment_is_refused_and_the_next_one_is_written() {
+    must_end(|| {
+        let mem = MemDisk::new();
+        let disk = LimitedDisk::new(&mem, 60);
+        let options = || Options {
+            durability: Durability::Sync,
+            disk: Arc::new(disk.clone()),
+            wal_segment_bytes: 100,
+            ..manual(&mem)
+        };
+        let (db, keyspace, table) = open(options());
+        table.put(&key(0), &[0; 100]).unwrap();
+        disk.set_max(0);
+        let error = table.put(&key(1), &[1; 100]).unwrap_err();
+        assert!(matches!(error, Error::NoDescriptor { .. }), "{error}");
+        for part in ["nothing was written", "ulimit -n"] {
+            assert!(error.to_string().contains(part), "{error}");
+        }
+        assert_eq!(table.get(&key(1)).unwrap(), None);
+        disk.set_max(60);
+        table.put(&key(2), &[2; 100]).unwrap();
+        drop((db, keyspace, table));
+        let (_db, _keyspace, table) = open(options());
+        let rows = content(table.range::<&[u8], _>(..)).unwrap();
+        assert!(rows.keys().eq([&key(0)[..], &key(2)[..]]));
+    });
+}
+
+#[test]
+fn a_commit_takes_spare_descriptors_which_are_held_again_later() {
+    must_end(|| {
+        let mem = MemDisk::new();
+        let disk = LimitedDisk::new(&mem, 60);
+        let (db, _keyspace, table) = open(Options {
+            disk: Arc::new(disk.clone()),
+            durability: Durability::Os,
+            wal_segment_bytes: 100,
+            ..manual(&mem)
+        });
+        for n in 0..3 {
+            let (before, refused) = (disk.open(), disk.refused());
+            disk.set_max(before);
+            table.put(&key(n), &[0; 100]).unwrap();
+            assert!(disk.refused() > refused, "no spare was needed");
+            assert!(disk.open() <= before - 2, "the spares are closed");
+            disk.set_max(60);
+            db.flush().unwrap();
+            assert!(disk.open() >= before, "they are held again");
+        }
     });
 }
 

@@ -1,5 +1,6 @@
 //! Operations that free space work on a full disk, with the space that is held back for them.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -284,6 +285,28 @@ fn a_full_disk_does_not_keep_the_log() {
     assert!(db.stats().wal_bytes <= wal_bytes);
     assert_eq!(db.stats().maintenance_failure, None);
     db.verify().unwrap();
+}
+
+/// The reserve had zeros: a file system that compresses stored them in no space at all.
+#[test]
+fn the_reserve_has_random_bytes_and_one_with_others_is_replaced() {
+    let mem = MemDisk::new();
+    let flush = || {
+        let (db, _app, table) = open(manual(&mem), TableOptions::default());
+        mem.set_capacity_bytes(Some(mem.used_bytes() + PLENTY_BYTES));
+        table.put(b"k", b"1").unwrap();
+        db.flush().unwrap();
+    };
+    flush();
+    let reserve = Path::new(DIR).join("RESERVE");
+    let bytes = mem.read_all(&reserve).unwrap();
+    let blocks: HashSet<&[u8]> = bytes.chunks(16).collect();
+    assert_eq!(blocks.len(), bytes.len().div_ceil(16));
+    for content in [vec![0; bytes.len()], bytes[..bytes.len() / 2].to_vec()] {
+        mem.create(&reserve).unwrap().append(&content).unwrap();
+        flush();
+        assert!(mem.read_all(&reserve).unwrap() == bytes);
+    }
 }
 
 /// On a disk with little space the reserve would take the space that is missing.

@@ -28,6 +28,7 @@ fn options(disk: Arc<dyn Disk>) -> Options {
         memtable_bytes: MEMTABLE_BYTES,
         frozen_memtables_max: 1,
         idle_after: None,
+        low_water_bytes: 0,
         disk,
         ..Options::default()
     }

@@ -389,6 +389,7 @@ impl FullDisk {
         Options {
             disk: Arc::new(disk.clone()),
             maintenance: Maintenance::Manual,
+            low_water_bytes: 0,
             ..Options::default()
         }
     }

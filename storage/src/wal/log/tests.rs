@@ -132,6 +132,44 @@ fn a_cut_that_fails_is_a_failure_for_good() {
     }
 }
 
+/// Only an append that found no space was refused; any other call of a new segment stopped all
+/// writes.
+#[test]
+fn a_record_whose_segment_finds_no_space_in_any_call_is_refused() {
+    for op in [FaultOp::Create, FaultOp::Append, FaultOp::SyncDir] {
+        let (mem, wal) = log(100);
+        let first = wal.push(SeqNo(1), 1, &[1; 100]);
+        wal.sync_to(first).unwrap();
+        mem.fail_next(op, 1, std::io::ErrorKind::StorageFull);
+        let refused = wal.push(SeqNo(2), 1, b"refused");
+        let outcome = wal.sync_to(refused);
+        assert!(matches!(outcome, Err(Error::DiskFull { .. })), "{op:?}");
+        let next = wal.push(SeqNo(3), 1, b"kept");
+        wal.sync_to(next).unwrap();
+        mem.restart(1);
+        assert_eq!(recovered(&mem), [1, 3], "{op:?}");
+    }
+}
+
+/// On a file system that copies on write, removing a file takes space, too.
+#[test]
+fn a_segment_that_finds_no_space_to_be_removed_is_removed_later() {
+    let (mem, wal) = log(100);
+    for seq in 1..=3 {
+        let position = wal.push(SeqNo(seq), 1, &[0; 100]);
+        wal.write_to(position).unwrap();
+    }
+    let (floor, bytes) = (wal.newest_segment(), wal.bytes());
+    mem.fail_next(FaultOp::Remove, 1, std::io::ErrorKind::StorageFull);
+    let outcome = wal.delete_closed_below(floor);
+    assert!(matches!(outcome, Err(Error::DiskFull { .. })));
+    assert_eq!((wal.bytes(), wal.segments()), (bytes, 3));
+    wal.delete_closed_below(floor).unwrap();
+    assert_eq!(wal.segments(), 1);
+    let left = mem.file_len(files::wal(Path::new(DIR), floor)).unwrap();
+    assert_eq!(wal.bytes(), left);
+}
+
 /// While a writer had the open segment, the newest one was said to be the last
 /// closed one. During a backup, which holds the closed ones, the floor of the log
 /// then went back: the edit did not fit, and the thread that flushes panicked.

@@ -72,11 +72,13 @@ pub fn must_end(test: impl FnOnce() + Send + 'static) {
 
 /// Options for a database in memory that is maintained by its caller, so that all runs of a test
 /// are the same. Merges begin at a sixth of garbage. Nothing happens only because the database
-/// was idle, which depends on the speed of the machine.
+/// was idle, which depends on the speed of the machine. There is no low-water mark: full disks of
+/// tests are small.
 pub fn manual(mem: &MemDisk) -> Options {
     Options {
         maintenance: Maintenance::Manual,
         idle_after: None,
+        low_water_bytes: 0,
         disk: Arc::new(mem.clone()),
         memtable_bytes: 16 << 10,
         file_bytes: 8 << 10,

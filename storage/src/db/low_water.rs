@@ -1,0 +1,210 @@
+//! The low-water mark: the free space that ordinary work leaves on the disk of the log and the
+//! manifest. What gives space back needs some of it.
+//!
+//! ```text
+//!   free space
+//!     │  everything
+//!     ├─ twice the mark: jobs and backups are given up, so that no write is refused for them
+//!     │  writes, merges
+//!     ├─ the mark: writes are refused, and only merges begin that give much back
+//!     │  flushes, which shorten the log; truncating, dropping, deleting snapshots
+//!     └─ nothing: the file RESERVE is given up for the latter
+//! ```
+//!
+//! A look at the free space is a system call, which is too dear for each write. So a write looks
+//! when the log has grown by [`LOOK_EVERY_BYTES`] since the last look, and each flush looks. While
+//! writes are refused, each of them looks, and the thread that flushes looks every few seconds, for
+//! the last one that was refused: they are taken again as soon as there is space.
+
+use super::Engine;
+use super::events::Shortage;
+use crate::error::{Error, Result};
+use crate::mutation::{self, Mutation};
+use crate::sync::{AtomicU64, Ordering};
+
+/// The bytes of the log after which a write looks again. They may lie below the mark, so they are a
+/// small part of it.
+const LOOK_EVERY_BYTES: u64 = 1 << 20;
+
+/// The mark, and when to look next.
+#[derive(Debug)]
+pub(super) struct LowWater {
+    /// The least mark; 0 for none at all.
+    least_bytes: u64,
+    mark_bytes: AtomicU64,
+    /// A write looks if it makes the log at least this long, counted since the opening.
+    look_at: AtomicU64,
+    /// The bytes of the write that was refused last, until a look finds enough space. Flushes look for
+    /// it: for a smaller one there may be space, and then the large one would begin a shortage again
+    /// and again.
+    refused_bytes: AtomicU64,
+}
+
+impl LowWater {
+    /// A mark that is looked at by the next write.
+    pub(super) fn new(least_bytes: u64, manifest_bytes: u64) -> Self {
+        Self {
+            least_bytes,
+            mark_bytes: AtomicU64::new(mark_bytes(least_bytes, manifest_bytes)),
+            look_at: AtomicU64::new(0),
+            refused_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Sets the mark for a manifest of this size.
+    pub(super) fn set_manifest_bytes(&self, manifest_bytes: u64) {
+        let mark_bytes = mark_bytes(self.least_bytes, manifest_bytes);
+        self.mark_bytes.store(mark_bytes, Ordering::Relaxed);
+    }
+
+    fn mark_bytes(&self) -> u64 {
+        self.mark_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether a write looks after which the log has grown to `log_bytes`.
+    fn is_due(&self, log_bytes: u64) -> bool {
+        self.least_bytes > 0 && log_bytes >= self.look_at.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a look found no space for a write of `refused_bytes`, or enough with `None`.
+    fn note_look(&self, log_bytes: u64, refused_bytes: Option<u64>) {
+        let look_at = match refused_bytes {
+            Some(_) => 0,
+            None => log_bytes.saturating_add(LOOK_EVERY_BYTES),
+        };
+        self.look_at.store(look_at, Ordering::Relaxed);
+        let refused_bytes = refused_bytes.unwrap_or(0);
+        self.refused_bytes.store(refused_bytes, Ordering::Relaxed);
+    }
+}
+
+/// Returns the mark. To drop a table takes a whole new manifest beside the old one, and the reserve
+/// holds back as much again.
+fn mark_bytes(least_bytes: u64, manifest_bytes: u64) -> u64 {
+    match least_bytes {
+        0 => 0,
+        least_bytes => least_bytes.max(manifest_bytes.saturating_mul(2)),
+    }
+}
+
+/// Whether a write of `bytes` would leave less than the mark.
+fn is_short(free_bytes: u64, mark_bytes: u64, bytes: u64) -> bool {
+    mark_bytes > 0 && free_bytes < mark_bytes.saturating_add(bytes)
+}
+
+impl Engine {
+    /// Returns the free space that ordinary work leaves, in bytes.
+    pub(crate) fn low_water_bytes(&self) -> u64 {
+        self.low_water.mark_bytes()
+    }
+
+    /// Refuses a write of `bytes` that would leave less than the low-water mark. Looks only now and
+    /// then.
+    ///
+    /// # Errors
+    /// [`Error::LowSpace`].
+    #[inline]
+    pub(super) fn check_space(&self, bytes: usize) -> Result<()> {
+        let bytes = bytes as u64;
+        if self.low_water.is_due(self.wal.written_bytes() + bytes) {
+            return self.look_at_space(bytes);
+        }
+        Ok(())
+    }
+
+    /// Looks whether a write of `bytes` would leave less than the low-water mark, and notes it for the
+    /// writes to come.
+    ///
+    /// # Errors
+    /// [`Error::LowSpace`] if it would.
+    #[cold]
+    fn look_at_space(&self, bytes: u64) -> Result<()> {
+        let mark_bytes = self.low_water_bytes();
+        if mark_bytes == 0 || self.check_access().is_err() {
+            return Ok(());
+        }
+        let found = self.disk().free_bytes(&self.dir);
+        // A disk that does not report it refuses what finds no space by itself.
+        let free_bytes = found.ok().flatten().unwrap_or(u64::MAX);
+        let is_short =
+            is_short(free_bytes, mark_bytes, bytes) && !mutation::is(Mutation::WriteBelowLowWater);
+        let refused_bytes = is_short.then_some(bytes);
+        self.low_water
+            .note_look(self.wal.written_bytes(), refused_bytes);
+        let path = is_short.then_some(&*self.dir);
+        let has_changed = self.events.tell_of_space(Shortage::LowWater, path);
+        if !is_short {
+            return Ok(());
+        }
+        if has_changed {
+            // From now on the thread that flushes looks again and again.
+            self.signal.flush();
+        }
+        Err(Error::LowSpace {
+            path: self.dir.clone(),
+            free_bytes,
+            low_water_bytes: mark_bytes,
+        })
+    }
+
+    /// Looks whether there is space for the write that was refused last, and notes it for the writes
+    /// to come.
+    pub(super) fn look_at_space_again(&self) {
+        let bytes = self.low_water.refused_bytes.load(Ordering::Relaxed);
+        // The error is that of a write.
+        let _ = self.look_at_space(bytes);
+    }
+
+    /// Whether the last look found less than the low-water mark.
+    pub(super) fn is_low_on_space(&self) -> bool {
+        self.events.has(Shortage::LowWater)
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mark_is_twice_the_manifest_or_the_least_if_that_is_more() {
+        for (least, manifest, mark) in [
+            (100, 0, 100),
+            (100, 50, 100),
+            (100, 51, 102),
+            (100, u64::MAX, u64::MAX),
+            (0, 1000, 0),
+        ] {
+            assert_eq!(mark_bytes(least, manifest), mark, "{least} {manifest}");
+        }
+    }
+
+    #[test]
+    fn a_write_is_refused_that_would_leave_less_than_the_mark() {
+        for (free, mark, bytes, refused) in [
+            (100, 100, 0, false),
+            (99, 100, 0, true),
+            (110, 100, 10, false),
+            (109, 100, 10, true),
+            (5, 0, 10, false),
+            (u64::MAX, u64::MAX, 1, false),
+        ] {
+            assert_eq!(
+                is_short(free, mark, bytes),
+                refused,
+                "{free} {mark} {bytes}"
+            );
+        }
+    }
+
+    #[test]
+    fn writes_look_once_in_a_mebibyte_and_each_while_they_are_refused() {
+        let low_water = LowWater::new(100, 0);
+        assert!(low_water.is_due(0), "the first write looks");
+        low_water.note_look(7, None);
+        assert!(!low_water.is_due(6 + LOOK_EVERY_BYTES));
+        assert!(low_water.is_due(7 + LOOK_EVERY_BYTES));
+        low_water.note_look(7 + LOOK_EVERY_BYTES, Some(0));
+        assert!(low_water.is_due(7 + LOOK_EVERY_BYTES));
+        assert!(!LowWater::new(0, 1000).is_due(u64::MAX));
+    }
+}
