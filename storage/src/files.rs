@@ -9,6 +9,9 @@
 //!   000034.sst       an SSTable
 //!   .backup-1        a folder of links to the files that a backup copies
 //! ```
+//!
+//! `CURRENT` and the manifest exist twice. The second file has the name of the first one with
+//! `.copy` behind it, and the same content.
 
 use std::path::{Path, PathBuf};
 
@@ -26,20 +29,20 @@ pub(crate) enum FileKind {
 
 impl FileKind {
     /// Returns the kind of a path; `None` for files that are not the engine's, and for LOCK,
-    /// CURRENT and RESERVE. Such files must not be deleted.
+    /// RESERVE and both files of CURRENT. Such files must not be deleted.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?;
         let number = |digits: &str| {
             let number = digits.parse().ok().filter(|number| *number < NUMBER_MAX);
             number.map(FileNumber)
         };
-        if let Some(digits) = name.strip_prefix("MANIFEST-") {
-            number(digits).map(Self::Manifest)
+        if let Some(rest) = name.strip_prefix("MANIFEST-") {
+            number(rest.strip_suffix(COPY).unwrap_or(rest)).map(Self::Manifest)
         } else if let Some(rest) = name.strip_prefix("wal-") {
             number(rest.strip_suffix(".log")?).map(Self::Wal)
         } else if let Some(digits) = name.strip_suffix(".sst") {
             number(digits).map(Self::SsTable)
-        } else if name == CURRENT_TMP || name == WAL_TMP {
+        } else if CURRENT_TMPS.contains(&name) || name == WAL_TMP {
             Some(Self::Temporary)
         } else {
             None
@@ -51,7 +54,11 @@ impl FileKind {
 /// last step has put a manifest's name in its place.
 pub(crate) const INCOMPLETE: &[u8] = b"incomplete\n";
 
-const CURRENT_TMP: &str = "CURRENT.tmp";
+/// The end of the name of the second of two files with the same content.
+const COPY: &str = ".copy";
+
+const CURRENTS: [&str; 2] = ["CURRENT", "CURRENT.copy"];
+const CURRENT_TMPS: [&str; 2] = ["CURRENT.tmp", "CURRENT.copy.tmp"];
 const WAL_TMP: &str = "WAL.tmp";
 const BACKUP_LINKS: &str = ".backup-";
 
@@ -59,20 +66,33 @@ pub(crate) fn lock(dir: &Path) -> PathBuf {
     dir.join("LOCK")
 }
 
+/// The first of the two files that name the live manifest.
 pub(crate) fn current(dir: &Path) -> PathBuf {
-    dir.join("CURRENT")
+    dir.join(CURRENTS[0])
+}
+
+/// Both files that name the live manifest.
+pub(crate) fn currents(dir: &Path) -> [PathBuf; 2] {
+    CURRENTS.map(|name| dir.join(name))
 }
 
 pub(crate) fn reserve(dir: &Path) -> PathBuf {
     dir.join("RESERVE")
 }
 
-pub(crate) fn current_tmp(dir: &Path) -> PathBuf {
-    dir.join(CURRENT_TMP)
+/// The files that become those of [`currents`] by renaming.
+pub(crate) fn current_tmps(dir: &Path) -> [PathBuf; 2] {
+    CURRENT_TMPS.map(|name| dir.join(name))
 }
 
+/// The name of a manifest in CURRENT.
 pub(crate) fn manifest_name(number: FileNumber) -> String {
     format!("MANIFEST-{:06}", number.0)
+}
+
+/// Both files of a manifest.
+pub(crate) fn manifests(dir: &Path, number: FileNumber) -> [PathBuf; 2] {
+    ["", COPY].map(|end| dir.join(manifest_name(number) + end))
 }
 
 pub(crate) fn wal(dir: &Path, number: FileNumber) -> PathBuf {
@@ -114,20 +134,23 @@ mod tests {
         let n = FileNumber(42);
         assert_eq!(FileKind::of(&wal(dir, n)), Some(FileKind::Wal(n)));
         assert_eq!(FileKind::of(&sstable(dir, n)), Some(FileKind::SsTable(n)));
-        assert_eq!(
-            FileKind::of(&dir.join(manifest_name(n))),
-            Some(FileKind::Manifest(n))
-        );
-        assert_eq!(FileKind::of(&current_tmp(dir)), Some(FileKind::Temporary));
-        assert_eq!(FileKind::of(&wal_tmp(dir)), Some(FileKind::Temporary));
+        for manifest in manifests(dir, n) {
+            assert_eq!(FileKind::of(&manifest), Some(FileKind::Manifest(n)));
+        }
+        for temporary in current_tmps(dir).into_iter().chain([wal_tmp(dir)]) {
+            assert_eq!(FileKind::of(&temporary), Some(FileKind::Temporary));
+        }
         for foreign in [
             "LOCK",
             "CURRENT",
+            "CURRENT.copy",
             "RESERVE",
             "notes.txt",
             "x.sst",
             "wal-1.txt",
             "MANIFEST-",
+            "MANIFEST-.copy",
+            "MANIFEST-1.copy.copy",
             "MANIFEST-18446744073709551615",
         ] {
             assert_eq!(FileKind::of(&dir.join(foreign)), None, "{foreign}");

@@ -15,13 +15,13 @@ use std::path::Path;
 use crate::error::{Error, Result};
 
 /// The catalog, the run lists, the bookmarks.
-pub(crate) const MANIFEST: Format = Format { version: 7 };
+pub(crate) const MANIFEST: Format = Format { version: 8 };
 /// A segment of the log, with what is in its records.
-pub(crate) const WAL: Format = Format { version: 3 };
+pub(crate) const WAL: Format = Format { version: 4 };
 /// A sorted file.
-pub(crate) const SSTABLE: Format = Format { version: 6 };
+pub(crate) const SSTABLE: Format = Format { version: 7 };
 /// How a pinned table is described to another process.
-pub(crate) const PINNED_TABLE: Format = Format { version: 5 };
+pub(crate) const PINNED_TABLE: Format = Format { version: 6 };
 
 /// A format, in the one version that this build reads and writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -223,7 +223,8 @@ mutations! {
     TrustManifest = "the checksum of an edit of the manifest is not looked at",
     DamagedWalIsTorn = "damage to the WAL passes for a torn tail",
     DamagedManifestIsTorn = "damage to the manifest passes for a torn tail",
-    AppendCatalogEdits = "what the manifest says of tables can look torn",
+    EditOneManifest = "an edit is in one of the two copies of the manifest only",
+    TrustFirstManifest = "of copies of the manifest that contradict each other the first counts",
     HoleInTheWal = "a WAL segment may end anywhere, though another follows",
     OverestimateDurable = "a WAL record takes for durable what is only pushed",
 }

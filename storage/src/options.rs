@@ -87,7 +87,7 @@ pub struct Options {
     /// flushed, however small. Writers are slowed near the bound, and wait at it. Default: 512 MiB.
     pub wal_bytes_max: u64,
     /// The low-water mark: the free bytes on the disk of the directory that writes and merges leave.
-    /// At least twice the size of the manifest counts. Writes that would leave less are refused with
+    /// At least twice the manifest and its copy counts. Writes that would leave less are refused with
     /// [`Error::LowSpace`](crate::Error::LowSpace); what gives space back works. Backups leave twice
     /// the mark. 0: there is no mark, and writes are taken until the disk is full. Default: 64 MiB.
     pub low_water_bytes: u64,

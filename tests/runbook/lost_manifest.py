@@ -1,8 +1,10 @@
-"""A lost manifest: the server does not start. Without CURRENT a repair brings everything back. With a
-damaged manifest it saves the rows without the names of their tables, and a backup has these."""
+"""A lost manifest: the server does not start. Without both copies of CURRENT a repair brings everything
+back. With both copies of the manifest damaged it saves the rows, and finds the names of their tables in the
+SSTables."""
 
 import pathlib
 import re
+import shutil
 import subprocess
 import tempfile
 
@@ -27,32 +29,31 @@ with tempfile.TemporaryDirectory() as work:
     server = rehearsal.Server(directory)
     server.make_table()
     server.write(range(2000))
-    backup, _, restore, _ = rehearsal.commands("Restore from a backup")
-    rehearsal.run(backup, directory)
-    server.write(range(2000, 2100))
     server.stop()
     look, repair, replace = rehearsal.commands(HEADING)
     ((missing, damaged),) = rehearsal.texts(HEADING)
 
-    (directory / "CURRENT").unlink()
+    for copy in ["CURRENT", "CURRENT.copy"]:
+        (directory / copy).unlink()
     refuses_to_start(directory, missing)
     rehearsal.run(look, directory, fails=look.commands)
     rehearsal.run(repair, directory)
     rehearsal.run(replace, directory)
     server = rehearsal.Server(directory)
-    assert server.count() == 2100
+    assert server.count() == 2000
     server.stop()
+    shutil.rmtree(directory.with_suffix(".damaged"))
 
-    for manifest in directory.glob("MANIFEST-*"):
-        contents = bytearray(manifest.read_bytes())
+    for copy in directory.glob("MANIFEST-*"):
+        contents = bytearray(copy.read_bytes())
         contents[FIRST_RECORD] ^= 1
-        manifest.write_bytes(contents)
+        copy.write_bytes(contents)
     refuses_to_start(directory, damaged)
     rehearsal.run(look, directory, fails=look.commands)
     printed = rehearsal.run(repair, directory, fails=repair.commands)
-    saved = re.findall(r"saved ([\d,]+) versions? of recovered\.table_\d+", printed)
-    assert sum(int(count.replace(",", "")) for count in saved) >= 2100, printed
-    rehearsal.run(restore, directory)
+    (saved,) = re.findall(r"saved ([\d,]+) versions of shop\.orders", printed)
+    assert int(saved.replace(",", "")) >= 2000, printed
+    rehearsal.run(replace, directory)
     server = rehearsal.Server(directory)
     assert server.count() == 2000
     server.stop()

@@ -104,7 +104,10 @@ const KILLERS: &[(Mutation, &str)] = &[
     (TableWithoutDirSync, SYNCED),
     (EditWithoutSync, SYNCED),
     (ManifestWithoutSync, SYNCED),
-    (ManifestWithoutDirSync, SYNCED),
+    (
+        ManifestWithoutDirSync,
+        "traps::manifest::a_change_after_an_opening_survives_the_loss_of_power",
+    ),
     (
         GoOnAfterFailedSync,
         "failed_calls::after_an_fsync_that_failed_nothing_is_written_and_what_was_acknowledged_is_recovered",
@@ -137,7 +140,10 @@ const KILLERS: &[(Mutation, &str)] = &[
         "failed_calls::what_a_reopening_found_after_a_failed_fsync_is_there_for_good",
     ),
     (LeaveRefusedRecord, FULL_DISK),
-    (LeaveRefusedEdit, FULL_DISK),
+    (
+        LeaveRefusedEdit,
+        "traps::manifest::an_edit_that_finds_no_space_is_in_neither_copy",
+    ),
     (
         WriteBelowLowWater,
         "low_water::writes_stop_before_the_free_space_falls_below_the_mark",
@@ -369,7 +375,7 @@ const KILLERS: &[(Mutation, &str)] = &[
     ),
     (
         StopAboveGaps,
-        "early_stops::a_file_that_does_not_open_is_waited_for_and_older_timestamps_in_a_bad_block_are_not",
+        "early_stops::a_damaged_file_is_waited_for_only_if_it_has_later_timestamps",
     ),
     (ExcludeByDamagedFilters, QUARANTINED),
     (
@@ -429,9 +435,10 @@ const KILLERS: &[(Mutation, &str)] = &[
         DamagedManifestIsTorn,
         "traps::manifest::damage_to_an_edit_of_the_manifest_does_not_pass_for_a_torn_one",
     ),
+    (EditOneManifest, COPIED_MANIFEST),
     (
-        AppendCatalogEdits,
-        "traps::manifest::damage_to_what_the_manifest_says_of_tables_does_not_pass_for_a_torn_edit",
+        TrustFirstManifest,
+        "traps::manifest::copies_of_the_manifest_that_contradict_each_other_are_refused_with_nothing_removed",
     ),
     (
         HoleInTheWal,
@@ -451,6 +458,8 @@ const BESIDE_DAMAGE: &str =
     "garbage::damaged_files::a_deletion_stays_beside_a_damaged_file_that_may_have_what_it_deletes";
 const COPIED: &str =
     "backup::power_lost_at_any_call_of_a_backup_leaves_the_source_and_no_half_database";
+const COPIED_MANIFEST: &str =
+    "traps::manifest::damage_to_one_copy_of_the_manifest_or_of_current_costs_nothing";
 const DELETED: &str =
     "range_deletes::a_deleted_range_is_gone_from_all_that_is_older_and_from_nothing_else";
 const DROPPED: &str =

@@ -263,9 +263,7 @@ fn revoke(args: &Revoke) -> Result<()> {
 
 /// Returns the tokens of a database, whether a server has it open or not.
 fn file_of(data: &Path) -> Result<TokenFile> {
-    /// A file that every database has from its first moment on.
-    const CURRENT: &str = "CURRENT";
-    if !data.join(CURRENT).exists() {
+    if !ebb_storage::Db::exists(data, &ebb_storage::Options::default())? {
         let path = data.to_path_buf();
         return Err(ebb_storage::Error::NoDatabase { path }.into());
     }

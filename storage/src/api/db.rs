@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::maintenance::{
     self, Backup, BackupInfo, MaintenanceProgress, RestoreReport, VerifyReport, verify_state,
 };
+use crate::manifest::Manifest;
 use crate::meter::Meter;
 use crate::options::{Options, WriteOptions};
 use crate::stats::Stats;
@@ -44,6 +45,14 @@ pub struct Db {
 }
 
 impl Db {
+    /// Whether a directory has a database, which may be damaged or in use.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn exists(dir: impl AsRef<Path>, options: &Options) -> Result<bool> {
+        Manifest::exists(&*options.disk, dir.as_ref())
+    }
+
     /// Opens the database of a directory, or makes one there
     /// ([`Options::create_if_missing`]), and recovers what a crash left.
     ///

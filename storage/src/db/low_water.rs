@@ -51,7 +51,7 @@ impl LowWater {
         }
     }
 
-    /// Sets the mark for a manifest of this size.
+    /// Sets the mark for a manifest of this size, its copy included.
     pub(super) fn set_manifest_bytes(&self, manifest_bytes: u64) {
         let mark_bytes = mark_bytes(self.least_bytes, manifest_bytes);
         self.mark_bytes.store(mark_bytes, Ordering::Relaxed);
@@ -78,8 +78,8 @@ impl LowWater {
     }
 }
 
-/// Returns the mark. To drop a table takes a whole new manifest beside the old one, and the reserve
-/// holds back as much again.
+/// Returns the mark. Any edit, also that which drops a table, may begin a new manifest, with its copy,
+/// beside the old one. The reserve holds back as much again.
 fn mark_bytes(least_bytes: u64, manifest_bytes: u64) -> u64 {
     match least_bytes {
         0 => 0,

@@ -434,9 +434,9 @@ fn remove_orphans(
         }
         let orphan = match FileKind::of(&path) {
             Some(FileKind::Wal(number)) => number < state.wal_floor,
-            Some(FileKind::Manifest(_)) => manifest
-                .current()
-                .is_some_and(|live| live.file_name() != path.file_name()),
+            Some(FileKind::Manifest(number)) => {
+                manifest.current().is_some_and(|live| live != number)
+            }
             Some(FileKind::Temporary) => true,
             // In the directory of a database with another store they are nobody's.
             Some(FileKind::SsTable(_)) | None => false,
@@ -481,7 +481,7 @@ mod tests {
         db.flush().unwrap();
         app.create_snapshot("s").unwrap();
         app.drop_table("old").unwrap();
-        // Room for the commit, and not for a manifest.
+        // Room for the commit, and not for an edit of the manifest.
         mem.set_capacity_bytes(Some(mem.used_bytes() + 100));
         app.delete_snapshot("s").unwrap();
         drop((app, db));

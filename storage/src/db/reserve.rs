@@ -102,7 +102,7 @@ impl Reserve {
     fn hold(&self, disk: &dyn Disk, dir: &Path, manifest_bytes: u64) {
         let mut held_bytes = self.held_bytes.lock().unwrap();
         let held = *held_bytes.get_or_insert_with(|| self.found_bytes(disk));
-        // Space for two new manifests beside the old one.
+        // Space for two new manifests beside the old one, both copies of each.
         let wanted = (2 * manifest_bytes).max(RESERVE_BYTES_MIN);
         if held >= wanted {
             return;

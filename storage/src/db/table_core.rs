@@ -89,6 +89,8 @@ impl TableCore {
     /// What a file of it that stands for the numbers of `span` says of itself.
     pub(crate) fn origin(&self, (smallest_seq, largest_seq): (SeqNo, SeqNo)) -> Origin {
         Origin {
+            keyspace: self.keyspace.clone(),
+            table: self.name.clone(),
             smallest_seq,
             largest_seq,
             keys: None,

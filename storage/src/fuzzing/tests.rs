@@ -116,7 +116,7 @@ fn write_the_corpora() {
         let name = path.file_name().unwrap().to_str().unwrap();
         write("database", name, &[&[i as u8], &bytes[..]].concat());
         match name {
-            "CURRENT" => write("current", name, &bytes),
+            "CURRENT" | "CURRENT.copy" => write("current", name, &bytes),
             _ if name.starts_with("MANIFEST") => {
                 write("manifest", "real", &bytes);
                 for (i, json) in crate::manifest::fuzzing::edits(&bytes).iter().enumerate() {

@@ -76,7 +76,8 @@ impl State {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::super::log::replay;
+    use super::super::copies::ManifestCopy;
+    use super::super::replay::replay;
     use super::super::state::{Edit, State};
     use crate::Error;
     use crate::key::FileNumber;
@@ -167,8 +168,11 @@ mod tests {
             bad.push(state);
         }
         for state in bad {
-            let bytes = fuzzing::written(&state);
-            let read = replay("MANIFEST-000001".as_ref(), &bytes);
+            let copy = ManifestCopy {
+                path: "MANIFEST-000001".into(),
+                bytes: fuzzing::written(&state),
+            };
+            let read = replay(&[copy]);
             assert!(matches!(read, Err(Error::Corruption { .. })), "{state:?}");
         }
     }

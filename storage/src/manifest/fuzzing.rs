@@ -3,21 +3,30 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::log::{HEADER_BYTES, Manifest, RECORD_HEADER_BYTES, replay, u32_at};
+use super::copies::ManifestCopy;
+use super::log::Manifest;
+use super::record::{HEADER_BYTES, RECORD_HEADER_BYTES, u32_at};
+use super::replay::replay;
 use super::state::{Edit, State};
 use crate::log_store::LogStore;
 use crate::simulation::MemDisk;
 use crate::{Error, ErrorKind, files};
 
-const PATH: &str = "MANIFEST-000001";
-
-/// A manifest, as it is and with its checksums made right.
+/// A manifest, as it is, with its checksums made right, and with one of each as its copies.
 pub fn manifest(bytes: &[u8]) {
     let mut repaired = bytes.to_vec();
     reseal(&mut repaired);
-    for bytes in [bytes, &repaired] {
-        match replay(Path::new(PATH), bytes) {
-            Ok((_, state, _)) => comes_back(&state),
+    let copy = |bytes: &[u8]| ManifestCopy {
+        path: "MANIFEST-000001".into(),
+        bytes: bytes.to_vec(),
+    };
+    for copies in [
+        vec![copy(bytes)],
+        vec![copy(&repaired)],
+        vec![copy(bytes), copy(&repaired)],
+    ] {
+        match replay(&copies) {
+            Ok(replayed) => comes_back(&replayed.state),
             Err(e) => assert_eq!(e.kind(), ErrorKind::Corruption, "{e}"),
         }
     }
@@ -40,13 +49,15 @@ fn comes_back(state: &State) {
     let _ = (state.last_seq(), state.runs().count());
 }
 
-/// The content of CURRENT beside an empty manifest.
+/// The content of CURRENT and of its copy beside an empty manifest.
 pub fn current(bytes: &[u8]) {
     let (disk, dir) = (MemDisk::new(), Path::new("/"));
     let disk: Arc<dyn LogStore> = Arc::new(disk.clone());
     drop(Manifest::create(disk.clone(), dir).expect("there is room"));
-    let mut file = disk.create(&files::current(dir)).expect("there is room");
-    file.append(bytes).expect("there is room");
+    for path in files::currents(dir) {
+        let mut file = disk.create(&path).expect("there is room");
+        file.append(bytes).expect("there is room");
+    }
     match Manifest::load(disk, dir) {
         Ok(manifest) => assert!(manifest.is_some(), "CURRENT is there"),
         Err(Error::Corruption { .. }) => {}
@@ -77,7 +88,7 @@ pub(crate) fn edits(bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut edits = Vec::new();
     let mut at = HEADER_BYTES;
     while at < bytes.len() {
-        let json = super::log::record_at(bytes, at).expect("a real manifest");
+        let json = super::record::record_at(bytes, at).expect("a real manifest");
         edits.push(json.to_vec());
         at += RECORD_HEADER_BYTES + json.len();
     }
@@ -87,7 +98,7 @@ pub(crate) fn edits(bytes: &[u8]) -> Vec<Vec<u8>> {
 /// A manifest of one record.
 #[cfg(test)]
 pub(super) fn written(state: &State) -> Vec<u8> {
-    let mut bytes = super::log::header(super::DatabaseId([7; 16]));
-    bytes.extend_from_slice(&super::log::encode(&Edit::State(state.clone())));
+    let mut bytes = super::record::header(super::DatabaseId([7; 16]));
+    bytes.extend_from_slice(&super::record::encode(&Edit::State(state.clone())));
     bytes
 }

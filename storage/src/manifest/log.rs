@@ -1,27 +1,25 @@
-//! The manifest's file (the book, Formats: Manifest).
+//! The live manifest, and the edits of it.
 //!
-//! ```text
-//!   header   magic "ebbMANIF" 8 | version u32 | crc32 u32 of the rest | database id 16
-//!   record   crc32 u32 of the rest | length u32 | an Edit as JSON
-//! ```
+//! Each edit is appended to both copies and synced in both before anything relies on it, so damage to
+//! one copy loses nothing. The next opening then writes both anew.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::copies::most_telling;
+use super::current::{Current, Live, naming};
 use super::database_id::DatabaseId;
+use super::record::{HEADER_BYTES, check_header, encode, header};
+use super::replay::replay;
 use super::state::{Edit, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file_system::WriteFile;
-use crate::files::{self, FileKind};
-use crate::formats::MANIFEST;
+use crate::files;
 use crate::key::FileNumber;
 use crate::log_store::LogStore;
 use crate::mutation::{self, Mutation};
 
-const MAGIC: &[u8; 8] = b"ebbMANIF";
-pub(super) const HEADER_BYTES: usize = 32;
-pub(super) const RECORD_HEADER_BYTES: usize = 8;
 /// A manifest of this size is replaced by one that holds just the state, unless
 /// it began with more than half of that.
 const MANIFEST_BYTES_MAX: u64 = 4 << 20;
@@ -29,7 +27,7 @@ const MANIFEST_BYTES_MAX: u64 = 4 << 20;
 /// So often CURRENT is read until the manifest that it names is there.
 const CURRENT_TRIES_MAX: usize = 100;
 
-/// The state and the file that it is kept in.
+/// The state and the files that it is kept in.
 #[derive(Debug)]
 pub(crate) struct Manifest {
     log_store: Arc<dyn LogStore>,
@@ -37,26 +35,37 @@ pub(crate) struct Manifest {
     id: DatabaseId,
     state: State,
     /// The manifest that CURRENT names; `None` in a new directory.
-    current: Option<PathBuf>,
+    current: Option<FileNumber>,
     next_number: FileNumber,
-    /// Edits that were read behind the state that the file begins with.
+    /// Edits that were read behind the state that the manifest begins with.
     edits_read: usize,
+    /// Whether CURRENT and its copy name the manifest, and no damage was found.
+    is_whole: bool,
+    /// The damage of single copies, which cost nothing.
+    damage: Vec<Error>,
     /// A manifest of so many bytes is replaced: at the earliest when its edits have
     /// become as long as the state that it began with, so that an edit costs what
     /// it says, however large the state is.
     bytes_max: u64,
     /// Open once something was changed since the opening.
-    file: Option<(Box<dyn WriteFile>, u64)>,
+    open: Option<OpenCopies>,
     /// What a failed edit left on disk is uncertain: no edit follows one.
     failed: Option<Arc<str>>,
 }
 
+/// Both copies of a manifest, open to be appended to.
+#[derive(Debug)]
+struct OpenCopies {
+    files: [Box<dyn WriteFile>; 2],
+    paths: [PathBuf; 2],
+    /// The length of each.
+    bytes: u64,
+}
+
 impl Manifest {
-    /// Whether a directory has CURRENT, and so a database.
+    /// Whether a directory has CURRENT or its copy, and so a database.
     pub(crate) fn exists(log_store: &dyn LogStore, dir: &Path) -> Result<bool> {
-        let current = files::current(dir);
-        let found = log_store.exists(&current);
-        found.map_err(Error::io("look for", &current))
+        Current::exists(log_store, dir)
     }
 
     /// Reads the manifest that CURRENT names; `None` when the directory holds
@@ -65,18 +74,30 @@ impl Manifest {
         if !Self::exists(&*log_store, dir)? {
             return Ok(None);
         }
-        let (path, number) = read_current(&*log_store, dir)?;
-        let (id, state, edits_read) = replay(&path, &read_all(&*log_store, &path)?)?;
+        let Live {
+            copies,
+            mut damage,
+            is_named_twice,
+            newest_named,
+        } = Current::read(&*log_store, dir)?.live(&*log_store, dir)?;
+        damage.extend(copies.unreadable);
+        if copies.read.is_empty() {
+            return Err(most_telling(damage));
+        }
+        let replayed = replay(&copies.read)?;
+        damage.extend(replayed.damage);
         Ok(Some(Self {
             log_store,
             dir: dir.to_path_buf(),
-            id,
-            state,
-            current: Some(path),
-            next_number: number.next(),
-            edits_read,
+            id: replayed.id,
+            state: replayed.state,
+            current: Some(copies.number),
+            next_number: newest_named.next(),
+            edits_read: replayed.edits,
+            is_whole: is_named_twice && damage.is_empty(),
+            damage,
             bytes_max: MANIFEST_BYTES_MAX,
-            file: None,
+            open: None,
             failed: None,
         }))
     }
@@ -109,8 +130,10 @@ impl Manifest {
             current: None,
             next_number: FileNumber(1),
             edits_read: 0,
+            is_whole: true,
+            damage: Vec::new(),
             bytes_max: MANIFEST_BYTES_MAX,
-            file: None,
+            open: None,
             failed: None,
         }
     }
@@ -118,15 +141,15 @@ impl Manifest {
     /// Makes durable what was read, before anything relies on it. After an fsync
     /// that failed, edits and names can be read that never reach the disk from
     /// where they are: the system takes the pages for clean. So a manifest with
-    /// edits is replaced by one that was written anew.
+    /// edits is replaced by one that was written anew, as is one with a damaged copy.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::DiskFull`] if the names cannot be synced. If a new
     /// manifest finds no space, the old one stays, because a full disk must not keep
     /// a database from being read.
     pub(crate) fn settle(&mut self) -> Result<()> {
-        if self.edits_read == 0 {
-            // The state was synced before CURRENT named the file; that CURRENT
+        if self.edits_read == 0 && self.is_whole {
+            // The state was synced before CURRENT named the manifest; that CURRENT
             // does may be news to the disk.
             return self.sync_names();
         }
@@ -144,14 +167,20 @@ impl Manifest {
         &self.state
     }
 
-    /// Bytes of the file, once something was changed since the opening; 0 before.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.file.as_ref().map_or(0, |(_, bytes)| *bytes)
+    /// The damage of single copies that was found when the manifest was read.
+    pub(crate) fn damage(&self) -> &[Error] {
+        &self.damage
     }
 
-    /// The file that is live.
-    pub(crate) fn current(&self) -> Option<&Path> {
-        self.current.as_deref()
+    /// Bytes of both copies, once something was changed since the opening; 0 before.
+    pub(crate) fn bytes(&self) -> u64 {
+        let open = self.open.as_ref();
+        open.map_or(0, |open| open.bytes * open.files.len() as u64)
+    }
+
+    /// The number of the live manifest.
+    pub(crate) fn current(&self) -> Option<FileNumber> {
+        self.current
     }
 
     /// Makes an edit durable.
@@ -166,21 +195,15 @@ impl Manifest {
                 cause: cause.clone(),
             });
         }
-        let record = encode(&edit);
-        // The last edit, damaged, looks like one that a crash tore. What flushes
-        // and merges say would be missed; of the catalog nothing else knows.
-        let appends = !edit.is_of_catalog() || mutation::is(Mutation::AppendCatalogEdits);
         let fits = self.state.check_edit(&edit);
         fits.expect("the engine makes edits that fit");
-        let result = match self.file.take() {
-            Some((file, bytes)) if appends && bytes < self.bytes_max => {
-                self.append(file, bytes, &record)
-            }
+        let result = match self.open.take() {
+            Some(open) if open.bytes < self.bytes_max => self.append(open, &encode(&edit)),
             // The new manifest begins with the state, the edit included.
-            file => {
+            open => {
                 let mut next = self.state.clone();
                 next.apply(edit.clone()).expect("it was checked");
-                self.roll(&next).inspect_err(|_| self.file = file)
+                self.roll(&next).inspect_err(|_| self.open = open)
             }
         };
         match &result {
@@ -194,81 +217,96 @@ impl Manifest {
         result
     }
 
-    /// Appends to the open manifest, which has `bytes`. What finds no space is
-    /// cut off again, durably, so that the next edit follows the last good one.
+    /// Appends to both copies. What finds no space in either is cut off again in both, durably, so
+    /// that the next edit follows the last good one.
     ///
     /// This is safe after a sync that found no space, too (on a thin volume, or where space is
-    /// allocated late). Each edit is synced before the next one is appended, so all that a failed
-    /// sync can have dropped is this record, and the cut removes exactly that. If the cut fails, a
-    /// crash may or may not show the edit, and the manifest takes no other.
-    fn append(&mut self, mut file: Box<dyn WriteFile>, bytes: u64, record: &[u8]) -> Result<()> {
-        let current = self.current.as_deref();
-        let path = current.expect("an open manifest is current");
-        let appended = file
-            .append(record)
-            .map_err(Error::no_space_or_io("write", path));
-        let written = appended.and_then(|()| {
-            let synced = mutation::unless(Mutation::EditWithoutSync, || file.sync());
-            synced.map_err(Error::no_space_or_io("sync", path))
-        });
+    /// allocated late). Each edit is synced in both copies before the next one is appended, so all
+    /// that a failed sync can have dropped is this record, and the cut removes exactly that. If a cut
+    /// fails, a crash may or may not show the edit, and the manifest takes no other.
+    fn append(&mut self, mut open: OpenCopies, record: &[u8]) -> Result<()> {
+        let appended = open.append(record);
+        let written = appended.and_then(|()| open.sync(Mutation::EditWithoutSync));
         if let Err(e) = written {
             if e.kind() == ErrorKind::DiskFull {
-                mutation::unless(Mutation::LeaveRefusedEdit, || {
-                    self.log_store.truncate(path, bytes)
-                })
-                .map_err(Error::io("cut back", path))?;
-                self.file = Some((file, bytes));
+                for path in &open.paths {
+                    mutation::unless(Mutation::LeaveRefusedEdit, || {
+                        self.log_store.truncate(path, open.bytes)
+                    })
+                    .map_err(Error::io("cut back", path))?;
+                }
+                self.open = Some(open);
             }
             return Err(e);
         }
-        self.file = Some((file, bytes + record.len() as u64));
+        open.bytes += record.len() as u64;
+        self.open = Some(open);
         Ok(())
     }
 
-    /// Begins a new manifest with `state`: written and synced whole, then named
-    /// by CURRENT with an atomic rename, then the old one goes.
+    /// Begins a new manifest with `state`: both copies are written and synced whole, then
+    /// CURRENT and its copy name it by atomic renames, then the old manifest goes.
     ///
-    /// Up to the rename nothing relies on the new manifest. If a write, a sync or the rename finds no
-    /// space, the new manifest is removed and the edit is refused. The temporary file of CURRENT may
-    /// stay, and is written anew by the next try. A sync of the directory that fails behind the
-    /// rename is no refusal: either manifest may be the one that a crash leaves.
+    /// Up to the rename of CURRENT nothing relies on the new manifest. If a write, a sync or that
+    /// rename finds no space, both copies of the new manifest are removed and the edit is refused. The
+    /// temporary files of CURRENT may stay, and are written anew by the next try.
+    ///
+    /// Behind that rename a failure is no refusal, also for want of space: either manifest may be the
+    /// one that a crash leaves. Nor does the manifest take another edit then. If the copy of CURRENT
+    /// cannot be renamed, it still names the old manifest, which would count if CURRENT were damaged
+    /// later, and would lack each edit that was taken since. The next opening takes the newer
+    /// manifest, and begins another one that both name.
     fn roll(&mut self, state: &State) -> Result<()> {
-        let name = files::manifest_name(self.next_number);
-        let path = self.dir.join(&name);
-        self.next_number = self.next_number.next();
+        let number = self.next_number;
+        self.next_number = number.next();
 
         let mut bytes = header(self.id);
         bytes.extend_from_slice(&encode(&Edit::State(state.clone())));
-        let file = self.write(&path, &bytes)?;
+        let open = self.write_twice(files::manifests(&self.dir, number), &bytes)?;
 
-        let (tmp, current) = (files::current_tmp(&self.dir), files::current(&self.dir));
-        self.write(&tmp, format!("{name}\n").as_bytes())
+        let [tmp, copy_tmp] = files::current_tmps(&self.dir);
+        self.write_twice([tmp.clone(), copy_tmp.clone()], naming(number).as_bytes())
             .and_then(|_| self.sync_names())
-            .inspect_err(|_| self.remove_unnamed(&path))?;
-        let renamed = self.log_store.rename(&tmp, &current);
-        renamed
+            .inspect_err(|_| self.remove_unnamed(&open.paths))?;
+        // CURRENT first: a directory that is being filled has no copy of it, and becomes a
+        // database by this rename.
+        let [current, current_copy] = files::currents(&self.dir);
+        self.log_store
+            .rename(&tmp, &current)
             .map_err(Error::no_space_or_io("rename", &tmp))
             .inspect_err(|e| {
                 // POSIX: a rename that fails leaves the old CURRENT, unless it fails by EIO.
                 if e.kind() == ErrorKind::DiskFull {
-                    self.remove_unnamed(&path);
+                    self.remove_unnamed(&open.paths);
                 }
             })?;
+        self.log_store
+            .rename(&copy_tmp, &current_copy)
+            .map_err(Error::io("rename", &copy_tmp))?;
         self.sync_dir().map_err(Error::io("sync", &self.dir))?;
 
-        if let Some(old) = self.current.replace(path) {
+        if let Some(old) = self.current.replace(number) {
             // The edit is durable, whether or not there is space to remove a name.
-            self.remove_unnamed(&old);
+            self.remove_unnamed(&files::manifests(&self.dir, old));
         }
-        let bytes = bytes.len() as u64;
-        self.bytes_max = MANIFEST_BYTES_MAX.max(2 * bytes);
-        self.file = Some((file, bytes));
+        self.bytes_max = MANIFEST_BYTES_MAX.max(2 * open.bytes);
+        self.open = Some(open);
         Ok(())
     }
 
-    fn write(&self, path: &Path, bytes: &[u8]) -> Result<Box<dyn WriteFile>> {
-        let result = self.create_and_write(path, bytes);
-        result.inspect_err(|_| self.remove_unnamed(path))
+    /// Writes two new files with the same content, or neither.
+    fn write_twice(&self, paths: [PathBuf; 2], bytes: &[u8]) -> Result<OpenCopies> {
+        let written = self.create_and_write(&paths[0], bytes).and_then(|first| {
+            let second = self.create_and_write(&paths[1], bytes)?;
+            let mut open = OpenCopies {
+                files: [first, second],
+                paths: paths.clone(),
+                bytes: bytes.len() as u64,
+            };
+            open.sync(Mutation::ManifestWithoutSync)?;
+            Ok(open)
+        });
+        written.inspect_err(|_| self.remove_unnamed(&paths))
     }
 
     fn create_and_write(&self, path: &Path, bytes: &[u8]) -> Result<Box<dyn WriteFile>> {
@@ -278,15 +316,15 @@ impl Manifest {
             .map_err(Error::no_space_or_io("create", path))?;
         file.append(bytes)
             .map_err(Error::no_space_or_io("write", path))?;
-        mutation::unless(Mutation::ManifestWithoutSync, || file.sync())
-            .map_err(Error::no_space_or_io("sync", path))?;
         Ok(file)
     }
 
-    /// Removes a file that CURRENT does not name; one that stays is an orphan,
+    /// Removes files that CURRENT and its copy do not name; one that stays is an orphan,
     /// which the next opening removes.
-    fn remove_unnamed(&self, path: &Path) {
-        let _ = self.log_store.remove(path);
+    fn remove_unnamed(&self, paths: &[PathBuf; 2]) {
+        for path in paths {
+            let _ = self.log_store.remove(path);
+        }
     }
 
     /// Makes names durable on which nothing relies yet.
@@ -302,32 +340,24 @@ impl Manifest {
     }
 }
 
-pub(super) fn read_all(log_store: &dyn LogStore, path: &Path) -> Result<Vec<u8>> {
-    let file = log_store.open_read(path).map_err(Error::io("open", path))?;
-    let mut bytes = vec![0; file.len().map_err(Error::io("read", path))? as usize];
-    file.read_exact_at(&mut bytes, 0)
-        .map_err(Error::io("read", path))?;
-    Ok(bytes)
-}
-
-/// The live manifest of a directory, and its number.
-fn read_current(log_store: &dyn LogStore, dir: &Path) -> Result<(PathBuf, FileNumber)> {
-    let current = files::current(dir);
-    let name = read_all(log_store, &current)?;
-    if name == files::INCOMPLETE {
-        let detail = "a backup or repair into this directory was interrupted; \
-                      remove the directory and start again";
-        return Err(Error::corruption(&current, 0, detail));
+impl OpenCopies {
+    fn append(&mut self, record: &[u8]) -> Result<()> {
+        let copies = mutation::replace(self.files.len(), Mutation::EditOneManifest, 1);
+        let mut files = self.files.iter_mut().zip(&self.paths).take(copies);
+        files.try_for_each(|(file, path)| {
+            let appended = file.append(record);
+            appended.map_err(Error::no_space_or_io("write", path))
+        })
     }
-    let path = std::str::from_utf8(&name)
-        .ok()
-        .map(|name| dir.join(name.trim_end()));
-    match path.and_then(|path| FileKind::of(&path).map(|kind| (path, kind))) {
-        Some((path, FileKind::Manifest(number))) => Ok((path, number)),
-        _ => {
-            let detail = "it does not name a manifest";
-            Err(Error::corruption(&current, 0, detail))
-        }
+
+    /// Makes both durable. Both are written before the first is synced: then most file systems
+    /// write both by one commit of their journal.
+    fn sync(&mut self, unless: Mutation) -> Result<()> {
+        let mut files = self.files.iter_mut().zip(&self.paths);
+        files.try_for_each(|(file, path)| {
+            let synced = mutation::unless(unless, || file.sync());
+            synced.map_err(Error::no_space_or_io("sync", path))
+        })
     }
 }
 
@@ -335,178 +365,30 @@ fn read_current(log_store: &dyn LogStore, dir: &Path) -> Result<(PathBuf, FileNu
 pub(crate) fn read_database_id(log_store: &dyn LogStore, dir: &Path) -> Result<DatabaseId> {
     let mut tries_left = CURRENT_TRIES_MAX;
     loop {
-        let (path, _) = read_current(log_store, dir)?;
-        let read = || -> io::Result<_> {
-            let file = log_store.open_read(&path)?;
-            let mut bytes = vec![0; HEADER_BYTES.min(file.len()? as usize)];
-            file.read_exact_at(&mut bytes, 0)?;
-            Ok(bytes)
-        };
+        let mut failed = Vec::new();
+        for path in Current::read(log_store, dir)?.manifests(dir)? {
+            match read_id(log_store, &path) {
+                Ok(id) => return Ok(id),
+                Err(error) => failed.push(error),
+            }
+        }
         tries_left -= 1;
-        match read() {
-            Ok(header) => return check_header(&path, &header),
-            // Another one was named meanwhile, and this one removed.
-            Err(e) if e.kind() == io::ErrorKind::NotFound && tries_left > 0 => {}
-            Err(e) => return Err(Error::io("read", &path)(e)),
+        // If all are missing, another one was named meanwhile, and these were removed.
+        let error = most_telling(failed);
+        if tries_left == 0 || !error.is_of_missing_file() {
+            return Err(error);
         }
     }
 }
 
-pub(super) fn header(id: DatabaseId) -> Vec<u8> {
-    let mut bytes = MAGIC.to_vec();
-    bytes.extend_from_slice(&MANIFEST.version.to_le_bytes());
-    bytes.extend_from_slice(&crc32fast::hash(&id.0).to_le_bytes());
-    bytes.extend_from_slice(&id.0);
-    bytes
-}
-
-/// The version first: a header of another one may have another length.
-fn check_header(path: &Path, bytes: &[u8]) -> Result<DatabaseId> {
-    if bytes.len() < 12 || &bytes[..8] != MAGIC {
-        return Err(Error::corruption(path, 0, "this is not a manifest"));
-    }
-    MANIFEST.check(path, u32_at(bytes, 8))?;
-    let id = bytes.get(16..HEADER_BYTES);
-    match id.filter(|id| crc32fast::hash(id) == u32_at(bytes, 12)) {
-        Some(id) => Ok(DatabaseId(id.try_into().expect("16 bytes"))),
-        None => {
-            let detail = "the database id does not have its checksum";
-            Err(Error::corruption(path, 12, detail))
-        }
-    }
-}
-
-pub(super) fn encode(edit: &Edit) -> Vec<u8> {
-    let json = serde_json::to_vec(edit).expect("edits have string or number keys only");
-    let mut out = vec![0; 4];
-    out.extend_from_slice(&(json.len() as u32).to_le_bytes());
-    out.extend_from_slice(&json);
-    let crc = crc32fast::hash(&out[4..]);
-    out[..4].copy_from_slice(&crc.to_le_bytes());
-    out
-}
-
-/// Which database it is of, the state after all records, and how many edits made it.
-/// An edit is synced
-/// before the next one is written, so a record that does not read and has no good
-/// one behind it was torn by a crash and never took effect: any part of it may be
-/// missing, its length too. Anything else that does not read is damage.
-pub(super) fn replay(path: &Path, bytes: &[u8]) -> Result<(DatabaseId, State, usize)> {
-    let corrupt = |at: usize, detail: String| Error::corruption(path, at as u64, detail);
-    let id = check_header(path, bytes)?;
-    let mut state: Option<State> = None;
-    let mut edits = 0;
-    let mut at = HEADER_BYTES;
-    while at < bytes.len() {
-        let json = match record_at(bytes, at) {
-            Ok(json) => json,
-            // The first record was synced before CURRENT named the file.
-            Err(detail) if state.is_none() => return Err(corrupt(at, detail)),
-            Err(detail) => match later_record(bytes, at)
-                .filter(|_| !mutation::is(Mutation::DamagedManifestIsTorn))
-            {
-                Some(later) => {
-                    let detail = format!("{detail}, and a good record follows at offset {later}");
-                    return Err(corrupt(at, detail));
-                }
-                None => break,
-            },
-        };
-        let edit: Edit = serde_json::from_slice(json)
-            .map_err(|e| corrupt(at, format!("a record that does not read: {e}")))?;
-        match (&state, &edit) {
-            (None, Edit::State(_)) | (Some(_), _) => {
-                edits += usize::from(state.is_some());
-                state
-                    .get_or_insert_default()
-                    .apply(edit)
-                    .map_err(|detail| corrupt(at, detail))?;
-            }
-            (None, _) => return Err(corrupt(at, "the first record is not a state".into())),
-        }
-        at += RECORD_HEADER_BYTES + json.len();
-    }
-    let state = state.ok_or_else(|| corrupt(at, "no record".into()))?;
-    state
-        .check()
-        .map_err(|detail| corrupt(HEADER_BYTES, detail))?;
-    Ok((id, state, edits))
-}
-
-/// The state after the records before the first that does not read, does not fit
-/// or makes no sense of the state, and the offset of that one; `None` without a
-/// state. The header, which has no checksum, is passed over.
-pub(super) fn replay_prefix(bytes: &[u8]) -> Option<(State, u64)> {
-    let (state, end) = apply_prefix(bytes, false)?;
-    match state.check() {
-        Ok(()) => Some((state, end)),
-        Err(_) => apply_prefix(bytes, true),
-    }
-}
-
-/// `is_checked` ends it before the first edit after which the state makes no
-/// sense; each edit costs as much as the state is long then.
-fn apply_prefix(bytes: &[u8], is_checked: bool) -> Option<(State, u64)> {
-    let mut state: Option<State> = None;
-    let mut at = HEADER_BYTES;
-    while at < bytes.len() {
-        let Ok(json) = record_at(bytes, at) else {
-            break;
-        };
-        let before = if is_checked { state.clone() } else { None };
-        let fits = match serde_json::from_slice(json) {
-            Ok(edit @ Edit::State(_)) if state.is_none() => {
-                state.get_or_insert_default().apply(edit).is_ok()
-            }
-            Ok(edit) => state
-                .as_mut()
-                .is_some_and(|state| state.apply(edit).is_ok()),
-            Err(_) => false,
-        };
-        if is_checked && state.as_ref().is_some_and(|state| state.check().is_err()) {
-            state = before;
-            break;
-        }
-        if !fits {
-            break;
-        }
-        at += RECORD_HEADER_BYTES + json.len();
-    }
-    state.map(|state| (state, at as u64))
-}
-
-/// The edit of the record at `at`, its checksum verified; the error says what is
-/// wrong.
-pub(super) fn record_at(bytes: &[u8], at: usize) -> Result<&[u8], String> {
-    let left = bytes.len() - at;
-    if left < RECORD_HEADER_BYTES {
-        return Err(format!("{left} bytes where a record begins"));
-    }
-    let len = u32_at(bytes, at + 4) as usize;
-    if len > left - RECORD_HEADER_BYTES {
-        return Err(format!("a record of {len} bytes where {left} are left"));
-    }
-    let end = at + RECORD_HEADER_BYTES + len;
-    let (found, expected) = (crc32fast::hash(&bytes[at + 4..end]), u32_at(bytes, at));
-    if found != expected && !mutation::is(Mutation::TrustManifest) {
-        return Err(format!(
-            "record checksum {found:#010x}, expected {expected:#010x}"
-        ));
-    }
-    Ok(&bytes[at + RECORD_HEADER_BYTES..end])
-}
-
-/// The offset of the first good record behind a bad one.
-fn later_record(bytes: &[u8], bad: usize) -> Option<usize> {
-    (bad + 1..bytes.len().saturating_sub(RECORD_HEADER_BYTES)).find(|&at| {
-        // An edit is a JSON object or a string; looking for that first spares
-        // most of the checksums.
-        matches!(bytes[at + RECORD_HEADER_BYTES], b'{' | b'"') && record_at(bytes, at).is_ok()
-    })
-}
-
-pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))
+fn read_id(log_store: &dyn LogStore, path: &Path) -> Result<DatabaseId> {
+    let read = || -> io::Result<_> {
+        let file = log_store.open_read(path)?;
+        let mut bytes = vec![0; HEADER_BYTES.min(file.len()? as usize)];
+        file.read_exact_at(&mut bytes, 0)?;
+        Ok(bytes)
+    };
+    check_header(path, &read().map_err(Error::io("read", path))?)
 }
 
 #[cfg(all(test, not(loom)))]
@@ -517,37 +399,25 @@ mod tests {
     use crate::simulation::{FaultOp, MemDisk};
     use crate::snapshots::{Bookmarks, SnapshotRecord};
 
-    fn manifest(keyspaces: &[&str]) -> Vec<u8> {
-        let mut bytes = header(DatabaseId([7; 16]));
-        bytes.extend_from_slice(&encode(&Edit::State(State::default())));
-        for name in keyspaces {
-            let name = name.to_string();
-            bytes.extend_from_slice(&encode(&Edit::AddKeyspace { name }));
-        }
-        bytes
-    }
-
-    fn keyspaces(bytes: &[u8]) -> Result<Vec<String>> {
-        replay(Path::new("MANIFEST-000001"), bytes).map(|(_, state, _)| state.keyspaces)
-    }
+    const DIR: &str = "/db";
 
     /// With many snapshots of many tables the state alone was longer than a manifest
     /// may become: each flush and each merge wrote all of it.
     #[test]
     fn a_large_state_is_not_written_anew_with_each_edit() {
         let disk = Arc::new(MemDisk::new());
-        let dir = Path::new("/db");
+        let dir = Path::new(DIR);
         disk.create_dir_all(dir).unwrap();
         let state = State {
             keyspaces: vec!["x".repeat(MANIFEST_BYTES_MAX as usize)],
             ..State::default()
         };
         let mut manifest = Manifest::create_with(disk, dir, state).unwrap();
-        let first = manifest.current().map(Path::to_path_buf);
+        let first = manifest.current();
         let mut trim = |floor, bookmarks| {
             let floor = FileNumber(floor);
             manifest.commit(Edit::TrimWal { floor, bookmarks }).unwrap();
-            manifest.current().map(Path::to_path_buf)
+            manifest.current()
         };
         for floor in 2..10 {
             assert_eq!(trim(floor, None), first);
@@ -580,97 +450,124 @@ mod tests {
         }
     }
 
+    fn load(disk: &MemDisk) -> Manifest {
+        let manifest = Manifest::load(Arc::new(disk.clone()), Path::new(DIR));
+        manifest.unwrap().unwrap()
+    }
+
+    /// Returns a new manifest on a disk of its own. Its next edit is appended, or begins another
+    /// manifest.
+    fn manifest(is_appended_to: bool) -> (MemDisk, Manifest) {
+        let (disk, dir) = (MemDisk::new(), Path::new(DIR));
+        disk.create_dir_all(dir).unwrap();
+        let mut manifest = Manifest::create(Arc::new(disk.clone()), dir).unwrap();
+        if !is_appended_to {
+            manifest = load(&disk);
+        }
+        (disk, manifest)
+    }
+
     /// A sync or a rename that found no space stopped all writes until the next opening.
     #[test]
     fn an_edit_that_finds_no_space_is_refused_in_any_call_and_the_next_one_is_taken() {
-        let dir = Path::new("/db");
-        for (edit, op, nth) in [
-            // A new manifest and then CURRENT are written, synced, and named.
-            (add("refused"), FaultOp::Create, 1),
-            (add("refused"), FaultOp::Create, 2),
-            (add("refused"), FaultOp::Append, 2),
-            (add("refused"), FaultOp::Sync, 1),
-            (add("refused"), FaultOp::Sync, 2),
-            (add("refused"), FaultOp::SyncDir, 1),
-            (add("refused"), FaultOp::Rename, 1),
-            // An edit is appended.
-            (trim(7), FaultOp::Append, 1),
-            (trim(7), FaultOp::Sync, 1),
+        for (is_appended_to, op, calls) in [
+            // An edit is appended to both copies.
+            (true, FaultOp::Append, 2),
+            (true, FaultOp::Sync, 2),
+            // Both copies of a new manifest, then both of CURRENT, are written, synced and named. The
+            // first rename alone can be refused.
+            (false, FaultOp::Create, 4),
+            (false, FaultOp::Append, 4),
+            (false, FaultOp::Sync, 4),
+            (false, FaultOp::SyncDir, 1),
+            (false, FaultOp::Rename, 1),
         ] {
-            for (seed, kind) in [
-                (1, io::ErrorKind::StorageFull),
-                (2, io::ErrorKind::QuotaExceeded),
-            ] {
-                let disk = MemDisk::new();
-                disk.create_dir_all(dir).unwrap();
-                let mut manifest = Manifest::create(Arc::new(disk.clone()), dir).unwrap();
+            let kinds = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+            for (nth, kind) in (1..=calls).flat_map(|nth| kinds.map(|kind| (nth, kind))) {
+                let (disk, mut manifest) = manifest(is_appended_to);
+                let files_before = disk.list(Path::new(DIR)).unwrap().len();
                 disk.fail_next(op, nth, kind);
-                let refused = manifest.commit(edit.clone()).unwrap_err();
+                let refused = manifest.commit(add("refused")).unwrap_err();
                 assert_eq!(refused.kind(), ErrorKind::DiskFull, "{op:?} {nth}");
-                let load = |disk: MemDisk| Manifest::load(Arc::new(disk), dir).unwrap().unwrap();
-                let found = load(disk.fork());
+                assert_eq!(disk.armed_faults(), 0, "{op:?} {nth}");
+                let found = load(&disk.fork());
                 assert!(found.state().keyspaces.is_empty(), "{op:?} {nth}");
-                assert_eq!(found.state().wal_floor, FileNumber::default());
+                assert!(found.is_whole, "{op:?} {nth}");
+                let mut left = disk.list(Path::new(DIR)).unwrap();
+                left.retain(|path| !files::current_tmps(Path::new(DIR)).contains(path));
+                assert_eq!(left.len(), files_before, "{op:?} {nth}");
                 manifest.commit(trim(3)).unwrap();
                 manifest.commit(add("kept")).unwrap();
                 manifest.commit(trim(4)).unwrap();
                 drop(manifest);
-                disk.restart(seed);
-                let found = load(disk);
+                disk.restart(nth);
+                let found = load(&disk);
                 assert_eq!(found.state().keyspaces, ["kept"], "{op:?} {nth}");
                 assert_eq!(found.state().wal_floor, FileNumber(4));
+                assert!(found.is_whole, "{op:?} {nth}");
+            }
+        }
+    }
+
+    /// The record that could not be cut off may be in one copy, and the opening takes it from there.
+    #[test]
+    fn a_cut_that_fails_ends_all_edits() {
+        for cut in 1..=2 {
+            for kind in [io::ErrorKind::StorageFull, io::ErrorKind::Other] {
+                let (disk, mut manifest) = manifest(true);
+                disk.fail_next(FaultOp::Sync, 2, io::ErrorKind::StorageFull);
+                disk.fail_next(FaultOp::Truncate, cut, kind);
+                let failed = manifest.commit(add("uncertain")).unwrap_err();
+                assert_eq!(failed.kind(), ErrorKind::Io, "{cut}");
+                assert_eq!(disk.armed_faults(), 0, "{cut}");
+                let refused = manifest.commit(add("refused")).unwrap_err();
+                assert_eq!(refused.kind(), ErrorKind::ReadOnly, "{cut}");
+                assert_eq!(load(&disk.fork()).state().keyspaces, ["uncertain"]);
             }
         }
     }
 
     #[test]
-    fn behind_the_rename_an_edit_is_done_or_its_failure_ends_all_edits() {
-        let dir = Path::new("/db");
-        let no_space = io::ErrorKind::StorageFull;
-        let disk = MemDisk::new();
-        disk.create_dir_all(dir).unwrap();
-        let mut manifest = Manifest::create(Arc::new(disk.clone()), dir).unwrap();
-        disk.fail_next(FaultOp::Remove, 1, no_space);
-        manifest.commit(add("kept")).unwrap();
-        assert_eq!(disk.armed_faults(), 0);
-        disk.fail_next(FaultOp::SyncDir, 2, no_space);
-        let failed = manifest.commit(add("uncertain")).unwrap_err();
-        assert_eq!(failed.kind(), ErrorKind::Io);
-        let refused = manifest.commit(add("refused")).unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::ReadOnly);
-    }
-
-    /// The power failed in the sync of an edit that lay in two sectors, and only
-    /// the second had reached the disk: the record began with zeros, which is a
-    /// length of 0 with the rest behind it, and was refused as damage.
-    #[test]
-    fn an_edit_torn_at_its_start_or_end_or_both_never_took_effect() {
-        let (before, whole) = (manifest(&["a"]), manifest(&["a", "b"]));
-        for zeros_to in before.len() + 1..=whole.len() {
-            for cut in before.len()..=whole.len() {
-                let mut torn = whole.clone();
-                torn[before.len()..zeros_to].fill(0);
-                torn.truncate(cut);
-                assert_eq!(keyspaces(&torn).unwrap(), ["a"], "{zeros_to} {cut}");
-            }
+    fn an_edit_is_done_whether_or_not_the_old_copies_can_be_removed() {
+        for nth in 1..=2 {
+            let (disk, mut manifest) = manifest(false);
+            disk.fail_next(FaultOp::Remove, nth, io::ErrorKind::StorageFull);
+            manifest.commit(add("a")).unwrap();
+            assert_eq!(disk.armed_faults(), 0, "{nth}");
+            manifest.commit(add("b")).unwrap();
+            drop(manifest);
+            disk.restart(nth);
+            assert_eq!(load(&disk).state().keyspaces, ["a", "b"], "{nth}");
         }
     }
 
-    /// A length that a flipped bit made too long looked like a record cut off by
-    /// a crash, and all edits behind it were forgotten without a word.
     #[test]
-    fn a_flipped_bit_in_an_edit_with_another_behind_it_is_damage() {
-        let (before, whole) = (manifest(&["a"]), manifest(&["a", "b"]));
-        for bit in 0..before.len() * 8 {
-            let mut damaged = whole.clone();
-            damaged[bit / 8] ^= 1 << (bit % 8);
-            assert!(
-                matches!(
-                    keyspaces(&damaged),
-                    Err(Error::Corruption { .. } | Error::UnsupportedFormat { .. })
-                ),
-                "bit {bit}"
-            );
+    fn a_failure_behind_the_rename_of_current_ends_all_edits_until_an_opening() {
+        for op in [FaultOp::Rename, FaultOp::SyncDir] {
+            for seed in 0..10 {
+                let (disk, mut manifest) = manifest(false);
+                disk.fail_next(op, 2, io::ErrorKind::StorageFull);
+                let failed = manifest.commit(add("uncertain")).unwrap_err();
+                assert_eq!(failed.kind(), ErrorKind::Io, "{op:?}");
+                assert_eq!(disk.armed_faults(), 0, "{op:?}");
+                let refused = manifest.commit(add("refused")).unwrap_err();
+                assert_eq!(refused.kind(), ErrorKind::ReadOnly, "{op:?}");
+                drop(manifest);
+                // Without a crash the newer manifest counts, with one either may.
+                assert_eq!(load(&disk.fork()).state().keyspaces, ["uncertain"]);
+                disk.restart(seed);
+                let mut reopened = load(&disk);
+                let keyspaces = reopened.state().keyspaces.clone();
+                assert!(keyspaces.is_empty() || keyspaces == ["uncertain"]);
+                reopened.settle().unwrap();
+                reopened.commit(add("later")).unwrap();
+                drop(reopened);
+                disk.restart(seed);
+                let found = load(&disk);
+                assert!(found.is_whole, "{op:?} {seed}");
+                let expected = [keyspaces, vec!["later".to_string()]].concat();
+                assert_eq!(found.state().keyspaces, expected, "{op:?} {seed}");
+            }
         }
     }
 }

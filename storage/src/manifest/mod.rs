@@ -4,12 +4,21 @@
 //! the manifest does not name is an orphan and goes. Every opening that changes
 //! something begins a new manifest with the whole state as its first record, so
 //! nothing is ever appended behind a torn record.
+//!
+//! ```text
+//!   Current ─► Copies ─► replay ─► State       an opening reads; two copies of everything
+//!   Manifest::commit ─► both copies            each edit
+//! ```
 
 mod check;
+mod copies;
+mod current;
 mod database_id;
 #[cfg(any(all(test, not(loom)), feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod log;
+mod record;
+mod replay;
 mod salvage;
 mod state;
 

@@ -2,10 +2,13 @@
 
 use std::path::Path;
 
-use super::log::{HEADER_BYTES, record_at, replay, replay_prefix};
+use super::copies::Copies;
+use super::current::Current;
+use super::record::{HEADER_BYTES, record_at};
+use super::replay::{replay, replay_prefix};
 use super::state::State;
 use crate::error::{Error, Result};
-use crate::files::{self, FileKind};
+use crate::files;
 use crate::key::FileNumber;
 use crate::log_store::LogStore;
 
@@ -27,58 +30,57 @@ pub(crate) struct SalvagedManifest {
 ///
 /// # Errors
 /// [`Error::InvalidRequest`] for a directory that was never completed;
-/// [`Error::UnsupportedFormat`].
+/// [`Error::UnsupportedFormat`]; [`Error::Io`] for a lack of descriptors, memory or permission.
 pub(crate) fn salvage_manifest(
     log_store: &dyn LogStore,
     dir: &Path,
     manifests: &[FileNumber],
 ) -> Result<SalvagedManifest> {
-    let current = files::current(dir);
-    let name = super::log::read_all(log_store, &current).unwrap_or_default();
-    if name == files::INCOMPLETE {
+    let current = Current::read(log_store, dir)?;
+    if current.is_incomplete {
         return Err(Error::InvalidRequest(format!(
             "{} is what an interrupted backup or repair left; remove it and start again",
             dir.display()
         )));
     }
-    let named = std::str::from_utf8(&name)
-        .ok()
-        .map(|name| dir.join(name.trim_end()));
-    let named = named.filter(|path| matches!(FileKind::of(path), Some(FileKind::Manifest(_))));
-    let newest = manifests
-        .last()
-        .map(|&number| dir.join(files::manifest_name(number)));
-    let paths = [named, newest];
-    let mut damage = None;
-    for path in paths.into_iter().flatten() {
-        let bytes = match super::log::read_all(log_store, &path) {
-            Ok(bytes) => bytes,
-            Err(error) => {
-                damage.get_or_insert(error);
-                continue;
-            }
-        };
-        match replay(&path, &bytes) {
-            Ok((_, state, _)) => {
-                let end = replay_prefix(&bytes).map_or(0, |(_, end)| end);
-                let torn = (end < bytes.len() as u64)
-                    .then(|| Error::corruption(&path, end, "the last record does not read"));
+    let names_nothing = current.names_nothing();
+    let (live, mut damage) = match current.live(log_store, dir) {
+        Ok(live) => (Some(live.copies), None),
+        Err(_) if names_nothing => (None, None),
+        Err(error) => (None, Some(error)),
+    };
+    let is_other = |number: &FileNumber| live.as_ref().is_none_or(|live| live.number != *number);
+    let newest = manifests.last().copied().filter(is_other);
+    let newest = newest.map(|number| Copies::read(log_store, dir, number));
+    for copies in live.into_iter().chain(newest.transpose()?) {
+        if copies.read.is_empty() {
+            damage = damage.or(copies.unreadable.into_iter().next());
+            continue;
+        }
+        match replay(&copies.read) {
+            Ok(replayed) => {
+                let mut read = copies.read.iter();
+                let longer = read.find(|copy| copy.bytes.len() > replayed.end);
+                let torn = longer.map(|copy| {
+                    let detail = "the last record does not read";
+                    Error::corruption(&copy.path, replayed.end as u64, detail)
+                });
                 return Ok(SalvagedManifest {
-                    state: Some(state),
+                    state: Some(replayed.state),
                     damage,
                     torn,
                 });
             }
             Err(error) => {
-                let prefix = replay_prefix(&bytes);
+                let prefix = replay_prefix(&copies.read);
                 if matches!(error, Error::UnsupportedFormat { .. }) {
                     // The version has no checksum. Where a record is whole and
                     // says nothing to this build, it is not the version that is
                     // damaged.
-                    let end = prefix
-                        .as_ref()
-                        .map_or(HEADER_BYTES, |(_, end)| *end as usize);
-                    if prefix.is_none() || end < bytes.len() && record_at(&bytes, end).is_ok() {
+                    let end = prefix.as_ref().map_or(HEADER_BYTES, |(_, end)| *end);
+                    let mut read = copies.read.iter();
+                    let goes_on = read.any(|copy| record_at(&copy.bytes, end).is_ok());
+                    if prefix.is_none() || goes_on {
                         return Err(error);
                     }
                 }
@@ -94,17 +96,18 @@ pub(crate) fn salvage_manifest(
             }
         }
     }
-    let damage = damage.or_else(|| Some(Error::corruption(&current, 0, "no manifest is there")));
+    let missing = || Error::corruption(&files::current(dir), 0, "no manifest is there");
     Ok(SalvagedManifest {
         state: None,
-        damage,
+        damage: damage.or_else(|| Some(missing())),
         torn: None,
     })
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::log::{encode, header};
+    use super::super::current::naming;
+    use super::super::record::{encode, header};
     use super::super::state::Edit;
     use super::*;
     use crate::file_system::FileSystem;
@@ -116,9 +119,9 @@ mod tests {
     fn what_makes_no_sense_of_the_state_is_not_salvaged() {
         let (mem, dir) = (MemDisk::new(), Path::new("/db"));
         mem.create_dir_all(dir).unwrap();
-        let name = files::manifest_name(FileNumber(1));
+        let [manifest, _] = files::manifests(dir, FileNumber(1));
         mem.create(&files::current(dir))
-            .and_then(|mut current| current.append(name.as_bytes()))
+            .and_then(|mut current| current.append(naming(FileNumber(1)).as_bytes()))
             .unwrap();
         let add = |name: &str| Edit::AddKeyspace { name: name.into() };
         let floor = FileNumber(u64::MAX);
@@ -132,7 +135,7 @@ mod tests {
         ] {
             bytes.extend_from_slice(&encode(&edit));
         }
-        mem.create(&dir.join(name)).unwrap().append(&bytes).unwrap();
+        mem.create(&manifest).unwrap().append(&bytes).unwrap();
         let salvaged = salvage_manifest(&mem, dir, &[FileNumber(1)]).unwrap();
         let state = salvaged.state.unwrap();
         assert_eq!(

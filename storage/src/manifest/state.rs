@@ -130,26 +130,6 @@ pub(crate) struct FlushedTable {
     pub(crate) runs: Vec<RunMeta>,
 }
 
-impl Edit {
-    /// Whether the edit changes the catalog: the keyspaces, the tables or their options.
-    pub(super) fn is_of_catalog(&self) -> bool {
-        match self {
-            Self::AddKeyspace { .. }
-            | Self::DropKeyspace { .. }
-            | Self::AddTable(_)
-            | Self::AlterTable { .. }
-            | Self::DropTables { .. } => true,
-            Self::State(_)
-            | Self::Flush { .. }
-            | Self::Compact { .. }
-            | Self::Quarantine { .. }
-            | Self::Restore { .. }
-            | Self::ReserveFiles { .. }
-            | Self::TrimWal { .. } => false,
-        }
-    }
-}
-
 impl State {
     /// Applies an edit.
     ///

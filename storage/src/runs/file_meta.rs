@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::key::{FileNumber, KeyBounds, KeyRange, NUMBER_MAX, SeqNo};
+use crate::read::TimestampBounds;
 use crate::sstable::{FileId, SsTable};
 
 /// The manifest's record of a file.
@@ -27,6 +28,9 @@ pub(crate) struct FileMeta {
     /// The keys over which range tombstones lie, if they are in this file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) range_tombstones: Option<KeyBounds>,
+    /// The bounds of the timestamps in its values, if they are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) timestamps: Option<TimestampBounds>,
     /// The damage for which the file is in quarantine, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) quarantine: Option<Quarantine>,
@@ -70,6 +74,7 @@ impl FileMeta {
             largest_seq: properties.largest_seq,
             keys: (properties.entries > 0).then(|| KeyBounds::of(&keys())),
             range_tombstones: tombstones.as_ref().map(KeyBounds::of),
+            timestamps: properties.timestamps,
             quarantine: None,
         }
     }
@@ -108,6 +113,7 @@ impl FileMeta {
             largest_seq: SeqNo(1),
             keys: Some(KeyBounds::of(&KeyRange::all())),
             range_tombstones: None,
+            timestamps: None,
             quarantine: None,
         }
     }

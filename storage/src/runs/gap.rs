@@ -3,6 +3,7 @@
 use super::FileMeta;
 use crate::error::Error;
 use crate::key::{KeyRange, SeqNo};
+use crate::read::TimestampBounds;
 
 /// Keys for which a run may have versions or range tombstones that cannot be read. A reader that
 /// needs them fails; it never returns the answer of an older source instead.
@@ -11,6 +12,8 @@ pub(crate) struct Gap {
     pub(super) range: KeyRange,
     /// Readers at smaller sequence numbers see nothing of the gap.
     pub(super) smallest_seq: SeqNo,
+    /// The bounds of the timestamps in the file, if they are known.
+    pub(super) timestamps: Option<TimestampBounds>,
     /// The error with which the file does not open.
     pub(super) error: Error,
 }
@@ -32,6 +35,7 @@ impl Gap {
         file.ranges().map(move |range| Self {
             range: range.clone(),
             smallest_seq: ingested_at.unwrap_or(file.smallest_seq),
+            timestamps: file.timestamps,
             error: error.clone(),
         })
     }

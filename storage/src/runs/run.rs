@@ -299,21 +299,15 @@ impl Run {
     /// [`i64::MAX`] without any, [`i64::MIN`] when nothing is known.
     pub(crate) fn least_timestamp(&self, start: &[u8], has: impl Fn(&[u8]) -> bool) -> i64 {
         let unknown = mutation::replace(i64::MIN, Mutation::TrustUnknownTimestamps, i64::MAX);
-        let reaches = |gap: &Gap| is_before(start, gap.range.end.as_ref());
-        if self
-            .gaps
-            .iter()
-            .any(|gap| reaches(gap) && has(&gap.range.start))
-        {
-            return unknown;
-        }
+        let reaches = |gap: &&Gap| is_before(start, gap.range.end.as_ref());
+        let gaps = self.gaps.iter().filter(reaches);
+        let gaps = gaps.filter(|gap| has(&gap.range.start));
         let tables = self.sorted[self.first_file_reaching(start)..].iter();
         let tables = tables.take_while(|table| has(smallest_key(table)));
-        let least = |table: &Arc<SsTable>| {
-            let bounds = table.properties().timestamps;
-            bounds.map_or(unknown, |bounds| bounds.least)
-        };
-        tables.map(least).min().unwrap_or(i64::MAX)
+        let of_gaps = gaps.map(|gap| gap.timestamps);
+        let all = of_gaps.chain(tables.map(|table| table.properties().timestamps));
+        let least = all.map(|bounds| bounds.map_or(unknown, |bounds| bounds.least));
+        least.min().unwrap_or(i64::MAX)
     }
 
     /// No value has a timestamp above it; [`i64::MIN`] without any, [`i64::MAX`] when nothing
@@ -478,14 +472,11 @@ fn largest_key(table: &SsTable) -> &[u8] {
 /// See [`Run::greatest_timestamp`].
 fn greatest_timestamp(sorted: &[Arc<SsTable>], gaps: &[Gap]) -> i64 {
     let unknown = mutation::replace(i64::MAX, Mutation::StopAboveUnknownTimestamps, i64::MIN);
-    if !gaps.is_empty() && !mutation::is(Mutation::StopAboveGaps) {
-        return unknown;
-    }
-    let greatest = |table: &Arc<SsTable>| {
-        let bounds = table.properties().timestamps;
-        bounds.map_or(unknown, |bounds| bounds.greatest)
-    };
-    sorted.iter().map(greatest).max().unwrap_or(i64::MIN)
+    let gaps: &[Gap] = mutation::replace(gaps, Mutation::StopAboveGaps, &[]);
+    let of_gaps = gaps.iter().map(|gap| gap.timestamps);
+    let all = of_gaps.chain(sorted.iter().map(|table| table.properties().timestamps));
+    let greatest = all.map(|bounds| bounds.map_or(unknown, |bounds| bounds.greatest));
+    greatest.max().unwrap_or(i64::MIN)
 }
 
 /// See [`Run::overwrites`].

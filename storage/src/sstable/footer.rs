@@ -167,7 +167,7 @@ mod tests {
                 error,
                 Error::UnsupportedFormat {
                     found: 9,
-                    supported: 6,
+                    supported: 7,
                     ..
                 }
             ),

@@ -65,7 +65,7 @@ pub(crate) struct Properties {
     /// they are in this file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) range_tombstones: Option<TombstoneProperties>,
-    /// The part of the table's history in the file, for a repair without a manifest.
+    /// The table, and the part of its history in the file, for a repair without a manifest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) origin: Option<Origin>,
     /// How the table is laid out.
@@ -74,10 +74,13 @@ pub(crate) struct Properties {
     pub(crate) created_by: String,
 }
 
-/// The part of a table's history that a file has.
+/// The table that a file is of, and the part of its history that the file has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Origin {
+    pub(crate) keyspace: String,
+    /// The name of the table.
+    pub(crate) table: String,
     /// The file has everything of these sequence numbers, both included, that its `keys` still
     /// need: the sources that it was made from have nothing to add.
     pub(crate) smallest_seq: SeqNo,

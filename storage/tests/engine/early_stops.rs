@@ -190,13 +190,14 @@ fn a_full_memtable_that_nobody_flushed_is_waited_for() {
     assert_eq!(found, ["v=9:future"; 2]);
 }
 
-/// The properties of a file hold for a bad block in it, too. Nothing is known of a file that does
-/// not open.
+/// The properties of a file hold for a bad block in it, too, and the manifest has the bounds of one
+/// that does not open. A reader failed at such a file, whatever it had.
 #[test]
-fn a_file_that_does_not_open_is_waited_for_and_older_timestamps_in_a_bad_block_are_not() {
+fn a_damaged_file_is_waited_for_only_if_it_has_later_timestamps() {
     for (old, is_whole, is_decided) in [
-        ("v=1:old", true, false),
+        ("v=1:old", true, true),
         ("v=1:old", false, true),
+        ("v=9:future", true, false),
         ("v=9:future", false, false),
     ] {
         let mem = MemDisk::new();

@@ -43,6 +43,12 @@ fn set_u32(bytes: &mut [u8], at: usize, value: u32) {
     bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
 }
 
+/// Both copies of the manifest.
+fn manifests(mem: &MemDisk) -> [PathBuf; 2] {
+    let copy = file(mem, "MANIFEST");
+    [copy.with_extension(""), copy]
+}
+
 /// Gives an SSTable a version, with the checksum of the footer made right.
 fn set_sstable_version(bytes: &mut [u8], version: u32) {
     let at = bytes.len() - FOOTER_BYTES;
@@ -95,17 +101,17 @@ fn assert_whole(mem: &MemDisk, dir: &str) {
 
 #[test]
 fn an_sstable_of_another_version_is_refused_by_name() {
-    for version in [0, 1, 2, 3, 4, 5, 77] {
+    for version in [0, 1, 2, 3, 4, 5, 6, 77] {
         let mem = database();
         let path = file(&mem, ".sst");
         change(&mem, &path, |bytes| set_sstable_version(bytes, version));
-        assert_refused(&mem, &path, version, 6);
+        assert_refused(&mem, &path, version, 7);
     }
 }
 
 #[test]
 fn a_log_of_another_version_is_refused_by_name() {
-    for version in [0, 1, 2, 77] {
+    for version in [0, 1, 2, 3, 77] {
         let mem = database();
         let path = file(&mem, ".log");
         change(&mem, &path, |bytes| {
@@ -113,28 +119,35 @@ fn a_log_of_another_version_is_refused_by_name() {
             // Records as this build has never seen them.
             bytes[HEADER_BYTES..].fill(0xa5);
         });
-        assert_refused(&mem, &path, version, 3);
+        assert_refused(&mem, &path, version, 4);
     }
 }
 
 #[test]
 fn a_manifest_of_another_version_is_refused_by_name() {
-    for version in [0, 1, 2, 3, 4, 5, 6, 77] {
+    for version in [0, 1, 2, 3, 4, 5, 6, 7, 77] {
         // From the start, or from some edit on, it says what only that version
         // knows.
         for keep in [false, true] {
             let mem = database();
-            let path = file(&mem, "MANIFEST");
-            change(&mem, &path, |bytes| {
-                set_u32(bytes, 8, version);
-                if !keep {
-                    bytes.truncate(MANIFEST_HEADER_BYTES);
-                }
-                bytes.extend(record(b"{\"of another version\":{}}"));
-            });
+            let [path, copy] = manifests(&mem);
+            for path in [&path, &copy] {
+                change(&mem, path, |bytes| {
+                    set_u32(bytes, 8, version);
+                    if !keep {
+                        bytes.truncate(MANIFEST_HEADER_BYTES);
+                    }
+                    bytes.extend(record(b"{\"of another version\":{}}"));
+                });
+            }
             let refused = repair(DIR, TARGET, &manual(&mem), &mut |_| ());
             assert!(matches!(refused, Err(Error::UnsupportedFormat { .. })));
-            assert_refused(&mem, &path, version, 7);
+            assert_refused(&mem, &path, version, 8);
+            // Older builds kept one manifest.
+            for copy in [copy, Path::new(DIR).join("CURRENT.copy")] {
+                mem.remove(&copy).unwrap();
+            }
+            assert_refused(&mem, &path, version, 8);
         }
     }
 }
@@ -172,17 +185,18 @@ fn a_manifest_with_a_field_that_nobody_knows_is_refused() {
     ];
     for field in known {
         let mem = database();
-        let path = file(&mem, "MANIFEST");
-        change(&mem, &path, |bytes| {
-            let mut records = records(bytes);
-            let has_field = |json: &&mut String| json.contains(field);
-            let json = records.iter_mut().find(has_field).unwrap();
-            *json = json.replacen(field, &format!("\"of_tomorrow\":1,{field}"), 1);
-            bytes.truncate(MANIFEST_HEADER_BYTES);
-            records
-                .iter()
-                .for_each(|json| bytes.extend(record(json.as_bytes())));
-        });
+        for path in manifests(&mem) {
+            change(&mem, &path, |bytes| {
+                let mut records = records(bytes);
+                let has_field = |json: &&mut String| json.contains(field);
+                let json = records.iter_mut().find(has_field).unwrap();
+                *json = json.replacen(field, &format!("\"of_tomorrow\":1,{field}"), 1);
+                bytes.truncate(MANIFEST_HEADER_BYTES);
+                records
+                    .iter()
+                    .for_each(|json| bytes.extend(record(json.as_bytes())));
+            });
+        }
         let before = contents(&mem);
         let refused = Db::open(DIR, manual(&mem)).unwrap_err().to_string();
         let is_named = refused.contains("of_tomorrow") && refused.contains("MANIFEST");
@@ -214,14 +228,18 @@ fn what_a_crash_left_is_kept_when_another_file_is_refused() {
 /// damaged keeps the database from opening, and costs a repair nothing.
 #[test]
 fn a_damaged_version_in_front_of_good_records_is_repaired() {
-    for part in [".log", "MANIFEST"] {
+    let parts: [fn(&MemDisk) -> Vec<PathBuf>; 2] =
+        [|mem| vec![file(mem, ".log")], |mem| manifests(mem).to_vec()];
+    for part in parts {
         let mem = database();
-        let path = file(&mem, part);
-        change(&mem, &path, |bytes| set_u32(bytes, 8, 9));
+        let paths = part(&mem);
+        for path in &paths {
+            change(&mem, path, |bytes| set_u32(bytes, 8, 9));
+        }
         let refused = Db::open(DIR, manual(&mem)).unwrap_err();
         assert!(matches!(refused, Error::UnsupportedFormat { .. }));
         let report = repair(DIR, TARGET, &manual(&mem), &mut |_| ()).unwrap();
-        assert!(report.lost.iter().all(|lost| lost.path == path));
+        assert!(report.lost.iter().all(|lost| paths.contains(&lost.path)));
         assert_whole(&mem, TARGET);
     }
 }

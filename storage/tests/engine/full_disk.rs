@@ -188,10 +188,11 @@ fn a_put_succeeds_though_the_flush_that_it_triggers_does_not() {
 /// the manifest, stopped all writes until the next opening.
 #[test]
 fn a_flush_that_finds_no_space_at_a_sync_leaves_nothing_and_is_done_again() {
-    // The second sync is that of the edit, behind the one of the file.
+    // The syncs of the two copies of the edit come behind the one of the file.
     for (op, nth) in [
         (FaultOp::Sync, 1),
         (FaultOp::Sync, 2),
+        (FaultOp::Sync, 3),
         (FaultOp::SyncDir, 1),
     ] {
         let mem = MemDisk::new();

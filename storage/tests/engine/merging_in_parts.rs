@@ -192,7 +192,7 @@ fn repaired(mem: &MemDisk, options: &Options, loses_manifest: bool) -> (Db, Cont
     let copy = mem.fork();
     for path in copy.list(DIR.as_ref()).unwrap() {
         let name = path.file_name().unwrap().to_string_lossy();
-        if loses_manifest && (name.starts_with("MANIFEST") || name == "CURRENT") {
+        if loses_manifest && (name.starts_with("MANIFEST") || name.starts_with("CURRENT")) {
             copy.remove(&path).unwrap();
         }
     }

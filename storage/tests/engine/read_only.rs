@@ -299,6 +299,7 @@ fn nothing_is_made_where_no_database_is() {
     for dir in [DIR, "/nowhere"] {
         let refused = Db::open_read_only(dir, disk.options()).unwrap_err();
         assert!(matches!(refused, Error::NoDatabase { .. }), "{refused}");
+        assert!(!Db::exists(dir, &disk.options()).unwrap());
     }
     disk.assert_left_alone();
 }

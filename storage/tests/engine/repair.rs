@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use crate::common::*;
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
-    Bounding, Db, Error, FileSystem, Options, RepairReport, TableOptions, TieredPicker, repair,
-    verify,
+    Bounding, Db, Error, FileSystem, Keyspace, Options, RepairReport, TableOptions, TieredPicker,
+    repair, verify,
 };
 
 const TARGET: &str = "/repaired";
@@ -154,6 +154,51 @@ fn what_a_merge_replaced_is_not_folded_in_again() {
         let expected = [("a", "first"), ("key", "abc"), ("z", "last")];
         let expected = expected.map(|(key, value)| (key.into(), value.into()));
         assert_eq!(found, expected.into(), "{left:03b} {has_snapshot} {gone}");
+    }
+}
+
+/// Tables came back as `recovered.table_N`, so CQL did not find its schema. A table that was dropped
+/// comes back only where the manifest is lost.
+#[test]
+fn without_a_manifest_tables_have_the_names_in_their_files() {
+    for has_manifest in [true, false] {
+        let mem = MemDisk::new();
+        let db = Db::open(DIR, manual(&mem)).unwrap();
+        let [app, system] = ["app", "system"].map(|name| db.keyspace(name).unwrap());
+        let put = |keyspace: &Keyspace, table: &str, value: &[u8]| {
+            let table = keyspace.table(table, TableOptions::default()).unwrap();
+            table.put(b"k", value).unwrap();
+            db.flush().unwrap();
+        };
+        put(&app, "users", b"dropped");
+        let left = files(&mem, ".sst").pop().unwrap();
+        let bytes = mem.read_all(&left).unwrap();
+        app.drop_table("users").unwrap();
+        put(&app, "users", b"new");
+        put(&system, "keyspaces", b"schema");
+        drop((app, system, db));
+        // A crash came before the file of the dropped table was removed.
+        mem.create(&left).unwrap().append(&bytes).unwrap();
+        if !has_manifest {
+            for path in paths(&mem) {
+                let name = path.to_string_lossy();
+                if name.contains("MANIFEST") || name.contains("CURRENT") {
+                    mem.remove(&path).unwrap();
+                }
+            }
+        }
+        let report = run(&mem);
+        assert_eq!(report.lost.is_empty(), has_manifest);
+        let found = everything(&Db::open(TARGET, manual(&mem)).unwrap()).unwrap();
+        let content = |value: &[u8]| Content::from([(b"k".to_vec(), value.to_vec())]);
+        let mut expected = Everything::from([
+            ("app.users".into(), content(b"new")),
+            ("system.keyspaces".into(), content(b"schema")),
+        ]);
+        if !has_manifest {
+            expected.insert("recovered.table_1".into(), content(b"dropped"));
+        }
+        assert_eq!(found, expected);
     }
 }
 

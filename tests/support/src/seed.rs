@@ -8,7 +8,7 @@
 //! | --- | --- |
 //! | `EBB_SEED=N` | run seed N alone, to replay a failure |
 //! | `EBB_SEEDS=N` | run N seeds instead of the test's usual number (from `EBB_SEED` on, if it is set) |
-//! | `EBB_EXPLORE=1` | draw the first seed |
+//! | `EBB_EXPLORE=1` | draw the first seed; in tests that call [`explores`], run every case |
 
 use std::fs::OpenOptions;
 use std::hash::{BuildHasher as _, RandomState};
@@ -51,6 +51,11 @@ pub fn number(name: &str) -> Option<u64> {
     Some(number.unwrap_or_else(|_| panic!("{name}={text} is no number")))
 }
 
+/// Whether this is the nightly run, which has the time for every case of a test that is not random.
+pub fn explores() -> bool {
+    std::env::var("EBB_EXPLORE").is_ok_and(|value| value == "1")
+}
+
 /// The variables that decide which seeds run.
 #[derive(Debug, Default, Clone, Copy)]
 struct Environment {
@@ -62,12 +67,11 @@ struct Environment {
 
 impl Environment {
     fn read() -> Self {
-        let explores = std::env::var("EBB_EXPLORE").is_ok_and(|value| value == "1");
         Self {
             seed: number("EBB_SEED"),
             seeds: number("EBB_SEEDS"),
             // 32 bits, so that people can copy a seed, and no addition overflows.
-            drawn: explores.then(|| RandomState::new().hash_one(()) >> 32),
+            drawn: explores().then(|| RandomState::new().hash_one(()) >> 32),
         }
     }
 }

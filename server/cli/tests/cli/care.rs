@@ -169,12 +169,14 @@ fn verify_names_what_is_damaged_and_repair_saves_the_rest() {
     assert_eq!(report["lost"][0]["table"], "app.lines");
     assert!(report["lost"][0]["to_key"].is_string());
 
-    // A manifest that does not read keeps it from opening, not from repair.
+    // A manifest that reads in neither copy keeps it from opening, not from repair.
     let current = place.read("ebb-data/CURRENT");
-    let manifest = format!("ebb-data/{}", current.trim());
-    let mut bytes = std::fs::read(place.path(&manifest)).unwrap();
-    bytes[20] ^= 1;
-    std::fs::write(place.path(&manifest), bytes).unwrap();
+    for copy in ["", ".copy"] {
+        let manifest = format!("ebb-data/{}{copy}", current.trim());
+        let mut bytes = std::fs::read(place.path(&manifest)).unwrap();
+        bytes[20] ^= 1;
+        std::fs::write(place.path(&manifest), bytes).unwrap();
+    }
     place.ebb("stats").fails(5);
     let said = place.ebb("verify");
     assert_eq!(said.code, 5);
@@ -188,7 +190,12 @@ fn a_database_that_lost_its_current_is_damaged_and_not_absent() {
     // `ebb stats` said that there is no database, and exit code 3.
     let place = Place::with_corpus();
     let before = place.ebb("scan app.lines").ok();
-    std::fs::remove_file(place.path("ebb-data/CURRENT")).unwrap();
+    let remove = |name| std::fs::remove_file(place.path(name)).unwrap();
+    remove("ebb-data/CURRENT");
+    assert_eq!(place.ebb("scan app.lines").ok(), before);
+    place.ebb("put --create app.t a b").ok();
+    remove("ebb-data/CURRENT");
+    remove("ebb-data/CURRENT.copy");
     for line in [
         "stats",
         "scan app.lines",

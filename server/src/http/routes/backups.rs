@@ -9,7 +9,7 @@ use std::time::UNIX_EPOCH;
 
 use axum::extract::{Extension, State};
 use axum::http::StatusCode;
-use ebb_storage::Finding;
+use ebb_storage::{Db, Finding, Options};
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -139,8 +139,8 @@ fn view(entry: &DirEntry) -> io::Result<Option<BackupView>> {
     let Ok(name) = entry.file_name().into_string() else {
         return Ok(None);
     };
-    // Every database has this file.
-    if !entry.path().join("CURRENT").is_file() {
+    let is_database = Db::exists(entry.path(), &Options::default());
+    if !is_database.map_err(io::Error::other)? {
         return Ok(None);
     }
     let created = entry.metadata()?.modified()?.duration_since(UNIX_EPOCH);

@@ -15,6 +15,7 @@
 //! older one of the same key comes up. The report names every part that was
 //! lost, with its keys as far as they are known.
 
+mod names;
 mod reading;
 mod replaced;
 mod report;
@@ -126,6 +127,8 @@ fn write_table(
         tombstones,
     } = table;
     let origin = Origin {
+        keyspace: meta.keyspace.clone(),
+        table: meta.name.clone(),
         smallest_seq: SeqNo::ZERO,
         largest_seq: last_seq,
         keys: None,

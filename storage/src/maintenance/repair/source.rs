@@ -1,6 +1,6 @@
 //! Reading the damaged database: which files count, and what they hold.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::names::TableNames;
 use super::reading::Reading;
 use super::replaced::Extent;
 use super::report::Lost;
@@ -81,6 +82,7 @@ impl Source {
             unclaimed: BTreeMap::new(),
             tombstones: BTreeMap::new(),
             logged: BTreeMap::new(),
+            names: TableNames::default(),
             last_seq: SeqNo::ZERO,
             listed_to: TableId::default(),
             unknown_table: false,
@@ -148,6 +150,8 @@ struct Reader<'a> {
     tombstones: BTreeMap<TableId, Vec<RangeTombstone>>,
     /// What the log has of each table.
     logged: BTreeMap<TableId, Arc<Memtable>>,
+    /// The names of tables that the manifest does not list.
+    names: TableNames,
     last_seq: SeqNo,
     /// The largest id of a table that the manifest knows of.
     listed_to: TableId,
@@ -190,13 +194,15 @@ impl Reader<'_> {
                 "; what it said from there on is lost, and every SSTable is taken for one of the \
                  database: rows deleted before may be back"
             } else {
-                "; the names of tables and the snapshots that only it had are lost, and every \
-                 SSTable is taken for one of the database: rows deleted before may be back"
+                "; the snapshots that only it had are lost, and the names of tables that no \
+                 SSTable and no snapshot has, and every SSTable is taken for one of the database: \
+                 rows deleted before may be back"
             };
             self.lose(damage, None, what);
         } else if !had_state && !files.sstables.is_empty() {
             let missing = Error::corruption(&files::current(self.dir), 0, "it is missing");
-            self.lose(missing, None, "; the names of tables are lost");
+            let what = "; the names of tables are lost that no SSTable and no snapshot has";
+            self.lose(missing, None, what);
         }
     }
 
@@ -270,6 +276,9 @@ impl Reader<'_> {
             };
             self.last_seq = self.last_seq.max(told.largest_seq);
             self.table(table, options);
+            if let Some(origin) = &told.origin {
+                self.names.note(table, &origin.keyspace, &origin.table);
+            }
         } else {
             self.table(table, TableOptions::default());
         }
@@ -373,14 +382,18 @@ impl Reader<'_> {
 
     /// Adds a table that the manifest does not list.
     fn table(&mut self, id: TableId, options: TableOptions) {
-        self.state.tables.entry(id).or_insert_with(|| TableMeta {
-            id,
-            keyspace: RECOVERED.to_string(),
-            name: format!("table_{}", id.0),
-            options,
-            flushed_seq: SeqNo::ZERO,
-            runs: Vec::new(),
-            dropped: false,
+        let names = &mut self.names;
+        self.state.tables.entry(id).or_insert_with(|| {
+            names.lack(id);
+            TableMeta {
+                id,
+                keyspace: RECOVERED.to_string(),
+                name: format!("table_{}", id.0),
+                options,
+                flushed_seq: SeqNo::ZERO,
+                runs: Vec::new(),
+                dropped: false,
+            }
         });
     }
 
@@ -565,7 +578,7 @@ impl Reader<'_> {
     fn finish(mut self) -> Source {
         self.lost
             .extend(std::mem::take(&mut self.unclaimed).into_values());
-        self.name_by_snapshots();
+        self.name_tables();
         // Readers stand at snapshots, or above all that is saved.
         let bookmarks = self.state.bookmarks.list.iter().map(|b| b.point());
         let boundaries = Boundaries::new(bookmarks.collect(), 0);
@@ -598,39 +611,28 @@ impl Reader<'_> {
         }
     }
 
-    /// A snapshot knows the names of its tables; those that the manifest lost
-    /// get them back, and one that nobody else knows is there, empty.
-    fn name_by_snapshots(&mut self) {
-        let records: Vec<_> = self
-            .state
-            .bookmarks
-            .list
-            .iter()
-            .map(|b| b.record.clone())
-            .collect();
-        let mut taken: BTreeSet<_> = self
-            .state
-            .tables
-            .values()
-            .map(|table| (table.keyspace.clone(), table.name.clone()))
-            .collect();
-        for record in records.iter().rev() {
+    /// Names the tables that the manifest does not list as their files and snapshots do. A
+    /// table that only a snapshot knows is there, empty.
+    fn name_tables(&mut self) {
+        let bookmarks = self.state.bookmarks.list.iter();
+        let records: Vec<_> = bookmarks.map(|bookmark| bookmark.record.clone()).collect();
+        for record in &records {
             for (name, id) in record.tables.iter() {
                 self.table(*id, TableOptions::default());
-                let before = self.name(*id);
-                let table = self.state.tables.get_mut(id).expect("just added");
-                if table.keyspace == RECOVERED
-                    && taken.insert((record.keyspace.clone(), name.clone()))
-                {
-                    table.keyspace.clone_from(&record.keyspace);
-                    table.name.clone_from(name);
-                    let after = format!("{}.{name}", record.keyspace);
-                    for lost in self.lost.iter_mut() {
-                        if lost.table.as_ref() == Some(&before) {
-                            lost.table = Some(after.clone());
-                        }
-                    }
-                }
+                self.names.note(*id, &record.keyspace, name);
+            }
+        }
+        let live = self.state.tables.values().filter(|table| !table.dropped);
+        let taken = live.map(|table| (table.keyspace.clone(), table.name.clone()));
+        let taken = taken.collect();
+        for (id, (keyspace, name)) in std::mem::take(&mut self.names).assign(taken) {
+            let before = self.name(id);
+            let after = format!("{keyspace}.{name}");
+            let table = self.state.tables.get_mut(&id).expect("it has no name");
+            (table.keyspace, table.name) = (keyspace, name);
+            let lost = self.lost.iter_mut();
+            for lost in lost.filter(|lost| lost.table.as_ref() == Some(&before)) {
+                lost.table = Some(after.clone());
             }
         }
     }

@@ -36,6 +36,9 @@ pub fn verify(
     let mut check = Check::new(options, dir, progress);
     match Manifest::load(disk.clone(), dir) {
         Ok(Some(manifest)) => {
+            for damage in manifest.damage() {
+                check.add_error(damage.clone());
+            }
             let state = manifest.state();
             let segments = check.segments(state.wal_floor);
             check.state(state, &segments);

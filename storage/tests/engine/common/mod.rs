@@ -19,7 +19,7 @@ use ebb_storage::{
     Bounding, Compression, Db, FileSystem, Keyspace, Maintenance, Options, Range, Result,
     SnapshotOptions, SsTableOptions, Table, TableOptions, TieredPicker,
 };
-pub use ebb_test_support::seed::{for_seeds, number};
+pub use ebb_test_support::seed::{explores, for_seeds, number};
 pub use ebb_test_support::wait::until;
 use rand::{RngExt, SeedableRng};
 

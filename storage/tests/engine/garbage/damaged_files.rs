@@ -48,3 +48,27 @@ fn check(deletion: &str, is_older: bool, is_whole: bool) {
     bench.merge(0..2);
     assert_eq!(bench.live("a"), 0);
 }
+
+/// A file that does not open counted as having the least of all timestamps, so the deletions of its
+/// keys stayed for as long as it was damaged.
+#[test]
+fn a_deletion_goes_beside_a_damaged_file_of_later_writes() {
+    let bench = Bench::new();
+    bench.write("a1", 99);
+    bench.flush();
+    let path = files(&bench.mem, ".sst").pop().unwrap();
+    bench.delete("a1", 95);
+    bench.flush();
+    bench.db.backup("/linked").unwrap();
+    copy_dir(&bench.mem, "/linked", "/copied");
+    damage_file(&bench.mem, &path, true);
+
+    let bench = bench.reopened(KNOWS);
+    bench.wait_for_grace();
+    bench.merge(0..1);
+    let stats = bench.db.stats();
+    let table = &stats.tables[0];
+    assert_eq!((table.runs.len(), table.quarantine.len()), (1, 1));
+    assert_eq!(bench.db.restore("/copied").unwrap().restored.len(), 1);
+    assert_eq!(bench.live("a"), 1);
+}

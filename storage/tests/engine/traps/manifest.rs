@@ -1,27 +1,143 @@
-//! Damage to the manifest that looks like a torn end.
+//! Damage to the manifest and to CURRENT. There are two copies of each.
 
 use std::path::{Path, PathBuf};
 
 use super::*;
 
-fn manifest(mem: &MemDisk) -> PathBuf {
-    let mut manifests = files(mem, "");
-    manifests.retain(|path| path.to_string_lossy().contains("MANIFEST"));
-    manifests.pop().unwrap()
+fn named(mem: &MemDisk, part: &str) -> Vec<PathBuf> {
+    let mut found = files(mem, "");
+    found.retain(|path| path.to_string_lossy().contains(part));
+    found
 }
 
-/// Opens with each byte below `end` damaged: the manifest has to be named.
-fn assert_damage_is_named(mem: &MemDisk, manifest: &Path, end: u64) {
-    for byte in 0..end {
-        let bit = (byte % 8) as u8;
-        mem.flip_bit(manifest, byte, bit).unwrap();
-        match Db::open(DIR, options(mem)) {
-            Err(Error::Corruption { path, .. } | Error::UnsupportedFormat { path, .. }) => {
-                assert_eq!(path, manifest);
+/// Both copies of CURRENT, then both of the manifest.
+fn copies(mem: &MemDisk) -> [PathBuf; 4] {
+    let copies = [named(mem, "CURRENT"), named(mem, "MANIFEST")].concat();
+    copies.try_into().unwrap()
+}
+
+fn assert_copies_are_equal(mem: &MemDisk) {
+    let contents = copies(mem).map(|path| mem.read_all(path).unwrap());
+    assert!(contents[0] == contents[1] && contents[2] == contents[3]);
+}
+
+fn write(mem: &MemDisk, path: &Path, bytes: &[u8]) {
+    mem.create(path).unwrap().append(bytes).unwrap();
+}
+
+/// Any of these kept the database from opening, or cost the last edit of the manifest.
+#[test]
+fn damage_to_one_copy_of_the_manifest_or_of_current_costs_nothing() {
+    let mem = MemDisk::new();
+    let (db, keyspace, table) = open(&mem);
+    for value in [b"1", b"2"] {
+        table.put(b"k", value).unwrap();
+        db.flush().unwrap();
+    }
+    keyspace.create_snapshot("s").unwrap();
+    for name in ["mails", "posts"] {
+        keyspace.table(name, TableOptions::default()).unwrap();
+    }
+    keyspace.drop_table("mails").unwrap();
+    let expected = everything(&db).unwrap();
+    drop((db, keyspace, table));
+    assert_copies_are_equal(&mem);
+
+    let survives = |path: &Path, damage: &dyn Fn(&MemDisk)| {
+        let _at = FailedAt(path.display().to_string());
+        let damaged = mem.fork();
+        damage(&damaged);
+        assert!(Db::exists(DIR, &options(&damaged)).unwrap());
+        let db = Db::open_read_only(DIR, options(&damaged)).unwrap();
+        assert!(everything(&db).unwrap() == expected);
+        drop(db);
+        let db = Db::open(DIR, options(&damaged)).unwrap();
+        assert!(everything(&db).unwrap() == expected);
+        drop(db);
+        assert_copies_are_equal(&damaged);
+    };
+    for path in &copies(&mem) {
+        let len = mem.file_len(path).unwrap();
+        // The gate takes all bytes of CURRENT and about 200 of the manifest. An odd stride gives each
+        // bit its turn.
+        let stride = if explores() { 1 } else { (len / 200) | 1 };
+        for (i, byte) in (0..len).step_by(stride as usize).enumerate() {
+            let _at = FailedAt(format!("byte {byte}"));
+            let bit = (byte % 8) as u8;
+            survives(path, &|disk| disk.flip_bit(path, byte, bit).unwrap());
+            if i % 3 == 0 {
+                survives(path, &|disk| disk.cut(path, byte).unwrap());
             }
-            other => panic!("bit {bit} of byte {byte}: {other:?}"),
         }
-        mem.flip_bit(manifest, byte, bit).unwrap();
+        survives(path, &|disk| disk.remove(path).unwrap());
+    }
+}
+
+/// CURRENT named the manifest that the opening was about to write, and the power failed when that
+/// was half-written.
+#[test]
+fn power_lost_while_damage_to_one_copy_is_repaired_costs_nothing() {
+    let mem = MemDisk::new();
+    drop(open(&mem));
+    let [current, current_copy, manifest, manifest_copy] = copies(&mem);
+    let next = b"MANIFEST-000002\n";
+    assert!(manifest.ends_with("MANIFEST-000001"));
+    let damages: [&dyn Fn(&MemDisk); 6] = [
+        &|disk| write(disk, &current, next),
+        &|disk| write(disk, &current_copy, next),
+        &|disk| disk.remove(&current).unwrap(),
+        &|disk| disk.cut(&current_copy, 9).unwrap(),
+        &|disk| disk.remove(&manifest).unwrap(),
+        &|disk| disk.cut(&manifest_copy, 40).unwrap(),
+    ];
+    for (i, damage) in damages.iter().enumerate() {
+        for call in 1.. {
+            let _at = FailedAt(format!("damage {i}, call {call}"));
+            let damaged = mem.fork();
+            damage(&damaged);
+            // All of it is durable.
+            let damaged = damaged.fork();
+            damaged.crash_at(call);
+            let opened = Db::open(DIR, options(&damaged));
+            let has_power = damaged.has_power();
+            drop(opened);
+            damaged.restart(call);
+            let db = Db::open(DIR, options(&damaged)).unwrap();
+            assert_eq!(db.existing_keyspace("app").unwrap().tables(), ["users"]);
+            drop(db);
+            assert_copies_are_equal(&damaged);
+            if has_power {
+                break;
+            }
+        }
+    }
+}
+
+/// A part of an edit that found no space would be in the way of the next one, or take effect where
+/// the other copy lacks it.
+#[test]
+fn an_edit_that_finds_no_space_is_in_neither_copy() {
+    for free_bytes in 0.. {
+        let _at = FailedAt(format!("{free_bytes} bytes"));
+        let mem = MemDisk::new();
+        let (db, keyspace, table) = open(&mem);
+        mem.set_capacity_bytes(Some(mem.used_bytes() + free_bytes));
+        let outcome = db.keyspace("refused").map(drop);
+        mem.set_capacity_bytes(None);
+        assert_copies_are_equal(&mem);
+        if outcome.is_ok() {
+            // The space has ended at every byte of the edit, in the first copy and in the second.
+            assert!(free_bytes > 60, "{free_bytes}");
+            break;
+        }
+        assert!(
+            matches!(outcome, Err(Error::DiskFull { .. })),
+            "{outcome:?}"
+        );
+        let later = db.keyspace("later").unwrap();
+        lose_power(&mem, (db, keyspace, table, later), free_bytes);
+        let db = Db::open(DIR, options(&mem)).unwrap();
+        assert_eq!(db.keyspaces(), ["app", "later"]);
     }
 }
 
@@ -32,37 +148,110 @@ fn assert_damage_is_named(mem: &MemDisk, manifest: &Path, end: u64) {
 fn damage_to_an_edit_of_the_manifest_does_not_pass_for_a_torn_one() {
     let mem = MemDisk::new();
     let (db, keyspace, table) = open(&mem);
+    let [.., first, second] = copies(&mem);
     let mut before_last = 0;
     for value in [b"1", b"2"] {
         table.put(b"k", value).unwrap();
-        before_last = mem.file_len(manifest(&mem)).unwrap();
+        before_last = mem.file_len(&first).unwrap();
         db.flush().unwrap();
     }
     drop((db, keyspace, table));
-    assert_damage_is_named(&mem, &manifest(&mem), before_last);
+    for byte in 0..before_last {
+        let bit = (byte % 8) as u8;
+        let flip = || [&first, &second].map(|path| mem.flip_bit(path, byte, bit).unwrap());
+        flip();
+        match Db::open(DIR, options(&mem)) {
+            Err(Error::Corruption { path, .. } | Error::UnsupportedFormat { path, .. }) => {
+                assert_eq!(path, first);
+            }
+            other => panic!("bit {bit} of byte {byte}: {other:?}"),
+        }
+        flip();
+    }
     let (_db, _keyspace, table) = open(&mem);
     assert_eq!(table.get(b"k").unwrap().unwrap(), "2");
 }
 
-/// Dropping a table was the last edit of the manifest, with nothing behind it.
-/// Damaged, it passed for one that a crash tore, and the table was there again;
-/// one that was created last was gone.
+/// One copy was put back from another copy of the directory. An opening that believed the wrong one
+/// would remove files that the right one names.
 #[test]
-fn damage_to_what_the_manifest_says_of_tables_does_not_pass_for_a_torn_edit() {
+fn copies_of_the_manifest_that_contradict_each_other_are_refused_with_nothing_removed() {
     let mem = MemDisk::new();
-    let (db, keyspace, table) = open(&mem);
-    for drops in [false, true] {
-        match drops {
-            false => drop(keyspace.table("mails", TableOptions::default()).unwrap()),
-            true => keyspace.drop_table("mails").unwrap(),
-        }
-        let copy = mem.fork();
-        let manifest = manifest(&copy);
-        let end = copy.file_len(&manifest).unwrap();
-        copy.restart(7);
-        assert_damage_is_named(&copy, &manifest, end);
+    drop(open(&mem));
+    let other = mem.fork();
+    for (mem, name) in [(&mem, "mails"), (&other, "posts")] {
+        let (db, keyspace, table) = open(mem);
+        keyspace.table(name, TableOptions::default()).unwrap();
+        table.put(b"k", name.as_bytes()).unwrap();
+        db.flush().unwrap();
     }
+    let [.., first, second] = copies(&mem);
+    let right = mem.read_all(&second).unwrap();
+    write(&mem, &second, &other.read_all(&second).unwrap());
+    let orphan = Path::new(DIR).join("000099.sst");
+    write(&mem, &orphan, b"an orphan");
+    let before = files(&mem, "");
+    for _ in 0..2 {
+        let error = Db::open(DIR, options(&mem)).unwrap_err();
+        let text = error.to_string();
+        assert!(matches!(error, Error::Corruption { path, .. } if path == second));
+        assert!(text.contains(&first.display().to_string()), "{text}");
+        assert_eq!(files(&mem, ""), before);
+    }
+    write(&mem, &second, &right);
+    let (_db, keyspace, table) = open(&mem);
+    assert_eq!(keyspace.tables(), ["mails", "users"]);
+    assert_eq!(get(&table, "k").unwrap(), "mails");
+    assert!(!mem.exists(&orphan).unwrap());
+}
+
+/// An older manifest needs segments of the log that are gone, for writes that a flush has put into
+/// files since.
+#[test]
+fn an_older_manifest_is_refused_behind_a_trimmed_log() {
+    let mem = MemDisk::new();
+    let small = || Options {
+        wal_segment_bytes: 4 << 10,
+        ..options(&mem)
+    };
+    let (db, keyspace, table) = open_with(small());
+    let [.., first, second] = copies(&mem);
+    for i in 0..20_u8 {
+        table.put(b"k", &[i; 1000]).unwrap();
+    }
+    let (older, segments) = (mem.read_all(&first).unwrap(), files(&mem, ".log"));
+    db.flush().unwrap();
     drop((db, keyspace, table));
-    let (_db, keyspace, _table) = open(&mem);
-    assert_eq!(keyspace.tables(), ["users"]);
+    assert!(files(&mem, ".log").len() < segments.len());
+    let whole = mem.read_all(&second).unwrap();
+
+    mem.remove(&second).unwrap();
+    write(&mem, &first, &older);
+    let before = files(&mem, "");
+    let refused = Db::open(DIR, small()).unwrap_err();
+    let is_log = |path: &Path| path.extension().is_some_and(|extension| extension == "log");
+    assert!(
+        matches!(&refused, Error::Corruption { path, .. } if is_log(path)),
+        "{refused}"
+    );
+    assert_eq!(files(&mem, ""), before);
+    // The copy that reads further counts.
+    write(&mem, &second, &whole);
+    let (_db, _keyspace, table) = open_with(small());
+    assert_eq!(table.get(b"k").unwrap().unwrap(), [19; 1000][..]);
+    assert_copies_are_equal(&mem);
+}
+
+/// An opening begins a new manifest, which alone has the changes after it.
+#[test]
+fn a_change_after_an_opening_survives_the_loss_of_power() {
+    for seed in 0..20 {
+        let mem = MemDisk::new();
+        drop(open(&mem));
+        let (db, keyspace, table) = open(&mem);
+        let mails = keyspace.table("mails", TableOptions::default()).unwrap();
+        lose_power(&mem, (db, keyspace, table, mails), seed);
+        let (_db, keyspace, _table) = open(&mem);
+        assert_eq!(keyspace.tables(), ["mails", "users"], "seed {seed}");
+    }
 }

@@ -1,0 +1,78 @@
+//! The two copies of a manifest, as they are on the disk.
+//!
+//! Both get the same bytes, and each edit is synced in both before the next one is written. So a
+//! crash leaves them equal but for the last edit, which may be in one of them only.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::files;
+use crate::key::FileNumber;
+use crate::log_store::LogStore;
+
+/// A copy of a manifest, read whole.
+#[derive(Debug)]
+pub(super) struct ManifestCopy {
+    pub(super) path: PathBuf,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// The copies of one manifest.
+#[derive(Debug)]
+pub(super) struct Copies {
+    pub(super) number: FileNumber,
+    pub(super) read: Vec<ManifestCopy>,
+    /// The errors of the copies that cannot be read.
+    pub(super) unreadable: Vec<Error>,
+}
+
+impl Copies {
+    /// Reads both copies.
+    ///
+    /// # Errors
+    /// [`Error::Io`] for a lack of descriptors, memory or permission.
+    pub(super) fn read(log_store: &dyn LogStore, dir: &Path, number: FileNumber) -> Result<Self> {
+        let (mut read, mut unreadable) = (Vec::new(), Vec::new());
+        for path in files::manifests(dir, number) {
+            match read_all(log_store, &path) {
+                Ok(bytes) => read.push(ManifestCopy { path, bytes }),
+                Err(error) if error.is_of_file() => unreadable.push(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Self {
+            number,
+            read,
+            unreadable,
+        })
+    }
+
+    /// Whether there is a file of the manifest.
+    pub(super) fn exist(&self) -> bool {
+        let mut unreadable = self.unreadable.iter();
+        !self.read.is_empty() || unreadable.any(|error| !error.is_of_missing_file())
+    }
+}
+
+pub(super) fn read_all(log_store: &dyn LogStore, path: &Path) -> Result<Vec<u8>> {
+    let file = log_store.open_read(path).map_err(Error::io("open", path))?;
+    let mut bytes = vec![0; file.len().map_err(Error::io("read", path))? as usize];
+    file.read_exact_at(&mut bytes, 0)
+        .map_err(Error::io("read", path))?;
+    Ok(bytes)
+}
+
+/// Returns the most informative error of several files without a good one: another format version
+/// first, a missing file last.
+///
+/// # Panics
+/// Without an error.
+pub(super) fn most_telling(errors: Vec<Error>) -> Error {
+    let rank = |error: &Error| match error {
+        Error::UnsupportedFormat { .. } => 0,
+        error if error.is_of_missing_file() => 2,
+        _ => 1,
+    };
+    let most_telling = errors.into_iter().min_by_key(rank);
+    most_telling.expect("no file is good")
+}

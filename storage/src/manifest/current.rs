@@ -1,0 +1,214 @@
+//! CURRENT and its copy: which manifest is live.
+//!
+//! A new manifest is named by CURRENT first and by its copy then, and the one before it goes when
+//! both are durable. So a crash, or a rename that fails, may leave CURRENT naming a newer manifest than
+//! its copy does. No edit follows in either manifest before both name one again, and the newer one counts.
+
+use std::cmp::Reverse;
+use std::path::{Path, PathBuf};
+
+use super::copies::{Copies, most_telling, read_all};
+use crate::error::{Error, Result};
+use crate::files::{self, FileKind};
+use crate::key::FileNumber;
+use crate::log_store::LogStore;
+
+/// The content of CURRENT and of its copy.
+#[derive(Debug, Default)]
+pub(super) struct Current {
+    /// The manifests that they name, newest first, each with the file that names it.
+    named: Vec<(FileNumber, PathBuf)>,
+    /// The damage of either file.
+    damage: Vec<Error>,
+    /// Whether a backup or a repair into the directory has not come to its end.
+    pub(super) is_incomplete: bool,
+}
+
+/// The manifest that counts.
+#[derive(Debug)]
+pub(super) struct Live {
+    pub(super) copies: Copies,
+    /// The damage of CURRENT and of its copy.
+    pub(super) damage: Vec<Error>,
+    /// Whether both of them name it.
+    pub(super) is_named_twice: bool,
+    /// The largest number that they name. If that manifest is missing, it must stay missing: a
+    /// crash could leave a new one of its number half-written.
+    pub(super) newest_named: FileNumber,
+}
+
+impl Current {
+    /// Whether a directory has CURRENT or its copy, and so a database.
+    pub(super) fn exists(log_store: &dyn LogStore, dir: &Path) -> Result<bool> {
+        for path in files::currents(dir) {
+            let found = log_store.exists(&path);
+            if found.map_err(Error::io("look for", &path))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Reads both files.
+    ///
+    /// # Errors
+    /// [`Error::Io`] for a lack of descriptors, memory or permission.
+    pub(super) fn read(log_store: &dyn LogStore, dir: &Path) -> Result<Self> {
+        let mut current = Self::default();
+        for path in files::currents(dir) {
+            match read_all(log_store, &path) {
+                Ok(content) if content == files::INCOMPLETE => current.is_incomplete = true,
+                Ok(content) => match named_in(&content) {
+                    Some(number) => current.named.push((number, path)),
+                    None => {
+                        let detail = "it does not name a manifest";
+                        current.damage.push(Error::corruption(&path, 0, detail));
+                    }
+                },
+                Err(error) if error.is_of_file() => current.damage.push(error),
+                Err(error) => return Err(error),
+            }
+        }
+        current.named.sort_by_key(|(number, _)| Reverse(*number));
+        Ok(current)
+    }
+
+    /// Whether neither file names a manifest.
+    pub(super) fn names_nothing(&self) -> bool {
+        self.named.is_empty()
+    }
+
+    /// The paths of the manifests that are named, those of the newest first.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] where none is named, and in a directory that was never completed.
+    pub(super) fn manifests(self, dir: &Path) -> Result<Vec<PathBuf>> {
+        let named = self.check(dir)?.named.into_iter();
+        Ok(named
+            .flat_map(|(number, _)| files::manifests(dir, number))
+            .collect())
+    }
+
+    /// Reads the newest manifest that is named and of which there is a copy.
+    ///
+    /// # Errors
+    /// As [`Self::manifests`]; [`Error::Io`] where no manifest that is named is there.
+    pub(super) fn live(self, log_store: &dyn LogStore, dir: &Path) -> Result<Live> {
+        let Self {
+            named, mut damage, ..
+        } = self.check(dir)?;
+        let newest_named = named[0].0;
+        let (mut live, mut missing) = (None::<Copies>, Vec::new());
+        for (number, path) in &named {
+            if live.as_ref().is_some_and(|live| live.number == *number) {
+                continue;
+            }
+            let copies = Copies::read(log_store, dir, *number)?;
+            if !copies.exist() {
+                // No crash removes a manifest that either file names.
+                let name = files::manifest_name(*number);
+                let detail = format!("it names {name}, which is missing");
+                damage.push(Error::corruption(path, 0, detail));
+                missing.extend(copies.unreadable);
+            } else if live.is_none() {
+                live = Some(copies);
+            }
+        }
+        let Some(copies) = live else {
+            return Err(most_telling(missing));
+        };
+        let by = named.iter().filter(|(number, _)| *number == copies.number);
+        Ok(Live {
+            is_named_twice: by.count() == 2,
+            copies,
+            damage,
+            newest_named,
+        })
+    }
+
+    fn check(self, dir: &Path) -> Result<Self> {
+        if self.is_incomplete {
+            let detail = "a backup or repair into this directory was interrupted; \
+                          remove the directory and start again";
+            return Err(Error::corruption(&files::current(dir), 0, detail));
+        }
+        if self.names_nothing() {
+            return Err(most_telling(self.damage));
+        }
+        Ok(self)
+    }
+}
+
+/// The content of CURRENT that names this manifest.
+pub(super) fn naming(number: FileNumber) -> String {
+    files::manifest_name(number) + "\n"
+}
+
+/// The manifest that the content of CURRENT names; `None` for any other content than
+/// [`naming`] returns.
+fn named_in(content: &[u8]) -> Option<FileNumber> {
+    let name = std::str::from_utf8(content).ok()?.strip_suffix('\n')?;
+    match FileKind::of(Path::new(name)) {
+        Some(FileKind::Manifest(number)) if naming(number).as_bytes() == content => Some(number),
+        _ => None,
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::file_system::FileSystem;
+    use crate::simulation::MemDisk;
+
+    #[test]
+    fn the_newest_manifest_that_is_there_counts() {
+        let dir = Path::new("/db");
+        for (named, there, live, damaged) in [
+            ([6, 6], &[6][..], 6, 0),
+            // A crash came between the two renames.
+            ([7, 6], &[6, 7][..], 7, 0),
+            // One bit of a name is wrong.
+            ([7, 6], &[6][..], 6, 1),
+            ([4, 6], &[6][..], 6, 1),
+        ] {
+            let mem = MemDisk::new();
+            mem.create_dir_all(dir).unwrap();
+            let write = |path: &Path, content: &str| {
+                let mut file = mem.create(path).unwrap();
+                file.append(content.as_bytes()).unwrap();
+            };
+            for (path, number) in files::currents(dir).iter().zip(named) {
+                write(path, &naming(FileNumber(number)));
+            }
+            for &number in there {
+                write(&files::manifests(dir, FileNumber(number))[0], "");
+            }
+            let found = Current::read(&mem, dir).unwrap().live(&mem, dir).unwrap();
+            let number = found.copies.number.0;
+            assert_eq!((number, found.damage.len()), (live, damaged), "{named:?}");
+            assert_eq!(Some(found.newest_named.0), named.into_iter().max());
+            assert_eq!(found.is_named_twice, named[0] == named[1]);
+        }
+    }
+
+    /// A name that lost its last digits was that of an older manifest.
+    #[test]
+    fn only_a_whole_name_is_one() {
+        let content = naming(FileNumber(123_456));
+        assert_eq!(named_in(content.as_bytes()), Some(FileNumber(123_456)));
+        for len in 0..content.len() {
+            assert_eq!(named_in(&content.as_bytes()[..len]), None, "{len}");
+        }
+        for foreign in [
+            "MANIFEST-1\n",
+            "MANIFEST-+123456\n",
+            "MANIFEST-0123456\n",
+            "MANIFEST-123456.copy\n",
+            "../MANIFEST-123456\n",
+            "MANIFEST-123456\n\n",
+            "wal-000001.log\n",
+        ] {
+            assert_eq!(named_in(foreign.as_bytes()), None, "{foreign}");
+        }
+    }
+}

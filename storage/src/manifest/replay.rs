@@ -1,0 +1,361 @@
+//! Reading a manifest from its copies.
+//!
+//! Each record is taken from any copy that has it whole, so damage to one copy costs nothing. Copies
+//! with different good records in one place contradict each other: that is damage, and neither counts.
+
+use std::path::Path;
+
+use super::copies::{ManifestCopy, most_telling};
+use super::database_id::DatabaseId;
+use super::record::{HEADER_BYTES, RECORD_HEADER_BYTES, check_header, later_record, record_at};
+use super::state::{Edit, State};
+use crate::error::{Error, Result};
+use crate::mutation::{self, Mutation};
+
+/// The content of a manifest.
+#[derive(Debug)]
+pub(super) struct Replayed {
+    pub(super) id: DatabaseId,
+    /// The state after all records.
+    pub(super) state: State,
+    /// The number of edits behind the state that the manifest begins with.
+    pub(super) edits: usize,
+    /// The offset behind the last record.
+    pub(super) end: usize,
+    /// The damage of single copies.
+    pub(super) damage: Vec<Error>,
+}
+
+/// Reads a manifest from its copies.
+///
+/// An edit is synced in all copies before the next one is written. So a record that reads in no copy
+/// and has no good one behind it was torn by a crash and never took effect: any part of it may be
+/// missing, its length too. A copy that lacks the last record only may be left so by a crash. Anything
+/// else that does not read is damage.
+///
+/// # Errors
+/// [`Error::Corruption`]; [`Error::UnsupportedFormat`].
+pub(super) fn replay(copies: &[ManifestCopy]) -> Result<Replayed> {
+    let (id, mut records, mut damage) = check_headers(copies)?;
+    let mut state: Option<State> = None;
+    let mut edits = 0;
+    while let Some(record) = records.next()? {
+        let corrupt = |detail: String| Error::corruption(record.path, record.at as u64, detail);
+        let edit: Edit = serde_json::from_slice(record.json)
+            .map_err(|e| corrupt(format!("a record that does not read: {e}")))?;
+        match (&state, &edit) {
+            (None, Edit::State(_)) | (Some(_), _) => {
+                edits += usize::from(state.is_some());
+                state.get_or_insert_default().apply(edit).map_err(corrupt)?;
+            }
+            (None, _) => return Err(corrupt("the first record is not a state".into())),
+        }
+    }
+    let first = &copies[0];
+    // The first record was synced before CURRENT named the manifest.
+    let state = state.ok_or_else(|| records.bad_record(first, ""))?;
+    records.check_end()?;
+    state
+        .check()
+        .map_err(|detail| Error::corruption(&first.path, HEADER_BYTES as u64, detail))?;
+    damage.extend(records.damage());
+    Ok(Replayed {
+        id,
+        state,
+        edits,
+        end: records.at,
+        damage,
+    })
+}
+
+/// Returns the id of the database, the records of all copies, and the damage of single headers. A
+/// damaged header costs no record: those behind it have checksums of their own.
+fn check_headers(copies: &[ManifestCopy]) -> Result<(DatabaseId, Records<'_>, Vec<Error>)> {
+    let (mut id, mut damage) = (None, Vec::new());
+    for copy in copies {
+        match check_header(&copy.path, &copy.bytes) {
+            Ok(found) if *id.get_or_insert(found) != found => {
+                let detail = "the copies of the manifest are of different databases";
+                return Err(Error::corruption(&copy.path, 16, detail));
+            }
+            Ok(_) => {}
+            Err(error) => damage.push(error),
+        }
+    }
+    match id {
+        Some(id) => Ok((id, Records::of(copies), damage)),
+        None => Err(most_telling(damage)),
+    }
+}
+
+/// The state after the records before the first that does not read, does not fit
+/// or makes no sense of the state, and the offset of that one; `None` without a
+/// state. The headers, whose versions have no checksum, are passed over.
+pub(super) fn replay_prefix(copies: &[ManifestCopy]) -> Option<(State, usize)> {
+    let (state, end) = apply_prefix(copies, false)?;
+    match state.check() {
+        Ok(()) => Some((state, end)),
+        Err(_) => apply_prefix(copies, true),
+    }
+}
+
+/// `is_checked` ends it before the first edit after which the state makes no
+/// sense; each edit costs as much as the state is long then.
+fn apply_prefix(copies: &[ManifestCopy], is_checked: bool) -> Option<(State, usize)> {
+    let mut records = Records::of(copies);
+    let mut state: Option<State> = None;
+    let mut end = records.at;
+    while let Ok(Some(record)) = records.next() {
+        let before = if is_checked { state.clone() } else { None };
+        let fits = match serde_json::from_slice(record.json) {
+            Ok(edit @ Edit::State(_)) if state.is_none() => {
+                state.get_or_insert_default().apply(edit).is_ok()
+            }
+            Ok(edit) => state
+                .as_mut()
+                .is_some_and(|state| state.apply(edit).is_ok()),
+            Err(_) => false,
+        };
+        if is_checked && state.as_ref().is_some_and(|state| state.check().is_err()) {
+            state = before;
+            break;
+        }
+        if !fits {
+            break;
+        }
+        end = records.at;
+    }
+    state.map(|state| (state, end))
+}
+
+/// The records of a manifest, each from a copy that has it whole.
+struct Records<'a> {
+    copies: &'a [ManifestCopy],
+    /// The offset of the next record.
+    at: usize,
+    /// The offset of the one before it.
+    last: usize,
+    /// The first record that each copy lacks, by its offset, and what the copy has there.
+    lacking: Vec<Option<(usize, String)>>,
+}
+
+/// A record that a copy has whole.
+struct Record<'a> {
+    path: &'a Path,
+    at: usize,
+    json: &'a [u8],
+}
+
+impl<'a> Records<'a> {
+    fn of(copies: &'a [ManifestCopy]) -> Self {
+        Self {
+            lacking: vec![None; copies.len()],
+            copies,
+            at: HEADER_BYTES,
+            last: HEADER_BYTES,
+        }
+    }
+
+    /// Returns the next record; `None` where no copy has one.
+    ///
+    /// # Errors
+    /// Two copies contradict each other.
+    fn next(&mut self) -> Result<Option<Record<'a>>> {
+        let at = self.at;
+        let mut found: Option<Record<'a>> = None;
+        let mut lacking = Vec::new();
+        for (i, copy) in self.copies.iter().enumerate() {
+            let json = match record_at(&copy.bytes, at) {
+                Ok(json) => json,
+                Err(detail) => {
+                    lacking.push((i, detail));
+                    continue;
+                }
+            };
+            let Some(other) = &found else {
+                let path = copy.path.as_path();
+                found = Some(Record { path, at, json });
+                continue;
+            };
+            if json != other.json && !mutation::is(Mutation::TrustFirstManifest) {
+                let other = other.path.display();
+                let detail = format!("{other} has another record in this place");
+                return Err(Error::corruption(&copy.path, at as u64, detail));
+            }
+        }
+        let Some(record) = found else {
+            return Ok(None);
+        };
+        for (i, detail) in lacking {
+            self.lacking[i].get_or_insert((at, detail));
+        }
+        self.last = at;
+        self.at = at + RECORD_HEADER_BYTES + record.json.len();
+        Ok(Some(record))
+    }
+
+    /// Checks that nothing but a torn edit follows where no copy has a good record.
+    fn check_end(&self) -> Result<()> {
+        for copy in self.copies {
+            let later = later_record(&copy.bytes, self.at);
+            if let Some(later) = later.filter(|_| !mutation::is(Mutation::DamagedManifestIsTorn)) {
+                let follows = format!(", and a good record follows at offset {later}");
+                return Err(self.bad_record(copy, &follows));
+            }
+        }
+        Ok(())
+    }
+
+    /// The error of a copy without a good record in the place of the next one.
+    fn bad_record(&self, copy: &ManifestCopy, follows: &str) -> Error {
+        let detail = record_at(&copy.bytes, self.at).err().unwrap_or_default();
+        Error::corruption(&copy.path, self.at as u64, detail + follows)
+    }
+
+    /// The damage of single copies. A crash may have torn the last record, if that is an edit.
+    fn damage(&self) -> impl Iterator<Item = Error> {
+        let lacking = self.copies.iter().zip(&self.lacking);
+        lacking.filter_map(move |(copy, lacking)| {
+            let (at, detail) = lacking.as_ref()?;
+            (*at < self.last || *at == HEADER_BYTES)
+                .then(|| Error::corruption(&copy.path, *at as u64, detail.clone()))
+        })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::record::{encode, header};
+    use super::*;
+
+    /// The manifest of a database of these keyspaces, each of which an edit added.
+    fn manifest(keyspaces: &[&str]) -> Vec<u8> {
+        let mut bytes = header(DatabaseId([7; 16]));
+        bytes.extend_from_slice(&encode(&Edit::State(State::default())));
+        for name in keyspaces {
+            let name = name.to_string();
+            bytes.extend_from_slice(&encode(&Edit::AddKeyspace { name }));
+        }
+        bytes
+    }
+
+    fn replay_all(copies: &[&[u8]]) -> Result<Replayed> {
+        let copy = |(i, bytes): (usize, &&[u8])| ManifestCopy {
+            path: format!("copy {i}").into(),
+            bytes: bytes.to_vec(),
+        };
+        let copies: Vec<_> = copies.iter().enumerate().map(copy).collect();
+        replay(&copies)
+    }
+
+    fn keyspaces(copies: &[&[u8]]) -> Result<Vec<String>> {
+        replay_all(copies).map(|replayed| replayed.state.keyspaces)
+    }
+
+    /// The power failed in the sync of an edit that lay in two sectors, and only
+    /// the second had reached the disk: the record began with zeros, which is a
+    /// length of 0 with the rest behind it, and was refused as damage.
+    #[test]
+    fn an_edit_torn_at_its_start_or_end_or_both_never_took_effect() {
+        let (before, whole) = (manifest(&["a"]), manifest(&["a", "b"]));
+        for zeros_to in before.len() + 1..=whole.len() {
+            for cut in before.len()..=whole.len() {
+                let mut torn = whole.clone();
+                torn[before.len()..zeros_to].fill(0);
+                torn.truncate(cut);
+                let without_it: [&[&[u8]]; 3] = [&[&torn], &[&torn, &before], &[&torn, &torn]];
+                for copies in without_it {
+                    let replayed = replay_all(copies).unwrap();
+                    assert_eq!(replayed.state.keyspaces, ["a"], "{zeros_to} {cut}");
+                    assert_eq!((replayed.damage.len(), replayed.end), (0, before.len()));
+                }
+                // The edit is in the other copy.
+                let replayed = replay_all(&[&torn, &whole]).unwrap();
+                assert_eq!(replayed.state.keyspaces, ["a", "b"]);
+                assert!(replayed.damage.is_empty());
+            }
+        }
+    }
+
+    /// A length that a flipped bit made too long looked like a record cut off by
+    /// a crash, and all edits behind it were forgotten without a word.
+    #[test]
+    fn a_flipped_bit_in_an_edit_with_another_behind_it_is_damage() {
+        let (before, whole) = (manifest(&["a"]), manifest(&["a", "b"]));
+        for bit in 0..before.len() * 8 {
+            let mut damaged = whole.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            let alone: [&[&[u8]]; 2] = [&[&damaged], &[&damaged, &damaged]];
+            for copies in alone {
+                let is_damage = matches!(
+                    keyspaces(copies),
+                    Err(Error::Corruption { .. } | Error::UnsupportedFormat { .. })
+                );
+                assert!(is_damage, "bit {bit}");
+            }
+            for copies in [[&damaged, &whole], [&whole, &damaged]] {
+                let replayed = replay_all(&copies.map(|copy| &copy[..])).unwrap();
+                assert_eq!(replayed.state.keyspaces, ["a", "b"], "bit {bit}");
+                assert_eq!(replayed.damage.len(), 1, "bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_copy_makes_up_for_the_damage_of_the_other() {
+        let ends = [0, 1, 2].map(|keyspaces| manifest(&["a", "b"][..keyspaces]).len());
+        let whole = manifest(&["a", "b", "c"]);
+        let mut damaged = [whole.clone(), whole.clone()];
+        damaged[0][ends[0] + 4] ^= 1;
+        damaged[1][ends[1] + 20] ^= 1;
+        let replayed = replay_all(&[&damaged[0], &damaged[1]]).unwrap();
+        assert_eq!(replayed.state.keyspaces, ["a", "b", "c"]);
+        let offset = |error: &Error| match error {
+            Error::Corruption { offset, .. } => *offset as usize,
+            other => panic!("{other}"),
+        };
+        let offsets: Vec<_> = replayed.damage.iter().map(offset).collect();
+        assert_eq!(offsets, ends[..2]);
+        // Both lack the same record.
+        damaged[1][ends[0] + 4] ^= 1;
+        assert!(replay_all(&[&damaged[0], &damaged[1]]).is_err());
+        // One has no header, the other lacks the last record, as after a crash.
+        let mut damaged = [whole.clone(), whole.clone()];
+        damaged[0][20] ^= 1;
+        damaged[1][ends[2] + 20] ^= 1;
+        let replayed = replay_all(&[&damaged[0], &damaged[1]]).unwrap();
+        assert_eq!(replayed.state.keyspaces, ["a", "b", "c"]);
+        let offsets: Vec<_> = replayed.damage.iter().map(offset).collect();
+        assert_eq!(offsets, [12]);
+    }
+
+    /// The shorter one would be believed, with edits gone that something relied on.
+    #[test]
+    fn a_whole_copy_that_is_older_than_a_damaged_one_is_not_believed() {
+        let (older, mut damaged) = (manifest(&["a"]), manifest(&["a", "b", "c"]));
+        damaged[older.len() + 10] ^= 1;
+        for copies in [[&older, &damaged], [&damaged, &older]] {
+            let error = keyspaces(&copies.map(|copy| &copy[..])).unwrap_err();
+            assert!(
+                error.to_string().contains("a good record follows"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn copies_that_contradict_each_other_are_damage() {
+        let one = manifest(&["a", "b"]);
+        for other in [manifest(&["a", "c"]), manifest(&["a", "cc", "d"])] {
+            let error = keyspaces(&[&one, &other]).unwrap_err().to_string();
+            assert!(
+                error.contains("copy 1") && error.contains("copy 0 has another record"),
+                "{error}"
+            );
+        }
+        let mut foreign = header(DatabaseId([8; 16]));
+        foreign.extend_from_slice(&one[HEADER_BYTES..]);
+        let error = keyspaces(&[&one, &foreign]).unwrap_err().to_string();
+        assert!(error.contains("different databases"), "{error}");
+    }
+}
