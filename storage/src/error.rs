@@ -51,7 +51,11 @@ pub enum Error {
         source: Arc<io::Error>,
     },
     /// A file does not say what its checksums, its order or its format promise.
-    #[error("corrupt file {} at offset {offset}: {detail}; restore this file from a copy, nothing was changed", path.display())]
+    #[error(
+        "corrupt file {} at offset {offset}: {detail}; {}; nothing was changed",
+        path.display(),
+        remedy(path)
+    )]
     Corruption {
         /// The damaged file.
         path: PathBuf,
@@ -63,8 +67,8 @@ pub enum Error {
     /// A file was missing or could not be read when it was opened. That is no damage: it may be
     /// read later.
     #[error(
-        "cannot read {}, which may hold what is asked for: {source}; put this file back, or \
-         restore it from a copy",
+        "cannot read {}, which may hold what is asked for: {source}; put this file back, take it \
+         from a backup with `ebb restore`, or give it up with `ebb repair --online`",
         path.display()
     )]
     Unreadable {
@@ -320,6 +324,16 @@ impl Error {
             offset,
             detail: detail.into(),
         }
+    }
+}
+
+/// Returns what an operator can do about a damaged file, as a part of the error message.
+fn remedy(path: &Path) -> &'static str {
+    if path.extension().is_some_and(|extension| extension == "sst") {
+        "take this file from a backup with `ebb restore`, or give up what is lost with \
+         `ebb repair --online`"
+    } else {
+        "restore this file from a copy"
     }
 }
 

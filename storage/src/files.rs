@@ -8,6 +8,7 @@
 //!   wal-000012.log   a WAL segment
 //!   000034.sst       an SSTable
 //!   .backup-1        a folder of links to the files that a backup copies
+//!   damaged          a folder of damaged files whose loss an operator accepted
 //! ```
 //!
 //! `CURRENT` and the manifest exist twice. The second file has the name of the first one with
@@ -113,6 +114,16 @@ pub(crate) fn backup_links(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{BACKUP_LINKS}{number}"))
 }
 
+/// The folder of damaged files that new ones have replaced.
+pub(crate) fn damaged_dir(dir: &Path) -> PathBuf {
+    dir.join("damaged")
+}
+
+/// A damaged file in the folder `dir`, by a name that is not that of an SSTable.
+pub(crate) fn damaged(dir: &Path, number: FileNumber) -> PathBuf {
+    sstable(dir, number).with_added_extension("damaged")
+}
+
 /// Whether a path is that of a folder of links for a backup.
 pub(crate) fn is_backup_links(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
@@ -156,6 +167,8 @@ mod tests {
             assert_eq!(FileKind::of(&dir.join(foreign)), None, "{foreign}");
             assert!(!is_backup_links(&dir.join(foreign)), "{foreign}");
         }
+        assert_eq!(FileKind::of(&damaged_dir(dir)), None);
+        assert_eq!(FileKind::of(&damaged(&damaged_dir(dir), n)), None);
         assert!(is_backup_links(&backup_links(dir, 3)));
         for foreign in [".backup-monday", ".backup-+3", ".backup-03", ".backup-"] {
             assert!(!is_backup_links(&dir.join(foreign)), "{foreign}");

@@ -103,8 +103,8 @@ pub use file_system::{FileSystem, ReadFile, SyncFile, WriteFile};
 pub use key::{MAX_KEY_BYTES, MAX_VALUE_BYTES, RunId, SeqNo};
 pub use log_store::{LockGuard, LogStore};
 pub use maintenance::{
-    Backup, BackupInfo, Finding, Lost, MaintenanceProgress, RepairReport, RepairedTable,
-    RestoreReport, RestoredFile, VerifyReport, repair, verify,
+    Backup, BackupInfo, FileLoss, Finding, LossReport, Lost, MaintenanceProgress, RepairReport,
+    RepairedTable, RestoreReport, RestoredFile, VerifyReport, repair, verify,
 };
 pub use meter::{Meter, Metered, Requests};
 pub use options::{

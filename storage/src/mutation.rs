@@ -184,6 +184,10 @@ mutations! {
     ExcludeByDamagedFilters = "a filter that does not read excludes its file",
     RestoreUnverified = "a damaged file is replaced by a copy that was not verified",
     LiftUnverified = "a quarantine ends though the file was not verified",
+    SalvageOnce = "what does not read once is lost from a file that is rewritten",
+    SalvageAnyFile = "a file is rewritten from the blocks of another one in its place",
+    OverlookLostTombstones = "a list of what is lost leaves out range tombstones",
+    LoseOlderVersions = "a file that is rewritten keeps the newest version of each key only",
 
     // A read stops where nothing that is left can matter.
     StopAboveMemtables = "a read stops though a full memtable that is left may have newer timestamps",

@@ -1,5 +1,5 @@
 """A damaged table: one byte of its file is another. Writes go on, and a copied backup gives it
-back; without one all other rows are saved."""
+back; without one all other rows are saved, in the place of the file or in a new directory."""
 
 import pathlib
 import shutil
@@ -49,7 +49,7 @@ with tempfile.TemporaryDirectory() as work:
     name = damage(directory)
     refuses_damaged_rows_only(directory)
 
-    alarm, look, restore, repair = rehearsal.commands("A damaged table")
+    alarm, look, restore, online, repair = rehearsal.commands("A damaged table")
     (quarantined,) = rehearsal.texts("A damaged table")
     fails = look.commands[:1]
     printed = rehearsal.run(look, directory, fails=fails)
@@ -71,6 +71,16 @@ with tempfile.TemporaryDirectory() as work:
     server.stop()
 
     name = damage(directory)
+    server = rehearsal.Server(directory)
+    # The exit code of the list says that something is damaged.
+    printed = rehearsal.run(online, directory, fails=online.commands[:1])
+    assert name in printed, printed
+    left = server.count()
+    print(f"{left} of 5100 rows are left")
+    assert 5000 < left < 5100, left
+    server.stop()
+
+    name = damage(directory)
     printed = rehearsal.run(look, directory, fails=fails)
     assert name in printed, printed
     # Its exit code says that something is lost.
@@ -79,7 +89,7 @@ with tempfile.TemporaryDirectory() as work:
     server = rehearsal.Server(directory)
     saved = server.count()
     print(f"{saved} of 5100 rows are saved")
-    assert 5000 < saved < 5100, saved
+    assert 5000 < saved < left, saved
     server.write(range(5000))
     assert 5000 <= server.count() <= 5100
     server.stop()

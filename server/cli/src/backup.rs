@@ -71,8 +71,8 @@ pub(super) fn run(args: Args) -> Result<()> {
     }
     let damaged = counted(info.damaged.len() as u64, "damaged or missing file");
     let text = format!(
-        "the backup has {damaged}: keep an older one, take the files from that with ebb restore, \
-         and make another"
+        "the backup has {damaged}: keep an older one, take the files from that with ebb restore, or \
+         give up what is lost with ebb repair --online, and make another"
     );
     Err(CliError::Damaged(text).into())
 }

@@ -1,6 +1,8 @@
-//! `ebb repair`: what can be read of a damaged database, in a new one.
+//! `ebb repair`: what can be read of a damaged database, in a new one; or of a table, in its place.
 
-use std::path::PathBuf;
+mod online;
+
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use ebb_storage::{Lost, RepairReport};
@@ -8,8 +10,10 @@ use ebb_tables::{Unreadable, database_options, unreadable_objects};
 use indicatif::HumanBytes;
 use serde_json::Value;
 
+use super::attached::Attached;
 use super::database::Location;
 use super::error::CliError;
+use super::names::TableName;
 use super::print::{Printer, counted, insert_bytes};
 use super::progress::maintenance_bar;
 
@@ -17,37 +21,63 @@ const EXAMPLES: &str = "\
 Examples:
   ebb repair ./ebb-repaired
   ebb repair --data /srv/ebb ./ebb-repaired --json | jq '.lost[]'
+  ebb repair --online app.users
+  ebb repair --online app.users --accept-loss
 
-The damaged database is only read. Each loss is printed with the keys that it may affect:
-if the newest version of a key is lost, an older one is visible. If anything was lost the
-exit code is 5, and the new database is complete otherwise. A table whose schema cannot be
-read keeps its rows, is printed, and makes the exit code 5, too.";
+With NEWDIR the damaged database is only read. Each loss is printed with the keys that it may
+affect: if the newest version of a key is lost, an older one is visible. If anything was lost
+the exit code is 5, and the new database is complete otherwise. A table whose schema cannot be
+read keeps its rows, is printed, and makes the exit code 5, too.
 
-/// Save what can be read of a damaged database into a new directory.
+With --online nothing is changed either, and the exit code is 5 if a file of the table is
+damaged, missing or unreadable, until --accept-loss is added: then new files with what can be
+read take the place of these files, and the damaged ones move to the folder `damaged` of the
+database. Take the files from a backup first, with `ebb restore`: what is lost here is lost for
+good. A server that has the database open, or that --server names, does this itself, and goes
+on meanwhile.";
+
+/// Save what can be read of a damaged database into a new directory, or of a table in its place.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     #[command(flatten)]
-    location: Location,
+    attached: Attached,
     /// Directory of the new database; must not exist, or be empty.
-    #[arg(value_name = "NEWDIR")]
-    new_dir: PathBuf,
+    #[arg(value_name = "NEWDIR", required_unless_present = "online")]
+    new_dir: Option<PathBuf>,
+    /// List what is lost of the damaged files of this table, in place of saving the database.
+    #[arg(long, value_name = "KEYSPACE.TABLE", conflicts_with = "new_dir")]
+    online: Option<TableName>,
+    /// Give up what --online lists: rewrite the damaged files without it.
+    #[arg(long, requires = "online", conflicts_with = "new_dir")]
+    accept_loss: bool,
     /// Print the report as one JSON object.
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    let (dir, new_dir) = (&args.location.data, &args.new_dir);
+    match (&args.online, &args.new_dir) {
+        (Some(table), _) => online::run(&args.attached, table, args.accept_loss, args.json),
+        (None, Some(new_dir)) => save(&args.attached.location.data, new_dir, args.json),
+        (None, None) => {
+            let text = "name a directory for the new database, or a table with --online";
+            Err(CliError::Usage(text.into()).into())
+        }
+    }
+}
+
+/// Saves what can be read of the database in `dir` into a new directory.
+fn save(dir: &Path, new_dir: &Path, as_json: bool) -> Result<()> {
     let options = database_options();
     let report = maintenance_bar(|tell| ebb_storage::repair(dir, new_dir, &options, tell))?;
     let new = Location {
-        data: new_dir.clone(),
+        data: new_dir.to_path_buf(),
     };
     let schema = new
         .open_to_read()
         .and_then(|db| Ok(unreadable_objects(&db)?));
-    print(args.json, &report, &schema)?;
+    print(as_json, &report, &schema)?;
     let unreadable = schema.with_context(|| {
         let new_dir = new_dir.display();
         format!("the files are saved in {new_dir}, but the schema there cannot be read")
@@ -127,8 +157,15 @@ fn keys(lost: &Lost) -> String {
 /// The report with keys as text, or as hexadecimal digits.
 fn json(report: &RepairReport, unreadable: &[Unreadable]) -> Result<Value> {
     let mut value = serde_json::to_value(report).context("cannot encode the report")?;
-    let lost = value["lost"].as_array_mut().into_iter().flatten();
-    for (object, lost) in lost.filter_map(Value::as_object_mut).zip(&report.lost) {
+    spell_keys(&mut value["lost"], &report.lost);
+    value["unreadable"] = serde_json::to_value(unreadable).context("cannot encode the report")?;
+    Ok(value)
+}
+
+/// Replaces the keys in the JSON of lost parts by text, or by hexadecimal digits.
+fn spell_keys(json: &mut Value, lost: &[Lost]) {
+    let parts = json.as_array_mut().into_iter().flatten();
+    for (object, lost) in parts.filter_map(Value::as_object_mut).zip(lost) {
         for (name, key) in [("from_key", &lost.from_key), ("to_key", &lost.to_key)] {
             if let Some(key) = key {
                 object.remove(name);
@@ -136,6 +173,4 @@ fn json(report: &RepairReport, unreadable: &[Unreadable]) -> Result<Value> {
             }
         }
     }
-    value["unreadable"] = serde_json::to_value(unreadable).context("cannot encode the report")?;
-    Ok(value)
 }

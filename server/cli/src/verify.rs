@@ -19,14 +19,15 @@ Examples:
 
 Every file is read once, then the schema of each table, type and snapshot, the roles and the
 records of the node, as a server reads them. Nothing is written. If anything is damaged the
-exit code is 5. `ebb repair` saves what can be read of the files into another directory.
+exit code is 5. `ebb restore` takes damaged files from a backup. Without one, `ebb repair` saves
+what can be read of them, into another directory or with --online in their place.
 
 A server that has the database open, or that --server names, reads the files itself, with the
 CPU time that jobs may use.";
 
 /// The advice about damaged files of a database that a server has open.
-const SERVED_ADVICE: &str = "take the files from a backup with: ebb restore BACKUP; without one, \
-                             stop the server and save what can be read with: ebb repair NEWDIR";
+const SERVED_ADVICE: &str = "take the files from a backup with: ebb restore BACKUP; without one, list \
+                             what is lost with: ebb repair --online KEYSPACE.TABLE";
 
 /// Check every file of a database: checksums, order, bounds, log, snapshots; and the schema.
 #[derive(Debug, clap::Args)]
@@ -53,7 +54,11 @@ pub(super) fn run(args: Args) -> Result<()> {
     let advice = match (damaged, &server) {
         (0, _) => "each line names what to do".to_string(),
         (_, Some(_)) => SERVED_ADVICE.to_string(),
-        (_, None) => format!("save what can be read with: ebb repair --data {dir} NEWDIR"),
+        (_, None) => format!(
+            "take the files from a backup with: ebb restore --data {dir} BACKUP; without one, save \
+             what can be read with: ebb repair --data {dir} NEWDIR, or of one table in its place with: \
+             ebb repair --data {dir} --online KEYSPACE.TABLE"
+        ),
     };
     match damaged + unreadable {
         0 => Ok(()),

@@ -387,8 +387,11 @@ pub(super) fn is_change(request: &Request) -> bool {
 
 /// Returns whether a `POST` to this path only computes a response.
 fn is_query(path: &str) -> bool {
-    let of_table = |end: &str| path.starts_with("/v1/tables/") && path.ends_with(end);
-    ["/v1/jobs/estimate", "/v1/what-if"].contains(&path) || of_table("/get") || of_table("/scan")
+    if let Some(of_table) = path.strip_prefix("/v1/tables/") {
+        let ends = ["/get", "/scan", "/loss"];
+        return ends.iter().any(|end| of_table.ends_with(end));
+    }
+    ["/v1/jobs/estimate", "/v1/what-if"].contains(&path)
 }
 
 /// Returns whether a change at this path may carry an `Idempotency-Key`. A login may not: a key

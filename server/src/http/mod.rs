@@ -24,6 +24,7 @@
 //! | `GET /v1/events` | what happens, as server-sent events |
 //! | `GET /v1/tables`, `/v1/tables/{keyspace}/{table}` | tables; one with its runs |
 //! | `POST /v1/tables/{keyspace}/{table}/get`, `/scan` | a value; a page of rows |
+//! | `POST /v1/tables/{keyspace}/{table}/loss`, `/accept-loss` | lists what is lost of damaged files; rewrites them without it |
 //! | `GET`, `POST /v1/snapshots` | snapshots; creates one |
 //! | `GET`, `DELETE /v1/snapshots/{keyspace}/{name}` | one |
 //! | `POST /v1/snapshots/{keyspace}/{name}/renew` | changes when it expires |

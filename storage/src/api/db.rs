@@ -8,7 +8,8 @@ use super::{Keyspace, Transaction, TransactionOptions, View, WriteBatch};
 use crate::db::{DbInner, Event, Health, LargeGroup, SnapshotPins};
 use crate::error::{Error, Result};
 use crate::maintenance::{
-    self, Backup, BackupInfo, MaintenanceProgress, RestoreReport, VerifyReport, verify_state,
+    self, Backup, BackupInfo, LossReport, MaintenanceProgress, RestoreReport, VerifyReport,
+    verify_state,
 };
 use crate::manifest::Manifest;
 use crate::meter::Meter;
@@ -278,6 +279,32 @@ impl Db {
     /// that the backup does not have is no error: the report lists it.
     pub fn restore(&self, backup: impl AsRef<Path>) -> Result<RestoreReport> {
         maintenance::restore(&self.inner, backup.as_ref())
+    }
+
+    /// Lists what is lost of the damaged, missing and unreadable files of a table if no backup has
+    /// them. Reads every file of the table, and changes nothing. A part counts as lost once it was read
+    /// twice, past all caches.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is no such table; [`Error::Io`].
+    pub fn list_lost(&self, keyspace: &str, table: &str) -> Result<LossReport> {
+        maintenance::list_lost(&self.inner, keyspace, table)
+    }
+
+    /// Gives up what [`Db::list_lost`] lists: writes what can be read of each of these files into new
+    /// ones, which take its place, while readers and writers go on. So no read fails any more because
+    /// of them, and their runs are merged again. Every version that can be read stays, for snapshots
+    /// too. For the lost keys an older value shows, or none, as the newest version may be lost, or a
+    /// deletion.
+    ///
+    /// The damaged files get a name in the folder `damaged` of the database's directory, if they are
+    /// files of that disk. Nothing reads them there; remove them at any time.
+    ///
+    /// # Errors
+    /// As [`Db::list_lost`]; [`Error::DiskFull`], [`Error::ReadOnly`]. Files that were rewritten before
+    /// stay rewritten.
+    pub fn rewrite_damaged(&self, keyspace: &str, table: &str) -> Result<LossReport> {
+        maintenance::rewrite_damaged(&self.inner, keyspace, table)
     }
 
     /// Makes a directory that opens as this database, with everything committed

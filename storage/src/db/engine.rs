@@ -44,8 +44,9 @@ use crate::wal::{SegmentHold, Wal};
 /// `memtable_memory` > `catalog`; `flushing` > `snapshot_ops` > `catalog` > that of the numbers
 /// of files > `manifest` > the queue's order lock > a table's `replacing` and the locks inside WAL,
 /// the snapshot registry and conflicts. Three are taken with none of these held:
-/// `ingesting`, above `catalog`, `reopening`, above `catalog` too, and the lock inside `claims`,
-/// above that of the registry: it is held neither while a picker decides nor during a merge.
+/// `ingesting`, above `catalog`, `reopening`, above `catalog` too and above the lock inside `claims`,
+/// and that lock, above that of the registry: it is held neither while a picker decides nor during a
+/// merge.
 /// Flushes do their I/O under `flushing` and `manifest` only, merges under
 /// `manifest` only (they claim their runs instead), which no reader takes, and
 /// no writer either (`Maintenance::Manual` aside). Writers hold the lock of the write stall
@@ -93,8 +94,9 @@ pub(crate) struct Engine {
     pub(super) flushing: Mutex<()>,
     /// The round that the leader and its helpers flush.
     pub(super) flush_round: FlushRound,
-    /// Held to open a file again that did not open, or to end a quarantine. Two threads would make
-    /// two objects for one file, and the file would go with the first of them.
+    /// Held to open a file again that did not open, to end a quarantine, or to give up what is lost of
+    /// a file. Two threads would make two objects for one file, and the file would go with the first
+    /// of them; and a file that has become whole must not be given up.
     pub(super) reopening: Mutex<()>,
     /// The runs that are being merged.
     pub(super) claims: Claims,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::sync::Mutex;
 
-/// An action that the database took by itself, in the background.
+/// An action that the database took by itself, in the background, or for an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event<'a> {
@@ -51,6 +51,20 @@ pub enum Event<'a> {
         offset: u64,
         /// A description of the damage.
         detail: &'a str,
+    },
+    /// A file was rewritten without what cannot be read of it, because an operator accepted that loss:
+    /// see [`Db::rewrite_damaged`](crate::Db::rewrite_damaged).
+    LossAccepted {
+        /// The table's keyspace.
+        keyspace: &'a str,
+        /// The table.
+        table: &'a str,
+        /// The file that the new ones replaced.
+        path: &'a Path,
+        /// The number of versions and range tombstones that are lost.
+        entries_lost: u64,
+        /// The path of the damaged file since then, if it is kept.
+        kept_as: Option<&'a Path>,
     },
     /// Writes, flushes or merges find no space on the disk, and found some before. Reads go on, and
     /// nothing that was acknowledged is lost. A listener that is added while they find none is

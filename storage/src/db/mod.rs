@@ -1,5 +1,6 @@
 //! The engine: opening and closing, the write path, flushes and merges, snapshots.
 
+mod accept_loss;
 #[expect(
     clippy::disallowed_methods,
     reason = "looks up now and then in real time; no content depends on it"

@@ -1,11 +1,13 @@
 //! Care of a database: copies of it, what is wrong with it, what can be saved.
 
 mod backup;
+mod damaged;
 mod db_files;
 mod new_dir;
 mod progress;
 mod repair;
 mod restore;
+mod rewrite;
 mod verify;
 
 pub use backup::{Backup, BackupInfo};
@@ -13,5 +15,7 @@ pub use progress::MaintenanceProgress;
 pub use repair::{Lost, RepairReport, RepairedTable, repair};
 pub(crate) use restore::restore;
 pub use restore::{RestoreReport, RestoredFile};
+pub use rewrite::{FileLoss, LossReport};
+pub(crate) use rewrite::{list_lost, rewrite_damaged};
 pub(crate) use verify::verify_state;
 pub use verify::{Finding, VerifyReport, verify};

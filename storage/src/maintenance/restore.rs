@@ -6,16 +6,16 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::damaged::{damaged_files, flush_waiting_runs};
 use crate::db::{Engine, TableCore};
 use crate::error::{Error, Result, lossy};
 use crate::file_system::copy_into;
 use crate::files::FileKind;
 use crate::mutation::Mutation;
-use crate::runs::{FileMeta, FileNumbers, Run};
+use crate::runs::{FileMeta, FileNumbers};
 use crate::sstable::{FileId, id_of_file};
 
 /// The result of [`Db::restore`](crate::Db::restore).
@@ -43,11 +43,7 @@ pub struct RestoredFile {
 pub(crate) fn restore(engine: &Engine, dir: &Path) -> Result<RestoreReport> {
     engine.check_access()?;
     let in_backup = files_by_id(engine, dir)?;
-    // Files that only the log names get into the manifest.
-    let waits = |table: &Arc<TableCore>| table.version().waiting_runs().next().is_some();
-    if engine.tables().iter().any(waits) {
-        engine.flush_all()?;
-    }
+    flush_waiting_runs(engine)?;
     engine.retry_unreadable_now()?;
     let mut report = RestoreReport::default();
     for table in engine.tables() {
@@ -72,29 +68,6 @@ pub(crate) fn restore(engine: &Engine, dir: &Path) -> Result<RestoreReport> {
     // Removes the damaged files, and tables that were dropped meanwhile.
     engine.release_retired();
     Ok(report)
-}
-
-/// Returns the files of a run that are in quarantine, or that are damaged or cannot be read, each
-/// with the reason.
-fn damaged_files(run: &Run) -> Result<Vec<(&FileMeta, String)>> {
-    let mut damaged = Vec::new();
-    for (meta, file) in run.meta().files.iter().zip(run.files()) {
-        if let Some(known) = &meta.quarantine {
-            damaged.push((meta, known.detail.clone()));
-            continue;
-        }
-        let failed = match file.table() {
-            Some(table) => table.verify_past_caches().err(),
-            None => file.error().cloned(),
-        };
-        match failed {
-            None => {}
-            Some(Error::Corruption { detail, .. }) => damaged.push((meta, detail)),
-            Some(error) if error.is_of_file() => damaged.push((meta, error.to_string())),
-            Some(error) => return Err(error),
-        }
-    }
-    Ok(damaged)
 }
 
 /// Returns the SSTables in a directory by id, without those whose header cannot be read.

@@ -108,6 +108,13 @@ pub(crate) enum Edit {
         file: FileNumber,
         by: FileMeta,
     },
+    /// A file that is damaged or cannot be read was given up: other files have what could be read
+    /// of it, perhaps none. A run without files is gone.
+    AcceptLoss {
+        table: TableId,
+        file: FileNumber,
+        by: Vec<FileMeta>,
+    },
     /// SSTables may get numbers up to this one, it not included.
     ReserveFiles {
         below: FileNumber,
@@ -201,6 +208,15 @@ impl State {
                 self.file_mut(table, file).quarantine = Some(quarantine);
             }
             Edit::Restore { table, file, by } => *self.file_mut(table, file) = by,
+            Edit::AcceptLoss { table, file, by } => {
+                let runs = &mut self.table_mut(table).runs;
+                let has_file = |run: &RunMeta| run.numbers().any(|number| number == file);
+                let at = runs.iter().position(has_file).expect("it was checked");
+                runs[at].replace_file(file, by);
+                if runs[at].files.is_empty() {
+                    runs.remove(at);
+                }
+            }
             Edit::ReserveFiles { below } => self.files_below = below,
             Edit::TrimWal { floor, bookmarks } => {
                 self.wal_floor = floor;
@@ -289,7 +305,9 @@ impl State {
                     ));
                 }
             }
-            Edit::Quarantine { table, file, .. } | Edit::Restore { table, file, .. } => {
+            Edit::Quarantine { table, file, .. }
+            | Edit::Restore { table, file, .. }
+            | Edit::AcceptLoss { table, file, .. } => {
                 self.file(*table, *file)?;
             }
             Edit::ReserveFiles { below } => {
@@ -526,10 +544,53 @@ mod tests {
             file: FileNumber(7),
             by: FileMeta::of_nothing(8),
         };
-        for edit in [damaged(1), damaged(3), restore] {
+        let accept_loss = Edit::AcceptLoss {
+            table: TableId(1),
+            file: FileNumber(7),
+            by: Vec::new(),
+        };
+        for edit in [damaged(1), damaged(3), restore, accept_loss] {
             state.apply(edit).unwrap_err();
         }
         assert_eq!(state, before);
+    }
+
+    #[test]
+    fn files_that_replace_a_lost_one_have_its_place_and_a_run_without_files_is_gone() {
+        let run = |id: u64, files: &[u64]| RunMeta {
+            id: RunId(id),
+            smallest_seq: SeqNo(1),
+            largest_seq: SeqNo(2),
+            files: files.iter().copied().map(FileMeta::of_nothing).collect(),
+            keys: None,
+            ingested_at: None,
+            kept_for: Vec::new(),
+        };
+        let table = TableMeta {
+            id: TableId(1),
+            keyspace: "app".into(),
+            name: "t".into(),
+            options: TableOptions::default(),
+            flushed_seq: SeqNo(5),
+            runs: vec![run(9, &[5]), run(8, &[2, 3, 4])],
+            dropped: false,
+        };
+        let mut state = State::default();
+        state.apply(Edit::AddTable(table)).unwrap();
+        let mut accept_loss = |file, by: &[u64]| {
+            let edit = Edit::AcceptLoss {
+                table: TableId(1),
+                file: FileNumber(file),
+                by: by.iter().copied().map(FileMeta::of_nothing).collect(),
+            };
+            state.apply(edit).unwrap();
+            let runs = state.tables[&TableId(1)].runs.iter();
+            let files = |run: &RunMeta| run.numbers().map(|number| number.0).collect();
+            runs.map(files).collect::<Vec<Vec<u64>>>()
+        };
+        assert_eq!(accept_loss(3, &[6, 7]), [vec![5], vec![2, 6, 7, 4]]);
+        assert_eq!(accept_loss(2, &[]), [vec![5], vec![6, 7, 4]]);
+        assert_eq!(accept_loss(5, &[]), [vec![6, 7, 4]]);
     }
 
     #[test]

@@ -114,12 +114,28 @@ impl RunMeta {
             gone.extend((!stays).then_some(file.number));
             stays
         });
+        self.scale_kept(before);
+        gone
+    }
+
+    /// Puts other files into the place of one, perhaps none.
+    pub(crate) fn replace_file(&mut self, file: FileNumber, by: Vec<FileMeta>) {
+        let before = self.bytes();
+        let at = self.numbers().position(|number| number == file);
+        if let Some(at) = at {
+            self.files.splice(at..=at, by);
+            self.scale_kept(before);
+        }
+    }
+
+    /// Adapts the bytes that are kept for snapshots and views, after files with `before` bytes in
+    /// all were replaced.
+    fn scale_kept(&mut self, before: u64) {
         let after = self.bytes();
         for kept in &mut self.kept_for {
             let bytes = u128::from(kept.bytes) * u128::from(after);
             kept.bytes = (bytes / u128::from(before.max(1))) as u64;
         }
-        gone
     }
 
     /// Joins the outputs of the parts of a merge: `onto` of the earlier parts, and `more` of this

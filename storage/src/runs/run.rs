@@ -113,6 +113,25 @@ impl Run {
         Some(Self::new(meta, files))
     }
 
+    /// Returns this run with the files of `rest` in the place of one, which is removed once no
+    /// reader holds it. The new run is `None` if no file is left; the result is `None` if the run
+    /// has no such file.
+    pub(crate) fn without_lost(
+        &self,
+        lost: FileNumber,
+        rest: Option<&Self>,
+    ) -> Option<Option<Arc<Self>>> {
+        let (mut meta, mut files) = (self.meta.clone(), self.files.clone());
+        let at = meta.numbers().position(|number| number == lost)?;
+        let metas = rest.map(|rest| rest.meta.files.clone());
+        meta.replace_file(lost, metas.unwrap_or_default());
+        let by = rest.map(Self::files).unwrap_or_default();
+        for old in files.splice(at..=at, by.iter().cloned()) {
+            old.retire();
+        }
+        Some((!files.is_empty()).then(|| Self::new(meta, files)))
+    }
+
     /// Whether it may have something in a gap that fits.
     fn may_hold(&self, fits: impl Fn(&KeyRange) -> bool) -> bool {
         let none = mutation::is(Mutation::NothingInGaps);

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::file_system::ReadFile;
 use crate::key::{FileNumber, RunId};
 use crate::mutation::{self, Mutation};
-use crate::sstable::{BlockCache, FileId, SsTable};
+use crate::sstable::{BlockCache, FileId, Salvage, SsTable};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::table_store::{OpenFiles, TableStore};
 
@@ -230,6 +230,32 @@ impl RunStore {
             files.push(file);
         }
         Ok(Run::new(meta, files))
+    }
+
+    /// Reads what can be read of the file of this record, past the system's cache. If it or a part of
+    /// it cannot be read, reads all of it again, until a reading loses no less than the one before.
+    ///
+    /// # Errors
+    /// As [`Salvage::open`].
+    pub(crate) fn salvage(&self, meta: &FileMeta) -> Result<Salvage> {
+        let id = mutation::replace(Some(meta.id), Mutation::SalvageAnyFile, None);
+        let read = || {
+            let file = self.open_files.open(&self.tables, meta.number.0);
+            let file = file.map(|file| {
+                // What cannot be forgotten is read as it is.
+                let _ = file.forget_cached();
+                file as Arc<dyn ReadFile>
+            });
+            Salvage::open(file, &self.name(meta.number), id)
+        };
+        let mut salvage = read().or_else(|_| read())?;
+        while !salvage.lost.is_empty() && !mutation::is(Mutation::SalvageOnce) {
+            match read() {
+                Ok(again) if again.lost_bytes() < salvage.lost_bytes() => salvage = again,
+                _ => break,
+            }
+        }
+        Ok(salvage)
     }
 
     /// Has the system read a file from the disk when it is read next. What cannot be

@@ -9,6 +9,7 @@
 
 use std::cmp::Ordering;
 use std::io;
+use std::ops;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -29,19 +30,32 @@ use super::tombstone_block;
 use super::top_level::TopLevel;
 use crate::error::{Error, Result};
 use crate::file_system::ReadFile;
-use crate::key::{RangeTombstones, Version, compare_versions};
+use crate::key::{KeyRange, RangeTombstones, Version, compare_versions};
 
 pub(crate) type KeyVersion = (Bytes, Version);
 
 /// A part of a file that cannot be read.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct LostBlock {
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
     /// The keys that it may have had, both ends included; `None` is no bound.
     pub(crate) from_key: Option<Vec<u8>>,
     pub(crate) to_key: Option<Vec<u8>>,
+    /// Whether it is the place of the range tombstones, and not of versions.
+    pub(crate) is_of_tombstones: bool,
     pub(crate) detail: String,
+}
+
+impl LostBlock {
+    /// The keys that it may have had.
+    pub(crate) fn keys(&self) -> KeyRange {
+        let bound = |key: &Option<Vec<u8>>| match key {
+            Some(key) => ops::Bound::Included(key.clone()),
+            None => ops::Bound::Unbounded,
+        };
+        KeyRange::new::<Vec<u8>, _>((bound(&self.from_key), bound(&self.to_key)))
+    }
 }
 
 /// A file with its good blocks.
@@ -52,6 +66,8 @@ pub(crate) struct Salvage {
     /// The id of the file; if neither footer nor header has it, an id that no block has.
     id: FileId,
     blocks: Vec<BlockHandle>,
+    /// The number of versions in the good blocks.
+    good_versions: u64,
     pub(crate) properties: Option<Properties>,
     /// The range tombstones of the file, if it has any that can be read.
     pub(crate) tombstones: Option<RangeTombstones>,
@@ -61,19 +77,24 @@ pub(crate) struct Salvage {
 }
 
 impl Salvage {
-    /// Looks through a file.
+    /// Looks through a file. With the id that it must have, nothing is taken from another file.
     ///
     /// # Errors
     /// `UnsupportedFormat` for a sound file of another version; `Io` when it
     /// cannot be opened.
-    pub(crate) fn open(file: io::Result<Arc<dyn ReadFile>>, path: &Path) -> Result<Self> {
+    pub(crate) fn open(
+        file: io::Result<Arc<dyn ReadFile>>,
+        path: &Path,
+        id: Option<FileId>,
+    ) -> Result<Self> {
         let file = file.map_err(Error::io("open", path))?;
         let bytes = read_what_reads(&*file, path)?;
+        let is_its_own = |footer: &Footer| id.is_none_or(|id| id == footer.file_id);
         let footer = match footer(&bytes, path) {
             Err(error @ Error::UnsupportedFormat { .. }) => return Err(error),
-            footer => footer.ok(),
+            footer => footer.ok().filter(is_its_own),
         };
-        let id = footer.map(|footer| footer.file_id);
+        let id = id.or_else(|| footer.map(|footer| footer.file_id));
         let id = id.or_else(|| FileId::of_header(&bytes));
         let is_anonymous = id.is_none();
         let id = id.unwrap_or(FileId([0; FileId::BYTES]));
@@ -82,6 +103,7 @@ impl Salvage {
             file,
             id,
             blocks: Vec::new(),
+            good_versions: 0,
             properties: None,
             tombstones: None,
             data_end: None,
@@ -112,6 +134,17 @@ impl Salvage {
         }
         salvage.tombstones(&bytes, footer.as_ref());
         Ok(salvage)
+    }
+
+    /// The number of versions and range tombstones that can be read.
+    pub(crate) fn entries(&self) -> u64 {
+        let tombstones = self.tombstones.as_ref();
+        self.good_versions + tombstones.map_or(0, RangeTombstones::count)
+    }
+
+    /// The bytes of the parts that cannot be read.
+    pub(crate) fn lost_bytes(&self) -> u64 {
+        self.lost.iter().map(|lost| lost.bytes).sum()
     }
 
     /// The versions of the good blocks, in order. `read_bytes` is told the bytes of each block
@@ -171,6 +204,7 @@ impl Salvage {
                 return self.lost.push(LostBlock {
                     offset,
                     bytes: end.saturating_sub(offset),
+                    is_of_tombstones: true,
                     detail: format!(
                         "the properties do not read; if the file had deletions of key ranges, \
                          they {HID}"
@@ -184,6 +218,7 @@ impl Salvage {
             Err(damage) => self.lost.push(LostBlock {
                 offset: handle.offset,
                 bytes: handle.len,
+                is_of_tombstones: true,
                 detail: format!("{}{what}", damage.0),
                 ..LostBlock::default()
             }),
@@ -213,16 +248,17 @@ impl Salvage {
         for IndexEntry { handle, bound } in index.entries() {
             let checked = part(bytes, self.id, handle).and_then(|payload| {
                 let versions = ordered_after(decode(payload)?, last.as_ref())?;
-                is_up_to(&versions, &bound)
+                is_up_to(&versions, &bound).map(|()| versions.len())
             });
             match checked {
-                Ok(()) => self.blocks.push(handle),
+                Ok(versions) => self.take_block(handle, versions),
                 Err(damage) => self.lost.push(LostBlock {
                     offset: handle.offset,
                     bytes: handle.len,
                     from_key: last.map(|(key, _)| key),
                     to_key: Some(bound.0.clone()),
                     detail: damage.0,
+                    ..LostBlock::default()
                 }),
             }
             last = Some(bound);
@@ -250,6 +286,7 @@ impl Salvage {
                     "the index of what begins here is damaged, and it does not read: {}",
                     damage.0
                 ),
+                ..LostBlock::default()
             });
         }
     }
@@ -279,6 +316,7 @@ impl Salvage {
                 from_key: last.map(|(key, _)| key),
                 to_key: None,
                 detail: "the index is damaged or gone, and what begins here does not read".into(),
+                ..LostBlock::default()
             });
         }
     }
@@ -306,14 +344,22 @@ impl Salvage {
                     Some(bound) => is_up_to(&versions, bound).map(|()| versions),
                     None => Ok(versions),
                 });
-            let Some((key, version)) = versions.ok().and_then(|mut versions| versions.pop()) else {
+            let Ok(versions) = versions else {
+                break;
+            };
+            let Some((key, version)) = versions.last() else {
                 break;
             };
             last = Some((key.to_vec(), version.seq));
             good_end = end;
-            self.blocks.push(handle);
+            self.take_block(handle, versions.len());
         }
         (good_end, last)
+    }
+
+    fn take_block(&mut self, handle: BlockHandle, versions: usize) {
+        self.blocks.push(handle);
+        self.good_versions += versions as u64;
     }
 }
 

@@ -244,6 +244,16 @@ impl TableVersion {
         Some(next)
     }
 
+    /// The same with the files of `rest` in the place of one; a run without files is gone. `None`
+    /// when no run has that file.
+    pub(crate) fn without_lost(&self, lost: FileNumber, rest: Option<&Run>) -> Option<Self> {
+        let mut runs = self.runs.iter().enumerate();
+        let (at, run) = runs.find_map(|(at, run)| Some((at, run.without_lost(lost, rest)?)))?;
+        let mut next = self.clone();
+        next.runs.splice(at..=at, run);
+        Some(next)
+    }
+
     /// All runs, those included that wait for their place in the list; newest
     /// first.
     pub(crate) fn all_runs(&self) -> impl Iterator<Item = &Arc<Run>> {

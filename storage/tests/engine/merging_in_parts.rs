@@ -358,6 +358,50 @@ fn a_repair_between_two_parts_brings_nothing_back_with_and_without_a_manifest() 
     });
 }
 
+/// A file that is rewritten gets a higher number than the outputs of merges, too. It stands only for the
+/// keys that still count of its run, so it shadows no output. Each file has a damaged header, without
+/// which everything can be read.
+#[test]
+fn a_rewritten_input_or_output_of_an_unfinished_merge_changes_nothing() {
+    let test = "a_rewritten_input_or_output_of_an_unfinished_merge_changes_nothing";
+    for_seeds(test, 4, |seed| {
+        let mem = MemDisk::new();
+        let filling = Filling::new(&mem);
+        let options = || Options {
+            disk: Arc::new(filling.disk.clone()),
+            ..options(&mem, 1 << 10)
+        };
+        let (db, keyspace, table) = open(options());
+        let (now, then) = write(None, (&db, &keyspace, &table), seed);
+        drop((db, keyspace, table));
+        loop {
+            let (db, keyspace, table) = open(options());
+            filling.allow(2);
+            let is_done = db.compact().is_ok();
+            filling.allow(usize::MAX);
+            drop((db, keyspace, table));
+            let damaged = files(&mem, ".sst");
+            for path in &damaged {
+                mem.flip_bit(path, 0, 0).unwrap();
+            }
+            let (db, keyspace, table) = open(options());
+            let done = db.rewrite_damaged("app", "users").unwrap();
+            assert_eq!((done.files.len(), done.entries_lost()), (damaged.len(), 0));
+            assert_eq!(db.verify_all(|_| ()).unwrap().findings, []);
+            let snapshot = keyspace.snapshot("s").unwrap();
+            assert_reads(&filling.disk, (&table, &snapshot), (&now, &then));
+            drop((db, keyspace, table, snapshot));
+            for loses_manifest in [false, true] {
+                let (_, found) = repaired(&mem, &options(), loses_manifest);
+                assert!(found == now, "{loses_manifest}");
+            }
+            if is_done {
+                break;
+            }
+        }
+    });
+}
+
 /// A file that is restored from a backup gets a higher number than the output of a merge that
 /// has replaced a part of it. Without the manifest, only the number that the file was written under
 /// shows that the output is newer; otherwise an operand would be applied a second time.

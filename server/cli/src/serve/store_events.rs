@@ -10,6 +10,10 @@ use tracing::{debug, error, info, warn};
 use super::line_bound::LineBound;
 use super::log_levels::STORAGE;
 
+/// The two ways in which an operator can deal with a damaged file.
+const REMEDIES: &str = "replace it from a backup with ebb restore, or give up what is lost of it with \
+                        ebb repair --online";
+
 /// Logs the events from now on, and the files that are damaged or unreadable already. Events that
 /// need an operator have the levels warn and error, flushes and merges the level debug.
 ///
@@ -49,6 +53,20 @@ pub(super) fn log(db: &Db, stop: Option<Handle>) -> Arc<OnceLock<String>> {
             offset,
             detail,
         } => warn_of_damage((keyspace, table), path, offset, detail),
+        Event::LossAccepted {
+            keyspace,
+            table,
+            path,
+            entries_lost,
+            kept_as,
+        } => warn!(
+            target: STORAGE,
+            entries_lost,
+            kept_as = kept_as.map(|path| path.display().to_string()),
+            "{keyspace}.{table}: {} is rewritten without what could not be read of it: an operator \
+             accepted the loss",
+            path.display()
+        ),
         Event::DiskFull { space_use, path } => log_full(&bounds, space_use, path),
         Event::DiskFreed { space_use } => {
             if let Some(left_out) = bound_of(&bounds, space_use).pass() {
@@ -89,8 +107,8 @@ pub(super) fn log(db: &Db, stop: Option<Handle>) -> Arc<OnceLock<String>> {
         for file in &table.unreadable {
             warn!(
                 target: STORAGE,
-                "{}.{}: {}; reads that need this file fail until it can be opened; put it back, or \
-                 replace it from a backup with ebb restore",
+                "{}.{}: {}; reads that need this file fail until it can be opened; put it back, \
+                 {REMEDIES}",
                 table.keyspace,
                 table.name,
                 file.detail
@@ -133,7 +151,7 @@ fn warn_of_damage((keyspace, table): (&str, &str), path: &Path, offset: u64, det
     warn!(
         target: STORAGE,
         "{keyspace}.{table}: {} is damaged at byte {offset} ({detail}); reads that need this file \
-         fail; replace it from a backup with ebb restore",
+         fail; {REMEDIES}",
         path.display()
     );
 }

@@ -243,6 +243,31 @@ fn a_running_server_takes_damaged_files_from_a_backup() {
 }
 
 #[test]
+fn a_running_server_rewrites_damaged_files_once_their_loss_is_accepted() {
+    let place = Place::with_corpus();
+    let before = place.ebb("scan app.lines").ok();
+    let name = damage_table(&place);
+    let server = Server::start(&place, "");
+    let listed = place.ebb("repair --online app.lines");
+    assert!(listed.stdout.contains(&name), "{}", listed.stdout);
+    assert!(listed.fails(5).contains("--accept-loss"));
+    place.ebb("scan app.lines").fails(5);
+    let done = place
+        .ebb("repair --online app.lines --accept-loss --json")
+        .json();
+    assert_eq!(done["files"][0]["is_rewritten"], true, "{done}");
+    place.ebb("verify").ok();
+    let after = place.ebb("scan app.lines").ok();
+    assert!(after.lines().count() > before.lines().count() / 2);
+    assert!(after.lines().all(|line| before.contains(line)));
+    place.ebb("repair --online app.none").fails(3);
+    assert_eq!(server.stop(), Some(0));
+    let audit = place.read("ebb-data/audit.log");
+    assert!(audit.contains("POST /v1/tables/app/lines/accept-loss"));
+    assert!(!audit.contains("/lines/loss"), "a list changes nothing");
+}
+
+#[test]
 fn an_administrator_backs_up_and_reads_rows_from_another_machine() {
     let (place, _server, remote) = served("admin");
     assert!(remote.ebb("stats").ok().contains("app.lines"));
@@ -253,6 +278,8 @@ fn an_administrator_backs_up_and_reads_rows_from_another_machine() {
     remote.ebb("backup monday").ok();
     assert!(place.path("backups/monday/CURRENT").exists());
     remote.ebb("restore monday").ok();
+    let listed = remote.ebb("repair --online app.lines").ok();
+    assert!(listed.contains("no file of app.lines is damaged"));
     let elsewhere = remote.place.path("tuesday");
     let told = remote.ebb(&format!("backup {}", elsewhere.display()));
     assert!(told.fails(2).contains("the root for backups"));
@@ -304,6 +331,8 @@ fn a_token_for_jobs_reads_no_rows_and_changes_no_files() {
         "restore b",
         "queries",
         "queries kill 1",
+        "repair --online app.lines",
+        "repair --online app.lines --accept-loss",
     ] {
         let told = remote.ebb(line).fails(2);
         assert!(told.contains("it takes one for admin"), "{line}: {told}");

@@ -186,6 +186,43 @@ fn verify_names_what_is_damaged_and_repair_saves_the_rest() {
 }
 
 #[test]
+fn an_online_repair_lists_what_is_lost_and_rewrites_the_file_once_that_is_accepted() {
+    let place = Place::with_corpus();
+    let before = place.ebb("scan app.lines").ok();
+    let name = damage_table(&place);
+    let listed = place.ebb("repair --online app.lines");
+    let is_told = |line: &str| line.starts_with("  lost: ") && line.contains("keys of app.lines");
+    assert!(listed.stdout.contains(&name), "{}", listed.stdout);
+    assert!(listed.stdout.lines().any(is_told), "{}", listed.stdout);
+    assert!(listed.fails(5).contains("--accept-loss"));
+    let listed = place.ebb("repair --online app.lines --json");
+    assert_eq!(listed.code, 5, "{}", listed.stderr);
+    let report: Value = serde_json::from_str(&listed.stdout).unwrap();
+    let file = &report["files"][0];
+    assert!(file["entries_lost"].as_u64().unwrap() > 0, "{report}");
+    assert!(file["lost"][0]["to_key"].is_string(), "{report}");
+    // Nothing is changed yet.
+    place.ebb("scan app.lines").fails(5);
+
+    let done = place.ebb("repair --online app.lines --accept-loss").ok();
+    assert!(done.contains("rewritten without them"), "{done}");
+    let after = place.ebb("scan app.lines").ok();
+    assert!(after.lines().count() > before.lines().count() / 2);
+    assert!(after.lines().all(|line| before.contains(line)));
+    place.ebb("verify").ok();
+    let aside = format!("ebb-data/damaged/{name}.damaged");
+    assert!(place.path(&aside).exists());
+    let listed = place.ebb("repair --online app.lines").ok();
+    assert!(
+        listed.contains("no file of app.lines is damaged"),
+        "{listed}"
+    );
+    place.ebb("repair --online app.none").fails(3);
+    place.ebb("repair whole --online app.lines").refused();
+    place.ebb("repair whole --accept-loss").refused();
+}
+
+#[test]
 fn a_database_that_lost_its_current_is_damaged_and_not_absent() {
     // `ebb stats` said that there is no database, and exit code 3.
     let place = Place::with_corpus();

@@ -1,6 +1,6 @@
 //! Requests about the rows of a database and about the database as a whole.
 
-use ebb_storage::{BackupInfo, RestoreReport};
+use ebb_storage::{BackupInfo, LossReport, RestoreReport};
 use ebb_tables::names::TableName;
 
 use super::{JobsClient, Result, escaped};
@@ -54,6 +54,22 @@ impl JobsClient {
     /// When the backup cannot be read, or the server does not answer.
     pub fn restore(&self, backup: &BackupPlace) -> Result<RestoreReport> {
         self.post("/v1/restore", backup)
+    }
+
+    /// Lists what is lost of the damaged files of a table.
+    ///
+    /// # Errors
+    /// When there is no such table, or the server does not answer.
+    pub fn loss(&self, table: &TableName) -> Result<LossReport> {
+        self.post(&format!("{}/loss", path(table)), &())
+    }
+
+    /// Has the damaged files of a table rewritten without what is lost of them.
+    ///
+    /// # Errors
+    /// When there is no such table, or the server does not answer.
+    pub fn accept_loss(&self, table: &TableName) -> Result<LossReport> {
+        self.post(&format!("{}/accept-loss", path(table)), &())
     }
 
     /// Makes a backup. Returns when every file is checked.

@@ -1,22 +1,26 @@
-//! Tables with their run lists.
+//! Tables with their run lists, and what is lost of their damaged files.
 
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
-use ebb_storage::TableStats;
+use axum::extract::{Extension, Query, State};
+use ebb_storage::{LossReport, TableStats};
 use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Json, Named, query_of, work};
+use super::answer::{Answer, Json, Named, database, query_of, work};
 use super::paging::{limit_of, page};
 use super::{At, Served};
+use crate::http::permits::check_admin;
 use crate::http::wire::{BookmarkView, TableList, TableSummary, TableView};
+use crate::tokens::Principal;
 
 pub(super) fn routes() -> OpenApiRouter<Served> {
     OpenApiRouter::new()
         .routes(routes!(list))
         .routes(routes!(show))
+        .routes(routes!(loss))
+        .routes(routes!(accept_loss))
 }
 
 /// The query of the list of tables.
@@ -101,4 +105,58 @@ async fn show(
         Ok(TableView::of(&stats, bookmarks.collect()))
     });
     view.await.map(Json)
+}
+
+/// Lists what is lost of the damaged files of a table
+///
+/// It takes a token for scope `admin`. Every file of the table is read, and nothing is changed.
+#[utoipa::path(
+    post, path = "/v1/tables/{keyspace}/{table}/loss", operation_id = "list_loss", tag = "tables",
+    params(
+        ("keyspace" = String, Path, description = "The keyspace of the table"),
+        ("table" = String, Path, description = "The name of the table"),
+    ),
+    responses((status = 200, body = Object,
+        description = "The files that are damaged, missing or unreadable, and what is lost of each")),
+)]
+async fn loss(
+    State(served): At,
+    Extension(principal): Extension<Principal>,
+    Named((keyspace, table)): Named<(String, String)>,
+) -> Answer<LossReport> {
+    check_admin(&principal)?;
+    let place = served.long_work.begin()?;
+    let report = work(served.node, move |node| {
+        let _place = place;
+        Ok(database(node, "a report")?.list_lost(&keyspace, &table)?)
+    });
+    report.await.map(Json)
+}
+
+/// Rewrites the damaged files of a table without what cannot be read of them
+///
+/// It takes a token for scope `admin`. Every file of the table is read. What is lost is the same as the
+/// route `loss` lists.
+#[utoipa::path(
+    post, path = "/v1/tables/{keyspace}/{table}/accept-loss", operation_id = "accept_loss",
+    tag = "tables",
+    params(
+        ("keyspace" = String, Path, description = "The keyspace of the table"),
+        ("table" = String, Path, description = "The name of the table"),
+    ),
+    responses((status = 200, body = Object,
+        description = "The files that were rewritten, and what is lost of each")),
+)]
+async fn accept_loss(
+    State(served): At,
+    Extension(principal): Extension<Principal>,
+    Named((keyspace, table)): Named<(String, String)>,
+) -> Answer<LossReport> {
+    check_admin(&principal)?;
+    let place = served.long_work.begin()?;
+    let report = work(served.node, move |node| {
+        let _place = place;
+        Ok(database(node, "a repair")?.rewrite_damaged(&keyspace, &table)?)
+    });
+    report.await.map(Json)
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::lossy;
 use crate::files::{self, FileKind};
@@ -10,7 +10,7 @@ use crate::manifest::{State, TableMeta};
 use crate::snapshots::SnapshotRecord;
 
 /// Something that could not be read.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Lost {
     /// The file.
     #[serde(serialize_with = "lossy")]

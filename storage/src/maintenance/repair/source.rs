@@ -242,7 +242,7 @@ impl Reader<'_> {
         let name = place.as_ref().map(|place| self.name(place.table));
         let file = self.tables.open(number.0);
         let bytes = file.as_ref().map_or(0, |file| file.len().unwrap_or(0));
-        let opened = Salvage::open(file, &path);
+        let opened = Salvage::open(file, &path, None);
         self.reading.add(bytes);
         self.reading.tell(self.progress);
         let salvage = match opened {
@@ -287,12 +287,8 @@ impl Reader<'_> {
         let mut salvage = salvage;
         let keys = place.as_ref().and_then(|place| place.keys.clone());
         let is_a_loss = |lost: &LostBlock| {
-            let ends_before = |start: &[u8]| lost.to_key.as_ref().is_some_and(|to| to[..] < *start);
-            let begins_behind =
-                |end: &Bytes| lost.from_key.as_ref().is_some_and(|from| from[..] >= **end);
-            keys.as_ref().is_none_or(|keys| {
-                !ends_before(&keys.start) && !keys.end.as_ref().is_some_and(begins_behind)
-            })
+            let keys = keys.as_ref();
+            keys.is_none_or(|keys| keys.overlaps(&lost.keys()))
         };
         for lost in std::mem::take(&mut salvage.lost)
             .into_iter()

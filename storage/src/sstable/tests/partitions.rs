@@ -186,7 +186,7 @@ fn a_damaged_partition_costs_its_keys_and_repair_loses_none() {
         let found = table.verify().unwrap_err().to_string();
         assert!(found.contains(&part.offset.to_string()), "{found}");
         let file = crate::file_system::FileSystem::open_read(&disk, Path::new(FILE));
-        let salvage = Salvage::open(file, Path::new(FILE)).unwrap();
+        let salvage = Salvage::open(file, Path::new(FILE), None).unwrap();
         assert!(salvage.lost.is_empty(), "{:?}", salvage.lost);
         let versions: Vec<_> = salvage.versions(|_| ()).collect::<Result<_>>().unwrap();
         assert!(
@@ -203,7 +203,7 @@ fn a_damaged_partition_costs_its_keys_and_repair_loses_none() {
     bytes[place.data.offset as usize + place.data.len as usize / 2] ^= 1;
     disk.write(FILE, bytes);
     let file = crate::file_system::FileSystem::open_read(&disk, Path::new(FILE));
-    let salvage = Salvage::open(file, Path::new(FILE)).unwrap();
+    let salvage = Salvage::open(file, Path::new(FILE), None).unwrap();
     let [lost] = &salvage.lost[..] else {
         panic!("{:?}", salvage.lost);
     };

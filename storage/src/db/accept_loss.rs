@@ -1,0 +1,93 @@
+//! Giving up what cannot be read of a damaged file: other files have the rest, and take its place.
+
+use std::sync::Arc;
+
+use super::{Engine, TableCore};
+use crate::compaction::{Claim, Claiming};
+use crate::error::Result;
+use crate::key::{FileNumber, RunId};
+use crate::manifest::{Edit, State};
+use crate::runs::Run;
+
+impl Engine {
+    /// Does `work` while no file is opened again and no quarantine ends.
+    pub(crate) fn while_none_reopens<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _reopening = self.reopening.lock().unwrap();
+        work()
+    }
+
+    /// Puts other files into the place of a damaged one, in one edit of the manifest. `write_rest`
+    /// gets the run of the damaged file and returns the new files; without any the file goes, and the
+    /// run with its last file. The damaged file is removed once no reader needs it. If it is gone
+    /// before that, nothing is written, or the new files are removed, and the result is false.
+    ///
+    /// To be called within [`Self::while_none_reopens`]: otherwise the file could become whole
+    /// meanwhile.
+    pub(crate) fn accept_loss(
+        &self,
+        table: &TableCore,
+        file: (RunId, FileNumber),
+        write_rest: impl FnOnce(&Run) -> Result<Option<Arc<Run>>>,
+    ) -> Result<bool> {
+        // From before the file is read: a part of a merge would change the keys that still count of
+        // the run. A merge also relies on the run's place in the list.
+        let Some((claim, run)) = self.claim_file(table, file) else {
+            return Ok(false);
+        };
+        let rest = write_rest(&run);
+        let replaced = rest.and_then(|rest| self.replace_lost(table, file, rest));
+        drop(claim);
+        // A thread that looked for a merge may have passed over the claimed run.
+        self.signal.compact();
+        replaced
+    }
+
+    fn replace_lost(
+        &self,
+        table: &TableCore,
+        (run, lost): (RunId, FileNumber),
+        rest: Option<Arc<Run>>,
+    ) -> Result<bool> {
+        let by = rest.as_ref().map(|rest| rest.meta().files.clone());
+        let edit = Edit::AcceptLoss {
+            table: table.id,
+            file: lost,
+            by: by.unwrap_or_default(),
+        };
+        let is_there = |state: &State| state.has_file(table.id, lost);
+        let edit = |state: &State| is_there(state).then_some(edit);
+        let replaced = self.install(rest.as_slice(), edit, |_| {
+            table.update(|version| version.without_lost(lost, rest.as_deref()));
+        })?;
+        let version = table.version();
+        let left = version.runs.iter().find(|other| other.id() == run);
+        if replaced && left.is_none_or(|run| run.unreadable().next().is_none()) {
+            table.left_out.remove([run]);
+        }
+        Ok(replaced)
+    }
+
+    /// Claims the run of a file once no merge has it; `None` if the run no longer has the file.
+    fn claim_file(
+        &self,
+        table: &TableCore,
+        (run, file): (RunId, FileNumber),
+    ) -> Option<(Claim<'_>, Arc<Run>)> {
+        let current = || {
+            let version = table.version();
+            let found = version.runs.iter().find(|other| other.id() == run)?;
+            let has_file = found.meta().numbers().any(|number| number == file);
+            has_file.then(|| found.clone())
+        };
+        loop {
+            let seen = self.claims.ended();
+            match self.claims.claim(&[run], (0, 0), current) {
+                Claiming::Yours(claim, run) => return Some((claim, run)),
+                Claiming::Gone if current().is_none() => return None,
+                Claiming::Gone => {
+                    self.claims.wait_for_another_end(seen);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! The folder `damaged`, where files that were given up stay for later examination.
+
+use std::path::{Path, PathBuf};
+
+use crate::db::Engine;
+use crate::error::{Error, Result};
+use crate::files;
+use crate::key::FileNumber;
+use crate::table_store::link;
+
+/// Gives a damaged file a second name in the folder `damaged`, which nothing reads and nothing removes.
+/// Returns `None` if that is not possible: the file is missing, or is no file of this disk, or the disk
+/// is full.
+pub(super) fn keep_aside(engine: &Engine, number: FileNumber) -> Result<Option<PathBuf>> {
+    let Some(from) = engine.runs.tables().local_file(number.0) else {
+        return Ok(None);
+    };
+    let (dir, disk) = (files::damaged_dir(engine.dir()), engine.disk());
+    let to = files::damaged(&dir, number);
+    let exists = |path: &Path| disk.exists(path).map_err(Error::io("look for", path));
+    let keep = || -> Result<bool> {
+        // An earlier attempt may have ended behind the link. No number is used twice.
+        if exists(&to)? {
+            return Ok(true);
+        }
+        if !exists(&from)? {
+            return Ok(false);
+        }
+        let created = disk.create_dir_all(&dir);
+        created.map_err(Error::no_space_or_io("create", &dir))?;
+        let is_linked = link(disk, &from, &to)?;
+        let synced = disk.sync_dir(&dir);
+        synced.map_err(Error::no_space_or_io("sync", &dir))?;
+        Ok(is_linked)
+    };
+    match keep() {
+        Ok(is_kept) => Ok(is_kept.then_some(to)),
+        Err(Error::DiskFull { .. }) => Ok(None),
+        Err(error) if error.is_of_file() => Ok(None),
+        Err(error) => Err(error),
+    }
+}

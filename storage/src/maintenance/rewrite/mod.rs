@@ -1,0 +1,269 @@
+//! Gives up what cannot be read of the damaged files of a table: new files have the rest, and take
+//! their place.
+//!
+//! ```text
+//!   damaged file ─► what can be read ─► list of what is lost
+//!                                         │ accepted
+//!                                         ▼
+//!                   new files ─► a name in `damaged` for the old one ─► edit of the manifest
+//! ```
+//!
+//! Every version keeps its number, and none that can be read is left out. So for all keys that are
+//! not on the list each reader finds what it found before, and snapshots do, too. For a key on the
+//! list an older value may show, or none: the newest version may be lost, a deletion or an operand.
+
+mod aside;
+mod loss;
+mod report;
+
+use std::sync::Arc;
+
+use aside::keep_aside;
+use loss::{Reading, lost_parts};
+pub use report::{FileLoss, LossReport};
+
+use super::Lost;
+use super::damaged::{damaged_files, flush_waiting_runs};
+use crate::db::{Engine, Event, TableCore};
+use crate::error::{Error, Result};
+use crate::key::{KeyRange, RunId, TableId};
+use crate::mutation::{self, Mutation};
+use crate::runs::{FileMeta, Run, RunBuilder};
+use crate::sstable::{LostBlock, Origin, Salvage};
+
+/// See [`Db::list_lost`](crate::Db::list_lost).
+pub(crate) fn list_lost(engine: &Engine, keyspace: &str, table: &str) -> Result<LossReport> {
+    let damaged = Damaged::all(engine, keyspace, table)?;
+    Ok(report_of(damaged))
+}
+
+/// See [`Db::rewrite_damaged`](crate::Db::rewrite_damaged).
+pub(crate) fn rewrite_damaged(engine: &Engine, keyspace: &str, table: &str) -> Result<LossReport> {
+    engine.check_access()?;
+    flush_waiting_runs(engine)?;
+    engine.retry_unreadable_now()?;
+    let report = engine.while_none_reopens(|| {
+        let mut damaged = Damaged::all(engine, keyspace, table)?;
+        // A new file that a crash leaves beside a missing one keeps the database from opening. So
+        // files go first of which nothing is written.
+        damaged.sort_by_key(|file| file.loss.entries_read > 0);
+        for file in &mut damaged {
+            file.rewrite(engine)?;
+        }
+        Ok(report_of(damaged))
+    });
+    engine.release_retired();
+    report
+}
+
+fn report_of(damaged: Vec<Damaged>) -> LossReport {
+    LossReport {
+        files: damaged.into_iter().map(|file| file.loss).collect(),
+    }
+}
+
+/// A file that is damaged, missing or unreadable.
+struct Damaged {
+    table: Arc<TableCore>,
+    run: RunId,
+    file: FileMeta,
+    loss: FileLoss,
+}
+
+impl Damaged {
+    /// Returns those of a table, and of tables of this name that were dropped and are kept for
+    /// snapshots. Reads every file.
+    fn all(engine: &Engine, keyspace: &str, name: &str) -> Result<Vec<Self>> {
+        let mut tables = engine.tables();
+        tables.retain(|table| table.keyspace == keyspace && table.name == name);
+        if tables.is_empty() {
+            return Err(Error::not_found("table", format!("{keyspace}.{name}")));
+        }
+        let mut all = Vec::new();
+        for table in tables {
+            for run in table.version().all_runs() {
+                for (file, reason) in damaged_files(run)? {
+                    let readable = read(engine, file)?;
+                    all.push(Self {
+                        table: table.clone(),
+                        run: run.id(),
+                        file: file.clone(),
+                        loss: loss_of(engine, &table, run, (file, reason), &readable),
+                    });
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// Rewrites the file. It is read anew, so it may have lost more or less by now than was listed.
+    fn rewrite(&mut self, engine: &Engine) -> Result<()> {
+        let (table, file) = (&self.table, &self.file);
+        let (mut loss, mut kept_as) = (self.loss.clone(), None);
+        let write = |run: &Run| -> Result<Option<Arc<Run>>> {
+            let readable = read(engine, file)?;
+            let reason = self.loss.detail.clone();
+            loss = loss_of(engine, table, run, (file, reason), &readable);
+            kept_as = keep_aside(engine, file.number)?;
+            match readable {
+                Ok(salvage) => write_rest(engine, table, run, file, salvage),
+                Err(_) => Ok(None),
+            }
+        };
+        let is_rewritten = engine.accept_loss(table, (self.run, file.number), write)?;
+        if is_rewritten {
+            engine.events.tell(Event::LossAccepted {
+                keyspace: &table.keyspace,
+                table: &table.name,
+                path: &loss.path,
+                entries_lost: loss.entries_lost,
+                kept_as: kept_as.as_deref(),
+            });
+        } else if let Some(link) = kept_as.take() {
+            // The table was dropped meanwhile, or the file was restored.
+            let _ = engine.disk().remove(&link);
+        }
+        self.loss = FileLoss {
+            is_rewritten,
+            kept_as: kept_as.map(|path| path.display().to_string()),
+            ..loss
+        };
+        Ok(())
+    }
+}
+
+/// Reads what can be read of a file; the inner error is the reason if that is nothing.
+fn read(engine: &Engine, file: &FileMeta) -> Result<Result<Salvage>> {
+    match engine.runs.salvage(file) {
+        Err(error) if error.is_of_file() => Ok(Err(error)),
+        salvage => salvage.map(Ok),
+    }
+}
+
+/// Returns what is lost of a file that is damaged for a reason.
+fn loss_of(
+    engine: &Engine,
+    table: &TableCore,
+    run: &Run,
+    (file, reason): (&FileMeta, String),
+    readable: &Result<Salvage>,
+) -> FileLoss {
+    let parts = match readable {
+        Ok(salvage) => {
+            let reading = Reading {
+                lost: &salvage.lost,
+                entries: salvage.entries(),
+                has_tombstones: salvage.tombstones.is_some(),
+            };
+            lost_parts(file, run.keys_that_count(), &reading)
+        }
+        Err(error) => {
+            let whole = LostBlock {
+                bytes: file.bytes,
+                detail: error.to_string(),
+                ..LostBlock::default()
+            };
+            let reading = Reading {
+                lost: &[whole],
+                entries: 0,
+                has_tombstones: false,
+            };
+            lost_parts(file, run.keys_that_count(), &reading)
+        }
+    };
+    let (name, path) = (
+        format!("{}.{}", table.keyspace, table.name),
+        engine.runs.name(file.number),
+    );
+    let entries_read = readable.as_ref().map_or(0, Salvage::entries);
+    // What is lost of keys that do not count any more is no loss.
+    let entries_lost = if parts.is_empty() {
+        0
+    } else {
+        file.entries.saturating_sub(entries_read)
+    };
+    let lost = parts.into_iter().map(|part| Lost {
+        path: path.clone(),
+        offset: part.offset,
+        bytes: part.bytes,
+        table: Some(name.clone()),
+        from_key: part.from_key,
+        to_key: part.to_key,
+        detail: part.detail,
+    });
+    FileLoss {
+        lost: lost.collect(),
+        table: name,
+        path,
+        detail: reason,
+        entries_read,
+        entries_lost,
+        is_rewritten: false,
+        kept_as: None,
+    }
+}
+
+/// Writes what can be read of a file into new ones; `None` if nothing of that counts.
+fn write_rest(
+    engine: &Engine,
+    table: &TableCore,
+    run: &Run,
+    file: &FileMeta,
+    mut salvage: Salvage,
+) -> Result<Option<Arc<Run>>> {
+    let meta = run.meta();
+    let (origin, keys) = origin(table, run, file, &salvage);
+    // The files of an ingested run belong to no table.
+    let table_id = match meta.ingested_at {
+        Some(_) => TableId::default(),
+        None => table.id,
+    };
+    let oldest = table.version().runs.last().map(|run| run.id());
+    let is_oldest = oldest == Some(run.id());
+    let mut builder = RunBuilder::new(
+        (&engine.runs, engine),
+        table_id,
+        table.options().sstable.of_run(is_oldest),
+        origin,
+        table.merger.operator(),
+    )
+    .with_prefixes(table.merger.prefixes())
+    .beginning_at((!keys.start.is_empty()).then(|| keys.start.clone()));
+    let counting = run.counting(KeyRange::all());
+    let tombstones = salvage.tombstones.take();
+    let tombstones = tombstones.map(|tombstones| tombstones.within(&counting));
+    let mut last = None;
+    for version in salvage.versions(|_| ()) {
+        let (key, version) = version?;
+        let is_lost = last.as_ref() == Some(&key) && mutation::is(Mutation::LoseOlderVersions);
+        if counting.contains(&key) && !is_lost {
+            builder.add(&key, &version)?;
+        }
+        last = Some(key);
+    }
+    let span = (meta.smallest_seq, meta.largest_seq);
+    let rest = builder.finish(span, tombstones.unwrap_or_default(), keys.end)?;
+    let named = engine.runs.finish_runs(&rest);
+    named.inspect_err(|_| rest.iter().for_each(|rest| rest.retire()))?;
+    Ok(rest)
+}
+
+/// Returns the origin of the new files, and its keys: those in the properties of the damaged file, or
+/// else the span of its run and the keys in the manifest. Keys that do not count any more are left out,
+/// because other files have their later state.
+fn origin(table: &TableCore, run: &Run, file: &FileMeta, salvage: &Salvage) -> (Origin, KeyRange) {
+    let properties = salvage.properties.as_ref();
+    match properties.and_then(|properties| properties.origin.clone()) {
+        Some(origin) => {
+            let keys = origin.keys.as_ref().map(|keys| keys.range().clone());
+            let keys = run.counting(keys.unwrap_or_else(KeyRange::all));
+            (origin, keys)
+        }
+        None => {
+            let (meta, keys) = (run.meta(), file.ranges().cloned());
+            let keys = keys.reduce(|a, b| a.hull(&b)).unwrap_or_else(KeyRange::all);
+            let span = (meta.smallest_seq, meta.largest_seq);
+            (table.origin(span), run.counting(keys))
+        }
+    }
+}

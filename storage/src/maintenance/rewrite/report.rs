@@ -1,0 +1,48 @@
+//! The report on damaged files: what is lost of each, and whether it was rewritten.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::lossy;
+use crate::maintenance::Lost;
+
+/// The result of [`Db::list_lost`](crate::Db::list_lost) and
+/// [`Db::rewrite_damaged`](crate::Db::rewrite_damaged).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LossReport {
+    /// The files of the table that are damaged, missing or unreadable.
+    pub files: Vec<FileLoss>,
+}
+
+impl LossReport {
+    /// The number of versions and range tombstones that are lost, over all files.
+    pub fn entries_lost(&self) -> u64 {
+        self.files.iter().map(|file| file.entries_lost).sum()
+    }
+}
+
+/// A file that is damaged, missing or unreadable, and what is lost of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileLoss {
+    /// The table of the file, as `KEYSPACE.TABLE`.
+    pub table: String,
+    /// The file.
+    #[serde(serialize_with = "lossy")]
+    pub path: PathBuf,
+    /// The damage, or why the file cannot be read.
+    pub detail: String,
+    /// The number of versions and range tombstones in the file that can be read.
+    pub entries_read: u64,
+    /// The number of those that cannot.
+    pub entries_lost: u64,
+    /// The parts of the file that cannot be read, with the keys that they may have. A damaged filter
+    /// or index, for example, loses nothing.
+    pub lost: Vec<Lost>,
+    /// Whether new files have taken the place of this one, with what can be read of it.
+    pub is_rewritten: bool,
+    /// The path of the damaged file since then. It is `None` if the file was missing, if the disk is
+    /// full, or if the file can have no second name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_as: Option<String>,
+}

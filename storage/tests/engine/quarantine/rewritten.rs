@@ -1,0 +1,391 @@
+//! Damaged files that are rewritten without what cannot be read of them: all other keys read as
+//! before, and merges of the table go on.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+
+use crate::common::hooked_disk::{Call, HookedDisk};
+use crate::common::*;
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{
+    Db, Error, Event, FileSystem, LossReport, Options, SortedWriter, SortedWriterOptions, Value,
+};
+
+use super::{
+    KEYS, Model, assert_other_is_whole, database, files_of_users, key, options, paths, quarantine,
+    tables, write,
+};
+
+const TABLE: &str = "app.users";
+
+fn lists(report: &LossReport, key: &[u8]) -> bool {
+    let mut lost = report.files.iter().flat_map(|file| &file.lost);
+    lost.any(|lost| lost.concerns(TABLE, key))
+}
+
+/// Checks that nothing fails, and that all that is not listed as lost is as expected. Returns the
+/// number of keys that are not listed.
+fn assert_rest_is_there(db: &Db, model: &Model, report: &LossReport) -> usize {
+    let [users, other] = tables(db);
+    let is_kept = |key: &[u8]| !lists(report, key);
+    let check = |get: &dyn Fn(&[u8]) -> Option<Value>, all: Content, expected: &Content| {
+        let kept = (0..KEYS + 9).map(key).filter(|key| is_kept(key));
+        for key in kept {
+            let expected = expected.get(&key).map(|value| &value[..]);
+            assert_eq!(get(&key).as_deref(), expected, "{}", key.escape_ascii());
+        }
+        let rest = |content: Content| {
+            let entries = content.into_iter();
+            entries.filter(|(key, _)| is_kept(key)).collect::<Content>()
+        };
+        assert_eq!(rest(all), rest(expected.clone()));
+    };
+    check(
+        &|key: &[u8]| users.get(key).unwrap(),
+        content(users.range::<&[u8], _>(..)).unwrap(),
+        &model.now,
+    );
+    let keyspace = db.existing_keyspace("app").unwrap();
+    for (name, then) in &model.snapshots {
+        let table = keyspace.snapshot(name).unwrap().table("users").unwrap();
+        check(
+            &|key: &[u8]| table.get(key).unwrap(),
+            content(table.scan::<&[u8], _>(..)).unwrap(),
+            then,
+        );
+    }
+    assert_other_is_whole(&other);
+    (0..KEYS).filter(|number| is_kept(&key(*number))).count()
+}
+
+/// The name of a damaged file after the loss was accepted.
+fn aside(path: &Path) -> PathBuf {
+    let name = format!("{}.damaged", path.file_name().unwrap().to_str().unwrap());
+    Path::new(DIR).join("damaged").join(name)
+}
+
+fn delete_and_merge(db: &Db, model: &mut Model) {
+    super::delete_snapshots(db);
+    model.snapshots.clear();
+    db.compact().unwrap();
+}
+
+/// The flipped bits are in blocks of every kind: data, index, filter, range tombstones, top level,
+/// properties, footer and header.
+#[test]
+fn every_key_that_is_not_listed_as_lost_reads_as_before_whatever_block_is_damaged() {
+    let test = "every_key_that_is_not_listed_as_lost_reads_as_before_whatever_block_is_damaged";
+    let (mut kept, mut all, mut lossless, mut losses) = (0, 0, 0, 0);
+    for_seeds(test, 2, |seed| {
+        let (mem, model) = database(seed);
+        for path in files_of_users(&mem.fork()) {
+            for byte in (0..mem.file_len(&path).unwrap()).step_by(83) {
+                let _place = FailedAt(format!("{byte} of {}", path.display()));
+                let (fork, mut model) = (mem.fork(), model.clone());
+                fork.flip_bit(&path, byte, (byte % 8) as u8).unwrap();
+                let damaged = fork.read_all(&path).unwrap();
+                let db = Db::open(DIR, options(&fork)).unwrap();
+
+                let before = files(&fork, "");
+                let listed = db.list_lost("app", "users").unwrap();
+                assert_eq!(files(&fork, ""), before);
+                let [file] = &listed.files[..] else {
+                    panic!("one file expected: {listed:?}");
+                };
+                assert_eq!((&file.path, &*file.table), (&path, TABLE));
+                assert!(!file.is_rewritten && file.kept_as.is_none());
+                assert_eq!(file.lost.is_empty(), file.entries_lost == 0, "{file:?}");
+
+                let done = db.rewrite_damaged("app", "users").unwrap();
+                let [rewritten] = &done.files[..] else {
+                    panic!("one file expected: {done:?}");
+                };
+                assert!(rewritten.is_rewritten);
+                assert_eq!(rewritten.lost, file.lost);
+                assert_eq!(rewritten.entries_lost, file.entries_lost);
+                assert!(!fork.exists(&path).unwrap(), "it is gone");
+                assert_eq!(fork.read_all(aside(&path)).unwrap(), damaged);
+                let kept_as = aside(&path).display().to_string();
+                assert_eq!(rewritten.kept_as.as_ref(), Some(&kept_as));
+
+                assert_eq!(quarantine(&db), []);
+                assert_eq!(db.verify_all(|_| ()).unwrap().findings, []);
+                assert_eq!(db.list_lost("app", "users").unwrap().files, []);
+                kept += assert_rest_is_there(&db, &model, &done);
+                all += usize::from(KEYS);
+                match file.entries_lost {
+                    0 => lossless += 1,
+                    _ => losses += 1,
+                }
+                drop(db);
+                let db = Db::open(DIR, options(&fork)).unwrap();
+                assert_rest_is_there(&db, &model, &done);
+                delete_and_merge(&db, &mut model);
+                assert_rest_is_there(&db, &model, &done);
+                assert_eq!(db.verify_all(|_| ()).unwrap().findings, []);
+                assert!(fork.exists(&aside(&path)).unwrap());
+            }
+        }
+    });
+    println!("{kept} of {all} keys, {lossless} without a loss, {losses} with one");
+    assert!(
+        lossless > 20 && losses > 20 && 2 * kept > all,
+        "{kept} of {all}, {lossless}, {losses}"
+    );
+}
+
+#[test]
+fn a_missing_file_can_be_given_up_and_its_keys_are_listed() {
+    let (mem, model) = database(6);
+    for path in files_of_users(&mem.fork()) {
+        let _place = FailedAt(path.display().to_string());
+        let (fork, mut model) = (mem.fork(), model.clone());
+        fork.remove(&path).unwrap();
+        let db = Db::open(DIR, options(&fork)).unwrap();
+        let done = db.rewrite_damaged("app", "users").unwrap();
+        let [file] = &done.files[..] else {
+            panic!("one file expected: {done:?}");
+        };
+        assert!(file.is_rewritten && file.kept_as.is_none() && file.entries_lost > 0);
+        assert_eq!(file.entries_read, 0);
+        assert_rest_is_there(&db, &model, &done);
+        assert_eq!(db.stats().maintenance_failure, None);
+        assert_eq!(db.verify_all(|_| ()).unwrap().findings, []);
+        delete_and_merge(&db, &mut model);
+        assert_rest_is_there(&db, &model, &done);
+        drop(db);
+        let db = Db::open(DIR, options(&fork)).unwrap();
+        assert_rest_is_there(&db, &model, &done);
+    }
+}
+
+/// The file is the only one of its run, and its only block is damaged.
+#[test]
+fn older_values_of_lost_keys_show_and_their_table_is_merged_again() {
+    let mem = MemDisk::new();
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    let [users, _] = tables(&db);
+    for number in 0..KEYS {
+        users.put(&key(number), b"old").unwrap();
+    }
+    db.flush().unwrap();
+    let before = files(&mem, ".sst");
+    users.put(&key(7), b"new").unwrap();
+    users.delete(&key(8)).unwrap();
+    users.merge(&key(9), b"more").unwrap();
+    db.flush().unwrap();
+    drop((users, db));
+    let newest = files(&mem, ".sst");
+    let [path] = &newest[before.len()..] else {
+        panic!("one file expected: {newest:?}");
+    };
+    damage_file(&mem, path, false);
+
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    let [users, _] = tables(&db);
+    assert!(users.get(&key(8)).is_err());
+    let (sender, events) = mpsc::channel();
+    db.on_event(move |event| {
+        if let Event::LossAccepted {
+            entries_lost,
+            kept_as,
+            ..
+        } = *event
+        {
+            sender.send((entries_lost, kept_as.is_some())).unwrap();
+        }
+    });
+    let listed = db.rewrite_damaged("app", "users").unwrap();
+    assert_eq!(listed.entries_lost(), 3);
+    assert_eq!(Vec::from_iter(events.try_iter()), [(3, true)]);
+    for number in 0..KEYS {
+        assert_eq!(users.get(&key(number)).unwrap().unwrap(), "old");
+        let is_lost = (7..10).contains(&number);
+        assert_eq!(lists(&listed, &key(number)), is_lost, "{number}");
+    }
+    let merges = db.stats().compactions;
+    for round in 0..8 {
+        users.put(&key(round), b"above").unwrap();
+        db.flush().unwrap();
+    }
+    db.compact().unwrap();
+    assert!(db.stats().compactions > merges);
+    assert_eq!(users.get(&key(8)).unwrap().unwrap(), "old");
+}
+
+#[test]
+fn a_table_without_damage_loses_nothing_and_an_unknown_one_is_refused() {
+    let (mem, model) = database(6);
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    let before = files(&mem, "");
+    assert_eq!(db.list_lost("app", "users").unwrap(), LossReport::default());
+    let done = db.rewrite_damaged("app", "users").unwrap();
+    assert_eq!(done, LossReport::default());
+    assert_eq!(files(&mem, ""), before);
+    assert_rest_is_there(&db, &model, &done);
+    for (keyspace, table) in [("app", "none"), ("none", "users")] {
+        let error = db.rewrite_damaged(keyspace, table).unwrap_err();
+        assert!(matches!(error, Error::NotFound { .. }), "{error}");
+    }
+    drop(db);
+    let read_only = Db::open_read_only(DIR, options(&mem)).unwrap();
+    assert_eq!(read_only.list_lost("app", "users").unwrap(), done);
+    let error = read_only.rewrite_damaged("app", "users").unwrap_err();
+    assert!(matches!(error, Error::OpenedReadOnly), "{error}");
+}
+
+/// Another file was copied over the damaged one, and its blocks are whole.
+#[test]
+fn nothing_is_taken_from_another_file_in_the_place_of_a_damaged_one() {
+    let (mem, model) = database(5);
+    let of_users = files_of_users(&mem.fork());
+    let mut of_other = files(&mem, ".sst");
+    of_other.retain(|path| !of_users.contains(path));
+    let bytes = mem.read_all(of_other.first().unwrap()).unwrap();
+    for path in of_users {
+        let _place = FailedAt(path.display().to_string());
+        let fork = mem.fork();
+        let mut file = fork.create(&path).unwrap();
+        file.append(&bytes).unwrap();
+        file.sync().unwrap();
+        let db = Db::open(DIR, options(&fork)).unwrap();
+        assert_eq!(paths(&quarantine(&db)), std::slice::from_ref(&path));
+        let done = db.rewrite_damaged("app", "users").unwrap();
+        assert_eq!(done.files.len(), 1);
+        assert_eq!(done.files[0].entries_read, 0);
+        assert_rest_is_there(&db, &model, &done);
+    }
+}
+
+/// The bytes are damaged in memory at first, and are whole on the disk.
+#[test]
+fn what_a_second_reading_finds_is_not_lost() {
+    let (mem, _) = database(7);
+    let path = files_of_users(&mem.fork()).remove(0);
+    damage_file(&mem, &path, false);
+    let forgotten = Arc::new(AtomicU64::new(0));
+    let (disk, damaged, calls) = (mem.clone(), path.clone(), forgotten.clone());
+    let hook = move |call: Call, path: &Path| {
+        // The file is verified, and read twice for its rest.
+        let is_it = call == Call::ForgetCached && path == damaged;
+        if is_it && calls.fetch_add(1, Ordering::Relaxed) == 2 {
+            // The same bit once more.
+            damage_file(&disk, path, false);
+        }
+        Ok(())
+    };
+    let options = Options {
+        disk: Arc::new(HookedDisk::new(&mem, hook)),
+        ..options(&mem)
+    };
+    let db = Db::open(DIR, options).unwrap();
+    let listed = db.list_lost("app", "users").unwrap();
+    assert_eq!(forgotten.load(Ordering::Relaxed), 3);
+    let [file] = &listed.files[..] else {
+        panic!("one file expected: {listed:?}");
+    };
+    assert!(file.lost.is_empty() && file.entries_lost == 0, "{file:?}");
+}
+
+/// Such a file has numbers of its own, and belongs to no table; only the log names it at first.
+#[test]
+fn a_damaged_file_that_was_ingested_is_rewritten_at_its_commit() {
+    let mem = MemDisk::new();
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    let [users, other] = tables(&db);
+    let mut model = Model::default();
+    for number in 0..KEYS {
+        users.put(&key(number), b"older").unwrap();
+        other.put(&key(number), &key(number)).unwrap();
+        model.now.insert(key(number), b"older".to_vec());
+    }
+    db.flush().unwrap();
+    let keyspace = db.existing_keyspace("app").unwrap();
+    keyspace.create_snapshot("before").unwrap();
+    model.snapshots.insert("before".into(), model.now.clone());
+    let writer = SortedWriterOptions {
+        disk: Arc::new(mem.clone()),
+        sstable: super::table_options().sstable,
+        ..SortedWriterOptions::default()
+    };
+    let mut writer = SortedWriter::create("/out", "ingested", writer).unwrap();
+    for number in 10..50 {
+        writer.put(&key(number), b"ingested").unwrap();
+        model.now.insert(key(number), b"ingested".to_vec());
+    }
+    users.ingest(&writer.finish().unwrap()).unwrap();
+    keyspace.create_snapshot("after").unwrap();
+    model.snapshots.insert("after".into(), model.now.clone());
+    users.put(&key(20), b"newer").unwrap();
+    model.now.insert(key(20), b"newer".to_vec());
+    drop((users, other, keyspace, db));
+    let path = files(&mem, ".sst").pop().unwrap();
+    damage_file(&mem, &path, false);
+
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    let done = db.rewrite_damaged("app", "users").unwrap();
+    assert_eq!(done.files.len(), 1);
+    assert!(
+        done.entries_lost() > 0 && done.entries_lost() < 40,
+        "{done:?}"
+    );
+    assert!(lists(&done, &key(10)) && !lists(&done, &key(49)));
+    assert_rest_is_there(&db, &model, &done);
+    assert_eq!(db.verify_all(|_| ()).unwrap().findings, []);
+    drop(db);
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    assert_rest_is_there(&db, &model, &done);
+    delete_and_merge(&db, &mut model);
+    assert_rest_is_there(&db, &model, &done);
+}
+
+#[test]
+fn power_lost_at_any_call_leaves_the_damaged_file_or_its_rest() {
+    let (mem, mut model) = database(4);
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    let [users, _] = tables(&db);
+    let mut rng = rng(4);
+    for _ in 0..3 {
+        write(&mut rng, &users, &mut model.now, 25);
+        db.flush().unwrap();
+    }
+    drop((users, db));
+    let of_users = files_of_users(&mem.fork());
+    let (damaged, missing) = (of_users[0].clone(), of_users[of_users.len() - 1].clone());
+    mem.flip_bit(&damaged, 100, 3).unwrap();
+    mem.remove(&missing).unwrap();
+    mem.sync_dir(Path::new(DIR)).unwrap();
+    let expected = {
+        let db = Db::open(DIR, options(&mem.fork())).unwrap();
+        db.list_lost("app", "users").unwrap()
+    };
+    assert_eq!(expected.files.len(), 2);
+
+    let mut left = BTreeSet::new();
+    for call in 1.. {
+        let _place = FailedAt(format!("call {call}"));
+        let fork = mem.fork();
+        fork.crash_at(call);
+        let rewrite = || Db::open(DIR, options(&fork))?.rewrite_damaged("app", "users");
+        let outcome = rewrite();
+        let has_power = fork.has_power();
+        assert!(!has_power || outcome.is_ok(), "{outcome:?}");
+        fork.restart(call);
+
+        let db = Db::open(DIR, options(&fork)).unwrap();
+        let listed = db.list_lost("app", "users").unwrap();
+        let is_known = |file| expected.files.contains(file);
+        assert!(listed.files.iter().all(is_known), "{listed:?}");
+        left.insert(listed.files.len());
+        db.rewrite_damaged("app", "users").unwrap();
+        assert_rest_is_there(&db, &model, &expected);
+        assert_eq!(db.verify_all(|_| ()).unwrap().findings, []);
+        assert!(fork.exists(&aside(&damaged)).unwrap());
+        if has_power {
+            break;
+        }
+    }
+    assert_eq!(left, BTreeSet::from([0, 1, 2]));
+}
