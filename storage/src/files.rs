@@ -43,7 +43,7 @@ impl FileKind {
             number(rest.strip_suffix(".log")?).map(Self::Wal)
         } else if let Some(digits) = name.strip_suffix(".sst") {
             number(digits).map(Self::SsTable)
-        } else if CURRENT_TMPS.contains(&name) || name == WAL_TMP {
+        } else if CURRENT_TMPS.contains(&name) || [WAL_TMP, SSTABLE_TMP].contains(&name) {
             Some(Self::Temporary)
         } else {
             None
@@ -61,6 +61,7 @@ const COPY: &str = ".copy";
 const CURRENTS: [&str; 2] = ["CURRENT", "CURRENT.copy"];
 const CURRENT_TMPS: [&str; 2] = ["CURRENT.tmp", "CURRENT.copy.tmp"];
 const WAL_TMP: &str = "WAL.tmp";
+const SSTABLE_TMP: &str = "SSTABLE.tmp";
 const BACKUP_LINKS: &str = ".backup-";
 
 pub(crate) fn lock(dir: &Path) -> PathBuf {
@@ -109,6 +110,11 @@ pub(crate) fn sstable(dir: &Path, number: FileNumber) -> PathBuf {
     dir.join(format!("{:06}.sst", number.0))
 }
 
+/// The file that replaces an SSTable of a backup by renaming.
+pub(crate) fn sstable_tmp(dir: &Path) -> PathBuf {
+    dir.join(SSTABLE_TMP)
+}
+
 /// The folder of links for the backup with this number.
 pub(crate) fn backup_links(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{BACKUP_LINKS}{number}"))
@@ -148,7 +154,8 @@ mod tests {
         for manifest in manifests(dir, n) {
             assert_eq!(FileKind::of(&manifest), Some(FileKind::Manifest(n)));
         }
-        for temporary in current_tmps(dir).into_iter().chain([wal_tmp(dir)]) {
+        let others = [wal_tmp(dir), sstable_tmp(dir)];
+        for temporary in current_tmps(dir).into_iter().chain(others) {
             assert_eq!(FileKind::of(&temporary), Some(FileKind::Temporary));
         }
         for foreign in [

@@ -209,6 +209,8 @@ mutations! {
     BackupHoldsNoLog = "WAL segments go while a backup copies them",
     BackupHoldsNoFiles = "files of merged runs go while a backup links them",
     BackupWithoutWaitingRuns = "a backup leaves the files out that only the WAL names",
+    BackupTrustsOlder = "a backup keeps files of an older one that it did not verify",
+    BackupRemovesFirst = "files of an older backup go before CURRENT names the new one",
     CopyWithoutSync = "the bytes of a copied file are not synced",
 
     // Files stay while needed, and go in the end.

@@ -416,6 +416,14 @@ const KILLERS: &[(Mutation, &str)] = &[
         BackupWithoutWaitingRuns,
         "ingest::a_backup_has_what_was_ingested_and_not_flushed",
     ),
+    (
+        BackupTrustsOlder,
+        "backup::a_second_backup_replaces_a_damaged_file_of_the_first",
+    ),
+    (
+        BackupRemovesFirst,
+        "backup::power_lost_at_any_call_of_a_second_backup_leaves_one_of_the_two",
+    ),
     (CopyWithoutSync, COPIED),
     (RemoveFilesInUse, FILES),
     (RemoveInputsBeforeEdit, SYNCED),

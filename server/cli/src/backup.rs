@@ -1,39 +1,57 @@
-//! `ebb backup`: copies the database into a new directory. Without a server it runs unpaced: the
-//! process has the database to itself.
+//! `ebb backup`: copies the database into a directory. Without a server it runs unpaced unless there
+//! is a rate: the process has the database to itself.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use ebb_jobs::history::{
+    BackupOptions, BackupReport, BackupRequest, History, HistoryError, JobRecord, now_unix_ms,
+};
+use ebb_storage::{Backup, BackupInfo, Db, MaintenanceProgress};
 use indicatif::HumanBytes;
+use rustix::process::getuid;
 
 use super::attached::Attached;
 use super::error::CliError;
 use super::print::{counted, json_or_text};
 use super::progress::{maintenance_bar, spinner_while};
+use super::rate::Rate;
 
 const EXAMPLES: &str = "\
 Examples:
   ebb backup ./ebb-backup
   ebb backup --data /srv/ebb /mnt/other/ebb-backup --json
+  ebb backup --rate 50MiB /mnt/other/ebb-backup
 
 A backup is a database, with all snapshots. Within a file system its SSTables are hard
 links, so it takes only the space of the log. On another file system they are copied. Every
 file is checked. If files are damaged, missing or unreadable, the backup is made nevertheless
 and lists them, but the exit code is 5. An interrupted backup does not open.
 
-A server that has the database open makes the backup, and goes on meanwhile. A server that
-is named by --server makes it below its --backup-root: NEWDIR is a name, or a path there.";
+The directory may have an older backup of the same database. Its files are verified, and only
+those that are missing or damaged are copied. The older backup stays whole until the new one
+takes its place in one step, and stays for good if the new one has damage. A backup that was
+opened for writing, as by ebb serve, is a database of its own and is refused.
 
-/// Back up the database into a new directory.
+A server that has the database open makes the backup, and goes on meanwhile. A server that
+is named by --server makes it below its --backup-root: DIR is a name, or a path there. The
+history of jobs has the backup: ebb jobs lists it, and ebb jobs cancel ends one of a server.
+Without a server it does so if the database has had jobs.";
+
+/// Back up the database into a directory.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     #[command(flatten)]
     attached: Attached,
-    /// Directory of the backup; must not exist, or be empty.
-    #[arg(value_name = "NEWDIR")]
-    new_dir: PathBuf,
-    /// Print one JSON object: files, bytes, linked_bytes, copied_bytes, damaged.
+    /// Directory of the backup; must not exist, be empty, or have an older backup of the database.
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    #[command(flatten)]
+    rate: Rate,
+    /// Print one JSON object: files, bytes, linked_bytes, copied_bytes, kept_bytes, damaged,
+    /// older_stays.
     #[arg(long)]
     json: bool,
 }
@@ -41,13 +59,13 @@ pub(super) struct Args {
 pub(super) fn run(args: Args) -> Result<()> {
     let info = match args.attached.server()? {
         Some(server) => {
-            let place = args.attached.backup_place(&args.new_dir)?;
-            spinner_while("the server makes the backup", || server.back_up(&place))?
+            let place = args.attached.backup_place(&args.dir)?;
+            let rate = args.rate.bytes_per_s;
+            spinner_while("the server makes the backup", || {
+                server.back_up(&place, rate)
+            })?
         }
-        None => {
-            let db = args.attached.location.open_existing()?;
-            maintenance_bar(|tell| db.backup_with_progress(&args.new_dir, tell))?
-        }
+        None => back_up(&args)?,
     };
     json_or_text(args.json, &info, |printer| {
         for finding in &info.damaged {
@@ -57,22 +75,94 @@ pub(super) fn run(args: Args) -> Result<()> {
                 finding.detail
             ))?;
         }
+        if info.older_stays {
+            let dir = args.dir.display();
+            return printer.line(format_args!("the older backup in {dir} stays"));
+        }
         printer.line(format_args!(
-            "backed up {} in {} to {}: {} linked, {} copied",
+            "backed up {} in {} to {}: {} linked, {} copied, {} kept",
             HumanBytes(info.bytes),
             counted(info.files, "file"),
-            args.new_dir.display(),
+            args.dir.display(),
             HumanBytes(info.linked_bytes),
             HumanBytes(info.copied_bytes),
+            HumanBytes(info.kept_bytes),
         ))
     })?;
     if info.damaged.is_empty() {
         return Ok(());
     }
     let damaged = counted(info.damaged.len() as u64, "damaged or missing file");
-    let text = format!(
-        "the backup has {damaged}: keep an older one, take the files from that with ebb restore, or \
-         give up what is lost with ebb repair --online, and make another"
-    );
+    let text = if info.older_stays {
+        format!(
+            "{damaged}, so the older backup was not replaced: take the files from that with ebb \
+             restore, or give up what is lost with ebb repair --online, and back up again; or name \
+             another directory"
+        )
+    } else {
+        format!(
+            "the backup has {damaged}: keep an older one, take the files from that with ebb \
+             restore, or give up what is lost with ebb repair --online, and make another"
+        )
+    };
     Err(CliError::Damaged(text).into())
+}
+
+/// Makes the backup in this process. Records it if the database has a history of jobs; that this
+/// fails is no reason not to make it.
+fn back_up(args: &Args) -> Result<BackupInfo> {
+    let db = args.attached.location.open_existing()?;
+    let target = std::path::absolute(&args.dir).context("the path of the backup")?;
+    let request = BackupRequest {
+        target: target.display().to_string(),
+        options: BackupOptions {
+            by: format!("uid {}", getuid().as_raw()),
+            rate_bytes_per_s: args.rate.bytes_per_s,
+        },
+    };
+    let started_unix_ms = now_unix_ms();
+    let backup = db.start_backup(&args.dir)?;
+    let job = or_warn(begin(&db, &request, started_unix_ms)).flatten();
+    let made = copy(backup, args.rate);
+    if let Some((history, job)) = &job {
+        let report = match &made {
+            Ok(made) => BackupReport::finished(made.clone()),
+            Err(error) => BackupReport::failed(error.to_string()),
+        };
+        or_warn(history.end_backup(job, &report));
+    }
+    Ok(made?)
+}
+
+/// Records a backup whose state is captured, if the database has a history.
+fn begin(
+    db: &Db,
+    request: &BackupRequest,
+    started_unix_ms: u64,
+) -> Result<Option<(History, JobRecord)>, HistoryError> {
+    let Some(history) = History::existing(db)? else {
+        return Ok(None);
+    };
+    let job = history.begin_backup(request, started_unix_ms)?;
+    Ok(Some((history, job)))
+}
+
+fn or_warn<T>(recorded: Result<T, HistoryError>) -> Option<T> {
+    recorded
+        .inspect_err(|error| eprintln!("ebb: the backup is not in the history of jobs: {error}"))
+        .ok()
+}
+
+/// Copies and checks the files of a backup, under a bar.
+fn copy(mut backup: Backup<'_>, rate: Rate) -> ebb_storage::Result<BackupInfo> {
+    maintenance_bar(|tell| {
+        let mut tell = rate.paced(tell);
+        let mut step = |now: MaintenanceProgress| {
+            tell(now);
+            ControlFlow::Continue(())
+        };
+        let _copied = backup.copy(&mut step)?;
+        let made = backup.finish(&mut step)?;
+        Ok(made.expect("the step does not break"))
+    })
 }

@@ -41,6 +41,7 @@ mod print;
 mod progress;
 mod put;
 mod queries;
+mod rate;
 mod repair;
 mod restore;
 mod run;

@@ -1,5 +1,6 @@
 //! `ebb verify`: checks a database's files, and reads the schema as a server does when it starts.
-//! Without a server it runs unpaced: no other process has the database open for writing.
+//! Without a server it runs unpaced unless there is a rate: no other process has the database open for
+//! writing.
 
 use anyhow::{Context, Result};
 use ebb_server::http::{JobsClient, VerifiedDatabase};
@@ -11,6 +12,7 @@ use super::database::Location;
 use super::error::CliError;
 use super::print::{Printer, counted, json_or_text};
 use super::progress::{maintenance_bar, spinner_while};
+use super::rate::Rate;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,7 +25,8 @@ exit code is 5. `ebb restore` takes damaged files from a backup. Without one, `e
 what can be read of them, into another directory or with --online in their place.
 
 A server that has the database open, or that --server names, reads the files itself, with the
-CPU time that jobs may use.";
+CPU time that jobs may use. It removes no file and no segment of its log meanwhile, so a low
+--rate takes space. Each file is read at once: the rate holds over several files.";
 
 /// The advice about damaged files of a database that a server has open.
 const SERVED_ADVICE: &str = "take the files from a backup with: ebb restore BACKUP; without one, list \
@@ -35,6 +38,8 @@ const SERVED_ADVICE: &str = "take the files from a backup with: ebb restore BACK
 pub(super) struct Args {
     #[command(flatten)]
     attached: Attached,
+    #[command(flatten)]
+    rate: Rate,
     /// Print the report as one JSON object.
     #[arg(long)]
     json: bool,
@@ -44,8 +49,10 @@ pub(super) fn run(args: Args) -> Result<()> {
     let location = &args.attached.location;
     let server = args.attached.server()?;
     let report = match &server {
-        Some(server) => spinner_while("the server reads its files", || server.verify())?,
-        None => verified(location)?,
+        Some(server) => spinner_while("the server reads its files", || {
+            server.verify(args.rate.bytes_per_s)
+        })?,
+        None => verified(location, args.rate)?,
     };
     json_or_text(args.json, &report, |printer| tell(printer, &report))?;
     let dir = server.as_ref().map_or(&*location.data, JobsClient::data);
@@ -71,9 +78,11 @@ pub(super) fn run(args: Args) -> Result<()> {
 ///
 /// # Errors
 /// If the schema cannot be read of a database whose files are whole.
-fn verified(location: &Location) -> Result<VerifiedDatabase> {
+fn verified(location: &Location, rate: Rate) -> Result<VerifiedDatabase> {
     let options = database_options();
-    let files = maintenance_bar(|tell| ebb_storage::verify(&location.data, &options, tell))?;
+    let files = maintenance_bar(|tell| {
+        ebb_storage::verify(&location.data, &options, &mut rate.paced(tell))
+    })?;
     let read = || -> Result<_> { Ok(unreadable_objects(&location.open_to_read()?)?) };
     VerifiedDatabase::new(files, read()).context("cannot read the schema")
 }

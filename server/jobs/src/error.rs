@@ -57,6 +57,9 @@ pub enum JobError {
     /// A table is named, and there is no database.
     #[error("{0} is a table, and this node has no database")]
     NoDatabase(String),
+    /// A backup was cancelled.
+    #[error("the backup was cancelled, and everything that it had made is removed")]
+    BackupCancelled,
     /// A job that is to be cancelled has ended.
     #[error("{application} {id} {how}: there is nothing to cancel")]
     Ended {

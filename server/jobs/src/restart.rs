@@ -4,8 +4,8 @@
 //! ```text
 //!   the record cannot be read ────────────────────────> nothing: an error
 //!   its output is there, and it was about to put it ──> it succeeded
-//!   it ended its process too often, or its output ────> it failed
-//!   was for a terminal that is gone
+//!   it ended its process too often, its output was ───> it failed
+//!   for a terminal that is gone, or it is a backup
 //!   else ─────────────────────────────────────────────> it starts again
 //! ```
 
@@ -42,6 +42,11 @@ pub fn fate(
     if record.state != RecordState::Started {
         return Err(JobError::senseless(format!(
             "{application} {id} has ended: there is nothing to start again"
+        )));
+    }
+    if record.is_backup() {
+        return Ok(Fate::GiveUp(format!(
+            "the process of {application} {id} ended before it: make another"
         )));
     }
     let request = record.request()?;
@@ -107,6 +112,14 @@ mod tests {
             };
             assert_eq!(found, expected, "{record:?}, output there: {is_there}");
         }
+    }
+
+    #[test]
+    fn a_backup_does_not_start_again() {
+        let mut backup = record(OutputPlace::File("x".into()), 1, false);
+        backup.application = "backup".to_string();
+        let fate = fate(&backup, |_| Ok(true)).unwrap();
+        assert!(matches!(fate, Fate::GiveUp(_)), "{fate:?}");
     }
 
     #[test]

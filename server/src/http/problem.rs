@@ -71,9 +71,9 @@ impl From<JobError> for Problem {
             Failure::NotFound => StatusCode::NOT_FOUND,
             Failure::Closed => StatusCode::SERVICE_UNAVAILABLE,
             Failure::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
-            Failure::Locked | Failure::Corrupt => StatusCode::INTERNAL_SERVER_ERROR,
-            // An output that exists, for one.
-            Failure::Other => StatusCode::CONFLICT,
+            Failure::Corrupt => StatusCode::INTERNAL_SERVER_ERROR,
+            // An output that exists, for one, or a directory that another backup is filling.
+            Failure::Locked | Failure::Other => StatusCode::CONFLICT,
         };
         Self::new(status, failure, error)
     }

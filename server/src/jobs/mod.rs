@@ -38,7 +38,8 @@ use ebb_jobs::request::JobRequest;
 
 pub use self::history::JobHistory;
 pub use self::view::{
-    Estimate, JobEnd, JobProgress, JobView, Prediction, ReadInput, Restart, RestartView, Run,
+    BackupProgress, Estimate, JobEnd, JobProgress, JobView, Prediction, ReadInput, Restart,
+    RestartView, Run,
 };
 pub use self::wait::Wait;
 pub(crate) use self::wait::{Beside, WINDOW_S, runnable_tasks};

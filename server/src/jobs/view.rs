@@ -59,6 +59,18 @@ pub struct JobProgress {
     /// The reason why the job made little progress lately, if it did and could have made more.
     #[serde(default)]
     pub waits: Option<Wait>,
+    /// The progress of a backup.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup: Option<BackupProgress>,
+}
+
+/// How far a backup is. It verifies some of the bytes and copies the others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BackupProgress {
+    /// Bytes that are done.
+    pub bytes_done: u64,
+    /// Bytes in all, as far as is known.
+    pub bytes_total: u64,
 }
 
 /// The predicted end of a job that runs.

@@ -103,6 +103,12 @@ impl Collector for NodeCollector {
             let stats = db.stats();
             store::write(&mut sheet, &stats)?;
             tables::write(&mut sheet, &stats.tables)?;
+            let last_backup_ms = self.0.last_backup_unix_ms().unwrap_or(0);
+            sheet.gauge(
+                "last_backup_timestamp_seconds",
+                "The time as of which the last backup without damage has the data; 0 without any",
+                last_backup_ms as f64 / 1e3,
+            )?;
         }
         load::write(&mut sheet, &self.0)?;
         jobs::write(&mut sheet, &self.0)

@@ -43,6 +43,7 @@ fn what_was_done_is_counted() {
     assert!(scraped["ebb_store_reads_total"] >= 1.0);
     assert_eq!(scraped["ebb_snapshots"], 1.0);
     assert_eq!(scraped["ebb_store_read_only"], 0.0);
+    assert_eq!(scraped["ebb_last_backup_timestamp_seconds"], 0.0);
     for (use_of, limit) in [
         ("ebb_store_memtable_bytes", "ebb_store_memtable_limit_bytes"),
         ("ebb_block_cache_bytes", "ebb_block_cache_limit_bytes"),

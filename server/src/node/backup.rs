@@ -1,95 +1,309 @@
-//! A backup of the database beside the load.
+//! A backup of the database beside the load. While it is made it is listed among the jobs, and its end
+//! is in their history.
 
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use ebb_jobs::JobError;
-use ebb_scheduler::runtime::{LeaseOptions, SubmitError};
-use ebb_storage::{BackupInfo, MaintenanceProgress};
+use ebb_jobs::history::{BACKUP, BackupReport, BackupRequest, JobRecord, now_unix_ms};
+use ebb_scheduler::runtime::{Lease, LeaseOptions, LeasedThread, SubmitError};
+use ebb_storage::{Backup, BackupInfo, MaintenanceProgress};
+use tracing::{error, info, warn};
 
 use super::Node;
+use super::pace::Pace;
+use super::registry::Registry;
+use super::running_backup::RunningBackup;
 
 impl Node {
     /// Backs the database up, as [`Db::backup`], on the calling thread. It copies and checks
-    /// SSTables under a lease, with no more CPU time than jobs may use. `step` is called after each
-    /// block; if it breaks, or the node shuts down, the backup is removed.
+    /// SSTables under a lease, with no more CPU time than jobs may use, and at the rate of the
+    /// request. After each block it calls `is_wanted`. If that returns false, the backup is
+    /// cancelled, or the node shuts down, everything that it made is removed.
+    ///
+    /// The history has the backup once its state is captured. If the history cannot be written, the
+    /// backup is made nevertheless.
     ///
     /// # Errors
-    /// As [`Db::start_backup`]; when the node has no database; [`SubmitError::ShuttingDown`] for a
-    /// backup that was removed.
+    /// As [`Db::start_backup`]; when the node has no database; [`JobError::BackupCancelled`], or
+    /// [`SubmitError::ShuttingDown`], for a backup that was removed.
     ///
     /// [`Db::backup`]: ebb_storage::Db::backup
     /// [`Db::start_backup`]: ebb_storage::Db::start_backup
     pub fn backup(
         &self,
         dir: &Path,
-        step: &mut dyn FnMut(MaintenanceProgress) -> ControlFlow<()>,
+        request: &BackupRequest,
+        is_wanted: &dyn Fn() -> bool,
     ) -> Result<BackupInfo, JobError> {
         let no = || JobError::NoDatabase("a backup".to_string());
         let db = self.db().ok_or_else(no)?;
-        let lease = self.runtime().lease("backup", LeaseOptions::default())?;
-        let stopped = || JobError::from(SubmitError::ShuttingDown);
+        let lease = self.runtime().lease(BACKUP, LeaseOptions::default())?;
+        let started_unix_ms = now_unix_ms();
         // Links, the log and the manifest are made outside of the lease: they take locks of files
         // and directories that writers use, which a thread of low priority must not hold.
-        let mut backup = db.start_backup(dir)?;
-        let thread = lease.enter().map_err(|_| stopped())?;
-        let copied = backup.copy(&mut |now| match thread.checkpoint() {
-            Ok(()) => step(now),
-            Err(_) => ControlFlow::Break(()),
+        let backup = db.start_backup(dir)?;
+        let (record, is_recorded) = self.begin_backup(request, started_unix_ms);
+        let running = RunningBackup::new(record, self.policy(), lease.clone());
+        let _listed = Listed::add(&self.registry, &running);
+        let rate = request.options.rate_bytes_per_s;
+        let made = self.make(backup, &lease, &running, rate.map(Pace::new), is_wanted);
+        self.end_backup(running.record(), is_recorded, &made);
+        made
+    }
+
+    /// Copies and checks the files of a backup.
+    fn make(
+        &self,
+        mut backup: Backup<'_>,
+        lease: &Lease,
+        running: &RunningBackup,
+        mut pace: Option<Pace>,
+        is_wanted: &dyn Fn() -> bool,
+    ) -> Result<BackupInfo, JobError> {
+        let stopped = || {
+            if running.is_cancelled() {
+                return JobError::BackupCancelled;
+            }
+            JobError::from(SubmitError::ShuttingDown)
+        };
+        let goes_on = || is_wanted() && !running.is_cancelled() && !self.is_closed();
+        let advance = |now: MaintenanceProgress| {
+            if !goes_on() {
+                return ControlFlow::Break(());
+            }
+            running.advance(now)
+        };
+        let mut thread = Some(lease.enter().map_err(|_| stopped())?);
+        let copied = backup.copy(&mut |now| {
+            if let Some(pace) = &mut pace {
+                pace.wait(now.bytes_done, || {
+                    // A thread that sleeps under the lease would keep its share from jobs.
+                    thread = None;
+                    goes_on()
+                });
+            }
+            if thread.is_none() {
+                thread = lease.enter().ok();
+            }
+            match thread.as_ref().map(LeasedThread::checkpoint) {
+                Some(Ok(())) => advance(now),
+                // The lease was cancelled, or the node shuts down.
+                Some(Err(_)) | None => ControlFlow::Break(()),
+            }
         })?;
         drop(thread);
         if copied.is_break() {
             return Err(stopped());
         }
         let finished = backup.finish(&mut |now| {
-            if self.is_closed() {
-                return ControlFlow::Break(());
+            if let Some(pace) = &mut pace {
+                pace.wait(now.bytes_done, goes_on);
             }
-            step(now)
+            advance(now)
         });
         finished?.ok_or_else(stopped)
+    }
+
+    /// Returns the time as of which the last backup without damage has the data, in milliseconds
+    /// since 1970; `None` if no such backup is known.
+    pub fn last_backup_unix_ms(&self) -> Option<u64> {
+        let unix_ms = self.last_backup_unix_ms.load(Ordering::Relaxed);
+        (unix_ms > 0).then_some(unix_ms)
+    }
+
+    /// Records a backup whose state is captured. Returns its record, and whether the history has it.
+    fn begin_backup(&self, request: &BackupRequest, started_unix_ms: u64) -> (JobRecord, bool) {
+        let begun = self.history().and_then(|history| {
+            let begun = history.map(|history| history.begin_backup(request, started_unix_ms));
+            Ok(begun.transpose()?)
+        });
+        match begun {
+            Ok(Some(record)) => return (record, true),
+            Ok(None) => {}
+            Err(error) => warn!(target: "jobs", "the backup is not in the history: {error}"),
+        }
+        let id = self.registry.next_id(started_unix_ms);
+        (JobRecord::of_backup(id, request, started_unix_ms), false)
+    }
+
+    /// Logs and records how a backup ended.
+    fn end_backup(
+        &self,
+        record: &JobRecord,
+        is_recorded: bool,
+        made: &Result<BackupInfo, JobError>,
+    ) {
+        let id = &record.id;
+        let report = match made {
+            Ok(made) => BackupReport::finished(made.clone()),
+            Err(JobError::BackupCancelled | JobError::Submit(SubmitError::ShuttingDown)) => {
+                BackupReport::cancelled()
+            }
+            Err(error) => BackupReport::failed(error.to_string()),
+        };
+        match made {
+            Ok(made) if made.damaged.is_empty() => {
+                info!(target: "jobs", bytes = made.bytes, "backup {id} succeeded");
+            }
+            Ok(made) => {
+                let damaged = made.damaged.len();
+                warn!(target: "jobs", damaged, "backup {id} has damaged or missing files");
+            }
+            Err(error) => warn!(target: "jobs", "backup {id} ended: {error}"),
+        }
+        if report.is_good() {
+            let latest = &self.last_backup_unix_ms;
+            latest.fetch_max(record.started_unix_ms, Ordering::Relaxed);
+        }
+        if !is_recorded {
+            return;
+        }
+        let ended = self.recorded();
+        if let Err(error) = ended.and_then(|history| Ok(history.end_backup(record, &report)?)) {
+            error!(target: "jobs", "the end of backup {id} is not in the history: {error}");
+        }
+    }
+}
+
+/// A backup in the registry, until this is dropped.
+struct Listed<'a> {
+    registry: &'a Registry,
+    backup: &'a RunningBackup,
+}
+
+impl<'a> Listed<'a> {
+    fn add(registry: &'a Registry, backup: &'a RunningBackup) -> Self {
+        registry.add_backup(backup.clone());
+        Self { registry, backup }
+    }
+}
+
+impl Drop for Listed<'_> {
+    fn drop(&mut self) {
+        self.registry.remove_backup(self.backup.id());
+        self.backup.end();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::{Cell, RefCell};
+    use std::num::NonZeroU64;
+    use std::time::Duration;
+
+    use ebb_jobs::history::{BackupOptions, RecordState};
     use ebb_scheduler::runtime::JobStatus;
     use ebb_storage::{Options, TableOptions};
 
     use super::*;
+    use crate::jobs::{Jobs, ReadJobs};
     use crate::node::{NodeOptions, Stop};
 
-    #[test]
-    fn a_backup_copies_under_a_lease_and_is_removed_when_its_client_goes() {
-        let dir = tempfile::tempdir().unwrap();
-        let data = dir.path().join("data");
-        let node = Node::open(&data, Options::default(), NodeOptions::for_tests()).unwrap();
+    fn request(target: &str) -> BackupRequest {
+        BackupRequest {
+            target: target.to_string(),
+            options: BackupOptions {
+                by: "a test".to_string(),
+                rate_bytes_per_s: None,
+            },
+        }
+    }
+
+    /// A node over a database with an SSTable and a log.
+    fn node(data: &Path) -> Node {
+        let node = Node::open(data, Options::default(), NodeOptions::for_tests()).unwrap();
         let app = node.db().unwrap().keyspace("app").unwrap();
         let table = app.table("t", TableOptions::default()).unwrap();
         table.put(b"k", b"v").unwrap();
         node.db().unwrap().flush().unwrap();
         table.put(b"in the log", b"v").unwrap();
+        node
+    }
+
+    #[test]
+    fn a_backup_copies_under_a_lease_and_is_removed_when_its_client_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        let node = node(&data);
         let is_entered = |job: &JobStatus| job.is_lease && job.tasks_running > 0;
-        let mut entered = Vec::new();
-        let info = node.backup(&dir.path().join("whole"), &mut |_| {
-            entered.push(node.runtime().status().jobs.iter().any(is_entered));
-            ControlFlow::Continue(())
+        let entered = RefCell::new(Vec::new());
+        let info = node.backup(&dir.path().join("whole"), &request("whole"), &|| {
+            let is_entered = node.runtime().status().jobs.iter().any(is_entered);
+            entered.borrow_mut().push(is_entered);
+            true
         });
         assert_eq!(info.unwrap().damaged, []);
         // The log comes last, without the lease.
+        let entered = entered.into_inner();
         assert_eq!(
             (entered.first(), entered.last()),
             (Some(&true), Some(&false))
         );
 
         let target = dir.path().join("cut");
-        let cut = node.backup(&target, &mut |_| ControlFlow::Break(()));
+        let cut = node.backup(&target, &request("cut"), &|| false);
         let is_stopped = matches!(cut, Err(JobError::Submit(SubmitError::ShuttingDown)));
         assert!(is_stopped, "{cut:?}");
         assert!(!target.join("CURRENT").exists());
         assert!(!data.join(".backup-2").exists());
         node.shutdown(Stop::Cancel);
-        let closed = node.backup(&target, &mut |_| ControlFlow::Continue(()));
+        let closed = node.backup(&target, &request("cut"), &|| true);
         assert!(closed.is_err());
+    }
+
+    #[test]
+    fn a_backup_is_listed_while_it_runs_and_can_be_cancelled() {
+        let dir = tempfile::tempdir().unwrap();
+        let node = node(&dir.path().join("data"));
+        let mut slow = request("slow");
+        slow.options.rate_bytes_per_s = Some(NonZeroU64::MIN);
+        let was_cancelled = Cell::new(false);
+        // The callback comes between the sleeps of the pace, too.
+        let cancelled = node.backup(&dir.path().join("slow"), &slow, &|| {
+            if !was_cancelled.replace(true) {
+                let job = node.show("last", Duration::ZERO).unwrap();
+                assert!(job.is_running());
+                let progress = job.run.unwrap().progress;
+                assert!(progress.status.is_lease && progress.backup.is_some());
+                // It does not sleep under the lease.
+                assert_eq!(progress.status.tasks_running, 0);
+                assert_eq!(node.unfinished().unwrap(), []);
+                assert!(node.discard("last").is_err());
+                assert!(node.cancel("last").unwrap());
+            }
+            true
+        });
+        assert!(matches!(cancelled, Err(JobError::BackupCancelled)));
+        assert!(!dir.path().join("slow").join("CURRENT").exists());
+        let job = node.show("last", Duration::ZERO).unwrap();
+        assert!(!job.is_running());
+        assert_eq!(job.record.state, RecordState::Cancelled);
+        assert_eq!(job.record.backup_request(), Some(slow));
+        let ended = node.cancel("last").unwrap_err().to_string();
+        assert!(ended.contains("was cancelled"), "{ended}");
+        assert_eq!(node.last_backup_unix_ms(), None);
+    }
+
+    #[test]
+    fn a_restart_knows_the_last_good_backup_and_a_copy_does_not_have_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let (data, target) = (dir.path().join("data"), dir.path().join("whole"));
+        let node = node(&data);
+        node.backup(&target, &request("whole"), &|| true).unwrap();
+        let job = node.show("last", Duration::ZERO).unwrap();
+        assert_eq!(job.record.state, RecordState::Succeeded);
+        let report = job.record.backup_report().unwrap();
+        assert!(report.is_good() && report.backup.unwrap().files > 0);
+        let made = node.last_backup_unix_ms();
+        assert_eq!(made, Some(job.record.started_unix_ms));
+        drop(node);
+        let open = |dir: &Path| Node::open(dir, Options::default(), NodeOptions::for_tests());
+        let node = open(&data).unwrap();
+        assert_eq!(node.last_backup_unix_ms(), made);
+        let copy = open(&target).unwrap();
+        assert_eq!(copy.jobs().unwrap(), []);
+        assert_eq!(copy.last_backup_unix_ms(), None);
     }
 }

@@ -12,6 +12,7 @@ use serde_json::json;
 use super::Node;
 use super::registry::EndedJob;
 use super::running::RunningJob;
+use super::running_backup::RunningBackup;
 use super::start;
 use crate::jobs::{Estimate, JobView, Jobs, ReadJobs, RestartView};
 
@@ -29,7 +30,11 @@ impl ReadJobs for Node {
             job.wait_timeout(wait);
             return Ok(job.view());
         }
-        Ok(JobView::remembered(record))
+        let Some(backup) = self.running_backup(&record.id) else {
+            return Ok(JobView::remembered(record));
+        };
+        backup.wait_timeout(wait);
+        Ok(self.view_of(self.job(&record.id)?))
     }
 
     fn attempts(&self, id: &str) -> Result<Vec<JobAttempt>, JobError> {
@@ -59,6 +64,9 @@ impl Jobs for Node {
 
     fn cancel(&self, id: &str) -> Result<bool, JobError> {
         let id = self.job(id)?.id;
+        if let Some(backup) = self.running_backup(&id) {
+            return Ok(backup.cancel());
+        }
         if let Some(job) = self.running(&id) {
             if job.cancel() || job.progress().status.state == JobState::Stopping {
                 return Ok(true);
@@ -189,8 +197,11 @@ impl Node {
 
     /// Returns a job as clients see it now: with its progress if it runs here.
     pub(crate) fn view_of(&self, record: JobRecord) -> JobView {
-        match self.running(&record.id) {
-            Some(job) => job.view(),
+        if let Some(job) = self.running(&record.id) {
+            return job.view();
+        }
+        match self.running_backup(&record.id) {
+            Some(backup) => backup.view(),
             None => JobView::remembered(record),
         }
     }
@@ -202,15 +213,23 @@ impl Node {
     /// When the history cannot be read.
     pub fn unfinished(&self) -> Result<Vec<JobRecord>, JobError> {
         let mut jobs = self.jobs()?;
-        jobs.retain(|job| {
-            job.state == RecordState::Started && self.registry.get(&job.id).is_none()
-        });
+        jobs.retain(|job| job.state == RecordState::Started && !self.is_running(&job.id));
         Ok(jobs)
     }
 
     /// The job of this id, if it runs here: to see how far it is, and to wait for it.
     pub fn running(&self, id: &str) -> Option<RunningJob> {
         self.registry.get(id)
+    }
+
+    /// The backup of this id, if it is made here.
+    pub(crate) fn running_backup(&self, id: &str) -> Option<RunningBackup> {
+        self.registry.backup(id)
+    }
+
+    /// Returns whether a job or a backup runs here.
+    pub(crate) fn is_running(&self, id: &str) -> bool {
+        self.registry.is_running(id)
     }
 
     /// All that run here, by id.
@@ -255,12 +274,12 @@ impl Node {
         let JobRecord {
             application, id, ..
         } = record;
-        match self.running(id) {
-            Some(_) => Err(JobError::senseless(format!(
+        if self.is_running(id) {
+            return Err(JobError::senseless(format!(
                 "{application} {id} is running: cancel it first"
-            ))),
-            None => Ok(()),
+            )));
         }
+        Ok(())
     }
 
     /// Records the end of a job that does not start, whose snapshots go.

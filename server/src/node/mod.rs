@@ -26,6 +26,7 @@
 //! | `spills` | the folder for sorted runs |
 //! | `store` | what a store measures of its own requests |
 //! | `verify`, `backup` | the verification of the database, and a backup, under a lease |
+//! | `running_backup`, `pace` | a backup as the clients of jobs see it, and the rate that it keeps to |
 
 mod assembly;
 mod backup;
@@ -34,8 +35,14 @@ mod ended;
 mod expect;
 mod jobs;
 mod options;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "sleeps between blocks of a backup, in real time"
+)]
+mod pace;
 mod registry;
 mod running;
+mod running_backup;
 #[expect(
     clippy::disallowed_methods,
     reason = "makes and removes the folder for spills"
@@ -53,6 +60,7 @@ mod verify;
 
 use std::io;
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use ebb_colocate::{Colocated, Governor, GuardWatch, Latencies, LatencySource};
@@ -67,6 +75,7 @@ use ebb_tables::{Catalog, GracePeriods, LazyCatalog, Unreadable, with_cql_tables
 
 pub use self::ended::EndedJobs;
 pub use self::options::{NodeOptions, machine_cores};
+pub use self::pace::Pace;
 use self::registry::Registry;
 pub use self::running::{RunningJob, Stop};
 use self::spills::Spills;
@@ -77,6 +86,8 @@ use crate::jobs::Restart;
 pub struct Node {
     registry: Arc<Registry>,
     history: OnceLock<History>,
+    /// The time as of which the last backup without damage has the data; 0 if none is known.
+    last_backup_unix_ms: AtomicU64,
     site: Site,
     policy: &'static str,
     /// The co-location loop; `None` if the cores that jobs may use are fixed.
@@ -132,6 +143,7 @@ impl Node {
         Ok(Self {
             registry: Arc::default(),
             history: OnceLock::new(),
+            last_backup_unix_ms: AtomicU64::new(last_backup_unix_ms(db.as_ref())),
             site: Site {
                 db,
                 catalog,
@@ -270,6 +282,17 @@ impl Node {
         self.registry.close(how);
         self.runtime.shutdown();
     }
+}
+
+/// Returns the time as of which the last backup without damage has the data; 0 if the history has
+/// none, or cannot be read.
+fn last_backup_unix_ms(db: Option<&Db>) -> u64 {
+    let history = db.map(History::existing).transpose();
+    let last = history.and_then(|history| match history.flatten() {
+        Some(history) => history.last_good_backup_unix_ms(),
+        None => Ok(None),
+    });
+    last.ok().flatten().unwrap_or(0)
 }
 
 impl Drop for Node {

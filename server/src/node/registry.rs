@@ -6,12 +6,13 @@ use std::thread::JoinHandle;
 
 use super::ended::EndedJobs;
 use super::running::{RunningJob, Stop};
+use super::running_backup::RunningBackup;
 use crate::jobs::JobEnd;
 
 /// Ended jobs that are kept for [`Registry::take_ended`].
 const UNREPORTED_MAX: usize = 1024;
 
-/// The running jobs of a node by id, and the ends of the others.
+/// The running jobs and backups of a node by id, and the ends of the other jobs.
 #[derive(Default)]
 pub(super) struct Registry {
     state: Mutex<State>,
@@ -20,6 +21,7 @@ pub(super) struct Registry {
 #[derive(Default)]
 struct State {
     jobs: BTreeMap<String, RunningJob>,
+    backups: BTreeMap<String, RunningBackup>,
     /// The threads that drive jobs to their end.
     drivers: Vec<JoinHandle<()>>,
     /// The last id that was given where there is no history.
@@ -73,6 +75,24 @@ impl Registry {
     /// Takes out a job that did not start.
     pub(super) fn remove(&self, id: &str) {
         self.lock().jobs.remove(id);
+    }
+
+    pub(super) fn add_backup(&self, backup: RunningBackup) {
+        self.lock().backups.insert(backup.id().to_string(), backup);
+    }
+
+    pub(super) fn remove_backup(&self, id: &str) {
+        self.lock().backups.remove(id);
+    }
+
+    pub(super) fn backup(&self, id: &str) -> Option<RunningBackup> {
+        self.lock().backups.get(id).cloned()
+    }
+
+    /// Returns whether a job or a backup runs.
+    pub(super) fn is_running(&self, id: &str) -> bool {
+        let state = self.lock();
+        state.jobs.contains_key(id) || state.backups.contains_key(id)
     }
 
     /// Counts how a job ended, takes it out, and returns the word for how it ended.

@@ -315,13 +315,20 @@ impl Db {
     /// missing or unreadable, and the backup is made nevertheless. Writers are not held up. What is
     /// interrupted does not open as a database.
     ///
+    /// The directory may have an older backup of this database. Its SSTables are verified, and those
+    /// that are whole stay; the rest and the log are linked or copied. The older backup is whole until
+    /// the new one takes its place in one step, and only then are files removed. A backup with damage
+    /// replaces no older one ([`BackupInfo::older_stays`]). Opening a backup for writing makes it a
+    /// database of its own, which no other backup replaces.
+    ///
     /// Links in a folder `.backup-1` (or another number) of the database's directory keep the files
     /// meanwhile, so the log is trimmed and runs are merged as always. Where files cannot be
     /// linked, the log grows until the backup ends.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for a directory that has something in it;
-    /// [`Error::Locked`] for one that somebody else is filling;
+    /// [`Error::InvalidRequest`] for a directory that has something else in it, also a backup of this
+    /// database before that was put back to an earlier state;
+    /// [`Error::Locked`] for one that another process or thread is filling or reading;
     /// [`Error::ReadOnly`] after a failed write; [`Error::DiskFull`], also when the disk of the
     /// database is about to be full; [`Error::Io`].
     pub fn backup(&self, dir: impl AsRef<Path>) -> Result<BackupInfo> {

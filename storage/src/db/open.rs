@@ -44,7 +44,7 @@ use crate::stats::Counters;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock};
 use crate::table_store::{LinkFolder, Stage, TableStore};
 use crate::version::TableVersion;
-use crate::wal::{Wal, WalEvent};
+use crate::wal::{self, Wal, WalEvent};
 
 /// Only whole segments of the log can be removed, so a log at its largest size has at least this
 /// many.
@@ -149,6 +149,10 @@ impl Engine {
         // Here the manifest and the log are read and whole, the formats of all files that open are
         // known, and nothing is written yet: an upgrade of a format would go here.
         if access == Access::Write {
+            if let Some(mark) = manifest.state().backup {
+                // Without the mark they would continue the log.
+                wal::remove_segments(&*disk, dir, mark.wal_end)?;
+            }
             mutation::unless(Mutation::TrustUnsyncedManifest, || manifest.settle())?;
             recovered.settle(&*disk, dir)?;
             record_damaged(&mut manifest, damaged)?;

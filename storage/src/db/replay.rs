@@ -55,7 +55,7 @@ pub(super) fn replay_wal(
     memtable_bytes: usize,
     runs: &RunStore,
 ) -> Result<Recovered> {
-    let segments = wal::segments(log_store, dir, state.wal_floor)?;
+    let segments = wal::segments(log_store, dir, state.wal_segments())?;
     let tables = catalog.tables().map(|table| {
         (
             table.id,

@@ -4,12 +4,15 @@
 //!   capture ─► links to all files, in a folder of their own ─► the capture is released
 //!                │
 //!                ├─ SSTables       linked once more, or copied: they never change. Every block
-//!                │                 is checked
+//!                │                 is checked. Those that an older backup in the directory has
+//!                │                 whole stay
 //!                ├─ WAL segments   copied, each up to its last record that was written when
 //!                │                 the state was captured; an opening cuts the last one, and
 //!                │                 the database's own goes on growing
 //!                └─ manifest       new, with the captured state; CURRENT names it last
 //! ```
+//!
+//! `target` is the directory, and keeps an older backup in it whole until then.
 //!
 //! The state is captured before the end of the log is: so whatever the state
 //! relies on is in the copy of the log. Nobody waits for a backup but for the
@@ -21,28 +24,39 @@
 //! A file that was missing or could not be read when the database was opened, and still cannot be
 //! read, does not fail the backup. If it cannot be linked or copied, the backup lacks it.
 
+mod check;
+mod links;
+mod meter;
+mod renumbered;
+mod target;
+
 use std::collections::{HashMap, VecDeque};
+use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use self::check::{check_blocks, known_damage, refuse_other_file};
+use self::links::{link_all, link_sstable};
+use self::meter::{Meter, Step};
+use self::renumbered::Renumbered;
+use self::target::{BackupDir, Found};
 use crate::db::{Capture, Engine};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file_system::{ReadFile, copy_in_steps};
 use crate::files;
 use crate::key::FileNumber;
-use crate::maintenance::new_dir::NewDir;
 use crate::maintenance::progress::MaintenanceProgress;
 use crate::maintenance::verify::{Finding, finding, verify_log};
-use crate::manifest::Manifest;
+use crate::manifest::{BackupMark, Manifest};
 use crate::mutation::{self, Mutation};
 use crate::options::Options;
-use crate::runs::{FileMeta, RunMeta};
-use crate::sstable::{BlockCache, SsTable};
-use crate::sync::Ordering;
-use crate::table_store::{Link, LinkFolder, Way, link};
+use crate::runs::FileMeta;
+use crate::sstable::BlockCache;
+use crate::table_store::{LinkFolder, Way};
+use crate::wal::Segment;
 
 /// What a backup consists of.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -55,39 +69,55 @@ pub struct BackupInfo {
     pub linked_bytes: u64,
     /// Those that were copied.
     pub copied_bytes: u64,
+    /// Those that an older backup in the directory had. They were verified.
+    #[serde(default)]
+    pub kept_bytes: u64,
     /// The damage in the files of the backup, of each SSTable the first. A file that was missing or
     /// could not be read when the database was opened has its path in the database here, and may
     /// be missing in the backup. A backup with damaged SSTables opens, but an older one may have
     /// what it lacks. One with a damaged log may not open.
     #[serde(default)]
     pub damaged: Vec<Finding>,
+    /// True if the directory still has the older backup, and not this one, because this one has
+    /// damage.
+    #[serde(default)]
+    pub older_stays: bool,
 }
 
 /// A backup under way: see [`Db::start_backup`](crate::Db::start_backup). If it is dropped before
-/// [`Self::finish`], everything that it made is removed.
+/// [`Self::finish`], everything that it made is removed, and an older backup in the directory stays.
 #[derive(Debug)]
 pub struct Backup<'a> {
     engine: &'a Engine,
     dir: PathBuf,
-    target: NewDir,
+    target: BackupDir,
     capture: Capture<'a>,
     /// Links to the files of the capture, which then does not hold them.
     links: Option<LinkFolder>,
     /// The files that could not be opened, with the errors.
     unreadable: HashMap<FileNumber, Error>,
-    /// The SSTables that are not checked yet. Those that are linked are in the target.
-    files: VecDeque<(FileMeta, Way)>,
+    /// The SSTables that are not checked yet.
+    files: VecDeque<(FileMeta, Origin)>,
     cache: Arc<BlockCache>,
     meter: Meter,
     info: BackupInfo,
 }
 
-type Step<'s> = &'s mut dyn FnMut(MaintenanceProgress) -> ControlFlow<()>;
+/// The origin of an SSTable of the backup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// It was linked, or is to be copied.
+    Database(Way),
+    /// A file is in its place, and stays if it is this SSTable and whole. Its bytes may not be
+    /// durable yet.
+    There { is_synced: bool },
+    /// The file in its place is damaged, and is to be replaced.
+    Damaged,
+}
 
 impl<'a> Backup<'a> {
     pub(crate) fn start(engine: &'a Engine, dir: &Path) -> Result<Self> {
-        let (disk, tables) = (engine.disk(), engine.runs.tables());
-        let target = NewDir::claim(engine.options.disk.clone(), dir)?;
+        let mut target = BackupDir::claim(engine.options.disk.clone(), dir, engine.database_id())?;
         let mut capture = engine.capture()?;
         mutation::linger(&[Mutation::BackupHoldsNoLog, Mutation::BackupHoldsNoFiles]);
         if mutation::is(Mutation::BackupManifestFirst) {
@@ -103,21 +133,24 @@ impl<'a> Backup<'a> {
         let runs = capture.state.runs().chain(&capture.waiting);
         let mut files = VecDeque::new();
         for file in runs.flat_map(|run| &run.files) {
-            let from = match &links {
-                Some(links) => Some(files::sstable(links.dir(), file.number)),
-                None => tables.local_file(file.number.0),
-            };
             let to = files::sstable(dir, file.number);
-            let way = match from.map_or(Ok(false), |from| link(disk, &from, &to)) {
-                Ok(true) => Way::Linked,
-                Ok(false) => Way::Copied,
-                // The copy fails too, and then the file is left out.
-                Err(error) if unreadable.contains_key(&file.number) && error.is_of_file() => {
-                    Way::Copied
+            let origin = match target.find(file.number) {
+                Found::Named => Origin::There { is_synced: true },
+                Found::Unnamed => Origin::There { is_synced: false },
+                Found::Nothing => {
+                    target.note(&to);
+                    let is_unreadable = unreadable.contains_key(&file.number);
+                    let links = links.as_ref();
+                    Origin::Database(link_sstable(
+                        engine,
+                        links,
+                        file.number,
+                        &to,
+                        is_unreadable,
+                    )?)
                 }
-                Err(error) => return Err(error),
             };
-            files.push_back((file.clone(), way));
+            files.push_back((file.clone(), origin));
         }
         Ok(Self {
             engine,
@@ -140,15 +173,16 @@ impl<'a> Backup<'a> {
     /// # Errors
     /// [`Error::DiskFull`], also when the disk of the database is about to be full, because the
     /// backup keeps files that the database does not need any more; [`Error::Io`], also when an
-    /// SSTable that could be opened before cannot be copied. Damage is no error, nor is a file that
-    /// could not be opened before, or a linked one that cannot be read.
+    /// SSTable that could be opened before cannot be copied; [`Error::InvalidRequest`] if the older
+    /// backup has another file under the number of one of the database. Damage is no error, nor is a
+    /// file that could not be opened before, or a linked one that cannot be read.
     pub fn copy(
         &mut self,
         step: &mut dyn FnMut(MaintenanceProgress) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
-        while let Some((file, way)) = self.files.front().cloned() {
+        while let Some((file, origin)) = self.files.front().cloned() {
             let end = self.meter.bytes_done + file.bytes;
-            if self.add(&file, way, step)?.is_break() {
+            if self.add(&file, origin, step)?.is_break() {
                 return self.meter.stopped(self.engine);
             }
             let rest = end.saturating_sub(self.meter.bytes_done);
@@ -160,8 +194,9 @@ impl<'a> Backup<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Copies and checks the log, and makes the directory a database. Returns `None` if `step`
-    /// breaks, and then everything is removed.
+    /// Copies and checks the log, and makes the directory a database. If there is damage, and an
+    /// older backup in the directory, that stays instead. Returns `None` if `step` breaks, and then
+    /// everything is removed.
     ///
     /// # Errors
     /// As [`Self::copy`]; [`Error::InvalidRequest`] before that has come to its end.
@@ -173,17 +208,15 @@ impl<'a> Backup<'a> {
             let text = "the backup does not have all files yet";
             return Err(Error::InvalidRequest(text.into()));
         }
-        let segments = std::mem::take(&mut self.capture.segments);
-        for &(number, bytes) in &segments {
-            let links = self.links.as_ref();
-            let from = files::wal(links.map_or(self.engine.dir(), LinkFolder::dir), number);
-            let opened = self.engine.disk().open_read(&from);
-            let source = opened.map_err(Error::io("open", &from))?;
-            let to = files::wal(&self.dir, number);
-            if self.copy_file(&*source, bytes, &to, step)?.is_break() {
+        let mut segments = std::mem::take(&mut self.capture.segments);
+        let shift = self.number_log(&segments);
+        for (number, bytes) in &mut segments {
+            let to = FileNumber(number.0 + shift);
+            if self.copy_segment(*number, *bytes, to, step)?.is_break() {
                 return self.meter.stopped(self.engine).map(|_| None);
             }
-            self.info.copied_bytes += bytes;
+            *number = to;
+            self.info.copied_bytes += *bytes;
             self.info.files += 1;
         }
         let options = Options {
@@ -192,30 +225,92 @@ impl<'a> Backup<'a> {
         };
         let damaged = verify_log(&options, &self.dir, &self.capture.state, &segments);
         self.info.damaged.extend(damaged);
-        self.info.bytes = self.info.linked_bytes + self.info.copied_bytes;
-        self.target.complete(self.capture.state)?;
+        let BackupInfo {
+            linked_bytes,
+            copied_bytes,
+            kept_bytes,
+            ..
+        } = self.info;
+        self.info.bytes = linked_bytes + copied_bytes + kept_bytes;
+        // The older backup may have what this one lacks.
+        if self.target.has_older() && !self.info.damaged.is_empty() {
+            self.info.older_stays = true;
+            return Ok(Some(self.info));
+        }
+        let Capture { state, waiting, .. } = self.capture;
+        self.target.complete(state, &waiting)?;
         Ok(Some(self.info))
+    }
+
+    /// Marks the state as that of a backup, and numbers its log from the first number that is free
+    /// in the directory. Returns by how much the numbers of the segments rise.
+    fn number_log(&mut self, segments: &[(FileNumber, u64)]) -> u64 {
+        let state = &mut self.capture.state;
+        let first = segments.first().map(|(number, _)| number.0);
+        let free = self.target.first_segment().0;
+        let shift = first.map_or(0, |first| free.saturating_sub(first));
+        state.wal_floor.0 += shift;
+        let last = segments.last().map(|(number, _)| number.0 + shift);
+        state.backup = Some(BackupMark {
+            source: self.engine.database_id(),
+            wal_end: last.map_or(state.wal_floor, |last| FileNumber(last + 1)),
+        });
+        shift
+    }
+
+    /// Copies a segment of the log under the number `to`.
+    fn copy_segment(
+        &mut self,
+        number: FileNumber,
+        bytes: u64,
+        to: FileNumber,
+        step: Step<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let links = self.links.as_ref();
+        let from = files::wal(links.map_or(self.engine.dir(), LinkFolder::dir), number);
+        let opened = self.engine.disk().open_read(&from);
+        let source = opened.map_err(Error::io("open", &from))?;
+        let path = files::wal(&self.dir, to);
+        self.target.note(&path);
+        let segment = Segment { number, path: from };
+        match Renumbered::new(&*source, &segment, to)? {
+            Some(source) => self.copy_file(&source, bytes, &path, step),
+            // The check of the log finds a damaged header.
+            None => self.copy_file(&*source, bytes, &path, step),
+        }
     }
 
     /// Copies an SSTable that is not linked, checks it, and counts it. Leaves it out if it could not
     /// be opened and cannot be copied.
-    fn add(&mut self, file: &FileMeta, way: Way, step: Step<'_>) -> Result<ControlFlow<()>> {
+    fn add(&mut self, file: &FileMeta, origin: Origin, step: Step<'_>) -> Result<ControlFlow<()>> {
         let to = files::sstable(&self.dir, file.number);
+        let (way, put_at) = match origin {
+            Origin::There { is_synced } => return self.keep(file, &to, is_synced, step),
+            Origin::Database(way) => (way, to.clone()),
+            Origin::Damaged => {
+                let tmp = files::sstable_tmp(&self.dir);
+                (self.link_again(file.number, &tmp)?, tmp)
+            }
+        };
         let bytes = match way {
             Way::Linked => file.bytes,
-            Way::Copied => match self.copy_sstable(file.number, &to, step) {
+            Way::Copied => match self.copy_sstable(file.number, &put_at, step) {
                 Ok(ControlFlow::Continue(bytes)) => bytes,
                 Ok(ControlFlow::Break(())) => return Ok(ControlFlow::Break(())),
                 Err(error) => {
                     self.note_unreadable(file.number, error)?;
                     // Nothing, or a part of it, was copied.
-                    let _ = self.engine.disk().remove(&to);
+                    let _ = self.engine.disk().remove(&put_at);
                     return Ok(ControlFlow::Continue(()));
                 }
             },
         };
-        if self.check(file, way, &to, step)?.is_break() {
+        let known = self.info.damaged.len();
+        if self.check(file, way, &put_at, step)?.is_break() {
             return Ok(ControlFlow::Break(()));
+        }
+        if put_at != to {
+            self.replace(&to, &put_at, known)?;
         }
         match way {
             Way::Linked => self.info.linked_bytes += bytes,
@@ -223,6 +318,67 @@ impl<'a> Backup<'a> {
         }
         self.info.files += 1;
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Replaces a damaged file by another one, unless that is damaged, too: each may have what the
+    /// other lacks. `known` is the number of findings before the check of the other one.
+    fn replace(&mut self, damaged: &Path, by: &Path, known: usize) -> Result<()> {
+        let found = &mut self.info.damaged[known..];
+        if found.is_empty() {
+            let renamed = self.engine.disk().rename(by, damaged);
+            return renamed.map_err(Error::io("rename", by));
+        }
+        for finding in found.iter_mut().filter(|finding| finding.path == by) {
+            finding.path = damaged.to_path_buf();
+        }
+        Ok(())
+    }
+
+    /// Keeps a file that is there if it is this SSTable and whole. Otherwise it is replaced later.
+    fn keep(
+        &mut self,
+        file: &FileMeta,
+        at: &Path,
+        is_synced: bool,
+        step: Step<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let (engine, meter) = (self.engine, &mut self.meter);
+        let mut step = |bytes| meter.advance(engine, bytes, step);
+        let checked = check_blocks(engine, file, at, &self.cache, &mut step);
+        let trusted = Ok(ControlFlow::Continue(()));
+        match mutation::replace(checked, Mutation::BackupTrustsOlder, trusted) {
+            Ok(ControlFlow::Break(())) => return Ok(ControlFlow::Break(())),
+            Ok(ControlFlow::Continue(())) => {
+                if !is_synced {
+                    // This makes its bytes durable, and cuts nothing.
+                    let synced = self.engine.disk().truncate(at, file.bytes);
+                    synced.map_err(Error::io("sync", at))?;
+                }
+                self.info.kept_bytes += file.bytes;
+                self.info.files += 1;
+                self.info.damaged.extend(known_damage(file, at));
+            }
+            Err(error) if error.is_of_file() || error.kind() == ErrorKind::Corruption => {
+                refuse_other_file(self.engine, file, at)?;
+                self.meter.expect(file.bytes);
+                self.files.push_back((file.clone(), Origin::Damaged));
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Links an SSTable to a temporary name in the backup.
+    fn link_again(&mut self, number: FileNumber, tmp: &Path) -> Result<Way> {
+        self.target.note(tmp);
+        // An interrupted backup may have left one.
+        if let Err(error) = self.engine.disk().remove(tmp)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            return Err(Error::io("remove", tmp)(error));
+        }
+        let is_unreadable = self.unreadable.contains_key(&number);
+        link_sstable(self.engine, self.links.as_ref(), number, tmp, is_unreadable)
     }
 
     /// Notes a file that could not be opened, after its copy or its check failed with `error`.
@@ -280,7 +436,7 @@ impl<'a> Backup<'a> {
         copied.map_err(Error::no_space_or_io("copy", to))
     }
 
-    /// Checks every block of an SSTable in the target, and notes damage.
+    /// Checks every block of an SSTable at `to` in the target, and notes damage.
     fn check(
         &mut self,
         file: &FileMeta,
@@ -294,32 +450,20 @@ impl<'a> Backup<'a> {
             let more = if way == Way::Linked { bytes } else { 0 };
             meter.advance(engine, more, step)
         };
-        let place = (file.number.0, Some(file.id));
-        let opened = engine.disk().open_read(to).map_err(Error::io("open", to));
-        let checked = opened
-            .and_then(|source| SsTable::read(source, to, place, self.cache.clone()))
-            .and_then(|table| table.check_blocks(&mut step));
-        let damage = match (checked, &file.quarantine) {
-            (Ok(ControlFlow::Break(())), _) => return Ok(ControlFlow::Break(())),
-            (Ok(ControlFlow::Continue(())), None) => None,
-            (Ok(ControlFlow::Continue(())), Some(known)) => Some(Finding {
-                path: to.to_path_buf(),
-                offset: known.offset,
-                detail: format!("in quarantine: {}", known.detail),
-            }),
-            (Err(error), _) if error.kind() == ErrorKind::Corruption => {
-                Some(finding(error, &self.dir))
-            }
+        let damage = match check_blocks(engine, file, to, &self.cache, &mut step) {
+            Ok(ControlFlow::Break(())) => return Ok(ControlFlow::Break(())),
+            Ok(ControlFlow::Continue(())) => known_damage(file, to),
+            Err(error) if error.kind() == ErrorKind::Corruption => Some(finding(error, &self.dir)),
             // The backup shares the file with the database, and nothing else of it is at fault. The
             // disk may be failing, and then a backup is needed most.
-            (Err(error), _)
+            Err(error)
                 if way == Way::Linked
                     && error.is_of_file()
                     && !self.unreadable.contains_key(&file.number) =>
             {
                 Some(finding(error, &self.dir))
             }
-            (Err(error), _) => {
+            Err(error) => {
                 self.note_unreadable(file.number, error)?;
                 None
             }
@@ -327,113 +471,4 @@ impl<'a> Backup<'a> {
         self.info.damaged.extend(damage);
         Ok(ControlFlow::Continue(()))
     }
-}
-
-/// Links the files of a capture into a folder beside the database; `None` where that cannot be.
-/// Files that could not be opened are linked if they are there.
-fn link_all(
-    engine: &Engine,
-    capture: &Capture<'_>,
-    unreadable: &HashMap<FileNumber, Error>,
-) -> Result<Option<LinkFolder>> {
-    if engine.check_access().is_err() {
-        // The directory of a database that was opened to be read is left alone.
-        return Ok(None);
-    }
-    let dir = loop {
-        let number = engine.backups.fetch_add(1, Ordering::Relaxed) + 1;
-        let dir = files::backup_links(engine.dir(), number);
-        // A folder may be left of an earlier backup, and a user may have made one of that name.
-        let exists = engine.disk().exists(&dir);
-        if !exists.map_err(Error::io("look for", &dir))? {
-            break dir;
-        }
-    };
-    let runs = capture.state.runs().chain(&capture.waiting);
-    let mut links = Vec::new();
-    for number in runs.flat_map(RunMeta::numbers) {
-        let Some(from) = engine.runs.tables().local_file(number.0) else {
-            return Ok(None);
-        };
-        links.push(Link {
-            from,
-            to: files::sstable(&dir, number),
-            is_optional: unreadable.contains_key(&number),
-        });
-    }
-    for &(number, _) in &capture.segments {
-        links.push(Link {
-            from: files::wal(engine.dir(), number),
-            to: files::wal(&dir, number),
-            is_optional: false,
-        });
-    }
-    LinkFolder::make(engine.options.disk.clone(), dir, &links)
-}
-
-/// A backup ends before the disk of the database has fewer free bytes than this many low-water
-/// marks, so that no write is refused for it; or than half of what was free when it began.
-const LOW_WATER_MARKS: u64 = 2;
-
-/// The free space is looked up after this many bytes.
-const LOOK_EVERY_BYTES: u64 = 256 << 10;
-
-/// The progress of a backup, and the space that it leaves.
-#[derive(Debug)]
-struct Meter {
-    bytes_done: u64,
-    bytes_total: u64,
-    /// `None` where the free space is not known.
-    free_bytes_min: Option<u64>,
-    /// The value of `bytes_done` at which the free space is looked up next.
-    look_at: u64,
-    /// Whether there was too little free space at the last look.
-    is_full: bool,
-}
-
-impl Meter {
-    fn new(engine: &Engine, capture: &Capture<'_>) -> Self {
-        let runs = capture.state.runs().chain(&capture.waiting);
-        let in_runs: u64 = runs.map(RunMeta::bytes).sum();
-        let in_log: u64 = capture.segments.iter().map(|(_, bytes)| bytes).sum();
-        let free_bytes = free_bytes(engine);
-        let left_bytes = engine.low_water_bytes().saturating_mul(LOW_WATER_MARKS);
-        Self {
-            bytes_done: 0,
-            bytes_total: in_runs + in_log,
-            free_bytes_min: free_bytes.map(|free| left_bytes.min(free / 2)),
-            look_at: LOOK_EVERY_BYTES,
-            is_full: false,
-        }
-    }
-
-    /// Counts bytes, and calls `step` unless too little space is left.
-    fn advance(&mut self, engine: &Engine, bytes: u64, step: Step<'_>) -> ControlFlow<()> {
-        self.bytes_done += bytes;
-        if self.bytes_done >= self.look_at {
-            self.look_at = self.bytes_done + LOOK_EVERY_BYTES;
-            let free = free_bytes(engine).zip(self.free_bytes_min);
-            self.is_full = free.is_some_and(|(free, min)| free < min);
-        }
-        if self.is_full {
-            return ControlFlow::Break(());
-        }
-        step(MaintenanceProgress {
-            bytes_done: self.bytes_done,
-            bytes_total: self.bytes_total.max(self.bytes_done),
-        })
-    }
-
-    /// The end of a backup after [`Self::advance`] broke.
-    fn stopped(&self, engine: &Engine) -> Result<ControlFlow<()>> {
-        if self.is_full {
-            let path = engine.dir().to_path_buf();
-            return Err(Error::DiskFull { path });
-        }
-        Ok(ControlFlow::Break(()))
-    }
-}
-
-fn free_bytes(engine: &Engine) -> Option<u64> {
-    engine.disk().free_bytes(engine.dir()).ok().flatten()
 }

@@ -62,19 +62,8 @@ impl NewDir {
         let made = Manifest::create_with(self.log_store.clone(), &self.dir, state).map(drop);
         // A failure may leave either side of the rename; behind it nothing that
         // is named may go.
-        self.complete = made.is_ok() || !self.is_incomplete();
+        self.complete = made.is_ok() || !is_incomplete(&*self.log_store, &self.dir);
         made
-    }
-
-    /// Whether CURRENT is still the one that says so.
-    fn is_incomplete(&self) -> bool {
-        let read = || {
-            let current = self.log_store.open_read(&files::current(&self.dir))?;
-            let mut bytes = vec![0; files::INCOMPLETE.len()];
-            current.read_exact_at(&mut bytes, 0)?;
-            io::Result::Ok(bytes)
-        };
-        read().is_ok_and(|bytes| bytes == files::INCOMPLETE)
     }
 
     fn sync(&self) -> Result<()> {
@@ -103,6 +92,17 @@ impl Drop for NewDir {
             let _ = self.clear();
         }
     }
+}
+
+/// Returns whether CURRENT marks the directory as incomplete.
+pub(crate) fn is_incomplete(log_store: &dyn LogStore, dir: &Path) -> bool {
+    let read = || {
+        let current = log_store.open_read(&files::current(dir))?;
+        let mut bytes = vec![0; files::INCOMPLETE.len()];
+        current.read_exact_at(&mut bytes, 0)?;
+        io::Result::Ok(bytes)
+    };
+    read().is_ok_and(|bytes| bytes == files::INCOMPLETE)
 }
 
 fn refuse_used(log_store: &dyn LogStore, dir: &Path) -> Result<()> {

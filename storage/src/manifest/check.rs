@@ -63,6 +63,7 @@ impl State {
             ("run", runs.iter().map(|run| run.0).max().unwrap_or(0)),
             ("file", self.files_below.0),
             ("WAL segment", self.wal_floor.0),
+            ("WAL segment", self.backup.map_or(0, |mark| mark.wal_end.0)),
             ("snapshot id", self.bookmarks.last_id),
             ("sum of bytes", sum(crate::runs::RunMeta::bytes)),
             ("sum of entries", sum(crate::runs::RunMeta::entries)),

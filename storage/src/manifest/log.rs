@@ -114,7 +114,19 @@ impl Manifest {
         dir: &Path,
         state: State,
     ) -> Result<Self> {
+        Self::create_numbered(log_store, dir, state, FileNumber(1))
+    }
+
+    /// A manifest with a number above that of the live one, written at once and then live in its
+    /// place. The older one stays.
+    pub(crate) fn create_numbered(
+        log_store: Arc<dyn LogStore>,
+        dir: &Path,
+        state: State,
+        number: FileNumber,
+    ) -> Result<Self> {
         let mut manifest = Self::unwritten(log_store, dir, state);
+        manifest.next_number = number;
         let state = manifest.state.clone();
         manifest.roll(&state)?;
         Ok(manifest)
@@ -146,8 +158,12 @@ impl Manifest {
     /// # Errors
     /// [`Error::Io`], [`Error::DiskFull`] if the names cannot be synced. If a new
     /// manifest finds no space, the old one stays, because a full disk must not keep
-    /// a database from being read.
+    /// a database from being read. [`Error::DiskFull`] for a backup, too: what is
+    /// written behind its log does not count before the mark is gone.
     pub(crate) fn settle(&mut self) -> Result<()> {
+        if self.state.backup.take().is_some() {
+            return self.roll(&self.state.clone());
+        }
         if self.edits_read == 0 && self.is_whole {
             // The state was synced before CURRENT named the manifest; that CURRENT
             // does may be news to the disk.
@@ -176,6 +192,11 @@ impl Manifest {
     pub(crate) fn bytes(&self) -> u64 {
         let open = self.open.as_ref();
         open.map_or(0, |open| open.bytes * open.files.len() as u64)
+    }
+
+    /// The number of the next manifest.
+    pub(crate) fn next_number(&self) -> FileNumber {
+        self.next_number
     }
 
     /// The number of the live manifest.

@@ -25,4 +25,4 @@ mod state;
 pub(crate) use database_id::DatabaseId;
 pub(crate) use log::{Manifest, read_database_id};
 pub(crate) use salvage::{SalvagedManifest, salvage_manifest};
-pub(crate) use state::{Edit, FlushedTable, State, TableMeta};
+pub(crate) use state::{BackupMark, Edit, FlushedTable, State, TableMeta};

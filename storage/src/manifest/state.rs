@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::key::{FileNumber, KeyBounds, RunId, SeqNo, TableId};
+use super::database_id::DatabaseId;
+use crate::key::{FileNumber, KeyBounds, NUMBER_MAX, RunId, SeqNo, TableId};
 use crate::mutation::{self, Mutation};
 use crate::options::TableOptions;
 use crate::runs::{FileMeta, Quarantine, RunMeta};
@@ -47,6 +48,21 @@ pub(crate) struct State {
     pub(crate) files_below: FileNumber,
     /// The largest id that a table ever had, those that are gone included.
     pub(crate) last_table_id: TableId,
+    /// The mark of a backup. The first opening for writing removes it: from then on the directory
+    /// is a database of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) backup: Option<BackupMark>,
+}
+
+/// The mark of a backup that was not opened for writing yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BackupMark {
+    /// The database that was backed up.
+    pub(crate) source: DatabaseId,
+    /// WAL segments from this number on are not of this backup: they are those of a later one into
+    /// the same directory that was interrupted.
+    pub(crate) wal_end: FileNumber,
 }
 
 /// One change, applied whole or not at all.
@@ -138,6 +154,14 @@ pub(crate) struct FlushedTable {
 }
 
 impl State {
+    /// The numbers of the WAL segments that are needed. There may be none at the end.
+    pub(crate) fn wal_segments(&self) -> Range<FileNumber> {
+        let end = self
+            .backup
+            .map_or(FileNumber(NUMBER_MAX), |mark| mark.wal_end);
+        self.wal_floor..end
+    }
+
     /// Applies an edit.
     ///
     /// # Errors

@@ -85,6 +85,22 @@ impl FileMeta {
         all.map(KeyBounds::range)
     }
 
+    /// Checks that an open file is the one of this record.
+    ///
+    /// # Errors
+    /// `Corruption` if it is another file.
+    pub(crate) fn check_file(&self, table: &SsTable) -> Result<(), Error> {
+        let found = Self {
+            quarantine: self.quarantine.clone(),
+            ..Self::of(self.number, table)
+        };
+        if found == *self {
+            return Ok(());
+        }
+        let detail = format!("it is another file: {found:?}, and {self:?} is expected");
+        Err(Error::corruption(table.path(), 0, detail))
+    }
+
     /// Returns an error if the engine cannot have written this record.
     pub(crate) fn check(&self) -> Result<(), String> {
         let number = self.number.0;

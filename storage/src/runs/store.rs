@@ -165,15 +165,8 @@ impl RunStore {
     /// As [`Self::open_table`]; `Corruption` too when it is another file.
     fn open_known(&self, meta: &FileMeta) -> Result<Arc<SsTable>> {
         let table = self.open_table(meta.number, Some(meta.id))?;
-        let found = FileMeta {
-            quarantine: meta.quarantine.clone(),
-            ..FileMeta::of(meta.number, &table)
-        };
-        if found == *meta {
-            return Ok(table);
-        }
-        let detail = format!("it is another file: {found:?}, and {meta:?} is expected");
-        Err(Error::corruption(table.path(), 0, detail))
+        meta.check_file(&table)?;
+        Ok(table)
     }
 
     /// Opens the file of this record, after it has checked that it is whole on the disk. `skip`

@@ -1,6 +1,7 @@
 //! The reading side: segments back into commits, telling a torn tail from
 //! damage.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -32,9 +33,9 @@ pub(crate) struct Replayed {
     pub(crate) end: Lsn,
 }
 
-/// The segments of a directory from `floor` on, ascending and without a hole.
-/// Those below are not needed; a crash while they were removed may have left any
-/// of them.
+/// The segments of a directory with these numbers, ascending and without a hole
+/// from the first number on. Those below are not needed; a crash while they were
+/// removed may have left any of them.
 ///
 /// # Errors
 /// [`Error::Corruption`] when a segment is missing. The log is never trimmed to
@@ -42,14 +43,17 @@ pub(crate) struct Replayed {
 pub(crate) fn segments(
     log_store: &dyn LogStore,
     dir: &Path,
-    floor: FileNumber,
+    numbers: Range<FileNumber>,
 ) -> Result<Vec<Segment>> {
+    let floor = numbers.start;
     let mut found: Vec<Segment> = log_store
         .list(dir)
         .map_err(Error::io("list", dir))?
         .into_iter()
         .filter_map(|path| match FileKind::of(&path) {
-            Some(FileKind::Wal(number)) if number >= floor => Some(Segment { number, path }),
+            Some(FileKind::Wal(number)) if numbers.contains(&number) => {
+                Some(Segment { number, path })
+            }
             _ => None,
         })
         .collect();
@@ -67,6 +71,24 @@ pub(crate) fn segments(
         return Err(Error::corruption(&files::wal(dir, floor), 0, detail));
     }
     Ok(found)
+}
+
+/// Removes the segments of a directory from this number on, durably.
+///
+/// # Errors
+/// [`Error::Io`].
+pub(crate) fn remove_segments(
+    log_store: &dyn LogStore,
+    dir: &Path,
+    from: FileNumber,
+) -> Result<()> {
+    for path in log_store.list(dir).map_err(Error::io("list", dir))? {
+        if matches!(FileKind::of(&path), Some(FileKind::Wal(number)) if number >= from) {
+            let removed = log_store.remove(&path);
+            removed.map_err(Error::io("remove", &path))?;
+        }
+    }
+    log_store.sync_dir(dir).map_err(Error::io("sync", dir))
 }
 
 /// Calls `commit(first, operations, payload, offset)` for each record of a
@@ -142,6 +164,17 @@ pub(crate) fn replay_bytes(
         good_bytes: at as u64,
         end: lsn_at(at),
     })
+}
+
+/// Returns the header of a segment under the number `to`, made from the `header` that it has; `None`
+/// if that is damaged.
+pub(crate) fn renumbered_header(
+    header: &[u8; SEGMENT_HEADER_BYTES],
+    segment: &Segment,
+    to: FileNumber,
+) -> Option<[u8; SEGMENT_HEADER_BYTES]> {
+    let start = check_header(header, segment, None).ok()??;
+    Some(record::encode_segment_header(to, start.0))
 }
 
 /// Makes the first `good_bytes` of the last segment durable and cuts off the
@@ -306,7 +339,8 @@ mod tests {
                 wal.write_to(lsn).unwrap()
             }
         }
-        let segment = segments(&disk, dir, FileNumber(1)).unwrap().remove(0);
+        let all = FileNumber(1)..FileNumber(NUMBER_MAX);
+        let segment = segments(&disk, dir, all).unwrap().remove(0);
         (disk, segment)
     }
 
@@ -415,14 +449,15 @@ mod tests {
         for number in [1, 3, 4, 5] {
             disk.create(&files::wal(dir, FileNumber(number))).unwrap();
         }
-        let found = |floor| {
-            let found = segments(&disk, dir, FileNumber(floor))?;
+        let found = |floor, end| {
+            let found = segments(&disk, dir, FileNumber(floor)..FileNumber(end))?;
             Ok::<_, Error>(found.iter().map(|s| s.number.0).collect::<Vec<_>>())
         };
-        assert_eq!(found(4).unwrap(), [4, 5]);
+        assert_eq!(found(4, NUMBER_MAX).unwrap(), [4, 5]);
+        assert_eq!(found(4, 5).unwrap(), [4]);
         for floor in [1, 2, 6] {
             assert!(
-                matches!(found(floor), Err(Error::Corruption { .. })),
+                matches!(found(floor, NUMBER_MAX), Err(Error::Corruption { .. })),
                 "{floor}"
             );
         }

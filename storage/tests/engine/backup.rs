@@ -1,5 +1,6 @@
 //! Backups: what they keep while they copy, what they check, and what they leave behind.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -182,6 +183,221 @@ fn a_backup_that_is_cancelled_at_any_block_leaves_nothing_behind() {
         assert_eq!(left, [Path::new(TARGET).join("LOCK")]);
     }
     Db::open(TARGET, manual(&mem)).unwrap().verify().unwrap();
+}
+
+/// The files of a database in `dir`, but for its lock, and their bytes.
+fn contents(mem: &MemDisk, dir: &str) -> BTreeMap<PathBuf, Vec<u8>> {
+    let paths = mem.list(Path::new(dir)).unwrap().into_iter();
+    let paths = paths.filter(|path| !path.ends_with("LOCK"));
+    let read = |path: PathBuf| (path.clone(), mem.read_all(&path).unwrap());
+    paths.map(read).collect()
+}
+
+#[test]
+fn a_second_backup_copies_missing_files_and_removes_unneeded_ones() {
+    let mem = MemDisk::new();
+    let db = database(&mem);
+    move_target_away(&mem, &db);
+    let first = db.backup(TARGET).unwrap();
+    mem.clear_faults();
+    let sstable_bytes = |dir: &str| -> u64 {
+        let files = contents(&mem, dir).into_iter();
+        let sstables = files.filter(|(path, _)| path.extension().is_some_and(|it| it == "sst"));
+        sstables.map(|(_, bytes)| bytes.len() as u64).sum()
+    };
+    let old_bytes = sstable_bytes(TARGET);
+    assert!(first.kept_bytes == 0 && first.copied_bytes > old_bytes);
+
+    db.flush().unwrap();
+    let second = db.backup(TARGET).unwrap();
+    assert_eq!(second.kept_bytes, old_bytes);
+    assert_eq!(second.linked_bytes, sstable_bytes(DIR) - old_bytes);
+    assert_eq!(second.damaged, []);
+
+    db.compact().unwrap();
+    db.backup(TARGET).unwrap();
+    assert_eq!(sstable_bytes(TARGET), sstable_bytes(DIR));
+    let names = |dir: &str, part: &str| {
+        let files = contents(&mem, dir).into_keys();
+        files
+            .filter(|path| path.to_string_lossy().contains(part))
+            .count()
+    };
+    assert_eq!(names(TARGET, "MANIFEST-"), 2);
+    assert!(names(TARGET, ".log") <= names(DIR, ".log"));
+    // A reader does not make it a database of its own.
+    let options = Options {
+        create_if_missing: false,
+        ..options(&mem)
+    };
+    let verified = ebb_storage::verify(TARGET, &options, &mut |_| ()).unwrap();
+    assert_eq!(verified.findings, []);
+    drop(Db::open_read_only(TARGET, options.clone()).unwrap());
+    let last = db.backup(TARGET).unwrap();
+    assert_eq!((last.linked_bytes, last.damaged), (0, vec![]));
+    assert!(last.copied_bytes <= log_bytes(&mem));
+    let copy = Db::open(TARGET, options).unwrap();
+    copy.verify().unwrap();
+    let table = copy.existing_keyspace("app").unwrap();
+    let table = table.existing_table("users").unwrap();
+    let rows = content(table.range::<&[u8], _>(..)).unwrap();
+    assert!(rows.len() == 200 && rows.values().all(|value| *value == [4; 1000]));
+}
+
+fn log_bytes(mem: &MemDisk) -> u64 {
+    let logs = files(mem, ".log").into_iter();
+    logs.map(|path| mem.file_len(path).unwrap()).sum()
+}
+
+#[test]
+fn a_second_backup_that_is_cancelled_or_dropped_leaves_the_first() {
+    let mem = MemDisk::new();
+    let db = database(&mem);
+    db.backup(TARGET).unwrap();
+    let first = contents(&mem, TARGET);
+    let keyspace = db.existing_keyspace("app").unwrap();
+    put_all(&keyspace.existing_table("users").unwrap(), 5);
+    db.flush().unwrap();
+    for steps_max in (0..).step_by(9) {
+        let mut steps = 0;
+        let mut step = |_: MaintenanceProgress| {
+            steps += 1;
+            if steps > steps_max {
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        };
+        let mut backup = db.start_backup(TARGET).unwrap();
+        let info = if backup.copy(&mut step).unwrap().is_continue() {
+            backup.finish(&mut step).unwrap()
+        } else {
+            drop(backup);
+            None
+        };
+        assert_no_links(&mem);
+        if info.is_some() {
+            break;
+        }
+        assert!(contents(&mem, TARGET) == first, "{steps_max} steps");
+    }
+    Db::open(TARGET, manual(&mem)).unwrap().verify().unwrap();
+}
+
+#[test]
+fn a_second_backup_with_damage_leaves_the_first() {
+    let mem = MemDisk::new();
+    let db = database(&mem);
+    assert!(!db.backup(TARGET).unwrap().older_stays);
+    let first = contents(&mem, TARGET);
+    db.flush().unwrap();
+    let newest = files(&mem, ".sst").pop().unwrap();
+    mem.flip_bit(&newest, 100, 3).unwrap();
+    let second = db.backup(TARGET).unwrap();
+    assert_eq!((second.damaged.len(), second.older_stays), (1, true));
+    assert!(contents(&mem, TARGET) == first);
+    assert_no_links(&mem);
+    // Elsewhere it is made.
+    let other = db.backup("/other").unwrap();
+    assert_eq!((other.damaged.len(), other.older_stays), (1, false));
+}
+
+#[test]
+fn only_a_backup_of_the_same_database_that_was_not_opened_for_writing_is_replaced() {
+    let mem = MemDisk::new();
+    let db = database(&mem);
+    let refused = |db: &Db, dir: &str, why: &str| {
+        let before = contents(&mem, dir);
+        let error = db.backup(dir).unwrap_err();
+        let is_named = error.to_string().contains(dir) && error.to_string().contains(why);
+        assert!(
+            matches!(&error, Error::InvalidRequest(_)) && is_named,
+            "{error}"
+        );
+        assert!(contents(&mem, dir) == before);
+    };
+    db.backup(TARGET).unwrap();
+    let other = Db::open("/other", manual(&mem)).unwrap();
+    refused(&other, TARGET, "another database");
+    refused(&db, "/other", "no backup");
+    // Rows that a user writes there must not be lost.
+    drop(Db::open(TARGET, manual(&mem)).unwrap());
+    refused(&db, TARGET, "opened for writing");
+}
+
+/// The database was put back to an earlier state, as by a snapshot of its file system, and gave the
+/// numbers of files again: a file of the first backup counted as the one of that number.
+#[test]
+fn a_backup_with_other_files_under_the_same_numbers_is_refused_and_stays() {
+    let mem = MemDisk::new();
+    let db = database(&mem);
+    db.flush().unwrap();
+    drop(db);
+    let twin = Path::new("/twin");
+    mem.create_dir_all(twin).unwrap();
+    for (path, bytes) in contents(&mem, DIR) {
+        let to = twin.join(path.file_name().unwrap());
+        mem.create(&to).unwrap().append(&bytes).unwrap();
+    }
+    let written = |dir: &Path, round: u8| {
+        let db = Db::open(dir, options(&mem)).unwrap();
+        let keyspace = db.existing_keyspace("app").unwrap();
+        put_all(&keyspace.existing_table("users").unwrap(), round);
+        db.flush().unwrap();
+        db
+    };
+    let (db, twin) = (written(Path::new(DIR), 8), written(twin, 9));
+    db.backup(TARGET).unwrap();
+    let before = contents(&mem, TARGET);
+    let error = twin.backup(TARGET).unwrap_err();
+    let is_named = error.to_string().contains("is another file");
+    assert!(
+        matches!(&error, Error::InvalidRequest(_)) && is_named,
+        "{error}"
+    );
+    assert!(contents(&mem, TARGET) == before);
+}
+
+/// The segments of an interrupted backup lie behind the log of the older one, and were its
+/// continuation once that was opened.
+#[test]
+fn the_log_of_an_older_backup_ends_where_it_ended_whatever_a_later_one_left() {
+    let mem = MemDisk::new();
+    let db = database(&mem);
+    db.backup(TARGET).unwrap();
+    let segments = |mem: &MemDisk| {
+        let mut paths = mem.list(Path::new(TARGET)).unwrap();
+        paths.retain(|path| path.to_string_lossy().ends_with(".log"));
+        paths.sort();
+        paths
+    };
+    let older = segments(&mem);
+    let last = older.last().unwrap().to_string_lossy().into_owned();
+    let number: u64 = last[last.len() - 10..last.len() - 4].parse().unwrap();
+    let left = Path::new(TARGET).join(format!("wal-{:06}.log", number + 1));
+    mem.create(&left)
+        .unwrap()
+        .append(b"a part of a segment")
+        .unwrap();
+    let verified = ebb_storage::verify(TARGET, &options(&mem), &mut |_| ()).unwrap();
+    assert_eq!(verified.findings, []);
+    // Another backup removes it even if it is not completed.
+    drop(db.start_backup(TARGET).unwrap());
+    assert_eq!(segments(&mem), older);
+    mem.create(&left)
+        .unwrap()
+        .append(b"a part of a segment")
+        .unwrap();
+    let copy = Db::open(TARGET, options(&mem)).unwrap();
+    copy.verify().unwrap();
+    assert!(!segments(&mem).contains(&left));
+    let keyspace = copy.existing_keyspace("app").unwrap();
+    let table = keyspace.existing_table("users").unwrap();
+    put_all(&table, 6);
+    drop((table, keyspace, copy));
+    let copy = Db::open(TARGET, options(&mem)).unwrap();
+    let table = copy.existing_keyspace("app").unwrap();
+    let table = table.existing_table("users").unwrap();
+    assert_eq!(table.get(&[7]).unwrap().unwrap().to_vec(), [6; 1000]);
 }
 
 #[test]

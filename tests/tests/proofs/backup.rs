@@ -148,6 +148,106 @@ fn power_lost_at_any_call_of_a_backup_leaves_the_source_and_no_half_database() {
     });
 }
 
+/// A database that was changed since its backup, and the content of that backup. The changes leave
+/// some of its files; every other pair of seeds merges the others away.
+fn backed_up_and_changed(seed: u64, mem: &MemDisk) -> (Made, World) {
+    let mut source = database(seed, mem, 120);
+    source.session.db().backup(TARGET).unwrap();
+    let older = source.world.clone();
+    let mut changes = vec![put_later(1), Operation::Flush];
+    if seed % 4 < 2 {
+        changes.push(Operation::Compact);
+    }
+    changes.push(put_later(2));
+    for change in changes {
+        source.apply(&change).unwrap();
+    }
+    (source, older)
+}
+
+/// Every other seed has the target on another file system.
+#[test]
+fn power_lost_at_any_call_of_a_second_backup_leaves_one_of_the_two() {
+    let test = "power_lost_at_any_call_of_a_second_backup_leaves_one_of_the_two";
+    for_seeds(test, 4, |seed| {
+        let back_up = |files| {
+            let mem = MemDisk::new();
+            let (source, _) = backed_up_and_changed(seed, &mem);
+            move_target_away(&mem, files);
+            let before = mem.io_calls();
+            let info = source.session.db().backup(TARGET).unwrap();
+            (info.files, mem.io_calls() - before)
+        };
+        let (all, calls) = back_up(0);
+        let (files, calls) = match seed % 2 {
+            0 => (0, calls),
+            _ => (all, back_up(all).1),
+        };
+        let (mut older_left, mut newer_left) = (0, 0);
+        // CURRENT names the newer one shortly before files and links are removed, one by one.
+        for call in calls_to_fail(seed, calls, 2 * all + 40) {
+            let _case = PrintOnPanic(format!("power lost at call {call} of {calls}"));
+            let mem = MemDisk::new();
+            let (Made { session, world, .. }, older) = backed_up_and_changed(seed, &mem);
+            move_target_away(&mem, files);
+            mem.crash_at(call);
+            let outcome = session.db().backup(TARGET);
+            drop(session);
+            mem.restart(seed * 1000 + call);
+
+            // Not on the disk itself: an opening makes it a database of its own.
+            let copy = open_at(&mem.fork(), TARGET, &older).unwrap();
+            copy.verify().unwrap();
+            let found = read_everything(&copy).unwrap();
+            if found == world.seen() {
+                newer_left += 1;
+            } else {
+                // A log that could not be read after it was copied is damage.
+                assert!(outcome.as_ref().map_or(true, |made| made.older_stays));
+                assert!(found == older.seen(), "{}", found.difference(&older.seen()));
+                older_left += 1;
+            }
+            drop(copy);
+
+            mem.clear_faults();
+            let source = open_at(&mem, DIR, &world).unwrap();
+            assert_holds(&source, &world);
+            assert_eq!(source.backup(TARGET).unwrap().damaged, []);
+            assert_holds(&open_at(&mem, TARGET, &world).unwrap(), &world);
+        }
+        assert!(older_left > 0 && newer_left > 0);
+    });
+}
+
+#[test]
+fn a_second_backup_replaces_a_damaged_file_of_the_first() {
+    for is_cut in [false, true] {
+        let mem = MemDisk::new();
+        let mut source = database(3, &mem, 300);
+        // The manifest names all files then.
+        source.apply(&Operation::Flush).unwrap();
+        let db = source.session.db();
+        let files = db.backup("/linked").unwrap().files;
+        move_target_away(&mem, files);
+        assert_eq!(db.backup(TARGET).unwrap().linked_bytes, 0);
+        mem.clear_faults();
+        let sstables = disk::files(&mem, TARGET, ".sst").unwrap();
+        let bytes = |path: &PathBuf| mem.file_len(path).unwrap();
+        let whole_bytes: u64 = sstables[1..].iter().map(bytes).sum();
+        assert!(whole_bytes > 0);
+        if is_cut {
+            mem.cut(&sstables[0], 200).unwrap();
+        } else {
+            mem.flip_bit(&sstables[0], 100, 3).unwrap();
+        }
+        let second = db.backup(TARGET).unwrap();
+        assert_eq!((second.kept_bytes, second.damaged), (whole_bytes, vec![]));
+        assert!(second.linked_bytes > 0);
+        let copy = open_at(&mem, TARGET, &source.world).unwrap();
+        assert_holds(&copy, &source.world);
+    }
+}
+
 #[test]
 fn a_backup_that_fails_leaves_an_empty_directory_and_can_be_made_again() {
     let ops = [

@@ -229,10 +229,11 @@ fn beside_backups<T>(
 /// When the server makes none, or a damaged one.
 pub(super) fn back_up(jobs: &JobsClient, dir: &Path) -> Result<BackupInfo> {
     let directory = dir.to_str().context("the path of a backup is UTF-8")?;
-    let info = jobs.back_up(&BackupPlace {
+    let place = BackupPlace {
         name: None,
         directory: Some(directory.to_owned()),
-    })?;
+    };
+    let info = jobs.back_up(&place, None)?;
     ensure!(
         info.damaged.is_empty(),
         "the backup is damaged: {:?}",

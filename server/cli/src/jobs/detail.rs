@@ -1,6 +1,6 @@
 //! One job: what it counted, its attempts, and when they ran.
 
-use ebb_jobs::history::{JobAttempt, JobRecord};
+use ebb_jobs::history::{BackupRequest, JobAttempt, JobRecord};
 use ebb_scheduler::runtime::AttemptOutcome;
 use ebb_server::jobs::{JobProgress, JobView};
 use indicatif::{HumanBytes, HumanCount};
@@ -57,6 +57,7 @@ pub(super) fn lines(view: &JobView, attempts: &[JobAttempt]) -> Vec<String> {
     }
     lines.extend(view.waited().map(|waited| format!("  waited   {waited:#}")));
     lines.extend(counters(&report["counters"]));
+    lines.extend(backup(job));
     if !attempts.is_empty() {
         lines.push(String::new());
         lines.extend(slowest(job, attempts));
@@ -67,8 +68,32 @@ pub(super) fn lines(view: &JobView, attempts: &[JobAttempt]) -> Vec<String> {
     lines
 }
 
+/// The user who requested a backup, its sizes and its damage.
+fn backup(job: &JobRecord) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(BackupRequest { options, .. }) = job.backup_request() {
+        lines.push(format!("  by       {}", options.by));
+        let rate = options.rate_bytes_per_s.map(|rate| HumanBytes(rate.get()));
+        lines.extend(rate.map(|rate| format!("  rate     {rate} per second")));
+    }
+    if let Some(made) = job.backup_report().and_then(|report| report.backup) {
+        let (files, bytes) = (counted(made.files, "file"), HumanBytes(made.bytes));
+        lines.push(format!("  files    {files}, {bytes}"));
+        let damaged = made.damaged.iter().map(|finding| {
+            let (path, offset) = (finding.path.display(), finding.offset);
+            format!("  damaged  {path} at offset {offset}: {}", finding.detail)
+        });
+        lines.extend(damaged);
+    }
+    lines
+}
+
 /// How far a job is that runs.
 fn progress(progress: &JobProgress) -> String {
+    if let Some(backup) = &progress.backup {
+        let [done, total] = [backup.bytes_done, backup.bytes_total].map(HumanBytes);
+        return format!("  progress {done} of {total}");
+    }
     let JobProgress {
         step,
         steps,
@@ -250,6 +275,33 @@ mod tests {
         assert!(!told.contains("spills"), "{told}");
         let slow = told.find("map 0").unwrap();
         assert!(slow < told.find("map 1 ").unwrap(), "{told}");
+    }
+
+    #[test]
+    fn a_backup_is_shown_with_its_user_its_sizes_and_its_damage() {
+        let made = json!({"files": 2, "bytes": 2048, "linked_bytes": 0, "copied_bytes": 2048,
+            "damaged": [{"path": "/b/7.sst", "offset": 9, "detail": "block checksum"}]});
+        let backup = JobRecord {
+            application: "backup".into(),
+            request: json!({
+                "application": {"backup": {"by": "cron", "rate_bytes_per_s": 1024}},
+                "output": {"to": {"folder": "/b"}},
+            }),
+            state: RecordState::Succeeded,
+            starts: 1,
+            ..record(json!({"outcome": {"kind": "succeeded"}, "backup": made}))
+        };
+        let told = lines(&JobView::remembered(backup), &[]).join("\n");
+        for part in [
+            "backup 1795293012345: succeeded after 1.25 s",
+            "output   /b",
+            "by       cron",
+            "rate     1.00 KiB per second",
+            "files    2 files, 2.00 KiB",
+            "damaged  /b/7.sst at offset 9: block checksum",
+        ] {
+            assert!(told.contains(part), "{part:?} in {told}");
+        }
     }
 
     #[test]

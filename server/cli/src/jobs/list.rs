@@ -7,7 +7,7 @@ use ebb_jobs::request::{InputRequest, OutputPlace};
 use ebb_server::jobs::JobView;
 
 use super::{started, state, took_s};
-use crate::print::{LINE_CHARS_MAX, table};
+use crate::print::{LINE_CHARS_MAX, counted, table};
 
 const HEAD: [&str; 9] = [
     "id",
@@ -27,7 +27,8 @@ const OUTPUT: usize = 8;
 const NAMES_CHARS_MIN: usize = 16;
 
 /// Returns the lines, with a head. Inputs and outputs are cut to what the other columns leave. Below
-/// a job that makes little progress there is a line with the reason.
+/// a job that makes little progress there is a line with the reason, and below a backup one with the
+/// number of its damaged files.
 pub(super) fn lines(jobs: &[JobView]) -> Vec<String> {
     let mut rows: Vec<_> = jobs.iter().map(row).collect();
     let width = |column: usize| {
@@ -48,6 +49,8 @@ pub(super) fn lines(jobs: &[JobView]) -> Vec<String> {
     for (line, job) in lines.zip(jobs) {
         listed.push(line);
         listed.extend(job.waits().map(|waits| format!("  waits: {waits}")));
+        let damaged = damaged_files(&job.record);
+        listed.extend(damaged.map(|damaged| format!("  damaged or missing: {damaged}")));
     }
     listed
 }
@@ -76,6 +79,9 @@ fn row(view: &JobView) -> Vec<String> {
 /// Returns the goal, the inputs and the output of a job. A text is empty if there is nothing of its
 /// kind, or if this build cannot read the request.
 pub(super) fn asked(job: &JobRecord) -> [String; 3] {
+    if let Some(backup) = job.backup_request() {
+        return [String::new(), String::new(), backup.target];
+    }
     let Ok(request) = job.request() else {
         return Default::default();
     };
@@ -90,6 +96,13 @@ pub(super) fn asked(job: &JobRecord) -> [String; 3] {
     };
     let goal = goal.map(|goal| goal.to_string()).unwrap_or_default();
     [goal, inputs.join(", "), output]
+}
+
+/// Returns how many files of a backup are damaged or missing, if any are.
+fn damaged_files(job: &JobRecord) -> Option<String> {
+    let made = job.backup_report()?.backup?;
+    let damaged = made.damaged.len() as u64;
+    (damaged > 0).then(|| counted(damaged, "file"))
 }
 
 /// A table, or the first of some files and how many more there are.
@@ -142,6 +155,23 @@ mod tests {
             attempts_dropped: 0,
             submission: None,
         })
+    }
+
+    #[test]
+    fn a_backup_is_listed_with_its_target_and_its_damage() {
+        let mut backup = job(json!({
+            "application": {"backup": {"by": "uid 7"}}, "output": {"to": {"folder": "/b/nightly"}},
+        }));
+        backup.record.application = "backup".into();
+        backup.record.report = Some(json!({
+            "outcome": {"kind": "succeeded"},
+            "backup": {"files": 2, "bytes": 9, "linked_bytes": 0, "copied_bytes": 9, "damaged": [
+                {"path": "/b/nightly/7.sst", "offset": 0, "detail": "it is missing"},
+            ]},
+        }));
+        let listed = lines(&[backup]);
+        assert!(listed[1].ends_with("/b/nightly"), "{listed:?}");
+        assert_eq!(listed[2], "  damaged or missing: 1 file");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use anyhow::Result;
 use ebb_server::jobs::ReadJobs;
 
 use crate::attached::Attached;
+use crate::error::CliError;
 use crate::run::{Report, watch};
 use crate::runner::FollowedJob;
 
@@ -33,7 +34,13 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> Result<()> {
     let server = args.attached.client()?;
-    let job = FollowedJob::of(&server, server.show(&args.id, Duration::ZERO)?);
+    let job = server.show(&args.id, Duration::ZERO)?;
+    if job.record.is_backup() {
+        let id = &job.record.id;
+        let text = format!("{id} is a backup, which ends without a report: see ebb jobs {id}");
+        return Err(CliError::Usage(text).into());
+    }
+    let job = FollowedJob::of(&server, job);
     see_through(&job, &AtomicBool::new(false), args.json)
 }
 

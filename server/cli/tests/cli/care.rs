@@ -69,12 +69,39 @@ fn a_backup_holds_what_the_database_held_and_a_used_directory_is_refused() {
         place.ebb("scan --data copy app.lines --snapshot s").ok(),
         before
     );
-    let said = place.ebb("backup copy").fails(2);
-    assert!(said.contains("copy has something in it"), "{said}");
+    place.write("used/mine", "mine");
+    let said = place.ebb("backup used").fails(2);
+    assert!(said.contains("used has something in it"), "{said}");
     let said = place.ebb("backup other").ok();
     assert!(said.contains("linked"), "{said}");
+    let again = place.ebb("backup copy --json").json();
+    assert_eq!(again["kept_bytes"], info["linked_bytes"]);
+    // A row in it makes it a database of its own.
+    place.ebb("put --data copy app.lines k v").ok();
+    let said = place.ebb("backup copy").fails(2);
+    assert!(said.contains("opened for writing"), "{said}");
     place.ebb("backup --data missing third").fails(3);
     assert!(!place.path("missing").exists());
+}
+
+#[test]
+fn the_history_of_jobs_has_backups() {
+    let place = Place::with_corpus();
+    let run = "run wordcount --table app.lines --snapshot s --output words.tsv";
+    place.ebb(run).ok();
+    place.ebb("backup copy --rate 1GiB").ok();
+    let job = place.ebb("jobs last --json").json();
+    assert_eq!(job["application"], "backup");
+    assert_eq!(job["state"], "succeeded");
+    let target = job["request"]["output"]["to"]["folder"].as_str().unwrap();
+    assert!(target.ends_with("/copy"), "{target}");
+    assert!(job["report"]["backup"]["bytes"].as_u64().unwrap() > 0);
+    assert!(place.ebb("jobs last").ok().contains("  by       uid "));
+    // The copy has the job before it, and not its own backup.
+    let copied = place.ebb("jobs --data copy --json").json();
+    assert_eq!(copied.as_array().unwrap().len(), 1, "{copied}");
+    let said = place.ebb("backup other --rate 0").refused();
+    assert!(said.contains("at least 1 byte per second"), "{said}");
 }
 
 #[test]

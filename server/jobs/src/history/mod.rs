@@ -4,7 +4,7 @@
 //! | table | a row |
 //! | --- | --- |
 //! | `format` | the version that the other tables are in, under the key `version` |
-//! | `jobs` | a job: its request, how it ended, what it counted |
+//! | `jobs` | a job or a backup: its request, how it ended, what it counted |
 //! | `attempts` | an attempt at one of its tasks: times, CPU, bytes, how it ended |
 //! | `profiles` | what the tasks of an application took, for its next execution |
 //!
@@ -14,6 +14,7 @@
 //! record, so that it can be started again.
 
 mod attempts;
+mod backup;
 mod profiles;
 mod record;
 mod recorded_output;
@@ -31,6 +32,7 @@ use serde_json::Value;
 
 use self::attempts::AttemptTable;
 pub use self::attempts::{ATTEMPTS_KEPT_MAX, JobAttempt};
+pub use self::backup::{BACKUP, BackupOptions, BackupReport, BackupRequest};
 use self::profiles::ProfileTable;
 pub use self::profiles::{KnownProfile, ProfileRecord};
 pub use self::record::{JobRecord, OwnSnapshot, RecordState, Submission};
@@ -44,7 +46,7 @@ pub use ebb_tables::names::SYSTEM_KEYSPACE;
 /// reads. An upgrade of an older one would go into [`History::open`].
 const HISTORY_VERSION: &str = "1";
 
-/// Ended jobs that are remembered.
+/// Ended jobs that are remembered, beside the last backup without damage.
 const ENDED_JOBS_MAX: usize = 1000;
 
 /// How often a job is started. If each time its process ended before it, it may be
@@ -125,13 +127,24 @@ impl History {
         own: Vec<OwnSnapshot>,
         submission: Option<Submission>,
     ) -> Result<JobRecord> {
+        self.add(|id, now_ms| JobRecord {
+            submission,
+            ..JobRecord::new(id, request, own, now_ms)
+        })
+    }
+
+    /// Adds a record, which `make` makes of its id and the time.
+    fn add(&self, make: impl FnOnce(String, u64) -> JobRecord) -> Result<JobRecord> {
         let _beginning = self
             .beginning
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let recorded = self.jobs()?;
+        let is_good_backup = |job: &&JobRecord| job.good_backup_unix_ms().is_some();
+        let last_good_backup = recorded.iter().rev().find(is_good_backup);
         let ended: Vec<_> = (recorded.iter())
             .filter(|job| job.state != RecordState::Started)
+            .filter(|job| last_good_backup.is_none_or(|last| last.id != job.id))
             .collect();
         for job in &ended[..(ended.len() + 1).saturating_sub(ENDED_JOBS_MAX)] {
             self.forget(&job.id)?;
@@ -140,10 +153,7 @@ impl History {
         let now_ms = now_unix_ms();
         // Above the last one whatever the clock says.
         let id = format!("{:013}", now_ms.max(last.map_or(0, |last| last + 1)));
-        let job = JobRecord {
-            submission,
-            ..JobRecord::new(id, request, own, now_ms)
-        };
+        let job = make(id, now_ms);
         self.put(&job)?;
         Ok(job)
     }

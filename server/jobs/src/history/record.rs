@@ -105,13 +105,27 @@ impl JobRecord {
         own_snapshots: Vec<OwnSnapshot>,
         now_unix_ms: u64,
     ) -> Self {
+        let application = request.application.name();
+        Self {
+            own_snapshots,
+            ..Self::started(id, application, request.to_json(), now_unix_ms)
+        }
+    }
+
+    /// The record of a job of this application that has just started.
+    pub(super) fn started(
+        id: String,
+        application: &str,
+        request: Value,
+        started_unix_ms: u64,
+    ) -> Self {
         Self {
             id,
-            application: request.application.name().to_string(),
-            request: request.to_json(),
-            own_snapshots,
+            application: application.to_string(),
+            request,
+            own_snapshots: Vec::new(),
             state: RecordState::Started,
-            started_unix_ms: now_unix_ms,
+            started_unix_ms,
             starts: 1,
             commits: false,
             written_us: None,

@@ -2,8 +2,8 @@ use ebb_scheduler::model::{JobId, TaskKind};
 use ebb_scheduler::runtime::{
     AttemptOutcome, AttemptRecord, JobJournal, Output, OutputWriter, TaskError, VecOutput,
 };
-use ebb_storage::Options;
 use ebb_storage::simulation::MemDisk;
+use ebb_storage::{BackupInfo, Finding, Options};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -70,6 +70,71 @@ fn ended_jobs_are_forgotten_in_the_end_and_unfinished_ones_are_not() {
     assert_eq!(jobs.len(), ENDED_JOBS_MAX + 1);
     assert_eq!(jobs[0], unfinished);
     assert_eq!(jobs[1].request().unwrap(), pi(5));
+}
+
+/// Records a backup, and how it ended.
+fn back_up(history: &History, started_unix_ms: u64, report: &BackupReport) -> JobRecord {
+    let request = BackupRequest {
+        target: "nightly".to_string(),
+        options: BackupOptions {
+            by: "cron".to_string(),
+            rate_bytes_per_s: None,
+        },
+    };
+    let job = history.begin_backup(&request, started_unix_ms).unwrap();
+    assert_eq!(job.backup_request(), Some(request));
+    history.end_backup(&job, report).unwrap();
+    let ended = history.job(&job.id).unwrap().unwrap();
+    assert_eq!(ended.backup_report().as_ref(), Some(report));
+    ended
+}
+
+#[test]
+fn the_last_backup_without_damage_is_remembered_whatever_comes_after_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), Options::default()).unwrap();
+    let history = History::open(&db).unwrap();
+    assert_eq!(history.last_good_backup_unix_ms().unwrap(), None);
+    let made = |damaged: Vec<Finding>| {
+        BackupReport::finished(BackupInfo {
+            damaged,
+            ..BackupInfo::default()
+        })
+    };
+    let damage = Finding {
+        path: "7.sst".into(),
+        offset: 0,
+        detail: "it is missing".to_string(),
+    };
+    let good = made(Vec::new());
+    back_up(&history, 5, &good);
+    let last_good = back_up(&history, 7, &good);
+    for (worse, state) in [
+        (made(vec![damage]), RecordState::Succeeded),
+        (
+            BackupReport::failed("no space".to_string()),
+            RecordState::Failed,
+        ),
+        (BackupReport::cancelled(), RecordState::Cancelled),
+        (
+            BackupReport::finished(BackupInfo {
+                older_stays: true,
+                ..BackupInfo::default()
+            }),
+            RecordState::Failed,
+        ),
+    ] {
+        assert_eq!(back_up(&history, 9, &worse).state, state);
+        assert_eq!(history.last_good_backup_unix_ms().unwrap(), Some(7));
+    }
+    for n in 0..ENDED_JOBS_MAX {
+        let job = begin(&history, n as u64);
+        history.end(&job, RecordState::Succeeded, None).unwrap();
+    }
+    let jobs = history.jobs().unwrap();
+    let backups: Vec<_> = jobs.iter().filter(|job| job.is_backup()).collect();
+    assert_eq!(backups, [&last_good]);
+    assert_eq!(history.last_good_backup_unix_ms().unwrap(), Some(7));
 }
 
 fn attempt(index: u32, outcome: AttemptOutcome) -> AttemptRecord {

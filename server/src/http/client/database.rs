@@ -1,5 +1,7 @@
 //! Requests about the rows of a database and about the database as a whole.
 
+use std::num::NonZeroU64;
+
 use ebb_storage::{BackupInfo, LossReport, RestoreReport};
 use ebb_tables::names::TableName;
 
@@ -40,12 +42,13 @@ impl JobsClient {
         self.get("/v1/stats")
     }
 
-    /// Requests a verification of the database, which reads every file, and returns at its end.
+    /// Requests a verification of the database, which reads every file, at this rate if there is
+    /// one. Returns at its end.
     ///
     /// # Errors
     /// When the server does not answer.
-    pub fn verify(&self) -> Result<VerifiedDatabase> {
-        self.post("/v1/verify", &())
+    pub fn verify(&self, rate_bytes_per_s: Option<NonZeroU64>) -> Result<VerifiedDatabase> {
+        self.post(&paced("/v1/verify", rate_bytes_per_s), &())
     }
 
     /// Takes damaged files from a backup.
@@ -72,12 +75,25 @@ impl JobsClient {
         self.post(&format!("{}/accept-loss", path(table)), &())
     }
 
-    /// Makes a backup. Returns when every file is checked.
+    /// Makes a backup, at this rate if there is one. Returns when every file is checked.
     ///
     /// # Errors
-    /// When the folder has something in it, or the server does not answer.
-    pub fn back_up(&self, to: &BackupPlace) -> Result<BackupInfo> {
-        self.post("/v1/backups", to)
+    /// When the folder has something else in it than a backup of this database, the backup is
+    /// cancelled, or the server does not answer.
+    pub fn back_up(
+        &self,
+        to: &BackupPlace,
+        rate_bytes_per_s: Option<NonZeroU64>,
+    ) -> Result<BackupInfo> {
+        self.post(&paced("/v1/backups", rate_bytes_per_s), to)
+    }
+}
+
+/// A path with the rate as its query.
+fn paced(path: &str, rate_bytes_per_s: Option<NonZeroU64>) -> String {
+    match rate_bytes_per_s {
+        Some(rate) => format!("{path}?rate_bytes_per_s={rate}"),
+        None => path.to_string(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Extractors, response types and helpers that the routes share.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,10 +13,11 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use ebb_jobs::{Failure, JobError};
 use ebb_storage::Db;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
+use utoipa::IntoParams;
 
 use crate::http::problem::{Problem, broken};
 use crate::http::slow;
@@ -119,6 +121,31 @@ impl RowWork {
     pub(super) async fn begin(&self) -> Result<OwnedSemaphorePermit, Problem> {
         let place = Arc::clone(&self.0).acquire_owned().await;
         place.map_err(broken)
+    }
+}
+
+/// The query of work that reads the whole database.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Paced {
+    /// The largest rate, in bytes per second. Without it, only the CPU time that jobs may use limits
+    /// the work.
+    #[param(minimum = 1)]
+    rate_bytes_per_s: Option<u64>,
+}
+
+impl Paced {
+    /// Returns the rate, if there is one.
+    ///
+    /// # Errors
+    /// When it is 0.
+    pub(super) fn rate(&self) -> Result<Option<NonZeroU64>, Problem> {
+        let parsed = self.rate_bytes_per_s.map(|rate| {
+            let none = || Problem::invalid("rate_bytes_per_s: 0 is not a rate; leave it out");
+            NonZeroU64::new(rate).ok_or_else(none)
+        });
+        parsed.transpose()
     }
 }
 

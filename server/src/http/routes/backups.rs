@@ -2,20 +2,21 @@
 
 use std::fs::{self, DirEntry};
 use std::io;
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use axum::extract::{Extension, State};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Extension, Query, State};
 use axum::http::StatusCode;
+use ebb_jobs::history::{BackupOptions, BackupRequest};
 use ebb_storage::{Db, Finding, Options};
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Body, Json, blocking, json_of, work};
+use super::answer::{Answer, Body, Json, Paced, blocking, json_of, query_of, work};
 use super::{At, Served};
 use crate::http::access::Peer;
 use crate::http::permits::check_admin;
@@ -57,10 +58,14 @@ struct BackupMade {
     linked_bytes: u64,
     /// The bytes that were copied.
     copied_bytes: u64,
+    /// The bytes that an older backup in the folder had. They were verified.
+    kept_bytes: u64,
     /// The files that are damaged, missing or unreadable, each with `path`, `offset` and `detail`.
     /// The backup is made nevertheless, but an older one may have what these lack.
     #[schema(value_type = Vec<Object>)]
     damaged: Vec<Finding>,
+    /// True if the folder still has the older backup, and not this one, because this one has damage.
+    older_stays: bool,
 }
 
 /// The backups, by their names
@@ -83,32 +88,45 @@ async fn list(State(Served { roots, .. }): At) -> Answer<BackupList> {
 /// backups. Files that the backup and the database have in common take no space twice, where they
 /// lie on the same file system. Every file is checked, with the CPU time that jobs may use. Unless
 /// the request has an idempotency key, the backup is removed when the client disconnects.
+///
+/// The folder may have an older backup of this database. Its files are verified, and only those
+/// that are missing or damaged are copied. It stays whole until the new one takes its place, and
+/// stays for good if the new one has damage.
+///
+/// The backup is among the jobs, as application `backup`, and can be cancelled there.
 #[utoipa::path(
     post, path = "/v1/backups", operation_id = "create_backup", tag = "backups",
+    params(Paced),
     request_body = BackupPlace,
-    responses((status = 201, description = "The backup", body = BackupMade)),
+    responses((status = 201, description = "The backup", body = BackupMade),
+        (status = 200, description = "The damage for which the older backup stays",
+            body = BackupMade)),
 )]
 async fn create(
     State(served): At,
     Extension(principal): Extension<Principal>,
     Extension(peer): Extension<Peer>,
+    paced: Result<Query<Paced>, QueryRejection>,
     body: Body,
 ) -> Result<(StatusCode, Json<BackupMade>), Problem> {
-    let request: BackupPlace = json_of(body)?;
+    let to: BackupPlace = json_of(body)?;
+    let rate_bytes_per_s = query_of(paced)?.rate()?;
     check_admin(&principal)?;
-    let dir = served.roots.backup(&request, peer.address.is_none())?;
-    let name = request.name.or(request.directory).unwrap_or_default();
+    let dir = served.roots.backup(&to, peer.address.is_none())?;
+    let name = to.name.or(to.directory).unwrap_or_default();
+    let request = BackupRequest {
+        target: name.clone(),
+        options: BackupOptions {
+            by: name_of(principal),
+            rate_bytes_per_s,
+        },
+    };
     let place = served.long_work.begin()?;
     let client = Arc::new(());
     let waits = Arc::downgrade(&client);
     let backup = work(served.node, move |node| {
         let _place = place;
-        node.backup(&dir, &mut |_| {
-            if waits.strong_count() == 0 {
-                return ControlFlow::Break(());
-            }
-            ControlFlow::Continue(())
-        })
+        node.backup(&dir, &request, &|| waits.strong_count() > 0)
     });
     let info = backup.await?;
     let made = BackupMade {
@@ -117,9 +135,24 @@ async fn create(
         bytes: info.bytes,
         linked_bytes: info.linked_bytes,
         copied_bytes: info.copied_bytes,
+        kept_bytes: info.kept_bytes,
         damaged: info.damaged,
+        older_stays: info.older_stays,
     };
-    Ok((StatusCode::CREATED, Json(made)))
+    let status = if made.older_stays {
+        StatusCode::OK
+    } else {
+        StatusCode::CREATED
+    };
+    Ok((status, Json(made)))
+}
+
+/// Returns the name of a client for the history.
+fn name_of(principal: Principal) -> String {
+    match principal.role {
+        Some(role) => format!("{} of role {}", principal.name, role.name),
+        None => principal.name,
+    }
 }
 
 fn list_in(root: &Path) -> io::Result<Vec<BackupView>> {

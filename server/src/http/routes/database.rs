@@ -1,12 +1,15 @@
 //! The database as a whole: its statistics, its verification, and the restoring of damaged files.
 
-use axum::extract::{Extension, State};
+use std::sync::Arc;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Extension, Query, State};
 use ebb_storage::RestoreReport;
 use ebb_tables::unreadable_objects;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Body, Json, database, json_of, work};
+use super::answer::{Answer, Body, Json, Paced, database, json_of, query_of, work};
 use super::{At, Served};
 use crate::http::access::Peer;
 use crate::http::permits::check_admin;
@@ -48,20 +51,27 @@ async fn stats(
 /// Reads every file of the database, and lists what is damaged
 ///
 /// It takes a token for scope `admin`. The response comes at the end. The work uses no more than
-/// what jobs may use.
+/// what jobs may use. Each file is read at once, so a rate holds over several files. No file and no
+/// segment of the log is removed meanwhile. When the client disconnects, the rest is read without
+/// the rate.
 #[utoipa::path(
     post, path = "/v1/verify", operation_id = "verify_database", tag = "database",
+    params(Paced),
     responses((status = 200, description = "The damage, if there is any", body = VerifiedDatabase)),
 )]
 async fn verify(
     State(served): At,
     Extension(principal): Extension<Principal>,
+    paced: Result<Query<Paced>, QueryRejection>,
 ) -> Answer<VerifiedDatabase> {
+    let rate = query_of(paced)?.rate()?;
     check_admin(&principal)?;
     let place = served.long_work.begin()?;
+    let client = Arc::new(());
+    let waits = Arc::downgrade(&client);
     let verified = work(served.node, move |node| {
         let _place = place;
-        let files = node.verify(&mut |_| ())?;
+        let files = node.verify(rate, &|| waits.strong_count() > 0, &mut |_| ())?;
         let unreadable = unreadable_objects(database(node, "a verification")?);
         Ok(VerifiedDatabase::new(files, unreadable)?)
     });

@@ -21,7 +21,7 @@ use super::paging::{limit_of, page};
 use super::{At, Served};
 use crate::http::access::Peer;
 use crate::http::idempotency::{OTHER_REQUEST, REMEMBERED};
-use crate::http::permits::check_job;
+use crate::http::permits::{check_admin, check_job};
 use crate::http::problem::Problem;
 use crate::http::roots::Roots;
 use crate::http::wire::{Cancelled, JobList};
@@ -74,7 +74,7 @@ pub(super) fn requested(principal: &Principal, value: Value) -> Result<JobReques
 }
 
 /// Makes a change to the job that `id` names, if the principal has the permissions that submitting the
-/// job would require.
+/// job, or making the backup, would require.
 async fn change_job<T: Send + 'static>(
     node: Arc<Node>,
     principal: Principal,
@@ -83,9 +83,14 @@ async fn change_job<T: Send + 'static>(
 ) -> Result<T, Problem> {
     let changed = work(node, move |node| {
         let record = node.job(&id)?;
-        if principal.role.is_some()
-            && let Err(refused) = check_job(&principal, &record.request()?)
-        {
+        let checked = if record.is_backup() {
+            check_admin(&principal)
+        } else if principal.role.is_some() {
+            check_job(&principal, &record.request()?)
+        } else {
+            Ok(())
+        };
+        if let Err(refused) = checked {
             return Ok(Err(refused));
         }
         change(node, &record.id).map(Ok)
@@ -202,9 +207,9 @@ async fn list(
     let listed = query_of(listed)?;
     let limit = limit_of(listed.limit)?;
     let jobs = work(node, move |node| {
-        let standing = |job: &JobRecord| match (job.state, node.running(&job.id)) {
-            (RecordState::Started, Some(_)) => Standing::Running,
-            (RecordState::Started, None) => Standing::Unfinished,
+        let standing = |job: &JobRecord| match job.state {
+            RecordState::Started if node.is_running(&job.id) => Standing::Running,
+            RecordState::Started => Standing::Unfinished,
             _ => Standing::Ended,
         };
         let wanted = |job: &JobRecord| {
@@ -260,10 +265,16 @@ async fn show(
         Some(job) => job.record().clone(),
         None => work(Arc::clone(&node), move |node| node.job(&id)).await?,
     };
+    let wait = Duration::from_millis(look.wait_ms).min(WAIT_MAX);
+    if let Some(backup) = node.running_backup(&record.id) {
+        let _ = tokio::time::timeout(wait, backup.ended()).await;
+        // The history has the end.
+        let view = work(node, move |node| Ok(node.view_of(node.job(&record.id)?)));
+        return view.await.map(Json);
+    }
     let Some(job) = node.running(&record.id) else {
         return Ok(Json(JobView::remembered(record)));
     };
-    let wait = Duration::from_millis(look.wait_ms).min(WAIT_MAX);
     // The view shows whether the job has ended.
     let _ = tokio::time::timeout(wait, job.ended()).await;
     Ok(Json(job.view()))

@@ -195,7 +195,22 @@ fn files_are_written_below_the_roots_only() {
     }
     let (status, _, made) = backup(&admin, "monday", "2");
     assert_eq!((status, &made["name"]), (201, &json!("monday")), "{made}");
-    assert_eq!(backup(&admin, "monday", "3").0, 422, "it is there");
+    let (status, _, again) = backup(&admin, "monday", "3");
+    assert_eq!(status, 201, "{again}");
+    let no_rate = "POST /v1/backups?rate_bytes_per_s=0";
+    let (status, _, problem) = send(&server, no_rate, &admin, "4", &json!({"name": "slow"}));
+    assert_eq!(status, 400, "{problem}");
+    let listed = "GET /v1/jobs?name=backup";
+    let (_, answer) = ask(&server, listed, "localhost", Some(&jobs), "");
+    let list: Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+    assert_eq!(list["jobs"].as_array().unwrap().len(), 2, "{list}");
+    let record = &list["jobs"][0]["record"];
+    assert_eq!(record["state"], json!("succeeded"));
+    assert_eq!(record["request"]["output"]["to"]["folder"], json!("monday"));
+    assert_eq!(record["report"]["backup"]["damaged"], json!([]));
+    let cancel = format!("POST /v1/jobs/{}/cancel", record["id"].as_str().unwrap());
+    assert_eq!(send(&server, &cancel, &jobs, "5", &json!({})).0, 403);
+    assert_eq!(send(&server, &cancel, &admin, "6", &json!({})).0, 409);
     let (_, answer) = ask(&server, "GET /v1/backups", "localhost", Some(&jobs), "");
     let list: Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
     assert_eq!(list["backups"].as_array().unwrap().len(), 1, "{list}");
@@ -203,6 +218,9 @@ fn files_are_written_below_the_roots_only() {
     assert!(list["backups"][0]["bytes"].as_u64().unwrap() > 0);
     let db = ebb_storage::Db::open(dir.path().join("backups/monday"), Options::default());
     assert!(db.is_ok(), "{db:?}");
+    drop(db);
+    let (status, _, problem) = backup(&admin, "monday", "7");
+    assert_eq!(status, 422, "it was opened for writing: {problem}");
 }
 
 #[test]

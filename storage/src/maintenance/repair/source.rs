@@ -167,9 +167,10 @@ fn lacks_files(manifest: &SalvagedManifest, files: &DbFiles) -> bool {
         return false;
     };
     let mut numbers = state.runs().flat_map(RunMeta::numbers);
+    let (needed, segments) = (state.wal_segments(), &files.segments);
     numbers.any(|number| files.sstables.binary_search(&number).is_err())
-        || (state.wal_floor > FileNumber::default() || !files.segments.is_empty())
-            && files.segments.binary_search(&state.wal_floor).is_err()
+        || (needed.start > FileNumber::default() || segments.iter().any(|it| needed.contains(it)))
+            && segments.binary_search(&needed.start).is_err()
 }
 
 impl Reader<'_> {
@@ -402,8 +403,12 @@ impl Reader<'_> {
 
     /// Takes what the log has beyond the runs.
     fn log(&mut self, files: &DbFiles) -> Result<()> {
-        let floor = self.state.wal_floor;
-        let needed = files.segments.iter().filter(|number| **number >= floor);
+        let numbers = self.state.wal_segments();
+        let floor = numbers.start;
+        let needed = files
+            .segments
+            .iter()
+            .filter(|number| numbers.contains(*number));
         let needed: Vec<_> = needed.copied().collect();
         // The newest segment always stays.
         let gone = needed.is_empty() && self.last_seq > SeqNo::ZERO;

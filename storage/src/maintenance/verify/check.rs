@@ -1,5 +1,6 @@
 //! Goes through the files of a database and notes what is wrong.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -40,7 +41,7 @@ pub fn verify(
                 check.add_error(damage.clone());
             }
             let state = manifest.state();
-            let segments = check.segments(state.wal_floor);
+            let segments = check.segments(state.wal_segments());
             check.state(state, &segments);
         }
         Ok(None) => {
@@ -143,9 +144,9 @@ impl<'a> Check<'a> {
         });
     }
 
-    /// The WAL segments from `floor` on with their lengths; holes are findings.
-    fn segments(&mut self, floor: FileNumber) -> Vec<(Segment, u64)> {
-        match wal::segments(self.log_store, self.dir, floor) {
+    /// The WAL segments with these numbers, and their lengths; holes are findings.
+    fn segments(&mut self, numbers: Range<FileNumber>) -> Vec<(Segment, u64)> {
+        match wal::segments(self.log_store, self.dir, numbers) {
             Ok(segments) => segments
                 .into_iter()
                 .map(|segment| {

@@ -3,6 +3,7 @@ use ebb_test_support::wait::until;
 use super::*;
 use crate::file_system::FileSystem;
 use crate::files;
+use crate::key::NUMBER_MAX;
 use crate::simulation::{FaultOp, MemDisk};
 
 const DIR: &str = "/db";
@@ -18,7 +19,8 @@ fn log(segment_bytes_max: u64) -> (MemDisk, Wal) {
 
 /// The first sequence numbers of the records that a recovery finds.
 fn recovered(mem: &MemDisk) -> Vec<u64> {
-    let segments = super::super::segments(mem, Path::new(DIR), FileNumber(1)).unwrap();
+    let all = FileNumber(1)..FileNumber(NUMBER_MAX);
+    let segments = super::super::segments(mem, Path::new(DIR), all).unwrap();
     let (mut found, mut base) = (Vec::new(), None);
     for (i, segment) in segments.iter().enumerate() {
         let last = i + 1 == segments.len();

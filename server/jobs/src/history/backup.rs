@@ -1,0 +1,183 @@
+//! Backups in the history: jobs of the application `backup`, which no job request starts.
+
+use std::num::NonZeroU64;
+
+use ebb_scheduler::runtime::Outcome;
+use ebb_storage::BackupInfo;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{History, JobRecord, RecordState, Result};
+
+/// The largest number of damaged files that the record of a backup has.
+const DAMAGED_KEPT_MAX: usize = 100;
+
+/// The application of backups. No application of job requests has this name.
+pub const BACKUP: &str = "backup";
+
+/// The request of a backup, as the history has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackupRequest {
+    /// The name of the backup, or its directory.
+    pub target: String,
+    /// The user, and the limits of the work.
+    pub options: BackupOptions,
+}
+
+/// The options of a backup.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackupOptions {
+    /// The user or the token that requested it.
+    pub by: String,
+    /// The largest rate in bytes per second, if there is a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_bytes_per_s: Option<NonZeroU64>,
+}
+
+/// The report of a backup that has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackupReport {
+    /// The outcome: succeeded, failed or cancelled.
+    pub outcome: Outcome,
+    /// The sizes of a backup that has all files, and the damage in them. The history has the first
+    /// 100 damaged files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup: Option<BackupInfo>,
+}
+
+impl BackupRequest {
+    /// Returns the request in the form of a job request. Clients that list jobs find the output where
+    /// other jobs have it.
+    fn to_json(&self) -> Value {
+        json!({
+            "application": {BACKUP: self.options},
+            "output": {"to": {"folder": self.target}},
+        })
+    }
+
+    fn of_json(request: &Value) -> Option<Self> {
+        let options = request["application"][BACKUP].clone();
+        Some(Self {
+            target: request["output"]["to"]["folder"].as_str()?.to_string(),
+            options: serde_json::from_value(options).ok()?,
+        })
+    }
+}
+
+impl BackupReport {
+    /// The report of a backup that has all files. It fails if an older one stays in its place.
+    pub fn finished(made: BackupInfo) -> Self {
+        let outcome = if made.older_stays {
+            let cause = "files are damaged or missing, and the older backup stays";
+            Outcome::Failed {
+                cause: cause.to_string(),
+            }
+        } else {
+            Outcome::Succeeded
+        };
+        Self {
+            outcome,
+            backup: Some(made),
+        }
+    }
+
+    /// The report of a backup that failed for this reason.
+    pub fn failed(cause: String) -> Self {
+        Self {
+            outcome: Outcome::Failed { cause },
+            backup: None,
+        }
+    }
+
+    /// The report of a backup that was cancelled.
+    pub fn cancelled() -> Self {
+        Self {
+            outcome: Outcome::Cancelled,
+            backup: None,
+        }
+    }
+
+    /// Returns whether the backup was made and has no damage.
+    pub fn is_good(&self) -> bool {
+        let made = self.backup.as_ref();
+        self.outcome == Outcome::Succeeded && made.is_some_and(|made| made.damaged.is_empty())
+    }
+
+    /// The state in which the backup ended.
+    fn state(&self) -> RecordState {
+        match self.outcome {
+            Outcome::Succeeded => RecordState::Succeeded,
+            Outcome::Failed { .. } => RecordState::Failed,
+            Outcome::Cancelled => RecordState::Cancelled,
+        }
+    }
+}
+
+impl JobRecord {
+    /// The record of a backup that started at this time.
+    pub fn of_backup(id: String, request: &BackupRequest, started_unix_ms: u64) -> Self {
+        Self::started(id, BACKUP, request.to_json(), started_unix_ms)
+    }
+
+    /// Returns whether the job is a backup.
+    pub fn is_backup(&self) -> bool {
+        self.application == BACKUP
+    }
+
+    /// Returns the request of a backup; `None` for any other job.
+    pub fn backup_request(&self) -> Option<BackupRequest> {
+        let request = self.is_backup().then_some(&self.request)?;
+        BackupRequest::of_json(request)
+    }
+
+    /// Returns the report of a backup that has ended; `None` for any other job.
+    pub fn backup_report(&self) -> Option<BackupReport> {
+        let report = self.is_backup().then_some(self.report.as_ref()?)?;
+        serde_json::from_value(report.clone()).ok()
+    }
+
+    /// Returns the time as of which a backup without damage has the data, in milliseconds since
+    /// 1970; `None` for any other job.
+    pub fn good_backup_unix_ms(&self) -> Option<u64> {
+        let report = self.backup_report()?;
+        report.is_good().then_some(self.started_unix_ms)
+    }
+}
+
+impl History {
+    /// Records a backup that started at this time. A backup that is recorded before its state is
+    /// captured would contain its own record, as that of a job that never ends.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn begin_backup(&self, request: &BackupRequest, started_unix_ms: u64) -> Result<JobRecord> {
+        self.add(|id, _| JobRecord::of_backup(id, request, started_unix_ms))
+    }
+
+    /// Records how a backup ended.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn end_backup(&self, job: &JobRecord, report: &BackupReport) -> Result<()> {
+        let mut report = report.clone();
+        if let Some(made) = &mut report.backup {
+            made.damaged.truncate(DAMAGED_KEPT_MAX);
+        }
+        self.end(job, report.state(), Some(json!(report)))
+    }
+
+    /// Returns the time as of which the last backup without damage has the data, in milliseconds
+    /// since 1970. Its record is kept, whatever jobs come after it.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn last_good_backup_unix_ms(&self) -> Result<Option<u64>> {
+        for job in self.newest(None) {
+            let good = job?.good_backup_unix_ms();
+            if good.is_some() {
+                return Ok(good);
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,60 @@
+//! The checks of an SSTable in a backup.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::db::Engine;
+use crate::error::{Error, Result};
+use crate::maintenance::verify::Finding;
+use crate::runs::FileMeta;
+use crate::sstable::{BlockCache, SsTable, id_of_file};
+
+/// Checks every block of an SSTable in the backup.
+///
+/// # Errors
+/// The first damage as `Corruption`, also if the file is another SSTable or has another length;
+/// `Io`.
+pub(super) fn check_blocks(
+    engine: &Engine,
+    file: &FileMeta,
+    at: &Path,
+    cache: &Arc<BlockCache>,
+    step: &mut dyn FnMut(u64) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>> {
+    let source = engine.disk().open_read(at).map_err(Error::io("open", at))?;
+    let place = (file.number.0, Some(file.id));
+    let table = SsTable::read(source, at, place, cache.clone())?;
+    file.check_file(&table)?;
+    table.check_blocks(step)
+}
+
+/// Refuses a file that is another SSTable than the database has under this number. The older backup
+/// may need it: the database was put back to an earlier state since then, or copied.
+///
+/// # Errors
+/// [`Error::InvalidRequest`]. A file whose id cannot be read is damaged, and is not refused.
+pub(super) fn refuse_other_file(engine: &Engine, file: &FileMeta, at: &Path) -> Result<()> {
+    match id_of_file(engine.disk(), at) {
+        Ok(Some(id)) if id != file.id => {
+            let text = format!(
+                "{} is another file than the database has under this number: the database was put \
+                 back to an earlier state since that backup, or is a copy of the one that was \
+                 backed up; name another directory",
+                at.display()
+            );
+            Err(Error::InvalidRequest(text))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the damage for which the database has a file in quarantine.
+pub(super) fn known_damage(file: &FileMeta, at: &Path) -> Option<Finding> {
+    let known = file.quarantine.as_ref()?;
+    Some(Finding {
+        path: at.to_path_buf(),
+        offset: known.offset,
+        detail: format!("in quarantine: {}", known.detail),
+    })
+}

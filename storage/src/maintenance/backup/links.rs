@@ -1,0 +1,75 @@
+//! The links of a backup: to all files that it needs, and from there into its directory.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use crate::db::{Capture, Engine};
+use crate::error::{Error, Result};
+use crate::files;
+use crate::key::FileNumber;
+use crate::runs::RunMeta;
+use crate::sync::Ordering;
+use crate::table_store::{Link, LinkFolder, Way, link};
+
+/// Links the files of a capture into a folder beside the database; `None` where that cannot be.
+/// Files that could not be opened are linked if they are there.
+pub(super) fn link_all(
+    engine: &Engine,
+    capture: &Capture<'_>,
+    unreadable: &HashMap<FileNumber, Error>,
+) -> Result<Option<LinkFolder>> {
+    if engine.check_access().is_err() {
+        // The directory of a database that was opened to be read is left alone.
+        return Ok(None);
+    }
+    let dir = loop {
+        let number = engine.backups.fetch_add(1, Ordering::Relaxed) + 1;
+        let dir = files::backup_links(engine.dir(), number);
+        // A folder may be left of an earlier backup, and a user may have made one of that name.
+        let exists = engine.disk().exists(&dir);
+        if !exists.map_err(Error::io("look for", &dir))? {
+            break dir;
+        }
+    };
+    let runs = capture.state.runs().chain(&capture.waiting);
+    let mut links = Vec::new();
+    for number in runs.flat_map(RunMeta::numbers) {
+        let Some(from) = engine.runs.tables().local_file(number.0) else {
+            return Ok(None);
+        };
+        links.push(Link {
+            from,
+            to: files::sstable(&dir, number),
+            is_optional: unreadable.contains_key(&number),
+        });
+    }
+    for &(number, _) in &capture.segments {
+        links.push(Link {
+            from: files::wal(engine.dir(), number),
+            to: files::wal(&dir, number),
+            is_optional: false,
+        });
+    }
+    LinkFolder::make(engine.options.disk.clone(), dir, &links)
+}
+
+/// Links an SSTable of the database to a path in the backup.
+pub(super) fn link_sstable(
+    engine: &Engine,
+    links: Option<&LinkFolder>,
+    number: FileNumber,
+    to: &Path,
+    is_unreadable: bool,
+) -> Result<Way> {
+    let from = match links {
+        Some(links) => Some(files::sstable(links.dir(), number)),
+        None => engine.runs.tables().local_file(number.0),
+    };
+    match from.map_or(Ok(false), |from| link(engine.disk(), &from, to)) {
+        Ok(true) => Ok(Way::Linked),
+        Ok(false) => Ok(Way::Copied),
+        // The copy fails too, and then the file is left out.
+        Err(error) if is_unreadable && error.is_of_file() => Ok(Way::Copied),
+        Err(error) => Err(error),
+    }
+}

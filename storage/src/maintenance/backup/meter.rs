@@ -1,0 +1,88 @@
+//! The progress of a backup, and the free space that it leaves the database.
+
+use std::ops::ControlFlow;
+
+use crate::db::{Capture, Engine};
+use crate::error::{Error, Result};
+use crate::maintenance::progress::MaintenanceProgress;
+use crate::runs::RunMeta;
+
+/// A callback after each block: it may wait, and it may end the backup.
+pub(super) type Step<'s> = &'s mut dyn FnMut(MaintenanceProgress) -> ControlFlow<()>;
+
+/// A backup ends before the disk of the database has fewer free bytes than this many low-water
+/// marks, so that no write is refused for it; or than half of what was free when it began.
+const LOW_WATER_MARKS: u64 = 2;
+
+/// The free space is looked up after this many bytes.
+const LOOK_EVERY_BYTES: u64 = 256 << 10;
+
+/// The progress of a backup, and the space that it leaves.
+#[derive(Debug)]
+pub(super) struct Meter {
+    pub(super) bytes_done: u64,
+    bytes_total: u64,
+    /// `None` where the free space is not known.
+    free_bytes_min: Option<u64>,
+    /// The value of `bytes_done` at which the free space is looked up next.
+    look_at: u64,
+    /// Whether there was too little free space at the last look.
+    is_full: bool,
+}
+
+impl Meter {
+    pub(super) fn new(engine: &Engine, capture: &Capture<'_>) -> Self {
+        let runs = capture.state.runs().chain(&capture.waiting);
+        let in_runs: u64 = runs.map(RunMeta::bytes).sum();
+        let in_log: u64 = capture.segments.iter().map(|(_, bytes)| bytes).sum();
+        let free_bytes = free_bytes(engine);
+        let left_bytes = engine.low_water_bytes().saturating_mul(LOW_WATER_MARKS);
+        Self {
+            bytes_done: 0,
+            bytes_total: in_runs + in_log,
+            free_bytes_min: free_bytes.map(|free| left_bytes.min(free / 2)),
+            look_at: LOOK_EVERY_BYTES,
+            is_full: false,
+        }
+    }
+
+    /// Adds bytes that are to be done beyond those that were known.
+    pub(super) fn expect(&mut self, bytes: u64) {
+        self.bytes_total += bytes;
+    }
+
+    /// Counts bytes, and calls `step` unless too little space is left.
+    pub(super) fn advance(
+        &mut self,
+        engine: &Engine,
+        bytes: u64,
+        step: Step<'_>,
+    ) -> ControlFlow<()> {
+        self.bytes_done += bytes;
+        if self.bytes_done >= self.look_at {
+            self.look_at = self.bytes_done + LOOK_EVERY_BYTES;
+            let free = free_bytes(engine).zip(self.free_bytes_min);
+            self.is_full = free.is_some_and(|(free, min)| free < min);
+        }
+        if self.is_full {
+            return ControlFlow::Break(());
+        }
+        step(MaintenanceProgress {
+            bytes_done: self.bytes_done,
+            bytes_total: self.bytes_total.max(self.bytes_done),
+        })
+    }
+
+    /// The end of a backup after [`Self::advance`] broke.
+    pub(super) fn stopped(&self, engine: &Engine) -> Result<ControlFlow<()>> {
+        if self.is_full {
+            let path = engine.dir().to_path_buf();
+            return Err(Error::DiskFull { path });
+        }
+        Ok(ControlFlow::Break(()))
+    }
+}
+
+fn free_bytes(engine: &Engine) -> Option<u64> {
+    engine.disk().free_bytes(engine.dir()).ok().flatten()
+}

@@ -1,0 +1,64 @@
+//! A segment of the log with another number in its header. Its records do not have the number.
+
+use std::io;
+
+use crate::error::{Error, Result};
+use crate::file_system::ReadFile;
+use crate::key::FileNumber;
+use crate::wal::{SEGMENT_HEADER_BYTES, Segment, renumbered_header};
+
+/// The segment.
+#[derive(Debug)]
+pub(super) struct Renumbered<'a> {
+    source: &'a dyn ReadFile,
+    header: [u8; SEGMENT_HEADER_BYTES],
+}
+
+impl<'a> Renumbered<'a> {
+    /// Returns the segment with the number `to`; `None` if its header is damaged.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(super) fn new(
+        source: &'a dyn ReadFile,
+        segment: &Segment,
+        to: FileNumber,
+    ) -> Result<Option<Self>> {
+        let mut header = [0; SEGMENT_HEADER_BYTES];
+        match source.read_exact_at(&mut header, 0) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            Err(error) => return Err(Error::io("read", &segment.path)(error)),
+        }
+        let header = renumbered_header(&header, segment, to);
+        Ok(header.map(|header| Self { source, header }))
+    }
+
+    /// Puts the header into bytes that were read.
+    fn put_header(&self, bytes: &mut [u8], offset: u64) {
+        let header = usize::try_from(offset).ok();
+        let header = header
+            .and_then(|from| self.header.get(from..))
+            .unwrap_or(&[]);
+        let length = header.len().min(bytes.len());
+        bytes[..length].copy_from_slice(&header[..length]);
+    }
+}
+
+impl ReadFile for Renumbered<'_> {
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        self.source.read_exact_at(bytes, offset)?;
+        self.put_header(bytes, offset);
+        Ok(())
+    }
+
+    fn read_once_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        self.source.read_once_exact_at(bytes, offset)?;
+        self.put_header(bytes, offset);
+        Ok(())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.source.len()
+    }
+}
