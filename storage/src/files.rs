@@ -4,6 +4,7 @@
 //!   LOCK             held by the process that has the directory open
 //!   CURRENT          the name of the live manifest
 //!   RESERVE          space that is held back for what gives space back
+//!   CHECKS           when each SSTable was last checked
 //!   MANIFEST-000007  the catalog, the run lists, the bookmarks
 //!   wal-000012.log   a WAL segment
 //!   000034.sst       an SSTable
@@ -30,7 +31,7 @@ pub(crate) enum FileKind {
 
 impl FileKind {
     /// Returns the kind of a path; `None` for files that are not the engine's, and for LOCK,
-    /// RESERVE and both files of CURRENT. Such files must not be deleted.
+    /// RESERVE, CHECKS and both files of CURRENT. Such files must not be deleted.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?;
         let number = |digits: &str| {
@@ -43,7 +44,8 @@ impl FileKind {
             number(rest.strip_suffix(".log")?).map(Self::Wal)
         } else if let Some(digits) = name.strip_suffix(".sst") {
             number(digits).map(Self::SsTable)
-        } else if CURRENT_TMPS.contains(&name) || [WAL_TMP, SSTABLE_TMP].contains(&name) {
+        } else if CURRENT_TMPS.contains(&name) || [WAL_TMP, SSTABLE_TMP, CHECKS_TMP].contains(&name)
+        {
             Some(Self::Temporary)
         } else {
             None
@@ -62,6 +64,7 @@ const CURRENTS: [&str; 2] = ["CURRENT", "CURRENT.copy"];
 const CURRENT_TMPS: [&str; 2] = ["CURRENT.tmp", "CURRENT.copy.tmp"];
 const WAL_TMP: &str = "WAL.tmp";
 const SSTABLE_TMP: &str = "SSTABLE.tmp";
+const CHECKS_TMP: &str = "CHECKS.tmp";
 const BACKUP_LINKS: &str = ".backup-";
 
 pub(crate) fn lock(dir: &Path) -> PathBuf {
@@ -80,6 +83,15 @@ pub(crate) fn currents(dir: &Path) -> [PathBuf; 2] {
 
 pub(crate) fn reserve(dir: &Path) -> PathBuf {
     dir.join("RESERVE")
+}
+
+pub(crate) fn checks(dir: &Path) -> PathBuf {
+    dir.join("CHECKS")
+}
+
+/// The new record of checks, until it is renamed.
+pub(crate) fn checks_tmp(dir: &Path) -> PathBuf {
+    dir.join(CHECKS_TMP)
 }
 
 /// The files that become those of [`currents`] by renaming.
@@ -154,7 +166,7 @@ mod tests {
         for manifest in manifests(dir, n) {
             assert_eq!(FileKind::of(&manifest), Some(FileKind::Manifest(n)));
         }
-        let others = [wal_tmp(dir), sstable_tmp(dir)];
+        let others = [wal_tmp(dir), sstable_tmp(dir), checks_tmp(dir)];
         for temporary in current_tmps(dir).into_iter().chain(others) {
             assert_eq!(FileKind::of(&temporary), Some(FileKind::Temporary));
         }
@@ -163,6 +175,7 @@ mod tests {
             "CURRENT",
             "CURRENT.copy",
             "RESERVE",
+            "CHECKS",
             "notes.txt",
             "x.sst",
             "wal-1.txt",

@@ -96,8 +96,8 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use compaction::{
     Bounding, CompactionPicker, Pick, PinnedBytes, RunShape, TableShape, TieredPicker,
 };
-pub use db::{Event, Health, IngestInfo, LargeGroup, SnapshotPins, SpaceUse};
-pub use disk::{Disk, LocalDisk};
+pub use db::{Event, FileCheck, Health, IngestInfo, LargeGroup, SnapshotPins, SpaceUse};
+pub use disk::{Disk, DiskCall, LocalDisk, StuckCall};
 pub use error::{Error, ErrorKind, Result};
 pub use file_system::{FileSystem, ReadFile, SyncFile, WriteFile};
 pub use key::{MAX_KEY_BYTES, MAX_VALUE_BYTES, RunId, SeqNo};

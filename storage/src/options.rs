@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{Clock, SystemClock};
 use crate::compaction::{CompactionPicker, TieredPicker};
-use crate::disk::{Disk, LocalDisk, PatientDisk};
+use crate::disk::{Disk, DiskCalls, LocalDisk, PatientDisk, WatchedDisk};
 use crate::read::MergeOperators;
 use crate::sstable::{BlockCache, SsTableOptions};
 use crate::table_store::{LocalTables, OpenFiles, TableStore};
@@ -140,7 +140,7 @@ impl Default for Options {
             idle_after: Some(Duration::from_secs(2)),
             compaction: CompactionOptions::default(),
             maintenance: Maintenance::default(),
-            disk: Arc::new(LocalDisk),
+            disk: Arc::new(LocalDisk::default()),
             table_store: None,
             clock: Arc::new(SystemClock),
             merge_operators: MergeOperators::default(),
@@ -149,12 +149,14 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Returns these options on a disk that waits for file descriptors, and that disk, with the table
-    /// cache.
-    pub(crate) fn on_patient_disk(self) -> (Self, PatientDisk) {
-        let patient = PatientDisk::new(self.disk.clone(), self.open_files());
+    /// Returns these options on a disk that notes its calls and waits for file descriptors, that disk
+    /// with the table cache, and the notes.
+    pub(crate) fn for_engine(self) -> (Self, PatientDisk, Arc<DiskCalls>) {
+        let calls = DiskCalls::new();
+        let watched = Arc::new(WatchedDisk::new(self.disk.clone(), calls.clone()));
+        let patient = PatientDisk::new(watched, self.open_files());
         let disk = Arc::new(patient.clone());
-        (Self { disk, ..self }, patient)
+        (Self { disk, ..self }, patient, calls)
     }
 
     pub(crate) fn memtables_bytes(&self) -> usize {

@@ -135,7 +135,7 @@ pub struct Stats {
     pub flush_bytes: u64,
     /// Merges done.
     pub compactions: u64,
-    /// Merges that ended because a file of their runs could not be read, and failed retries to open
+    /// Merges and checks that ended because a file could not be read, and failed retries to open
     /// such a file.
     pub merge_read_failures: u64,
     /// Bytes of SSTables written by merges.
@@ -169,6 +169,13 @@ pub struct Stats {
     /// The longest that one write was held up in both ways together, in
     /// microseconds.
     pub write_wait_us_max: u64,
+    /// Calls to the disk that have not returned for five seconds: reads, writes and fsyncs.
+    pub disk_calls_stuck: usize,
+    /// The time since the last check of the SSTable whose check is the longest ago, in milliseconds.
+    /// A file that was not checked yet counts from about its creation, or from the first check of
+    /// any file. `None` without files, or if none was ever checked: see
+    /// [`Db::next_file_check`](crate::Db::next_file_check).
+    pub oldest_file_check_ms: Option<u64>,
     /// Free bytes where the tables are stored, if that is known.
     pub free_bytes: Option<u64>,
     /// Bytes of the WAL's segments.

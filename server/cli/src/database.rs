@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Result;
-use ebb_storage::{Db, Maintenance, Options, Table};
+use ebb_storage::{Db, Disk, LocalDisk, Maintenance, Options, Table};
 pub(super) use ebb_tables::lookup::{
     keyspace, or_known, snapshot_table, table, unknown_snapshot, unknown_table,
 };
@@ -28,16 +29,37 @@ pub(super) struct Location {
         default_value = "./ebb-data"
     )]
     pub(super) data: PathBuf,
+    /// Give new files the mode 0640, and new directories 0750, as `ebb serve --group-readable`.
+    #[arg(long, env = "EBB_GROUP_READABLE")]
+    #[arg(hide_env_values = true, hide_short_help = true)]
+    pub(super) group_readable: bool,
+}
+
+/// Returns the disk for a database.
+pub(super) fn disk(group_readable: bool) -> Arc<dyn Disk> {
+    Arc::new(if group_readable {
+        LocalDisk::group_readable()
+    } else {
+        LocalDisk::default()
+    })
 }
 
 impl Location {
+    /// The options of a database in this place by default, with what CQL tables need.
+    pub(super) fn options(&self) -> Options {
+        Options {
+            disk: disk(self.group_readable),
+            ..database_options()
+        }
+    }
+
     /// Opens the database for a command that only reads: beside others that do, and without
     /// writing a byte.
     ///
     /// # Errors
     /// When there is none, or another process has it open for writing.
     pub(super) fn open_to_read(&self) -> Result<Db> {
-        let opened = Db::open_read_only(&self.data, database_options());
+        let opened = Db::open_read_only(&self.data, self.options());
         opened.map_err(|error| with_holder(error.into(), &self.data))
     }
 
@@ -70,7 +92,7 @@ impl Location {
         let options = Options {
             create_if_missing,
             maintenance,
-            ..database_options()
+            ..self.options()
         };
         let opened = Db::open(&self.data, options);
         opened.map_err(|error| with_holder(error.into(), &self.data))

@@ -9,15 +9,19 @@ use std::path::{Path, PathBuf};
 
 /// The permissions of the group and of all others.
 const NOT_OWNER: u32 = 0o077;
+/// The same but for those that the group has by `--group-readable`.
+const NOT_GROUP_READABLE: u32 = 0o027;
 /// The paths that are named. Of the rest the number is given.
 const NAMED_MAX: usize = 4;
 /// The directory for temporary files of jobs, in that of the database.
 const SPILL: &str = "spill";
 
-/// The files and directories of a database with permissions for group or others.
+/// The files and directories of a database with permissions for group or others that are more than the
+/// setting gives.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Exposure {
     data: PathBuf,
+    group_readable: bool,
     /// The first paths, with their modes.
     named: Vec<(PathBuf, u32)>,
     /// The number of paths that are not in `named`.
@@ -25,20 +29,27 @@ pub(super) struct Exposure {
 }
 
 impl Exposure {
-    /// Looks at the directory of a database. Returns `None` if only the owner has permissions.
-    pub(super) fn of(data: &Path) -> Option<Self> {
-        Self::among(data, modes(data))
+    /// Looks at the directory of a database. Returns `None` if only the owner has permissions, or
+    /// the group those to read if it is to have them.
+    pub(super) fn of(data: &Path, group_readable: bool) -> Option<Self> {
+        Self::among(data, modes(data), group_readable)
     }
 
     /// Chooses among paths with modes. The directory itself comes first, the others by name.
-    fn among(data: &Path, mut paths: Vec<(PathBuf, u32)>) -> Option<Self> {
-        paths.retain(|(_, mode)| mode & NOT_OWNER != 0);
+    fn among(data: &Path, mut paths: Vec<(PathBuf, u32)>, group_readable: bool) -> Option<Self> {
+        let exposed = if group_readable {
+            NOT_GROUP_READABLE
+        } else {
+            NOT_OWNER
+        };
+        paths.retain(|(_, mode)| mode & exposed != 0);
         // The directory is a prefix of all others.
         paths.sort_unstable();
         let unnamed = paths.len().saturating_sub(NAMED_MAX);
         paths.truncate(NAMED_MAX);
         (!paths.is_empty()).then(|| Self {
             data: data.to_path_buf(),
+            group_readable,
             named: paths,
             unnamed,
         })
@@ -47,7 +58,15 @@ impl Exposure {
 
 impl fmt::Display for Exposure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("users other than the owner have permissions on ")?;
+        let (who, taken) = if self.group_readable {
+            (
+                "users other than the owner have permissions beyond --group-readable on ",
+                "g-w,o=",
+            )
+        } else {
+            ("users other than the owner have permissions on ", "go=")
+        };
+        f.write_str(who)?;
         for (index, (path, mode)) in self.named.iter().enumerate() {
             let separator = if index > 0 { ", " } else { "" };
             write!(f, "{separator}{} (mode {mode:04o})", path.display())?;
@@ -57,7 +76,7 @@ impl fmt::Display for Exposure {
         }
         write!(
             f,
-            "; to take them away: chmod -R go= {}",
+            "; to take them away: chmod -R {taken} {}",
             self.data.display()
         )
     }
@@ -89,24 +108,38 @@ fn modes(data: &Path) -> Vec<(PathBuf, u32)> {
 mod tests {
     use super::*;
 
-    fn among(paths: &[(&str, u32)]) -> Option<String> {
+    fn among(paths: &[(&str, u32)], group_readable: bool) -> Option<String> {
         let paths = paths
             .iter()
             .map(|(path, mode)| (PathBuf::from(path), *mode));
-        let exposure = Exposure::among(Path::new("db"), paths.collect());
+        let exposure = Exposure::among(Path::new("db"), paths.collect(), group_readable);
         exposure.map(|exposure| exposure.to_string())
     }
 
     #[test]
     fn paths_for_the_owner_alone_are_not_named() {
-        assert_eq!(among(&[]), None);
-        assert_eq!(among(&[("db", 0o700), ("db/CURRENT", 0o600)]), None);
-        assert_eq!(among(&[("db", 0o500), ("db/CURRENT", 0o400)]), None);
+        assert_eq!(among(&[], false), None);
+        assert_eq!(among(&[("db", 0o700), ("db/CURRENT", 0o600)], false), None);
+        assert_eq!(among(&[("db", 0o500), ("db/CURRENT", 0o400)], false), None);
+    }
+
+    #[test]
+    fn what_the_group_may_do_beyond_the_setting_is_named() {
+        let own = [("db", 0o700), ("db/CURRENT", 0o600)];
+        let of_group = [("db", 0o750), ("db/CURRENT", 0o640)];
+        assert_eq!((among(&own, true), among(&of_group, true)), (None, None));
+        assert!(among(&of_group, false).is_some());
+        let more = [("db", 0o750), ("db/CURRENT", 0o660), ("db/LOCK", 0o644)];
+        let expected = "users other than the owner have permissions beyond --group-readable on \
+                        db/CURRENT (mode 0660), db/LOCK (mode 0644); to take them away: chmod -R \
+                        g-w,o= db";
+        assert_eq!(among(&more, true).as_deref(), Some(expected));
     }
 
     #[test]
     fn the_directory_and_the_first_files_are_named_and_the_rest_is_counted() {
-        let two = among(&[("db/LOCK", 0o600), ("db/CURRENT", 0o640), ("db", 0o711)]);
+        let three = [("db/LOCK", 0o600), ("db/CURRENT", 0o640), ("db", 0o711)];
+        let two = among(&three, false);
         let expected = "users other than the owner have permissions on db (mode 0711), \
                         db/CURRENT (mode 0640); to take them away: chmod -R go= db";
         assert_eq!(two.as_deref(), Some(expected));
@@ -114,7 +147,7 @@ mod tests {
         let expected = "users other than the owner have permissions on db (mode 0644), \
                         db/a (mode 0644), db/b (mode 0644), db/c (mode 0644) and 2 more; \
                         to take them away: chmod -R go= db";
-        assert_eq!(among(&six).as_deref(), Some(expected));
+        assert_eq!(among(&six, false).as_deref(), Some(expected));
     }
 
     #[test]

@@ -9,7 +9,6 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::builder::RangedU64ValueParser;
 use ebb_storage::{Db, ErrorKind, SortedWriterOptions, TableOptions};
-use ebb_tables::database_options;
 use ebb_text::csv::CsvDialect;
 use ebb_text::{Duplicates, LoadOptions, LoadReport, SkipReason, Skipped, Sorted, TextFormat};
 use indicatif::{DecimalBytes, HumanFloatCount};
@@ -125,7 +124,7 @@ impl Args {
             duplicates: self.duplicates,
             skip_bad: self.skip_bad,
             threads: self.threads.unwrap_or(default.threads),
-            sorted: SortedWriterOptions::from(&database_options()),
+            sorted: SortedWriterOptions::from(&self.location.options()),
             ..default
         })
     }
@@ -147,7 +146,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     let cancelled = interrupt::cancelled()?;
     // One that another process has is told before the work.
     let open = args.location.open_if_there()?;
-    let scratch = Scratch::create_in(&args.location.data)?;
+    let scratch = Scratch::create_in(&args.location)?;
     let watch = Watch::new(&found, cancelled);
     let sorted = ebb_text::sort(&found, &options, scratch.path(), &watch)?;
     watch.finishing();

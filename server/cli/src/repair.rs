@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use ebb_storage::{Lost, RepairReport};
-use ebb_tables::{Unreadable, database_options, unreadable_objects};
+use ebb_tables::{Unreadable, unreadable_objects};
 use indicatif::HumanBytes;
 use serde_json::Value;
 
@@ -59,7 +59,7 @@ pub(super) struct Args {
 pub(super) fn run(args: Args) -> Result<()> {
     match (&args.online, &args.new_dir) {
         (Some(table), _) => online::run(&args.attached, table, args.accept_loss, args.json),
-        (None, Some(new_dir)) => save(&args.attached.location.data, new_dir, args.json),
+        (None, Some(new_dir)) => save(args.attached.location, new_dir, args.json),
         (None, None) => {
             let text = "name a directory for the new database, or a table with --online";
             Err(CliError::Usage(text.into()).into())
@@ -67,12 +67,13 @@ pub(super) fn run(args: Args) -> Result<()> {
     }
 }
 
-/// Saves what can be read of the database in `dir` into a new directory.
-fn save(dir: &Path, new_dir: &Path, as_json: bool) -> Result<()> {
-    let options = database_options();
+/// Saves what can be read of the database at `location` into a new directory.
+fn save(location: Location, new_dir: &Path, as_json: bool) -> Result<()> {
+    let (dir, options) = (&location.data, location.options());
     let report = maintenance_bar(|tell| ebb_storage::repair(dir, new_dir, &options, tell))?;
     let new = Location {
         data: new_dir.to_path_buf(),
+        ..location
     };
     let schema = new
         .open_to_read()

@@ -7,7 +7,6 @@
 //!                               FollowedJob: its progress, its end
 //! ```
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -17,6 +16,8 @@ use ebb_server::http::{ClientError, JobsClient};
 use ebb_server::jobs::{Estimate, JobView, Jobs, ReadJobs, Restart};
 use ebb_server::node::{Node, NodeOptions, RunningJob, Stop};
 use ebb_storage::{Maintenance, Options};
+
+use super::database::{Location, disk};
 
 /// The HTTP status of a request that the state of a job does not allow.
 const CONFLICT: u16 = 409;
@@ -44,14 +45,19 @@ enum Place<'r> {
 }
 
 impl Runner {
-    /// Starts a node over the database in `data`, which must exist.
-    pub(crate) fn open(data: &Path, options: NodeOptions) -> Result<Self> {
+    /// Starts a node over the database in a place, which must exist.
+    pub(crate) fn open(location: &Location, options: NodeOptions) -> Result<Self> {
         let db = Options {
             create_if_missing: false,
             maintenance: Maintenance::Background,
+            disk: disk(location.group_readable),
             ..Options::default()
         };
-        Ok(Self::Own(Box::new(Node::open(data, db, options)?)))
+        Ok(Self::Own(Box::new(Node::open(
+            &location.data,
+            db,
+            options,
+        )?)))
     }
 
     /// Whether there is a keyspace of this name.

@@ -8,6 +8,7 @@
 //! ```
 
 mod audit;
+mod certificate;
 mod descriptors;
 mod events;
 mod first_superuser;
@@ -27,6 +28,7 @@ mod store_events;
 mod supervisor;
 mod tls;
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread;
@@ -40,7 +42,7 @@ use ebb_cql_server::system::LocalNode;
 use ebb_server::http::{HealthServer, HttpOptions, HttpServer, Roots, TlsSource};
 use ebb_server::jobs::Restart;
 use ebb_server::memory::MemoryLimits;
-use ebb_server::metrics::Metrics;
+use ebb_server::metrics::{CertificateCollector, Metrics};
 use ebb_server::node::{Node, NodeOptions, machine_cores};
 use ebb_storage::Options;
 use ebb_tables::Catalog;
@@ -56,6 +58,7 @@ use self::settings::{Authentication, Durability, OnFailedWrite, Settings, Settin
 use self::shutdown::shut_down;
 use self::slow::SlowLog;
 use self::supervisor::Supervised;
+use super::database;
 use super::exposure::Exposure;
 use super::interrupt::StopSignal;
 use super::lock_holder::with_holder;
@@ -119,7 +122,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     let node = Arc::new(open(&settings, &descriptors, &memory)?);
     descriptors.log(settings.connections_max);
     let opened_in = opening.elapsed();
-    if let Some(exposure) = Exposure::of(&settings.data) {
+    if let Some(exposure) = Exposure::of(&settings.data, settings.group_readable) {
         warn!(target: STORAGE, "{exposure}");
     }
     let exits = settings.on_failed_write == OnFailedWrite::Exit;
@@ -150,6 +153,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     if let Some(db) = node.db() {
         started::log(db, &settings, limits, addresses, opened_in);
     }
+    check_files(&node, *settings.verify_every)?;
     log_unreadable_snapshots(catalog)?;
     let supervised = Supervised::ready(server.address())?;
     match &tls {
@@ -197,6 +201,7 @@ fn open(
             .map(|bytes| bytes.as_u64() as usize),
         wal_bytes_max: settings.wal_bytes_max.as_u64(),
         max_open_files: Some(descriptors.tables as usize),
+        disk: database::disk(settings.group_readable),
         ..Options::default()
     };
     let mut options = unpaced::for_tests(NodeOptions::default());
@@ -204,6 +209,18 @@ fn open(
     memory::limit_jobs(&mut options.colocated.runtime, memory);
     let opened = Node::open(&settings.data, db, options);
     opened.map_err(|error| with_holder(error.into(), &settings.data))
+}
+
+/// Has each SSTable checked once in the time `every`, unless that is zero.
+fn check_files(node: &Node, every: Duration) -> Result<()> {
+    if every.is_zero() {
+        return Ok(());
+    }
+    let failed = |error: &dyn fmt::Display| {
+        warn!(target: STORAGE, "the check of a file could not be made or recorded: {error}");
+    };
+    let started = node.check_files(every, failed);
+    started.context("cannot start a thread")
 }
 
 /// Logs what cannot be read and is out of service, or was made anew: one line for each.
@@ -313,6 +330,14 @@ fn listen_for_http(
             "HTTP at {http} has no TLS: others on the network can read the tokens"
         );
     }
+    let certificate = tls.clone().map(|tls| {
+        let listeners = if is_open {
+            vec!["cql", "http"]
+        } else {
+            vec!["cql"]
+        };
+        CertificateCollector::new(listeners, move || tls.expires_unix_s())
+    });
     let tls = tls.filter(|_| is_open);
     let options = HttpOptions {
         address: settings.http,
@@ -328,10 +353,13 @@ fn listen_for_http(
         audit: Some(Arc::clone(&cql.audit.changes)),
         memory: Some(*memory),
     };
-    let metrics = Metrics::of(Arc::clone(node))
+    let mut metrics = Metrics::of(Arc::clone(node))
         .collecting(Box::new(cql))
         .collecting(Box::new(MemoryCollector(*memory)))
         .collecting_plain(Box::new(ProcessCollector));
+    if let Some(certificate) = certificate {
+        metrics = metrics.collecting(Box::new(certificate));
+    }
     HttpServer::start(&settings.data, Arc::clone(node), metrics, options)
         .context("cannot listen for HTTP")
 }

@@ -1,5 +1,7 @@
 //! `ebb stats`: what a database consists of.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use ebb_server::http::StatsReport;
 use ebb_server::memory::MemoryLimits;
@@ -18,6 +20,8 @@ Examples:
 VERSIONS counts all stored versions of the rows. A version that a newer one replaces is
 kept while a snapshot sees it, and until a merge drops it. KEPT is roughly the size of
 such versions, where it is known. TO MERGE is the size of the files that merges will read.
+CHECKS is the time since the check of the file whose check is the longest ago, if a server
+has checked files (ebb serve --verify-every).
 A line that starts with \"unreadable\" names a table, type, keyspace, role, table of a snapshot
 or record of the node that cannot be read, and what to do. A server serves everything else.
 A warning on stderr names files and directories that users other than their owner may open.
@@ -47,7 +51,7 @@ pub(super) fn run(args: Args) -> Result<()> {
         }
     };
     // The address of a server is no directory, so nothing is printed of it.
-    if let Some(exposure) = Exposure::of(&data) {
+    if let Some(exposure) = Exposure::of(&data, location.group_readable) {
         eprintln!("ebb: {exposure}");
     }
     json_or_text(args.json, &report, |printer| tell(printer, &report))
@@ -74,6 +78,13 @@ fn tell(printer: &mut Printer, report: &StatsReport) -> Result<()> {
         "to merge   {}",
         HumanBytes(stats.compaction_debt_bytes)
     ))?;
+    if let Some(ms) = stats.oldest_file_check_ms {
+        let minutes = Duration::from_secs(ms / 60_000 * 60);
+        printer.line(format_args!(
+            "checks     the oldest of a file is {} old",
+            humantime::format_duration(minutes)
+        ))?;
+    }
     let pressures = stats.tables.iter().map(|table| table.pressure);
     printer.line(format_args!(
         "pressure   {:.0}% on writers",

@@ -4,7 +4,7 @@
 
 use anyhow::{Context, Result};
 use ebb_server::http::{JobsClient, VerifiedDatabase};
-use ebb_tables::{database_options, unreadable_objects};
+use ebb_tables::unreadable_objects;
 use indicatif::HumanBytes;
 
 use super::attached::Attached;
@@ -79,7 +79,7 @@ pub(super) fn run(args: Args) -> Result<()> {
 /// # Errors
 /// If the schema cannot be read of a database whose files are whole.
 fn verified(location: &Location, rate: Rate) -> Result<VerifiedDatabase> {
-    let options = database_options();
+    let options = location.options();
     let files = maintenance_bar(|tell| {
         ebb_storage::verify(&location.data, &options, &mut rate.paced(tell))
     })?;

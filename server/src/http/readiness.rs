@@ -6,7 +6,7 @@
 //! there is space again, which no client would send to a server that is not ready.
 
 use ebb_model::schema::ObjectKind;
-use ebb_storage::{Db, Health};
+use ebb_storage::{Db, Health, StuckCall};
 use ebb_tables::Unreadable;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -51,6 +51,7 @@ enum ProblemKind {
     Stopping,
     WritesStopped,
     DiskFull,
+    DiskHangs,
     DamagedFiles,
     LeftOutRuns,
     Unreadable,
@@ -85,6 +86,12 @@ impl Readiness {
         for space_use in store.starved {
             let detail = format!("the disk is full: no space for {space_use:?}");
             add(ProblemKind::DiskFull, detail.to_lowercase());
+        }
+        if let Some(longest) = store.stuck_calls.first() {
+            add(
+                ProblemKind::DiskHangs,
+                hang(longest, store.stuck_calls.len()),
+            );
         }
         for (kind, tables, what) in [
             (
@@ -126,6 +133,14 @@ impl Readiness {
     }
 }
 
+/// Describes calls to the disk that are stuck, by the longest of them. A check needs no token, so the
+/// directory of the file is left out.
+fn hang(longest: &StuckCall, calls: usize) -> String {
+    let name = longest.path.file_name().unwrap_or_default();
+    let (call, name, s) = (longest.call, name.display(), longest.lasts.as_secs());
+    format!("the disk hangs ({calls} calls): the {call} of {name} has not returned for {s}s")
+}
+
 impl ReadinessProblem {
     fn new(kind: ProblemKind, detail: impl Into<String>) -> Self {
         Self {
@@ -163,7 +178,9 @@ impl ReadinessProblem {
 
 #[cfg(test)]
 mod tests {
-    use ebb_storage::SpaceUse;
+    use std::time::Duration;
+
+    use ebb_storage::{DiskCall, SpaceUse};
 
     use super::*;
 
@@ -197,6 +214,18 @@ mod tests {
             assert!(json.contains(&problem), "{json}");
         }
         assert!(json.contains("a role ") && !json.contains("bob"), "{json}");
+        let call = |name: &str, s| StuckCall {
+            path: format!("/var/lib/ebb/{name}").into(),
+            call: DiskCall::Sync,
+            lasts: Duration::from_secs(s),
+        };
+        store.starved.clear();
+        store.stuck_calls = vec![call("wal-000001.log", 8), call("000002.sst", 6)];
+        let (is_available, json) = of(store.clone(), &[]);
+        let hangs = "(2 calls): the fsync of wal-000001.log has not returned for 8s";
+        assert!(is_available && json.contains(r#""degraded""#), "{json}");
+        assert!(json.contains(hangs) && !json.contains("/var"), "{json}");
+        assert!(json.contains(r#"{"kind":"disk-hangs","detail":"#), "{json}");
         store.read_only_cause = Some("a failed fsync".to_owned());
         let (is_available, json) = of(store, &[]);
         assert!(!is_available && json.starts_with(r#"{"status":"unavailable","#));

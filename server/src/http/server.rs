@@ -30,7 +30,7 @@ use super::headers::harden;
 use super::idempotency::{Answers, once};
 use super::queries::Queries;
 use super::roots::Roots;
-use super::routes::{LongWork, RowWork, Served, routes};
+use super::routes::{LongWork, RowWork, SCRAPES_MAX, Served, routes};
 use super::slow::{SlowRequests, measure};
 use super::socket;
 use super::tls::TlsSource;
@@ -179,6 +179,7 @@ impl HttpServer {
             long_work: LongWork::default(),
             memory: options.memory,
             row_work: RowWork::default(),
+            scrapes: Arc::new(Semaphore::new(SCRAPES_MAX)),
         });
         let routes = match options.slow {
             Some(slow) => routes.layer(from_fn_with_state(slow, measure)),

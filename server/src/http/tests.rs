@@ -29,6 +29,7 @@ mod live;
 mod openapi;
 mod queries;
 mod roles;
+mod scrapes;
 mod session;
 mod snapshots;
 mod tls;

@@ -14,8 +14,10 @@
 //! | `store`, `tables` | the database |
 //! | `load` | the load, the governor, the guard and latencies |
 //! | `jobs` | analytics |
+//! | `certificates` | when the certificates of listeners expire |
 //! | `exposition` | the two text formats |
 
+mod certificates;
 mod exposition;
 mod jobs;
 mod load;
@@ -28,6 +30,7 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 
+pub use certificates::CertificateCollector;
 pub use exposition::Format;
 pub use load::latency_buckets;
 use prometheus_client::collector::Collector;

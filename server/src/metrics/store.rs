@@ -29,7 +29,7 @@ pub(super) fn write(sheet: &mut Sheet<'_>, stats: &Stats) -> fmt::Result {
         "compaction_read_bytes": stats.compaction_read_bytes,
             "Bytes of tables that went into merges";
         "compaction_read_failures": stats.merge_read_failures,
-            "Merges that ended because a file could not be read";
+            "Merges and checks that ended because a file could not be read";
         "write_stalls": stats.stalls,
             "Writes that waited because flushes or merges were at their limit";
         "write_throttles": stats.throttles, "Writes slowed to the pace of flushes and merges";
@@ -68,6 +68,8 @@ pub(super) fn write(sheet: &mut Sheet<'_>, stats: &Stats) -> fmt::Result {
         "wal_bytes": stats.wal_bytes as f64, "Bytes of the log";
         "wal_limit_bytes": stats.wal_bytes_max as f64, "Bytes that the log may become";
         "wal_segments": stats.wal_segments as f64, "Segments of the log";
+        "disk_calls_stuck": stats.disk_calls_stuck as f64,
+            "Reads, writes and fsyncs that have not returned for five seconds";
         "read_views": stats.views as f64, "Live read views";
         "snapshots": stats.snapshots as f64, "Named snapshots";
         "snapshots_pinned_bytes": pinned_bytes as f64,
@@ -79,6 +81,10 @@ pub(super) fn write(sheet: &mut Sheet<'_>, stats: &Stats) -> fmt::Result {
         "store_maintenance_failing": is(stats.maintenance_failure.is_some()),
             "1 while flushing or merging fails, else 0";
     });
+    if let Some(ms) = stats.oldest_file_check_ms {
+        let help = "Time since the check of the file whose check is the longest ago";
+        sheet.gauge("oldest_file_check_seconds", help, ms as f64 / 1e3)?;
+    }
     match stats.free_bytes {
         Some(bytes) => sheet.gauge(
             "disk_free_bytes",

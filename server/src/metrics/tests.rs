@@ -126,7 +126,10 @@ impl Collector for Measured {
 #[test]
 fn the_alert_rules_and_the_dashboard_query_metrics_that_exist() {
     let dir = tempfile::tempdir().unwrap();
-    let metrics = Metrics::of(node(dir.path())).collecting(Box::new(Measured));
+    let certificates = CertificateCollector::new(vec!["cql"], || Some(1));
+    let metrics = Metrics::of(node(dir.path()))
+        .collecting(Box::new(Measured))
+        .collecting(Box::new(certificates));
     let text = metrics.text(Format::Prometheus).unwrap();
     let mut exported = BTreeSet::new();
     for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
@@ -147,6 +150,23 @@ fn the_alert_rules_and_the_dashboard_query_metrics_that_exist() {
             assert!(exported.contains(name), "{file}: there is no metric {name}");
         }
     }
+}
+
+#[test]
+fn each_listener_has_the_time_at_which_its_certificate_expires() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = node(dir.path());
+    let text_with = |expires_unix_s| {
+        let certificates = CertificateCollector::new(vec!["cql", "http"], move || expires_unix_s);
+        let metrics = Metrics::of(Arc::clone(&node)).collecting(Box::new(certificates));
+        metrics.text(Format::Prometheus).unwrap()
+    };
+    let text = text_with(Some(1_927_843_200));
+    for listener in ["cql", "http"] {
+        let name = format!("ebb_certificate_expiry_timestamp_seconds{{listener=\"{listener}\"}}");
+        assert_eq!(scraped(&text)[&*name], 1_927_843_200.0);
+    }
+    assert!(!text_with(None).contains("ebb_certificate"));
 }
 
 #[test]

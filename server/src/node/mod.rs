@@ -26,6 +26,7 @@
 //! | `spills` | the folder for sorted runs |
 //! | `store` | what a store measures of its own requests |
 //! | `verify`, `backup` | the verification of the database, and a backup, under a lease |
+//! | `file_checks` | the checks of one file after the other, for as long as the node runs |
 //! | `running_backup`, `pace` | a backup as the clients of jobs see it, and the rate that it keeps to |
 
 mod assembly;
@@ -33,6 +34,11 @@ mod backup;
 mod drive;
 mod ended;
 mod expect;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "slows real reads down in real time"
+)]
+mod file_checks;
 mod jobs;
 mod options;
 #[expect(
@@ -61,7 +67,7 @@ mod verify;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ebb_colocate::{Colocated, Governor, GuardWatch, Latencies, LatencySource};
 use ebb_jobs::JobError;
@@ -74,6 +80,7 @@ use ebb_storage::{Db, Options};
 use ebb_tables::{Catalog, GracePeriods, LazyCatalog, Unreadable, with_cql_tables};
 
 pub use self::ended::EndedJobs;
+use self::file_checks::FileChecker;
 pub use self::options::{NodeOptions, machine_cores};
 pub use self::pace::Pace;
 use self::registry::Registry;
@@ -93,6 +100,7 @@ pub struct Node {
     /// The co-location loop; `None` if the cores that jobs may use are fixed.
     colocated: Option<Colocated>,
     runtime: Arc<Runtime>,
+    checker: Mutex<Option<FileChecker>>,
     /// After what may write there.
     _spills: Spills,
 }
@@ -154,6 +162,7 @@ impl Node {
             policy,
             colocated,
             runtime,
+            checker: Mutex::default(),
             _spills: spills,
         })
     }
@@ -281,6 +290,12 @@ impl Node {
     pub fn shutdown(&self, how: Stop) {
         self.registry.close(how);
         self.runtime.shutdown();
+        let checker = self.lock_checker().take();
+        drop(checker);
+    }
+
+    fn lock_checker(&self) -> MutexGuard<'_, Option<FileChecker>> {
+        self.checker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

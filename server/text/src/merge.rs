@@ -76,7 +76,7 @@ mod tests {
 
     fn runs(rows: &[(&str, &str)], bytes_max: usize) -> Vec<Run> {
         let dir = tempfile::tempdir().unwrap();
-        let disk = Arc::new(ebb_storage::LocalDisk);
+        let disk = Arc::new(ebb_storage::LocalDisk::default());
         let mut sorter = Sorter::new(disk, dir.path().join("runs"), bytes_max);
         for (line, (key, value)) in (1..).zip(rows) {
             let origin = Origin { file: 0, line };

@@ -3,9 +3,10 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::{Keyspace, Transaction, TransactionOptions, View, WriteBatch};
-use crate::db::{DbInner, Event, Health, LargeGroup, SnapshotPins};
+use super::{Keyspace, SortedWriterOptions, Transaction, TransactionOptions, View, WriteBatch};
+use crate::db::{DbInner, Event, FileCheck, Health, LargeGroup, SnapshotPins};
 use crate::error::{Error, Result};
 use crate::maintenance::{
     self, Backup, BackupInfo, LossReport, MaintenanceProgress, RestoreReport, VerifyReport,
@@ -361,6 +362,43 @@ impl Db {
     /// As [`Db::backup`].
     pub fn start_backup(&self, dir: impl AsRef<Path>) -> Result<Backup<'_>> {
         Backup::start(&self.inner, dir.as_ref())
+    }
+
+    /// Returns the options of a [`SortedWriter`] for files that this database ingests: on its disk,
+    /// so with the modes of its files, and of their size.
+    ///
+    /// [`SortedWriter`]: crate::SortedWriter
+    pub fn sorted_writer_options(&self) -> SortedWriterOptions {
+        SortedWriterOptions::from(&self.inner.options)
+    }
+
+    /// Returns a check of the SSTable whose last check is the longest ago; `None` if no file is due,
+    /// or another check is under way. The caller calls [`FileCheck::read`], then [`FileCheck::finish`].
+    /// Each file is due once in the time `every`, and the checks are spread over that time. So a
+    /// caller looks for the next one every minute or so, and at once after a check.
+    ///
+    /// The file `CHECKS` in the directory has the times of the checks, so that a restart does not
+    /// begin anew. Files that are in quarantine or cannot be opened are not checked, and those of
+    /// runs that merges leave out wait as these do.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = ebb_storage::Db::open(dir.path(), Default::default())?;
+    /// # db.keyspace("app")?.table("users", Default::default())?.put(b"ada", b"1815")?;
+    /// # db.flush()?;
+    /// use std::{ops::ControlFlow, time::Duration};
+    ///
+    /// // With a time that is over for every file.
+    /// let mut check = db.next_file_check(Duration::ZERO)?.expect("a file is due");
+    /// check.read(&mut |_bytes| ControlFlow::Continue(()));
+    /// assert!(check.finish()?);
+    /// # Ok::<(), ebb_storage::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OpenedReadOnly`]; [`Error::Io`], [`Error::DiskFull`] for the file `CHECKS`.
+    pub fn next_file_check(&self, every: Duration) -> Result<Option<FileCheck<'_>>> {
+        self.inner.next_file_check(every)
     }
 
     /// Counts what the snapshots of a keyspace, or of all keyspaces, pin: each alone and all

@@ -159,7 +159,7 @@ impl Default for DetachedOptions {
         Self {
             cache_bytes: 0,
             max_open_files: None,
-            disk: Arc::new(crate::disk::LocalDisk),
+            disk: Arc::new(crate::disk::LocalDisk::default()),
             table_store: None,
             merge_operators: MergeOperators::default(),
         }

@@ -30,7 +30,7 @@ pub struct SortedWriterOptions {
 impl Default for SortedWriterOptions {
     fn default() -> Self {
         Self {
-            disk: Arc::new(LocalDisk),
+            disk: Arc::new(LocalDisk::default()),
             sstable: SsTableOptions::default(),
             file_bytes: 64 << 20,
             merge_operator: None,

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::idle::{Activity, IdleWatch};
 use super::{Engine, priority};
+use crate::disk::LOOK_EVERY;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Durability, Maintenance};
 use crate::sync::thread::{self, JoinHandle};
@@ -178,6 +179,7 @@ impl Threads {
             Ok(())
         };
         if engine.options.maintenance == Maintenance::Background {
+            start("ebb-disk-watch", watch_disk_loop)?;
             start("ebb-flush", flush_loop)?;
             for _ in 1..engine.options.flush_threads {
                 start("ebb-flush-2", help_flush_loop)?;
@@ -299,6 +301,14 @@ fn sync_loop(engine: &Engine) {
     };
     while engine.signal.pause(interval) {
         guard(engine, "sync", || engine.wal.sync_all());
+    }
+}
+
+/// Looks for calls to the disk that hang. The thread makes none itself, and the others do.
+fn watch_disk_loop(engine: &Engine) {
+    let begun = Instant::now();
+    while engine.signal.pause(LOOK_EVERY) {
+        engine.look_at_disk_calls(begun.elapsed());
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::background::{Failures, Signal, Work};
+use super::check_record::CheckRecord;
 use super::events::Shortage;
 use super::flush_round::FlushRound;
 use super::low_water::LowWater;
@@ -20,7 +21,7 @@ use crate::commit::{CommitQueue, Conflicts, Groups};
 use crate::compaction::{Claims, MergesUnderWay};
 use crate::db::choose::{gain_bytes, is_short_of_space};
 use crate::db::compact::compact;
-use crate::disk::{Disk, PatientDisk};
+use crate::disk::{Disk, DiskWatch, PatientDisk};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::key::{Boundaries, FileNumber, ReadPoint, ReadTime, TableId};
@@ -43,10 +44,10 @@ use crate::wal::{SegmentHold, Wal};
 /// Lock order: `flushing` > that of the round of flushes, of `signal`; `flushing` > that of
 /// `memtable_memory` > `catalog`; `flushing` > `snapshot_ops` > `catalog` > that of the numbers
 /// of files > `manifest` > the queue's order lock > a table's `replacing` and the locks inside WAL,
-/// the snapshot registry and conflicts. Three are taken with none of these held:
-/// `ingesting`, above `catalog`, `reopening`, above `catalog` too and above the lock inside `claims`,
-/// and that lock, above that of the registry: it is held neither while a picker decides nor during a
-/// merge.
+/// the snapshot registry and conflicts. Four are taken with none of these held:
+/// `ingesting`, above `catalog`, `reopening` and `checking_file`, above `catalog` too and above the
+/// lock inside `claims`, and that lock, above that of the registry: it is held neither while a picker
+/// decides nor during a merge. With `check_record` held no other is taken.
 /// Flushes do their I/O under `flushing` and `manifest` only, merges under
 /// `manifest` only (they claim their runs instead), which no reader takes, and
 /// no writer either (`Maintenance::Manual` aside). Writers hold the lock of the write stall
@@ -63,6 +64,8 @@ pub(crate) struct Engine {
     pub(super) log_disk: PatientDisk,
     /// The files of `runs` that are open.
     pub(super) open_files: Arc<OpenFiles>,
+    /// Finds calls to the disk that hang. Its locks are held for no other call.
+    pub(super) disk_watch: DiskWatch,
     pub(super) memtable_memory: MemtableMemory,
     /// Memory for the next memtables.
     pub(super) chunks: Arc<ChunkPool>,
@@ -112,6 +115,11 @@ pub(crate) struct Engine {
     pub(super) reserve: Reserve,
     /// The free space that ordinary work leaves.
     pub(super) low_water: LowWater,
+    /// The times of the checks of files; `None` until the first look for a file to check, unless
+    /// the opening has read them.
+    pub(super) check_record: Mutex<Option<CheckRecord>>,
+    /// Held during a check of a file. No thread waits for it.
+    pub(super) checking_file: Mutex<()>,
     /// Number of backups that made a folder of links.
     pub(crate) backups: AtomicU64,
     /// Freed when the engine goes; `None` when somebody else holds it for it.

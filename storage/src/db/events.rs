@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::disk::DiskCall;
 use crate::sync::Mutex;
 
 /// An action that the database took by itself, in the background, or for an operator.
@@ -80,7 +81,26 @@ pub enum Event<'a> {
         /// The kind of work that finds space.
         space_use: SpaceUse,
     },
-    /// A merge ended because a file of its runs could not be read, or read as damaged three times
+    /// A call to the disk has not returned for five seconds. Everything that waits for this call waits
+    /// on; all else goes on. It is reported with `Maintenance::Background` only.
+    DiskCallStuck {
+        /// The file or directory.
+        path: &'a Path,
+        /// The kind of the call.
+        call: DiskCall,
+        /// The time since about the begin of the call.
+        lasts: Duration,
+    },
+    /// A call to the disk has returned that was stuck.
+    DiskCallReturned {
+        /// The file or directory.
+        path: &'a Path,
+        /// The kind of the call.
+        call: DiskCall,
+        /// The approximate duration of the call.
+        took: Duration,
+    },
+    /// A merge or a check ended because a file could not be read, or read as damaged three times
     /// though it is whole; or a file that did not open failed to open again. Merges leave out the
     /// run, and nothing else is held up. Files that did not open when the database was opened are
     /// only in the statistics.

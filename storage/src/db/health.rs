@@ -1,6 +1,17 @@
 //! The problems of the database, read from memory alone, because readiness is probed every second.
 
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
 use super::{Engine, SpaceUse, TableCore};
+use crate::disk::StuckCall;
+
+/// The pause between two tries to get the lock of the catalog.
+const RETRY_AFTER: Duration = Duration::from_millis(10);
+/// The number of tries, half a second in all. A healthy disk takes less time for a change of the
+/// catalog.
+const TRIES_MAX: u32 = 50;
 
 /// The problems of a database, from [`Db::health`](crate::Db::health).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -9,6 +20,9 @@ pub struct Health {
     pub read_only_cause: Option<String>,
     /// The kinds of work that found no space on the disk when they were last tried.
     pub starved: Vec<SpaceUse>,
+    /// The calls to the disk that have not returned for five seconds, the longest first. Only with
+    /// `Maintenance::Background`.
+    pub stuck_calls: Vec<StuckCall>,
     /// The tables with damaged or unreadable files, as `keyspace.table`: reads that need those files
     /// fail.
     pub damaged_tables: Vec<String>,
@@ -17,9 +31,10 @@ pub struct Health {
 }
 
 impl Engine {
-    /// Returns what is wrong, without a look at the disk.
+    /// Returns what is wrong, without a look at the disk. If a creation or a drop of a table waits
+    /// for the disk for long, problems of tables are left out.
     pub(crate) fn health(&self) -> Health {
-        let tables = self.tables();
+        let tables = self.tables_within(TRIES_MAX).unwrap_or_default();
         let named = |is_bad: fn(&TableCore) -> bool| {
             let bad = tables.iter().filter(|table| is_bad(table));
             let names = bad.map(|table| format!("{}.{}", table.keyspace, table.name));
@@ -28,10 +43,25 @@ impl Engine {
         Health {
             read_only_cause: self.read_only_cause(),
             starved: self.events.starved(),
+            stuck_calls: self.disk_watch.stuck(),
             damaged_tables: named(|table| {
                 table.version().all_runs().any(|run| !run.is_mergeable())
             }),
             left_out_tables: named(|table| !table.left_out.all().is_empty()),
         }
+    }
+
+    /// Returns the tables, or `None` if the catalog stays locked during all tries: a creation or a
+    /// drop of a table locks it while the manifest is written.
+    fn tables_within(&self, tries: u32) -> Option<Vec<Arc<TableCore>>> {
+        for tried in 0..tries {
+            if tried > 0 {
+                thread::park_timeout(RETRY_AFTER);
+            }
+            if let Ok(catalog) = self.catalog.try_read() {
+                return Some(catalog.tables().cloned().collect());
+            }
+        }
+        None
     }
 }

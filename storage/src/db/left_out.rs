@@ -6,6 +6,7 @@
 //! and merged again after a time that doubles with each failure.
 
 use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
 use std::time::Duration;
 
 use super::events::Event;
@@ -51,6 +52,18 @@ impl LeftOut {
     pub(super) fn remove(&self, runs: impl IntoIterator<Item = RunId>) {
         let mut all = self.0.lock().unwrap();
         for run in runs {
+            all.remove(&run);
+        }
+    }
+
+    /// Forgets the failure of a run if it was one to read this file, which is whole.
+    pub(super) fn forget_failure_of(&self, run: RunId, file: &Path) {
+        let mut all = self.0.lock().unwrap();
+        let is_of_file = |failure: &Failure| match &failure.error {
+            Error::Io { path, .. } | Error::Corruption { path, .. } => path == file,
+            _ => false,
+        };
+        if all.get(&run).is_some_and(is_of_file) {
             all.remove(&run);
         }
     }

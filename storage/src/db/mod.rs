@@ -8,14 +8,17 @@ mod accept_loss;
 mod background;
 mod backlog;
 mod catalog;
+mod check_record;
 mod choose;
 #[expect(
     clippy::disallowed_methods,
     reason = "tells how long a merge took; no content depends on it"
 )]
 mod compact;
+mod disk_calls;
 mod engine;
 mod events;
+mod file_checks;
 mod flush;
 mod flush_and_trim;
 mod flush_round;
@@ -55,6 +58,7 @@ pub(crate) use catalog::Catalog;
 pub(crate) use engine::{Access, Capture, Engine};
 pub(crate) use events::EventListeners;
 pub use events::{Event, SpaceUse};
+pub use file_checks::FileCheck;
 pub use health::Health;
 pub use ingest::IngestInfo;
 pub(crate) use inner::DbInner;

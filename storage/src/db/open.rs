@@ -15,6 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::backlog::TOKENS_MAX_FRACTION;
+use super::check_record::CheckRecord;
 use super::engine::Access;
 use super::events::Shortage;
 use super::flush_round::FlushRound;
@@ -28,7 +29,7 @@ use super::{Catalog, Engine, EventListeners, TableCore};
 use crate::clock::MonotonicClock;
 use crate::commit::{CommitQueue, Conflicts, Groups};
 use crate::compaction::{Claims, MergesUnderWay};
-use crate::disk::{Disk, PatientDisk};
+use crate::disk::{Disk, DiskCalls, DiskWatch, PatientDisk};
 use crate::error::{Error, Result};
 use crate::files::{self, FileKind};
 use crate::key::{FileNumber, RunId, SeqNo};
@@ -55,7 +56,7 @@ static DATABASES_OPENED: std::sync::atomic::AtomicU64 = std::sync::atomic::Atomi
 impl Engine {
     /// Opens the database of `dir`, recovering what a crash left.
     pub(super) fn open(dir: &Path, options: Options) -> Result<Arc<Self>> {
-        let (options, patient) = options.on_patient_disk();
+        let (options, patient, disk_calls) = options.for_engine();
         let disk = options.disk.clone();
         if !options.create_if_missing && !Manifest::exists(&*disk, dir)? {
             refuse_headless(&*disk, dir, &*options.tables(dir))?;
@@ -73,13 +74,14 @@ impl Engine {
                 Manifest::create(disk.clone(), dir)?
             }
         };
-        Self::recover(dir, (options, patient), manifest, Some(lock), Access::Write)
+        let options = (options, patient, disk_calls);
+        Self::recover(dir, options, manifest, Some(lock), Access::Write)
     }
 
     /// Opens the database of `dir` to be read, as it is, beside others who read it:
     /// what a crash left is recovered in memory only, and nothing is written.
     pub(super) fn open_read_only(dir: &Path, options: Options) -> Result<Arc<Self>> {
-        let (options, patient) = options.on_patient_disk();
+        let (options, patient, disk_calls) = options.for_engine();
         let disk = options.disk.clone();
         let none = || Error::NoDatabase {
             path: dir.to_path_buf(),
@@ -96,14 +98,15 @@ impl Engine {
             maintenance: Maintenance::Manual,
             ..options
         };
-        Self::recover(dir, (options, patient), manifest, lock, Access::Read)
+        let options = (options, patient, disk_calls);
+        Self::recover(dir, options, manifest, lock, Access::Read)
     }
 
     /// Returns an engine with the state of `manifest` and of the log in `dir`. The options are
-    /// those of [`Options::on_patient_disk`].
+    /// those of [`Options::for_engine`].
     pub(crate) fn recover(
         dir: &Path,
-        (options, patient): (Options, PatientDisk),
+        (options, patient, disk_calls): (Options, PatientDisk, Arc<DiskCalls>),
         mut manifest: Manifest,
         lock: Option<Box<dyn LockGuard>>,
         access: Access,
@@ -161,6 +164,8 @@ impl Engine {
             let waiting = mutation::replace(waiting, Mutation::RemoveWaitingRuns, Vec::new());
             remove_orphans(&*disk, dir, runs.tables(), &manifest, &waiting)?;
         }
+        // For the statistics. If this fails, the first look for a file to check tries again.
+        let check_record = CheckRecord::read(&*disk, dir).ok().flatten();
         let wal_bytes_replayed = recovered.segments.iter().map(|(_, bytes)| bytes).sum();
         let log_disk = patient.for_log();
         let wal = Wal::new(
@@ -193,6 +198,7 @@ impl Engine {
             runs,
             log_disk,
             open_files,
+            disk_watch: DiskWatch::new(disk_calls),
             chunks,
             memtable_memory: MemtableMemory::new(
                 options.memtables_bytes(),
@@ -231,6 +237,8 @@ impl Engine {
             idle: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             access,
+            check_record: Mutex::new(check_record),
+            checking_file: Mutex::default(),
             backups: AtomicU64::new(0),
             options,
             _lock: lock,

@@ -24,13 +24,13 @@ use crate::runs::{FileMeta, Quarantine, Run, RunFile};
 use crate::sstable::SsTable;
 use crate::sync::Ordering;
 
-/// After this many merges in a row that found damage in files that are whole on the disk, the run
-/// is left out of merges for a while. Until then the merge is tried again at once.
+/// After this many merges or checks in a row that found damage in files that are whole on the disk,
+/// the run is left out of merges for a while. Until then the merge is tried again at once.
 const SUSPICIONS_MAX: u64 = 3;
 
 impl Engine {
-    /// Handles the error of a merge of these runs, which are claimed: puts a damaged file into
-    /// quarantine, and leaves a run out of merges for a while if a file of it could not be read.
+    /// Handles the error of a merge or a check of these runs, which are claimed: puts a damaged file
+    /// into quarantine, and leaves a run out of merges for a while if a file of it could not be read.
     ///
     /// # Errors
     /// `error` itself if no input is the cause, as when the output cannot be written; the failure to
@@ -60,8 +60,8 @@ impl Engine {
         }
     }
 
-    /// Handles the damage that a merge found in the file of an input, or elsewhere if `damaged` is
-    /// `None`, as in its own output.
+    /// Handles the damage that a merge or a check found in the file of an input, or elsewhere if
+    /// `damaged` is `None`, as in its own output.
     fn meet_damage(
         &self,
         table: &TableCore,

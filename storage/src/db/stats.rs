@@ -37,6 +37,8 @@ impl Engine {
             compaction_yield_us: counters.compaction_yield_us.get(),
             compactions_running: self.claims.running(),
             compaction_debt_bytes: tables.iter().map(|t| t.compaction_debt_bytes).sum(),
+            oldest_file_check_ms: self.oldest_file_check_ms(),
+            disk_calls_stuck: self.disk_watch.stuck().len(),
             free_bytes: self.runs.tables().free_bytes().ok().flatten(),
             wal_bytes_written,
             wal_syncs: self.wal.syncs(),

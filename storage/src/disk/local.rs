@@ -3,11 +3,11 @@
 //! A thin layer over `std::fs`: each method is the system call its name says,
 //! plus the syncs the [`FileSystem`] contract asks for.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 #[cfg(target_os = "linux")]
 use std::io::IoSliceMut;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,6 +24,9 @@ use crate::table_store::TableFiles;
 const FILE_MODE: u32 = 0o600;
 /// The mode of new directories: only the user of the process may list and enter them.
 const DIR_MODE: u32 = 0o700;
+/// The same where the group may read, too.
+const GROUP_FILE_MODE: u32 = 0o640;
+const GROUP_DIR_MODE: u32 = 0o750;
 
 /// The real file system.
 ///
@@ -31,10 +34,40 @@ const DIR_MODE: u32 = 0o700;
 /// directory of the process.
 ///
 /// New files have mode 0600 and new directories 0700, whatever the umask of the process would
-/// leave to others: they hold what a database stores. The mode of a file or directory that exists
-/// does not change.
+/// leave to others: they hold what a database stores. [`LocalDisk::group_readable`] has others. The
+/// mode of a file or directory that exists does not change.
 #[derive(Debug, Clone, Default)]
-pub struct LocalDisk;
+pub struct LocalDisk {
+    is_group_readable: bool,
+}
+
+impl LocalDisk {
+    /// The file system with mode 0640 for new files and 0750 for new directories, whatever the umask
+    /// is: the users of their group, such as that of a backup, may read them.
+    pub fn group_readable() -> Self {
+        Self {
+            is_group_readable: true,
+        }
+    }
+
+    /// Opens a file, with `options` that write; one that is not there is created.
+    fn open_or_create(&self, options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+        if !self.is_group_readable {
+            return options.create(true).mode(FILE_MODE).open(path);
+        }
+        match options.create_new(true).mode(FILE_MODE).open(path) {
+            Ok(file) => {
+                // By the mode of the opening, the umask could take the permission away.
+                file.set_permissions(Permissions::from_mode(GROUP_FILE_MODE))?;
+                Ok(file)
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                options.create_new(false).open(path)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
 
 impl FileSystem for LocalDisk {
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {
@@ -45,11 +78,7 @@ impl FileSystem for LocalDisk {
         // O_APPEND, so that a truncation beside the writer leaves no hole at
         // its next append. std refuses append together with truncate, hence
         // the cut by hand.
-        let file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .mode(FILE_MODE)
-            .open(path)?;
+        let file = self.open_or_create(OpenOptions::new().append(true), path)?;
         file.set_len(0)?;
         Ok(Box::new(DiskFile(file)))
     }
@@ -77,6 +106,9 @@ impl FileSystem for LocalDisk {
         builder.recursive(true).mode(DIR_MODE).create(dir)?;
         // Outermost first: a name is only safe inside a directory that is.
         for created in missing.into_iter().rev() {
+            if self.is_group_readable {
+                fs::set_permissions(created, Permissions::from_mode(GROUP_DIR_MODE))?;
+            }
             self.sync_dir(parent(created))?;
         }
         Ok(())
@@ -97,12 +129,7 @@ impl LogStore for LocalDisk {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(FILE_MODE)
-            .open(path)?;
+        let file = self.open_or_create(OpenOptions::new().write(true), path)?;
         guard(path, file.try_lock(), file)
     }
 
@@ -230,9 +257,6 @@ impl LockGuard for FileLock {}
 
 #[cfg(test)]
 mod tests {
-    use std::fs::Permissions;
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     fn mode(path: &Path) -> u32 {
@@ -240,17 +264,21 @@ mod tests {
     }
 
     #[test]
-    fn new_files_and_directories_are_for_their_owner_only() {
-        let temp = tempfile::tempdir().unwrap();
-        let outer = temp.path().join("outer");
-        let inner = outer.join("inner");
-        LocalDisk.create_dir_all(&inner).unwrap();
-        let (file, lock) = (inner.join("file"), inner.join("LOCK"));
-        drop(LocalDisk.create(&file).unwrap());
-        drop(LocalDisk.lock(&lock).unwrap());
-        for path in [outer, inner, file, lock] {
-            let mode = mode(&path);
-            assert_eq!(mode & 0o077, 0, "{} has mode {mode:o}", path.display());
+    fn new_files_and_directories_are_for_their_owner_or_its_group() {
+        for (disk, modes) in [
+            (LocalDisk::default(), [0o700, 0o600]),
+            (LocalDisk::group_readable(), [0o750, 0o640]),
+        ] {
+            let temp = tempfile::tempdir().unwrap();
+            let outer = temp.path().join("outer");
+            let inner = outer.join("inner");
+            disk.create_dir_all(&inner).unwrap();
+            let (file, lock) = (inner.join("file"), inner.join("LOCK"));
+            drop(disk.create(&file).unwrap());
+            drop(disk.lock(&lock).unwrap());
+            let [of_dirs, of_files] = modes;
+            let found = [&outer, &inner, &file, &lock].map(|path| mode(path));
+            assert_eq!(found, [of_dirs, of_dirs, of_files, of_files]);
         }
     }
 
@@ -263,10 +291,15 @@ mod tests {
         for (path, mode) in [(&dir, 0o755), (&file, 0o644)] {
             fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
         }
-        LocalDisk.create_dir_all(&dir).unwrap();
-        drop(LocalDisk.create(&file).unwrap());
-        drop(LocalDisk.lock(&file).unwrap());
-        assert_eq!((mode(&dir), mode(&file)), (0o755, 0o644));
+        for disk in [LocalDisk::default(), LocalDisk::group_readable()] {
+            disk.create_dir_all(&dir).unwrap();
+            fs::write(&file, b"rows").unwrap();
+            drop(disk.lock(&file).unwrap());
+            assert_eq!(fs::read(&file).unwrap(), b"rows");
+            drop(disk.create(&file).unwrap());
+            assert_eq!(fs::read(&file).unwrap(), b"");
+            assert_eq!((mode(&dir), mode(&file)), (0o755, 0o644));
+        }
     }
 
     #[test]
@@ -274,7 +307,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("LOCK");
         fs::write(&path, b"pid 7").unwrap();
-        drop(LocalDisk.lock(&path).unwrap());
+        drop(LocalDisk::default().lock(&path).unwrap());
         assert_eq!(fs::read(&path).unwrap(), b"pid 7");
     }
 
@@ -286,7 +319,7 @@ mod tests {
         let [file, symbolic, link] = ["file", "symbolic", "link"].map(|name| dir.path().join(name));
         fs::write(&file, b"rows").unwrap();
         std::os::unix::fs::symlink("file", &symbolic).unwrap();
-        LocalDisk.link(&symbolic, &link).unwrap();
+        LocalDisk::default().link(&symbolic, &link).unwrap();
         fs::remove_file(&file).unwrap();
         assert_eq!(fs::read(&link).unwrap(), b"rows");
     }
@@ -297,7 +330,7 @@ mod tests {
         let path = dir.path().join("f");
         let bytes: Vec<u8> = (0..100_000_u32).map(|i| (i % 251) as u8).collect();
         fs::write(&path, &bytes).unwrap();
-        let file = LocalDisk.open_read(&path).unwrap();
+        let file = LocalDisk::default().open_read(&path).unwrap();
         for (from, to) in [
             (0, 100_000),
             (1, 2),
@@ -326,7 +359,7 @@ mod tests {
     #[test]
     fn a_directory_in_the_way_of_a_file_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(LocalDisk.create(dir.path()).is_err());
-        assert!(LocalDisk.remove(dir.path()).is_err());
+        assert!(LocalDisk::default().create(dir.path()).is_err());
+        assert!(LocalDisk::default().remove(dir.path()).is_err());
     }
 }

@@ -4,15 +4,25 @@
 //! [`LogStore`], tables in the database's directory as [`TableFiles`]. There are two,
 //! [`LocalDisk`] and the simulated one of [`crate::simulation`], and the same tests
 //! hold for both.
+//!
+//! The engine uses a disk through two wrappers: a [`WatchedDisk`], which notes the calls under way, so
+//! that those that hang are found, and around it a [`PatientDisk`], which waits for file descriptors.
 
+mod calls;
 #[expect(clippy::disallowed_methods, reason = "the door to the disk")]
 mod local;
 mod patient;
+mod stuck;
 #[cfg(test)]
 mod tests;
+mod watched;
 
+pub(crate) use calls::DiskCalls;
 pub use local::LocalDisk;
 pub(crate) use patient::PatientDisk;
+pub(crate) use stuck::StuckChange;
+pub use stuck::{DiskCall, StuckCall};
+pub(crate) use watched::{DiskWatch, LOOK_EVERY, WatchedDisk};
 
 use crate::log_store::LogStore;
 use crate::table_store::TableFiles;

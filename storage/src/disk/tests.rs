@@ -11,7 +11,7 @@ use crate::simulation::MemDisk;
 /// Runs one claim on both implementations, each in an empty directory.
 fn on_both(claim: impl Fn(&dyn Disk, &Path)) {
     let temp = tempfile::tempdir().unwrap();
-    claim(&LocalDisk, temp.path());
+    claim(&LocalDisk::default(), temp.path());
 
     let mem = MemDisk::new();
     let dir = Path::new("/db");

@@ -93,6 +93,12 @@ pub struct MemDisk {
     machine: Arc<Mutex<Machine>>,
 }
 
+/// Keeps the disk from returning from any call.
+#[cfg(all(test, not(any(loom, shuttle))))]
+pub(crate) struct Hang<'a> {
+    _machine: MutexGuard<'a, Machine>,
+}
+
 /// The kind of call a fault of [`MemDisk::fail_next`] strikes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -209,6 +215,14 @@ impl MemDisk {
     /// [`io::ErrorKind::StorageFull`].
     pub fn set_capacity_bytes(&self, capacity_bytes: Option<u64>) {
         self.machine().capacity_bytes = capacity_bytes;
+    }
+
+    /// Makes the disk hang: no call returns until the result is dropped.
+    #[cfg(all(test, not(any(loom, shuttle))))]
+    pub(crate) fn hang(&self) -> Hang<'_> {
+        Hang {
+            _machine: self.machine(),
+        }
     }
 
     /// Bytes of all files that have a name or are held open: a removed file

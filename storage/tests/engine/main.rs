@@ -10,6 +10,7 @@ mod drop;
 mod early_stops;
 mod events;
 mod failed_calls;
+mod file_checks;
 mod flushes;
 mod folds;
 mod format_versions;

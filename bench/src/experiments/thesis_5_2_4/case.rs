@@ -135,7 +135,7 @@ impl<'a> Database<'a> {
                 data_bytes / 100 * scale.memory_percent,
             ),
             // New versions of everything, and what a block costs beside its bytes.
-            Memory::All => (Arc::new(LocalDisk), 3 * data_bytes),
+            Memory::All => (Arc::new(LocalDisk::default()), 3 * data_bytes),
         };
         let memtable_bytes = (scale.memtable_kb << 10) / u64::from(run.sstable_frequency);
         let options = Options {

@@ -26,7 +26,7 @@ const PAGE_BYTES: u64 = 4096;
 
 impl FileSystem for UncachedDisk {
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {
-        let inner = LocalDisk.open_read(path)?;
+        let inner = LocalDisk::default().open_read(path)?;
         if !is_sstable(path) {
             return Ok(inner);
         }
@@ -36,7 +36,7 @@ impl FileSystem for UncachedDisk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
-        let inner = LocalDisk.create(path)?;
+        let inner = LocalDisk::default().create(path)?;
         if !is_sstable(path) {
             return Ok(inner);
         }
@@ -45,47 +45,47 @@ impl FileSystem for UncachedDisk {
     }
 
     fn truncate(&self, path: &Path, len: u64) -> io::Result<()> {
-        LocalDisk.truncate(path, len)
+        LocalDisk::default().truncate(path, len)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        LocalDisk.remove(path)
+        LocalDisk::default().remove(path)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
-        LocalDisk.list(dir)
+        LocalDisk::default().list(dir)
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        LocalDisk.create_dir_all(dir)
+        LocalDisk::default().create_dir_all(dir)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        LocalDisk.sync_dir(dir)
+        LocalDisk::default().sync_dir(dir)
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
-        LocalDisk.exists(path)
+        LocalDisk::default().exists(path)
     }
 }
 
 impl LogStore for UncachedDisk {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        LocalDisk.rename(from, to)
+        LocalDisk::default().rename(from, to)
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
-        LocalDisk.lock(path)
+        LocalDisk::default().lock(path)
     }
 }
 
 impl TableFiles for UncachedDisk {
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        LocalDisk.link(from, to)
+        LocalDisk::default().link(from, to)
     }
 
     fn remove_dir(&self, dir: &Path) -> io::Result<()> {
-        LocalDisk.remove_dir(dir)
+        LocalDisk::default().remove_dir(dir)
     }
 }
 

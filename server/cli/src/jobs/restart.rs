@@ -45,7 +45,7 @@ pub(super) fn run(args: Args) -> Result<()> {
         Some(server) => Runner::Server(server),
         None => {
             let options = unpaced::for_tests(NodeOptions::command());
-            Runner::open(&attached.location.data, options)?
+            Runner::open(&attached.location, options)?
         }
     };
     let ids = match ids.is_empty() {

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use ebb_jobs::ScratchDir;
 
+use crate::database::{Location, disk};
+
 /// The folder in the data directory that scratch folders are in.
 const PARENT: &str = "spill";
 
@@ -20,16 +22,19 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// In the directory of a database, which is made when absent.
-    pub(super) fn create_in(data: &Path) -> Result<Self> {
+    /// In the directory of a database, which is made when absent, with the mode that the database
+    /// gives it.
+    pub(super) fn create_in(location: &Location) -> Result<Self> {
+        let data = &location.data;
         let mut scratch = Self {
             scratch: None,
-            data: data.to_path_buf(),
+            data: data.clone(),
             is_data_new: !data.exists(),
         };
-        let parent = scratch.parent();
-        let made = ScratchDir::create_with_parent(&parent)
-            .with_context(|| format!("cannot write in {}", data.display()))?;
+        let made = disk(location.group_readable)
+            .create_dir_all(data)
+            .and_then(|()| ScratchDir::create_with_parent(&scratch.parent()));
+        let made = made.with_context(|| format!("cannot write in {}", data.display()))?;
         scratch.scratch = Some(made);
         Ok(scratch)
     }

@@ -134,7 +134,7 @@ impl Common {
         if !reads_table && !self.may_write_table() {
             return Ok(Runner::Own(Box::new(Node::start(None, options)?)));
         }
-        Runner::open(data, options)
+        Runner::open(&self.location, options)
     }
 
     /// Checks that no option is given that only a job of this process has.

@@ -159,6 +159,13 @@ pub(crate) struct Settings {
     /// Folder for backups requested over HTTP [default: none: such requests are rejected].
     #[arg(long, value_name = "DIR", env = "EBB_BACKUP_ROOT")]
     pub(crate) backup_root: Option<PathBuf>,
+    /// Give new files of the database and of backups the mode 0640, and new directories 0750, so that
+    /// the group of the server's user may read them, for example a user for backups. Files that are
+    /// there already keep their modes. Otherwise the modes are 0600 and 0700.
+    #[arg(long, value_name = "YES", env = "EBB_GROUP_READABLE")]
+    #[arg(num_args = 0..=1, default_missing_value = "true", default_value = "false")]
+    #[arg(action = ArgAction::Set, hide_default_value = true)]
+    pub(crate) group_readable: bool,
     /// When a write is acknowledged: sync (after an fsync, which concurrent writes share), os
     /// (before; the operating system decides when to write to the disk), or a time as in 100ms
     /// (before; an fsync follows within this time).
@@ -173,6 +180,12 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "WHAT", env = "EBB_ON_FAILED_WRITE")]
     #[arg(default_value = "exit", hide_possible_values = true)]
     pub(crate) on_failed_write: OnFailedWrite,
+    /// Time within which the server reads every SSTable once, in the background, and puts damaged
+    /// ones into quarantine. Readings are paced, and continue after a restart. 0s turns this off.
+    #[arg(long, value_name = "TIME", env = "EBB_VERIFY_EVERY")]
+    #[arg(default_value = "30days")]
+    #[serde(serialize_with = "shown", deserialize_with = "parsed")]
+    pub(crate) verify_every: humantime::Duration,
     /// Memory of the server, as in 2GiB. At most an eighth is for requests of CQL, an eighth for
     /// results that wait for their clients, a thirty-second for prepared statements, and a sixteenth
     /// is for jobs. The rest is for memtables (a quarter of it), and for open tables and the cache of

@@ -23,6 +23,7 @@ pub(super) fn log(db: &Db, stop: Option<Handle>) -> Arc<OnceLock<String>> {
     let stopped = Arc::new(OnceLock::new());
     let found = Arc::clone(&stopped);
     let bounds = [LineBound::of_state(), LineBound::of_state()];
+    let stuck_bound = LineBound::new();
     db.on_event(move |event| match *event {
         Event::Flushed {
             keyspace,
@@ -71,6 +72,21 @@ pub(super) fn log(db: &Db, stop: Option<Handle>) -> Arc<OnceLock<String>> {
         Event::DiskFreed { space_use } => {
             if let Some(left_out) = bound_of(&bounds, space_use).pass() {
                 info!(target: STORAGE, left_out, "{space_use:?} find space on the disk again");
+            }
+        }
+        Event::DiskCallStuck { path, call, lasts } => {
+            if let Some(left_out) = stuck_bound.pass() {
+                let (path, s) = (path.display(), lasts.as_secs());
+                error!(
+                    target: STORAGE,
+                    left_out, "the disk hangs: the {call} of {path} has not returned for {s}s"
+                );
+            }
+        }
+        Event::DiskCallReturned { path, call, took } => {
+            if let Some(left_out) = stuck_bound.pass() {
+                let (path, s) = (path.display(), took.as_secs());
+                warn!(target: STORAGE, left_out, "the {call} of {path} has returned after {s}s");
             }
         }
         Event::LeftOut {

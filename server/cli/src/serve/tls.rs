@@ -7,14 +7,15 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use ebb_cql_server::serve::{Tls, TlsError, TlsOptions};
 
+use super::certificate::ExpiryWatch;
 use super::log_levels::SERVER;
 use crate::error::CliError;
 
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(3);
 
-/// Reads the files, and looks every few seconds whether they have changed, as long as what
-/// this returns is in use.
+/// Reads the files, and looks every few seconds whether they have changed, and whether the
+/// certificate expires soon, as long as what this returns is in use.
 ///
 /// # Errors
 /// When a file is missing or wrong.
@@ -30,7 +31,11 @@ pub(super) fn start(options: TlsOptions) -> Result<Arc<Tls>> {
 }
 
 fn watch(tls: &Weak<Tls>) {
+    let mut expiry = ExpiryWatch::default();
     loop {
+        if let Some(tls) = tls.upgrade() {
+            expiry.look(&tls);
+        }
         thread::park_timeout(LOOK_EVERY);
         let Some(tls) = tls.upgrade() else {
             return;

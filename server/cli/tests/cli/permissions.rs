@@ -8,11 +8,11 @@ use std::process::Command;
 use crate::place::{Done, Place};
 use crate::serving::Server;
 
-/// Returns the command `ebb` with a umask that takes no permission away.
-fn unmasked(place: &Place, line: &str) -> Command {
+/// Returns the command `ebb` with this umask.
+fn with_umask(place: &Place, umask: &str, line: &str) -> Command {
     let ebb = place.command(line);
     let mut shell = Command::new("sh");
-    shell.args(["-c", "umask 0; exec \"$0\" \"$@\""]);
+    shell.args(["-c", &format!("umask {umask}; exec \"$0\" \"$@\"")]);
     shell.arg(ebb.get_program()).args(ebb.get_args());
     for (name, value) in ebb.get_envs() {
         match value {
@@ -38,7 +38,7 @@ fn only_the_owner_may_open_what_ebb_creates_in_a_database_or_a_backup() {
         "token create --name test --scope read",
         "backup copy",
     ] {
-        Done::of(&mut unmasked(&place, line)).ok();
+        Done::of(&mut with_umask(&place, "0", line)).ok();
     }
     assert_eq!(Server::start(&place, "--auth").stop(), Some(0));
     for path in [place.files("ebb-data"), place.files("copy")].concat() {
@@ -47,6 +47,36 @@ fn only_the_owner_may_open_what_ebb_creates_in_a_database_or_a_backup() {
     }
     // The umask holds for a file that the user named.
     assert_eq!(mode(place.path("words.tsv")), 0o666);
+}
+
+#[test]
+fn the_setting_gives_the_group_read_access_to_databases_and_backups() {
+    let place = Place::new();
+    place.write_corpus();
+    for line in [
+        "load --group-readable --table app.lines corpus --skip-bad",
+        "run wordcount --group-readable --table app.lines --output app.counts",
+        "backup --group-readable copy",
+        "token create --group-readable --name test --scope read",
+    ] {
+        Done::of(&mut with_umask(&place, "077", line)).ok();
+    }
+    let server = Server::start(&place, "--group-readable");
+    assert_eq!(server.stop(), Some(0));
+    for path in [place.files("ebb-data"), place.files("copy")].concat() {
+        let mode = mode(&path);
+        let name = Path::new(&path).file_name().unwrap().to_str().unwrap();
+        let expected = match name {
+            "ebb-data" | "copy" => 0o750,
+            // Secrets stay with the owner.
+            _ if name.starts_with("tokens") || name.starts_with("audit") => 0o600,
+            _ => 0o640,
+        };
+        assert_eq!(mode, expected, "{path} has mode {mode:04o}");
+    }
+    let names_any = |line: &str| place.ebb(line).stderr.contains("permissions");
+    assert!(!names_any("stats --group-readable"));
+    assert!(names_any("stats"));
 }
 
 #[test]

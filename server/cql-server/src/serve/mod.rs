@@ -77,6 +77,7 @@ mod commit;
 mod connection;
 mod counts;
 mod events;
+mod expiry;
 mod failed_logins;
 mod identity;
 mod lane_request;

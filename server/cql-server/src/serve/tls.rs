@@ -17,6 +17,8 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::expiry::expiry_unix_s;
+
 /// Which files TLS needs, and who may come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsOptions {
@@ -59,9 +61,16 @@ pub enum TlsError {
 #[derive(Debug)]
 pub struct Tls {
     options: TlsOptions,
-    config: ArcSwap<ServerConfig>,
+    in_use: ArcSwap<InUse>,
     /// Of what the files held when they were last looked at.
     seen: Mutex<u64>,
+}
+
+/// The configuration of the last files that were right.
+#[derive(Debug)]
+struct InUse {
+    config: Arc<ServerConfig>,
+    expires_unix_s: Option<u64>,
 }
 
 struct Contents {
@@ -79,10 +88,10 @@ impl Tls {
     pub fn load(options: TlsOptions) -> Result<Self, TlsError> {
         let contents = Contents::read(&options);
         let seen = fingerprint(&contents);
-        let config = contents.and_then(|contents| contents.config(&options))?;
+        let in_use = contents.and_then(|contents| contents.checked(&options))?;
         Ok(Self {
             options,
-            config: ArcSwap::from_pointee(config),
+            in_use: ArcSwap::from_pointee(in_use),
             seen: Mutex::new(seen),
         })
     }
@@ -94,8 +103,8 @@ impl Tls {
     pub fn reload(&self) -> Result<(), TlsError> {
         let contents = Contents::read(&self.options);
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = fingerprint(&contents);
-        let config = contents?.config(&self.options)?;
-        self.config.store(Arc::new(config));
+        let in_use = contents?.checked(&self.options)?;
+        self.in_use.store(Arc::new(in_use));
         Ok(())
     }
 
@@ -112,15 +121,28 @@ impl Tls {
             return Ok(false);
         }
         *seen = found;
-        let config = contents?.config(&self.options)?;
-        self.config.store(Arc::new(config));
+        let in_use = contents?.checked(&self.options)?;
+        self.in_use.store(Arc::new(in_use));
         Ok(true)
     }
 
     /// What the next connection goes by.
     #[must_use]
     pub fn config(&self) -> Arc<ServerConfig> {
-        self.config.load_full()
+        Arc::clone(&self.in_use.load().config)
+    }
+
+    /// Returns the time at which the first certificate of the chain in use expires, in seconds since
+    /// the Unix epoch; `None` if none of them can be read.
+    #[must_use]
+    pub fn expires_unix_s(&self) -> Option<u64> {
+        self.in_use.load().expires_unix_s
+    }
+
+    /// The file of the certificate chain.
+    #[must_use]
+    pub fn certificate(&self) -> &Path {
+        &self.options.certificate
     }
 
     pub(super) fn is_optional(&self) -> bool {
@@ -150,9 +172,10 @@ impl Contents {
         })
     }
 
-    fn config(&self, options: &TlsOptions) -> Result<ServerConfig, TlsError> {
+    fn checked(&self, options: &TlsOptions) -> Result<InUse, TlsError> {
         let provider = Arc::new(ring::default_provider());
         let chain = certificates(&options.certificate, &self.certificate)?;
+        let expires_unix_s = chain.iter().filter_map(expiry_unix_s).min();
         let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|error| {
             let problem = match error {
                 pem::Error::NoItemsFound => "there is no private key in PEM, or it is encrypted",
@@ -187,7 +210,10 @@ impl Contents {
             config.session_storage = Arc::new(NoServerSessionStorage {});
             config.send_tls13_tickets = 0;
         }
-        Ok(config)
+        Ok(InUse {
+            config: Arc::new(config),
+            expires_unix_s,
+        })
     }
 }
 

@@ -258,7 +258,7 @@ impl Output for CqlOutput {
         let options = SortedWriterOptions {
             sstable: table.rows().options().sstable.clone(),
             merge_operator: Some(Arc::new(CqlRow::default())),
-            ..SortedWriterOptions::default()
+            ..self.catalog.db().sorted_writer_options()
         };
         let writer = SortedWriter::create(files.path(), "rows", options);
         let mut writer = writer.map_err(TaskError::failed)?;

@@ -103,7 +103,7 @@ impl Output for TableOutput {
             return Ok(());
         }
         let files = self.partitions.temporary_directory()?;
-        let writer = SortedWriter::create(files.path(), "rows", Default::default());
+        let writer = SortedWriter::create(files.path(), "rows", self.db.sorted_writer_options());
         let mut writer = writer.map_err(TaskError::failed)?;
         let mut grant = Partitions::grant();
         merge(staged, |key, value| {

@@ -27,12 +27,19 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
     )))
 )]
 async fn scrape(
-    State(Served { metrics, .. }): At,
+    State(Served {
+        metrics, scrapes, ..
+    }): At,
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, Problem> {
     let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
     let format = Format::accepted(accept.unwrap_or_default());
-    let text = blocking(move || metrics.text(format)).await?;
-    let text = text.map_err(broken)?;
+    let permit = scrapes.acquire_owned().await.map_err(broken)?;
+    let text = blocking(move || {
+        // Held until the end, also if the client has left.
+        let _permit = permit;
+        metrics.text(format)
+    });
+    let text = text.await?.map_err(broken)?;
     Ok(([(CONTENT_TYPE, format.media_type())], text))
 }

@@ -49,6 +49,7 @@ use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{Method, StatusCode, Uri};
 use ebb_jobs::Failure;
+use tokio::sync::Semaphore;
 
 pub(super) use self::answer::{LongWork, RowWork};
 use super::problem::Problem;
@@ -62,6 +63,10 @@ use crate::node::Node;
 /// How long a request may be, in bytes. A long one names many files.
 pub(super) const REQUEST_BYTES_MAX: usize = 1 << 20;
 
+/// Scrapes of the metrics at once. They wait while a change of the schema waits for a disk that hangs,
+/// and a scraper that comes again and again must not take all threads.
+pub(super) const SCRAPES_MAX: usize = 1;
+
 /// The state of the routes. Each handler takes the parts that it needs.
 #[derive(Clone)]
 pub(super) struct Served {
@@ -73,6 +78,8 @@ pub(super) struct Served {
     pub long_work: LongWork,
     pub memory: Option<MemoryLimits>,
     pub row_work: RowWork,
+    /// Permits for scrapes, see [`SCRAPES_MAX`].
+    pub scrapes: Arc<Semaphore>,
 }
 
 /// The state, as handlers extract it.

@@ -87,7 +87,7 @@ pub fn repair(
             ..options.clone()
         };
         let manifest = Manifest::unwritten(disk.clone(), to, State::default());
-        Engine::recover(to, options.on_patient_disk(), manifest, None, Access::Write)?
+        Engine::recover(to, options.for_engine(), manifest, None, Access::Write)?
     };
     // Nothing is named yet, so no number needs to be reserved.
     let first = FileNumber::default();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType, date_time_ymd};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -224,6 +224,33 @@ fn new_files_are_for_new_connections_and_bad_ones_change_nothing() {
     assert!(tls.reload_if_changed().is_err());
     assert!(!tls.reload_if_changed().unwrap(), "told once");
     encrypted(&server, new.client(None));
+}
+
+#[test]
+fn the_first_certificate_of_the_chain_to_expire_counts_also_after_a_reload() {
+    let authority = Authority::new();
+    let write = |years: &[i32]| {
+        let chain = years.iter().enumerate().map(|(at, &year)| {
+            let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+            params.not_after = date_time_ymd(year, 1, 1);
+            let key = KeyPair::generate().unwrap();
+            if at == 0 {
+                fs::write(authority.path("server.key"), key.serialize_pem()).unwrap();
+            }
+            params.self_signed(&key).unwrap().pem()
+        });
+        fs::write(authority.path("server.pem"), chain.collect::<String>()).unwrap();
+    };
+    write(&[2036, 2035]);
+    let tls = authority.tls();
+    assert_eq!(tls.expires_unix_s(), Some(2_051_222_400));
+    write(&[2037]);
+    assert!(tls.reload_if_changed().unwrap());
+    assert_eq!(tls.expires_unix_s(), Some(2_114_380_800));
+    // A bad file changes nothing.
+    fs::write(authority.path("server.pem"), "").unwrap();
+    assert!(tls.reload().is_err());
+    assert_eq!(tls.expires_unix_s(), Some(2_114_380_800));
 }
 
 #[test]

@@ -1,0 +1,223 @@
+//! The calls to the disk that are under way, for a thread that looks whether one of them hangs.
+//!
+//! A call from which the kernel does not return cannot report itself. So each call notes its begin
+//! and its end in a slot of a small table, and [`DiskWatch`](super::DiskWatch) compares the slots
+//! of one look with those of the look before. A note costs a call two atomic operations on a cache
+//! line that hardly any other thread uses, and no look at a clock: the watch has the times.
+
+use std::array;
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crossbeam_utils::CachePadded;
+
+use super::stuck::DiskCall;
+
+/// The calls that can be noted at once. A call that finds no slot is made without a note: the disk
+/// that holds it up holds up the noted ones, too.
+const SLOTS: usize = 128;
+/// The slots that a call tries.
+const TRIES: usize = 4;
+
+/// Bits of a [`Note`] for the file and for the count.
+const FILE_BITS: u32 = 40;
+const COUNT_BITS: u32 = 22;
+
+/// The content of a slot during a call: the kind of the call, the low bits of a count, and the file.
+/// Two calls that follow each other in a slot differ in the count. A note is never 0, because no kind
+/// is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Note(u64);
+
+impl Note {
+    pub(super) fn new(call: DiskCall, count: u64, file: u64) -> Self {
+        let bits = |number: u64, bits: u32| number & ((1 << bits) - 1);
+        let count = bits(count, COUNT_BITS) << FILE_BITS;
+        let call = (call as u64) << (FILE_BITS + COUNT_BITS);
+        Self(call | count | bits(file, FILE_BITS))
+    }
+
+    pub(super) fn call(self) -> DiskCall {
+        match self.0 >> (FILE_BITS + COUNT_BITS) {
+            kind if kind == DiskCall::Read as u64 => DiskCall::Read,
+            kind if kind == DiskCall::Write as u64 => DiskCall::Write,
+            _ => DiskCall::Sync,
+        }
+    }
+
+    /// The number of the file in the table of names.
+    fn file(self) -> u64 {
+        self.0 & ((1 << FILE_BITS) - 1)
+    }
+}
+
+/// The number of threads that have made a call.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    /// The slot that this thread tries first, and the number of its calls.
+    static THREAD: (usize, Cell<u64>) = (THREADS.fetch_add(1, Ordering::Relaxed), Cell::new(0));
+}
+
+/// The calls under way on the disk of one database.
+#[derive(Debug)]
+pub(crate) struct DiskCalls {
+    /// 0 is a free slot.
+    slots: [CachePadded<AtomicU64>; SLOTS],
+    names: Mutex<Names>,
+}
+
+/// The paths of the open files, by numbers that are not used again.
+#[derive(Debug, Default)]
+struct Names {
+    last: u64,
+    paths: HashMap<u64, PathBuf>,
+}
+
+impl DiskCalls {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            slots: array::from_fn(|_| CachePadded::new(AtomicU64::new(0))),
+            names: Mutex::default(),
+        })
+    }
+
+    /// Registers a file, for the notes of the calls on it.
+    pub(super) fn file(self: &Arc<Self>, path: &Path) -> NotedFile {
+        let mut names = self.names.lock().unwrap();
+        names.last += 1;
+        let number = names.last;
+        names.paths.insert(number, path.to_path_buf());
+        NotedFile {
+            calls: self.clone(),
+            number,
+        }
+    }
+
+    /// Returns the calls under way with their slots.
+    pub(super) fn under_way(&self) -> impl Iterator<Item = (usize, Note)> {
+        let notes = self.slots.iter().map(|slot| slot.load(Ordering::Relaxed));
+        let taken = notes.enumerate().filter(|(_, note)| *note != 0);
+        taken.map(|(slot, note)| (slot, Note(note)))
+    }
+
+    /// Returns the path of the file of a call; `None` if the call has ended meanwhile and the file
+    /// is closed.
+    pub(super) fn path(&self, note: Note) -> Option<PathBuf> {
+        self.names.lock().unwrap().paths.get(&note.file()).cloned()
+    }
+
+    /// Takes a free slot near that of the thread until the result is dropped.
+    fn note(&self, call: DiskCall, file: u64) -> Option<NotedCall<'_>> {
+        let (first, count) = THREAD.with(|(first, calls)| {
+            calls.set(calls.get().wrapping_add(1));
+            (*first, calls.get())
+        });
+        let note = Note::new(call, count, file).0;
+        let mut near = (0..TRIES).map(|nth| &*self.slots[first.wrapping_add(nth) % SLOTS]);
+        let taken = near.find(|slot| {
+            slot.load(Ordering::Relaxed) == 0
+                && (slot.compare_exchange(0, note, Ordering::Relaxed, Ordering::Relaxed)).is_ok()
+        });
+        taken.map(NotedCall)
+    }
+}
+
+/// The slot with the note of a call. It is free again when this is dropped.
+struct NotedCall<'a>(&'a AtomicU64);
+
+impl Drop for NotedCall<'_> {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
+/// A file whose calls are noted. Its name is known until this is dropped.
+#[derive(Debug)]
+pub(super) struct NotedFile {
+    calls: Arc<DiskCalls>,
+    number: u64,
+}
+
+impl NotedFile {
+    /// Makes a call on the file, with a note while it is under way.
+    pub(super) fn noted<T>(&self, call: DiskCall, make: impl FnOnce() -> T) -> T {
+        let _noted = self.calls.note(call, self.number);
+        make()
+    }
+}
+
+impl Drop for NotedFile {
+    fn drop(&mut self) {
+        self.calls.names.lock().unwrap().paths.remove(&self.number);
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    fn under_way(calls: &DiskCalls) -> Vec<(DiskCall, PathBuf)> {
+        let notes = calls.under_way().map(|(_, note)| note);
+        let named = notes.map(|note| (note.call(), calls.path(note).unwrap()));
+        named.collect()
+    }
+
+    #[test]
+    fn a_call_is_noted_with_its_file_while_it_is_under_way() {
+        let calls = DiskCalls::new();
+        let [log, table] = ["wal-000001.log", "000002.sst"].map(|name| calls.file(name.as_ref()));
+        assert!(under_way(&calls).is_empty());
+        log.noted(DiskCall::Sync, || {
+            table.noted(DiskCall::Read, || {
+                let found = under_way(&calls);
+                assert_eq!(found.len(), 2);
+                assert!(found.contains(&(DiskCall::Sync, "wal-000001.log".into())));
+                assert!(found.contains(&(DiskCall::Read, "000002.sst".into())));
+            });
+            assert_eq!(under_way(&calls).len(), 1);
+        });
+        assert!(under_way(&calls).is_empty());
+    }
+
+    #[test]
+    fn equal_calls_that_follow_each_other_differ() {
+        let calls = DiskCalls::new();
+        let file = calls.file("f".as_ref());
+        let call = || file.noted(DiskCall::Write, || calls.under_way().next().unwrap());
+        assert_ne!(call(), call());
+    }
+
+    #[test]
+    fn calls_beyond_the_slots_are_made_and_not_noted() {
+        fn nested(file: &NotedFile, deeper: usize) -> usize {
+            file.noted(DiskCall::Read, || match deeper {
+                0 => file.calls.under_way().count(),
+                deeper => nested(file, deeper - 1),
+            })
+        }
+        let calls = DiskCalls::new();
+        assert_eq!(nested(&calls.file("f".as_ref()), 2 * TRIES), TRIES);
+        assert_eq!(calls.under_way().count(), 0);
+    }
+
+    #[test]
+    fn a_closed_file_leaves_no_name_behind() {
+        let calls = DiskCalls::new();
+        drop(calls.file("f".as_ref()));
+        assert!(calls.names.lock().unwrap().paths.is_empty());
+    }
+
+    #[test]
+    fn a_note_keeps_the_low_bits_of_the_count_and_of_the_file() {
+        for call in [DiskCall::Read, DiskCall::Write, DiskCall::Sync] {
+            let note = Note::new(call, u64::MAX, 7);
+            assert_eq!((note.call(), note.file()), (call, 7));
+            let note = Note::new(call, 0, u64::MAX);
+            assert_eq!((note.call(), note.file()), (call, (1 << FILE_BITS) - 1));
+        }
+    }
+}
