@@ -36,6 +36,9 @@ pub struct CapacityRequest {
     pub now_s: f64,
     /// Bytes in the buffers of tasks: a part of what the machine says is used.
     pub held_bytes: u64,
+    /// CPU that jobs need from now on to meet their goals, in hundredths of a core. Goals that have
+    /// passed do not count.
+    pub needed_hundredths: u32,
 }
 
 /// What all jobs together may use in one control cycle.
@@ -43,6 +46,11 @@ pub struct CapacityRequest {
 pub struct Capacity {
     /// CPU, in hundredths of a core.
     pub cpu_hundredths: u32,
+    /// Other processes hold the CPU, and tasks get `cpu_hundredths` outside of the idle class alone:
+    /// they run on the *floor*, with the nice value [`FLOOR_NICE`](ebb_threads::FLOOR_NICE). Attempts
+    /// that are in the idle class are overtaken by second ones, or moved where the system lets a
+    /// thread leave that class. Nothing of this holds if tasks do not run in the idle class at all.
+    pub is_on_floor: bool,
     /// What may be read, in bytes per second; `None`: as much as they can.
     pub read_bytes_per_s: Option<u64>,
     /// What may be held, in bytes, if that is less than
@@ -61,6 +69,7 @@ impl Capacity {
         let forecast = Availability::constant(f64::from(hundredths));
         Self {
             cpu_hundredths: hundredths,
+            is_on_floor: false,
             read_bytes_per_s: None,
             memory_bytes: None,
             forecast: Arc::new(forecast.expect("a u32 is finite and not negative")),

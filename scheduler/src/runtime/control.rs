@@ -16,7 +16,7 @@ use super::job_entry::Assignment;
 use super::options::Management;
 use super::panics::catch;
 use super::schedule::live_view::{LiveJob, Slot, live_view};
-use super::schedule::shares::{Claimant, concurrency, shares};
+use super::schedule::shares::{Claimant, concurrency, floor_concurrency, shares};
 use super::state::{Shared, State};
 use super::worker;
 use crate::availability::Availability;
@@ -77,9 +77,16 @@ fn cycle(shared: &Shared) -> Vec<Assignment> {
     state.capacity_hundredths = plan.capacity_hundredths;
     state.forecast = plan.forecast;
     state.memory.start_cycle(plan.memory_bytes, now_s);
+    // Set before the shares: threads that wait for a share go on with it.
+    let is_on_floor = shared.class_of_tasks.set_on_floor(plan.is_on_floor);
+    state.floor_since_s = is_on_floor.then(|| state.floor_since_s.unwrap_or(now_s));
     for (id, job) in &mut state.jobs {
         job.set_share(plan.shares.get(id).copied().unwrap_or(0), now_s);
-        job.concurrency = concurrency(job.share_hundredths, job.cores(options.cores));
+        job.concurrency = if is_on_floor {
+            floor_concurrency(job.share_hundredths)
+        } else {
+            concurrency(job.share_hundredths, job.cores(options.cores))
+        };
     }
     state.sample(now_s);
     let claimed = claim_all(shared, &mut state);
@@ -101,6 +108,8 @@ struct Plan {
     capacity_hundredths: u32,
     /// What all attempts may hold, where that is less than ever.
     memory_bytes: Option<u64>,
+    /// Tasks run on the floor; managed.
+    is_on_floor: bool,
     /// f(t) that it goes by; managed.
     forecast: Option<Arc<Availability>>,
     /// Managed, by job.
@@ -112,7 +121,11 @@ struct Plan {
 fn plan(shared: &Shared, now_s: f64) -> Result<Plan, String> {
     let options = &shared.options;
     let held_bytes = shared.lock().held_bytes();
-    let request = CapacityRequest { now_s, held_bytes };
+    let request = CapacityRequest {
+        now_s,
+        held_bytes,
+        needed_hundredths: shared.needed_hundredths(now_s),
+    };
     let mut capacity = catch(|| options.capacity.capacity(request))
         .map_err(|message| format!("the capacity source panicked: {message}"))?;
     let cores_hundredths = options.cores.saturating_mul(100);
@@ -124,6 +137,7 @@ fn plan(shared: &Shared, now_s: f64) -> Result<Plan, String> {
     if options.management == Management::Managed {
         shared.reads.set_rate(capacity.read_bytes_per_s, now_s);
         plan.memory_bytes = capacity.memory_bytes;
+        plan.is_on_floor = capacity.is_on_floor;
         plan.forecast = Some(Arc::clone(&capacity.forecast));
         plan.shares = managed_shares(shared, now_s, capacity)?;
     }

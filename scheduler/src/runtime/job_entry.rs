@@ -254,7 +254,11 @@ impl JobEntry {
         used_cpu_s - std::mem::replace(&mut self.sampled_cpu_s, used_cpu_s)
     }
 
-    pub fn assign(&mut self, work: Work) -> Assignment {
+    /// Makes an assignment of `work`, for a thread on the floor or in the idle class.
+    pub fn assign(&mut self, work: Work, is_on_floor: bool) -> Assignment {
+        if let Work::Task { attempt_state, .. } = &work {
+            attempt_state.set_on_floor(is_on_floor);
+        }
         let duty = match work {
             Work::Task {
                 task,
@@ -285,6 +289,7 @@ impl JobEntry {
         Assignment {
             context: Arc::clone(context.expect("a lease has nothing to hand out")),
             duty,
+            is_on_floor,
             directory,
         }
     }
@@ -294,6 +299,8 @@ impl JobEntry {
 pub(super) struct Assignment {
     pub context: Arc<JobContext>,
     pub duty: Duty,
+    /// It is for a thread on the floor, unless it is a commit.
+    pub is_on_floor: bool,
     /// To be removed with the duty done.
     pub directory: Option<TempDir>,
 }

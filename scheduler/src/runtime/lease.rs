@@ -51,13 +51,19 @@ struct LeasePayee {
     pacer: Arc<Pacer>,
     /// What the thread had used at the last look, and when that was.
     seen: Cell<(ThreadUse, Instant)>,
+    /// The thread is in the class of tasks meanwhile, and follows it.
+    is_lowered: bool,
 }
 
 impl LeasePayee {
     /// For the calling thread, from now on.
-    fn new(pacer: Arc<Pacer>) -> Self {
+    fn new(pacer: Arc<Pacer>, is_lowered: bool) -> Self {
         let seen = Cell::new((ThreadUse::of_this_thread(), Instant::now()));
-        Self { pacer, seen }
+        Self {
+            pacer,
+            seen,
+            is_lowered,
+        }
     }
 
     /// Counts what the thread waited for and moved since the last look.
@@ -94,7 +100,11 @@ impl Payee for LeasePayee {
     }
 
     fn wait(&self, attempt_state: &AttemptState) -> Result<(), TaskError> {
-        self.pacer.wait(attempt_state)
+        if self.is_lowered {
+            self.pacer.wait(attempt_state)
+        } else {
+            self.pacer.wait_unless(|| attempt_state.is_stopped())
+        }
     }
 }
 
@@ -201,7 +211,8 @@ impl Lease {
     /// they use the share.
     ///
     /// Where the runtime runs tasks under `SCHED_IDLE`, the thread does so too meanwhile,
-    /// if the system lets it go back: it must hold no lock for which a transaction may wait.
+    /// if the system lets it go back: it must hold no lock for which a transaction may wait. While
+    /// tasks run on the [floor](super::Capacity::is_on_floor), so does the thread.
     ///
     /// Memory of the work is not accounted: `RuntimeOptions::memory_bytes` is for tasks.
     /// What a leased thread allocates counts as memory that the process uses, which leaves
@@ -229,11 +240,12 @@ impl Lease {
             attempt,
         };
         let lowers = shared.options.lowers_tasks() && shared.can_raise;
-        let payee = LeasePayee::new(Arc::clone(&self.0.pacer));
         let lowered = lowers.then(|| Lowered::begin(&shared.cores, self.0.id));
+        let lowered = lowered.flatten();
+        let payee = LeasePayee::new(Arc::clone(&self.0.pacer), lowered.is_some());
         Ok(LeasedThread {
             account: Account::open(Box::new(payee), attempt_state)?,
-            _lowered: lowered.flatten(),
+            _lowered: lowered,
             _entered: entered,
             _stays: PhantomData,
         })

@@ -110,6 +110,7 @@ pub use job::task_processes::TaskProcesses;
 pub use job::typed;
 pub use lease::{Lease, LeaseOptions, LeasedThread, leased_use};
 pub use options::{Management, RuntimeOptions, TASK_MEMORY_BYTES_MIN, Throttles};
+pub use pacing::bucket::{Bucket, Verdict};
 pub use pacing::pacer::BURST_S;
 pub use process::{TaskServer, processes_cpu_s};
 pub use runner::Runtime;

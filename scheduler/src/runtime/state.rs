@@ -15,11 +15,13 @@ use super::pacing::attempt_state::AttemptState;
 use super::pacing::cores::Cores;
 use super::pacing::pacer::Pacer;
 use super::pacing::reads::ReadBudget;
+use super::pacing::task_class::TaskClass;
 use super::panics::catch;
 use super::schedule::grant_use::GrantUse;
 use super::schedule::memory::MemoryBudget;
 use super::schedule::preemption::{Space, preempt};
 use super::schedule::shares::TASK_HUNDREDTHS_MAX;
+use super::schedule::speculation::SPECULATE_AFTER_S;
 use super::schedule::tracker::{Tracker, Work};
 use crate::availability::Availability;
 use crate::model::{JobId, TaskId, TaskKind};
@@ -51,6 +53,9 @@ pub(super) struct State {
     /// thread inherits its class and its core from the one that starts it.
     pub commits: Vec<Assignment>,
     pub capacity_hundredths: u32,
+    /// Tasks run on the floor since then, in seconds of the runtime's time; `None`: they run in the
+    /// idle class.
+    pub floor_since_s: Option<f64>,
     /// f(t) that the present cycle was planned by; none before the first, and unmanaged.
     pub forecast: Option<Arc<Availability>>,
     pub cycles: Cycles,
@@ -66,6 +71,11 @@ pub(super) struct State {
 }
 
 impl State {
+    /// Whether tasks run on the floor.
+    pub fn is_on_floor(&self) -> bool {
+        self.floor_since_s.is_some()
+    }
+
     /// The next thing to do for anyone, round-robin: no job waits for memory while
     /// another is served twice. Managed, each runs as many tasks as it may; otherwise
     /// all together as many as there are cores. With nothing else to do, a
@@ -77,9 +87,14 @@ impl State {
         let has_memory = self.memory.has_room();
         let with_tasks = self.jobs.values().filter(|job| !job.tracker.is_lease());
         let running: u32 = with_tasks.map(|job| job.tracker.running()).sum();
+        let is_on_floor = self.is_on_floor();
         let has_place = |job: &JobEntry| {
             has_memory
                 && match options.management {
+                    // Attempts that are left in the idle class take no CPU from the others.
+                    Management::Managed if is_on_floor => {
+                        job.tracker.running_on_floor() < job.concurrency
+                    }
                     Management::Managed => job.tracker.running() < job.concurrency,
                     Management::Unmanaged => {
                         running < options.cores && job.tracker.running() < job.cores(options.cores)
@@ -92,6 +107,7 @@ impl State {
             options.speculation
                 && has_place(job)
                 && (options.management == Management::Unmanaged
+                    || is_on_floor
                     || left_hundredths >= SPECULATIVE_HUNDREDTHS_MIN)
         };
         for speculates in [false, true] {
@@ -111,7 +127,7 @@ impl State {
                     if matches!(work, Work::Task { .. }) {
                         self.memory.reserve();
                     }
-                    return Some(job.assign(work));
+                    return Some(job.assign(work, is_on_floor));
                 }
             }
         }
@@ -173,6 +189,16 @@ impl State {
             let job = self.jobs.get_mut(&task.job).expect("listed above");
             if job.tracker.preempt(task, attempt) {
                 preempted.extend(job.context.clone());
+            }
+        }
+        if self.is_on_floor() {
+            // Attempts in the idle class hold memory that those on the floor would need. Those that
+            // were stopped will give theirs back.
+            for job in self.jobs.values_mut() {
+                let running = job.tracker.running_on_floor() + job.tracker.stopped();
+                if running < job.concurrency && job.tracker.preempt_straggler() {
+                    preempted.extend(job.context.clone());
+                }
             }
         }
         preempted
@@ -282,6 +308,8 @@ pub(super) struct Shared {
     pub class: SchedulingClass,
     /// A thread that was put under the class can go back.
     pub can_raise: bool,
+    /// The class in which tasks run at present.
+    pub class_of_tasks: Arc<TaskClass>,
     pub cores: Arc<Cores>,
     /// The number of the worker started last.
     pub last_worker: AtomicU64,
@@ -307,11 +335,13 @@ impl Shared {
             memory: MemoryBudget::new(&options),
             ..State::default()
         };
+        let class_of_tasks = Arc::new(TaskClass::new(options.lowers_tasks(), can_raise));
         Self {
             options,
             clock,
             class,
             can_raise,
+            class_of_tasks,
             cores: Arc::new(Cores::detect()),
             last_worker: AtomicU64::new(0),
             reads: Arc::default(),
@@ -348,6 +378,7 @@ impl Shared {
             self.options.paces_cpu(),
             self.options.throttles.yield_every,
             Arc::clone(&self.reads),
+            Arc::clone(&self.class_of_tasks),
         )
     }
 
@@ -380,15 +411,29 @@ impl Shared {
         }
     }
 
+    /// Returns the CPU that jobs need from now on to meet their goals, in hundredths of a core.
+    pub fn needed_hundredths(&self, now_s: f64) -> u32 {
+        let state = self.lock();
+        let live = state.jobs.values().filter_map(|job| job.tracker.live());
+        let cores: f64 = live.map(|live| live.needed_cores(now_s)).sum();
+        (cores * 100.0).ceil() as u32
+    }
+
     /// Looks after all attempts: gives up those that hang.
     pub fn watch(&self, now_s: f64) {
         let options = &self.options;
         let mut state = self.lock();
+        // A shorter floor is not worth the work that is done twice.
+        let seeks_starved = options.speculation
+            && (state.floor_since_s).is_some_and(|since_s| now_s - since_s >= SPECULATE_AFTER_S);
         let State { jobs, news, .. } = &mut *state;
         let mut given_up = Vec::new();
         for job in jobs.values_mut() {
             let could_run = options.management == Management::Unmanaged || job.share_hundredths > 0;
             given_up.extend(job.tracker.watch(now_s, could_run, options.stall_s));
+            if seeks_starved && could_run {
+                job.tracker.seek_starved(self.can_raise);
+            }
             if job.tracker.state() == JobState::Stopping {
                 job.pacer.cancel();
             }

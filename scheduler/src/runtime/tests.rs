@@ -2,6 +2,7 @@
 
 mod chains;
 mod failures;
+mod floor;
 mod global_sort;
 mod hanging;
 mod journal;
@@ -149,7 +150,8 @@ fn spinning_job(tasks: usize, output: &VecOutput) -> JobSpec {
 /// Runs `body` in an attempt that is never made to wait.
 pub(super) fn with_attempt<T>(body: impl FnOnce(&Attempt<'_>) -> T) -> T {
     let reads = Arc::<ReadBudget>::default();
-    let pacer = Pacer::new(Arc::new(ManualClock::default()), false, None, reads);
+    let clock = Arc::new(ManualClock::default());
+    let pacer = Pacer::new(clock, false, None, reads, Arc::default());
     let attempt_state = AttemptState::default();
     body(&Attempt::start(&pacer, &attempt_state, &|| true).expect("nothing is cancelled"))
 }

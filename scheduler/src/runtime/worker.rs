@@ -10,7 +10,6 @@ use super::state::Shared;
 use super::task::map::{MapWork, run_map};
 use super::task::reduce::run_reduce;
 use crate::model::TaskKind;
-use ebb_threads::lower_current_thread;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -65,9 +64,8 @@ pub(super) fn spawn(shared: &Arc<Shared>, assignment: Assignment) {
 fn work(shared: &Arc<Shared>, assignment: Assignment, number: u64) {
     let options = &shared.options;
     let lowered = options.lowers_tasks();
-    if lowered {
-        lower_current_thread();
-    }
+    let mut is_on_floor = assignment.is_on_floor;
+    shared.class_of_tasks.enter(is_on_floor);
     let mut next = Some(assignment);
     while let Some(assignment) = next {
         let place = || lowered.then(|| shared.cores.take(assignment.context.id));
@@ -86,10 +84,19 @@ fn work(shared: &Arc<Shared>, assignment: Assignment, number: u64) {
                 if !goes_on {
                     return;
                 }
+                is_on_floor = attempt_state.is_on_floor();
             }
         }
+        is_on_floor = shared.class_of_tasks.follow(is_on_floor);
         let now_s = shared.clock.now_s();
-        next = shared.lock().claim(options, now_s);
+        let mut state = shared.lock();
+        next = if is_on_floor == state.is_on_floor() {
+            state.claim(options, now_s)
+        } else {
+            // Tasks run in a class that this thread cannot enter: another one has to start.
+            shared.kick(&mut state);
+            None
+        };
     }
 }
 

@@ -11,6 +11,11 @@ use thread_priority::{ThreadPriority, ThreadPriorityValue};
 /// The highest nice value there is.
 const NICEST: i32 = 19;
 
+/// The nice value of a thread on the *floor*, which gets a part of a core though other processes keep
+/// all cores busy. Beside one busy thread of nice value 0 on its core it gets a tenth of the core; a
+/// thread under `SCHED_IDLE` gets 0.3%, and one of nice value 19 gets 1.4%.
+pub const FLOOR_NICE: i32 = 10;
+
 const OTHER: ThreadSchedulePolicy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
 
 const IDLE: ThreadSchedulePolicy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
@@ -66,6 +71,16 @@ pub fn nice_current_thread(steps: i32) {
     let _ = nice(steps);
 }
 
+/// Moves the calling thread, which is of the ordinary class, to the floor: to [`FLOOR_NICE`], unless
+/// its nice value is higher. From there it can always be
+/// [lowered](lower_current_thread), while the way back takes a right.
+pub fn enter_floor() {
+    let steps = FLOOR_NICE - current_nice();
+    if steps > 0 {
+        nice_current_thread(steps);
+    }
+}
+
 /// Moves the calling thread back to the ordinary class, with this nice value. Returns false
 /// if the system refuses: that takes a right (`CAP_SYS_NICE`, or a limit `RLIMIT_NICE`) that
 /// most processes do not have.
@@ -118,6 +133,21 @@ mod tests {
         });
         assert_eq!(nicer.join().unwrap(), (before + 3).min(NICEST));
         assert_eq!(current_nice(), before);
+    }
+
+    #[test]
+    fn a_thread_on_the_floor_can_be_lowered() {
+        let before = current_nice();
+        let thread = std::thread::spawn(|| {
+            enter_floor();
+            enter_floor();
+            let on_floor = (current_class(), current_nice());
+            (on_floor, lower_current_thread())
+        });
+        let (on_floor, lowered) = thread.join().unwrap();
+        let nice = before.max(FLOOR_NICE);
+        assert_eq!(on_floor, (class_of(false, nice), nice));
+        assert_ne!(lowered, SchedulingClass::Normal);
     }
 
     #[test]

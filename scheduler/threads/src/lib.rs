@@ -28,8 +28,8 @@ mod thread_use;
 mod yielding;
 
 pub use class::{
-    SchedulingClass, current_class, current_nice, lower_current_thread, nice_current_thread,
-    raise_current_thread,
+    FLOOR_NICE, SchedulingClass, current_class, current_nice, enter_floor, lower_current_thread,
+    nice_current_thread, raise_current_thread,
 };
 pub use cpu_time::{process_cpu, thread_cpu};
 pub use thread_use::{ThreadFiles, ThreadUse};

@@ -206,6 +206,7 @@ fn open(
     };
     let mut options = unpaced::for_tests(NodeOptions::default());
     options.colocated.objective = settings.slo.0;
+    options.colocated.floor_cores = settings.analytics_floor;
     memory::limit_jobs(&mut options.colocated.runtime, memory);
     let opened = Node::open(&settings.data, db, options);
     opened.map_err(|error| with_holder(error.into(), &settings.data))
@@ -272,6 +273,7 @@ fn listen(
         audit: audit::of_statements(Arc::clone(&audit.changes)),
         audit_writes: audit_writes.unwrap_or_default(),
         idle_class: !unpaced::is_set(),
+        floor: (node.governor()).and_then(|governor| governor.floor_share()),
         ..memory::limited(settings, memory)
     };
     let address = settings.advertise.unwrap_or(settings.cql);

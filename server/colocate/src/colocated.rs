@@ -14,6 +14,7 @@ use ebb_scheduler::runtime::{
 use serde::Serialize;
 use thiserror::Error;
 
+use crate::floor::FLOOR_CORES;
 use crate::governor::{Governor, LoadSample, Machine, RESERVE};
 use crate::guard::{Guard, GuardSample};
 use crate::latencies::{Latencies, RecordedRequests, RecordedWindows};
@@ -34,6 +35,11 @@ pub struct ColocatedOptions {
     /// Hundredths of a core that analytics get whatever the service and the objective
     /// need: with 0 they may wait for ever.
     pub least_hundredths: u32,
+    /// The *floor*: the cores that analytics get although other processes hold the CPU, unless the
+    /// service or the objective needs them; 0 for none. On the floor, analytics run outside of the
+    /// idle class, where threads would get next to nothing, and `least_hundredths` does not count.
+    /// There is no floor if `runtime` does not use the idle class, or does not pace.
+    pub floor_cores: f64,
     /// What the disk does for the service and analytics together, in bytes per second;
     /// `None`: analytics may read as much as they can.
     pub disk_bytes_per_s: Option<u64>,
@@ -59,6 +65,7 @@ impl ColocatedOptions {
             objective: Some(Objective::DEFAULT),
             reserve_cores: RESERVE * f64::from(cores),
             least_hundredths: 0,
+            floor_cores: FLOOR_CORES.min(f64::from(cores)),
             disk_bytes_per_s: None,
             forecast: None,
             requests: None,
@@ -166,10 +173,13 @@ impl Colocated {
             .unwrap_or_else(|| Box::new(RecordedRequests::new(latencies.clone())));
         let monitor = LoadMonitor::start().map_err(ColocateError::Monitor)?;
         let monitor = monitor.with_requests(requests);
+        let throttles = &options.runtime.throttles;
+        let has_floor = throttles.idle_class && throttles.cpu_pacing;
         let machine = Machine {
             cores: options.runtime.cores,
             reserve_cores: options.reserve_cores,
             least_hundredths: options.least_hundredths,
+            floor_cores: if has_floor { options.floor_cores } else { 0.0 },
             disk_bytes_per_s: options.disk_bytes_per_s,
             forecast: options.forecast,
         };

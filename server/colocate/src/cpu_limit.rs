@@ -6,6 +6,9 @@ use serde::Serialize;
 
 use crate::memory::{cgroups, text};
 
+/// The part of throttled periods from which on a limit counts as used up.
+const THROTTLED_RATIO_MIN: f64 = 0.1;
+
 /// The periods over which throttling is averaged: two seconds of the usual 100 ms.
 const PERIODS: f64 = 20.0;
 
@@ -17,6 +20,13 @@ pub struct CpuLimit {
     /// The part of the latest periods in which a limit was used up, so that threads waited for the
     /// next period; 0 to 1.
     pub throttled_ratio: f64,
+}
+
+impl CpuLimit {
+    /// Returns whether the cgroups use up the limit.
+    pub fn is_used_up(&self) -> bool {
+        self.throttled_ratio >= THROTTLED_RATIO_MIN
+    }
 }
 
 /// Reads the limits of the cgroups that this process was in at the start.

@@ -28,6 +28,7 @@ pub(super) struct LoadEstimate {
     disk_bytes_per_s: f64,
     /// Below 0 for as long as ticks are rounded that way; not shown so.
     others_cores: f64,
+    analytics_cores: f64,
 }
 
 impl LoadEstimate {
@@ -40,6 +41,7 @@ impl LoadEstimate {
         self.disk_bytes_per_s +=
             weight(TRANSACTIONAL_S) * (load.transactional_disk_bytes_per_s - self.disk_bytes_per_s);
         self.others_cores += weight(OTHERS_S) * (load.others_cores - self.others_cores);
+        self.analytics_cores += weight(OTHERS_S) * (load.analytics_cores - self.analytics_cores);
     }
 
     /// What the load reads from the disk and writes to it, in bytes per second.
@@ -55,9 +57,19 @@ impl LoadEstimate {
         }
     }
 
+    /// Cores that analytics use, averaged over the same time as those of other processes.
+    pub(super) fn analytics_cores(&self) -> f64 {
+        self.analytics_cores
+    }
+
+    /// Cores that the load uses.
+    pub(super) fn transactional_cores(&self) -> f64 {
+        self.transactional_cores.unwrap_or(0.0)
+    }
+
     /// Cores that are not for analytics.
     pub(super) fn load_cores(&self) -> f64 {
-        self.transactional_cores.unwrap_or(0.0) + self.others_cores()
+        self.transactional_cores() + self.others_cores()
     }
 }
 

@@ -8,6 +8,8 @@ use serde::Serialize;
 
 use crate::cpu_limit::{CpuLimit, CpuLimitMonitor};
 use crate::estimate::{LeftEstimate, LoadEstimate};
+use crate::floor::{CpuShares, FLOOR_CORES_MIN, FloorDecision, ObjectiveState, most_cores};
+use crate::floor_share::FloorShare;
 use crate::guard::{Guard, GuardSample, ObservedWindow};
 use crate::memory::{MemoryMonitor, SteadyMemory};
 use crate::monitor::{LoadMonitor, MeasuredLoad, RequestRates, reachable_cores};
@@ -45,6 +47,9 @@ pub struct LoadSample {
     pub allowed: f64,
     /// What analytics may use in the cycle that starts, in hundredths of a core.
     pub capacity_hundredths: u32,
+    /// Other processes hold the CPU, and `capacity_hundredths` is a floor for analytics outside of the
+    /// idle class.
+    pub is_on_floor: bool,
     /// What tasks may hold then, in bytes, if the system says what there is.
     pub memory_bytes: Option<u64>,
 }
@@ -58,6 +63,10 @@ pub struct Machine {
     pub reserve_cores: f64,
     /// Hundredths of a core that analytics get whatever the load and the guard say.
     pub least_hundredths: u32,
+    /// Cores that analytics get although other processes hold the CPU; 0 for none. The load and
+    /// the guard come first. Analytics get them in place of `least_hundredths`, and outside of the
+    /// idle class.
+    pub floor_cores: f64,
     /// What the disk does for load and analytics together, in bytes per second;
     /// `None`: analytics may read as much as they can.
     pub disk_bytes_per_s: Option<u64>,
@@ -73,6 +82,8 @@ pub struct Machine {
 /// The load and analytics together stay below the limit on CPU (`cpu.max`) of the cgroups above this
 /// process. Other processes may use the cores that the limit leaves out.
 ///
+/// While other processes hold the CPU, analytics get a floor: [`Machine::floor_cores`].
+///
 /// Memory is what the machine, and the cgroups that this process is in, have
 /// available, with what tasks hold, less a twentieth of it all; the least of the last
 /// five seconds. The guard has no part in it: latencies do not tell how much is left.
@@ -81,6 +92,8 @@ pub struct Governor {
     machine: Machine,
     reachable_cores: f64,
     memory: MemoryMonitor,
+    /// The floor of threads that are not the runtime's.
+    floor_share: Arc<FloorShare>,
     state: Mutex<State>,
 }
 
@@ -95,6 +108,7 @@ struct State {
     estimate: LoadEstimate,
     /// The last measurement.
     load: MeasuredLoad,
+    floor: FloorDecision,
     /// f(t), if there is a forecast ...
     forecast: Option<Arc<Availability>>,
     /// ... and what was left, to plan by if there is none.
@@ -108,16 +122,25 @@ struct State {
 
 impl Machine {
     /// # Errors
-    /// When the reserve is not a number of cores that the machine has.
+    /// When the reserve or the floor is not a number of cores that the machine has.
     pub(crate) fn check(&self) -> Result<(), RuntimeError> {
-        match (0.0..=f64::from(self.cores)).contains(&self.reserve_cores) {
-            true => Ok(()),
-            false => Err(RuntimeError::Option {
-                option: "reserve_cores",
-                range: "0 to the cores of the machine",
-                value: self.reserve_cores,
-            }),
+        let cores = f64::from(self.cores);
+        let bad = |option, range, value| {
+            Err(RuntimeError::Option {
+                option,
+                range,
+                value,
+            })
+        };
+        if !(0.0..=cores).contains(&self.reserve_cores) {
+            let range = "0 to the cores of the machine";
+            return bad("reserve_cores", range, self.reserve_cores);
         }
+        if self.floor_cores != 0.0 && !(FLOOR_CORES_MIN..=cores).contains(&self.floor_cores) {
+            let range = "0, or 0.01 to the cores of the machine";
+            return bad("floor_cores", range, self.floor_cores);
+        }
+        Ok(())
     }
 
     /// Returns the cores that the load, analytics and others may use together. `self.cores` is
@@ -161,6 +184,7 @@ impl Governor {
             cpu_limit: None,
             estimate: LoadEstimate::default(),
             load: MeasuredLoad::default(),
+            floor: FloorDecision::default(),
             forecast: machine.forecast.clone(),
             left: LeftEstimate::default(),
             guard,
@@ -172,6 +196,7 @@ impl Governor {
             machine,
             reachable_cores: reachable_cores(),
             memory: MemoryMonitor::start(),
+            floor_share: Arc::new(FloorShare::new()),
             state: Mutex::new(state),
         }
     }
@@ -223,6 +248,12 @@ impl Governor {
     /// forecast may have been replaced since: see [`forecast`](Self::forecast).
     pub fn machine(&self) -> &Machine {
         &self.machine
+    }
+
+    /// Returns the floor of threads that the service runs itself: as much as the machine's floor,
+    /// beside what jobs get. `None` if there is no floor.
+    pub fn floor_share(&self) -> Option<Arc<FloorShare>> {
+        (self.machine.floor_cores > 0.0).then(|| Arc::clone(&self.floor_share))
     }
 
     /// Returns how many cores this process may run on, whatever a cgroup's limit leaves of them.
@@ -285,6 +316,32 @@ impl Governor {
         state.watches == 0 && state.guard.as_mut().is_some_and(Guard::release)
     }
 
+    /// Returns the cores that the load, analytics and others may use together at the last measurement.
+    fn cores_with(&self, others_cores: f64, state: &State) -> f64 {
+        (self.machine).cores_with(others_cores, self.reachable_cores, state.cpu_limit)
+    }
+
+    /// Returns what each side uses of `cores` cores, which are for load, analytics and others.
+    fn cpu_shares(&self, cores: f64, needed_hundredths: u32, state: &State) -> CpuShares {
+        let reserve = self.machine.reserve_cores;
+        let load = state.estimate.transactional_cores();
+        // Other members of the cgroup are not measured apart: they have what is not the load's.
+        let is_used_up_by_others = state
+            .cpu_limit
+            .is_some_and(|limit| limit.is_used_up() && load < limit.cores / 2.0);
+        CpuShares {
+            own: self.cores_with(0.0, state) - reserve,
+            load,
+            left: if is_used_up_by_others {
+                0.0
+            } else {
+                (cores - state.estimate.load_cores() - reserve).max(0.0)
+            },
+            analytics: state.estimate.analytics_cores(),
+            needed: f64::from(needed_hundredths) / 100.0,
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -308,11 +365,26 @@ impl State {
     fn allowed(&self) -> f64 {
         self.guard.as_ref().map_or(1.0, Guard::allowed)
     }
+
+    /// Returns the state of the objective, in view of a floor of `floor_cores`.
+    fn objective(&self, floor_cores: f64) -> ObjectiveState {
+        let most_hundredths = most_cores(floor_cores) * 100.0;
+        let is_in_danger = |guard: &Guard| guard.is_in_danger(most_hundredths);
+        ObjectiveState {
+            is_pausing: self.guard.as_ref().is_some_and(Guard::is_pausing),
+            is_in_danger: self.guard.as_ref().is_some_and(is_in_danger),
+            allowed: self.allowed(),
+        }
+    }
 }
 
 impl CapacitySource for Governor {
     fn capacity(&self, request: CapacityRequest) -> Capacity {
-        let CapacityRequest { now_s, held_bytes } = request;
+        let CapacityRequest {
+            now_s,
+            held_bytes,
+            needed_hundredths,
+        } = request;
         let left_bytes = self.memory.left_bytes(held_bytes);
         let mut state = self.lock();
         state.measure(now_s);
@@ -320,13 +392,24 @@ impl CapacitySource for Governor {
         let allowed = state.allowed();
         let load_cores = state.estimate.load_cores();
         let others_cores = state.estimate.others_cores();
-        let capacity_hundredths = if state.guard.as_ref().is_some_and(Guard::is_pausing) {
+        let cores = self.cores_with(others_cores, &state);
+        let objective = state.objective(self.machine.floor_cores);
+        let shares = self.cpu_shares(cores, needed_hundredths, &state);
+        let least_hundredths = self.machine.least_hundredths;
+        state.floor = match (state.floor).next(self.machine.floor_cores, &shares, objective) {
+            // What analytics get in any case, they get in the idle class.
+            FloorDecision::Paused if least_hundredths > 0 && !objective.is_pausing => {
+                FloorDecision::Idle
+            }
+            decided => decided,
+        };
+        (self.floor_share).set(state.floor.shared_cores(self.machine.floor_cores));
+        let capacity_hundredths = match state.floor {
             // The load is to be seen alone.
-            0
-        } else {
-            let limit = state.cpu_limit;
-            let cores = (self.machine).cores_with(others_cores, self.reachable_cores, limit);
-            (self.machine).capacity_hundredths(cores, load_cores, allowed)
+            _ if objective.is_pausing => 0,
+            FloorDecision::Idle => (self.machine).capacity_hundredths(cores, load_cores, allowed),
+            FloorDecision::Paused => 0,
+            FloorDecision::Floor { hundredths } => hundredths,
         };
         let load_bytes_per_s = state.estimate.disk_bytes_per_s();
         let sample = LoadSample {
@@ -339,6 +422,7 @@ impl CapacitySource for Governor {
             cpu_limit: state.cpu_limit,
             allowed,
             capacity_hundredths,
+            is_on_floor: state.floor.is_on_floor(),
             memory_bytes,
         };
         state.history.push(sample);
@@ -349,6 +433,7 @@ impl CapacitySource for Governor {
         };
         Capacity {
             cpu_hundredths: capacity_hundredths,
+            is_on_floor: state.floor.is_on_floor(),
             read_bytes_per_s: self.machine.read_bytes_per_s(load_bytes_per_s, allowed),
             memory_bytes,
             forecast,
@@ -363,7 +448,11 @@ mod tests {
 
     /// What the governor gives at a time when tasks hold so many bytes.
     fn capacity(governor: &Governor, now_s: f64, held_bytes: u64) -> Capacity {
-        governor.capacity(CapacityRequest { now_s, held_bytes })
+        governor.capacity(CapacityRequest {
+            now_s,
+            held_bytes,
+            needed_hundredths: 0,
+        })
     }
 
     fn machine(disk_bytes_per_s: Option<u64>) -> Machine {
@@ -415,6 +504,88 @@ mod tests {
         assert_eq!(left(1, 0.0, 2.0, 0.25), 0.25);
         assert_eq!(left(2, 0.0, 8.0, 2.5), 2.5);
         assert_eq!(left(1, 0.0, 8.0, 2.5), 1.0, "set below the limit");
+    }
+
+    #[test]
+    fn the_floor_is_a_number_of_cores_that_the_machine_has() {
+        for (floor_cores, is_good) in [
+            (0.0, true),
+            (0.01, true),
+            (2.0, true),
+            (2.1, false),
+            (0.004, false),
+            (-0.1, false),
+            (f64::NAN, false),
+        ] {
+            let machine = Machine {
+                floor_cores,
+                ..machine(None)
+            };
+            assert_eq!(machine.check().is_ok(), is_good, "{floor_cores}");
+        }
+    }
+
+    /// A governor of two cores with a floor of 0.15, beside other processes that hold 1.9 cores. It does
+    /// not measure the machine of the test.
+    fn beside_others(least_hundredths: u32) -> Governor {
+        let machine = Machine {
+            least_hundredths,
+            floor_cores: 0.15,
+            ..machine(None)
+        };
+        let guard = Guard::new("p99=2ms".parse().unwrap());
+        let governor = Governor::new(machine, LoadMonitor::start().unwrap(), Some(guard));
+        let mut state = governor.lock();
+        state.measured_s = Some(f64::INFINITY);
+        state.estimate.take(&MeasuredLoad {
+            length_s: 3600.0,
+            transactional_cores: 0.1,
+            others_cores: 1.9,
+            ..MeasuredLoad::default()
+        });
+        drop(state);
+        governor
+    }
+
+    /// A window in which p99 is above 2 ms.
+    fn broken() -> LatencyWindow {
+        LatencyWindow {
+            t_s: 1.0,
+            length_s: 0.1,
+            requests: 1000,
+            latency_us: 3000.0,
+        }
+    }
+
+    #[test]
+    fn jobs_and_other_threads_get_the_floor_each_until_the_objective_is_broken() {
+        let governor = beside_others(0);
+        let granted = |needed_hundredths| {
+            let capacity = governor.capacity(CapacityRequest {
+                now_s: 1.0,
+                held_bytes: 0,
+                needed_hundredths,
+            });
+            (capacity.is_on_floor, capacity.cpu_hundredths)
+        };
+        let share = governor.floor_share().expect("there is a floor");
+        assert!(!share.is_on());
+        assert_eq!(granted(0), (true, 15));
+        assert!(share.is_on() && share.may_go_on());
+        assert_eq!(granted(40), (true, 40), "a goal needs more");
+        assert!(governor.take_window(broken()));
+        assert_eq!(granted(40), (true, 0), "nobody leaves the floor for that");
+        assert!(share.is_on() && !share.may_go_on());
+        assert!(governor.latest().unwrap().is_on_floor);
+    }
+
+    #[test]
+    fn in_danger_analytics_get_in_the_idle_class_what_they_get_in_any_case() {
+        let governor = beside_others(100);
+        assert_eq!(capacity(&governor, 1.0, 0).cpu_hundredths, 15);
+        assert!(governor.take_window(broken()));
+        let granted = capacity(&governor, 1.0, 0);
+        assert_eq!((granted.is_on_floor, granted.cpu_hundredths), (false, 100));
     }
 
     #[test]

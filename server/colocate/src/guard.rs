@@ -189,6 +189,15 @@ impl Guard {
         matches!(&self.keeper, Keeper::OverAlone(price) if price.is_pausing())
     }
 
+    /// Whether the load misses its objective or soon will. Where the objective is over alone, that is
+    /// so while at most `hundredths` of a core for analytics are known to be too much.
+    pub(crate) fn is_in_danger(&self, hundredths: f64) -> bool {
+        match &self.keeper {
+            Keeper::Latency(controller) => controller.is_tight || controller.cooldown_windows > 0,
+            Keeper::OverAlone(price) => price.is_dear_at(hundredths),
+        }
+    }
+
     /// What each level of analytics that was tried costs the load, ascending; empty until
     /// it is known what the load has alone, and for an objective that is a latency.
     pub fn price(&self) -> Vec<PricePoint> {
@@ -258,6 +267,8 @@ struct Controller {
     allowed: f64,
     cooldown_windows: u32,
     broken_before: bool,
+    /// The slack of the latest window was below [`SLACK_SHRINK`].
+    is_tight: bool,
     trouble: Option<Trouble>,
     /// Windows with too few requests to judge.
     gathered: Option<LatencyWindow>,
@@ -270,6 +281,7 @@ impl Controller {
             allowed: 1.0,
             cooldown_windows: 0,
             broken_before: false,
+            is_tight: false,
             trouble: None,
             gathered: None,
         }
@@ -295,6 +307,7 @@ impl Controller {
             self.recover(slack, requests_per_s);
         }
         self.broken_before = slack < 0.0;
+        self.is_tight = slack < SLACK_SHRINK;
         Some(GuardSample {
             window,
             slack,

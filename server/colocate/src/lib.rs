@@ -10,8 +10,8 @@
 //!
 //! What always holds: everything in the process that is not a task of an
 //! analytics job counts as transactional, flushes and compactions included, and
-//! comes first; so does every other process. `estimate`, `guard` and `history`
-//! decide and know no clock; `monitor`, `threads`, `latencies`, `memory`, `cpu_limit` and `watch`
+//! comes first; so does every other process, but for a small floor. `estimate`, `floor`, `guard` and
+//! `history` decide and know no clock; `monitor`, `threads`, `latencies`, `memory`, `cpu_limit` and `watch`
 //! measure and carry; `colocated` puts all together for a service to embed.
 
 #![forbid(unsafe_code)]
@@ -29,6 +29,9 @@ mod colocated;
 mod counts;
 mod cpu_limit;
 mod estimate;
+mod floor;
+#[expect(clippy::disallowed_methods, reason = "paces threads in real time")]
+mod floor_share;
 mod governor;
 mod guard;
 mod history;
@@ -59,6 +62,8 @@ pub use counts::LatencyCounts;
 pub use cpu_limit::CpuLimit;
 /// What jobs are made of, and what runs them.
 pub use ebb_scheduler::runtime;
+pub use floor::{FLOOR_CORES, FLOOR_CORES_MIN};
+pub use floor_share::FloorShare;
 pub use governor::{Governor, LoadSample, Machine, RESERVE};
 pub use guard::{Action, Guard, GuardSample, LatencyWindow, ObservedWindow};
 pub use history::{HistoryError, LoadHistory, left_by};

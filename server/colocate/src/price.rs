@@ -218,6 +218,19 @@ impl Price {
         self.pauses.is_on()
     }
 
+    /// Returns whether a level is dear at which analytics had, on average, no more than these
+    /// hundredths of a core.
+    pub(crate) fn is_dear_at(&self, hundredths: f64) -> bool {
+        let is_at_most = |level: usize| {
+            let units = self.units.iter().filter(|unit| unit.level == level);
+            let sums = units.fold((0.0, 0.0), |(granted, seconds), unit| {
+                (granted + unit.granted, seconds + unit.length_s)
+            });
+            sums.0 <= hundredths * sums.1
+        };
+        (0..=LEVELS).any(|level| self.dear[level] && is_at_most(level))
+    }
+
     /// The quantile alone, in microseconds, once it is known.
     pub(crate) fn alone_us(&self) -> Option<f64> {
         self.alone_us

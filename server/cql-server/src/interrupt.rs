@@ -3,8 +3,8 @@
 //! ```text
 //!   scope(interrupt, time-out, execute)         the executor, around each statement
 //!     └ charge(units) ... charge(units) ...     loops over rows, values, digits
-//!          └ each 32 units the clock: a low class offers its core, a long scan enters one, or the
-//!            statement ends with its time-out
+//!          └ each 32 units the clock: a low class offers its core, a long scan enters one or waits for
+//!            its share of the floor, or the statement ends with its time-out
 //! ```
 //!
 //! One thread executes a statement from begin to end. So the limit belongs to that thread for as
@@ -24,6 +24,7 @@ use ebb_cql::protocol::{Consistency, ErrorKind, ErrorResponse, WriteType};
 use ebb_threads::{YIELD_EVERY, Yielding, thread_cpu};
 
 use crate::error::Result;
+use crate::floor;
 
 mod cpu_limit;
 
@@ -227,6 +228,9 @@ impl Current {
         let is_long = |(limit, _): &mut (CpuLimit, fn())| limit.is_reached(now, thread_cpu);
         if let Some((_, lower)) = looks.lowering.take_if(is_long) {
             lower();
+            looks.yielding = Yielding::of_current_thread(YIELD_EVERY);
+        }
+        if floor::settle(now, |now| interrupt.is_over(now)) {
             looks.yielding = Yielding::of_current_thread(YIELD_EVERY);
         }
         looks.yielding.offer_core(now);

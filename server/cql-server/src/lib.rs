@@ -11,6 +11,7 @@
 //!     ├ indexes   builds indexes, and removes what is stale in them
 //!     ├ functions   what is computed of values
 //!     ├ interrupt   when a statement is given up
+//!     ├ floor   the CPU of scans beside busy processes
 //!     ├ schema_statements, snapshots, describe   those about the schema and snapshots
 //!     ├ queries   the statements that wait or run in a lane
 //!     ├ access   who asks, and whether they may; statements about roles
@@ -39,6 +40,11 @@ mod context;
 mod describe;
 mod error;
 pub mod executor;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "scans wait in real time for their share"
+)]
+mod floor;
 mod functions;
 pub mod guardrails;
 #[expect(

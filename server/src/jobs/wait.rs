@@ -12,8 +12,6 @@ use utoipa::ToSchema;
 pub(crate) const WINDOW_S: f64 = 2.0;
 /// A job that gets this part of the cores that it could use waits for nothing.
 const PROGRESS_RATIO: f64 = 0.5;
-/// The part of throttled periods from which on a limit counts as used up.
-const THROTTLED_RATIO_MIN: f64 = 0.1;
 /// Jobs that are allowed a smaller part of the free cores are stopped.
 const ALLOWED_RATIO_MIN: f64 = 0.01;
 
@@ -125,8 +123,7 @@ impl Wait {
             cpu_limit,
             ..
         } = beside.load;
-        let is_throttled =
-            cpu_limit.is_some_and(|limit| limit.throttled_ratio >= THROTTLED_RATIO_MIN);
+        let is_throttled = cpu_limit.is_some_and(|limit| limit.is_used_up());
         let left_by_others = beside.cores - others;
         // Another limit leaves more than other processes do.
         let limit = cpu_limit.filter(|limit| is_throttled || limit.cores < left_by_others);

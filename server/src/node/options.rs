@@ -34,8 +34,8 @@ impl NodeOptions {
 
     /// A node that serves nobody, for a command over a directory. Other processes come
     /// first; but jobs may ask the kernel for a core in any case, since somebody waits for
-    /// them, and under `SCHED_IDLE` they are given of it what nobody else wants. There is
-    /// no load to reserve for.
+    /// them. Under `SCHED_IDLE` they get what other threads leave of it, and the floor where that is
+    /// next to nothing. There is no load to reserve for.
     #[must_use]
     pub fn command() -> Self {
         let mut options = Self::default();

@@ -3,7 +3,7 @@
 use super::attempt_state::AttemptState;
 use crate::runtime::error::TaskError;
 use ebb_threads::{Yielding, thread_cpu};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,8 @@ pub(in crate::runtime) trait Payee {
     /// Takes note of CPU time and bytes of input that were used already.
     fn pay(&self, cpu_s: f64, read_bytes: u64);
 
-    /// Waits until the attempt with this state may use CPU, and read.
+    /// Waits until the attempt with this state may use CPU, and read. Then moves the calling thread
+    /// to the class in which tasks run now.
     ///
     /// # Errors
     /// When it, or its job, is cancelled.
@@ -40,7 +41,9 @@ where
 {
     payee: T,
     settle_every: Duration,
-    yielding: Yielding,
+    yielding: RefCell<Yielding>,
+    /// Whether the thread was on the floor when `yielding` began.
+    was_on_floor: Cell<bool>,
     state: S,
     settled_cpu: Cell<Duration>,
     settled_at: Cell<Instant>,
@@ -60,8 +63,8 @@ where
     pub fn open(payee: T, state: S) -> Result<Self, TaskError> {
         let account = Self {
             settle_every: payee.settle_every(),
-            yielding: (payee.yield_every())
-                .map_or_else(Yielding::never, Yielding::of_current_thread),
+            yielding: RefCell::new(yielding(&*payee)),
+            was_on_floor: Cell::new(state.is_on_floor()),
             payee,
             state,
             settled_cpu: Cell::new(thread_cpu()),
@@ -103,7 +106,7 @@ where
         self.ticks.set(0);
         self.bytes.set(0);
         let now = Instant::now();
-        self.yielding.offer_core(now);
+        self.yielding.borrow().offer_core(now);
         if now.saturating_duration_since(self.settled_at.get()) < self.settle_every {
             return Ok(());
         }
@@ -135,6 +138,10 @@ where
         self.state.set_waiting(true);
         let waited = self.payee.wait(&self.state);
         self.state.set_waiting(false);
+        let is_on_floor = self.state.is_on_floor();
+        if self.was_on_floor.replace(is_on_floor) != is_on_floor {
+            *self.yielding.borrow_mut() = yielding(&*self.payee);
+        }
         waited
     }
 
@@ -143,6 +150,11 @@ where
         let used = cpu.saturating_sub(self.settled_cpu.replace(cpu));
         self.pay(used.as_secs_f64(), self.read_bytes.take());
     }
+}
+
+/// When the calling thread yields, in the class that it has now.
+fn yielding(payee: &(impl Payee + ?Sized)) -> Yielding {
+    (payee.yield_every()).map_or_else(Yielding::never, Yielding::of_current_thread)
 }
 
 impl<T, S> Drop for Account<T, S>

@@ -21,6 +21,7 @@ pub(in crate::runtime) struct AttemptState {
     stopped: AtomicBool,
     left_behind: AtomicBool,
     in_process: AtomicBool,
+    on_floor: AtomicBool,
     /// The thread that runs it; 0 before it does.
     worker: AtomicU64,
     place: Mutex<Option<Place>>,
@@ -114,6 +115,15 @@ impl AttemptState {
 
     pub fn is_in_process(&self) -> bool {
         self.in_process.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether the attempt's thread, or its process, runs on the floor instead of in the idle class.
+    pub fn set_on_floor(&self, is_on_floor: bool) {
+        self.on_floor.store(is_on_floor, Ordering::Relaxed);
+    }
+
+    pub fn is_on_floor(&self) -> bool {
+        self.on_floor.load(Ordering::Relaxed)
     }
 
     pub fn set_worker(&self, worker: u64) {

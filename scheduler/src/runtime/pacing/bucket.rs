@@ -7,18 +7,21 @@
 //! limiter is made; this needs debt, fractions and a new rate in each control cycle. It is
 //! plain data under its owner's lock, so it has no interleavings of its own to model.
 
-/// What a task has to do now.
+/// The answer of a [`Bucket`] to its owner.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::runtime) enum Verdict {
+pub enum Verdict {
+    /// Go on.
     Go,
+    /// Wait for this time, in seconds.
     WaitFor(f64),
     /// Nothing comes in: until that changes.
     Pause,
 }
 
-/// Fills at a rate, up to a burst. The unit is that of its owner.
+/// A token bucket. It fills at a rate, up to a burst, and may be in debt. The unit is that of its
+/// owner; times are in seconds and ascend.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::runtime) struct Bucket {
+pub struct Bucket {
     rate_per_s: f64,
     burst: f64,
     balance: f64,
@@ -43,11 +46,13 @@ impl Bucket {
         self.burst = burst;
     }
 
+    /// Takes out what was used already.
     pub fn charge(&mut self, amount: f64, now_s: f64) {
         self.fill(now_s);
         self.balance -= amount;
     }
 
+    /// Returns whether its owner may go on.
     pub fn verdict(&mut self, now_s: f64) -> Verdict {
         self.fill(now_s);
         if self.rate_per_s <= 0.0 {

@@ -6,6 +6,7 @@
 //! | `attempt` | one attempt at a task, on its own thread |
 //! | `attempt_state` | what others see of it, and tell it |
 //! | `pacer`, `reads`, `bucket` | CPU per job, bytes read by all jobs; the token bucket of both |
+//! | `task_class` | the scheduling class in which tasks run at present |
 //! | `cores`, `lowered` | which core a thread runs on; a thread of the caller in a low class |
 
 #[expect(
@@ -20,3 +21,4 @@ pub(in crate::runtime) mod cores;
 pub(in crate::runtime) mod lowered;
 pub(in crate::runtime) mod pacer;
 pub(in crate::runtime) mod reads;
+pub(in crate::runtime) mod task_class;

@@ -10,6 +10,7 @@ use super::account::Payee;
 use super::attempt_state::AttemptState;
 use super::bucket::{Bucket, Verdict};
 use super::reads::ReadBudget;
+use super::task_class::TaskClass;
 use crate::runtime::clock::Clock;
 use crate::runtime::error::TaskError;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,6 +44,8 @@ pub(in crate::runtime) struct Pacer {
     yield_every: Option<Duration>,
     /// What all jobs of the runtime may read.
     reads: Arc<ReadBudget>,
+    /// The class in which tasks of all jobs run.
+    class: Arc<TaskClass>,
     state: Mutex<State>,
     changed: Condvar,
     used_ns: AtomicU64,
@@ -54,6 +57,7 @@ impl Pacer {
         paced: bool,
         yield_every: Option<Duration>,
         reads: Arc<ReadBudget>,
+        class: Arc<TaskClass>,
     ) -> Self {
         let bucket = Bucket::new(clock.now_s());
         Self {
@@ -61,6 +65,7 @@ impl Pacer {
             paced,
             yield_every,
             reads,
+            class,
             state: Mutex::new(State {
                 bucket,
                 cancelled: false,
@@ -161,7 +166,9 @@ impl Payee for Pacer {
     }
 
     fn wait(&self, attempt_state: &AttemptState) -> Result<(), TaskError> {
-        self.wait_unless(|| attempt_state.is_stopped())
+        self.wait_unless(|| attempt_state.is_stopped())?;
+        self.class.follow_with(attempt_state);
+        Ok(())
     }
 }
 
@@ -173,7 +180,7 @@ mod tests {
     fn pacer() -> Arc<Pacer> {
         let reads = Arc::<ReadBudget>::default();
         let clock = Arc::new(ManualClock::default());
-        Arc::new(Pacer::new(clock, true, None, reads))
+        Arc::new(Pacer::new(clock, true, None, reads, Arc::default()))
     }
 
     #[test]
@@ -216,7 +223,8 @@ mod tests {
     fn a_job_that_has_cpu_waits_for_bytes() {
         let clock = Arc::new(ManualClock::default());
         let reads = Arc::<ReadBudget>::default();
-        let pacer = Arc::new(Pacer::new(clock, true, None, Arc::clone(&reads)));
+        let class = Arc::<TaskClass>::default();
+        let pacer = Arc::new(Pacer::new(clock, true, None, Arc::clone(&reads), class));
         pacer.set_share(100);
         reads.set_rate(Some(10), 0.0);
         pacer.charge_read(1000);

@@ -17,7 +17,7 @@ use crate::runtime::panics::catch;
 use crate::runtime::spill_space::SpillSpace;
 use crate::runtime::task::map::{MapWork, run_map};
 use crate::runtime::task::reduce::run_reduce;
-use ebb_threads::{YIELD_EVERY, process_cpu};
+use ebb_threads::{YIELD_EVERY, lower_current_thread, process_cpu};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fmt::Display;
@@ -168,6 +168,7 @@ fn carry_out(
     if let Some(core) = order.core {
         tie_current_thread(core as usize);
     }
+    attempt_state.set_on_floor(order.is_on_floor);
     job.directory = order.directory();
     job.task_memory_bytes = usize::try_from(order.task_memory_bytes).unwrap_or(usize::MAX);
     let job = &*job;
@@ -275,12 +276,13 @@ impl Parent {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks, and waits until it lets this process go on.
-    fn ask(&self, question: &ToParent) -> Result<(), TaskError> {
+    /// Sends a question, and waits until the parent lets this process go on. Returns whether the
+    /// process has to lower itself to the idle class.
+    fn ask(&self, question: &ToParent) -> Result<bool, TaskError> {
         let mut link = self.lock();
         let answer = link.tell(question).and_then(|()| link.listen());
         match answer.map_err(lost)? {
-            ToChild::GoOn => Ok(()),
+            ToChild::GoOn { lowers } => Ok(lowers),
             ToChild::Order(_) => Err(lost(FrameError::Damaged("an order in a task".to_owned()))),
         }
     }
@@ -312,7 +314,11 @@ impl Payee for Parent {
 
     fn wait(&self, attempt_state: &AttemptState) -> Result<(), TaskError> {
         let used = self.lock().take_use(attempt_state);
-        self.ask(&ToParent::Used(used))
+        if self.ask(&ToParent::Used(used))? {
+            lower_current_thread();
+            attempt_state.set_on_floor(false);
+        }
+        Ok(())
     }
 }
 
@@ -392,10 +398,11 @@ mod tests {
                 },
                 cuts: None,
             };
-            let order = |path: &Path, work| Order::new(None, path, 1 << 20, work);
+            let order = |path: &Path, work| Order::new((None, false), path, 1 << 20, work);
             let order = ToChild::Order(Box::new(order(spills.path(), map)));
             push(Kind::Order, &encode(&order).unwrap());
-            push(Kind::Order, &encode(&ToChild::GoOn).unwrap());
+            let go_on = ToChild::GoOn { lowers: false };
+            push(Kind::Order, &encode(&go_on).unwrap());
             for round in 0..200 {
                 let mut said = good.clone();
                 if round > 0 {

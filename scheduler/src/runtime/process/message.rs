@@ -23,7 +23,10 @@ const COUNTER_MAX: u64 = 1 << 48;
 pub(super) enum ToChild {
     Order(Box<Order>),
     /// The answer to [`ToParent::Used`]. A child that may not go on is killed.
-    GoOn,
+    GoOn {
+        /// The child is on the floor, and has to lower itself to the idle class.
+        lowers: bool,
+    },
 }
 
 /// Something to do.
@@ -31,6 +34,8 @@ pub(super) enum ToChild {
 pub(super) struct Order {
     /// The core to be tied to.
     pub core: Option<u32>,
+    /// The child runs on the floor. A process inherits its class from the thread that starts it.
+    pub is_on_floor: bool,
     /// Path of the job's spill directory.
     directory: Vec<u8>,
     pub task_memory_bytes: u64,
@@ -56,9 +61,15 @@ pub(super) enum Work {
 }
 
 impl Order {
-    pub fn new(core: Option<u32>, directory: &Path, task_memory_bytes: usize, work: Work) -> Self {
+    pub fn new(
+        (core, is_on_floor): (Option<u32>, bool),
+        directory: &Path,
+        task_memory_bytes: usize,
+        work: Work,
+    ) -> Self {
         Self {
             core,
+            is_on_floor,
             directory: directory.as_os_str().as_bytes().to_vec(),
             task_memory_bytes: task_memory_bytes as u64,
             work,
@@ -365,7 +376,7 @@ mod tests {
                 split: Split::default(),
                 cuts: Some(vec![b"m".to_vec()]),
             };
-            let order = Order::new(Some(1), Path::new("/spills"), 1 << 20, plan);
+            let order = Order::new((Some(1), true), Path::new("/spills"), 1 << 20, plan);
             let messages = [
                 encode(&ToChild::Order(Box::new(order))).unwrap(),
                 encode(&report(done())).unwrap(),

@@ -32,7 +32,7 @@ pub(in crate::runtime) fn run_in_process(
     attempt_state.set_in_process();
     let mut goes_on = || goes_on(job, attempt_state);
     let mut talk = Talk {
-        process: pool.take(&mut goes_on)?,
+        process: pool.take(attempt_state.is_on_floor(), &mut goes_on)?,
         job,
         attempt_state,
         attempt,
@@ -118,7 +118,7 @@ impl Talk<'_> {
         let task = &self.job.task;
         let memory_bytes = task.task_memory_bytes;
         let order = Order::new(
-            self.attempt_state.core(),
+            (self.attempt_state.core(), self.process.is_on_floor),
             &task.directory,
             memory_bytes,
             work,
@@ -127,7 +127,7 @@ impl Talk<'_> {
         self.handled = 0;
         loop {
             let (job, attempt_state, attempt) = (self.job, self.attempt_state, self.attempt);
-            let Process { line, meter } = &mut self.process;
+            let Process { line, meter, .. } = &mut self.process;
             // One that says nothing uses CPU all the same.
             let mut goes_on = || {
                 attempt.pay(meter.take_counted_s(), 0);
@@ -147,7 +147,10 @@ impl Talk<'_> {
                 ToParent::Used(used) => {
                     self.note(used)?;
                     attempt.settle()?;
-                    self.tell(&ToChild::GoOn)?;
+                    // The thread has followed the class of tasks, and its process follows it.
+                    let lowers = self.process.is_on_floor && !attempt_state.is_on_floor();
+                    self.process.is_on_floor &= !lowers;
+                    self.tell(&ToChild::GoOn { lowers })?;
                 }
                 ToParent::Ended(used, ended) => {
                     self.note(used)?;

@@ -41,7 +41,8 @@ impl TaskProcesses {
         [&limit[..], &self.told].concat()
     }
 
-    fn start(&self) -> io::Result<Process> {
+    /// Starts a process from a thread that is on the floor or not, whose class it inherits.
+    fn start(&self, is_on_floor: bool) -> io::Result<Process> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_read_timeout(Some(LOOK_EVERY))?;
         ours.set_write_timeout(Some(LOOK_EVERY))?;
@@ -51,6 +52,7 @@ impl TaskProcesses {
         let started = Instant::now();
         let child = command.spawn()?;
         Ok(Process {
+            is_on_floor,
             meter: Meter {
                 id: child.id(),
                 started,
@@ -86,17 +88,21 @@ impl Pool {
         drop(idle);
     }
 
-    /// One that is idle, or a new one.
-    pub(super) fn take(&self, goes_on: GoesOn<'_>) -> Result<Process, TaskError> {
-        let idle = self
-            .idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
+    /// One that is idle and of the class of the calling thread, or a new one.
+    pub(super) fn take(
+        &self,
+        is_on_floor: bool,
+        goes_on: GoesOn<'_>,
+    ) -> Result<Process, TaskError> {
+        let idle = {
+            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            let at = (idle.iter()).rposition(|process| process.is_on_floor == is_on_floor);
+            at.map(|at| idle.swap_remove(at))
+        };
         if let Some(process) = idle {
             return Ok(process);
         }
-        let started = self.processes.start();
+        let started = self.processes.start(is_on_floor);
         let mut process = started.map_err(TaskError::io("starting a process for a task"))?;
         let hello = self.processes.hello();
         process.line.send(Kind::Hello, &hello, goes_on)?;
@@ -120,6 +126,8 @@ pub(super) enum Said<'a> {
 pub(super) struct Process {
     pub line: Line,
     pub meter: Meter,
+    /// The process is on the floor instead of in the idle class.
+    pub is_on_floor: bool,
 }
 
 /// The connection to a process, which is killed on drop.

@@ -56,6 +56,25 @@ impl LiveJob {
             self.pending_reduces
         }
     }
+
+    /// CPU that the job needs from `now_s` on to meet its goal, in cores; 0 for a job without a goal,
+    /// and for one whose goal has passed.
+    pub fn needed_cores(&self, now_s: f64) -> f64 {
+        let left_s = self.job.goal_s.map_or(0.0, |goal_s| goal_s - now_s);
+        if left_s <= 0.0 {
+            return 0.0;
+        }
+        let pending_cpu_s = f64::from(self.pending_maps) * self.map_cpu_s
+            + f64::from(self.pending_reduces) * self.reduce_cpu_s;
+        let running_cpu_s = self.running.iter().map(|&(kind, used_s)| {
+            let task_cpu_s = match kind {
+                TaskKind::Map => self.map_cpu_s,
+                TaskKind::Reduce => self.reduce_cpu_s,
+            };
+            (task_cpu_s - used_s).max(0.0)
+        });
+        (pending_cpu_s + running_cpu_s.sum::<f64>()) / left_s
+    }
 }
 
 /// The size of a slot, and what follows from it.
@@ -222,6 +241,17 @@ mod tests {
             (placement.slots(JobId(1)), placement.slots(JobId(2))),
             (20, 0)
         );
+    }
+
+    #[test]
+    fn a_job_needs_the_cpu_time_that_is_left_within_the_time_to_its_goal() {
+        let mut one = job(1, Some(20.0), 4);
+        one.pending_reduces = 2;
+        one.running = vec![(TaskKind::Map, 1.0), (TaskKind::Map, 9.0)];
+        // Four maps of 3 s, two reduces of 1 s, and 2 s of a map.
+        assert_eq!(one.needed_cores(12.0), 2.0);
+        assert_eq!(one.needed_cores(20.0), 0.0, "the goal has passed");
+        assert_eq!(job(1, None, 4).needed_cores(0.0), 0.0);
     }
 
     #[test]

@@ -65,6 +65,10 @@ pub fn shares(
         .collect()
 }
 
+/// The part of a core that a task on the floor gets beside a busy thread of another process, in
+/// hundredths: the kernel gives nice 10 a weight of 110, and nice 0 one of 1,024.
+const FLOOR_TASK_HUNDREDTHS: u32 = 10;
+
 /// Tasks of a job that may run at once: one for each core's worth of its share,
 /// and one more, so that a job that is tied to a busy core has another leg to
 /// stand on. All of them together are paced to the share.
@@ -73,6 +77,12 @@ pub(in crate::runtime) fn concurrency(share_hundredths: u32, cores: u32) -> u32 
         0 => 0,
         share => (share.div_ceil(TASK_HUNDREDTHS_MAX) + 1).min(cores),
     }
+}
+
+/// The same on the floor, where each task gets only a part of a core, and all cores are busy: as
+/// many tasks as the share takes.
+pub(in crate::runtime) fn floor_concurrency(share_hundredths: u32) -> u32 {
+    share_hundredths.div_ceil(FLOOR_TASK_HUNDREDTHS)
 }
 
 #[cfg(test)]
@@ -113,6 +123,12 @@ mod tests {
                 "a share of {share} on {cores} cores"
             );
         }
+    }
+
+    #[test]
+    fn on_the_floor_as_many_tasks_run_as_the_share_takes() {
+        let tasks = [0, 1, 10, 15, 60].map(floor_concurrency);
+        assert_eq!(tasks, [0, 1, 1, 2, 6]);
     }
 
     #[test]

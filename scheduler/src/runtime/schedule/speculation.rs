@@ -5,6 +5,9 @@
 //! attempts are slow, take the one that is expected to end last, and only one that a new
 //! attempt would overtake.
 //! Time in which the job had no share does not count.
+//!
+//! Beside busy processes an attempt in the idle class hardly gets on. On the floor it is attempted
+//! again, however long such tasks usually take.
 
 use crate::ordered_f64::OrderedF64;
 use std::cmp::Reverse;
@@ -14,7 +17,12 @@ const SLOWNESS: f64 = 1.5;
 
 /// No second attempt while the first has run for less, in seconds: starting one is not
 /// free, and a look at so short a time says little.
-const SPECULATE_AFTER_S: f64 = 1.0;
+pub(in crate::runtime) const SPECULATE_AFTER_S: f64 = 1.0;
+
+/// An attempt that has done this part of its work in the idle class ends before a new one on the
+/// floor would. Beside a busy thread the kernel gives the idle class a weight of 3, and nice 10 one
+/// of 110: in the same time the first does 3/110 of what the second does.
+const OVERTAKEN_PROGRESS_MAX: f64 = 1.0 - 3.0 / 110.0;
 
 /// A part of the tasks of one type, and at least one, may have a second attempt at a time.
 const TASKS_PER_SPECULATIVE: u32 = 10;
@@ -59,6 +67,16 @@ pub(in crate::runtime) fn straggler(
         .map(|pace| pace.index)
 }
 
+/// The task to attempt again on the floor, if any, of those whose attempts are all in the idle class.
+/// Each comes with the part of its work that is done, 0 to 1. The one that has done the least comes
+/// first.
+pub(in crate::runtime) fn starved(tasks: impl IntoIterator<Item = (u32, f64)>) -> Option<u32> {
+    (tasks.into_iter())
+        .filter(|(_, progress)| *progress < OVERTAKEN_PROGRESS_MAX)
+        .min_by_key(|(index, progress)| (OrderedF64(*progress), *index))
+        .map(|(index, _)| index)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,6 +112,14 @@ mod tests {
         assert_eq!(straggler(silent, 10.0), Some(2));
         assert_eq!(straggler([pace(0, 0.9, 0.0)], 0.001), None);
         assert_eq!(straggler([], 1.0), None);
+    }
+
+    #[test]
+    fn on_the_floor_the_task_that_has_done_least_is_attempted_again_unless_it_is_nearly_done() {
+        assert_eq!(starved([(0, 0.5), (1, 0.1), (2, 0.1), (3, 0.9)]), Some(1));
+        assert_eq!(starved([(0, 0.96)]), Some(0));
+        assert_eq!(starved([(0, 0.98), (1, 1.0)]), None);
+        assert_eq!(starved([]), None);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The tasks of one kind, and the attempts at them.
 
-use super::speculation::{Pace, speculative_max, straggler};
+use super::speculation::{Pace, speculative_max, starved, straggler};
 use crate::model::TaskState;
 use crate::runtime::pacing::attempt_state::AttemptState;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// The least a task is believed to take, in seconds of CPU: tasks whose CPU
@@ -95,6 +95,12 @@ impl TaskSet {
     /// Attempts that run.
     pub fn running(&self) -> u32 {
         self.running.len() as u32
+    }
+
+    /// The number of running attempts that are on the floor.
+    pub fn running_on_floor(&self) -> u32 {
+        let on_floor = self.attempt_states().filter(|state| state.is_on_floor());
+        on_floor.count() as u32
     }
 
     pub fn attempt_states(&self) -> impl Iterator<Item = &Arc<AttemptState>> {
@@ -296,6 +302,52 @@ impl TaskSet {
         stalled
     }
 
+    /// While tasks run on the floor: makes a task the straggler whose attempts are all stuck in the idle
+    /// class, if there is one. Threads are not stuck there if they `can_move` to the floor by
+    /// themselves. Where a task has two such attempts, this stops the one that has done less, and the
+    /// task has its turn when that attempt is gone.
+    pub fn seek_starved(&mut self, can_move: bool) {
+        let indices: BTreeSet<u32> = self.running.keys().map(|(index, _)| *index).collect();
+        let mut tasks = Vec::new();
+        for index in indices {
+            // CPU time decides where progress is not known.
+            let done = |attempt: &AttemptState| (attempt.progress(), attempt.used_s());
+            match self.starved_attempts(index, can_move).as_slice() {
+                [only] => tasks.push((index, only.progress())),
+                [first, second] if done(first) < done(second) => first.stop(),
+                [_, second] => second.stop(),
+                _ => {}
+            }
+        }
+        self.straggler = starved(tasks);
+    }
+
+    /// The attempts at a task; none if one of them is on the floor, moves there, or is about to end.
+    fn starved_attempts(&self, index: u32, can_move: bool) -> Vec<&AttemptState> {
+        let slot = &self.slots[index as usize];
+        let attempts = self.running.range((index, 0)..=(index, u32::MAX));
+        let states: Vec<&AttemptState> = attempts.map(|(_, running)| &*running.state).collect();
+        let is_fine = |state: &&AttemptState| {
+            let moves = can_move && !state.is_in_process();
+            state.is_on_floor() || state.is_stopped() || moves
+        };
+        if slot.finishing.is_some() || states.iter().any(is_fine) {
+            return Vec::new();
+        }
+        states
+    }
+
+    /// Stops the attempt at the straggler for its memory, if that is in the idle class. False when
+    /// there is nothing to be had that way.
+    pub fn preempt_straggler(&mut self) -> bool {
+        let attempt = self.straggler.and_then(|index| {
+            let mut attempts = self.running.range((index, 0)..=(index, u32::MAX));
+            let in_idle_class = attempts.find(|(_, running)| !running.state.is_on_floor());
+            in_idle_class.map(|(key, _)| *key)
+        });
+        attempt.is_some_and(|(index, attempt)| self.preempt(index, attempt))
+    }
+
     fn find_straggler(&self, now_s: f64) -> Option<u32> {
         // A task that waits is worth more than a second attempt at one that runs.
         if self.done == 0 || !self.pending.is_empty() {
@@ -312,8 +364,10 @@ impl TaskSet {
                 && slot.finishing.is_none()
                 && self.attempts_at(index) == 1
         };
+        // On the floor every attempt is slower than those before it.
+        let is_exempt = |state: &AttemptState| state.is_stopped() || state.is_on_floor();
         let paces = (self.running.iter())
-            .filter(|((index, _), running)| single(*index) && !running.state.is_stopped())
+            .filter(|((index, _), running)| single(*index) && !is_exempt(&running.state))
             .map(|((index, _), running)| Pace {
                 index: *index,
                 running_s: running.running_s(now_s),

@@ -278,6 +278,23 @@ impl Tracker {
         self.stage == Stage::Tasks && self.set(task.kind).preempt(task.index, attempt)
     }
 
+    /// Looks for a task to attempt again on the floor, in place of the straggler that
+    /// [`watch`](Self::watch) found. Threads that `can_move` to the floor need no second attempt.
+    /// Nor do those of a lease: their work cannot be tried again.
+    pub fn seek_starved(&mut self, can_move: bool) {
+        if !self.is_lease() {
+            self.maps.seek_starved(can_move);
+            self.reduces.seek_starved(can_move);
+        }
+    }
+
+    /// Stops the attempt in the idle class at a straggler, so that one on the floor can have its
+    /// memory. False as for [`preempt`](Self::preempt).
+    pub fn preempt_straggler(&mut self) -> bool {
+        let kind = self.kind();
+        self.stage == Stage::Tasks && self.set(kind).preempt_straggler()
+    }
+
     /// The attempts that run, were not told to stop and could be tried again; none when
     /// the job stops.
     pub fn wanted(&self) -> impl Iterator<Item = (TaskKind, Wanted)> {

@@ -13,7 +13,7 @@ use bytesize::ByteSize;
 use clap::builder::Resettable;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches};
-use ebb_colocate::Objective;
+use ebb_colocate::{FLOOR_CORES, FLOOR_CORES_MIN, Objective};
 use ebb_cql_server::guardrails::Guardrails;
 use ebb_cql_server::serve::{AuditedTables, TlsOptions};
 use ebb_server::memory::MemoryLimits;
@@ -219,6 +219,12 @@ pub(crate) struct Settings {
     #[arg(default_value = "p99=1.1x")]
     #[serde(serialize_with = "shown", deserialize_with = "parsed")]
     pub(crate) slo: Slo,
+    /// Cores that jobs get, and as many that long scans of clients get, while other processes hold
+    /// the CPU. The load and its objective come first. Jobs whose goals are in danger get up to four
+    /// times as much. With 0, jobs and long scans get only what other processes leave.
+    #[arg(long, value_name = "CORES", env = "EBB_ANALYTICS_FLOOR")]
+    #[arg(default_value_t = FLOOR_CORES)]
+    pub(crate) analytics_floor: f64,
     /// Name of the cluster of this one node.
     #[arg(long, value_name = "NAME", env = "EBB_CLUSTER_NAME")]
     #[arg(default_value = "ebb")]
@@ -591,6 +597,13 @@ impl Settings {
                  others on the network may read them"
             ));
         }
+        let floor = self.analytics_floor;
+        if floor != 0.0 && !(FLOOR_CORES_MIN..f64::INFINITY).contains(&floor) {
+            return refused(format!(
+                "analytics-floor is {floor}: use 0 for none, or a number of cores from \
+                 {FLOOR_CORES_MIN} on"
+            ));
+        }
         if self.connections_max == Some(0) {
             return refused("connections-max is 0: no client could connect".into());
         }
@@ -719,6 +732,23 @@ mod tests {
             (settings.slo, settings.slo.to_string()),
             (Slo(None), "none".into())
         );
+    }
+
+    #[test]
+    fn the_floor_of_analytics_is_a_number_of_cores() {
+        assert_eq!(Settings::default().analytics_floor, FLOOR_CORES);
+        for (text, is_good) in [
+            ("0", true),
+            ("0.01", true),
+            ("1.5", true),
+            ("0.004", false),
+            ("-0.1", false),
+            ("inf", false),
+            ("nan", false),
+        ] {
+            let settings = Settings::parse(&format!("analytics-floor = {text}")).unwrap();
+            assert_eq!(settings.check().is_ok(), is_good, "{text}");
+        }
     }
 
     #[test]

@@ -37,6 +37,7 @@ pub(super) fn log(
         results_bytes_max = memory.results_bytes,
         statements_bytes_max = memory.statements_bytes,
         jobs_bytes_max = memory.jobs_bytes,
+        analytics_floor_cores = settings.analytics_floor,
         tables,
         wal_bytes_replayed = stats.wal_bytes_replayed,
         opened_ms = opened_in.as_millis() as u64,

@@ -279,3 +279,26 @@ fn windows_of_which_only_the_quantile_is_known_teach_nothing_of_alone() {
         assert_eq!(guard.allowed(), 1.0);
     }
 }
+
+#[test]
+fn a_latency_is_in_danger_in_a_tight_window_and_for_some_time_after_a_broken_one() {
+    let mut guard = Guard::new("p99=2ms".parse().unwrap());
+    let mut is_in_danger_after = |latency_us| {
+        let window = LatencyWindow {
+            t_s: WINDOW_S,
+            length_s: WINDOW_S,
+            requests: 1000,
+            latency_us,
+        };
+        assert!(guard.decide(&window.into(), 0).is_some());
+        guard.is_in_danger(15.0)
+    };
+    assert!(!is_in_danger_after(1500.0));
+    assert!(is_in_danger_after(1950.0), "a slack of 0.025");
+    assert!(!is_in_danger_after(1500.0));
+    assert!(is_in_danger_after(3000.0));
+    for _ in 1..COOLDOWN_WINDOWS {
+        assert!(is_in_danger_after(1000.0));
+    }
+    assert!(!is_in_danger_after(1000.0));
+}

@@ -255,3 +255,19 @@ fn the_curve_is_monotone_and_says_what_each_level_cost() {
         assert!(point.requests > 0 && point.seconds > 0.0);
     }
 }
+
+#[test]
+fn a_level_is_dear_at_what_analytics_had_in_it() {
+    for_seeds("a_level_is_dear_at_what_analytics_had_in_it", |seed| {
+        let mut dear = Run::new(seed);
+        let load = Load {
+            price: 1.0,
+            ..STEADY
+        };
+        dear.play(load, 60.0);
+        assert!(dear.price.is_dear_at(100.0) && !dear.price.is_dear_at(1.0));
+        let mut free = Run::new(seed);
+        free.play(STEADY, 60.0);
+        assert!(!free.price.is_dear_at(100.0));
+    });
+}

@@ -8,6 +8,10 @@
 //! yields now and then, as tasks of jobs do. If [`ServeOptions::idle_class`] is off, it runs in
 //! the normal class, and does not yield.
 //!
+//! Beside busy processes the idle class gets next to nothing. Reads of ranges that come while
+//! [`ServeOptions::floor`] is in use run on threads that are on the floor from the begin, and are held to
+//! it; so do long scans, from the moment at which they would have entered the idle class.
+//!
 //! A statement that takes long on a thread on which others wait moves to threads of its own, shared in
 //! the same way. It waits neither for scans of its user nor for memory for its result, because most
 //! such statements are writes and reads of one row.
@@ -22,6 +26,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use ebb_colocate::FloorShare;
 use ebb_threads::nice_current_thread;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::spawn_blocking;
@@ -44,11 +49,18 @@ pub(super) const NORMAL_CLASS_CPU_MAX: Duration = Duration::from_millis(20);
 pub(super) struct Lanes {
     scans: ScanThreads,
     ranges: ScanThreads,
+    /// Ranges while the floor is in use.
+    floor: Option<FloorLane>,
     moved: ScanThreads,
     schema: Semaphore,
     control: Semaphore,
     results: Arc<ResultPool>,
     logins: LowThreads,
+}
+
+struct FloorLane {
+    share: Arc<FloorShare>,
+    threads: ScanThreads,
 }
 
 /// The results of one connection that may wait for its client at once, of scans and of moved
@@ -119,8 +131,15 @@ impl Lanes {
 
     fn with_class(options: &ServeOptions, class: ClassControl) -> io::Result<Self> {
         let (base, threads_max) = (options.scans_max.max(1), options.scan_threads_max);
-        let threads = |name, scan_class| {
+        let threads = |name, scan_class, floor| {
+            let scan_class = (scan_class, floor);
             ScanThreads::start(name, base, threads_max, SPARE_FOR, scan_class, class)
+        };
+        let share = options.floor.clone().filter(|_| options.idle_class);
+        let floor = |share: &Arc<FloorShare>| -> io::Result<FloorLane> {
+            let (share, of_threads) = (share.clone(), Some(share.clone()));
+            let threads = threads("cql-floor", ScanClass::Floor, of_threads)?;
+            Ok(FloorLane { share, threads })
         };
         let (scans, ranges) = if options.idle_class {
             (ScanClass::LowAfter(NORMAL_CLASS_CPU_MAX), ScanClass::Low)
@@ -129,9 +148,10 @@ impl Lanes {
         };
         let results = options.lane_result_bytes_max.div_ceil(PAGE_BYTES);
         Ok(Self {
-            scans: threads("cql-scan", scans)?,
-            ranges: threads("cql-range", ranges)?,
-            moved: threads("cql-moved", ScanClass::Normal)?,
+            floor: share.as_ref().map(floor).transpose()?,
+            scans: threads("cql-scan", scans, share)?,
+            ranges: threads("cql-range", ranges, None)?,
+            moved: threads("cql-moved", ScanClass::Normal, None)?,
             schema: Semaphore::new(1),
             control: Semaphore::new(1),
             results: ResultPool::new(results.max(1)),
@@ -193,7 +213,11 @@ impl Lanes {
         };
         match lane {
             Lane::Scan => self.scans.run(user, interrupt, work).await,
-            Lane::Range => self.ranges.run(user, interrupt, work).await,
+            Lane::Range => {
+                let floor = self.floor.as_ref().filter(|floor| floor.share.is_on());
+                let threads = floor.map_or(&self.ranges, |floor| &floor.threads);
+                threads.run(user, interrupt, work).await
+            }
             Lane::Moved => self.moved.run(user, interrupt, work).await,
             Lane::Login => self.logins.run(work).await,
             Lane::Schema => {
@@ -270,7 +294,7 @@ mod tests {
     use tokio::time::timeout;
 
     use ebb_test_support::wait;
-    use ebb_threads::SchedulingClass;
+    use ebb_threads::{FLOOR_NICE, SchedulingClass, current_nice};
 
     use super::*;
     use crate::serve::scan_threads::tests::{PRETENDED, never, role};
@@ -357,6 +381,27 @@ mod tests {
         let share = Share::default();
         let class = run(&lanes, Lane::Range, &share, PRETENDED.current).await;
         assert_eq!(class.unwrap().value, SchedulingClass::Normal);
+    }
+
+    #[tokio::test]
+    async fn ranges_run_on_the_floor_while_that_is_in_use() {
+        let share = Arc::new(FloorShare::new());
+        let lanes = lanes(&ServeOptions {
+            floor: Some(Arc::clone(&share)),
+            ..ServeOptions::default()
+        });
+        let results = Share::default();
+        let run_in = async |cores| {
+            share.set(cores);
+            let thread = || (current_nice(), (PRETENDED.current)());
+            let ran = run(&lanes, Lane::Range, &results, thread).await;
+            ran.unwrap().value
+        };
+        assert_eq!(run_in(None).await.1, SchedulingClass::Idle);
+        let (nice, class) = run_in(Some(0.5)).await;
+        assert!(nice >= FLOOR_NICE);
+        assert_eq!(class, SchedulingClass::Normal);
+        assert_eq!(run_in(None).await.1, SchedulingClass::Idle);
     }
 
     #[tokio::test]

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ebb_colocate::FloorShare;
 use ebb_cql::protocol::BODY_BYTES_MAX_DEFAULT;
 
 use super::audit::{Audit, WriteAudit};
@@ -30,6 +31,9 @@ pub struct ServeOptions {
     /// beneath requests. Tests turn it off: on busy cores, a thread of that class makes hardly any
     /// progress.
     pub idle_class: bool,
+    /// The floor for reads of ranges and long scans, in place of the idle class while other processes
+    /// hold the CPU; `None` for none. Without the idle class it has no effect.
+    pub floor: Option<Arc<FloorShare>>,
     /// Connections at once; more are refused.
     pub connections_max: usize,
     /// Connections at once from one address; `None` for as many as there are.
@@ -92,6 +96,7 @@ impl Default for ServeOptions {
             scans_max: 2,
             scan_threads_max: 16,
             idle_class: true,
+            floor: None,
             connections_max: 20_000,
             connections_per_address_max: None,
             body_bytes_max: BODY_BYTES_MAX_DEFAULT,

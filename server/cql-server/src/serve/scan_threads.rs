@@ -14,10 +14,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use ebb_threads::{SchedulingClass, current_class, lower_current_thread, thread_cpu};
+use ebb_colocate::FloorShare;
+use ebb_threads::{SchedulingClass, current_class, current_nice, thread_cpu};
 use tokio::sync::oneshot;
 
 use super::scan_queue::{Length, ScanQueue, ScanUser, Started};
+use crate::floor;
 use crate::interrupt::Interrupt;
 
 /// The time without a scan after which a thread ends that is there beside the base. To start one for each
@@ -34,12 +36,15 @@ type Work = Box<dyn FnOnce() -> bool + Send>;
 pub(super) enum ScanClass {
     Normal,
     Low,
+    /// The floor, from the begin.
+    Floor,
     /// The normal class; the lowest one for a user whose last scan used more than this CPU time. What
     /// executes a scan lowers its thread at the same limit.
     LowAfter(Duration),
 }
 
-/// The functions by which a thread enters the lowest scheduling class, and reads its class and its CPU
+/// The functions by which a thread enters the lowest scheduling class (or the
+/// [floor](crate::floor), if that is in use), and reads its class and its CPU
 /// time. Tests replace them, because threads of that class make hardly any progress on busy cores.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ClassControl {
@@ -51,9 +56,7 @@ pub(super) struct ClassControl {
 impl ClassControl {
     /// The classes of the kernel.
     pub(super) const KERNEL: Self = Self {
-        lower: || {
-            lower_current_thread();
-        },
+        lower: floor::lower,
         current: current_class,
         cpu: thread_cpu,
     };
@@ -69,6 +72,8 @@ struct Inner {
     spare_for: Duration,
     scan_class: ScanClass,
     class: ClassControl,
+    /// The floor that the threads may enter.
+    floor: Option<Arc<FloorShare>>,
     state: Mutex<State>,
     wake: Condvar,
     wake_starter: Condvar,
@@ -94,7 +99,7 @@ impl ScanThreads {
         base: usize,
         threads_max: usize,
         spare_for: Duration,
-        scan_class: ScanClass,
+        (scan_class, floor): (ScanClass, Option<Arc<FloorShare>>),
         class: ClassControl,
     ) -> io::Result<Self> {
         let state = State {
@@ -111,6 +116,7 @@ impl ScanThreads {
             spare_for,
             scan_class,
             class,
+            floor,
             state: Mutex::new(state),
             wake: Condvar::new(),
             wake_starter: Condvar::new(),
@@ -255,10 +261,17 @@ impl Inner {
 
     /// Runs scans until the thread is not needed any more, or has entered the lowest class for a scan.
     fn serve(&self) {
-        if self.scan_class == ScanClass::Low {
-            (self.class.lower)();
+        if let Some(share) = &self.floor {
+            floor::allow(share);
         }
-        let class = (self.class.current)();
+        match self.scan_class {
+            ScanClass::Low => (self.class.lower)(),
+            ScanClass::Floor => floor::enter(),
+            ScanClass::Normal | ScanClass::LowAfter(_) => {}
+        }
+        // The floor has a nice value and no class of its own.
+        let priority = || ((self.class.current)(), current_nice());
+        let before = priority();
         let mut state = self.lock();
         state.starting -= 1;
         loop {
@@ -270,7 +283,7 @@ impl Inner {
                     (self.class.lower)();
                 }
                 let length = self.run(work);
-                let is_lowered = (self.class.current)() != class;
+                let is_lowered = priority() != before;
                 state = self.lock();
                 state.queue.end(&user, length);
                 if is_lowered {
@@ -333,6 +346,7 @@ pub(super) mod tests {
         spare_for: Duration,
     ) -> Arc<ScanThreads> {
         let (name, class) = ("test-scan", ScanClass::LowAfter(CPU_MAX));
+        let class = (class, None);
         let threads = ScanThreads::start(name, base, threads_max, spare_for, class, PRETENDED);
         Arc::new(threads.unwrap())
     }

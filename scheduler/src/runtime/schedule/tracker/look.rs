@@ -46,6 +46,17 @@ impl Tracker {
         self.maps.running() + self.reduces.running()
     }
 
+    /// The number of running attempts that are on the floor.
+    pub fn running_on_floor(&self) -> u32 {
+        self.maps.running_on_floor() + self.reduces.running_on_floor()
+    }
+
+    /// The number of running attempts that were stopped, and end at their next checkpoint.
+    pub fn stopped(&self) -> u32 {
+        let stopped = self.attempt_states().filter(|state| state.is_stopped());
+        stopped.count() as u32
+    }
+
     /// Tasks done and in all; zeros for a lease, which has no number of tasks.
     pub fn progress(&self, kind: TaskKind) -> (u32, u32) {
         if self.is_lease() {

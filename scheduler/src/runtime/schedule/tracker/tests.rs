@@ -303,6 +303,102 @@ fn of_two_attempts_at_a_task_the_other_attempt_goes_on_when_one_is_preempted() {
     assert!(done(&mut tracker, &slow, 6.0).won);
 }
 
+#[test]
+fn on_the_floor_an_attempt_in_the_idle_class_is_overtaken_though_no_task_is_done() {
+    let mut tracker = tracker(1, 0);
+    let idle = claim_task(&mut tracker);
+    tracker.watch(100.0, true, 1e9);
+    assert!(
+        tracker.claim_speculative(100.0).is_none(),
+        "nobody knows how long such a task takes"
+    );
+    tracker.seek_starved(false);
+    let second = held(tracker.claim_speculative(100.0));
+    second.attempt_state.set_on_floor(true);
+    assert_eq!((second.task, second.attempt), (idle.task, 2));
+    assert_eq!((tracker.running(), tracker.running_on_floor()), (2, 1));
+    tracker.seek_starved(false);
+    assert!(tracker.claim_speculative(101.0).is_none(), "it gets on");
+
+    // The floor has ended, and begins again.
+    second.attempt_state.set_on_floor(false);
+    second.attempt_state.set_input(100);
+    second.attempt_state.set_handled(50);
+    tracker.seek_starved(false);
+    assert!(idle.attempt_state.is_stopped() && !second.attempt_state.is_stopped());
+    assert!(
+        tracker.claim_speculative(101.0).is_none(),
+        "the first still runs"
+    );
+    assert!(!tracker.task_failed(idle.task, idle.attempt, &TaskError::Cancelled, 102.0));
+    tracker.seek_starved(false);
+    assert_eq!(held(tracker.claim_speculative(102.0)).attempt, 3);
+    assert_eq!(tracker.counters().speculative_attempts, 2);
+}
+
+#[test]
+fn a_slow_attempt_on_the_floor_gets_no_second_one() {
+    for (is_on_floor, is_overtaken) in [(false, true), (true, false)] {
+        let mut tracker = tracker(2, 0);
+        let (quick, slow) = (claim_task(&mut tracker), claim_task(&mut tracker));
+        done(&mut tracker, &quick, 1.0);
+        slow.attempt_state.set_on_floor(is_on_floor);
+        tracker.watch(100.0, true, 1e9);
+        let second = tracker.claim_speculative(100.0);
+        assert_eq!(second.is_some(), is_overtaken, "{is_on_floor}");
+    }
+}
+
+#[test]
+fn of_two_attempts_of_unknown_progress_the_one_that_used_less_cpu_is_stopped() {
+    let mut tracker = tracker(1, 0);
+    let first = claim_task(&mut tracker);
+    tracker.seek_starved(false);
+    let second = held(tracker.claim_speculative(1.0));
+    second.attempt_state.charge_s(1.0);
+    tracker.seek_starved(false);
+    assert!(first.attempt_state.is_stopped() && !second.attempt_state.is_stopped());
+}
+
+/// The story: an attempt waited for its share in a pause. Afterwards a second one began, though the
+/// first had the right to come to the floor.
+#[test]
+fn a_thread_that_can_leave_the_idle_class_is_not_overtaken_and_a_process_is() {
+    let mut tracker = tracker(1, 0);
+    let idle = claim_task(&mut tracker);
+    tracker.seek_starved(true);
+    assert!(tracker.claim_speculative(1.0).is_none());
+    idle.attempt_state.set_in_process();
+    tracker.seek_starved(true);
+    assert_eq!(held(tracker.claim_speculative(1.0)).task, idle.task);
+}
+
+/// The story: on the floor, the control thread made a second attempt at the task of a leased thread, and
+/// panicked because a lease has no tasks for workers.
+#[test]
+fn a_thread_under_a_lease_is_not_overtaken() {
+    let mut lease = Tracker::leased(Job::new(JobId(1), 0.0, None), 1.0);
+    lease.enter(0.0).expect("the lease was not cancelled");
+    lease.seek_starved(false);
+    assert!(lease.claim_speculative(1.0).is_none());
+}
+
+#[test]
+fn for_its_memory_only_an_attempt_in_the_idle_class_is_stopped() {
+    let mut tracker = tracker(2, 0);
+    let (on_floor, idle) = (claim_task(&mut tracker), claim_task(&mut tracker));
+    on_floor.attempt_state.set_on_floor(true);
+    assert!(!tracker.preempt_straggler(), "nobody has looked");
+    tracker.seek_starved(false);
+    assert_eq!(tracker.stopped(), 0);
+    assert!(tracker.preempt_straggler());
+    assert!(!tracker.preempt_straggler(), "once is enough");
+    assert_eq!(tracker.stopped(), 1);
+    assert!(idle.attempt_state.is_stopped() && !on_floor.attempt_state.is_stopped());
+    assert!(!fail(&mut tracker, &idle));
+    assert_eq!(claim_task(&mut tracker).task, idle.task);
+}
+
 fn following(others: &[u64]) -> Tracker {
     let job = Job::new(JobId(9), 0.0, None);
     let mut tracker = Tracker::following(job, 1, &JobProfile::default());
@@ -455,6 +551,12 @@ impl World {
             }
         }
         let given_up = self.tracker.watch(self.now_s, true, 3.0);
+        if self.rng.random_bool(0.3) {
+            for held in &self.held {
+                (held.attempt_state).set_on_floor(self.rng.random_bool(0.3));
+            }
+            self.tracker.seek_starved(self.rng.random_bool(0.5));
+        }
         let is_given_up = |held: &mut Held| {
             given_up
                 .iter()

@@ -1,0 +1,150 @@
+//! The scheduling class in which tasks run at present: the idle class, or the floor.
+//!
+//! ```text
+//!              a thread that starts enters one of them
+//!   idle class ──────── the floor begins: only with a right ────────> floor
+//!              <─────── the floor ends: always ──────────────────────
+//! ```
+//!
+//! Without the right, an attempt that hardly gets on in the idle class is overtaken by a second one
+//! on a new thread ([`starved`](crate::runtime::schedule::speculation::starved)).
+
+use super::attempt_state::AttemptState;
+use ebb_threads::{
+    FLOOR_NICE, current_nice, enter_floor, lower_current_thread, raise_current_thread,
+};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The class of the task threads of a runtime. The control thread sets it, and task threads follow.
+#[derive(Debug, Default)]
+pub(in crate::runtime) struct TaskClass {
+    /// Tasks leave the ordinary class at all. If not, there is no floor either.
+    lowers: bool,
+    /// The system lets a thread leave the idle class again.
+    can_raise: bool,
+    /// The nice value of the floor. A process that is nicer itself has its floor no higher.
+    floor_nice: i32,
+    is_on_floor: AtomicBool,
+}
+
+impl TaskClass {
+    /// The idle class if `lowers`, otherwise the ordinary class for ever. The calling thread has the
+    /// nice value of the process.
+    pub fn new(lowers: bool, can_raise: bool) -> Self {
+        Self {
+            lowers,
+            can_raise,
+            floor_nice: current_nice().max(FLOOR_NICE),
+            is_on_floor: AtomicBool::new(false),
+        }
+    }
+
+    /// Sets whether tasks run on the floor. Returns whether they do: never in the ordinary class.
+    pub fn set_on_floor(&self, is_on_floor: bool) -> bool {
+        let is_on_floor = is_on_floor && self.lowers;
+        self.is_on_floor.store(is_on_floor, Ordering::Relaxed);
+        is_on_floor
+    }
+
+    /// Moves the calling thread, which is of the ordinary class, to the floor or to the idle class.
+    pub fn enter(&self, is_on_floor: bool) {
+        if is_on_floor {
+            enter_floor();
+        } else if self.lowers {
+            lower_current_thread();
+        }
+    }
+
+    /// Moves the calling thread to the class in which tasks run now, as far as the system lets it.
+    /// `is_on_floor` is true if the thread is on the floor. Returns whether it is there afterwards.
+    pub fn follow(&self, is_on_floor: bool) -> bool {
+        match (is_on_floor, self.is_on_floor.load(Ordering::Relaxed)) {
+            (true, false) => {
+                lower_current_thread();
+                false
+            }
+            (false, true) if self.can_raise => raise_current_thread(self.floor_nice),
+            _ => is_on_floor,
+        }
+    }
+
+    /// The same for the thread that works for an attempt. The process of an attempt cannot be raised
+    /// from here, and lowers itself.
+    pub fn follow_with(&self, attempt_state: &AttemptState) {
+        let is_on_floor = attempt_state.is_on_floor();
+        if is_on_floor || !attempt_state.is_in_process() {
+            attempt_state.set_on_floor(self.follow(is_on_floor));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ebb_threads::{SchedulingClass, current_class};
+
+    /// Runs `body` on a thread of its own, since a class cannot always be left again.
+    fn on_a_thread(body: impl FnOnce() + Send + 'static) {
+        std::thread::spawn(body).join().unwrap();
+    }
+
+    #[test]
+    fn a_thread_leaves_the_floor_when_it_ends() {
+        on_a_thread(|| {
+            let class = TaskClass::new(true, false);
+            assert!(class.set_on_floor(true));
+            class.enter(true);
+            assert!(current_nice() >= FLOOR_NICE);
+            assert!(class.follow(true), "the floor goes on");
+            class.set_on_floor(false);
+            assert!(!class.follow(true));
+            assert_ne!(current_class(), SchedulingClass::Normal);
+        });
+    }
+
+    #[test]
+    fn a_thread_of_the_idle_class_comes_to_the_floor_only_with_a_right() {
+        on_a_thread(|| {
+            let class = TaskClass::new(true, false);
+            class.enter(false);
+            class.set_on_floor(true);
+            assert!(!class.follow(false));
+            assert_ne!(current_class(), SchedulingClass::Normal);
+        });
+        on_a_thread(|| {
+            let class = TaskClass::new(true, true);
+            class.enter(false);
+            class.set_on_floor(true);
+            let state = AttemptState::default();
+            class.follow_with(&state);
+            let is_raised = current_class() == SchedulingClass::Normal;
+            assert_eq!(state.is_on_floor(), is_raised);
+        });
+    }
+
+    #[test]
+    fn the_thread_of_a_process_that_was_started_in_the_idle_class_stays_there() {
+        on_a_thread(|| {
+            let class = TaskClass::new(true, true);
+            class.enter(false);
+            class.set_on_floor(true);
+            let state = AttemptState::default();
+            state.set_in_process();
+            class.follow_with(&state);
+            assert!(!state.is_on_floor());
+            assert_ne!(current_class(), SchedulingClass::Normal);
+        });
+    }
+
+    #[test]
+    fn tasks_of_the_ordinary_class_have_no_floor() {
+        on_a_thread(|| {
+            let before = current_nice();
+            let class = TaskClass::new(false, true);
+            assert!(!class.set_on_floor(true));
+            class.enter(false);
+            assert!(!class.follow(false));
+            assert_eq!(current_nice(), before);
+        });
+    }
+}

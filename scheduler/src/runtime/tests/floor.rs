@@ -1,0 +1,109 @@
+//! Tasks beside other processes that hold the CPU.
+
+use super::*;
+use ebb_threads::{FLOOR_NICE, current_class, current_nice};
+use std::sync::atomic::{AtomicBool, AtomicU32};
+
+/// A capacity of two cores. Tasks run on the floor while others hold the cores.
+#[derive(Default)]
+struct Others {
+    hold_cores: AtomicBool,
+    needed_hundredths: AtomicU32,
+}
+
+impl CapacitySource for Others {
+    fn capacity(&self, request: CapacityRequest) -> Capacity {
+        let needed_hundredths = request.needed_hundredths;
+        (self.needed_hundredths).store(needed_hundredths, Ordering::SeqCst);
+        Capacity {
+            is_on_floor: self.hold_cores.load(Ordering::SeqCst),
+            ..Capacity::cpu(200)
+        }
+    }
+}
+
+/// Tasks in the idle class or on the floor, and second attempts.
+fn floor_options(others: &Arc<Others>, spill_dir: &Path) -> RuntimeOptions {
+    RuntimeOptions {
+        capacity: others.clone(),
+        cycle_s: 0.01,
+        throttles: Throttles::default(),
+        speculation: true,
+        // The clock of a test may run far ahead of a thread of the idle class.
+        stall_s: 1e9,
+        ..options(spill_dir)
+    }
+}
+
+fn one_map(output: &VecOutput, mapper: impl Mapper + 'static) -> JobSpec {
+    let input = Arc::new(VecInput::lines("a", 1));
+    JobSpec::new("one map", input, Arc::new(mapper), Arc::new(output.clone()))
+}
+
+#[test]
+fn while_others_hold_the_cores_tasks_start_on_the_floor() {
+    let spills = tempfile::tempdir().unwrap();
+    let others = Arc::new(Others::default());
+    others.hold_cores.store(true, Ordering::SeqCst);
+    let runtime = Runtime::start(floor_options(&others, spills.path())).unwrap();
+    let output = VecOutput::new();
+    let mapper = |_: &[u8], _: &[u8], emit: &mut dyn Emit| -> Result<(), TaskError> {
+        assert_ne!(current_class(), SchedulingClass::Idle);
+        assert!(current_nice() >= FLOOR_NICE);
+        emit.emit(b"a", b"")
+    };
+    let job = runtime.submit(one_map(&output, mapper)).unwrap();
+    assert_eq!(job.wait().outcome, Outcome::Succeeded);
+}
+
+/// The story: beside two busy processes a job of a third of a second took a minute.
+#[test]
+fn an_attempt_that_began_in_the_idle_class_is_overtaken_or_moved() {
+    let spills = tempfile::tempdir().unwrap();
+    let others = Arc::new(Others::default());
+    let clock = Arc::new(ManualClock::default());
+    let options = floor_options(&others, spills.path());
+    let runtime = Runtime::start_with_clock(options, clock.clone()).unwrap();
+    let output = VecOutput::new();
+    let mapper = |_: &[u8], _: &[u8], emit: &mut dyn Emit| -> Result<(), TaskError> {
+        while current_class() == SchedulingClass::Idle {
+            emit.checkpoint()?;
+        }
+        emit.emit(b"a", b"")
+    };
+    let job = runtime.submit(one_map(&output, mapper)).unwrap();
+    wait::until("the first attempt to start", || {
+        job.status().tasks_running == 1
+    });
+    others.hold_cores.store(true, Ordering::SeqCst);
+    wait::until("the job to end", || {
+        clock.advance_s(0.01);
+        job.status().finished_s.is_some()
+    });
+    let report = job.wait();
+    assert_eq!(report.outcome, Outcome::Succeeded);
+    let is_stuck = runtime.scheduling_class() == SchedulingClass::Idle && !runtime.shared.can_raise;
+    if is_stuck {
+        assert_eq!(report.counters.speculative_attempts, 1);
+    }
+}
+
+#[test]
+fn the_capacity_source_learns_what_goals_need() {
+    let spills = tempfile::tempdir().unwrap();
+    let others = Arc::new(Others::default());
+    let runtime = Runtime::start(RuntimeOptions {
+        capacity: others.clone(),
+        cycle_s: 0.01,
+        ..options(spills.path())
+    })
+    .unwrap();
+    let output = VecOutput::new();
+    let job = runtime
+        .submit(spinning_job(2, &output).goal_s(1e6))
+        .unwrap();
+    wait::until("the need of the goal", || {
+        others.needed_hundredths.load(Ordering::SeqCst) > 0
+    });
+    assert!(job.cancel());
+}
