@@ -2,10 +2,11 @@
 
 use anyhow::Result;
 use clap::Command;
-use ebb_jobs::request::{APPLICATIONS, ApplicationEntry};
+use ebb_jobs::request::ApplicationEntry;
 use serde::Serialize;
 
 use super::print::json_or_text;
+use super::run::runnable;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -42,7 +43,7 @@ impl Application {
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    let applications: Vec<_> = APPLICATIONS.iter().map(Application::of).collect();
+    let applications: Vec<_> = runnable().map(Application::of).collect();
     json_or_text(args.json, &applications, |printer| {
         let row = |app: &Application| vec![app.name.to_string(), app.summary.clone()];
         let rows: Vec<_> = applications.iter().map(row).collect();

@@ -39,6 +39,7 @@ mod open_files;
 mod policies;
 mod print;
 mod progress;
+mod publish;
 mod put;
 mod queries;
 mod rate;
@@ -95,6 +96,7 @@ enum Command {
     Truncate(truncate::Args),
     Drop(drop::Args),
     Run(Box<run::Args>),
+    Publish(Box<publish::Args>),
     Apps(apps::Args),
     Jobs(jobs::Args),
     Queries(queries::Args),
@@ -132,6 +134,7 @@ fn main() -> ExitCode {
         Command::Truncate(args) => truncate::run(args),
         Command::Drop(args) => drop::run(args),
         Command::Run(args) => run::run(*args),
+        Command::Publish(args) => publish::run(*args),
         Command::Apps(args) => apps::run(args),
         Command::Jobs(args) => jobs::run(args),
         Command::Queries(args) => queries::run(args),
@@ -158,6 +161,7 @@ fn main() -> ExitCode {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use ebb_jobs::request::{APPLICATIONS, ApplicationEntry};
 
     #[test]
     fn the_command_line_is_consistent_and_every_command_has_examples() {
@@ -181,7 +185,13 @@ mod tests {
     fn every_built_in_application_can_be_run() {
         let cli = Cli::command();
         let run = cli.find_subcommand("run").unwrap();
-        let commands = run.get_subcommands().map(clap::Command::get_name);
-        assert!(commands.eq(ebb_jobs::names()));
+        let commands: Vec<_> = run.get_subcommands().map(clap::Command::get_name).collect();
+        let (own, others): (Vec<&ApplicationEntry>, Vec<&ApplicationEntry>) =
+            (APPLICATIONS.iter()).partition(|application| application.has_own_command);
+        let others: Vec<_> = others.iter().map(|application| application.name).collect();
+        assert_eq!(commands, others);
+        for application in own {
+            assert!(cli.find_subcommand(application.name).is_some());
+        }
     }
 }

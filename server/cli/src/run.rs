@@ -22,7 +22,10 @@ use anyhow::Result;
 use ebb_jobs::launch::check_files;
 
 use self::applications::JobArgs;
-use self::execute::{detach, execute};
+pub(super) use self::applications::runnable;
+pub(super) use self::common::goal;
+use self::execute::detach;
+pub(super) use self::execute::execute;
 pub(super) use self::report::{Report, tell_done};
 pub(super) use self::watch::watch;
 

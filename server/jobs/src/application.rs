@@ -17,10 +17,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ebb_scheduler::runtime::{Input, Output};
+#[cfg(feature = "publish")]
+use ebb_storage::SnapshotTable;
+#[cfg(feature = "publish")]
+use ebb_tables::names::TableName;
 
 use super::chain::Work;
 use super::error::{JobError, RequestError};
+#[cfg(feature = "publish")]
+use super::history::CommitRecord;
 use super::records::RecordFormat;
+#[cfg(feature = "publish")]
+use super::request::PublishTarget;
 
 /// An application, implemented by the struct of its options.
 pub(crate) trait Application {
@@ -29,6 +37,12 @@ pub(crate) trait Application {
 
     /// The number of inputs.
     const INPUTS: usize = 1;
+
+    /// True if the application takes any number of further inputs.
+    const TAKES_MORE_INPUTS: bool = false;
+
+    /// True if a command of its own runs the application, and `ebb run` does not.
+    const HAS_OWN_COMMAND: bool = false;
 
     /// True if the application reads the value of a row as a whole, whatever its options are. Of a
     /// table that CQL made, the user may then choose the columns that a value consists of.
@@ -92,6 +106,26 @@ pub(crate) struct Materials<'a> {
     pub(crate) splits: u32,
     /// The folder for rows between the jobs of a chain.
     pub(crate) spill_dir: &'a Path,
+    /// The source and the target of a publication; `None` for other jobs, and in a process of its own.
+    #[cfg(feature = "publish")]
+    pub(crate) publication: Option<PublicationSite<'a>>,
+}
+
+/// The tables and the target of a publication.
+#[cfg(feature = "publish")]
+pub(crate) struct PublicationSite<'a> {
+    /// The id of the database.
+    pub(crate) database_id: String,
+    /// The tables of one snapshot.
+    pub(crate) tables: Vec<(&'a TableName, &'a SnapshotTable)>,
+    /// The name of the snapshot.
+    pub(crate) snapshot: &'a str,
+    /// The target, a folder as this process finds it.
+    pub(crate) target: PublishTarget,
+    /// The memory of a task, in bytes.
+    pub(crate) task_memory_bytes: usize,
+    /// The record of the commit, which is written before it.
+    pub(crate) commits: CommitRecord,
 }
 
 impl Materials<'_> {

@@ -21,6 +21,7 @@
 //! | `processes` | tasks in processes of their own |
 //! | `application` | the interface of an application; `request::APPLICATIONS` lists all |
 //! | `options` | bounds and defaults of options that several applications have |
+//! | `publish` | snapshots as Iceberg tables, with the feature `publish` |
 //! | `aggregate`, `combine`, `grep` and so on | one application each: its options, its job |
 
 #![forbid(unsafe_code)]
@@ -59,6 +60,7 @@ pub mod pi;
     reason = "looks up which files a process has open"
 )]
 mod processes;
+mod publish;
 pub mod records;
 pub mod request;
 pub mod restart;

@@ -2,20 +2,23 @@
 //! makes them visible.
 //!
 //! ```text
-//!   TABLE/data/...                  data files, which are there already
-//!   TABLE/metadata/ID-m0.avro       the manifest
-//!   TABLE/metadata/snap-ID.avro     the list of manifests
-//!   TABLE/metadata/vN.metadata.json its creation is the commit: of two publishers one creates it
-//!   TABLE/metadata/version-hint.text  N, for readers that cannot list
+//!   TABLE/data/ebb-N-...               data files, which are there already
+//!   TABLE/metadata/ebb-N-ID-m0.avro    the manifest
+//!   TABLE/metadata/ebb-N-ID-list.avro  the list of manifests
+//!   TABLE/metadata/vN.metadata.json    its creation is the commit: of two publishers one creates it
+//!   TABLE/metadata/version-hint.text   N, for readers that cannot list
 //! ```
 //!
-//! A publication that ends before the commit leaves objects that nothing names. What to do is decided
-//! by [`Publication::decide`], which looks at no clock and no target.
+//! N is the version that the publication is made for. A publication that ends before the commit leaves
+//! objects that nothing names: [`sweep`] removes them once version N is there, because then they cannot
+//! be committed any more. What to do is decided by [`Publication::decide`], which looks at no clock and
+//! no target.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
+use crate::iceberg::AvroError;
 use crate::iceberg::manifest::{self, DataFile, ManifestEntry};
 use crate::iceberg::manifest_list::{self, ListOwner, ManifestFile};
 use crate::iceberg::metadata::{MAIN, Snapshot, TableMetadata};
@@ -46,6 +49,14 @@ pub enum CommitError {
         table: String,
         /// The reason.
         error: serde_json::Error,
+    },
+    /// An object of the table is not what it should be.
+    #[error("{url}: {error}")]
+    Damaged {
+        /// The location of the object.
+        url: String,
+        /// The reason.
+        error: AvroError,
     },
     /// The table is not one that this publication may continue.
     #[error("{table}: {reason}")]
@@ -85,6 +96,8 @@ pub struct Publication {
     pub files: Vec<DataFile>,
     /// Whether a tag of this name moves, if it names another snapshot.
     pub replaces_tag: bool,
+    /// Properties of the table that the publisher keeps with it.
+    pub properties: BTreeMap<String, String>,
 }
 
 /// The time and unique numbers, which a decision cannot make itself.
@@ -116,6 +129,65 @@ pub struct Object {
     pub bytes: Bytes,
 }
 
+impl Origin {
+    /// Returns whether the tag names this snapshot in the newest metadata of the table, if there is any.
+    /// `replaces_tag` is true if a tag that names another snapshot may move.
+    ///
+    /// # Errors
+    /// If the table must not be continued.
+    pub fn is_published(
+        &self,
+        metadata: Option<&TableMetadata>,
+        replaces_tag: bool,
+    ) -> Result<bool, DecisionError> {
+        let refuse = |reason: String| Err(DecisionError::Refused(reason));
+        if self.snapshot == MAIN {
+            return refuse("a snapshot called main cannot be published, because main is Iceberg's branch; create one with another name".to_owned());
+        }
+        let Some(metadata) = metadata else {
+            return Ok(false);
+        };
+        let of = |name: &str| metadata.properties.get(name).map(String::as_str);
+        let Some(database_id) = of(DATABASE_ID) else {
+            return refuse("the target has a table of this name that ebb did not publish; choose another target".to_owned());
+        };
+        if database_id != self.database_id {
+            return refuse(format!(
+                "the target has a table of the database {database_id}, and this is {}; choose another target",
+                self.database_id
+            ));
+        }
+        if of(TABLE_ID) != Some(&self.table_id) {
+            return refuse("the table was dropped and created again since it was published; choose another target, or remove the table there".to_owned());
+        }
+        if let Some(unknown) = metadata
+            .snapshots
+            .iter()
+            .find(|s| !s.summary.contains_key(SNAPSHOT))
+        {
+            return refuse(format!(
+                "the Iceberg snapshot {} was not made by ebb, and the next publication would hide it; choose another target",
+                unknown.snapshot_id
+            ));
+        }
+        let Some(reference) = metadata.refs.get(&self.snapshot) else {
+            return Ok(false);
+        };
+        let mut snapshots = metadata.snapshots.iter();
+        let named = snapshots.find(|s| s.snapshot_id == reference.snapshot_id);
+        let sequence_number = self.sequence_number.to_string();
+        let is_same =
+            named.is_some_and(|s| s.summary.get(SEQUENCE_NUMBER) == Some(&sequence_number));
+        match is_same || replaces_tag {
+            true => Ok(is_same),
+            false => refuse(format!(
+                "the tag {} names another snapshot; publish with --replace to move it",
+                self.snapshot
+            )),
+        }
+    }
+}
+
 impl Publication {
     /// Decides which objects to write, after the metadata `previous` of version `version`, if there
     /// is one. `location` is the folder of the table.
@@ -129,19 +201,17 @@ impl Publication {
         previous: Option<TableMetadata>,
         stamp: &Stamp,
     ) -> Result<Decision, DecisionError> {
-        let tag = &self.origin.snapshot;
-        if tag == MAIN {
-            return Err(DecisionError::refused(
-                "a snapshot called main cannot be published, because main is Iceberg's branch; \
-                 create one with another name",
-            ));
+        let is_published = self
+            .origin
+            .is_published(previous.as_ref(), self.replaces_tag);
+        if is_published? {
+            return Ok(Decision::IsPublished);
         }
+        let tag = &self.origin.snapshot;
+        let version = version + 1;
         let is_first = previous.is_none();
         let mut metadata = previous
             .unwrap_or_else(|| TableMetadata::new(stamp.table_uuid.clone(), location.to_owned()));
-        if !is_first && self.is_published(&metadata)? {
-            return Ok(Decision::IsPublished);
-        }
         let parent_snapshot_id = metadata.current_snapshot_id;
         let sequence_number = metadata.last_sequence_number + 1;
         metadata.set_schema(&self.columns, self.last_column_id);
@@ -154,8 +224,11 @@ impl Publication {
         let entries = self.files.iter().cloned();
         let entries: Vec<ManifestEntry> =
             entries.map(|file| ManifestEntry::added(id, file)).collect();
-        let manifest =
-            Object::metadata(format!("{id}-m0.avro"), manifest::encode(&entries, &schema));
+        let own = own_name(version, &id.to_string());
+        let manifest = Object::metadata(
+            format!("{own}-m0.avro"),
+            manifest::encode(&entries, &schema),
+        );
         let rows: i64 = self.files.iter().map(|file| file.record_count).sum();
         let listed = ManifestFile {
             manifest_path: format!("{location}/{}", manifest.name),
@@ -178,7 +251,7 @@ impl Publication {
             sequence_number,
         };
         let list = Object::metadata(
-            format!("snap-{id}.avro"),
+            format!("{own}-list.avro"),
             manifest_list::encode(&[listed], owner),
         );
         let snapshot = Snapshot {
@@ -191,52 +264,8 @@ impl Publication {
             schema_id: metadata.current_schema_id,
         };
         metadata.add_snapshot(snapshot, tag);
-        let version = version + 1;
         let root = Object::metadata(format!("v{version}.metadata.json"), metadata.encode()?);
         Ok(Decision::Write(vec![manifest, list, root]))
-    }
-
-    /// Returns whether the tag names this snapshot of this table.
-    fn is_published(&self, metadata: &TableMetadata) -> Result<bool, DecisionError> {
-        let refuse = |reason: String| Err(DecisionError::Refused(reason));
-        let of = |name: &str| metadata.properties.get(name).map(String::as_str);
-        let Some(database_id) = of(DATABASE_ID) else {
-            return refuse("the target has a table of this name that ebb did not publish; choose another target".to_owned());
-        };
-        if database_id != self.origin.database_id {
-            return refuse(format!(
-                "the target has a table of the database {database_id}, and this is {}; choose another target",
-                self.origin.database_id
-            ));
-        }
-        if of(TABLE_ID) != Some(&self.origin.table_id) {
-            return refuse("the table was dropped and created again since it was published; choose another target, or remove the table there".to_owned());
-        }
-        if let Some(unknown) = metadata
-            .snapshots
-            .iter()
-            .find(|s| !s.summary.contains_key(SNAPSHOT))
-        {
-            return refuse(format!(
-                "the Iceberg snapshot {} was not made by ebb, and the next publication would hide it; choose another target",
-                unknown.snapshot_id
-            ));
-        }
-        let Some(reference) = metadata.refs.get(&self.origin.snapshot) else {
-            return Ok(false);
-        };
-        let mut snapshots = metadata.snapshots.iter();
-        let named = snapshots.find(|s| s.snapshot_id == reference.snapshot_id);
-        let sequence_number = self.origin.sequence_number.to_string();
-        let is_same =
-            named.is_some_and(|s| s.summary.get(SEQUENCE_NUMBER) == Some(&sequence_number));
-        match is_same || self.replaces_tag {
-            true => Ok(is_same),
-            false => refuse(format!(
-                "the tag {} names another snapshot; publish with --replace to move it",
-                self.origin.snapshot
-            )),
-        }
     }
 
     fn properties(&self) -> BTreeMap<String, String> {
@@ -246,7 +275,8 @@ impl Publication {
             // Another engine that collects garbage would remove files of tags that it does not know.
             ("gc.enabled", "false".to_owned()),
         ];
-        own.map(|(name, value)| (name.to_owned(), value)).into()
+        let own = own.map(|(name, value)| (name.to_owned(), value));
+        self.properties.clone().into_iter().chain(own).collect()
     }
 
     fn summary(&self, rows: i64, is_first: bool) -> BTreeMap<String, String> {
@@ -284,8 +314,13 @@ pub enum DecisionError {
 }
 
 impl DecisionError {
-    fn refused(reason: &str) -> Self {
-        Self::Refused(reason.to_owned())
+    /// Returns the error of a commit of `table`.
+    fn of(self, table: &str) -> CommitError {
+        let table = table.to_owned();
+        match self {
+            Self::Refused(reason) => CommitError::Refused { table, reason },
+            Self::Metadata(error) => CommitError::Metadata { table, error },
+        }
     }
 }
 
@@ -314,8 +349,7 @@ impl<'t> PublishedTable<'t> {
     /// # Errors
     /// If the target refuses, or if the metadata is damaged.
     pub fn open(target: &'t Target, name: &str) -> Result<Self, CommitError> {
-        let objects = target.list(&format!("{name}/metadata"))?;
-        let version = objects.iter().filter_map(|object| version_of(object)).max();
+        let version = newest_version(target, name)?;
         let metadata = match version {
             None => None,
             Some(version) => {
@@ -346,41 +380,170 @@ impl<'t> PublishedTable<'t> {
         )
     }
 
-    /// Commits. Returns false if the tag named this snapshot already.
+    /// Returns the version of the newest metadata; 0 if there is none.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Returns a property of the table.
+    pub fn property(&self, name: &str) -> Option<&str> {
+        let properties = &self.metadata.as_ref()?.properties;
+        properties.get(name).map(String::as_str)
+    }
+
+    /// Returns whether the tag names this snapshot already. `replaces_tag` is true if a tag that names
+    /// another snapshot may move.
+    ///
+    /// # Errors
+    /// If the table must not be continued.
+    pub fn is_published(&self, origin: &Origin, replaces_tag: bool) -> Result<bool, CommitError> {
+        let is_published = origin.is_published(self.metadata.as_ref(), replaces_tag);
+        is_published.map_err(|error| error.of(&self.name))
+    }
+
+    /// Checks that `version` is still the version of the newest metadata.
+    ///
+    /// # Errors
+    /// If another publisher committed meanwhile.
+    pub fn check_version(&self, version: u64) -> Result<(), CommitError> {
+        match self.version == version {
+            true => Ok(()),
+            false => Err(overtaken(&self.name)),
+        }
+    }
+
+    /// Makes the hint name the newest version: the publisher that committed it may have ended before it
+    /// wrote the hint.
+    ///
+    /// # Errors
+    /// If the target refuses.
+    pub fn mend_hint(&self) -> Result<(), TargetError> {
+        write_hint(self.target, &self.name, self.version)
+    }
+
+    /// Commits. Returns false if the tag named this snapshot already, and then mends the hint.
     ///
     /// # Errors
     /// If the table must not be continued, if another publisher committed meanwhile, or if the target
     /// refuses. Whether the publication is there is unknown if only the last call failed.
     pub fn commit(self, publication: &Publication, stamp: &Stamp) -> Result<bool, CommitError> {
         let location = self.target.url(&self.name);
-        let refused = |reason: String| CommitError::Refused {
-            table: self.name.clone(),
-            reason,
-        };
         let decided = publication.decide(&location, self.version, self.metadata, stamp);
-        let objects = match decided {
-            Ok(Decision::IsPublished) => return Ok(false),
-            Ok(Decision::Write(objects)) => objects,
-            Err(DecisionError::Refused(reason)) => return Err(refused(reason)),
-            Err(DecisionError::Metadata(error)) => {
-                return Err(CommitError::Metadata {
-                    table: self.name,
-                    error,
-                });
+        let objects = match decided.map_err(|error| error.of(&self.name))? {
+            Decision::IsPublished => {
+                write_hint(self.target, &self.name, self.version)?;
+                return Ok(false);
             }
+            Decision::Write(objects) => objects,
         };
         for object in objects {
             let name = format!("{}/{}", self.name, object.name);
             if !self.target.create(&name, object.bytes)? {
-                return Err(refused(
-                    "another publisher committed at the same time; publish again".to_owned(),
-                ));
+                return Err(overtaken(&self.name));
             }
         }
-        let hint = format!("{}/metadata/version-hint.text", self.name);
-        let version = (self.version + 1).to_string();
-        self.target.replace(&hint, version.into())?;
+        write_hint(self.target, &self.name, self.version + 1)?;
         Ok(true)
+    }
+}
+
+fn overtaken(table: &str) -> CommitError {
+    CommitError::Refused {
+        table: table.to_owned(),
+        reason: "another publisher committed at the same time; publish again".to_owned(),
+    }
+}
+
+/// Returns the name of a new data file of the table `table`, for a commit that creates `version`.
+/// `unique` is of this file alone.
+pub fn data_file_name(table: &str, version: u64, unique: &str) -> String {
+    format!("{table}/data/{}.parquet", own_name(version, unique))
+}
+
+/// Returns the beginning of the names of objects that a publication for `version` writes.
+fn own_name(version: u64, unique: &str) -> String {
+    format!("ebb-{version}-{unique}")
+}
+
+/// Returns N of `.../ebb-N-...`.
+fn made_for(name: &str) -> Option<u64> {
+    let own = name.rsplit('/').next()?.strip_prefix("ebb-")?;
+    own.split('-').next()?.parse().ok()
+}
+
+/// Removes the objects that publishers left of the table `name`: those that were made for a version
+/// of the metadata that is there, and that no snapshot names. A publisher commits objects for version N
+/// only by creating version N, which fails once it is there. Those for a later version are left alone,
+/// because their publishers may be at work. Returns the number of the removed ones.
+///
+/// # Errors
+/// If the target refuses, or if metadata is damaged.
+pub fn sweep(target: &Target, name: &str) -> Result<usize, CommitError> {
+    let table = PublishedTable::open(target, name)?;
+    let Some(metadata) = &table.metadata else {
+        return Ok(0);
+    };
+    let named = named(target, name, metadata)?;
+    let is_past = |object: &str| made_for(object).is_some_and(|version| version <= table.version);
+    let data = format!("{name}/data");
+    let mut objects = target.list(&data)?;
+    objects.extend(target.list(&format!("{name}/metadata"))?);
+    objects.retain(|object| is_past(object) && !named.contains(&target.url(object)));
+    objects
+        .iter()
+        .try_for_each(|object| target.remove(object))?;
+    Ok(objects.len() + target.remove_unfinished(&data, is_past)?)
+}
+
+/// Returns the locations of all objects that the snapshots of a table name.
+fn named(
+    target: &Target,
+    table: &str,
+    metadata: &TableMetadata,
+) -> Result<BTreeSet<String>, CommitError> {
+    let read = |url: &str| -> Result<Bytes, CommitError> {
+        let moved = || CommitError::Refused {
+            table: table.to_owned(),
+            reason: format!("its metadata names {url}, so it was moved; choose another target"),
+        };
+        let name = url.strip_prefix(&target.url("")).ok_or_else(moved)?;
+        Ok(target.read(name)?.unwrap_or_default())
+    };
+    let damaged = |url: &str| {
+        let url = url.to_owned();
+        move |error| CommitError::Damaged { url, error }
+    };
+    let mut named = BTreeSet::new();
+    for snapshot in &metadata.snapshots {
+        let list = &snapshot.manifest_list;
+        let manifests = manifest_list::decode(&read(list)?).map_err(damaged(list))?;
+        named.insert(list.clone());
+        for ManifestFile { manifest_path, .. } in manifests {
+            let entries = manifest::decode(&read(&manifest_path)?);
+            let entries = entries.map_err(damaged(&manifest_path))?;
+            named.extend(entries.into_iter().map(|entry| entry.data_file.file_path));
+            named.insert(manifest_path);
+        }
+    }
+    Ok(named)
+}
+
+/// Returns the version of the newest metadata of the table `name`.
+fn newest_version(target: &Target, name: &str) -> Result<Option<u64>, TargetError> {
+    let objects = target.list(&format!("{name}/metadata"))?;
+    Ok(objects.iter().filter_map(|object| version_of(object)).max())
+}
+
+/// Writes the version of the newest metadata into the hint. Publishers write it in any order, so each
+/// looks afterwards whether a newer version came meanwhile: the last one to write leaves the newest.
+fn write_hint(target: &Target, name: &str, mut version: u64) -> Result<(), TargetError> {
+    let hint = format!("{name}/metadata/version-hint.text");
+    loop {
+        target.replace(&hint, version.to_string().into())?;
+        match newest_version(target, name)? {
+            Some(newer) if newer > version => version = newer,
+            _ => return Ok(()),
+        }
     }
 }
 
@@ -394,12 +557,15 @@ fn version_of(name: &str) -> Option<u64> {
 }
 
 #[cfg(test)]
+mod kills;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::types::{FieldIds, TypeOptions, field};
     use ebb_model::types::CqlType;
 
-    fn publication(snapshot: &str, sequence_number: u64) -> Publication {
+    pub(super) fn publication(snapshot: &str, sequence_number: u64) -> Publication {
         let mut ids = FieldIds::default();
         let options = TypeOptions::default();
         let column = field("id", &CqlType::Int, false, &options, None, &mut ids);
@@ -415,6 +581,7 @@ mod tests {
             last_column_id: ids.last,
             files: Vec::new(),
             replaces_tag: false,
+            properties: BTreeMap::new(),
         }
     }
 
@@ -432,11 +599,15 @@ mod tests {
         (dir, target)
     }
 
-    fn commit(target: &Target, publication: &Publication, id: i64) -> Result<bool, CommitError> {
+    pub(super) fn commit(
+        target: &Target,
+        publication: &Publication,
+        id: i64,
+    ) -> Result<bool, CommitError> {
         PublishedTable::open(target, "ks/t")?.commit(publication, &stamp(id))
     }
 
-    fn newest(target: &Target) -> TableMetadata {
+    pub(super) fn newest(target: &Target) -> TableMetadata {
         PublishedTable::open(target, "ks/t")
             .unwrap()
             .metadata
@@ -501,6 +672,72 @@ mod tests {
         assert!(commit(&target, &other, 2).is_err());
         assert!(commit(&target, &publication("main", 20), 2).is_err());
         assert_eq!(newest(&target).snapshots.len(), 1);
+    }
+
+    #[test]
+    fn objects_that_cannot_be_committed_any_more_are_swept_and_no_others() {
+        let (dir, target) = place();
+        let file = |version, unique: &str| {
+            let name = data_file_name("ks/t", version, unique);
+            target.create(&name, Bytes::from_static(b"rows")).unwrap();
+            DataFile {
+                content: 0,
+                file_path: target.url(&name),
+                file_format: "PARQUET".into(),
+                record_count: 1,
+                file_size_in_bytes: 4,
+                column_sizes: None,
+                value_counts: None,
+                null_value_counts: None,
+                lower_bounds: None,
+                upper_bounds: None,
+                split_offsets: None,
+                sort_order_id: None,
+            }
+        };
+        let mut first = publication("monday", 10);
+        first.files = vec![file(1, "a"), file(1, "b")];
+        file(1, "left");
+        commit(&target, &first, 1).unwrap();
+        let mut second = publication("tuesday", 20);
+        second.files = vec![file(2, "a")];
+        // Its publisher is still at work.
+        file(3, "next");
+        commit(&target, &second, 2).unwrap();
+        let foreign = "ks/t/data/00000-0-of-another-engine.parquet";
+        target.create(foreign, Bytes::new()).unwrap();
+        let manifest = "ks/t/metadata/ebb-2-77-m0.avro";
+        target.create(manifest, Bytes::new()).unwrap();
+        // An upload whose process was killed, and one of another publisher that is at work.
+        let [killed, other] = ["ebb-2-killed", "ebb-3-other"]
+            .map(|name| dir.path().join(format!("ks/t/data/{name}.parquet#1")));
+        std::fs::write(&killed, "rows").unwrap();
+        std::fs::write(&other, "rows").unwrap();
+
+        assert_eq!(sweep(&target, "ks/t").unwrap(), 3);
+        assert_eq!(sweep(&target, "ks/t").unwrap(), 0);
+        assert!(!killed.exists() && other.exists());
+        assert_eq!(target.read(manifest).unwrap(), None);
+        let mut left = target.list("ks/t/data").unwrap();
+        left.sort();
+        let own = |version, unique| data_file_name("ks/t", version, unique);
+        let kept = [own(1, "a"), own(1, "b"), own(2, "a"), own(3, "next")];
+        assert_eq!(left[1..], kept);
+        assert_eq!(left[0], foreign);
+        assert_eq!(sweep(&target, "ks/none").unwrap(), 0);
+    }
+
+    #[test]
+    fn nothing_of_a_folder_that_was_moved_is_swept() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = Target::folder(&dir.path().join("old")).unwrap();
+        commit(&target, &publication("monday", 10), 1).unwrap();
+        std::fs::rename(dir.path().join("old"), dir.path().join("new")).unwrap();
+        let target = Target::folder(&dir.path().join("new")).unwrap();
+        let before = target.list("ks").unwrap().len();
+        let error = sweep(&target, "ks/t").unwrap_err().to_string();
+        assert!(error.contains("moved"), "{error}");
+        assert_eq!(target.list("ks").unwrap().len(), before);
     }
 
     #[test]

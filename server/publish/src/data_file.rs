@@ -23,8 +23,9 @@ const BATCH_BYTES: usize = 1 << 20;
 /// Rows of a batch at most, for tables whose rows have few bytes.
 const BATCH_ROWS: usize = 16_384;
 
-/// The size of a row group, encoded. A writer holds one in memory. Readers cut files at row groups.
-const ROW_GROUP_BYTES: usize = 32 << 20;
+/// The size of a row group for a writer that has the memory, encoded. Readers cut files at row groups, and
+/// larger ones gain little.
+pub const ROW_GROUP_BYTES_MAX: usize = 32 << 20;
 
 /// The level of zstd that DuckDB takes too.
 const ZSTD_LEVEL: i32 = 3;
@@ -68,17 +69,23 @@ pub struct DataFileWriter<W: Write + Send> {
 }
 
 impl<W: Write + Send> DataFileWriter<W> {
-    /// Begins a file in `sink`.
+    /// Begins a file in `sink`. The writer holds a row group in memory, which has about
+    /// `row_group_bytes`, encoded.
     ///
     /// # Errors
     /// If a field was not made for its type, or if the sink refuses.
-    pub fn new(sink: W, columns: &[Column], on_empty: OnEmpty) -> Result<Self, DataFileError> {
+    pub fn new(
+        sink: W,
+        columns: &[Column],
+        on_empty: OnEmpty,
+        row_group_bytes: usize,
+    ) -> Result<Self, DataFileError> {
         let fields = columns.iter().map(|column| arrow_field(&column.field));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let level = ZstdLevel::try_new(ZSTD_LEVEL)?;
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(level))
-            .set_max_row_group_bytes(Some(ROW_GROUP_BYTES))
+            .set_max_row_group_bytes(Some(row_group_bytes))
             .set_created_by(format!("ebb version {}", env!("CARGO_PKG_VERSION")))
             .build();
         // Iceberg's readers take the types from the table's schema.
@@ -249,9 +256,13 @@ mod tests {
         types.map(column).into()
     }
 
+    fn writer() -> DataFileWriter<Vec<u8>> {
+        DataFileWriter::new(Vec::new(), &columns(), OnEmpty::Refuse, 1 << 20).unwrap()
+    }
+
     /// Writes a file of `count` rows. Each third name is null.
     fn file(count: i32) -> (Bytes, DataFile) {
-        let mut writer = DataFileWriter::new(Vec::new(), &columns(), OnEmpty::Refuse).unwrap();
+        let mut writer = writer();
         for id in 0..count {
             let name = format!("name {id:06}");
             let amount = [0xff, 0x00];
@@ -324,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_value_that_does_not_fit_names_its_column() {
-        let mut writer = DataFileWriter::new(Vec::new(), &columns(), OnEmpty::Refuse).unwrap();
+        let mut writer = writer();
         let values = [Some(&b""[..]), None, None, None, None];
         let error = writer.append(values).unwrap_err().to_string();
         assert!(

@@ -2,7 +2,7 @@
 //!
 //! | module | content |
 //! | --- | --- |
-//! | [`target`] | the folder of a publication |
+//! | [`target`] | the folder or the bucket of a publication |
 //! | [`commit`] | what a publication adds to a table, and the step that makes it visible |
 //! | [`data_file`] | rows as Parquet files |
 //! | [`iceberg`] | metadata, manifests and lists of manifests |

@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use axum::http::StatusCode;
 use ebb_jobs::Failure;
-use ebb_jobs::request::{JobRequest, OutputPlace};
+use ebb_jobs::request::{JobRequest, OutputPlace, PublishTarget};
 
 use super::problem::{Problem, broken};
 use super::wire::BackupPlace;
@@ -21,12 +21,16 @@ pub struct Roots {
 }
 
 impl Roots {
-    /// Checks that a job's output is a table, or lies below the root for outputs.
+    /// Checks that a job's output is a table, or lies below the root for outputs. [`check_bucket`] is
+    /// about buckets.
     ///
     /// # Errors
     /// When the output is a file or folder elsewhere.
     pub(super) fn check_output(&self, request: &JobRequest) -> Result<(), Problem> {
-        let (OutputPlace::File(path) | OutputPlace::Folder(path)) = &request.output.to else {
+        let (OutputPlace::File(path)
+        | OutputPlace::Folder(path)
+        | OutputPlace::Iceberg(PublishTarget::Folder(path))) = &request.output.to
+        else {
             return Ok(());
         };
         let root = self.outputs.as_ref().ok_or_else(|| {
@@ -81,6 +85,21 @@ impl Roots {
             let text = "no folder for backups: start the server with --backup-root";
             Problem::new(StatusCode::CONFLICT, Failure::Other, text)
         })
+    }
+}
+
+/// Checks that a job that came over the network has no bucket as its target. A bucket is read and written
+/// with the credentials of the server, and these are for its own user alone.
+///
+/// # Errors
+/// When it has one.
+pub(super) fn check_bucket(request: &JobRequest) -> Result<(), Problem> {
+    match &request.output.to {
+        OutputPlace::Iceberg(PublishTarget::Bucket { .. }) => Err(Problem::forbidden(
+            "jobs that come over the network do not publish into buckets, because that takes the \
+             credentials of the server: use `ebb publish` on its machine",
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -418,6 +418,25 @@ fn files_of_the_machine_take_a_token_for_admin() {
 }
 
 #[test]
+fn only_the_servers_own_user_publishes_into_a_bucket() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_node, server) = serve(dir.path());
+    let request = pi(1, OutputPlace::Iceberg("s3://lake/ebb".parse().unwrap()));
+    let body = serde_json::to_string(&request).unwrap();
+    let admin = token(dir.path(), Scope::Admin);
+    for path in ["/v1/jobs", "/v1/jobs/estimate", "/v1/what-if"] {
+        let path = format!("POST {path}");
+        let (status, answer) = ask(&server, &path, "localhost", Some(&admin), &body);
+        assert_eq!(status, 403, "{answer}");
+        assert!(answer.contains("ebb publish"), "{answer}");
+    }
+    // Over the socket the bucket is no reason to refuse the request, but its application is.
+    let problem = refused(client(dir.path()).submit(&request));
+    assert_eq!(problem.status, 422);
+    assert!(problem.detail.contains("only publish"), "{problem}");
+}
+
+#[test]
 fn a_server_that_stops_is_not_ready_but_alive() {
     let dir = tempfile::tempdir().unwrap();
     let (node, server) = serve(dir.path());

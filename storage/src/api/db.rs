@@ -236,6 +236,20 @@ impl Db {
         Transaction::begin(self.inner.clone(), options)
     }
 
+    /// The id of the database, 32 hexadecimal digits: that of no other database, copies that a backup
+    /// or a repair makes included.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # use ebb_storage::{Db, Options};
+    /// let id = Db::open(dir.path(), Options::default())?.id();
+    /// assert_eq!(Db::open(dir.path(), Options::default())?.id(), id);
+    /// # Ok::<(), ebb_storage::Error>(())
+    /// ```
+    pub fn id(&self) -> String {
+        self.inner.database_id().to_string()
+    }
+
     /// Returns once everything written so far survives a crash of the machine.
     pub fn sync(&self) -> Result<()> {
         self.inner.wal.sync_all()

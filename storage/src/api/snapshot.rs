@@ -238,6 +238,16 @@ pub struct SnapshotTable {
 }
 
 impl SnapshotTable {
+    /// The number of the table. No other table of the database has or had it, whatever its name.
+    pub fn number(&self) -> u32 {
+        self.core.id.0
+    }
+
+    /// The commit at which the snapshot stands.
+    pub fn seq(&self) -> SeqNo {
+        self.view.seq()
+    }
+
     /// The options of the table, as they are now.
     pub fn options(&self) -> Arc<TableOptions> {
         self.core.options()

@@ -91,6 +91,7 @@ pub(super) fn asked(job: &JobRecord) -> [String; 3] {
     let output = match &request.output.to {
         OutputPlace::Table(name) => name.to_string(),
         OutputPlace::File(path) => path.display().to_string(),
+        OutputPlace::Iceberg(target) => target.to_string(),
         OutputPlace::Folder(path) => format!("{}/", path.display()),
         OutputPlace::Terminal => "-".to_string(),
     };

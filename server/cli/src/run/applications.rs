@@ -33,7 +33,7 @@ struct RightArg {
 
 impl Subcommand for JobArgs {
     fn augment_subcommands(command: Command) -> Command {
-        command.subcommands(APPLICATIONS.iter().map(subcommand))
+        command.subcommands(runnable().map(subcommand))
     }
 
     fn augment_subcommands_for_update(command: Command) -> Command {
@@ -41,8 +41,14 @@ impl Subcommand for JobArgs {
     }
 
     fn has_subcommand(name: &str) -> bool {
-        ebb_jobs::names().any(|known| known == name)
+        runnable().any(|known| known.name == name)
     }
+}
+
+/// The applications without a command of their own.
+pub(crate) fn runnable() -> impl Iterator<Item = &'static ApplicationEntry> {
+    let all = APPLICATIONS.iter();
+    all.filter(|application| !application.has_own_command)
 }
 
 fn subcommand(application: &ApplicationEntry) -> Command {
@@ -69,7 +75,7 @@ impl FromArgMatches for JobArgs {
         // clap has checked that there is a subcommand, and that it is one of the list.
         let missing = || -> clap::Error { clap::Error::new(ErrorKind::MissingSubcommand) };
         let (name, mut matches) = matches.remove_subcommand().ok_or_else(missing)?;
-        let application = APPLICATIONS.iter().find(|known| known.name == name);
+        let application = runnable().find(|known| known.name == name);
         let application = application.ok_or_else(missing)?;
         let common = Common::from_arg_matches_mut(&mut matches)?;
         let mut input = None;

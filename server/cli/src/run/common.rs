@@ -81,7 +81,7 @@ pub(super) struct Common {
 }
 
 /// Parses `30s` or `1h 5m`, which must not be zero.
-fn goal(text: &str) -> Result<Duration, String> {
+pub(crate) fn goal(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text.trim_start_matches('-')) {
         Err(_) => Err("expected a time, as in 30s or 5m".to_string()),
         Ok(goal) if goal.is_zero() || text.starts_with('-') => {

@@ -12,7 +12,7 @@ use crate::print::{counted, say};
 use crate::runner::Runner;
 
 /// Runs the job of `request`, and prints its report, as JSON if that is asked for.
-pub(super) fn execute(request: JobRequest, runner: &Runner, json: bool) -> Result<()> {
+pub(crate) fn execute(request: JobRequest, runner: &Runner, json: bool) -> Result<()> {
     let cancelled = interrupt::cancelled()?;
     let spool = match (runner.server(), &request.output.to) {
         (Some(server), OutputPlace::Terminal) => Some(Spool::create_for(server.data())?),

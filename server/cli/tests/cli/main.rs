@@ -28,6 +28,7 @@ mod open_files;
 mod options;
 mod permissions;
 mod place;
+mod publishing;
 mod reading;
 mod restarts;
 mod rows;

@@ -15,12 +15,15 @@
 //! | --- | --- |
 //! | `snapshot` | a table, or a range of its keys, as it was at a snapshot |
 //! | `cql` | the rows of such a table that CQL made, as text |
+//! | `cells` | rows of several tables as cells, for a publication |
 //! | `files` | files of text, CSV or JSON lines, by the reader of `ebb_text` |
 //! | `generator` | records from a seed |
 //! | `lenient_csv` | CSV values of a table whose quotes may be malformed |
 //! | `sample` | how many records of a split are looked at beforehand |
 //! | `union` | two inputs as one, each record marked with its side |
 
+#[cfg(feature = "publish")]
+mod cells;
 mod cql;
 mod files;
 mod generator;
@@ -29,6 +32,8 @@ mod sample;
 mod snapshot;
 mod union;
 
+#[cfg(feature = "publish")]
+pub(crate) use cells::{Cells, CellsInput, cell_columns};
 pub use cql::{CqlInput, CqlText};
 pub use files::{FileKind, FilesInput};
 pub use generator::Generator;

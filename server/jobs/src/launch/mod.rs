@@ -15,6 +15,8 @@ mod description;
 mod input;
 mod isolate;
 mod output;
+#[cfg(feature = "publish")]
+mod publication;
 mod serve;
 mod site;
 mod snapshot;
@@ -97,6 +99,8 @@ impl OpenJob {
             writes_json: request.output.is_json(),
             splits,
             spill_dir: &site.spill_dir,
+            #[cfg(feature = "publish")]
+            publication: publication::of(request, &paths, &inputs, site, &commits)?,
         })?;
         let mut pins = Vec::new();
         if request.isolation == Isolation::Process {

@@ -91,7 +91,8 @@ pub(super) fn check(request: &JobRequest, paths: &Paths) -> Result<(), JobError>
 }
 
 /// Whether the output of `request` is there: a file or folder of the name, or rows in the
-/// table; in one of CQL those that were put there at `written_us`.
+/// table; in one of CQL those that were put there at `written_us`. Iceberg tables never are: a
+/// publication that starts again leaves out the tables that it finds published.
 ///
 /// # Errors
 /// When the system or the store does not tell.
@@ -103,6 +104,9 @@ pub fn output_is_there(
     if let Some(files) = files_target(request, &request.paths()) {
         let exists = files.exists();
         return exists.map_err(JobError::system("look for the output"));
+    }
+    if let OutputPlace::Iceberg(_) = &request.output.to {
+        return Ok(false);
     }
     match (Place::of(request, site)?, written_us) {
         (Place::Plain(table), _) => Ok(table.has_rows()?),
@@ -168,6 +172,6 @@ fn files_target(request: &JobRequest, paths: &Paths) -> Option<FilesTarget> {
         (OutputPlace::File(_), path) => path.map(FilesTarget::File),
         (OutputPlace::Folder(_), path) => path.map(FilesTarget::Folder),
         (OutputPlace::Terminal, _) => Some(FilesTarget::Terminal),
-        (OutputPlace::Table(_), _) => None,
+        (OutputPlace::Table(_) | OutputPlace::Iceberg(_), _) => None,
     }
 }

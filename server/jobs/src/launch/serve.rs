@@ -36,6 +36,8 @@ fn described_job(told: &[u8]) -> Result<JobSpec, JobError> {
         writes_json: request.output.is_json(),
         splits,
         spill_dir: Path::new(""),
+        #[cfg(feature = "publish")]
+        publication: None,
     };
     match (request.application.make(&materials)?, step) {
         (Work::Job(spec), None) => Ok(*spec),

@@ -17,6 +17,8 @@ pub struct ApplicationEntry {
     pub inputs: usize,
     /// True if the application reads the value of a row as a whole, whatever its options are.
     pub takes_whole_values: bool,
+    /// True if `ebb run` does not have the application, because it has a command of its own.
+    pub has_own_command: bool,
     /// Adds the options to a command, and the summary and the examples to its help.
     #[cfg(feature = "args")]
     pub augment_args: fn(clap::Command) -> clap::Command,
@@ -46,6 +48,7 @@ macro_rules! applications {
                 name: $options::NAME,
                 inputs: $options::INPUTS,
                 takes_whole_values: $options::TAKES_WHOLE_VALUES,
+                has_own_command: $options::HAS_OWN_COMMAND,
                 #[cfg(feature = "args")]
                 augment_args: <$options as clap::Args>::augment_args,
                 #[cfg(feature = "args")]
@@ -65,6 +68,11 @@ macro_rules! applications {
             /// Returns the number of inputs.
             pub fn inputs(&self) -> usize {
                 match self { $(Self::$variant(_) => $options::INPUTS,)* }
+            }
+
+            /// Returns whether the application takes further inputs.
+            pub(super) fn takes_more_inputs(&self) -> bool {
+                match self { $(Self::$variant(_) => $options::TAKES_MORE_INPUTS,)* }
             }
 
             /// Returns the columns of the input that the application reads; `None` for all of
@@ -108,6 +116,7 @@ applications! {
     Join(join::JoinRequest),
     Pagerank(pagerank::PagerankRequest),
     Pi(pi::PiRequest),
+    Publish(publish::PublishRequest),
     Select(select::SelectRequest),
     Simulate(simulate::SimulateRequest),
     Sort(sort::SortRequest),

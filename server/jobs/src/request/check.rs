@@ -15,10 +15,12 @@ impl JobRequest {
     /// When it does not; says which field, and what it may be.
     pub fn check(&self) -> Result<(), RequestError> {
         let (wanted, found) = (self.application.inputs(), self.inputs.len());
-        if wanted != found {
+        let takes_more = self.application.takes_more_inputs();
+        if found < wanted || (found > wanted && !takes_more) {
             let name = self.application.name();
             let inputs = if wanted == 1 { "input" } else { "inputs" };
-            let text = format!("{name} takes {wanted} {inputs}, and the request has {found}");
+            let more = if takes_more { " or more" } else { "" };
+            let text = format!("{name} takes {wanted} {inputs}{more}, and the request has {found}");
             return Err(RequestError::Senseless(text));
         }
         if !self.directory.is_absolute() {
@@ -34,6 +36,7 @@ impl JobRequest {
         within("cores", self.cores, 1, CORES_MAX)?;
         within("reduces", self.application.reduces(), 1, TASKS_MAX)?;
         self.inputs.iter().try_for_each(InputRequest::check)?;
+        self.check_publication()?;
         self.application.check()
     }
 }

@@ -15,6 +15,8 @@
 //! | `applications` | the list of the applications; each has its options in its own file |
 //! | `input`, `output` | where rows come from, where they go |
 //! | `check` | what a request must keep to, before anything is opened |
+//! | `publication` | checks of requests of publications |
+//! | `target` | the folder or the bucket of a publication |
 //! | `paths` | where its files are |
 
 mod applications;
@@ -22,6 +24,8 @@ mod check;
 mod input;
 mod output;
 mod paths;
+mod publication;
+mod target;
 #[cfg(test)]
 mod tests;
 
@@ -38,6 +42,9 @@ pub use self::input::{
 };
 pub use self::output::{OutputPlace, OutputRequest};
 pub(crate) use self::paths::Paths;
+#[cfg(feature = "publish")]
+pub(crate) use self::publication::RECORDS;
+pub use self::target::PublishTarget;
 pub use super::error::RequestError;
 pub use super::sort::OrderRequest;
 
@@ -119,7 +126,8 @@ impl TryFrom<u32> for RequestVersion {
 }
 
 impl JobRequest {
-    /// Whether it reads or writes files of the machine that it runs on.
+    /// Whether it reads or writes files of the machine that it runs on, or writes into a bucket with the
+    /// credentials of the process that runs it.
     #[must_use]
     pub fn names_files(&self) -> bool {
         let reads = |input: &InputRequest| match input {
@@ -127,7 +135,7 @@ impl JobRequest {
             InputRequest::Table(_) | InputRequest::Generated(_) => false,
         };
         let writes = match &self.output.to {
-            OutputPlace::File(_) | OutputPlace::Folder(_) => true,
+            OutputPlace::File(_) | OutputPlace::Folder(_) | OutputPlace::Iceberg(_) => true,
             OutputPlace::Table(_) | OutputPlace::Terminal => false,
         };
         writes || self.inputs.iter().any(reads)

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use ebb_tables::names::TableName;
 use serde::{Deserialize, Serialize};
 
+use super::PublishTarget;
 use crate::RowFormat;
 
 /// Where the rows go when the job has succeeded, all at once.
@@ -40,15 +41,18 @@ pub enum OutputPlace {
     /// A table without rows, or a new one.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     Table(TableName),
+    /// Iceberg tables in a folder, or in a bucket of S3.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    Iceberg(PublishTarget),
     /// Standard output of the process that runs the job.
     Terminal,
 }
 
 impl OutputRequest {
-    /// The format of the files, or of the terminal; text for a table, which has none.
+    /// The format of the files, or of the terminal; text for tables, which have none.
     pub fn row_format(&self) -> RowFormat {
         match (&self.to, self.format) {
-            (OutputPlace::Table(_), _) => RowFormat::Text,
+            (OutputPlace::Table(_) | OutputPlace::Iceberg(_), _) => RowFormat::Text,
             (_, Some(format)) => format,
             (OutputPlace::File(path), None) => RowFormat::of_name(&path.to_string_lossy()),
             (OutputPlace::Folder(_) | OutputPlace::Terminal, None) => RowFormat::Text,
@@ -84,6 +88,7 @@ impl fmt::Display for OutputPlace {
             Self::File(path) => write!(f, "file {}", path.display()),
             Self::Folder(path) => write!(f, "folder {}", path.display()),
             Self::Table(name) => write!(f, "table {name}"),
+            Self::Iceberg(target) => write!(f, "Iceberg tables in {target}"),
             Self::Terminal => f.write_str("the terminal"),
         }
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ebb_text::FileError;
 
-use super::{InputRequest, JobRequest, OutputPlace};
+use super::{InputRequest, JobRequest, OutputPlace, PublishTarget};
 
 /// The files of a request, as they are found from here: looked up once, before any of them
 /// is opened.
@@ -46,8 +46,12 @@ impl JobRequest {
             inputs: inputs.collect(),
             file: (self.application.file()).map(|path| resolve(&self.directory, path)),
             output: match &self.output.to {
-                OutputPlace::File(path) | OutputPlace::Folder(path) => Some(found(path)),
-                OutputPlace::Table(_) | OutputPlace::Terminal => None,
+                OutputPlace::File(path)
+                | OutputPlace::Folder(path)
+                | OutputPlace::Iceberg(PublishTarget::Folder(path)) => Some(found(path)),
+                OutputPlace::Iceberg(PublishTarget::Bucket { .. })
+                | OutputPlace::Table(_)
+                | OutputPlace::Terminal => None,
             },
         }
     }

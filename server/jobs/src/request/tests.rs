@@ -57,6 +57,11 @@ fn applications() -> Vec<ApplicationRequest> {
             seed: 1,
             variant: Variant::Plain,
         }),
+        ApplicationRequest::Publish(PublishRequest {
+            decimal: Some("18,2".parse().unwrap()),
+            replace: true,
+            ..PublishRequest::default()
+        }),
         ApplicationRequest::Select(SelectRequest {
             conditions: vec!["a >= 1".parse().unwrap()],
             columns: vec!["b".to_string()],
@@ -75,7 +80,27 @@ fn applications() -> Vec<ApplicationRequest> {
     ]
 }
 
+/// A publication of tables of the snapshot `monday`.
+fn publication(tables: &[&str]) -> JobRequest {
+    let input = |table: &&str| {
+        InputRequest::Table(TableInput {
+            snapshot: Some("monday".to_string()),
+            ..TableInput::new(table.parse().unwrap())
+        })
+    };
+    let output = OutputPlace::Iceberg("lake".parse().unwrap()).into();
+    let application = ApplicationRequest::Publish(PublishRequest::default());
+    let inputs = tables.iter().map(input).collect();
+    JobRequest::new(application, inputs, output, "/home/ada")
+}
+
 fn request(application: ApplicationRequest) -> JobRequest {
+    if let ApplicationRequest::Publish(_) = application {
+        return JobRequest {
+            application,
+            ..publication(&["app.lines", "app.words"])
+        };
+    }
     let inputs = vec![table(); application.inputs()];
     let output = OutputRequest {
         to: OutputPlace::Folder("out".into()),
@@ -225,6 +250,52 @@ fn what_makes_no_sense_is_told() {
         let change = |request: &mut JobRequest| request.inputs[0] = csv.clone();
         refused(&change, "it may be an ASCII character other than");
     }
+}
+
+#[test]
+fn a_publication_has_whole_tables_of_one_named_snapshot() {
+    let tables = || publication(&["app.lines", "app.words"]);
+    tables().check().unwrap();
+    let refused = |request: JobRequest, expected: &str| {
+        let error = request.check().unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    };
+    refused(publication(&[]), "publish takes 1 input or more");
+    refused(publication(&["app.t", "app.t"]), "app.t is named twice");
+    refused(publication(&["app.t", "other.t"]), "one keyspace");
+    refused(publication(&["ebb_system.jobs"]), "ebb's own");
+    refused(publication(&["_ebb.t"]), "ebb's own");
+    refused(publication(&["app.ä"]), "ASCII");
+    let change = |change: fn(&mut JobRequest)| {
+        let mut request = tables();
+        change(&mut request);
+        request
+    };
+    let first: fn(&mut JobRequest) -> &mut TableInput = |request| match &mut request.inputs[0] {
+        InputRequest::Table(table) => table,
+        _ => unreachable!("it was made above"),
+    };
+    let mut unnamed = tables();
+    first(&mut unnamed).snapshot = None;
+    refused(unnamed, "named snapshot");
+    let mut other = tables();
+    first(&mut other).snapshot = Some("tuesday".to_string());
+    refused(other, "one snapshot");
+    let mut part = tables();
+    first(&mut part).keys = KeySelection::Prefix("a".to_string());
+    refused(part, "all rows and columns");
+    refused(change(|request| request.output.limit = Some(1)), "limit");
+    refused(
+        change(|request| request.isolation = Isolation::Process),
+        "runs on threads",
+    );
+    let to_file = |request: &mut JobRequest| request.output.to = OutputPlace::File("x".into());
+    refused(change(to_file), "iceberg");
+    let mut words = request(ApplicationRequest::Wordcount(WordcountRequest {
+        reduces: 1,
+    }));
+    words.output = OutputPlace::Iceberg("lake".parse().unwrap()).into();
+    refused(words, "only publish");
 }
 
 #[test]

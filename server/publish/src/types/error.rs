@@ -55,3 +55,25 @@ pub enum ValueError {
     #[error("a batch has more than 2^31 elements of a collection; publish it in smaller batches")]
     TooManyElements,
 }
+
+impl ValueError {
+    /// Returns the reason without the value, for readers who may not be allowed to read the table.
+    pub fn reason(&self) -> String {
+        let value = || "a value".to_owned();
+        match self.clone() {
+            Self::Decimal {
+                precision, scale, ..
+            } => Self::Decimal {
+                value: value(),
+                precision,
+                scale,
+            }
+            .to_string(),
+            Self::OutOfRange { ty, .. } => Self::OutOfRange { value: value(), ty }.to_string(),
+            Self::Timestamp(_) => {
+                "a timestamp lies outside of what microseconds of 64 bits reach".to_owned()
+            }
+            other => other.to_string(),
+        }
+    }
+}

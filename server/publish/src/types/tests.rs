@@ -324,6 +324,17 @@ fn fields_keep_their_ids_and_no_id_is_given_twice() {
 }
 
 #[test]
+fn the_book_has_a_row_for_every_native_type() {
+    let page = include_str!("../../../../docs/src/guide/publish.md");
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    let cells: Vec<&str> = rows.filter_map(|row| row.split(" | ").next()).collect();
+    for ty in CqlType::NATIVE {
+        let name = format!("`{ty}`");
+        assert!(cells.iter().any(|cell| cell.contains(&name)), "{name}");
+    }
+}
+
+#[test]
 fn types_survive_their_json() {
     for ty in types() {
         let options = TypeOptions {

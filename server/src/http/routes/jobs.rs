@@ -23,7 +23,7 @@ use crate::http::access::Peer;
 use crate::http::idempotency::{OTHER_REQUEST, REMEMBERED};
 use crate::http::permits::{check_admin, check_job};
 use crate::http::problem::Problem;
-use crate::http::roots::Roots;
+use crate::http::roots::{Roots, check_bucket};
 use crate::http::wire::{Cancelled, JobList};
 use crate::jobs::{Estimate, JobView, Jobs, ReadJobs, RestartView};
 use crate::node::Node;
@@ -53,7 +53,7 @@ fn request_of(
     roots: &Roots,
     body: Body,
 ) -> Result<JobRequest, Problem> {
-    let request = requested(principal, json_of(body)?)?;
+    let request = requested(principal, peer, json_of(body)?)?;
     // Over the socket it is the server's own user, who may write anywhere.
     if peer.address.is_some() {
         roots.check_output(&request)?;
@@ -61,9 +61,17 @@ fn request_of(
     Ok(request)
 }
 
-/// Parses a job request, and checks that the principal may submit it.
-pub(super) fn requested(principal: &Principal, value: Value) -> Result<JobRequest, Problem> {
+/// Parses a job request, and checks that the principal may have it planned, which reads the target of a
+/// publication.
+pub(super) fn requested(
+    principal: &Principal,
+    peer: Peer,
+    value: Value,
+) -> Result<JobRequest, Problem> {
     let request = JobRequest::from_json(value).map_err(JobError::from)?;
+    if peer.address.is_some() {
+        check_bucket(&request)?;
+    }
     if principal.scope < Scope::Admin && request.names_files() {
         let text = "it reads or writes files of the server's machine, which takes a token for \
                     scope admin; tables do not";

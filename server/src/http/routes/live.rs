@@ -12,6 +12,7 @@ use utoipa_axum::routes;
 use super::answer::{Answer, Body, Json, blocking, json_of, query_of};
 use super::jobs::requested;
 use super::{At, Served};
+use crate::http::access::Peer;
 use crate::http::problem::Problem;
 use crate::live::{Forecast, LikeJob, Load, Tasks, WhatIf, WhatIfAnswer};
 use crate::tokens::Principal;
@@ -102,20 +103,21 @@ enum WhatIfRequest {
 async fn what_if(
     State(Served { live, .. }): At,
     Extension(principal): Extension<Principal>,
+    Extension(peer): Extension<Peer>,
     body: Body,
 ) -> Answer<WhatIfAnswer> {
-    let what_if = what_if_of(&principal, json_of(body)?)?;
+    let what_if = what_if_of(&principal, peer, json_of(body)?)?;
     let answer = blocking(move || live.what_if(&what_if)).await?;
     Ok(Json(answer?))
 }
 
-fn what_if_of(principal: &Principal, value: Value) -> Result<WhatIf, Problem> {
+fn what_if_of(principal: &Principal, peer: Peer, value: Value) -> Result<WhatIf, Problem> {
     let wrong = |error| Problem::senseless(format!("the body is not as it should be: {error}"));
     Ok(if value.get("like").is_some() {
         WhatIf::Like(serde_json::from_value(value).map_err(wrong)?)
     } else if value.get("maps").is_some() {
         WhatIf::Tasks(serde_json::from_value(value).map_err(wrong)?)
     } else {
-        WhatIf::Job(Box::new(requested(principal, value)?))
+        WhatIf::Job(Box::new(requested(principal, peer, value)?))
     })
 }

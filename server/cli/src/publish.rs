@@ -1,0 +1,188 @@
+//! `ebb publish`: tables of a snapshot as Iceberg tables in a folder or a bucket.
+
+use std::fs;
+use std::path::Path;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use ebb_jobs::launch::check_files;
+use ebb_jobs::request::{
+    ApplicationRequest, InputRequest, JobRequest, OutputPlace, PublishRequest, PublishTarget,
+    TableInput,
+};
+use ebb_server::http::JobsClient;
+use ebb_server::node::NodeOptions;
+
+use crate::database::{self, Location, or_known, unknown_snapshot};
+use crate::error::CliError;
+use crate::names::TableName;
+use crate::run::{execute, goal};
+use crate::runner::Runner;
+use crate::unpaced;
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb snapshot create --keyspace app monday
+  ebb publish app@monday ./lake
+  ebb publish app@monday ./lake --table users --table orders --goal 10m
+  ebb publish app@monday ./lake --decimal 18,2 --empty-as-null
+  ebb publish app@monday s3://lake/ebb
+  duckdb -c \"SELECT count(*) FROM iceberg_scan('./lake/app/users')\"
+
+Each table becomes ./lake/app/TABLE, with a tag of the snapshot's name. Static columns are a table
+of their own, TABLE_static. Publishing another snapshot to the same folder adds a tag; what readers
+see without a tag is the latest publication.
+
+It is a job as those of ebb run: Ctrl-C cancels it, ebb jobs shows it, and if ebb serve holds the
+directory of --data it runs there. Tasks that are done are kept in the folder: the same command
+continues where a cancelled or killed one stopped.
+
+Buckets of S3 need a build with the feature s3. The process that runs the job reads AWS_ACCESS_KEY_ID,
+AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL and the other variables of the environment.";
+
+/// The file in the records of a publication that names the row for which it failed.
+const REFUSED: &str = "refused.txt";
+
+/// Publish a snapshot as Iceberg tables, which Spark, Trino, DuckDB and other engines read.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    location: Location,
+    /// The keyspace and the snapshot.
+    #[arg(value_name = "KEYSPACE@SNAPSHOT")]
+    snapshot: SnapshotName,
+    /// Folder for the Iceberg tables, new or with earlier publications, or s3://BUCKET/PREFIX.
+    #[arg(value_name = "TARGET")]
+    target: PublishTarget,
+    /// Publish this table; may be given several times [default: all tables of the snapshot].
+    #[arg(long = "table", value_name = "TABLE")]
+    tables: Vec<String>,
+    #[command(flatten)]
+    options: PublishRequest,
+    /// Completion time goal: 30s, 5m. If the job ends later, the exit code is 7.
+    #[arg(long, value_name = "TIME", value_parser = goal, allow_hyphen_values = true)]
+    goal: Option<Duration>,
+    /// Maximum number of cores [default: all of the machine].
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
+    cores: Option<u32>,
+    /// Print the job's report as a JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A snapshot as people write it: `KEYSPACE@SNAPSHOT`.
+#[derive(Debug, Clone)]
+struct SnapshotName {
+    keyspace: String,
+    snapshot: String,
+}
+
+impl FromStr for SnapshotName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('@') {
+            Some((keyspace, snapshot)) if !keyspace.is_empty() && !snapshot.is_empty() => {
+                Ok(Self {
+                    keyspace: keyspace.to_string(),
+                    snapshot: snapshot.to_string(),
+                })
+            }
+            _ => Err("expected KEYSPACE@SNAPSHOT, as in app@monday".to_string()),
+        }
+    }
+}
+
+pub(super) fn run(args: Args) -> Result<()> {
+    let SnapshotName { keyspace, snapshot } = &args.snapshot;
+    let data = &args.location.data;
+    let runner = match JobsClient::of(data)? {
+        Some(server) => Runner::Server(server),
+        None => {
+            let options = unpaced::for_tests(NodeOptions::command());
+            Runner::open(&args.location, options)?
+        }
+    };
+    let tables = if args.tables.is_empty() {
+        tables_of(&runner, keyspace, snapshot)?
+    } else {
+        args.tables
+    };
+    let input = |table: String| {
+        let name = TableName {
+            keyspace: keyspace.clone(),
+            table,
+        };
+        InputRequest::Table(TableInput {
+            snapshot: Some(snapshot.clone()),
+            ..TableInput::new(name)
+        })
+    };
+    let request = JobRequest {
+        goal_s: args.goal.map(|goal| goal.as_secs_f64()),
+        cores: args.cores,
+        ..JobRequest::new(
+            ApplicationRequest::Publish(args.options),
+            tables.into_iter().map(input).collect(),
+            OutputPlace::Iceberg(args.target.clone()).into(),
+            std::env::current_dir().context("cannot tell where this is")?,
+        )
+    };
+    request.check()?;
+    check_files(&request)?;
+    let done = execute(request, &runner, args.json);
+    if let (Err(error), PublishTarget::Folder(folder)) = (&done, &args.target)
+        && error.to_string().contains(REFUSED)
+    {
+        print_refused_row(folder, keyspace, snapshot);
+    }
+    done
+}
+
+/// The tables of a snapshot.
+fn tables_of(runner: &Runner, keyspace: &str, snapshot: &str) -> Result<Vec<String>> {
+    match runner {
+        Runner::Server(server) => {
+            let found = server.snapshots(Some(keyspace), false)?.snapshots;
+            let found = found.into_iter().find(|found| found.name == snapshot);
+            let found = found.ok_or_else(|| {
+                let text = format!("there is no snapshot {snapshot} of keyspace {keyspace}");
+                CliError::NotFound(text)
+            });
+            Ok(found?.tables)
+        }
+        Runner::Own(node) => {
+            let db = node.db().context("the node has no database")?;
+            let keyspace = database::keyspace(db, keyspace)?;
+            let missing = || unknown_snapshot(&keyspace, snapshot);
+            let opened = or_known(keyspace.snapshot(snapshot), missing)?;
+            Ok(opened.tables().map(str::to_string).collect())
+        }
+    }
+}
+
+/// Prints which row failed the job. The cause of the failure names only the file with it, because
+/// clients may see causes that may not read the table.
+fn print_refused_row(folder: &Path, keyspace: &str, snapshot: &str) {
+    let file = folder.join(format!("_ebb/{keyspace}/{snapshot}/{REFUSED}"));
+    if let Ok(text) = fs::read_to_string(file) {
+        eprint!("ebb: {text}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_has_its_keyspace_before_the_sign() {
+        let name: SnapshotName = "app@monday".parse().unwrap();
+        assert_eq!((&*name.keyspace, &*name.snapshot), ("app", "monday"));
+        for bad in ["", "app", "@monday", "app@"] {
+            assert!(bad.parse::<SnapshotName>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! `ebb publish`, beside a server and without one.
+
+use serde_json::Value;
+
+use crate::place::Place;
+use crate::serving::{KEYSPACE, Server, query};
+
+#[test]
+fn a_snapshot_is_published_in_the_server_that_holds_the_database_and_without_one() {
+    let place = Place::new();
+    let server = Server::start(&place, "");
+    let mut client = server.client();
+    for text in [
+        KEYSPACE,
+        "CREATE TABLE shop.items (id int PRIMARY KEY, price varint)",
+        "INSERT INTO shop.items (id, price) VALUES (1, 5)",
+        "CREATE SNAPSHOT monday ON KEYSPACE shop",
+        "INSERT INTO shop.items (id, price) VALUES (2, 6)",
+        "CREATE SNAPSHOT tuesday ON KEYSPACE shop",
+        "INSERT INTO shop.items (id, price) VALUES (3, 77777777777777777777777777777777777777777)",
+        "CREATE SNAPSHOT wednesday ON KEYSPACE shop",
+    ] {
+        query(&mut client, text).unwrap();
+    }
+    let is_whole = |snapshot: &str| {
+        let record = format!("lake/_ebb/shop/{snapshot}.json");
+        place.dir.path().join(record).exists()
+    };
+    let said = place.ebb("publish shop@monday lake").ok();
+    assert!(said.contains("publish succeeded"), "{said}");
+    assert!(said.contains("shop.items at monday: 1 row"), "{said}");
+    assert!(is_whole("monday"));
+
+    let said = place.ebb("publish shop@none lake").fails(3);
+    assert!(said.contains("no snapshot none"), "{said}");
+    place.ebb("publish shop lake").refused();
+    let said = place.ebb("publish shop@monday s3://id:key@lake").refused();
+    assert!(said.contains("credentials are not part of it"), "{said}");
+    if cfg!(not(feature = "s3")) {
+        let said = place.ebb("publish shop@monday s3://lake/ebb").fails(2);
+        assert!(said.contains("--features s3"), "{said}");
+    }
+    let said = place.ebb("publish ebb_system@x lake --table jobs").fails(2);
+    assert!(said.contains("ebb's own"), "{said}");
+
+    let said = place.ebb("publish shop@wednesday lake").fails(2);
+    assert!(said.contains("row id = 3, column price: 77777"), "{said}");
+    assert!(!is_whole("wednesday"));
+    let jobs = place.ebb("jobs --json").ok();
+    assert!(!jobs.contains("77777"), "{jobs}");
+    assert_eq!(server.stop(), Some(0));
+
+    let said = place
+        .ebb("publish shop@tuesday lake --table items --json")
+        .ok();
+    let report: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(report["outcome"]["kind"], "succeeded", "{said}");
+    assert!(is_whole("tuesday"));
+    let hint = place.read("lake/shop/items/metadata/version-hint.text");
+    assert_eq!(hint, "2");
+    place
+        .ebb("publish shop@wednesday lake --varint-as-text")
+        .ok();
+    assert!(is_whole("wednesday"));
+}

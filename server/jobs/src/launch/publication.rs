@@ -1,0 +1,49 @@
+//! The source and the target of a publication, opened.
+
+use ebb_storage::Db;
+
+use super::input::{OpenInput, OpenPlace};
+use super::site::Site;
+use crate::application::PublicationSite;
+use crate::error::JobError;
+use crate::history::CommitRecord;
+use crate::request::{InputRequest, JobRequest, OutputPlace, Paths, PublishTarget};
+
+/// Returns what a publication needs beside its options; `None` for another job. `request` was checked.
+pub(super) fn of<'a>(
+    request: &'a JobRequest,
+    paths: &Paths,
+    inputs: &'a [OpenInput],
+    site: &Site,
+    commits: &CommitRecord,
+) -> Result<Option<PublicationSite<'a>>, JobError> {
+    let OutputPlace::Iceberg(target) = &request.output.to else {
+        return Ok(None);
+    };
+    let target = match &paths.output {
+        Some(folder) => PublishTarget::Folder(folder.clone()),
+        None => target.clone(),
+    };
+    let no_database = || JobError::NoDatabase(request.output.to.to_string());
+    let database_id = site.db.as_ref().map(Db::id).ok_or_else(no_database)?;
+    let table = |(asked, opened): (&'a InputRequest, &'a OpenInput)| match (asked, &opened.place) {
+        (InputRequest::Table(asked), OpenPlace::Table(table) | OpenPlace::Cql(table, _)) => {
+            Some((&asked.table, table))
+        }
+        _ => None,
+    };
+    let snapshot = inputs.iter().find_map(|opened| opened.snapshot.as_ref());
+    Ok(Some(PublicationSite {
+        database_id,
+        tables: request
+            .inputs
+            .iter()
+            .zip(inputs)
+            .filter_map(table)
+            .collect(),
+        snapshot: snapshot.map_or("", |snapshot| snapshot.name()),
+        target,
+        task_memory_bytes: site.task_memory_bytes,
+        commits: commits.clone(),
+    }))
+}

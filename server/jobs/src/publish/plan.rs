@@ -1,0 +1,383 @@
+//! The Iceberg tables of a publication and their columns, decided from the schemas in the snapshot and
+//! from what the target has.
+//!
+//! The rows of a table go to an Iceberg table of the same name, and its static columns to one called
+//! `TABLE_static`, with a row for each partition that has a static value.
+//!
+//! A field keeps its id from one publication to the next as long as the column is the same: a column
+//! that was dropped and added again keeps its id in the store, but has another time of its drop, so it
+//! gets a new field id. Otherwise old data files would show values from before the drop.
+
+use std::collections::BTreeMap;
+use std::slice;
+
+use ebb_model::schema::{ColumnKind, TableSchema};
+use ebb_model::types::CqlType;
+use ebb_publish::commit::{Origin, PublishedTable};
+use ebb_publish::data_file::Column;
+use ebb_publish::types::{DecimalForm, FieldIds, IcebergType, NestedField, TypeOptions, field};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::PublishRequest;
+use crate::error::RequestError;
+use crate::inputs::cell_columns;
+
+/// The property of an Iceberg table that says which column of the store each field is.
+pub(super) const COLUMNS_PROPERTY: &str = "ebb.columns";
+
+/// An Iceberg table of a publication.
+#[derive(Debug, Clone)]
+pub(super) struct TablePlan {
+    /// The folder in the target, `KEYSPACE/TABLE`.
+    pub(super) name: String,
+    /// The snapshot and the table of the store that the rows come from.
+    pub(super) origin: Origin,
+    /// The columns, in the order of the cells of a row. Those of the primary key come first.
+    pub(super) columns: Vec<Column>,
+    /// The number of columns of the primary key.
+    pub(super) key_columns: usize,
+    /// The greatest field id that was given out.
+    pub(super) last_column_id: i32,
+    /// The value of [`COLUMNS_PROPERTY`].
+    pub(super) columns_property: String,
+    /// The version of the metadata that the publication continues; 0 if there is none.
+    pub(super) version: u64,
+    /// True if the tag names the snapshot already, so that nothing is to be done.
+    pub(super) is_published: bool,
+}
+
+/// Columns of a table of the store, in the order of the cells of a row.
+#[derive(Debug)]
+pub(super) struct StoredColumns {
+    columns: Vec<StoredColumn>,
+    key_columns: usize,
+}
+
+#[derive(Debug)]
+struct StoredColumn {
+    identity: Identity,
+    name: String,
+    ty: CqlType,
+}
+
+/// The identity of a column: a renamed column keeps it, and a column that was dropped and added again has
+/// another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Identity {
+    /// The id of the column in the store.
+    id: u32,
+    /// The timestamp up to which a drop has hidden its cells.
+    dropped_us: Option<i64>,
+}
+
+/// The field of a column, as [`COLUMNS_PROPERTY`] has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct KnownField {
+    column: Identity,
+    field: i32,
+}
+
+/// The columns of the publication before.
+#[derive(Debug, Default)]
+pub(super) struct PreviousColumns {
+    fields: Vec<NestedField>,
+    last_column_id: i32,
+    known: Vec<KnownField>,
+}
+
+impl StoredColumns {
+    /// Returns all columns of a CQL table but the static ones, or the static ones with the partition
+    /// key.
+    pub(super) fn of_cql(schema: &TableSchema, are_static: bool) -> Self {
+        let dropped_us = |id| {
+            let old = schema.dropped().iter().find(|old| old.id == id);
+            old.map(|old| old.dropped_us)
+        };
+        let places = cell_columns(schema, are_static);
+        let columns = places.iter().map(|&place| &schema.columns()[place]);
+        let key_columns = columns.clone();
+        let key_columns = key_columns.filter(|column| column.kind <= ColumnKind::Clustering);
+        Self {
+            key_columns: key_columns.count(),
+            columns: columns
+                .map(|column| StoredColumn {
+                    identity: Identity {
+                        id: column.id.0,
+                        dropped_us: dropped_us(column.id),
+                    },
+                    name: column.name.to_string(),
+                    ty: column.ty.clone(),
+                })
+                .collect(),
+        }
+    }
+
+    /// Returns the key and the value of a table that CQL did not make.
+    pub(super) fn plain(is_text: bool) -> Self {
+        let ty = if is_text {
+            CqlType::Text
+        } else {
+            CqlType::Blob
+        };
+        let column = |(id, name): (u32, &str)| StoredColumn {
+            identity: Identity {
+                id,
+                dropped_us: None,
+            },
+            name: name.to_owned(),
+            ty: ty.clone(),
+        };
+        Self {
+            columns: [(0, "key"), (1, "value")].map(column).into(),
+            key_columns: 1,
+        }
+    }
+}
+
+impl PreviousColumns {
+    pub(super) fn of(table: &PublishedTable<'_>) -> Self {
+        let (fields, last_column_id) = table.columns();
+        let known = table.property(COLUMNS_PROPERTY);
+        let known = known.and_then(|known| serde_json::from_str(known).ok());
+        Self {
+            fields,
+            last_column_id,
+            known: known.unwrap_or_default(),
+        }
+    }
+
+    fn field(&self, column: Identity) -> Option<&NestedField> {
+        let known = self.known.iter().find(|known| known.column == column)?;
+        self.fields.iter().find(|field| field.id == known.field)
+    }
+}
+
+impl TablePlan {
+    /// Decides which columns the Iceberg table has, after those of `previous`.
+    ///
+    /// # Errors
+    /// When names differ only in case.
+    pub(super) fn new(
+        name: String,
+        origin: Origin,
+        stored: StoredColumns,
+        previous: &PreviousColumns,
+        options: &PublishRequest,
+    ) -> Result<Self, RequestError> {
+        let decimal = options.decimal;
+        let types = TypeOptions {
+            decimal: decimal.and_then(|digits| DecimalForm::new(digits.precision, digits.scale)),
+            varint_as_text: options.varint_as_text,
+        };
+        let mut ids = FieldIds {
+            last: previous.last_column_id,
+        };
+        let (mut columns, mut known) = (Vec::new(), Vec::new());
+        for StoredColumn { identity, name, ty } in stored.columns {
+            let before = previous.field(identity);
+            let field = field(&name, &ty, false, &types, before, &mut ids);
+            known.push(KnownField {
+                column: identity,
+                field: field.id,
+            });
+            columns.push(Column { ty, field });
+        }
+        let fields: Vec<_> = columns.iter().map(|column| column.field.clone()).collect();
+        check_fields(&fields, &format!("table {}", name.replace('/', ".")))?;
+        Ok(Self {
+            name,
+            origin,
+            columns,
+            key_columns: stored.key_columns,
+            last_column_id: ids.last,
+            columns_property: json!(known).to_string(),
+            version: 0,
+            is_published: false,
+        })
+    }
+
+    /// The table as people write it, `KEYSPACE.TABLE`.
+    pub(super) fn label(&self) -> String {
+        self.name.replace('/', ".")
+    }
+
+    /// Returns what a plan from before the process was started must have in common with this one, so
+    /// that its data files are those of this one too.
+    pub(super) fn to_json(&self) -> Value {
+        let columns = self.columns.iter();
+        let columns = columns.map(|column| json!([column.ty.to_string(), column.field.to_json()]));
+        json!({
+            "name": self.name,
+            "table_id": self.origin.table_id,
+            "columns": columns.collect::<Vec<_>>(),
+            "columns_property": self.columns_property,
+            "version": self.version,
+        })
+    }
+}
+
+/// Checks that no two tables of a publication have names that differ only in case.
+///
+/// # Errors
+/// When two do; names them.
+pub(super) fn check_tables(keyspace: &str, tables: &[TablePlan]) -> Result<(), RequestError> {
+    let names = tables.iter().map(|table| &table.name[..]);
+    check_names(names, &format!("the publication of keyspace {keyspace}"))
+}
+
+/// The same of columns, and of the fields of their types.
+fn check_fields(fields: &[NestedField], place: &str) -> Result<(), RequestError> {
+    check_names(fields.iter().map(|field| &field.name[..]), place)?;
+    for field in fields {
+        let place = &format!("{place}, column {}", field.name)[..];
+        match &field.ty {
+            IcebergType::Struct(fields) => check_fields(fields, place)?,
+            IcebergType::List(element) => check_fields(slice::from_ref(&**element), place)?,
+            IcebergType::Map { key, value } => {
+                check_fields(slice::from_ref(&**key), place)?;
+                check_fields(slice::from_ref(&**value), place)?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn check_names<'n>(names: impl Iterator<Item = &'n str>, place: &str) -> Result<(), RequestError> {
+    let mut seen = BTreeMap::new();
+    for name in names {
+        if let Some(other) = seen.insert(name.to_lowercase(), name) {
+            return Err(RequestError::Senseless(format!(
+                "{place}: {other} and {name} would be one name to engines that do not look at case; \
+                 rename one of them, or leave its table out"
+            )));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_model::schema::TableDefinition;
+
+    use super::*;
+
+    fn schema() -> TableSchema {
+        let column = |name: &str, ty, is_static| (name.to_owned(), ty, is_static);
+        TableSchema::create(TableDefinition {
+            keyspace: "app".into(),
+            name: "t".into(),
+            id: uuid::Uuid::nil(),
+            columns: vec![
+                column("k", CqlType::Int, false),
+                column("c", CqlType::Int, false),
+                column("s", CqlType::Text, true),
+                column("z", CqlType::Text, false),
+                column("a", CqlType::Int, false),
+            ],
+            partition_key: vec!["k".into()],
+            clustering: vec!["c".into()],
+            order: Vec::new(),
+            options: Default::default(),
+        })
+        .unwrap()
+    }
+
+    fn origin() -> Origin {
+        Origin {
+            database_id: "d".into(),
+            table_id: "t".into(),
+            snapshot: "monday".into(),
+            sequence_number: 1,
+            read_time_s: 1,
+        }
+    }
+
+    fn planned(schema: &TableSchema, are_static: bool, previous: &PreviousColumns) -> TablePlan {
+        let stored = StoredColumns::of_cql(schema, are_static);
+        let options = PublishRequest::default();
+        TablePlan::new("app/t".into(), origin(), stored, previous, &options).unwrap()
+    }
+
+    /// Returns the columns that the next publication finds.
+    fn published(plan: &TablePlan) -> PreviousColumns {
+        PreviousColumns {
+            fields: plan.columns.iter().map(|c| c.field.clone()).collect(),
+            last_column_id: plan.last_column_id,
+            known: serde_json::from_str(&plan.columns_property).unwrap(),
+        }
+    }
+
+    fn ids(plan: &TablePlan) -> Vec<(&str, i32)> {
+        let columns = plan.columns.iter();
+        columns.map(|c| (&c.field.name[..], c.field.id)).collect()
+    }
+
+    #[test]
+    fn static_columns_are_a_table_with_the_partition_key() {
+        let (schema, none) = (schema(), PreviousColumns::default());
+        let rows = planned(&schema, false, &none);
+        assert_eq!(rows.key_columns, 2);
+        let names: Vec<_> = ids(&rows).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names[..2], ["k", "c"]);
+        assert!(!names.contains(&"s"), "{names:?}");
+        let statics = planned(&schema, true, &none);
+        assert_eq!(ids(&statics), [("k", 1), ("s", 2)]);
+        assert_eq!(statics.key_columns, 1);
+    }
+
+    #[test]
+    fn a_column_that_was_dropped_and_added_again_gets_a_new_field() {
+        let first = schema();
+        let before = planned(&first, false, &PreviousColumns::default());
+        let of = |plan: &TablePlan, name: &str| {
+            ids(plan)
+                .into_iter()
+                .find(|(n, _)| *n == name)
+                .map(|(_, id)| id)
+        };
+        let (a, z) = (of(&before, "a"), of(&before, "z"));
+
+        let same = planned(&first, false, &published(&before));
+        assert_eq!(ids(&same), ids(&before));
+
+        let dropped = first.drop_column("a", 17).unwrap();
+        let without = planned(&dropped, false, &published(&before));
+        assert_eq!((of(&without, "a"), of(&without, "z")), (None, z));
+        let back = dropped.add_column("a", CqlType::Int, false).unwrap();
+        for previous in [&before, &without] {
+            let again = planned(&back, false, &published(previous));
+            assert_ne!(of(&again, "a"), a);
+            assert_eq!(of(&again, "a"), Some(before.last_column_id + 1));
+            assert_eq!(of(&again, "z"), z);
+        }
+    }
+
+    #[test]
+    fn names_that_differ_only_in_case_are_refused() {
+        let schema = schema().add_column("Z", CqlType::Int, false).unwrap();
+        let stored = StoredColumns::of_cql(&schema, false);
+        let options = PublishRequest::default();
+        let none = PreviousColumns::default();
+        let refused = TablePlan::new("app/t".into(), origin(), stored, &none, &options);
+        let error = refused.unwrap_err().to_string();
+        assert!(
+            error.starts_with("table app.t: ") && error.contains('Z'),
+            "{error}"
+        );
+
+        let table = |name: &str| TablePlan {
+            name: name.to_owned(),
+            ..planned(&schema_without_z(), false, &none)
+        };
+        let tables = ["app/t", "app/t_static"].map(table);
+        check_tables("app", &tables).unwrap();
+        let error = check_tables("app", &["app/t", "app/T"].map(table)).unwrap_err();
+        assert!(error.to_string().contains("app/T"), "{error}");
+    }
+
+    fn schema_without_z() -> TableSchema {
+        schema().drop_column("z", 1).unwrap()
+    }
+}

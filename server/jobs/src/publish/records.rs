@@ -1,0 +1,253 @@
+//! The objects in a target that are ebb's own. A publication that starts again reads there what is
+//! done.
+//!
+//! ```text
+//!   _ebb/KEYSPACE/SNAPSHOT.json           the publication is whole; written last
+//!   _ebb/KEYSPACE/SNAPSHOT/plan.json      the plan of the publication that is under way, or was left
+//!   _ebb/KEYSPACE/SNAPSHOT/ID/task-N.json a task of the plan ID is done: its data files
+//!   _ebb/KEYSPACE/SNAPSHOT/refused.txt    the row for which the publication failed
+//! ```
+//!
+//! Tasks are noted under the id of their plan, so those of two publishers at once do not mix. Readers
+//! of the target may read the rows in it, so the refused row is named there and not in the cause
+//! of the job's failure, which clients without permissions on the table may see.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ebb_publish::iceberg::manifest::DataFile;
+use ebb_publish::target::{Target, TargetError};
+use ebb_scheduler::runtime::Split;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::plan::TablePlan;
+use crate::request::RECORDS;
+
+type Result<T> = std::result::Result<T, TargetError>;
+
+/// The places of the records of a publication.
+#[derive(Debug, Clone)]
+pub(super) struct Records {
+    folder: String,
+}
+
+/// A plan, and the splits that its tasks read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct StoredPlan {
+    /// No other plan has it.
+    pub(super) id: String,
+    /// The database, the snapshot and the options of the publication.
+    pub(super) origin: Value,
+    /// The tables, as [`TablePlan::to_json`] returns them.
+    pub(super) tables: Vec<Value>,
+    /// By the number of the task.
+    pub(super) splits: Vec<Split>,
+}
+
+impl StoredPlan {
+    /// Returns whether its tasks are those of a publication of `tables`. Tables that an earlier start
+    /// committed have another version now, and nothing is left to do for them.
+    pub(super) fn is_of(&self, tables: &[TablePlan]) -> bool {
+        let is_same = |(old, new): (&Value, &TablePlan)| {
+            // The splits name tables by their numbers.
+            old["name"] == new.name && (new.is_published || *old == new.to_json())
+        };
+        self.tables.len() == tables.len() && self.tables.iter().zip(tables).all(is_same)
+    }
+}
+
+/// The result of a task that is done.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct TaskRecord {
+    /// Its data files, with the numbers of their tables.
+    pub(super) files: Vec<(u32, DataFile)>,
+    /// Empty values that became null.
+    pub(super) empty_values: u64,
+}
+
+impl Records {
+    pub(super) fn new(keyspace: &str, snapshot: &str) -> Self {
+        Self {
+            folder: format!("{RECORDS}/{keyspace}/{snapshot}"),
+        }
+    }
+
+    /// Reads the plan that a publisher stored. One that cannot be read is none.
+    pub(super) fn plan(&self, target: &Target) -> Result<Option<StoredPlan>> {
+        let stored = target.read(&self.plan_name())?;
+        Ok(stored.and_then(|stored| serde_json::from_slice(&stored).ok()))
+    }
+
+    /// Stores a plan in place of another one, whose tasks are forgotten.
+    pub(super) fn begin(&self, target: &Target, plan: &StoredPlan) -> Result<()> {
+        self.clear(target)?;
+        target.replace(&self.plan_name(), json!(plan).to_string().into())
+    }
+
+    /// Returns the tasks of a plan that are done. `is_there` returns whether a data file is; without
+    /// all of its files a task is not done.
+    pub(super) fn done(
+        &self,
+        target: &Target,
+        plan: &StoredPlan,
+        is_there: impl Fn(&(u32, DataFile)) -> bool,
+    ) -> Result<BTreeMap<u32, TaskRecord>> {
+        let mut done = BTreeMap::new();
+        for name in target.list(&format!("{}/{}", self.folder, plan.id))? {
+            let number = name.rsplit_once("/task-");
+            let number = number.and_then(|(_, number)| number.strip_suffix(".json")?.parse().ok());
+            let Some(number) = number.filter(|&number: &u32| (number as usize) < plan.splits.len())
+            else {
+                continue;
+            };
+            let record = target.read(&name)?.unwrap_or_default();
+            let record: Option<TaskRecord> = serde_json::from_slice(&record).ok();
+            let record = record.filter(|record| record.files.iter().all(&is_there));
+            done.extend(record.map(|record| (number, record)));
+        }
+        Ok(done)
+    }
+
+    /// Notes that a task is done.
+    pub(super) fn end_task(
+        &self,
+        target: &Target,
+        plan_id: &str,
+        task: u32,
+        record: &TaskRecord,
+    ) -> Result<()> {
+        let name = format!("{}/{plan_id}/task-{task}.json", self.folder);
+        target.replace(&name, json!(record).to_string().into())
+    }
+
+    /// Writes which row is refused, and why. Returns the location of the text.
+    pub(super) fn refuse(&self, target: &Target, text: String) -> Result<String> {
+        let name = self.refused_name();
+        target.replace(&name, text.into())?;
+        Ok(target.url(&name))
+    }
+
+    /// Forgets the refused row of an earlier start.
+    pub(super) fn forget_refused(&self, target: &Target) -> Result<()> {
+        target.remove(&self.refused_name())
+    }
+
+    /// Writes the record that the publication is whole.
+    pub(super) fn end(&self, target: &Target, whole: &Value) -> Result<()> {
+        target.replace(&self.whole_name(), format!("{whole:#}\n").into())?;
+        self.clear(target)
+    }
+
+    /// Removes the record that a publication under this name is whole.
+    pub(super) fn forget_whole(&self, target: &Target) -> Result<()> {
+        target.remove(&self.whole_name())
+    }
+
+    fn clear(&self, target: &Target) -> Result<()> {
+        let names = target.list(&self.folder)?;
+        names.iter().try_for_each(|name| target.remove(name))
+    }
+
+    fn plan_name(&self) -> String {
+        format!("{}/plan.json", self.folder)
+    }
+
+    fn refused_name(&self) -> String {
+        format!("{}/refused.txt", self.folder)
+    }
+
+    fn whole_name(&self) -> String {
+        format!("{}.json", self.folder)
+    }
+}
+
+/// Returns the locations of the data files that a table of the target has.
+pub(super) fn data_files(target: &Target, table: &str) -> Result<BTreeSet<String>> {
+    let names = target.list(&format!("{table}/data"))?;
+    Ok(names.iter().map(|name| target.url(name)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use ebb_publish::commit::Origin;
+
+    use super::*;
+
+    #[test]
+    fn a_plan_is_of_the_same_tables_though_some_were_published_meanwhile() {
+        let table = |name: &str, is_published: bool| TablePlan {
+            name: name.to_owned(),
+            origin: Origin {
+                database_id: "d".into(),
+                table_id: "t".into(),
+                snapshot: "monday".into(),
+                sequence_number: 7,
+                read_time_s: 7,
+            },
+            columns: Vec::new(),
+            key_columns: 0,
+            last_column_id: 0,
+            columns_property: String::new(),
+            version: u64::from(is_published),
+            is_published,
+        };
+        let plan = StoredPlan {
+            id: "a".to_owned(),
+            origin: Value::Null,
+            tables: ["app/t", "app/u"]
+                .map(|name| table(name, false).to_json())
+                .into(),
+            splits: Vec::new(),
+        };
+        let (published, left) = (table("app/t", true), table("app/u", false));
+        assert!(plan.is_of(&[published.clone(), left.clone()]));
+        // The splits of the plan are of tables by number, so those of another one are not its own.
+        assert!(!plan.is_of(&[table("app/other", true), left.clone()]));
+        assert!(!plan.is_of(&[left, published.clone()]));
+        let changed = TablePlan {
+            columns_property: "[]".to_owned(),
+            ..table("app/u", false)
+        };
+        assert!(!plan.is_of(&[published.clone(), changed]));
+        assert!(!plan.is_of(&[published]));
+    }
+
+    #[test]
+    fn tasks_are_done_while_their_plan_and_their_files_are_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = Target::folder(dir.path()).unwrap();
+        let records = Records::new("app", "monday");
+        let plan = |id: &str| StoredPlan {
+            id: id.to_owned(),
+            origin: json!({"sequence_number": 7}),
+            tables: vec![json!({"name": "app/t"})],
+            splits: vec![Split::default(), Split::default()],
+        };
+        assert_eq!(records.plan(&target).unwrap(), None);
+        records.begin(&target, &plan("a")).unwrap();
+        assert_eq!(records.plan(&target).unwrap(), Some(plan("a")));
+
+        let record = TaskRecord {
+            files: Vec::new(),
+            empty_values: 3,
+        };
+        records.end_task(&target, "a", 1, &record).unwrap();
+        // Of no split of the plan.
+        records.end_task(&target, "a", 2, &record).unwrap();
+        let done = |plan: &StoredPlan| records.done(&target, plan, |_| true).unwrap();
+        assert_eq!(done(&plan("a")), [(1, record.clone())].into());
+        assert_eq!(done(&plan("b")), BTreeMap::new());
+
+        records.begin(&target, &plan("b")).unwrap();
+        assert_eq!(done(&plan("a")), BTreeMap::new());
+        target
+            .replace("_ebb/app/monday/plan.json", Bytes::from_static(b"{"))
+            .unwrap();
+        assert_eq!(records.plan(&target).unwrap(), None);
+        records
+            .end(&target, &json!({"snapshot": "monday"}))
+            .unwrap();
+        assert_eq!(target.list("_ebb").unwrap(), ["_ebb/app/monday.json"]);
+    }
+}

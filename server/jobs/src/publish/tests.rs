@@ -1,0 +1,697 @@
+//! Publications of databases in memory, read back by the metadata that they committed.
+
+use std::sync::Arc;
+
+use ebb_model::schema::{ColumnKind, TableDefinition, TableSchema};
+use ebb_model::types::elements::{build, build_map, build_tuple};
+use ebb_model::types::{CqlType, UserType};
+use ebb_publish::commit::PublishedTable;
+use ebb_publish::iceberg::metadata::TableMetadata;
+use ebb_publish::iceberg::{manifest, manifest_list};
+use ebb_publish::target::Target;
+use ebb_publish::types::{NestedField, read_value};
+use ebb_scheduler::runtime::{JobSpec, Outcome, Runtime, Split};
+use ebb_storage::simulation::MemDisk;
+use ebb_storage::{Db, Keyspace, Maintenance, ManualClock, Options, Table, TableOptions};
+use ebb_tables::write::{OperandWriter, WriteTimes, delete_partition, delete_row};
+use ebb_tables::{CQL_ROW, LazyCatalog, database_options};
+use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+use super::*;
+use crate::launch::{OpenJob, Site};
+use crate::request::{
+    ApplicationRequest, InputRequest, JobRequest, OutputPlace, PublishTarget, TableInput,
+};
+use crate::testing::options;
+
+/// When the clock of a test begins, in seconds since 1970.
+const NOW_S: i64 = 1_700_000_000;
+
+/// A column: its name, its type, and whether it is static.
+type ColumnText = (&'static str, &'static str, bool);
+
+/// A column, and its value as bytes.
+type Value<'v> = (&'v str, Vec<u8>);
+
+struct Store {
+    db: Db,
+    keyspace: Keyspace,
+    clock: ManualClock,
+    dir: tempfile::TempDir,
+}
+
+/// A table that CQL made.
+struct Written {
+    table: Table,
+    schema: TableSchema,
+}
+
+fn place() -> Arc<UserType> {
+    let fields = [
+        ("street".into(), CqlType::Text),
+        ("number".into(), CqlType::Int),
+    ];
+    Arc::new(UserType::new("app", "place", fields).unwrap())
+}
+
+fn parse(ty: &str) -> CqlType {
+    CqlType::parse(ty, &|name| (name == "place").then(place)).unwrap()
+}
+
+fn int(value: i32) -> Vec<u8> {
+    value.to_be_bytes().to_vec()
+}
+
+impl Store {
+    fn new() -> Self {
+        let clock = ManualClock::at_ms(NOW_S as u64 * 1000);
+        let options = Options {
+            clock: Arc::new(clock.clone()),
+            disk: Arc::new(MemDisk::new()),
+            maintenance: Maintenance::Manual,
+            ..database_options()
+        };
+        let db = Db::open("/db", options).unwrap();
+        Self {
+            keyspace: db.keyspace("app").unwrap(),
+            db,
+            clock,
+            dir: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    /// CREATE TABLE: the first column is the partition key, and `c`, if there is one, the clustering.
+    fn create(&self, name: &str, columns: &[ColumnText]) -> Written {
+        let has_clustering = columns.iter().any(|column| column.0 == "c");
+        let of_cql = columns
+            .iter()
+            .map(|&(name, ty, is_static)| (name.to_owned(), parse(ty), is_static));
+        let schema = TableSchema::create(TableDefinition {
+            keyspace: "app".into(),
+            name: name.into(),
+            id: uuid::Uuid::nil(),
+            columns: of_cql.collect(),
+            partition_key: vec![columns[0].0.to_owned()],
+            clustering: has_clustering.then(|| "c".to_owned()).into_iter().collect(),
+            order: Vec::new(),
+            options: Default::default(),
+        });
+        let options = TableOptions {
+            merge_operator: Some(CQL_ROW.to_string()),
+            ..TableOptions::default()
+        };
+        let table = self.keyspace.table(name, options).unwrap();
+        let written = Written {
+            table,
+            schema: schema.unwrap(),
+        };
+        written.store_schema();
+        written
+    }
+
+    fn request(&self, tables: &[&str], snapshot: &str, options: PublishRequest) -> JobRequest {
+        let input = |table: &&str| {
+            InputRequest::Table(TableInput {
+                snapshot: Some(snapshot.to_owned()),
+                ..TableInput::new(format!("app.{table}").parse().unwrap())
+            })
+        };
+        let lake = PublishTarget::Folder(self.dir.path().join("lake"));
+        let output = OutputPlace::Iceberg(lake).into();
+        let application = ApplicationRequest::Publish(options);
+        JobRequest::new(application, tables.iter().map(input).collect(), output, "/")
+    }
+
+    fn spec(&self, request: &JobRequest) -> Result<JobSpec, JobError> {
+        let site = Site {
+            db: Some(self.db.clone()),
+            catalog: LazyCatalog::default(),
+            spill_dir: self.dir.path().join("spills"),
+            cores: 2,
+            task_memory_bytes: 1 << 20,
+        };
+        match OpenJob::open(request, &[], &site)?.work.take() {
+            Some(Work::Job(spec)) => Ok(*spec),
+            _ => panic!("a publication is one job"),
+        }
+    }
+
+    /// Publishes by the runtime.
+    fn publish(&self, tables: &[&str], snapshot: &str, of: PublishRequest) -> Outcome {
+        let spec = self.spec(&self.request(tables, snapshot, of)).unwrap();
+        let runtime = Runtime::start(options(2)).unwrap();
+        runtime.submit(spec).unwrap().wait().outcome
+    }
+
+    fn target(&self) -> Target {
+        Target::folder(&self.dir.path().join("lake")).unwrap()
+    }
+
+    fn metadata(&self, table: &str) -> TableMetadata {
+        let (target, name) = (self.target(), format!("app/{table}"));
+        let version = PublishedTable::open(&target, &name).unwrap().version();
+        let root = target.read(&format!("{name}/metadata/v{version}.metadata.json"));
+        TableMetadata::decode(&root.unwrap().unwrap()).unwrap()
+    }
+
+    /// The rows that a tag names, sorted: the cells as CQL writes them, in the order of the columns.
+    fn rows(&self, table: &str, tag: &str, written: &Written) -> Vec<String> {
+        let target = self.target();
+        let metadata = self.metadata(table);
+        let id = metadata.refs[tag].snapshot_id;
+        let mut snapshots = metadata.snapshots.iter();
+        let snapshot = snapshots.find(|s| s.snapshot_id == id).unwrap();
+        let mut schemas = metadata.schemas.iter();
+        let schema = schemas.find(|s| s["schema-id"] == snapshot.schema_id);
+        let fields = schema.unwrap()["fields"].as_array().unwrap().iter();
+        let fields: Vec<_> = fields.map(|f| NestedField::from_json(f).unwrap()).collect();
+        let read = |url: &str| {
+            let name = url.strip_prefix(&target.url("")).unwrap();
+            target.read(name).unwrap().unwrap()
+        };
+        let mut rows = Vec::new();
+        for listed in manifest_list::decode(&read(&snapshot.manifest_list)).unwrap() {
+            for entry in manifest::decode(&read(&listed.manifest_path)).unwrap() {
+                let file = read(&entry.data_file.file_path);
+                let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+                for batch in reader.build().unwrap() {
+                    let batch = batch.unwrap();
+                    let schema = batch.schema();
+                    let cell = |row: usize, field: &NestedField| {
+                        let id = field.id.to_string();
+                        let mut columns = schema.fields().iter();
+                        let at = columns
+                            .position(|c| c.metadata().get(PARQUET_FIELD_ID_META_KEY) == Some(&id));
+                        let ty = &written.schema.column(&field.name).unwrap().ty;
+                        let value =
+                            at.and_then(|at| read_value(batch.column(at), row, ty).unwrap());
+                        value.map_or("null".to_owned(), |value| ty.literal(&value))
+                    };
+                    for row in 0..batch.num_rows() {
+                        let cells = fields.iter().map(|field| cell(row, field));
+                        rows.push(cells.collect::<Vec<_>>().join(", "));
+                    }
+                }
+            }
+        }
+        rows.sort();
+        rows
+    }
+
+    /// Checks that the folder has no data file that no snapshot names.
+    fn check_swept(&self, table: &str) {
+        let swept = ebb_publish::commit::sweep(&self.target(), &format!("app/{table}"));
+        assert_eq!(swept.unwrap(), 0);
+    }
+}
+
+impl Written {
+    fn store_schema(&self) {
+        let key = ebb_model::key::SCHEMA_KEY;
+        self.table.put(key, &self.schema.encode()).unwrap();
+    }
+
+    /// The values of the columns of a kind, which all are among `values`.
+    fn key<'v>(&self, kind: ColumnKind, values: &'v [Value<'_>]) -> Vec<&'v [u8]> {
+        let columns = self.schema.columns_of(kind).iter();
+        let value = |name: &str| values.iter().find(|value| value.0 == name).unwrap();
+        columns.map(|column| &value(&column.name).1[..]).collect()
+    }
+
+    fn row_key(&self, values: &[Value<'_>]) -> Vec<u8> {
+        let layout = self.schema.layout();
+        let partition = self.key(ColumnKind::PartitionKey, values);
+        let partition = layout.partition_key(&partition).unwrap();
+        let clustering = self.key(ColumnKind::Clustering, values);
+        layout.row_key(&partition, &clustering).unwrap()
+    }
+
+    fn header_key(&self, values: &[Value<'_>]) -> Vec<u8> {
+        let partition = self.key(ColumnKind::PartitionKey, values);
+        let partition = self.schema.layout().partition_key(&partition).unwrap();
+        partition.header_key()
+    }
+
+    /// INSERT of the static columns among `values`, and of a row if they have its whole key.
+    fn insert(&self, values: &[Value<'_>], times: WriteTimes) {
+        let kind_of = |name: &str| self.schema.column(name).unwrap().kind;
+        let has = |kind| values.iter().any(|(name, _)| kind_of(name) == kind);
+        if has(ColumnKind::Static) {
+            let mut operand = Vec::new();
+            let row = OperandWriter::statics(times, &mut operand);
+            self.assign(row, ColumnKind::Static, values);
+            self.merge(&self.header_key(values), &operand);
+        }
+        let clustering = self.schema.columns_of(ColumnKind::Clustering);
+        if has(ColumnKind::Clustering) || clustering.is_empty() {
+            let mut operand = Vec::new();
+            let row = OperandWriter::row(times, true, None, &mut operand);
+            self.assign(row, ColumnKind::Regular, values);
+            self.merge(&self.row_key(values), &operand);
+        }
+    }
+
+    fn assign(&self, mut row: OperandWriter<'_>, kind: ColumnKind, values: &[Value<'_>]) {
+        let column =
+            |(name, value): &'_ Value<'_>| (self.schema.column(name).unwrap(), value.clone());
+        let columns = values.iter().map(column);
+        let mut columns: Vec<_> = columns.filter(|(column, _)| column.kind == kind).collect();
+        columns.sort_by_key(|(column, _)| column.id);
+        for (column, value) in &columns {
+            row.assign(column, value).unwrap();
+        }
+        row.finish().unwrap();
+    }
+
+    fn merge(&self, key: &[u8], operand: &[u8]) {
+        self.table.merge(key, operand).unwrap();
+    }
+}
+
+/// A write of the second `s` of a test.
+fn at(s: i64) -> WriteTimes {
+    WriteTimes::at((NOW_S + s) * 1_000_000)
+}
+
+/// Runs a task as the runtime does.
+fn run_task(spec: &JobSpec, split: &Split) {
+    let mut writer = spec.output.open(split.index, 1).unwrap();
+    let read = spec
+        .input
+        .read(split, &mut |key, value| writer.write(key, value));
+    read.unwrap();
+    writer.finish().unwrap();
+}
+
+/// Runs a job without a runtime, so that a test decides when it commits.
+fn run_tasks(spec: &JobSpec) {
+    let splits = spec.input.splits().unwrap();
+    splits.iter().for_each(|split| run_task(spec, split));
+}
+
+/// A table of partitions with static columns, one of which several splits cut.
+fn large(store: &Store) -> (Written, Vec<String>) {
+    let columns = [
+        ("k", "int", false),
+        ("c", "int", false),
+        ("s", "text", true),
+        ("b", "text", false),
+    ];
+    let written = store.create("t", &columns);
+    let mut expected = Vec::new();
+    for k in 0..4 {
+        let statics = [("k", int(k)), ("s", format!("static {k}").into_bytes())];
+        written.insert(&statics, at(0));
+        let rows = if k == 1 { 300 } else { 10 };
+        for c in 0..rows {
+            let b = format!("{:01000}", k * 1000 + c);
+            let row = [("k", int(k)), ("c", int(c)), ("b", b.clone().into_bytes())];
+            written.insert(&row, at(0));
+            expected.push(format!("{k}, {c}, '{b}'"));
+        }
+    }
+    expected.sort();
+    (written, expected)
+}
+
+fn statics() -> Vec<String> {
+    (0..4).map(|k| format!("{k}, 'static {k}'")).collect()
+}
+
+#[test]
+fn values_of_every_type_come_back_and_absent_ones_are_null() {
+    let native = [
+        ("ascii", "a"),
+        ("bigint", "-1"),
+        ("blob", "00ff"),
+        ("boolean", "true"),
+        ("date", "2024-02-03"),
+        ("decimal", "1.50"),
+        ("double", "1.5"),
+        ("duration", "1mo2d"),
+        ("float", "-1.5"),
+        ("inet", "127.0.0.1"),
+        ("int", "-7"),
+        ("smallint", "-7"),
+        ("text", "it's"),
+        ("time", "10:00:00.000000001"),
+        ("timestamp", "2024-02-03 10:00:00.123+0000"),
+        ("timeuuid", "7f1e3c90-c0ff-11ee-8000-0123456789ab"),
+        ("tinyint", "-7"),
+        ("uuid", "00000000-0000-4000-8000-000000000003"),
+        ("varint", "123456789012345678901234567890"),
+    ];
+    let (one, two) = (int(1), int(2));
+    let nested = [
+        ("list<int>", build([&two[..], &one])),
+        ("set<text>", build([&b"a"[..], b"b"])),
+        (
+            "map<text, int>",
+            build_map([(&b"a"[..], &one[..]), (&b"b"[..], &two[..])]),
+        ),
+        ("place", build_tuple([Some(&b"Main"[..]), Some(&one[..])])),
+        ("frozen<place>", build_tuple([Some(&b"Main"[..]), None])),
+        ("tuple<int, text>", build_tuple([Some(&one[..]), None])),
+        (
+            "frozen<map<int, frozen<list<text>>>>",
+            build_map([(&one[..], &build([&b"x"[..]])[..])]),
+        ),
+    ];
+    let names: Vec<String> = (0..native.len() + nested.len())
+        .map(|n| format!("v{n:02}"))
+        .collect();
+    let names: &'static [String] = Vec::leak(names);
+    let types = native
+        .iter()
+        .map(|of| of.0)
+        .chain(nested.iter().map(|of| of.0));
+    let columns = names
+        .iter()
+        .zip(types)
+        .map(|(name, ty)| (&name[..], ty, false));
+    let columns: Vec<ColumnText> = std::iter::once(("k", "int", false))
+        .chain(columns)
+        .collect();
+
+    let store = Store::new();
+    let written = store.create("t", &columns);
+    let values = native
+        .map(|(ty, text)| parse(ty).parse_value(text).unwrap())
+        .into_iter();
+    let values = values.chain(nested.map(|(_, value)| value));
+    let values = names.iter().map(|name| &name[..]).zip(values);
+    let row: Vec<Value<'_>> = std::iter::once(("k", int(1))).chain(values).collect();
+    written.insert(&row, at(0));
+    written.insert(&[("k", int(2)), ("v00", b"only".to_vec())], at(0));
+    let counters = store.create("counted", &[("k", "int", false), ("n", "counter", false)]);
+    counters.insert(
+        &[("k", int(1)), ("n", 42_i64.to_be_bytes().to_vec())],
+        at(0),
+    );
+    store.keyspace.create_snapshot("monday").unwrap();
+    // What comes later is not seen.
+    written.insert(&[("k", int(3)), ("v00", b"later".to_vec())], at(1));
+
+    let outcome = store.publish(&["counted", "t"], "monday", PublishRequest::default());
+    assert_eq!(outcome, Outcome::Succeeded);
+    let literals = row
+        .iter()
+        .map(|(name, value)| written.schema.column(name).unwrap().ty.literal(value));
+    let first = literals.collect::<Vec<_>>().join(", ");
+    let nulls = ", null".repeat(names.len() - 1);
+    assert_eq!(
+        store.rows("t", "monday", &written),
+        [first, format!("2, 'only'{nulls}")]
+    );
+    assert_eq!(store.rows("counted", "monday", &counters), ["1, 42"]);
+    let record = store
+        .target()
+        .read("_ebb/app/monday.json")
+        .unwrap()
+        .unwrap();
+    let record: serde_json::Value = serde_json::from_slice(&record).unwrap();
+    assert_eq!(
+        record["tables"][1]["metadata"],
+        "app/t/metadata/v1.metadata.json"
+    );
+}
+
+#[test]
+fn rows_are_those_at_the_snapshot_under_deletions_and_expiry() {
+    let store = Store::new();
+    let columns = [
+        ("k", "int", false),
+        ("c", "int", false),
+        ("s", "text", true),
+        ("b", "text", false),
+    ];
+    let written = store.create("t", &columns);
+    let row = |k, c, b: &str| [("k", int(k)), ("c", int(c)), ("b", b.as_bytes().to_vec())];
+    for c in 1..=3 {
+        written.insert(&row(1, c, "older"), at(1));
+        written.insert(&row(2, c, "older"), at(1));
+    }
+    let mut operand = Vec::new();
+    delete_row(&at(2), &mut operand).unwrap();
+    written.merge(&written.row_key(&row(1, 2, "")), &operand);
+    operand.clear();
+    delete_partition(&at(2), &mut operand);
+    written.merge(&written.header_key(&row(2, 0, "")), &operand);
+    written.insert(&row(2, 2, "newer"), at(3));
+    let expiring = WriteTimes {
+        ttl_s: Some(100),
+        ..at(0)
+    };
+    written.insert(&row(3, 1, "expires"), expiring);
+    written.insert(&[("k", int(4)), ("s", b"alone".to_vec())], at(1));
+    store.clock.advance_ms(50_000);
+    store.keyspace.create_snapshot("before").unwrap();
+    store.clock.advance_ms(100_000);
+    store.keyspace.create_snapshot("after").unwrap();
+
+    for snapshot in ["before", "after"] {
+        let outcome = store.publish(&["t"], snapshot, PublishRequest::default());
+        assert_eq!(outcome, Outcome::Succeeded);
+    }
+    let after = ["1, 1, 'older'", "1, 3, 'older'", "2, 2, 'newer'"];
+    assert_eq!(store.rows("t", "after", &written), after);
+    // However late it is published, a snapshot has what had not expired when it was created.
+    let before = [&after[..], &["3, 1, 'expires'"]].concat();
+    assert_eq!(store.rows("t", "before", &written), before);
+    assert_eq!(store.rows("t_static", "after", &written), ["4, 'alone'"]);
+}
+
+#[test]
+fn splits_that_cut_partitions_publish_each_row_once() {
+    let store = Store::new();
+    let (written, expected) = large(&store);
+    store.keyspace.create_snapshot("monday").unwrap();
+    let request = store.request(&["t"], "monday", PublishRequest::default());
+    assert!(store.spec(&request).unwrap().input.splits().unwrap().len() > 2);
+    let outcome = store.publish(&["t"], "monday", PublishRequest::default());
+    assert_eq!(outcome, Outcome::Succeeded);
+    assert_eq!(store.rows("t", "monday", &written), expected);
+    assert_eq!(store.rows("t_static", "monday", &written), statics());
+}
+
+#[test]
+fn a_task_that_is_done_is_not_done_again_and_nothing_shows_before_the_commit() {
+    let store = Store::new();
+    let (written, expected) = large(&store);
+    store.keyspace.create_snapshot("monday").unwrap();
+    let request = store.request(&["t"], "monday", PublishRequest::default());
+    let first = store.spec(&request).unwrap();
+    let splits = first.input.splits().unwrap();
+    run_task(&first, &splits[1]);
+    // An attempt that does not end.
+    let mut writer = first.output.open(0, 1).unwrap();
+    let mut rows = 0;
+    let read = first.input.read(&splits[0], &mut |key, value| {
+        rows += 1;
+        writer.write(key, value)
+    });
+    read.unwrap();
+    assert!(rows > 0);
+    drop(writer);
+    // A cancelled job, or a server that stops.
+    first.output.abort();
+    assert_eq!(store.target().list("app/t/metadata").unwrap(), [""; 0]);
+
+    let second = store.spec(&request).unwrap();
+    assert_eq!(second.input.splits().unwrap().len(), splits.len() - 1);
+    run_tasks(&second);
+    // The process ends before the commit.
+    drop(second);
+    let third = store.spec(&request).unwrap();
+    assert!(third.input.splits().unwrap().is_empty());
+    third.output.commit().unwrap();
+    assert_eq!(store.rows("t", "monday", &written), expected);
+    assert_eq!(store.rows("t_static", "monday", &written), statics());
+    store.check_swept("t");
+    assert_eq!(
+        store.target().list("_ebb").unwrap(),
+        ["_ebb/app/monday.json"]
+    );
+
+    // Once more, there is nothing to do but the hint, which a killed publisher may have left out.
+    let hint = "app/t/metadata/version-hint.text";
+    store.target().remove(hint).unwrap();
+    let outcome = store.publish(&["t"], "monday", PublishRequest::default());
+    assert_eq!(outcome, Outcome::Succeeded);
+    assert_eq!(store.metadata("t").snapshots.len(), 1);
+    assert_eq!(store.target().read(hint).unwrap().unwrap(), "1");
+}
+
+#[test]
+fn a_start_goes_on_where_a_commit_of_several_tables_stopped() {
+    let store = Store::new();
+    let (written, expected) = large(&store);
+    store.keyspace.create_snapshot("monday").unwrap();
+    let request = store.request(&["t"], "monday", PublishRequest::default());
+    let first = store.spec(&request).unwrap();
+    run_tasks(&first);
+    // The commit of the second table is refused: something is in its way.
+    let target = store.target();
+    let obstacle = "app/t_static/metadata/v1.metadata.json";
+    target.create(obstacle, "{".into()).unwrap();
+    let error = first.output.commit().unwrap_err().to_string();
+    assert!(error.contains("1 of 2 tables are published"), "{error}");
+    assert_eq!(target.read("_ebb/app/monday.json").unwrap(), None);
+    assert_eq!(store.rows("t", "monday", &written), expected);
+
+    target.remove(obstacle).unwrap();
+    let second = store.spec(&request).unwrap();
+    assert!(second.input.splits().unwrap().is_empty());
+    second.output.commit().unwrap();
+    assert_eq!(store.rows("t_static", "monday", &written), statics());
+    assert!(target.read("_ebb/app/monday.json").unwrap().is_some());
+}
+
+#[test]
+fn of_two_publishers_at_once_one_commits_and_the_other_publishes_again() {
+    let store = Store::new();
+    let (written, expected) = large(&store);
+    store.keyspace.create_snapshot("monday").unwrap();
+    let row = [("k", int(9)), ("c", int(9)), ("b", b"new".to_vec())];
+    written.insert(&row, at(1));
+    store.keyspace.create_snapshot("tuesday").unwrap();
+    let spec = |snapshot| {
+        let request = store.request(&["t"], snapshot, PublishRequest::default());
+        store.spec(&request).unwrap()
+    };
+    let (monday, tuesday) = (spec("monday"), spec("tuesday"));
+    run_tasks(&monday);
+    run_tasks(&tuesday);
+    monday.output.commit().unwrap();
+    let error = tuesday.output.commit().unwrap_err().to_string();
+    assert!(error.contains("another publisher"), "{error}");
+    assert_eq!(store.metadata("t").snapshots.len(), 1);
+
+    let outcome = store.publish(&["t"], "tuesday", PublishRequest::default());
+    assert_eq!(outcome, Outcome::Succeeded);
+    assert_eq!(store.rows("t", "monday", &written), expected);
+    assert_eq!(store.rows("t", "main", &written).len(), expected.len() + 1);
+    store.check_swept("t");
+    store.check_swept("t_static");
+}
+
+#[test]
+fn an_added_column_is_new_and_one_that_came_back_shows_nothing_from_before() {
+    let store = Store::new();
+    let mut written = store.create("t", &[("k", "int", false), ("a", "int", false)]);
+    written.insert(&[("k", int(1)), ("a", int(11))], at(1));
+    store.keyspace.create_snapshot("first").unwrap();
+    let publish = |snapshot| {
+        let outcome = store.publish(&["t"], snapshot, PublishRequest::default());
+        assert_eq!(outcome, Outcome::Succeeded);
+    };
+    publish("first");
+
+    let dropped = written
+        .schema
+        .drop_column("a", (NOW_S + 2) * 1_000_000)
+        .unwrap();
+    let back = dropped.add_column("a", CqlType::Int, false).unwrap();
+    written.schema = back.add_column("b", CqlType::Text, false).unwrap();
+    written.store_schema();
+    written.insert(
+        &[("k", int(2)), ("a", int(22)), ("b", b"x".to_vec())],
+        at(3),
+    );
+    store.keyspace.create_snapshot("second").unwrap();
+    publish("second");
+
+    assert_eq!(
+        store.rows("t", "second", &written),
+        ["1, null, null", "2, 22, 'x'"]
+    );
+    assert_eq!(store.rows("t", "first", &written), ["1, 11"]);
+    let columns = store.metadata("t").columns().unwrap();
+    let ids: Vec<_> = columns.iter().map(|c| (&c.name[..], c.id)).collect();
+    assert_eq!(ids, [("k", 1), ("a", 3), ("b", 4)]);
+}
+
+#[test]
+fn a_value_that_does_not_fit_fails_the_job_whose_cause_does_not_show_it() {
+    let store = Store::new();
+    let written = store.create("t", &[("k", "text", false), ("n", "varint", false)]);
+    let large = CqlType::Varint.parse_value(&"7".repeat(50)).unwrap();
+    written.insert(&[("k", b"it's".to_vec()), ("n", large)], at(1));
+    store.keyspace.create_snapshot("monday").unwrap();
+    let outcome = store.publish(&["t"], "monday", PublishRequest::default());
+    let Outcome::Failed { cause } = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert!(cause.contains("table app.t, column n: "), "{cause}");
+    assert!(
+        cause.contains("decimal(38, 0)") && cause.contains("refused.txt"),
+        "{cause}"
+    );
+    let text = store
+        .target()
+        .read("_ebb/app/monday/refused.txt")
+        .unwrap()
+        .unwrap();
+    let text = String::from_utf8(text.to_vec()).unwrap();
+    assert!(text.contains("row k = 'it''s', column n: 77777"), "{text}");
+    for shown in ["it''s", "77777"] {
+        assert!(!cause.contains(shown), "{cause}");
+    }
+    assert_eq!(store.target().list("app/t").unwrap(), [""; 0]);
+
+    let as_text = PublishRequest {
+        varint_as_text: true,
+        ..PublishRequest::default()
+    };
+    assert_eq!(store.publish(&["t"], "monday", as_text), Outcome::Succeeded);
+    assert_eq!(store.rows("t", "monday", &written).len(), 1);
+    assert_eq!(
+        store.target().list("_ebb").unwrap(),
+        ["_ebb/app/monday.json"]
+    );
+}
+
+#[test]
+fn a_table_that_cql_did_not_make_has_a_key_and_a_value() {
+    let store = Store::new();
+    let table = store
+        .keyspace
+        .table("lines", TableOptions::default())
+        .unwrap();
+    table.put(b"1", b"one").unwrap();
+    store.keyspace.create_snapshot("monday").unwrap();
+    let as_text = PublishRequest {
+        text: true,
+        ..PublishRequest::default()
+    };
+    assert_eq!(
+        store.publish(&["lines"], "monday", as_text),
+        Outcome::Succeeded
+    );
+    // The names and types of its columns.
+    let written = store.create(
+        "of_text",
+        &[("key", "text", false), ("value", "text", false)],
+    );
+    assert_eq!(store.rows("lines", "monday", &written), ["'1', 'one'"]);
+}
+
+#[test]
+fn tables_whose_names_would_be_one_are_refused() {
+    let store = Store::new();
+    let columns = [
+        ("k", "int", false),
+        ("c", "int", false),
+        ("s", "text", true),
+    ];
+    store.create("t", &columns);
+    store.create("t_static", &columns[..2]);
+    store.keyspace.create_snapshot("monday").unwrap();
+    let request = store.request(&["t", "t_static"], "monday", PublishRequest::default());
+    let error = store.spec(&request).err().unwrap().to_string();
+    assert!(error.contains("app/t_static and app/t_static"), "{error}");
+    let none = store.request(&["t"], "none", PublishRequest::default());
+    assert!(store.spec(&none).is_err());
+    assert!(!store.dir.path().join("lake").exists());
+}

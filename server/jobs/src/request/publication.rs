@@ -1,0 +1,95 @@
+//! Checks of requests of publications: the tables that they may name, and how.
+
+use std::collections::BTreeSet;
+
+use ebb_tables::names::SYSTEM_KEYSPACE;
+
+use super::{
+    ApplicationRequest, InputRequest, Isolation, JobRequest, OutputPlace, OutputRequest,
+    RequestError, TableInput,
+};
+
+/// The folder of ebb's own records in a target.
+pub(crate) const RECORDS: &str = "_ebb";
+
+impl JobRequest {
+    /// Checks that a publication has tables of one named snapshot and nothing else, and that only a
+    /// publication writes Iceberg tables.
+    pub(super) fn check_publication(&self) -> Result<(), RequestError> {
+        let is_publish = matches!(self.application, ApplicationRequest::Publish(_));
+        let is_iceberg = matches!(self.output.to, OutputPlace::Iceberg(_));
+        match (is_publish, is_iceberg) {
+            (false, false) => return Ok(()),
+            (true, false) => {
+                return senseless("publish writes Iceberg tables: let its output be to iceberg");
+            }
+            (false, true) => {
+                return senseless("of the applications only publish writes Iceberg tables");
+            }
+            (true, true) => {}
+        }
+        if self.output != OutputRequest::from(self.output.to.clone()) {
+            return senseless("format, limit and header are for rows: publish has none of them");
+        }
+        if self.isolation != Isolation::Thread {
+            return senseless("publish runs on threads: leave out isolation");
+        }
+        let tables = self.inputs.iter().map(published);
+        let tables: Vec<&TableInput> = tables.collect::<Result<_, _>>()?;
+        let mut seen = BTreeSet::new();
+        for table in &tables {
+            let first = tables[0];
+            if (&table.table.keyspace, &table.snapshot) != (&first.table.keyspace, &first.snapshot)
+            {
+                return senseless("a publication is of one keyspace at one snapshot");
+            }
+            if !seen.insert(&table.table.table) {
+                return senseless(format!("table {} is named twice", table.table));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns a table that may be published.
+fn published(input: &InputRequest) -> Result<&TableInput, RequestError> {
+    let InputRequest::Table(input) = input else {
+        return senseless("publish reads tables, and neither files nor generated records");
+    };
+    let name = &input.table;
+    let Some(snapshot) = &input.snapshot else {
+        return senseless(format!(
+            "publish reads a named snapshot: create one, and name it for table {name}"
+        ));
+    };
+    let all_of_it = TableInput {
+        snapshot: input.snapshot.clone(),
+        ..TableInput::new(name.clone())
+    };
+    if *input != all_of_it {
+        return senseless(format!(
+            "publish writes all rows and columns of table {name}: leave out keys, values, names, \
+             lenient_quotes and columns"
+        ));
+    }
+    let keyspace = &name.keyspace;
+    if [SYSTEM_KEYSPACE, RECORDS].contains(&&keyspace[..]) {
+        return senseless(format!(
+            "keyspace {keyspace} is ebb's own and is not published"
+        ));
+    }
+    let is_legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let is_plain = |name: &str| !name.is_empty() && name.chars().all(is_legal);
+    let names = [keyspace, &name.table, snapshot];
+    match names.into_iter().find(|name| !is_plain(name)) {
+        None => Ok(input),
+        Some(other) => senseless(format!(
+            "{other:?} is a name with characters other than ASCII letters, digits, '_' and '-', \
+             which not every reader of Iceberg finds in paths"
+        )),
+    }
+}
+
+fn senseless<T>(why: impl Into<String>) -> Result<T, RequestError> {
+    Err(RequestError::Senseless(why.into()))
+}

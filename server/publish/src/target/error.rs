@@ -1,0 +1,112 @@
+//! Errors of targets, without the credentials that answers of servers contain.
+
+use std::io;
+
+use object_store::Error;
+
+/// Before the status and the body of an answer that is an error, in the words of `object_store`.
+const STATUS: &str = "non-2xx status code: ";
+/// Before the body of an answer that calls itself a success and is an error.
+const RESPONSE: &str = "error response: ";
+
+/// An error of a target.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// A setting for the target is not valid, or this build has no such targets.
+    #[error("{0}")]
+    Refused(String),
+    /// The folder cannot be used.
+    #[error("{path}: {error}")]
+    Folder {
+        /// The folder, as the user named it.
+        path: String,
+        /// The reason.
+        error: io::Error,
+    },
+    /// The thread that sends parts of uploads cannot be started.
+    #[error("starting the thread of a target: {0}")]
+    Thread(io::Error),
+    /// An object cannot be read or written.
+    #[error("{call} {url}: {reason}")]
+    Object {
+        /// The call.
+        call: &'static str,
+        /// The location of the object.
+        url: String,
+        /// The reason.
+        reason: String,
+    },
+    /// The target lets two publishers create one name.
+    #[error(
+        "{0} does not refuse to create an object twice, so two publishers could overwrite each other; choose a target that does"
+    )]
+    CreatesTwice(String),
+}
+
+/// Returns the reason of an error, with the code and the message of a server's answer and nothing else
+/// of it: S3 repeats key ids and session tokens in the body of an answer that refuses them.
+pub(super) fn reason(error: &Error) -> String {
+    let text = error.to_string();
+    let Some((before, status, body)) = split_answer(&text) else {
+        return text;
+    };
+    let parts = [status, element(body, "Code"), element(body, "Message")];
+    let parts: Vec<&str> = parts.into_iter().flatten().collect();
+    format!("{before}{}", parts.join(": "))
+}
+
+/// Splits the text of an error at a server's answer: the text before it, its status, and its body.
+fn split_answer(text: &str) -> Option<(&str, Option<&str>, &str)> {
+    let after = |mark: &str| Some(text.split_at(text.find(mark)? + mark.len()));
+    if let Some((before, answer)) = after(STATUS) {
+        let (status, body) = answer.split_once(": ").unwrap_or((answer, ""));
+        return Some((before, Some(status), body));
+    }
+    let (before, body) = after(RESPONSE)?;
+    Some((before, None, body))
+}
+
+/// Returns the text of the first XML element `name`.
+fn element<'b>(body: &'b str, name: &str) -> Option<&'b str> {
+    let (_, rest) = body.split_once(&format!("<{name}>"))?;
+    let (text, _) = rest.split_once(&format!("</{name}>"))?;
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> String {
+        reason(&Error::Generic {
+            store: "S3",
+            source: text.into(),
+        })
+    }
+
+    #[test]
+    fn of_an_answer_only_the_code_and_the_message_are_shown() {
+        let body = "<?xml version=\"1.0\"?><Error><Code>ExpiredToken</Code>\
+                    <Message>The provided token has expired.</Message>\
+                    <Token-0>SESSION</Token-0></Error>";
+        let status = format!("PUT http://s3/b/k - Server returned {STATUS}400 Bad Request: {body}");
+        assert_eq!(
+            shown(&status),
+            "Generic S3 error: PUT http://s3/b/k - Server returned non-2xx status code: \
+             400 Bad Request: ExpiredToken: The provided token has expired."
+        );
+        assert_eq!(
+            shown(&format!("Server returned {RESPONSE}{body}")),
+            "Generic S3 error: Server returned error response: \
+             ExpiredToken: The provided token has expired."
+        );
+        assert_eq!(
+            shown(&format!("{STATUS}403 Forbidden: the key SECRET")),
+            "Generic S3 error: non-2xx status code: 403 Forbidden"
+        );
+        assert_eq!(
+            shown("no space is left"),
+            "Generic S3 error: no space is left"
+        );
+    }
+}

@@ -1,0 +1,226 @@
+//! A store in memory for tests. One of its calls fails, or is interrupted.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use async_trait::async_trait;
+use futures_util::future::{self, BoxFuture};
+use futures_util::stream::{self, BoxStream, StreamExt as _};
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, UploadPart,
+};
+
+use super::Target;
+
+/// The event at one call of a store.
+#[derive(Clone)]
+pub(crate) enum Event {
+    /// The publisher is killed: this call and all later ones fail, without an effect.
+    Kill,
+    /// The publisher is killed after the call: it takes effect, and all later ones do not.
+    KillAfter,
+    /// The call takes effect, but its answer is lost.
+    LoseAnswer,
+    /// This call and all later ones are never answered, without an effect.
+    Stall,
+    /// Before the call, another thread does this.
+    Meanwhile(Arc<dyn Fn() + Send + Sync>),
+}
+
+/// The outcome of a call.
+enum Fate {
+    Answered,
+    AnswerLost,
+    Refused,
+    Unanswered,
+}
+
+/// A store that meets an event at one of its calls.
+pub(crate) struct FaultyStore {
+    inner: InMemory,
+    calls: Arc<Calls>,
+}
+
+/// The calls of a store and of its uploads.
+pub(crate) struct Calls {
+    made: AtomicUsize,
+    at: usize,
+    event: Event,
+}
+
+/// Returns a target in the store `inner`.
+pub(crate) fn target(inner: &InMemory) -> Target {
+    Target::over(Arc::new(inner.clone()), "memory://store".to_owned()).unwrap()
+}
+
+/// Returns a target in the store `inner`, whose call number `at` meets an event. Calls are counted
+/// from 0.
+pub(crate) fn faulty_target(inner: &InMemory, at: usize, event: Event) -> (Target, Arc<Calls>) {
+    let calls = Arc::new(Calls {
+        made: AtomicUsize::new(0),
+        at,
+        event,
+    });
+    let store = FaultyStore {
+        inner: inner.clone(),
+        calls: calls.clone(),
+    };
+    let target = Target::over(Arc::new(store), "memory://store".to_owned()).unwrap();
+    (target, calls)
+}
+
+impl Calls {
+    /// Returns whether the event has happened.
+    pub(crate) fn met_event(&self) -> bool {
+        self.made.load(Ordering::Relaxed) > self.at
+    }
+
+    fn next(&self) -> Fate {
+        let call = self.made.fetch_add(1, Ordering::Relaxed);
+        match &self.event {
+            Event::Kill if call >= self.at => Fate::Refused,
+            Event::KillAfter if call > self.at => Fate::Refused,
+            Event::Stall if call >= self.at => Fate::Unanswered,
+            Event::KillAfter | Event::LoseAnswer if call == self.at => Fate::AnswerLost,
+            Event::Meanwhile(act) if call == self.at => {
+                // A thread of its own: this one drives a runtime, and cannot begin to drive another.
+                thread::scope(|scope| scope.spawn(&**act).join()).unwrap();
+                Fate::Answered
+            }
+            _ => Fate::Answered,
+        }
+    }
+
+    async fn meet<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
+        match self.next() {
+            Fate::Answered => call.await,
+            Fate::AnswerLost => {
+                let _ = call.await;
+                Err(failure())
+            }
+            Fate::Refused => Err(failure()),
+            Fate::Unanswered => future::pending().await,
+        }
+    }
+
+    fn meet_stream<T: Send + 'static>(
+        &self,
+        call: BoxStream<'static, Result<T>>,
+    ) -> BoxStream<'static, Result<T>> {
+        match self.next() {
+            Fate::Answered => call,
+            Fate::AnswerLost => call.map(|_| Err(failure())).boxed(),
+            Fate::Refused => stream::once(future::ready(Err(failure()))).boxed(),
+            Fate::Unanswered => stream::pending().boxed(),
+        }
+    }
+}
+
+fn failure() -> Error {
+    Error::Generic {
+        store: "faulty",
+        source: "the connection was closed".into(),
+    }
+}
+
+impl fmt::Debug for FaultyStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FaultyStore")
+    }
+}
+
+impl fmt::Display for FaultyStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FaultyStore")
+    }
+}
+
+#[async_trait]
+impl ObjectStore for FaultyStore {
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        opts: PutOptions,
+    ) -> Result<PutResult> {
+        let call = self.inner.put_opts(location, payload, opts);
+        self.calls.meet(call).await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        opts: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        let call = self.inner.put_multipart_opts(location, opts);
+        let inner = self.calls.meet(call).await?;
+        let calls = self.calls.clone();
+        Ok(Box::new(FaultyUpload { inner, calls }))
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let call = self.inner.get_opts(location, options);
+        self.calls.meet(call).await
+    }
+
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, Result<Path>>,
+    ) -> BoxStream<'static, Result<Path>> {
+        self.calls.meet_stream(self.inner.delete_stream(locations))
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        // The event comes first: this store looks at its objects at once.
+        match self.calls.next() {
+            Fate::Answered => self.inner.list(prefix),
+            Fate::AnswerLost | Fate::Refused => stream::once(future::ready(Err(failure()))).boxed(),
+            Fate::Unanswered => stream::pending().boxed(),
+        }
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        let call = self.inner.list_with_delimiter(prefix);
+        self.calls.meet(call).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        let call = self.inner.copy_opts(from, to, options);
+        self.calls.meet(call).await
+    }
+}
+
+struct FaultyUpload {
+    inner: Box<dyn MultipartUpload>,
+    calls: Arc<Calls>,
+}
+
+impl fmt::Debug for FaultyUpload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FaultyUpload")
+    }
+}
+
+#[async_trait]
+impl MultipartUpload for FaultyUpload {
+    fn put_part(&mut self, data: PutPayload) -> UploadPart {
+        let call: BoxFuture<'static, Result<()>> = self.inner.put_part(data);
+        let calls = self.calls.clone();
+        Box::pin(async move { calls.meet(call).await })
+    }
+
+    async fn complete(&mut self) -> Result<PutResult> {
+        let calls = self.calls.clone();
+        calls.meet(self.inner.complete()).await
+    }
+
+    async fn abort(&mut self) -> Result<()> {
+        let calls = self.calls.clone();
+        calls.meet(self.inner.abort()).await
+    }
+}

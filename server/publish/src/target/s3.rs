@@ -1,0 +1,142 @@
+//! Buckets of S3, and of servers that speak its protocol.
+//!
+//! Endpoint, region and credentials come from the variables `AWS_...` of the environment, by the names
+//! that other tools of S3 read, and by `object_store`'s names for the rest. They stay in the client:
+//! no location, error or debug output contains them.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey as Key, S3ConditionalPut};
+use object_store::prefix::PrefixStore;
+use object_store::{BackoffConfig, ClientConfigKey, ClientOptions, RetryConfig};
+use reqwest::Url;
+
+use super::error::{TargetError, reason};
+use super::{Result, Target};
+
+#[cfg(test)]
+mod tests;
+
+/// The time-out of a request: a slow line sends eight parts of uploads at once, 64 MiB, in this time
+/// at 9 Mbit/s. `AWS_TIMEOUT` replaces it.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The time after which a request is not repeated. With the time-out, no call takes much longer than
+/// three minutes.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// The variable that limits the attempts of a request.
+const MAX_ATTEMPTS: &str = "AWS_MAX_ATTEMPTS";
+
+/// The attempts of a request, if [`MAX_ATTEMPTS`] is not set. The pauses between them grow from a
+/// tenth of a second to fifteen seconds at most.
+const ATTEMPTS: usize = 8;
+
+/// Opens the objects of a bucket whose keys begin with `prefix`.
+///
+/// # Errors
+/// If a variable has an invalid value, which names the variable.
+pub(super) fn open(
+    bucket: &str,
+    prefix: &str,
+    variables: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Result<Target> {
+    // The provider of TLS, which the process may have already: then this changes nothing.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let store = builder(variables)?
+        .with_bucket_name(bucket)
+        .with_conditional_put(S3ConditionalPut::ETagMatch)
+        // Objects are removed one by one, and some servers lack requests for many.
+        .with_disable_bulk_delete(true)
+        .build()
+        .map_err(|error| TargetError::Refused(format!("the settings of S3: {}", reason(&error))))?;
+    let url = match prefix {
+        "" => format!("s3://{bucket}"),
+        prefix => format!("s3://{bucket}/{prefix}"),
+    };
+    Target::over(Arc::new(PrefixStore::new(store, prefix)), url)
+}
+
+/// Returns the settings that are in variables of the environment. An empty variable counts as unset.
+///
+/// The client panics where it writes invalid values into a request, so they are checked here.
+fn builder(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Result<AmazonS3Builder> {
+    let options = ClientOptions::new().with_timeout(TIMEOUT);
+    let mut builder = AmazonS3Builder::new().with_client_options(options);
+    let mut attempts = ATTEMPTS;
+    let mut unencrypted = None;
+    for (name, value) in variables {
+        let (Some(name), Some(value)) = (name.to_str(), value.to_str()) else {
+            continue;
+        };
+        if value.is_empty() || !name.starts_with("AWS_") {
+            continue;
+        }
+        if name == MAX_ATTEMPTS {
+            attempts = parse_attempts(value)?;
+        }
+        let Ok(key) = name.to_ascii_lowercase().parse::<Key>() else {
+            continue;
+        };
+        match key {
+            Key::AccessKeyId | Key::SecretAccessKey | Key::Token => {
+                let is_valid = value.bytes().all(|byte| byte.is_ascii_graphic());
+                let valid = "printable ASCII, without a line break at its end";
+                check(is_valid, name, valid)?;
+            }
+            Key::Region | Key::DefaultRegion => {
+                let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+                check(value.bytes().all(is_valid), name, "a region's name")?;
+            }
+            Key::Endpoint | Key::S3Endpoint | Key::StsEndpoint | Key::MetadataEndpoint => {
+                let valid = "a URL such as https://s3.example.org, without credentials or a query";
+                check(is_endpoint(value), name, valid)?;
+            }
+            _ => {}
+        }
+        if matches!(key, Key::Endpoint | Key::S3Endpoint) && value.starts_with("http:") {
+            unencrypted = Some(name.to_owned());
+        }
+        builder = builder.with_config(key, value);
+    }
+    let allow_http = builder.get_config_value(&Key::Client(ClientConfigKey::AllowHttp));
+    if let (Some(name), Some("false")) = (unencrypted, allow_http.as_deref()) {
+        return Err(TargetError::Refused(format!(
+            "{name} is not encrypted (http); set AWS_ALLOW_HTTP=true to allow that"
+        )));
+    }
+    Ok(builder.with_retry(RetryConfig {
+        backoff: BackoffConfig::default(),
+        max_retries: attempts - 1,
+        retry_timeout: RETRY_TIMEOUT,
+    }))
+}
+
+fn parse_attempts(value: &str) -> Result<usize> {
+    let attempts = value.parse().unwrap_or(0);
+    let is_valid = (1..=20).contains(&attempts);
+    check(is_valid, MAX_ATTEMPTS, "a number from 1 to 20")?;
+    Ok(attempts)
+}
+
+/// Errors of requests show the endpoint, so it must not hold credentials.
+fn is_endpoint(value: &str) -> bool {
+    Url::parse(value).is_ok_and(|url| {
+        matches!(url.scheme(), "http" | "https")
+            && url.username().is_empty()
+            && url.password().is_none()
+            && url.query().is_none()
+            && url.fragment().is_none()
+    })
+}
+
+/// Refuses a variable without a word of its value, which may be a secret.
+fn check(is_valid: bool, name: &str, valid: &str) -> Result<()> {
+    if is_valid {
+        Ok(())
+    } else {
+        Err(TargetError::Refused(format!("{name} must be {valid}")))
+    }
+}

@@ -1,0 +1,162 @@
+//! Against a server in this process, with answers that a test chooses.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+
+use bytes::Bytes;
+
+use super::*;
+
+const SECRETS: [&str; 3] = ["AKIDEXAMPLE", "SECRETKEY", "SESSIONTOKEN"];
+
+/// Starts a server, and returns its URL. `answer` takes the method of a request. It returns the status
+/// and headers of the answer, and its body; if it returns none, the connection ends without an answer.
+fn serve(
+    mut answer: impl FnMut(&str) -> Option<(&'static str, Vec<u8>)> + Send + 'static,
+) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let Some((head, body)) = answer(&read_request(&stream)) else {
+                continue;
+            };
+            let length = body.len();
+            let head =
+                format!("HTTP/1.1 {head}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
+            stream.write_all(head.as_bytes()).unwrap();
+            stream.write_all(&body).unwrap();
+        }
+    });
+    url
+}
+
+/// Reads a whole request, and returns its method.
+fn read_request(stream: &TcpStream) -> String {
+    let mut reader = BufReader::new(stream);
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        if line.trim_end().is_empty() {
+            break;
+        }
+        lines.push(line.to_ascii_lowercase());
+    }
+    let length = lines.iter().find_map(|line| {
+        let length = line.strip_prefix("content-length:")?;
+        length.trim().parse().ok()
+    });
+    let mut body = vec![0; length.unwrap_or(0)];
+    reader.read_exact(&mut body).unwrap();
+    lines[0].split(' ').next().unwrap().to_uppercase()
+}
+
+fn with(variables: &[(&str, &str)]) -> Result<Target> {
+    let variables = variables.iter();
+    let variables = variables.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+    open("lake", "ebb", variables)
+}
+
+fn target(endpoint: &str) -> Target {
+    let [key, secret, token] = SECRETS;
+    with(&[
+        ("AWS_ACCESS_KEY_ID", key),
+        ("AWS_SECRET_ACCESS_KEY", secret),
+        ("AWS_SESSION_TOKEN", token),
+        ("AWS_ENDPOINT_URL", endpoint),
+        ("AWS_ALLOW_HTTP", "true"),
+        ("AWS_MAX_ATTEMPTS", "3"),
+    ])
+    .unwrap()
+}
+
+#[test]
+fn a_create_whose_answer_was_lost_is_distinguished_from_a_rivals() {
+    for (found, is_ours) in [("ours", true), ("theirs", false)] {
+        let mut is_there = false;
+        let endpoint = serve(move |method| match method {
+            // The first request takes effect without an answer, and the client repeats it.
+            "PUT" if !is_there => {
+                is_there = true;
+                None
+            }
+            "PUT" => Some(("412 Precondition Failed", Vec::new())),
+            _ => Some(("200 OK\r\nETag: \"1\"", found.into())),
+        });
+        let created = target(&endpoint).create("v1", Bytes::from_static(b"ours"));
+        assert_eq!(created.unwrap(), is_ours);
+    }
+}
+
+#[test]
+fn a_conflict_with_a_request_under_way_is_tried_again() {
+    let mut puts = 0;
+    let endpoint = serve(move |method| match method {
+        "PUT" if puts == 0 => {
+            puts += 1;
+            Some(("409 Conflict", Vec::new()))
+        }
+        "PUT" => Some(("200 OK\r\nETag: \"1\"", Vec::new())),
+        _ => Some(("404 Not Found", Vec::new())),
+    });
+    let created = target(&endpoint).create("v1", Bytes::from_static(b"ours"));
+    assert!(created.unwrap());
+}
+
+#[test]
+fn no_error_and_no_debug_output_has_credentials() {
+    let [key, _, token] = SECRETS;
+    let body = format!(
+        "<?xml version=\"1.0\"?><Error><Code>InvalidToken</Code><Message>The token is malformed.\
+         </Message><Token-0>{token}</Token-0><AWSAccessKeyId>{key}</AWSAccessKeyId></Error>"
+    );
+    let endpoint = serve(move |_| Some(("403 Forbidden", body.clone().into_bytes())));
+    let target = target(&endpoint);
+    let errors = [
+        target.create("v1", Bytes::new()).map(drop),
+        target.replace("v1", Bytes::new()),
+        target.read("v1").map(drop),
+        target.list("ks").map(drop),
+        target.remove("v1"),
+        target.upload("data").map(drop),
+    ];
+    let mut texts = vec![format!("{target:?}")];
+    for error in errors {
+        let error = error.unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("s3://lake/ebb/"), "{text}");
+        let answer = "InvalidToken: The token is malformed.";
+        assert!(text.contains(answer), "{text}");
+        texts.extend([text, format!("{error:?}")]);
+    }
+    for text in texts {
+        for secret in SECRETS {
+            assert!(!text.contains(secret), "{text}");
+        }
+    }
+}
+
+#[test]
+fn an_invalid_variable_is_refused_by_its_name() {
+    for (name, value, reason) in [
+        ("AWS_SECRET_ACCESS_KEY", "HUSH\n", "line break"),
+        ("AWS_SESSION_TOKEN", "HUSH\u{c9}", "ASCII"),
+        ("AWS_REGION", "us east", "region"),
+        ("AWS_ENDPOINT_URL", "HUSH.example.org:9000", "a URL"),
+        ("AWS_ENDPOINT_URL", "https://HUSH@s3.org", "credentials"),
+        ("AWS_ENDPOINT_URL_S3", "https://s3.org?HUSH", "a query"),
+        ("AWS_ENDPOINT_URL", "http://s3.org", "AWS_ALLOW_HTTP"),
+        ("AWS_MAX_ATTEMPTS", "0", "1 to 20"),
+        ("AWS_MAX_ATTEMPTS", "21", "1 to 20"),
+        ("AWS_TIMEOUT", "soon", "Duration"),
+    ] {
+        let error = with(&[(name, value)]).unwrap_err().to_string();
+        let is_named = name == "AWS_TIMEOUT" || error.contains(name);
+        assert!(is_named && error.contains(reason), "{name}: {error}");
+        assert!(!error.contains("HUSH"), "{name}: {error}");
+    }
+    assert!(with(&[("AWS_ENDPOINT_URL", ""), ("HOME", "\n")]).is_ok());
+}

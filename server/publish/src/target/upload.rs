@@ -1,0 +1,152 @@
+//! An object that is written in parts, which are sent while the next one is filled.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::mem;
+use std::time::Duration;
+
+use object_store::{MultipartUpload, PutPayload};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::{Result, Target, TargetError};
+
+/// The size of a part of an upload. S3 takes no smaller ones than 5 MiB, and 10,000 of them at most.
+pub(super) const PART_BYTES: usize = 8 << 20;
+
+/// The parts of an upload that are sent at once. With the one that is filled, an upload holds 24 MiB;
+/// four tasks at once, 96 MiB.
+const PARTS_IN_FLIGHT: usize = 2;
+
+/// The time for the removal of parts that were sent. A cancelled task waits no longer for a store that
+/// stalls; the parts then stay until a rule of the bucket's lifecycle removes them.
+const ABORT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// An object that is being written. It leaves nothing behind if it is dropped before it is complete,
+/// unless the process ends or the store stalls.
+pub struct Upload {
+    target: Target,
+    name: String,
+    /// `None` once the object is complete, or once a part of it failed.
+    upload: Option<Box<dyn MultipartUpload>>,
+    sending: JoinSet<object_store::Result<()>>,
+    part: Vec<u8>,
+}
+
+/// Without the upload: that of S3 contains credentials.
+impl fmt::Debug for Upload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upload")
+            .field("target", &self.target)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Upload {
+    pub(super) fn new(target: Target, name: String, upload: Box<dyn MultipartUpload>) -> Self {
+        Self {
+            target,
+            name,
+            upload: Some(upload),
+            sending: JoinSet::new(),
+            part: Vec::new(),
+        }
+    }
+
+    /// Makes the object appear under its name.
+    ///
+    /// # Errors
+    /// If the target refuses. Whether the object is there is then unknown.
+    pub fn complete(mut self) -> Result<()> {
+        if !self.part.is_empty() {
+            self.send_part()?;
+        }
+        self.wait_for_parts(0)?;
+        let Some(upload) = &mut self.upload else {
+            return Err(self.has_ended());
+        };
+        match self.target.runtime.block_on(upload.complete()) {
+            Ok(_) => {
+                self.upload = None;
+                Ok(())
+            }
+            Err(error) => Err(self.target.failed("writing", &self.name, &error)),
+        }
+    }
+
+    /// Begins to send the part, once fewer than [`PARTS_IN_FLIGHT`] others are being sent.
+    fn send_part(&mut self) -> Result<()> {
+        self.wait_for_parts(PARTS_IN_FLIGHT - 1)?;
+        let Some(upload) = &mut self.upload else {
+            return Err(self.has_ended());
+        };
+        let part = PutPayload::from(mem::take(&mut self.part));
+        let handle = self.target.runtime.handle();
+        self.sending.spawn_on(upload.put_part(part), handle);
+        Ok(())
+    }
+
+    /// Waits until at most `left` parts are being sent. Aborts the upload if one of them failed.
+    fn wait_for_parts(&mut self, left: usize) -> Result<()> {
+        while self.sending.len() > left {
+            let sent = self.target.runtime.block_on(self.sending.join_next());
+            let error = match sent {
+                Some(Ok(Err(error))) => error,
+                Some(Err(error)) => error.into(),
+                Some(Ok(Ok(()))) | None => continue,
+            };
+            let error = self.target.failed("writing", &self.name, &error);
+            self.abort();
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// Gives up the object, and removes the parts that were sent.
+    fn abort(&mut self) {
+        let Some(mut upload) = self.upload.take() else {
+            return;
+        };
+        let mut sending = mem::take(&mut self.sending);
+        self.target.runtime.block_on(async {
+            sending.shutdown().await;
+            let _ = timeout(ABORT_TIMEOUT, upload.abort()).await;
+        });
+    }
+
+    fn has_ended(&self) -> TargetError {
+        TargetError::Object {
+            call: "writing",
+            url: self.target.url(&self.name),
+            reason: "a part of the object could not be written before".to_owned(),
+        }
+    }
+}
+
+impl Write for Upload {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.part.capacity() == 0 {
+            // Growing by itself, a part could hold twice its size.
+            self.part.reserve_exact(PART_BYTES);
+        }
+        let room = PART_BYTES - self.part.len();
+        let taken = bytes.len().min(room);
+        self.part.extend_from_slice(&bytes[..taken]);
+        if self.part.len() == PART_BYTES {
+            self.send_part().map_err(io::Error::other)?;
+        }
+        Ok(taken)
+    }
+
+    /// Parts are sent when they are full.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        self.abort();
+    }
+}
