@@ -1,7 +1,10 @@
 //! `ebb load`: files into a table, all of their rows or none. It runs unpaced: the process
 //! has the database to itself.
 
+mod columnar;
 mod scratch;
+#[cfg(feature = "publish")]
+mod typed;
 mod watch;
 
 use std::path::PathBuf;
@@ -14,6 +17,8 @@ use ebb_text::{Duplicates, LoadOptions, LoadReport, SkipReason, Skipped, Sorted,
 use indicatif::{DecimalBytes, HumanFloatCount};
 
 use self::scratch::Scratch;
+#[cfg(feature = "publish")]
+use self::typed::load as load_typed;
 use self::watch::Watch;
 use super::database::{self, Location};
 use super::error::CliError;
@@ -29,6 +34,8 @@ Examples:
   ebb load --table app.events --key user.id --duplicates last events.jsonl
   zcat web.log.gz | ebb load --table logs.web -
   ebb load --table app.lines --skip-bad --json . | jq .rows
+  ebb load --table shop.orders orders.parquet
+  ebb load --table shop.orders --columns id,total /lake/orders@monday
 
 Without --key every line becomes a row. Its key is the file's path as given and the number
 of the line (docs/wal.md:000000000012). Its value is the line. With --key every CSV record
@@ -38,15 +45,22 @@ record. Keys are sorted as bytes: 10 is before 9.
 A load is one commit: an invalid line, a file that is not text, Ctrl-C and a full disk
 leave the table as it was. A loaded row replaces the row with the same key. Below a
 directory, hidden files and directories called target are left out. Files packed by gzip
-are unpacked. Lines end with LF, CRLF or CR. A byte order mark at the start is dropped.";
+are unpacked. Lines end with LF, CRLF or CR. A byte order mark at the start is dropped.
 
-/// Load files into a table: lines of text, CSV or JSON lines, all rows or none.
+Parquet files and Iceberg tables are loaded into a table that CREATE TABLE made, column by
+column. A PATH is a Parquet file, a folder of such files, or the folder of an Iceberg table,
+with @TAG for one of its tags. Each row is as if it was inserted: it replaces the values of the
+row with the same primary key, and a null deletes. Values are converted exactly, or the load
+ends. Only a build with the feature publish can do it.";
+
+/// Load files into a table: text, CSV, JSON lines, Parquet or Iceberg, all rows or none.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     #[command(flatten)]
     location: Location,
-    /// The table, created when absent, and so is its keyspace.
+    /// The table, created when absent, and so is its keyspace. For Parquet and Iceberg a table
+    /// that CQL made.
     #[arg(long, value_name = "KEYSPACE.TABLE")]
     table: TableName,
     /// The column that is the key: its name, for CSV also its number from 1, for JSON
@@ -76,6 +90,13 @@ pub(super) struct Args {
     /// a file ends the load.
     #[arg(long)]
     skip_bad: bool,
+    /// The columns to load of Parquet files and Iceberg tables [default: all, which the table then
+    /// has].
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    columns: Vec<String>,
+    /// The tag or branch of an Iceberg table [default: main].
+    #[arg(long, value_name = "NAME")]
+    tag: Option<String>,
     /// Threads that read files, 1 to 1024 [default: the cores, at most 4].
     #[arg(long, value_name = "N")]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
@@ -99,6 +120,25 @@ pub(super) fn delimiter(text: &str) -> Result<u8, String> {
 }
 
 impl Args {
+    /// Refuses the options of text beside files whose columns have types.
+    fn refuse_text_options(&self) -> Result<(), CliError> {
+        let given = [
+            ("--key", self.key.is_some()),
+            ("--delimiter", self.delimiter.is_some()),
+            ("--no-header", self.no_header),
+            ("--lenient-quotes", self.lenient_quotes),
+            ("--skip-bad", self.skip_bad),
+            ("--threads", self.threads.is_some()),
+        ];
+        match given.iter().find(|(_, is_given)| *is_given) {
+            Some((option, _)) => Err(CliError::Usage(format!(
+                "{option} is for text, CSV and JSON lines: leave it out to load Parquet files and \
+                 Iceberg tables"
+            ))),
+            None => Ok(()),
+        }
+    }
+
     fn options(&self) -> Result<LoadOptions, CliError> {
         let usage = |text: &str| Err(CliError::Usage(text.to_string()));
         let is_csv = self.delimiter.is_some() || self.no_header || self.lenient_quotes;
@@ -132,6 +172,9 @@ impl Args {
 
 pub(super) fn run(args: Args) -> Result<()> {
     refuse_system(&args.table)?;
+    if let Some(inputs) = columnar::inputs(&args)? {
+        return load_typed(&args, &inputs);
+    }
     let options = args.options()?;
     // Before a database is made for nothing.
     let found = ebb_text::walk(&args.paths, Some(&args.location.data))?;
@@ -147,7 +190,9 @@ pub(super) fn run(args: Args) -> Result<()> {
     // One that another process has is told before the work.
     let open = args.location.open_if_there()?;
     let scratch = Scratch::create_in(&args.location)?;
-    let watch = Watch::new(&found, cancelled);
+    // The size of a pipe is not known.
+    let is_known = found.files.iter().all(|file| !file.is_stream);
+    let watch = Watch::new(is_known.then(|| found.bytes()), cancelled);
     let sorted = ebb_text::sort(&found, &options, scratch.path(), &watch)?;
     watch.finishing();
     let db = match open {
@@ -155,6 +200,19 @@ pub(super) fn run(args: Args) -> Result<()> {
         None => args.location.open_or_create()?,
     };
     let report = ingest(&db, &args.table, sorted)?;
+    finish(&db, scratch, &watch);
+    print(&args, &report)
+}
+
+#[cfg(not(feature = "publish"))]
+fn load_typed(_args: &Args, _inputs: &[columnar::Input]) -> Result<()> {
+    let text = "this build of ebb reads no Parquet files and no Iceberg tables: make one that does \
+                by cargo build --release --package ebb-cli --features publish";
+    Err(CliError::Usage(text.to_owned()).into())
+}
+
+/// Ends a load whose rows are in the table.
+fn finish(db: &Db, scratch: Scratch, watch: &Watch) {
     // So that the next command need not replay the log.
     let flushed = db.flush();
     drop(scratch);
@@ -162,7 +220,6 @@ pub(super) fn run(args: Args) -> Result<()> {
     if let Err(error) = flushed {
         eprintln!("ebb: all rows are loaded; what follows went wrong: {error}");
     }
-    print(&args, &report)
 }
 
 /// Makes the rows part of the table. When they cannot be, what was made for them goes.

@@ -80,8 +80,8 @@ pub use inputs::{
     SnapshotInput, Union,
 };
 pub use outputs::{
-    CqlOutput, FilesOutput, FilesTarget, LimitedOutput, Relay, RowFormat, RowWriter, ScratchDir,
-    TableOutput, has_rows_written_at,
+    CqlLoad, CqlOutput, FilesOutput, FilesTarget, LimitedOutput, LoadedRows, Relay, RowFormat,
+    RowWriter, ScratchDir, TableOutput, has_rows_written_at,
 };
 
 /// Returns the names of the applications, ascending.

@@ -1,10 +1,12 @@
-//! Snapshots of a store as Iceberg tables, which Spark, Trino, DuckDB and other engines read.
+//! Snapshots of a store as Iceberg tables, which Spark, Trino, DuckDB and other engines read, and the way
+//! back: rows of tables and Parquet files that such engines wrote.
 //!
 //! | module | content |
 //! | --- | --- |
 //! | [`target`] | the folder or the bucket of a publication |
 //! | [`commit`] | what a publication adds to a table, and the step that makes it visible |
 //! | [`data_file`] | rows as Parquet files |
+//! | [`source`] | rows of Parquet files and Iceberg tables that any engine wrote |
 //! | [`iceberg`] | metadata, manifests and lists of manifests |
 //! | [`types`] | CQL types and values as those of Iceberg, Arrow and Parquet, in both directions |
 
@@ -21,6 +23,11 @@ mod bounds;
 pub mod commit;
 pub mod data_file;
 pub mod iceberg;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the door to the files that users name"
+)]
+pub mod source;
 #[expect(
     clippy::disallowed_methods,
     reason = "the door to the folders that users name"

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use ebb_text::{Found, LoadControl, LoadPhase, LoadProgress};
+use ebb_text::{LoadControl, LoadPhase, LoadProgress};
 use indicatif::ProgressBar;
 
 use crate::print::counted;
@@ -17,14 +17,10 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(found: &Found, cancelled: Arc<AtomicBool>) -> Self {
-        // Nobody knows how much a pipe will say.
-        let is_known = found.files.iter().all(|file| !file.is_stream);
+    /// Shows the progress through a number of bytes, if it is known.
+    pub(super) fn new(bytes_total: Option<u64>, cancelled: Arc<AtomicBool>) -> Self {
         Self {
-            bar: match is_known {
-                true => progress::byte_bar(found.bytes()),
-                false => progress::byte_spinner(),
-            },
+            bar: bytes_total.map_or_else(progress::byte_spinner, progress::byte_bar),
             cancelled,
             rows_read: AtomicU64::new(0),
             is_writing: AtomicBool::new(false),

@@ -17,7 +17,7 @@ fn catalog(place: &Place) -> Catalog {
 }
 
 /// A database with the CQL table `app.t` and the table `raw.lines`.
-fn with_cql_table() -> Place {
+pub fn with_cql_table() -> Place {
     let place = Place::new();
     place.ebb("put --create raw.lines a b").ok();
     {

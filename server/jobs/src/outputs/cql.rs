@@ -6,29 +6,36 @@
 //!   commit: a timestamp ─> its record ─> sorted files of operands, and of entries of the
 //!           indexes that the table has ─> ingest, one commit
 //! ```
+//!
+//! [`CqlLoad`] does the same with rows of files, for a command that has the database to itself.
 
 mod entries;
+mod load;
 mod plan;
+mod stage;
 #[cfg(test)]
 mod tests;
+mod values;
 mod waiting;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ebb_model::key::{DecodedKey, PARTITIONS_START, Place};
+use ebb_model::key::PARTITIONS_START;
 use ebb_model::row::{Column, Header, RowError, RowRef};
 use ebb_model::schema::{TableDefinition, TableSchema};
 use ebb_scheduler::runtime::{Output, OutputWriter, TaskError};
-use ebb_storage::{Cache, Db, SortedWriter, SortedWriterOptions, TableReader};
+use ebb_storage::{Cache, Db, TableReader};
 use ebb_tables::read::{Partition, RowScan, Source, TableError, read_key};
 use ebb_tables::write::WriteTimes;
-use ebb_tables::{Catalog, CatalogError, CqlRow, CqlTable};
+use ebb_tables::{Catalog, CatalogError, CqlTable};
 
 use self::entries::WithEntries;
+pub use self::load::{CqlLoad, LoadedRows};
 use self::plan::RowPlan;
-use super::partitions::{PartitionWriter, Partitions};
-use super::staging::{StagingWriter, merge_with};
+use self::stage::WaitingWriter;
+use super::partitions::Partitions;
+use super::staging::StagingWriter;
 use crate::error::{JobError, of_table};
 use crate::history::CommitRecord;
 use crate::records::{Fields, InvalidInput, RecordFormat, RowDecoder};
@@ -211,11 +218,6 @@ fn scan<'s>(
     RowScan::open(source, schema, PARTITIONS_START, None)
 }
 
-fn is_header(key: &[u8]) -> Result<bool, TaskError> {
-    let decoded = DecodedKey::read(key).map_err(TaskError::failed)?;
-    Ok(decoded.place == Place::Header)
-}
-
 impl Output for CqlOutput {
     fn check(&self) -> Result<(), TaskError> {
         let Some(table) = self.table()? else {
@@ -239,8 +241,7 @@ impl Output for CqlOutput {
             plan: Arc::clone(&self.plan),
             decoder: self.rows.whole(),
             fields: Fields::default(),
-            rows: self.partitions.open(partition, create)?,
-            last_statics: None,
+            rows: WaitingWriter::new(self.partitions.open(partition, create)?),
         }))
     }
 
@@ -255,13 +256,7 @@ impl Output for CqlOutput {
         // What cannot be recorded is not done either.
         self.commits.begin(Some(written_us))?;
         let files = self.partitions.temporary_directory()?;
-        let options = SortedWriterOptions {
-            sstable: table.rows().options().sstable.clone(),
-            merge_operator: Some(Arc::new(CqlRow::default())),
-            ..self.catalog.db().sorted_writer_options()
-        };
-        let writer = SortedWriter::create(files.path(), "rows", options);
-        let mut writer = writer.map_err(TaskError::failed)?;
+        let mut writer = stage::sorted_writer(self.catalog.db(), &table, files.path())?;
         let mut with_entries = match table.schema().indexes() {
             [] => None,
             _ => {
@@ -270,32 +265,19 @@ impl Output for CqlOutput {
                 Some(WithEntries::new(table.schema(), now_s, directory)?)
             }
         };
-        let (mut operand, mut grant) = (Vec::new(), Partitions::grant());
-        let row = |key: &[u8], waiting: &[u8]| {
-            operand.clear();
-            match is_header(key)? {
-                true => (self.plan).header_operand(waiting, written_us, &mut operand)?,
-                false => self.plan.row_operand(waiting, written_us, &mut operand)?,
-            }
+        let mut grant = Partitions::grant();
+        let take = |key: &[u8], operand: &[u8]| {
             grant.take(files.path(), (key.len() + operand.len()) as u64)?;
             match &mut with_entries {
-                None => writer.merge(key, &operand).map_err(TaskError::failed),
-                Some(with_entries) => with_entries.add(key, &operand),
+                None => writer.merge(key, operand).map_err(TaskError::failed),
+                Some(with_entries) => with_entries.add(key, operand),
             }
         };
-        merge_with(staged, row, |key, earlier, later| {
-            let (shown, name) = (self.plan.shown(key), self.name());
-            let problem = match is_header(key)? {
-                true => match waiting::unite(earlier, later)? {
-                    None => return Ok(()),
-                    Some(id) => format!(
-                        "rows of the partition {shown} of table {name} have several values of its \
-                         static column {}",
-                        self.plan.column_name(id)
-                    ),
-                },
-                false => format!("several rows have the primary key {shown} of table {name}"),
-            };
+        stage::for_each_operand(&self.plan, written_us, staged, take, |key| {
+            let problem = format!(
+                "several rows have the primary key {key} of table {}",
+                self.name()
+            );
             Err(InvalidInput(problem).into())
         })?;
         if let Some(with_entries) = with_entries {
@@ -332,9 +314,7 @@ struct CqlWriter {
     plan: Arc<RowPlan>,
     decoder: RowDecoder,
     fields: Fields,
-    rows: PartitionWriter,
-    /// The static columns that were pushed last: the rows of a partition mostly come together.
-    last_statics: Option<(Vec<u8>, Vec<u8>)>,
+    rows: WaitingWriter,
 }
 
 impl OutputWriter for CqlWriter {
@@ -343,19 +323,10 @@ impl OutputWriter for CqlWriter {
         let decoded = self.decoder.decode(key, value, &mut self.fields);
         decoded.map_err(invalid)?;
         let row = self.plan.row(&self.fields).map_err(invalid)?;
-        if row.statics.is_some() && row.statics != self.last_statics {
-            self.last_statics = row.statics;
-            if let Some((key, values)) = &self.last_statics {
-                self.rows.write(key, values)?;
-            }
-        }
-        if let Some((key, values)) = row.row {
-            self.rows.write(&key, &values)?;
-        }
-        Ok(())
+        self.rows.write(row)
     }
 
     fn finish(self: Box<Self>) -> Result<(), TaskError> {
-        Box::new(self.rows).finish()
+        self.rows.finish()
     }
 }

@@ -14,7 +14,7 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `table` | a job's rows into a table, by one commit |
-//! | `cql` | a job's rows into a table of CQL, by one commit |
+//! | `cql` | a job's rows, or those of files with types, into a table of CQL, by one commit |
 //! | `partitions` | finished partitions, which wait for a commit |
 //! | `staging` | rows on their way to a table or to the next job, sorted, in a file |
 //! | `files` | a job's rows into files |
@@ -33,7 +33,7 @@ mod scratch;
 mod staging;
 mod table;
 
-pub use cql::{CqlOutput, has_rows_written_at};
+pub use cql::{CqlLoad, CqlOutput, LoadedRows, has_rows_written_at};
 pub use files::{FilesOutput, FilesTarget};
 pub use limit::LimitedOutput;
 pub use relay::Relay;

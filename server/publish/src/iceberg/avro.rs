@@ -1,15 +1,25 @@
-//! Avro container files (specification 1.11), as far as Iceberg's manifests need them: records of
-//! one type in one block, compressed by deflate.
+//! Avro container files (specification 1.11), as far as Iceberg's manifests need them.
 //!
 //! Iceberg's readers look for attributes such as `field-id` and `logicalType` in the schema that the
 //! file carries. The Rust library for Avro writes the schema anew and leaves out some of them, so the
-//! schema is written here as it is.
+//! schema is written here as it is: records of one type in one block, compressed by deflate.
+//!
+//! Other engines order the fields of their records differently and have more of them. So a file is
+//! decoded by the schema that it carries ([`schema`]), and a reader finds the fields of a record by
+//! their ids ([`value`]). Bytes from a file are untrusted: they are an error, never a panic.
 
+mod schema;
+mod value;
+
+use std::borrow::Cow;
 use std::io::{Read as _, Write as _};
 
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
+
+use self::schema::Schema;
+pub(super) use self::value::{Record, Value};
 
 const MAGIC: &[u8; 4] = b"Obj\x01";
 
@@ -21,9 +31,15 @@ const SYNC: &[u8; 16] = b"ebb-publish-sync";
 const BLOCK_BYTES_MAX: u64 = 1 << 30;
 
 /// Bytes that are no container file of the expected records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct AvroError(&'static str);
+pub struct AvroError(Cow<'static, str>);
+
+impl AvroError {
+    fn new(reason: impl Into<Cow<'static, str>>) -> Self {
+        Self(reason.into())
+    }
+}
 
 type Result<T> = std::result::Result<T, AvroError>;
 
@@ -53,44 +69,90 @@ pub(super) fn container(schema: &str, header: &[(&str, String)], records: &[Enco
     head.bytes
 }
 
-/// Reads a container file whose records `record` decodes.
+/// Reads a container file, and returns what `record` makes of each of its records.
 ///
 /// # Errors
-/// If the bytes are no such file.
+/// If the bytes are no such file, or if its codec is neither null nor deflate; the error of `record`.
 pub(super) fn records<T>(
     bytes: &[u8],
-    mut record: impl FnMut(&mut Decoder<'_>) -> Result<T>,
+    mut record: impl FnMut(&Record<'_>) -> Result<T>,
 ) -> Result<Vec<T>> {
     let mut file = Decoder { bytes };
     if file.take(MAGIC.len())? != MAGIC {
-        return Err(AvroError("it is no Avro container file"));
+        return Err(AvroError::new("it is no Avro container file"));
     }
-    let mut is_deflate = false;
-    file.array(|file| {
+    let (mut schema, mut codec) = (None, &b"null"[..]);
+    file.items(|file| {
         let (name, value) = (file.blob()?, file.blob()?);
-        is_deflate |= name == b"avro.codec" && value == b"deflate";
+        match name {
+            b"avro.schema" => schema = Some(value),
+            b"avro.codec" => codec = value,
+            _ => {}
+        }
         Ok(())
     })?;
-    if !is_deflate {
-        return Err(AvroError("its codec is not deflate"));
-    }
+    let schema = schema.ok_or_else(|| AvroError::new("it has no schema"))?;
+    let schema = Schema::parse(schema)?;
+    let is_deflated = match codec {
+        b"null" => false,
+        b"deflate" => true,
+        other => {
+            return Err(AvroError::new(format!(
+                "its codec is {}, and only null and deflate are read",
+                String::from_utf8_lossy(other)
+            )));
+        }
+    };
     let sync = file.take(SYNC.len())?;
     let mut records = Vec::new();
     while !file.bytes.is_empty() {
-        let count = file.long()?;
-        let mut block = Vec::new();
-        let mut inflated = DeflateDecoder::new(file.blob()?).take(BLOCK_BYTES_MAX);
-        let read = inflated.read_to_end(&mut block);
-        read.map_err(|_| AvroError("a block cannot be decompressed"))?;
+        let (count, packed) = (file.long()?, file.blob()?);
+        let block = if is_deflated {
+            Cow::Owned(inflate(packed)?)
+        } else {
+            Cow::Borrowed(packed)
+        };
         let mut block = Decoder { bytes: &block };
         for _ in 0..count {
-            records.push(record(&mut block)?);
+            let before = block.bytes.len();
+            records.push(record(&schema.decode(&mut block)?)?);
+            // A count that lies would never end.
+            if block.bytes.len() == before {
+                return Err(AvroError::new("a record has no bytes"));
+            }
         }
         if !block.bytes.is_empty() || file.take(sync.len())? != sync {
-            return Err(AvroError("a block has more bytes than its records"));
+            return Err(AvroError::new("a block has more bytes than its records"));
         }
     }
     Ok(records)
+}
+
+fn inflate(packed: &[u8]) -> Result<Vec<u8>> {
+    let mut block = Vec::new();
+    let mut inflated = DeflateDecoder::new(packed).take(BLOCK_BYTES_MAX);
+    let read = inflated.read_to_end(&mut block);
+    read.map_err(|_| AvroError::new("a block cannot be decompressed"))?;
+    Ok(block)
+}
+
+/// Returns a container file that names `codec`, and stores its block as it is.
+#[cfg(test)]
+pub(super) fn stored(codec: Option<&str>, schema: &str, records: &[Encoder]) -> Vec<u8> {
+    let mut file = Encoder::default();
+    file.bytes.extend_from_slice(MAGIC);
+    let codec = codec.map(|codec| ("avro.codec", codec));
+    let entries: Vec<_> = codec.into_iter().chain([("avro.schema", schema)]).collect();
+    file.array(&entries, |file, (name, value)| {
+        file.string(name);
+        file.string(value);
+    });
+    file.bytes.extend_from_slice(SYNC);
+    file.long(records.len() as i64);
+    let block: Vec<u8> = records.iter().flat_map(|r| r.bytes.clone()).collect();
+    file.blob(&block);
+    file.bytes.extend_from_slice(SYNC);
+    file.bytes
 }
 
 /// A record, or a part of a file, that is being encoded.
@@ -138,19 +200,19 @@ impl Encoder {
 
 /// The rest of a file or of a block.
 #[derive(Debug)]
-pub(super) struct Decoder<'a> {
+struct Decoder<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> Decoder<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8]> {
         let split = self.bytes.split_at_checked(count);
-        let (taken, rest) = split.ok_or(AvroError("it ends too early"))?;
+        let (taken, rest) = split.ok_or_else(|| AvroError::new("it ends too early"))?;
         self.bytes = rest;
         Ok(taken)
     }
 
-    pub(super) fn long(&mut self) -> Result<i64> {
+    fn long(&mut self) -> Result<i64> {
         let mut value = 0_u64;
         for shift in (0..64).step_by(7) {
             let byte = self.take(1)?[0];
@@ -159,44 +221,20 @@ impl<'a> Decoder<'a> {
                 return Ok((value >> 1) as i64 ^ -((value & 1) as i64));
             }
         }
-        Err(AvroError("an integer has more than 64 bits"))
+        Err(AvroError::new("an integer has more than 64 bits"))
     }
 
-    pub(super) fn int(&mut self) -> Result<i32> {
-        let value = self.long()?.try_into();
-        value.map_err(|_| AvroError("an integer has more than 32 bits"))
-    }
-
-    pub(super) fn blob(&mut self) -> Result<&'a [u8]> {
+    fn blob(&mut self) -> Result<&'a [u8]> {
         let length = usize::try_from(self.long()?);
-        self.take(length.map_err(|_| AvroError("a length is negative"))?)
+        self.take(length.map_err(|_| AvroError::new("a length is negative"))?)
     }
 
-    pub(super) fn string(&mut self) -> Result<String> {
-        let text = String::from_utf8(self.blob()?.to_vec());
-        text.map_err(|_| AvroError("a text is not UTF-8"))
-    }
-
-    pub(super) fn optional<T>(
-        &mut self,
-        read: impl FnOnce(&mut Self) -> Result<T>,
-    ) -> Result<Option<T>> {
-        match self.long()? {
-            0 => Ok(None),
-            1 => read(self).map(Some),
-            _ => Err(AvroError("a union has no such branch")),
-        }
-    }
-
-    pub(super) fn array<T>(
-        &mut self,
-        mut read: impl FnMut(&mut Self) -> Result<T>,
-    ) -> Result<Vec<T>> {
-        let mut items = Vec::new();
+    /// Calls `item` for each item of an array, or for each entry of a map.
+    fn items(&mut self, mut item: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
         loop {
             let count = self.long()?;
             if count == 0 {
-                return Ok(items);
+                return Ok(());
             }
             if count < 0 {
                 // The size of the block in bytes follows.
@@ -204,9 +242,10 @@ impl<'a> Decoder<'a> {
             }
             for _ in 0..count.unsigned_abs() {
                 let before = self.bytes.len();
-                items.push(read(self)?);
+                item(self)?;
+                // A count that lies would never end.
                 if self.bytes.len() == before {
-                    return Err(AvroError("an item has no bytes"));
+                    return Err(AvroError::new("an item has no bytes"));
                 }
             }
         }
@@ -217,27 +256,34 @@ impl<'a> Decoder<'a> {
 mod tests {
     use super::*;
 
-    fn file() -> Vec<u8> {
-        let values = [0, 1, -1, 63, -65, i64::MAX, i64::MIN];
-        let records = values.map(|value| {
-            let mut record = Encoder::default();
-            record.long(value);
-            record.optional(Some(value).filter(|v| *v > 0), Encoder::long);
-            record.array(&["a", "bc"], |record, text| record.string(text));
-            record
-        });
-        container("\"long\"", &[("name", "value".to_owned())], &records)
+    const SCHEMA: &str = r#"{"type":"record","name":"r","fields":[
+        {"name":"value","type":"long","field-id":1},
+        {"name":"positive","type":["null","long"],"field-id":2},
+        {"name":"words","type":{"type":"array","items":"string"},"field-id":3}]}"#;
+
+    fn encoded(value: i64) -> Encoder {
+        let mut record = Encoder::default();
+        record.long(value);
+        record.optional(Some(value).filter(|v| *v > 0), Encoder::long);
+        record.array(&["a", "bc"], |record, text| record.string(text));
+        record
     }
 
-    type Record = (i64, Option<i64>, Vec<String>);
+    fn file() -> Vec<u8> {
+        let values = [0, 1, -1, 63, -65, i64::MAX, i64::MIN];
+        container(
+            SCHEMA,
+            &[("name", "value".to_owned())],
+            &values.map(encoded),
+        )
+    }
 
-    fn read(bytes: &[u8]) -> Result<Vec<Record>> {
+    type Read = (i64, Option<i64>, usize);
+
+    fn read(bytes: &[u8]) -> Result<Vec<Read>> {
         records(bytes, |record| {
-            Ok((
-                record.long()?,
-                record.optional(Decoder::long)?,
-                record.array(Decoder::string)?,
-            ))
+            let words = record.optional_array(3)?.map_or(0, <[Value<'_>]>::len);
+            Ok((record.long(1)?, record.optional_long(2)?, words))
         })
     }
 
@@ -245,10 +291,21 @@ mod tests {
     fn records_come_back() {
         let records = read(&file()).unwrap();
         assert_eq!(records.len(), 7);
-        assert_eq!(records[4].0, -65);
-        assert_eq!(records[5].1, Some(i64::MAX));
-        assert_eq!(records[6].2, ["a", "bc"]);
-        assert_eq!(read(&container("\"long\"", &[], &[])), Ok(Vec::new()));
+        assert_eq!(records[4], (-65, None, 2));
+        assert_eq!(records[5], (i64::MAX, Some(i64::MAX), 2));
+        assert_eq!(read(&container(SCHEMA, &[], &[])), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn a_file_without_compression_is_read_and_another_codec_is_refused_by_its_name() {
+        for codec in [None, Some("null")] {
+            assert_eq!(
+                read(&stored(codec, SCHEMA, &[encoded(3)])),
+                Ok(vec![(3, Some(3), 2)])
+            );
+        }
+        let error = read(&stored(Some("snappy"), SCHEMA, &[encoded(3)])).unwrap_err();
+        assert!(error.to_string().contains("its codec is snappy"), "{error}");
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Manifests: lists of data files with what readers need to pass over some of them.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::Value as Json;
 
-use super::avro::{self, AvroError, Decoder, Encoder};
+use super::avro::{self, AvroError, Encoder, Record, Value};
 
 /// The entries of a manifest of an unpartitioned table. Names and field ids are those of the
 /// specification, version 2.
@@ -43,11 +43,11 @@ const ENTRY: &str = r#"{"type":"record","name":"manifest_entry","fields":[
 /// its number or value; columns inside of lists and maps have none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataFile {
-    /// 0 for rows, 1 for positional deletes.
+    /// 0 for rows, 1 for positional deletes, 2 for equality deletes.
     pub content: i32,
     /// The absolute location.
     pub file_path: String,
-    /// Always `PARQUET`.
+    /// `PARQUET` in tables that ebb published.
     pub file_format: String,
     /// Rows in the file.
     pub record_count: i64,
@@ -65,7 +65,7 @@ pub struct DataFile {
     pub upper_bounds: Option<Vec<Entry<Vec<u8>>>>,
     /// The offsets of the row groups, at which readers may cut the file.
     pub split_offsets: Option<Vec<i64>>,
-    /// Always `None`: rows are in the order of CQL's tokens, which are no column.
+    /// `None` in tables that ebb published: rows are in the order of CQL's tokens, which are no column.
     pub sort_order_id: Option<i32>,
 }
 
@@ -118,7 +118,7 @@ impl ManifestEntry {
 }
 
 /// Returns the bytes of a manifest of data files. `schema` is the JSON of the table's schema.
-pub fn encode(entries: &[ManifestEntry], schema: &Value) -> Vec<u8> {
+pub fn encode(entries: &[ManifestEntry], schema: &Json) -> Vec<u8> {
     let schema_id = schema["schema-id"].as_i64().unwrap_or(0).to_string();
     let header = [
         ("schema", schema.to_string()),
@@ -171,54 +171,74 @@ fn encode_entry(entry: &ManifestEntry) -> Encoder {
     out
 }
 
-/// Reads the entries of a manifest.
+/// Reads the entries of a manifest, which any engine may have written.
 ///
 /// # Errors
-/// If the bytes are no manifest of a table that ebb published.
+/// If the bytes are no manifest.
 pub fn decode(bytes: &[u8]) -> Result<Vec<ManifestEntry>, AvroError> {
-    avro::records(bytes, decode_entry)
+    decode_each(bytes, |entry| entry)
 }
 
-fn decode_entry(entry: &mut Decoder<'_>) -> Result<ManifestEntry, AvroError> {
-    let numbers = |entry: &mut Decoder<'_>| {
-        entry.optional(|entry| {
-            entry.array(|entry| {
-                Ok(Entry {
-                    key: entry.int()?,
-                    value: entry.long()?,
-                })
-            })
-        })
-    };
-    let bounds = |entry: &mut Decoder<'_>| {
-        entry.optional(|entry| {
-            entry.array(|entry| {
-                Ok(Entry {
-                    key: entry.int()?,
-                    value: entry.blob()?.to_vec(),
-                })
-            })
-        })
-    };
-    // Fields are evaluated in the order of the schema.
+/// Reads the entries of a manifest as [`decode`] does, and keeps of each only what `take` returns:
+/// statistics may be most of an entry.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_each<T>(
+    bytes: &[u8],
+    mut take: impl FnMut(ManifestEntry) -> T,
+) -> Result<Vec<T>, AvroError> {
+    avro::records(bytes, |entry| decode_entry(entry).map(&mut take))
+}
+
+fn decode_entry(entry: &Record<'_>) -> Result<ManifestEntry, AvroError> {
+    let file = entry.record(2)?;
+    let long = |entry: &Record<'_>, id: i32| entry.long(id);
+    let bytes = |entry: &Record<'_>, id: i32| entry.bytes(id).map(<[u8]>::to_vec);
+    let offsets = file.optional_array(132)?;
+    let offsets: Option<Result<Vec<i64>, AvroError>> =
+        offsets.map(|offsets| offsets.iter().map(Value::long).collect());
     Ok(ManifestEntry {
-        status: entry.int()?,
-        snapshot_id: entry.optional(Decoder::long)?,
-        sequence_number: entry.optional(Decoder::long)?,
-        file_sequence_number: entry.optional(Decoder::long)?,
+        status: entry.int(0)?,
+        snapshot_id: entry.optional_long(1)?,
+        sequence_number: entry.optional_long(3)?,
+        file_sequence_number: entry.optional_long(4)?,
         data_file: DataFile {
-            content: entry.int()?,
-            file_path: entry.string()?,
-            file_format: entry.string()?,
-            record_count: entry.long()?,
-            file_size_in_bytes: entry.long()?,
-            column_sizes: numbers(entry)?,
-            value_counts: numbers(entry)?,
-            null_value_counts: numbers(entry)?,
-            lower_bounds: bounds(entry)?,
-            upper_bounds: bounds(entry)?,
-            split_offsets: entry.optional(|entry| entry.array(Decoder::long))?,
-            sort_order_id: entry.optional(Decoder::int)?,
+            // Version 1 has no other files than those of rows.
+            content: file.optional_int(134)?.unwrap_or(0),
+            file_path: file.string(100)?,
+            file_format: file.string(101)?,
+            record_count: file.long(103)?,
+            file_size_in_bytes: file.long(104)?,
+            column_sizes: entries(file, 108, (117, 118), long)?,
+            value_counts: entries(file, 109, (119, 120), long)?,
+            null_value_counts: entries(file, 110, (121, 122), long)?,
+            lower_bounds: entries(file, 125, (126, 127), bytes)?,
+            upper_bounds: entries(file, 128, (129, 130), bytes)?,
+            split_offsets: offsets.transpose()?,
+            sort_order_id: file.optional_int(140)?,
         },
     })
+}
+
+/// Reads a map from column to number or value. `id` is the field id of the map, and the pair are
+/// those of its keys and values.
+fn entries<T>(
+    file: &Record<'_>,
+    id: i32,
+    (key, value): (i32, i32),
+    read: impl Fn(&Record<'_>, i32) -> Result<T, AvroError>,
+) -> Result<Option<Vec<Entry<T>>>, AvroError> {
+    let Some(entries) = file.optional_array(id)? else {
+        return Ok(None);
+    };
+    let entry = |entry: &Value<'_>| -> Result<Entry<T>, AvroError> {
+        let entry = entry.record()?;
+        Ok(Entry {
+            key: entry.int(key)?,
+            value: read(entry, value)?,
+        })
+    };
+    let entries: Result<_, _> = entries.iter().map(entry).collect();
+    entries.map(Some)
 }

@@ -1,6 +1,6 @@
 //! The list of a snapshot's manifests.
 
-use super::avro::{self, AvroError, Decoder, Encoder};
+use super::avro::{self, AvroError, Encoder, Record};
 
 /// The entries of a manifest list, by the specification, version 2.
 const ENTRY: &str = r#"{"type":"record","name":"manifest_file","fields":[
@@ -26,7 +26,7 @@ pub struct ManifestFile {
     pub manifest_path: String,
     /// The size of the manifest in bytes.
     pub manifest_length: i64,
-    /// Always 0, the number of the partitioning that has no fields.
+    /// The number of the partitioning; in tables that ebb published 0, which has no fields.
     pub partition_spec_id: i32,
     /// 0 for rows, 1 for deletes.
     pub content: i32,
@@ -93,29 +93,31 @@ fn encode_manifest(manifest: &ManifestFile) -> Encoder {
     out
 }
 
-/// Reads a manifest list.
+/// Reads a manifest list, which any engine may have written.
 ///
 /// # Errors
-/// If the bytes are no manifest list of a table that ebb published.
+/// If the bytes are no manifest list.
 pub fn decode(bytes: &[u8]) -> Result<Vec<ManifestFile>, AvroError> {
     avro::records(bytes, decode_manifest)
 }
 
-fn decode_manifest(manifest: &mut Decoder<'_>) -> Result<ManifestFile, AvroError> {
-    // Fields are evaluated in the order of the schema.
+/// Version 1 has no sequence numbers and no deletes, and may lack the counts.
+fn decode_manifest(manifest: &Record<'_>) -> Result<ManifestFile, AvroError> {
+    let long = |id| manifest.optional_long(id).map(Option::unwrap_or_default);
+    let int = |id| manifest.optional_int(id).map(Option::unwrap_or_default);
     Ok(ManifestFile {
-        manifest_path: manifest.string()?,
-        manifest_length: manifest.long()?,
-        partition_spec_id: manifest.int()?,
-        content: manifest.int()?,
-        sequence_number: manifest.long()?,
-        min_sequence_number: manifest.long()?,
-        added_snapshot_id: manifest.long()?,
-        added_files_count: manifest.int()?,
-        existing_files_count: manifest.int()?,
-        deleted_files_count: manifest.int()?,
-        added_rows_count: manifest.long()?,
-        existing_rows_count: manifest.long()?,
-        deleted_rows_count: manifest.long()?,
+        manifest_path: manifest.string(500)?,
+        manifest_length: manifest.long(501)?,
+        partition_spec_id: manifest.int(502)?,
+        content: int(517)?,
+        sequence_number: long(515)?,
+        min_sequence_number: long(516)?,
+        added_snapshot_id: long(503)?,
+        added_files_count: int(504)?,
+        existing_files_count: int(505)?,
+        deleted_files_count: int(506)?,
+        added_rows_count: long(512)?,
+        existing_rows_count: long(513)?,
+        deleted_rows_count: long(514)?,
     })
 }

@@ -7,11 +7,15 @@
 //! ```
 //!
 //! Metadata is JSON, manifests and their lists are Avro. Everything here turns values into bytes and
-//! back; nothing looks at a disk.
+//! back; nothing looks at a disk. Manifests and lists are read as any engine writes them, and
+//! [`foreign`] is the view of such a table's metadata.
 
 mod avro;
+pub mod foreign;
 pub mod manifest;
 pub mod manifest_list;
 pub mod metadata;
+#[cfg(test)]
+pub(crate) mod testing;
 
 pub use self::avro::AvroError;

@@ -4,20 +4,26 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, TimestampMicrosecondType,
+    Int64Type, Time32MillisecondType, Time64MicrosecondType, Time64NanosecondType,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, TimeUnit};
-use ebb_model::types::CqlType;
 use ebb_model::types::elements::{build, build_map, build_tuple};
 use ebb_model::types::literal::Duration;
+use ebb_model::types::{CqlType, Hex};
 
 use super::{ValueError, scalar};
+
+const NANOS_PER_DAY: i64 = 86_400_000_000_000;
 
 /// Returns the value at `row` in CQL's native serialization of `ty`; `None` if it is null.
 ///
 /// Elements of sets and entries of maps come in the order of the array. A writer of rows has to
-/// bring them into the order of the type.
+/// bring them into the order of the type. The fields of a user-defined type are found by their names,
+/// so that two of one type cannot be confused; those that the array lacks are null. The components of
+/// a tuple are found by their places. A timestamp without a zone is taken for one of UTC.
 ///
 /// # Errors
 /// If the type of the array has no exact counterpart in `ty`, or if a value has none.
@@ -29,7 +35,8 @@ pub fn read_value(
     row: usize,
     ty: &CqlType,
 ) -> Result<Option<Vec<u8>>, ValueError> {
-    if array.is_null(row) {
+    // An array of nothing but nulls has no bits for them.
+    if array.is_null(row) || array.data_type() == &DataType::Null {
         return Ok(None);
     }
     let unsupported = || ValueError::Unsupported {
@@ -37,11 +44,18 @@ pub fn read_value(
         to: ty.to_string(),
     };
     let out_of_range = |value: String| ValueError::OutOfRange {
-        value,
+        value: scalar::shown(value),
         ty: ty.to_string(),
     };
     let bytes = match (ty, array.data_type()) {
         (CqlType::Boolean, DataType::Boolean) => vec![array.as_boolean().value(row).into()],
+        (CqlType::Time, DataType::Time32(_) | DataType::Time64(_)) => {
+            let nanos = nanos_of_day(array, row).ok_or_else(unsupported)?;
+            if !(0..NANOS_PER_DAY).contains(&nanos) {
+                return Err(out_of_range(format!("{nanos} ns since midnight")));
+            }
+            nanos.to_be_bytes().to_vec()
+        }
         (
             CqlType::Tinyint
             | CqlType::Smallint
@@ -56,7 +70,7 @@ pub fn read_value(
                 CqlType::Tinyint => i8::try_from(value).map(|v| v.to_be_bytes().to_vec()),
                 CqlType::Smallint => i16::try_from(value).map(|v| v.to_be_bytes().to_vec()),
                 CqlType::Int => i32::try_from(value).map(|v| v.to_be_bytes().to_vec()),
-                _ => Ok(value.to_be_bytes().to_vec()),
+                _ => i64::try_from(value).map(|v| v.to_be_bytes().to_vec()),
             };
             let bytes = bytes.map_err(|_| out_of_range(value.to_string()))?;
             ty.validate(&bytes)
@@ -79,10 +93,20 @@ pub fn read_value(
             let days = array.as_primitive::<Date32Type>().value(row);
             scalar::date_of_days(days).to_be_bytes().to_vec()
         }
+        (CqlType::Timestamp, DataType::Timestamp(TimeUnit::Millisecond, _)) => {
+            let ms = array.as_primitive::<TimestampMillisecondType>().value(row);
+            ms.to_be_bytes().to_vec()
+        }
         (CqlType::Timestamp, DataType::Timestamp(TimeUnit::Microsecond, _)) => {
             let us = array.as_primitive::<TimestampMicrosecondType>().value(row);
             let ms = scalar::ms_of_us(us);
             let ms = ms.ok_or_else(|| out_of_range(format!("the moment {us} us since 1970")))?;
+            ms.to_be_bytes().to_vec()
+        }
+        (CqlType::Timestamp, DataType::Timestamp(TimeUnit::Nanosecond, _)) => {
+            let ns = array.as_primitive::<TimestampNanosecondType>().value(row);
+            let ms = scalar::ms_of_ns(ns);
+            let ms = ms.ok_or_else(|| out_of_range(format!("the moment {ns} ns since 1970")))?;
             ms.to_be_bytes().to_vec()
         }
         (CqlType::Decimal, DataType::Decimal128(_, scale)) => {
@@ -92,8 +116,17 @@ pub fn read_value(
         (CqlType::Varint, DataType::Decimal128(_, 0)) => {
             scalar::varint(array.as_primitive::<Decimal128Type>().value(row))
         }
-        (CqlType::Varint, DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64) => {
-            scalar::varint(integer(array, row).ok_or_else(unsupported)?.into())
+        (CqlType::Varint, integers) if integers.is_integer() => {
+            scalar::varint(integer(array, row).ok_or_else(unsupported)?)
+        }
+        (CqlType::Uuid | CqlType::Timeuuid, DataType::FixedSizeBinary(16)) => {
+            let bytes = array.as_fixed_size_binary().value(row).to_vec();
+            let valid = ty.validate(&bytes);
+            valid.map_err(|_| out_of_range(format!("0x{}", Hex(&bytes))))?;
+            bytes
+        }
+        (CqlType::Blob, DataType::FixedSizeBinary(_)) => {
+            array.as_fixed_size_binary().value(row).to_vec()
         }
         (CqlType::Blob, DataType::Binary) => array.as_binary::<i32>().value(row).to_vec(),
         (CqlType::Blob, DataType::LargeBinary) => array.as_binary::<i64>().value(row).to_vec(),
@@ -128,11 +161,22 @@ pub fn read_value(
             build_map(entries.map(|(key, value)| (key.as_slice(), value.as_slice())))
         }
         (CqlType::Tuple(types), DataType::Struct(_)) => {
-            components(array, row, types.iter()).ok_or_else(unsupported)??
+            let parts = array.as_struct().columns();
+            if parts.len() != types.len() {
+                return Err(unsupported());
+            }
+            components(types.iter().zip(parts.iter().map(Some)), row)?
         }
         (CqlType::Udt { definition, .. }, DataType::Struct(_)) => {
-            let types = definition.fields().iter().map(|(_, ty)| ty);
-            components(array, row, types).ok_or_else(unsupported)??
+            let (fields, parts) = (definition.fields(), array.as_struct());
+            let is_known = |name: &&str| fields.iter().any(|(of, _)| of[..] == **name);
+            if !parts.column_names().iter().all(is_known) {
+                return Err(unsupported());
+            }
+            let parts = fields
+                .iter()
+                .map(|(name, ty)| (ty, parts.column_by_name(name)));
+            components(parts, row)?
         }
         _ => return Err(unsupported()),
     };
@@ -140,14 +184,38 @@ pub fn read_value(
 }
 
 /// Returns an integer of any width; `None` if the array has none.
-fn integer(array: &dyn Array, row: usize) -> Option<i64> {
+fn integer(array: &dyn Array, row: usize) -> Option<i128> {
     Some(match array.data_type() {
         DataType::Int8 => array.as_primitive::<Int8Type>().value(row).into(),
         DataType::Int16 => array.as_primitive::<Int16Type>().value(row).into(),
         DataType::Int32 => array.as_primitive::<Int32Type>().value(row).into(),
-        DataType::Int64 => array.as_primitive::<Int64Type>().value(row),
+        DataType::Int64 => array.as_primitive::<Int64Type>().value(row).into(),
+        DataType::UInt8 => array.as_primitive::<UInt8Type>().value(row).into(),
+        DataType::UInt16 => array.as_primitive::<UInt16Type>().value(row).into(),
+        DataType::UInt32 => array.as_primitive::<UInt32Type>().value(row).into(),
+        DataType::UInt64 => array.as_primitive::<UInt64Type>().value(row).into(),
         _ => return None,
     })
+}
+
+/// Returns a time of the day in nanoseconds; `None` if the array has none.
+fn nanos_of_day(array: &dyn Array, row: usize) -> Option<i64> {
+    let (value, nanos) = match array.data_type() {
+        DataType::Time32(TimeUnit::Millisecond) => {
+            let ms = array.as_primitive::<Time32MillisecondType>().value(row);
+            (i64::from(ms), 1_000_000)
+        }
+        DataType::Time64(TimeUnit::Microsecond) => (
+            array.as_primitive::<Time64MicrosecondType>().value(row),
+            1_000,
+        ),
+        DataType::Time64(TimeUnit::Nanosecond) => {
+            (array.as_primitive::<Time64NanosecondType>().value(row), 1)
+        }
+        _ => return None,
+    };
+    // What saturates is beyond a day.
+    Some(value.saturating_mul(nanos))
 }
 
 /// Returns all elements. CQL has no null among them.
@@ -162,21 +230,18 @@ fn not_null(elements: &ArrayRef, ty: &CqlType) -> Result<Vec<Vec<u8>>, ValueErro
     values.collect()
 }
 
-/// Returns the bytes of a tuple or a user-defined type by the places of its parts; `None` if the
-/// array has another number of them.
-fn components<'t>(
-    array: &dyn Array,
+/// Returns the bytes of a tuple or a user-defined type from its types and the arrays of its parts. A
+/// part without an array is null.
+fn components<'p>(
+    parts: impl Iterator<Item = (&'p CqlType, Option<&'p ArrayRef>)>,
     row: usize,
-    types: impl ExactSizeIterator<Item = &'t CqlType>,
-) -> Option<Result<Vec<u8>, ValueError>> {
-    let parts = array.as_struct();
-    if parts.num_columns() != types.len() {
-        return None;
-    }
-    let values = parts.columns().iter().zip(types);
-    let values = values.map(|(column, ty)| read_value(column, row, ty));
-    let values: Result<Vec<Option<Vec<u8>>>, _> = values.collect();
-    Some(values.map(|values| build_tuple(values.iter().map(Option::as_deref))))
+) -> Result<Vec<u8>, ValueError> {
+    let value = |(ty, part): (&CqlType, Option<&ArrayRef>)| match part {
+        Some(part) => read_value(part, row, ty),
+        None => Ok(None),
+    };
+    let values: Vec<Option<Vec<u8>>> = parts.map(value).collect::<Result<_, _>>()?;
+    Ok(build_tuple(values.iter().map(Option::as_deref)))
 }
 
 /// Returns the bytes of a duration; `None` if the array does not consist of months, days and
@@ -188,7 +253,7 @@ fn duration(array: &dyn Array, row: usize) -> Option<Vec<u8>> {
     let duration = Duration {
         months: integer(months, row)?.try_into().ok()?,
         days: integer(days, row)?.try_into().ok()?,
-        nanos: integer(nanos, row)?,
+        nanos: integer(nanos, row)?.try_into().ok()?,
     };
     Some(duration.to_bytes())
 }

@@ -12,8 +12,11 @@ const EPOCH_DAY: u32 = 1 << 31;
 /// CQL's timestamps are milliseconds, Iceberg's microseconds.
 const US_PER_MS: i64 = 1000;
 
-/// The longest text of a number in an error.
-const SHOWN_DIGITS_MAX: usize = 60;
+/// Other engines have nanoseconds.
+const NS_PER_MS: i64 = 1_000_000;
+
+/// The longest text of a value in an error.
+const SHOWN_BYTES_MAX: usize = 60;
 
 /// Returns the days since 1970-01-01 of CQL's `date`.
 pub(super) fn days_of_date(date: u32) -> i32 {
@@ -34,6 +37,11 @@ pub(super) fn us_of_ms(ms: i64) -> Result<i64, ValueError> {
 /// Returns the milliseconds; `None` if the moment lies between two of them.
 pub(super) fn ms_of_us(us: i64) -> Option<i64> {
     (us % US_PER_MS == 0).then_some(us / US_PER_MS)
+}
+
+/// Returns the milliseconds; `None` if the moment lies between two of them.
+pub(super) fn ms_of_ns(ns: i64) -> Option<i64> {
+    (ns % NS_PER_MS == 0).then_some(ns / NS_PER_MS)
 }
 
 /// Returns a `varint` that is not empty as the unscaled value of decimal(38, 0).
@@ -105,16 +113,20 @@ fn has_digits(unscaled: i128, precision: u8) -> bool {
 }
 
 fn does_not_fit(ty: &CqlType, bytes: &[u8], form: DecimalForm) -> ValueError {
-    let mut value = ty.literal(bytes);
-    if value.len() > SHOWN_DIGITS_MAX {
-        value.truncate(SHOWN_DIGITS_MAX);
-        value.push_str("...");
-    }
     ValueError::Decimal {
-        value,
+        value: shown(ty.literal(bytes)),
         precision: form.precision,
         scale: form.scale,
     }
+}
+
+/// Returns a value for an error, cut if it is long.
+pub(super) fn shown(mut value: String) -> String {
+    if value.len() > SHOWN_BYTES_MAX {
+        value.truncate(value.floor_char_boundary(SHOWN_BYTES_MAX));
+        value.push_str("...");
+    }
+    value
 }
 
 /// Returns the bytes of a `varint`.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{Field, Schema};
 use bytes::Bytes;
 use ebb_model::types::generate::value as any_value;
@@ -231,6 +231,110 @@ fn a_moment_between_two_milliseconds_and_an_int_that_is_too_large_are_refused() 
     assert!(read_value(&array, 0, &CqlType::Int).is_err());
     assert!(read_value(&array, 0, &CqlType::Bigint).is_ok());
     assert!(read_value(&array, 0, &CqlType::Text).is_err());
+}
+
+#[test]
+fn values_of_other_engines_are_converted_exactly_or_refused() {
+    use arrow_array::{
+        FixedSizeBinaryArray, NullArray, Time32MillisecondArray, Time64MicrosecondArray,
+        Time64NanosecondArray, TimestampMillisecondArray, TimestampNanosecondArray, UInt8Array,
+        UInt64Array,
+    };
+    let uuid = FixedSizeBinaryArray::try_from_iter([[7_u8; 16]].into_iter()).unwrap();
+    let short = FixedSizeBinaryArray::try_from_iter([[7_u8; 3]].into_iter()).unwrap();
+    let day_us = 86_400_000_000;
+    let cases: [(&dyn Array, CqlType, Option<&str>); 17] = [
+        (&NullArray::new(1), CqlType::Int, Some("null")),
+        (&UInt8Array::from(vec![200]), CqlType::Int, Some("200")),
+        (&UInt8Array::from(vec![200]), CqlType::Tinyint, None),
+        (&UInt64Array::from(vec![u64::MAX]), CqlType::Bigint, None),
+        (
+            &UInt64Array::from(vec![u64::MAX]),
+            CqlType::Varint,
+            Some("18446744073709551615"),
+        ),
+        (
+            &TimestampMillisecondArray::from(vec![-1]),
+            CqlType::Timestamp,
+            Some("'1969-12-31 23:59:59.999+0000'"),
+        ),
+        (
+            &TimestampNanosecondArray::from(vec![-1_000_000]),
+            CqlType::Timestamp,
+            Some("'1969-12-31 23:59:59.999+0000'"),
+        ),
+        (
+            &TimestampNanosecondArray::from(vec![1]),
+            CqlType::Timestamp,
+            None,
+        ),
+        (
+            &Time32MillisecondArray::from(vec![1]),
+            CqlType::Time,
+            Some("'00:00:00.001000000'"),
+        ),
+        (
+            &Time64MicrosecondArray::from(vec![1]),
+            CqlType::Time,
+            Some("'00:00:00.000001000'"),
+        ),
+        (
+            &Time64NanosecondArray::from(vec![1]),
+            CqlType::Time,
+            Some("'00:00:00.000000001'"),
+        ),
+        (
+            &Time64MicrosecondArray::from(vec![day_us]),
+            CqlType::Time,
+            None,
+        ),
+        (
+            &Time64MicrosecondArray::from(vec![i64::MAX]),
+            CqlType::Time,
+            None,
+        ),
+        (
+            &uuid,
+            CqlType::Uuid,
+            Some("07070707-0707-0707-0707-070707070707"),
+        ),
+        (&uuid, CqlType::Timeuuid, None),
+        (&short, CqlType::Uuid, None),
+        (&short, CqlType::Blob, Some("0x070707")),
+    ];
+    for (array, ty, expected) in cases {
+        // A value may have several literals, so they are parsed.
+        let expected = expected.map(|text| match text {
+            "null" => None,
+            text => Some(ty.parse_literal(text).unwrap()),
+        });
+        let read = read_value(array, 0, &ty);
+        assert_eq!(read.ok(), expected, "{} as {ty}", array.data_type());
+    }
+}
+
+#[test]
+fn fields_of_a_user_defined_type_are_found_by_their_names() {
+    let text = |name: &str, value: &str| {
+        let field = Arc::new(Field::new(name, arrow_schema::DataType::Utf8, true));
+        let array: ArrayRef = Arc::new(arrow_array::StringArray::from(vec![value]));
+        (field, array)
+    };
+    let fields = ["street", "city", "zip"].map(|name| (name.into(), CqlType::Text));
+    let ty = CqlType::udt(Arc::new(UserType::new("ks", "address", fields).unwrap()));
+    let swapped = vec![text("city", "Ulm"), text("street", "A")];
+    let value = read_value(&arrow_array::StructArray::from(swapped), 0, &ty).unwrap();
+    let expected = "{street: 'A', city: 'Ulm', zip: null}";
+    assert_eq!(ty.literal(&value.unwrap()), expected);
+    let unknown = vec![text("city", "Ulm"), text("Street", "A")];
+    assert!(read_value(&arrow_array::StructArray::from(unknown), 0, &ty).is_err());
+    // A tuple has places and no names.
+    let pair = CqlType::Tuple([CqlType::Text, CqlType::Text].into());
+    let parts = || vec![text("b", "x"), text("a", "y")];
+    let value = read_value(&arrow_array::StructArray::from(parts()), 0, &pair).unwrap();
+    assert_eq!(pair.literal(&value.unwrap()), "('x', 'y')");
+    let one = CqlType::Tuple([CqlType::Text].into());
+    assert!(read_value(&arrow_array::StructArray::from(parts()), 0, &one).is_err());
 }
 
 /// The ids in a Parquet schema, by the path of names.

@@ -87,6 +87,17 @@ impl<'o> OperandWriter<'o> {
         Ok(())
     }
 
+    /// Deletes a column: its cell, or all its elements.
+    pub fn delete(&mut self, column: &Column) {
+        if column.ty.is_multi_cell() {
+            let deletion = self.times.deletion();
+            self.row.begin_collection(column.id.0, Some(deletion));
+            self.row.end_collection();
+        } else {
+            self.cell(column.id.0, None);
+        }
+    }
+
     /// Ends the operand.
     ///
     /// # Errors

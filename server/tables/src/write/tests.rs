@@ -69,6 +69,25 @@ fn an_assignment_has_the_same_operand_with_and_without_a_buffer() {
 }
 
 #[test]
+fn a_deletion_has_the_same_operand_with_and_without_a_buffer() {
+    let schema = schema();
+    let (mut direct, mut buffered) = (Vec::new(), Vec::new());
+    let mut writer = OperandWriter::row(TIMES, true, None, &mut direct);
+    let mut buffer = RowBuffer::new(TIMES);
+    for column in columns(&schema) {
+        writer.delete(column);
+        if column.ty.is_multi_cell() {
+            buffer.clear(column.id.0);
+        } else {
+            buffer.cell(column.id.0, None);
+        }
+    }
+    writer.finish().unwrap();
+    buffer.write_row(true, None, &mut buffered).unwrap();
+    assert_eq!(direct, buffered);
+}
+
+#[test]
 fn a_null_value_deletes_its_cell() {
     let mut buffer = RowBuffer::new(TIMES);
     buffer.cell(3, None);

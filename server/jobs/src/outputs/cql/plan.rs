@@ -1,5 +1,6 @@
 //! Which field of a job's rows is which column of a table, and what a row is then.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use ebb_model::key::DecodedKey;
@@ -9,9 +10,10 @@ use ebb_scheduler::runtime::TaskError;
 use ebb_tables::write::{OperandWriter, WriteTimes, original_clustering};
 use uuid::Builder;
 
+use super::values::{RowValues, Target};
 use super::waiting::{self, ORIGINAL};
 use crate::error::JobError;
-use crate::records::{self, Fields, RecordFormat, shown};
+use crate::records::{self, RecordFormat};
 
 /// Which field goes where.
 #[derive(Debug)]
@@ -23,78 +25,17 @@ pub(super) struct RowPlan {
     /// By ascending id.
     statics: Vec<(u32, Target)>,
     cells: Vec<(u32, Target)>,
+    /// Whether a column without a value in a row is deleted.
+    deletes_nulls: bool,
 }
 
 /// What a row is, by keys of the engine: each with values that wait for the commit.
 #[derive(Debug, Default)]
 pub(super) struct WaitingRow {
-    /// The static columns of its partition, if they have values.
+    /// The static columns of its partition, if they have values or are deleted.
     pub(super) statics: Option<(Vec<u8>, Vec<u8>)>,
     /// The row itself, unless it says only what these are.
     pub(super) row: Option<(Vec<u8>, Vec<u8>)>,
-}
-
-/// A field, and the column that it is of.
-#[derive(Debug, Clone)]
-struct Target {
-    field: usize,
-    name: Arc<str>,
-    ty: CqlType,
-}
-
-impl Target {
-    fn new(field: usize, column: &Column) -> Self {
-        Self {
-            field,
-            name: Arc::clone(&column.name),
-            ty: column.ty.clone(),
-        }
-    }
-
-    /// The value that a field's text says; `None` for one that is missing or empty.
-    fn value(&self, fields: &Fields) -> Result<Option<Vec<u8>>, String> {
-        let Some(field) = fields.get(self.field).filter(|field| !field.is_empty()) else {
-            return Ok(None);
-        };
-        let wrong = |problem: &dyn std::fmt::Display| {
-            let (name, ty, field) = (&self.name, &self.ty, shown(field));
-            format!("column {name}, which is of type {ty}, gets {field}: {problem}")
-        };
-        let text = std::str::from_utf8(field).map_err(|error| wrong(&error))?;
-        let value = match &self.ty {
-            CqlType::Blob => self.ty.parse_value(text.strip_prefix("0x").unwrap_or(text)),
-            native if native.is_native() => native.parse_value(text),
-            other => other.parse_literal(text),
-        };
-        value.map(Some).map_err(|error| wrong(&error))
-    }
-
-    /// The same of a column of the primary key.
-    fn key(&self, fields: &Fields) -> Result<Vec<u8>, String> {
-        match self.value(fields)? {
-            Some(value) => Ok(value),
-            None if self.has_empty_key() => Ok(Vec::new()),
-            None => Err(format!(
-                "column {} of the primary key has no value",
-                self.name
-            )),
-        }
-    }
-}
-
-impl Target {
-    /// Whether an empty field is a value of the primary key.
-    fn has_empty_key(&self) -> bool {
-        matches!(self.ty, CqlType::Text | CqlType::Ascii | CqlType::Blob)
-    }
-
-    /// Whether a row does not say what the column of its clustering is.
-    fn is_missing(&self, fields: &Fields) -> bool {
-        match fields.get(self.field) {
-            None => true,
-            Some(field) => field.is_empty() && !self.has_empty_key(),
-        }
-    }
 }
 
 impl RowPlan {
@@ -116,20 +57,40 @@ impl RowPlan {
             left.extend(of_kind.filter(|column| !is_there(column)));
         }
         let mut left = left.into_iter();
-        let (mut keys, mut statics, mut cells) = (Vec::new(), Vec::new(), Vec::new());
+        let mut found = Vec::new();
         for (field, column) in columns.iter().enumerate() {
-            let found = match schema.column(&column.name) {
+            let of = match schema.column(&column.name) {
                 None if field < rows.key_columns() => left.next(),
-                found => found,
+                of => of,
             };
-            let Some(found) = found else {
+            found.push(of.ok_or_else(|| {
                 let known: Vec<&str> = schema.columns().iter().map(|of| &of.name[..]).collect();
-                return Err(no(format!(
+                no(format!(
                     "it has no column {:?} for that of the job; it has: {}",
                     column.name,
                     known.join(", ")
-                )));
-            };
+                ))
+            })?);
+        }
+        let names: Vec<&str> = columns.iter().map(|of| &of.name[..]).collect();
+        Self::of_columns(&schema, &found, &names)
+    }
+
+    /// Creates a plan for rows whose fields are, in their order, values of these columns of a table of
+    /// `schema`. No column may come twice. `names` are the names that the rows have for them. If
+    /// static columns are all that is written, rows need no clustering columns.
+    ///
+    /// # Errors
+    /// When rows lack a column of the primary key, or when a column cannot be written.
+    pub(super) fn of_columns(
+        schema: &Arc<TableSchema>,
+        found: &[&Column],
+        names: &[&str],
+    ) -> Result<Self, JobError> {
+        let name = format!("{}.{}", schema.keyspace(), schema.name());
+        let no = |what: String| JobError::senseless(format!("table {name}: {what}"));
+        let (mut keys, mut statics, mut cells) = (Vec::new(), Vec::new(), Vec::new());
+        for (field, found) in found.iter().enumerate() {
             if found.ty == CqlType::Counter {
                 return Err(no(format!(
                     "jobs do not write column {}, which is of type {}",
@@ -142,7 +103,11 @@ impl RowPlan {
                 kind => keys.push((kind, found.position, Target::new(field, found))),
             }
         }
-        let left: Vec<&Column> = left.collect();
+        let mut left = Vec::new();
+        for kind in [ColumnKind::PartitionKey, ColumnKind::Clustering] {
+            let is_left = |column: &&Column| found.iter().all(|of| of.name != column.name);
+            left.extend(schema.columns_of(kind).iter().filter(is_left));
+        }
         // Rows of whole partitions.
         let says_statics_only = cells.is_empty()
             && !statics.is_empty()
@@ -151,12 +116,10 @@ impl RowPlan {
                 .all(|(kind, ..)| *kind == ColumnKind::PartitionKey)
             && (left.iter()).all(|column| column.kind == ColumnKind::Clustering);
         if let Some(missing) = left.first().filter(|_| !says_statics_only) {
-            let known: Vec<&str> = columns.iter().map(|of| &of.name[..]).collect();
             return Err(no(format!(
-                "its primary key has column {}, and the job's rows have no such column; they \
-                 have: {}",
+                "its primary key has column {}, and the rows have no such column; they have: {}",
                 missing.name,
-                known.join(", ")
+                names.join(", ")
             )));
         }
         let of = |wanted: ColumnKind| {
@@ -171,8 +134,23 @@ impl RowPlan {
             clustering: of(ColumnKind::Clustering),
             statics,
             cells,
-            schema,
+            schema: Arc::clone(schema),
+            deletes_nulls: false,
         })
+    }
+
+    /// Returns the plan for a table that has rows: a null deletes the value that its column had.
+    /// Without that, a null leaves no trace.
+    pub(super) fn deleting_nulls(self) -> Self {
+        Self {
+            deletes_nulls: true,
+            ..self
+        }
+    }
+
+    /// Returns the name of the table, with its keyspace.
+    pub(super) fn table_name(&self) -> String {
+        format!("{}.{}", self.schema.keyspace(), self.schema.name())
     }
 
     /// What a row is. One without clustering, and without values of other columns, only says
@@ -180,29 +158,29 @@ impl RowPlan {
     ///
     /// # Errors
     /// What is wrong with a field.
-    pub(super) fn row(&self, fields: &Fields) -> Result<WaitingRow, String> {
+    pub(super) fn row(&self, fields: &(impl RowValues + ?Sized)) -> Result<WaitingRow, String> {
         let mut row = WaitingRow::default();
         let layout = self.schema.layout();
         let partition = keys(&self.partition, fields)?;
-        let partition: Vec<&[u8]> = partition.iter().map(Vec::as_slice).collect();
+        let partition: Vec<&[u8]> = partition.iter().map(|value| &**value).collect();
         let partition = layout.partition_key(&partition);
         let partition = partition.map_err(|error| error.to_string())?;
         let statics = values_of(&self.statics, fields)?;
         let cells = values_of(&self.cells, fields)?;
-        let is_missing = |target: &Target| target.is_missing(fields);
+        let is_missing = |target: &Target| fields.is_missing(target);
         let has_no_row = self.clustering.len() < layout.clustering().len()
             || !statics.is_empty()
                 && cells.is_empty()
                 && !self.clustering.is_empty()
                 && self.clustering.iter().all(is_missing);
-        if !statics.is_empty() {
+        if !statics.is_empty() || self.deletes_nulls && !self.statics.is_empty() {
             row.statics = Some((partition.header_key(), statics));
         }
         if has_no_row {
             return Ok(row);
         }
         let clustering = keys(&self.clustering, fields)?;
-        let clustering: Vec<&[u8]> = clustering.iter().map(Vec::as_slice).collect();
+        let clustering: Vec<&[u8]> = clustering.iter().map(|value| &**value).collect();
         let key = layout.row_key(&partition, &clustering);
         let key = key.map_err(|error| error.to_string())?;
         let mut values = cells;
@@ -230,7 +208,8 @@ impl RowPlan {
             }
         }
         let times = WriteTimes::at(timestamp_us);
-        self.columns(waiting, OperandWriter::row(times, true, original, out))
+        let row = OperandWriter::row(times, true, original, out);
+        self.columns(waiting, &self.cells, row)
     }
 
     /// Appends the operand of a header that says what static columns are.
@@ -244,18 +223,36 @@ impl RowPlan {
         out: &mut Vec<u8>,
     ) -> Result<(), TaskError> {
         let row = OperandWriter::statics(WriteTimes::at(timestamp_us), out);
-        self.columns(waiting, row)
+        self.columns(waiting, &self.statics, row)
     }
 
-    fn columns(&self, waiting: &[u8], mut row: OperandWriter<'_>) -> Result<(), TaskError> {
+    /// Writes the columns of an operand. `targets` are those that may have values.
+    fn columns(
+        &self,
+        waiting: &[u8],
+        targets: &[(u32, Target)],
+        mut row: OperandWriter<'_>,
+    ) -> Result<(), TaskError> {
+        let written = if self.deletes_nulls { targets } else { &[] };
+        let mut written = written.iter().map(|(id, _)| *id).peekable();
+        let delete = |id: u32, row: &mut OperandWriter<'_>| {
+            if let Some(column) = self.schema.column_by_id(ColumnId(id)) {
+                row.delete(column);
+            }
+        };
         for value in waiting::values(waiting) {
             let (id, value) = value?;
+            while let Some(null) = written.next_if(|written| *written < id) {
+                delete(null, &mut row);
+            }
+            written.next_if_eq(&id);
             match self.schema.column_by_id(ColumnId(id)) {
                 _ if id == ORIGINAL => {}
                 None => row.cell(id, Some(value)),
                 Some(column) => row.assign(column, value).map_err(TaskError::failed)?,
             }
         }
+        written.for_each(|null| delete(null, &mut row));
         row.finish().map_err(TaskError::failed)
     }
 
@@ -279,15 +276,21 @@ impl RowPlan {
 }
 
 /// The values of a primary key.
-fn keys(targets: &[Target], fields: &Fields) -> Result<Vec<Vec<u8>>, String> {
+fn keys<'v>(
+    targets: &[Target],
+    fields: &'v (impl RowValues + ?Sized),
+) -> Result<Vec<Cow<'v, [u8]>>, String> {
     targets.iter().map(|target| target.key(fields)).collect()
 }
 
 /// The values of columns that have some, as they wait.
-fn values_of(targets: &[(u32, Target)], fields: &Fields) -> Result<Vec<u8>, String> {
+fn values_of(
+    targets: &[(u32, Target)],
+    fields: &(impl RowValues + ?Sized),
+) -> Result<Vec<u8>, String> {
     let mut out = Vec::new();
     for (id, target) in targets {
-        if let Some(value) = target.value(fields)? {
+        if let Some(value) = fields.value(target)? {
             waiting::push(&mut out, *id, &value)?;
         }
     }

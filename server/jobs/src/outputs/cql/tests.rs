@@ -1,4 +1,4 @@
-use ebb_model::key::EntryKey;
+use ebb_model::key::{DecodedKey, EntryKey, Place};
 use ebb_model::row::RowView;
 use ebb_model::schema::KeyspaceSchema;
 use ebb_model::types::CqlType;
@@ -10,15 +10,15 @@ use super::*;
 use crate::inputs::{CqlInput, CqlText, SnapshotInput};
 use crate::records::{Column, RecordFormat};
 
-struct Fixture {
-    dir: tempfile::TempDir,
-    db: Db,
-    catalog: Arc<Catalog>,
+pub(super) struct Fixture {
+    pub(super) dir: tempfile::TempDir,
+    pub(super) db: Db,
+    pub(super) catalog: Arc<Catalog>,
 }
 
 /// A database without tables. The clock of its timestamps stands still, so that two of them are
 /// only a few microseconds apart.
-fn fixture() -> Fixture {
+pub(super) fn fixture() -> Fixture {
     let dir = tempfile::tempdir().unwrap();
     let options = Options {
         create_if_missing: true,
@@ -291,7 +291,7 @@ fn a_table_that_is_dropped_meanwhile_gets_no_rows() {
 }
 
 /// `k, c | s, l, m, u` with a static set, a list, a map and a frozen tuple.
-fn with_collections(fixture: &Fixture) -> RecordFormat {
+pub(super) fn with_collections(fixture: &Fixture) -> RecordFormat {
     let column = |(name, ty, is_static): (&str, &str, bool)| {
         let ty = CqlType::parse(ty, &|_| None).unwrap();
         (name.to_string(), ty, is_static)
@@ -323,7 +323,7 @@ fn with_collections(fixture: &Fixture) -> RecordFormat {
 }
 
 /// The rows of a table as the next job reads them.
-fn read(fixture: &Fixture, name: &str) -> Vec<String> {
+pub(super) fn read(fixture: &Fixture, name: &str) -> Vec<String> {
     let table = fixture.catalog.state().table("ks", name).unwrap().clone();
     let text = CqlText::new(Arc::clone(table.schema()), 1, None);
     fixture

@@ -1,0 +1,214 @@
+//! Which paths are Parquet files and Iceberg tables: files of columns that have types.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use ebb_text::check_exists;
+
+use super::Args;
+use crate::error::CliError;
+
+/// The end of the name of a Parquet file.
+const PARQUET: &str = "parquet";
+
+/// The part that all names of metadata files of Iceberg tables have.
+const METADATA: &str = ".metadata.json";
+
+/// Files of columns, as a path of the command line names them.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Input {
+    /// Parquet files.
+    Files(Vec<PathBuf>),
+    /// The folder or the metadata file of an Iceberg table, and a tag.
+    Table { path: PathBuf, tag: Option<String> },
+}
+
+/// Finds out what the paths are. Returns `None` if they are text.
+///
+/// # Errors
+/// If some are text and others are not, if one is not there, or if an option is for the other kind.
+pub(super) fn inputs(args: &Args) -> Result<Option<Vec<Input>>> {
+    // A user who names the format does not need the names of files.
+    let found = |path: &Path| args.format.is_none().then(|| input(path)).flatten();
+    let mut inputs = Vec::new();
+    let mut text = None;
+    for path in &args.paths {
+        match found(path) {
+            Some(input) => inputs.push(input),
+            None => text = Some(path),
+        }
+    }
+    let usage = |text: String| Err(CliError::Usage(text).into());
+    if inputs.is_empty() {
+        if args.tag.is_some() || !args.columns.is_empty() {
+            return usage(
+                "--columns and --tag are for Parquet files and Iceberg tables, and no PATH is one"
+                    .to_owned(),
+            );
+        }
+        return Ok(None);
+    }
+    if let Some(text) = text {
+        return usage(format!(
+            "{} is no Parquet file and no Iceberg table, and another PATH is: load them by \
+             themselves",
+            text.display()
+        ));
+    }
+    for path in inputs.iter().flat_map(Input::files) {
+        check_exists(path)?;
+    }
+    args.refuse_text_options()?;
+    set_tag(&mut inputs, args.tag.as_deref())?;
+    Ok(Some(inputs))
+}
+
+/// Gives the tag of the command line to the tables that have none.
+fn set_tag(inputs: &mut [Input], option: Option<&str>) -> Result<(), CliError> {
+    let Some(option) = option else {
+        return Ok(());
+    };
+    for input in inputs {
+        match input {
+            Input::Table { tag, .. } if tag.is_none() => *tag = Some(option.to_owned()),
+            Input::Table { path, .. } => {
+                return Err(CliError::Usage(format!(
+                    "{} has a tag behind it: leave out --tag",
+                    path.display()
+                )));
+            }
+            Input::Files(_) => {
+                return Err(CliError::Usage(
+                    "--tag is for Iceberg tables, and a PATH is none".to_owned(),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Input {
+    fn files(&self) -> &[PathBuf] {
+        match self {
+            Self::Files(files) => files,
+            Self::Table { path, .. } => std::slice::from_ref(path),
+        }
+    }
+}
+
+/// Returns the files of columns that a path names; `None` if it may be text.
+fn input(path: &Path) -> Option<Input> {
+    let table = |path: &Path, tag: Option<&str>| Input::Table {
+        path: path.to_path_buf(),
+        tag: tag.map(str::to_owned),
+    };
+    if path.is_dir() {
+        if is_table(path) {
+            return Some(table(path, None));
+        }
+        return parquet_files(path).map(Input::Files);
+    }
+    if is_parquet(path) {
+        return Some(Input::Files(vec![path.to_path_buf()]));
+    }
+    if path.file_name()?.to_str()?.ends_with(METADATA) {
+        return Some(table(path, None));
+    }
+    let (folder, tag) = path.to_str()?.rsplit_once('@')?;
+    let folder = Path::new(folder);
+    (!path.exists() && is_table(folder)).then(|| table(folder, Some(tag)))
+}
+
+fn is_parquet(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == PARQUET)
+}
+
+/// Returns whether a folder is that of an Iceberg table: it has a folder with metadata files.
+fn is_table(folder: &Path) -> bool {
+    let entries = fs::read_dir(folder.join("metadata")).into_iter().flatten();
+    let mut names = entries.flatten().map(|entry| entry.file_name());
+    names.any(|name| name.to_string_lossy().contains(METADATA))
+}
+
+/// Returns the Parquet files of a folder that has no other files and no folders, ascending by name, as
+/// other engines write them: beside files that begin with a dot or an underscore.
+fn parquet_files(folder: &Path) -> Option<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).ok()? {
+        let entry = entry.ok()?;
+        if entry.file_name().to_string_lossy().starts_with(['.', '_']) {
+            continue;
+        }
+        let path = entry.path();
+        if !is_parquet(&path) || path.is_dir() {
+            return None;
+        }
+        files.push(path);
+    }
+    files.sort();
+    (!files.is_empty()).then_some(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_columns_are_recognized_by_their_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        for folder in [
+            "spark",
+            "mixed",
+            "table",
+            "table/metadata",
+            "empty",
+            "deep",
+            "deep/day=1",
+        ] {
+            fs::create_dir(path(folder)).unwrap();
+        }
+        for file in [
+            "a.parquet",
+            "a.csv",
+            "mail@home",
+            "spark/_SUCCESS",
+            "spark/.part-1.parquet.crc",
+            "spark/part-2.parquet",
+            "spark/part-1.parquet",
+            "mixed/a.parquet",
+            "mixed/a.csv",
+            "deep/day=1/a.parquet",
+            "table/metadata/00001-x.metadata.json",
+        ] {
+            fs::write(path(file), "").unwrap();
+        }
+        let table = |name: &str, tag: Option<&str>| {
+            let tag = tag.map(str::to_owned);
+            let path = path(name);
+            Some(Input::Table { path, tag })
+        };
+        let parts = ["spark/part-1.parquet", "spark/part-2.parquet"].map(path);
+        assert_eq!(input(&path("spark")), Some(Input::Files(parts.into())));
+        for name in ["a.parquet", "absent.parquet"] {
+            assert_eq!(input(&path(name)), Some(Input::Files(vec![path(name)])));
+        }
+        assert_eq!(input(&path("table")), table("table", None));
+        assert_eq!(input(&path("table@monday")), table("table", Some("monday")));
+        let metadata = "table/metadata/00001-x.metadata.json";
+        assert_eq!(input(&path(metadata)), table(metadata, None));
+        for text in [
+            "a.csv",
+            "mail@home",
+            "mixed",
+            "empty",
+            "deep",
+            "a.csv@tag",
+            "absent",
+        ] {
+            assert_eq!(input(&path(text)), None, "{text}");
+        }
+        assert_eq!(input(Path::new("-")), None);
+    }
+}

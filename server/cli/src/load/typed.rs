@@ -1,0 +1,146 @@
+//! Rows of Parquet files and Iceberg tables into a table of CQL, by one commit.
+
+use std::time::Instant;
+
+use anyhow::Result;
+use ebb_jobs::CqlLoad;
+use ebb_publish::source::{Source, SourceError};
+use ebb_scheduler::runtime::TaskError;
+use ebb_tables::{LazyCatalog, is_cql_table};
+use ebb_text::{LoadControl, LoadError, LoadPhase, LoadProgress, LoadReport};
+
+use super::columnar::Input;
+use super::scratch::Scratch;
+use super::watch::Watch;
+use super::{Args, finish, print};
+use crate::database;
+use crate::error::CliError;
+use crate::interrupt;
+
+/// Rows between two looks at whether the load is to end.
+const REPORT_EVERY_ROWS: u64 = 1024;
+
+pub(super) fn load(args: &Args, inputs: &[Input]) -> Result<()> {
+    let start = Instant::now();
+    let sources = inputs.iter().map(|input| match input {
+        Input::Files(files) => Source::parquet(files),
+        Input::Table { path, tag } => Source::table(path, tag.as_deref()),
+    });
+    let sources: Vec<Source> = sources.collect::<Result<_, _>>().map_err(refused)?;
+    let columns = columns(&args.columns, &sources)?;
+    let cancelled = interrupt::cancelled()?;
+    let Some(db) = args.location.open_if_there()? else {
+        let text = format!(
+            "there is no database in {}: create table {} by CQL first",
+            args.location.data.display(),
+            args.table
+        );
+        return Err(CliError::NotFound(text).into());
+    };
+    if !is_cql_table(&database::table(&db, &args.table)?) {
+        let text = format!(
+            "table {} was not made by CQL, and rows whose columns have types are loaded into tables \
+             of CQL only: create one by CREATE TABLE",
+            args.table
+        );
+        return Err(CliError::Usage(text).into());
+    }
+    let files = || sources.iter().flat_map(Source::files);
+    let bytes: u64 = files().map(|file| file.bytes()).sum();
+    let scratch = Scratch::create_in(&args.location)?;
+    let watch = Watch::new(Some(bytes), cancelled);
+    let catalog = LazyCatalog::default().of(&db)?;
+    let name = (&args.table.keyspace[..], &args.table.table[..]);
+    let mut load = CqlLoad::begin(catalog, name, &columns, scratch.path())?;
+    read(&sources, &mut load, &watch)?;
+    let loaded = load.commit(args.duplicates, &watch);
+    let loaded = loaded.map_err(|error| -> anyhow::Error {
+        match error {
+            TaskError::Cancelled => LoadError::Cancelled.into(),
+            TaskError::Invalid(problem) => {
+                CliError::Usage(format!("{problem}; nothing was loaded")).into()
+            }
+            error => error.into(),
+        }
+    })?;
+    finish(&db, scratch, &watch);
+    let report = LoadReport {
+        files: files().count() as u64,
+        rows: loaded.rows,
+        replaced: loaded.replaced,
+        bytes,
+        seconds: start.elapsed().as_secs_f64(),
+        ..LoadReport::default()
+    };
+    print(args, &report)
+}
+
+/// Chooses the columns to load: those of the command line, or all, which all sources then have.
+fn columns(chosen: &[String], sources: &[Source]) -> Result<Vec<String>, CliError> {
+    let all = sources.first().map(Source::columns).unwrap_or_default();
+    let columns = if chosen.is_empty() { all } else { chosen };
+    for source in sources {
+        let own = source.columns();
+        if let Some(absent) = columns.iter().find(|column| !own.contains(column)) {
+            return Err(CliError::Usage(format!(
+                "a PATH has no column {absent}; it has: {}",
+                own.join(", ")
+            )));
+        }
+        if chosen.is_empty() && own.iter().any(|column| !all.contains(column)) {
+            return Err(CliError::Usage(format!(
+                "one PATH has the columns {}, and another has {}: load them by themselves, or name \
+                 the columns by --columns",
+                all.join(", "),
+                own.join(", ")
+            )));
+        }
+    }
+    Ok(columns.to_vec())
+}
+
+/// Reads all rows of the sources.
+fn read(sources: &[Source], load: &mut CqlLoad, watch: &Watch) -> Result<()> {
+    let columns = load.columns().to_vec();
+    let mut bytes_read = 0;
+    for source in sources {
+        for file in source.files() {
+            let mut rows = source.rows(file, &columns).map_err(refused)?;
+            while rows.next_row().map_err(refused)? {
+                let pushed = load.push(rows.values());
+                pushed.map_err(|error| match error {
+                    TaskError::Invalid(problem) => refused(rows.error(problem.to_string())),
+                    error => error.into(),
+                })?;
+                if load.rows().is_multiple_of(REPORT_EVERY_ROWS) {
+                    report(load, bytes_read + rows.bytes_read(), watch)?;
+                }
+            }
+            bytes_read += file.bytes();
+        }
+    }
+    report(load, bytes_read, watch)
+}
+
+/// Shows how far a load has come, and ends it if it is cancelled.
+fn report(load: &CqlLoad, bytes_read: u64, watch: &Watch) -> Result<()> {
+    watch.progress(LoadProgress {
+        phase: LoadPhase::Read,
+        rows: load.rows(),
+        bytes_read,
+    });
+    if watch.is_cancelled() {
+        return Err(LoadError::Cancelled.into());
+    }
+    Ok(())
+}
+
+/// Returns the error of files that cannot be loaded.
+fn refused(error: SourceError) -> anyhow::Error {
+    match error {
+        SourceError::Io { .. } => error.into(),
+        SourceError::File { .. } | SourceError::Row { .. } => {
+            CliError::Usage(format!("{error}; nothing was loaded")).into()
+        }
+    }
+}

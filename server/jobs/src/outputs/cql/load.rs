@@ -1,0 +1,235 @@
+//! Rows of files whose values have types, loaded into a table of CQL by one commit.
+
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ebb_model::key::PARTITIONS_START;
+use ebb_model::schema::TableSchema;
+use ebb_model::types::CqlType;
+use ebb_scheduler::runtime::TaskError;
+use ebb_tables::{Catalog, CatalogError, CqlTable};
+use ebb_text::{Duplicates, LoadControl, LoadPhase, LoadProgress};
+
+use super::plan::RowPlan;
+use super::stage::{self, WaitingWriter};
+use crate::error::JobError;
+use crate::outputs::partitions::Partitions;
+use crate::outputs::staging::StagingWriter;
+use crate::records::InvalidInput;
+
+/// How much of the rows is sorted at a time.
+const SORT_BYTES: usize = 64 << 20;
+
+/// Rows between two reports of how far a load has come.
+const REPORT_EVERY_ROWS: u64 = 4096;
+
+/// Rows that are loaded into a table of CQL by one commit, which may have rows already. They are as if
+/// they were all inserted at the timestamp of the commit, and a null deletes what its column had. They
+/// never expire, whatever `default_time_to_live` is.
+///
+/// Tables with indexes are refused, and so are counters.
+pub struct CqlLoad {
+    catalog: Arc<Catalog>,
+    table: Arc<CqlTable>,
+    plan: RowPlan,
+    columns: Vec<(String, CqlType)>,
+    partitions: Partitions,
+    rows: WaitingWriter,
+    rows_pushed: u64,
+}
+
+/// The numbers of the rows of a load.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LoadedRows {
+    /// Rows in the table.
+    pub rows: u64,
+    /// Rows in whose place a later one with the same primary key was written.
+    pub replaced: u64,
+}
+
+impl CqlLoad {
+    /// Begins a load of rows whose values are, in their order, those of `columns`. They wait in
+    /// `directory`. There may be no other writers of the table meanwhile.
+    ///
+    /// # Errors
+    /// If there is no such table, if it lacks a column, if the rows lack a column of its primary key,
+    /// or if its rows cannot be loaded.
+    pub fn begin(
+        catalog: Arc<Catalog>,
+        (keyspace, name): (&str, &str),
+        columns: &[String],
+        directory: impl Into<PathBuf>,
+    ) -> Result<Self, JobError> {
+        let refused = |why: String| JobError::senseless(format!("table {keyspace}.{name}: {why}"));
+        let state = catalog.state();
+        if let Some(unreadable) = state.schema().unreadable(keyspace, Some(name)) {
+            return Err(CatalogError::from(unreadable).into());
+        }
+        let table = state.table(keyspace, name).cloned();
+        let table = table.ok_or_else(|| refused("CQL has no such table".to_owned()))?;
+        let schema = table.schema();
+        check(schema).map_err(&refused)?;
+        let mut found = Vec::new();
+        for (at, name) in columns.iter().enumerate() {
+            if columns[..at].contains(name) {
+                return Err(refused(format!(
+                    "two columns of the rows are called {name}"
+                )));
+            }
+            let column = schema.column(name).ok_or_else(|| {
+                let known: Vec<&str> = schema.columns().iter().map(|of| &of.name[..]).collect();
+                refused(format!(
+                    "it has no column {name}; it has: {}; name the columns to load, for example \
+                     --columns {}",
+                    known.join(", "),
+                    known.join(",")
+                ))
+            })?;
+            found.push(column);
+        }
+        let names: Vec<&str> = columns.iter().map(String::as_str).collect();
+        let mut plan = RowPlan::of_columns(schema, &found, &names)?;
+        let mut entries = table.rows().range::<&[u8], _>(PARTITIONS_START..);
+        if entries.next().transpose()?.is_some() {
+            plan = plan.deleting_nulls();
+        }
+        let types = found.iter().map(|column| column.ty.clone());
+        let columns = columns.iter().cloned().zip(types).collect();
+        let partitions = Partitions::new(directory);
+        let create = |directory: &Path| StagingWriter::create(directory, SORT_BYTES);
+        let rows = WaitingWriter::new(partitions.open(0, create)?);
+        Ok(Self {
+            plan,
+            columns,
+            partitions,
+            rows,
+            rows_pushed: 0,
+            table,
+            catalog,
+        })
+    }
+
+    /// Returns the columns of the rows, each with the type of its values.
+    pub fn columns(&self) -> &[(String, CqlType)] {
+        &self.columns
+    }
+
+    /// Returns the number of rows so far.
+    pub fn rows(&self) -> u64 {
+        self.rows_pushed
+    }
+
+    /// Adds a row: a value for each column, which its type validates. Sets and maps may have any order,
+    /// and elements several times.
+    ///
+    /// # Errors
+    /// [`TaskError::Invalid`] if the row has no primary key, or one that is too long; an error of the
+    /// system.
+    pub fn push(&mut self, values: &[Option<Vec<u8>>]) -> Result<(), TaskError> {
+        let row = self.plan.row(values).map_err(InvalidInput)?;
+        self.rows.write(row)?;
+        self.rows_pushed += 1;
+        Ok(())
+    }
+
+    /// Makes the rows part of the table, durable, by one commit.
+    ///
+    /// # Errors
+    /// [`TaskError::Invalid`] if rows contradict each other, [`TaskError::Cancelled`] if `control` is
+    /// cancelled, or an error of the store. Nothing is loaded then.
+    pub fn commit(
+        self,
+        duplicates: Duplicates,
+        control: &dyn LoadControl,
+    ) -> Result<LoadedRows, TaskError> {
+        let Self {
+            catalog,
+            table,
+            plan,
+            partitions,
+            rows,
+            rows_pushed,
+            columns: _,
+        } = self;
+        rows.finish()?;
+        let written_us = catalog.timestamps().next_us().map_err(TaskError::failed)?;
+        let files = partitions.temporary_directory()?;
+        let mut writer = stage::sorted_writer(catalog.db(), &table, files.path())?;
+        let mut grant = Partitions::grant();
+        let mut written = 0_u64;
+        let take = |key: &[u8], operand: &[u8]| {
+            grant.take(files.path(), (key.len() + operand.len()) as u64)?;
+            writer.merge(key, operand).map_err(TaskError::failed)?;
+            written += 1;
+            if written.is_multiple_of(REPORT_EVERY_ROWS) {
+                control.progress(LoadProgress {
+                    phase: LoadPhase::Write,
+                    rows: written,
+                    bytes_read: 0,
+                });
+                if control.is_cancelled() {
+                    return Err(TaskError::Cancelled);
+                }
+            }
+            Ok(())
+        };
+        let mut replaced = 0;
+        stage::for_each_operand(&plan, written_us, partitions.take(), take, |key| {
+            if duplicates == Duplicates::Last {
+                replaced += 1;
+                return Ok(());
+            }
+            let problem = format!(
+                "several rows have the primary key {key} of table {}; --duplicates last takes the \
+                 last one",
+                plan.table_name()
+            );
+            Err(InvalidInput(problem).into())
+        })?;
+        let sorted = writer.finish().map_err(TaskError::failed)?;
+        if !sorted.is_empty() {
+            ingest(&catalog, &table, &sorted)?;
+        }
+        Ok(LoadedRows {
+            rows: rows_pushed - replaced,
+            replaced,
+        })
+    }
+}
+
+/// Checks that rows of a table can be loaded.
+///
+/// # Errors
+/// A sentence about why they cannot.
+fn check(schema: &TableSchema) -> Result<(), String> {
+    if schema.is_counter() {
+        return Err("its values are counters, which cannot be loaded".to_owned());
+    }
+    let indexes: Vec<&str> = schema.indexes().iter().map(|of| &of.name[..]).collect();
+    if !indexes.is_empty() {
+        return Err(format!(
+            "it has indexes, whose entries a load does not write: {}; drop them, load, and create \
+             them again",
+            indexes.join(", ")
+        ));
+    }
+    Ok(())
+}
+
+/// Makes sorted files part of a table that is still the one for which they were written.
+fn ingest(catalog: &Catalog, table: &Arc<CqlTable>, sorted: &[PathBuf]) -> Result<(), TaskError> {
+    let (keyspace, name) = (table.schema().keyspace(), table.schema().name());
+    catalog.exclusively(|state| match state.table(keyspace, name) {
+        Some(now) if Arc::ptr_eq(now, table) => {
+            let ingested = table.rows().ingest(sorted);
+            ingested.map(drop).map_err(TaskError::failed)
+        }
+        _ => Err(TaskError::failed(format!(
+            "table {keyspace}.{name} was changed while rows were loaded: load them again"
+        ))),
+    })?;
+    catalog.db().sync().map_err(TaskError::failed)
+}

@@ -1,0 +1,109 @@
+//! Rows on their way into a table: they wait by the keys of the engine, and become operands once their
+//! timestamp is known.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ebb_model::key::{DecodedKey, Place};
+use ebb_scheduler::runtime::{OutputWriter, TaskError};
+use ebb_storage::{Db, SortedWriter, SortedWriterOptions};
+use ebb_tables::{CqlRow, CqlTable};
+
+use super::plan::{RowPlan, WaitingRow};
+use super::waiting;
+use crate::outputs::partitions::PartitionWriter;
+use crate::outputs::staging::{StagedRows, merge_with};
+use crate::records::InvalidInput;
+
+/// Writes rows to where they wait.
+pub(super) struct WaitingWriter {
+    rows: PartitionWriter,
+    /// The static columns that were written last: the rows of a partition mostly come together.
+    last_statics: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl WaitingWriter {
+    pub(super) fn new(rows: PartitionWriter) -> Self {
+        Self {
+            rows,
+            last_statics: None,
+        }
+    }
+
+    pub(super) fn write(&mut self, row: WaitingRow) -> Result<(), TaskError> {
+        if row.statics.is_some() && row.statics != self.last_statics {
+            self.last_statics = row.statics;
+            if let Some((key, values)) = &self.last_statics {
+                self.rows.write(key, values)?;
+            }
+        }
+        match row.row {
+            Some((key, values)) => self.rows.write(&key, &values),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn finish(self) -> Result<(), TaskError> {
+        Box::new(self.rows).finish()
+    }
+}
+
+/// Returns a writer of files that the table of `db` can ingest.
+pub(super) fn sorted_writer(
+    db: &Db,
+    table: &CqlTable,
+    directory: &Path,
+) -> Result<SortedWriter, TaskError> {
+    let options = SortedWriterOptions {
+        sstable: table.rows().options().sstable.clone(),
+        merge_operator: Some(Arc::new(CqlRow::default())),
+        ..db.sorted_writer_options()
+    };
+    SortedWriter::create(directory, "rows", options).map_err(TaskError::failed)
+}
+
+/// Hands the operands of waiting rows to `take`, ascending by key, as writes at `written_us`. Calls
+/// `duplicate` for a row whose primary key a later one has, which then counts.
+///
+/// # Errors
+/// If rows of a partition have several values of a static column; the error of a closure.
+pub(super) fn for_each_operand(
+    plan: &RowPlan,
+    written_us: i64,
+    staged: Vec<StagedRows>,
+    mut take: impl FnMut(&[u8], &[u8]) -> Result<(), TaskError>,
+    mut duplicate: impl FnMut(&str) -> Result<(), TaskError>,
+) -> Result<(), TaskError> {
+    let mut operand = Vec::new();
+    let row = |key: &[u8], waiting: &[u8]| {
+        operand.clear();
+        if is_header(key)? {
+            plan.header_operand(waiting, written_us, &mut operand)?;
+        } else {
+            plan.row_operand(waiting, written_us, &mut operand)?;
+        }
+        take(key, &operand)
+    };
+    merge_with(staged, row, |key, earlier, later| {
+        if !is_header(key)? {
+            return duplicate(&plan.shown(key));
+        }
+        match waiting::unite(earlier, later)? {
+            None => Ok(()),
+            Some(id) => {
+                let (shown, table) = (plan.shown(key), plan.table_name());
+                let column = plan.column_name(id);
+                let problem = format!(
+                    "rows of the partition {shown} of table {table} have several values of its \
+                     static column {column}"
+                );
+                Err(InvalidInput(problem).into())
+            }
+        }
+    })
+}
+
+fn is_header(key: &[u8]) -> Result<bool, TaskError> {
+    let decoded = DecodedKey::read(key).map_err(TaskError::failed)?;
+    Ok(decoded.place == Place::Header)
+}

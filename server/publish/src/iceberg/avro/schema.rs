@@ -1,0 +1,180 @@
+//! The schema that a container file carries.
+
+use std::collections::HashMap;
+
+use serde_json::Value as Json;
+
+use super::{AvroError, Result};
+
+/// The types of a file.
+#[derive(Debug)]
+pub(super) struct Schema {
+    /// The fields of the records of the file.
+    root: usize,
+    /// The fields of each type of record. A type may contain itself, so it is named by its place.
+    records: Vec<Vec<Field>>,
+}
+
+/// A field of a record.
+#[derive(Debug)]
+pub(super) struct Field {
+    /// The id that Iceberg gives the field.
+    pub(super) id: Option<i32>,
+    pub(super) ty: Type,
+}
+
+/// A type, as far as its encoding differs from that of others.
+#[derive(Debug, Clone)]
+pub(super) enum Type {
+    Null,
+    Boolean,
+    /// `int`, `long`, and the number of an `enum`'s symbol.
+    Integer,
+    Float,
+    Double,
+    /// `bytes` and `string`.
+    Bytes,
+    /// A number of bytes.
+    Fixed(usize),
+    Array(Box<Type>),
+    Map(Box<Type>),
+    Union(Vec<Type>),
+    /// The place among the types of records.
+    Record(usize),
+}
+
+impl Schema {
+    /// Reads the JSON of a schema.
+    ///
+    /// # Errors
+    /// If it is no schema of records.
+    pub(super) fn parse(json: &[u8]) -> Result<Self> {
+        let json = serde_json::from_slice(json);
+        let json: Json = json.map_err(|_| AvroError::new("its schema is no JSON"))?;
+        let mut parser = Parser::default();
+        let Type::Record(root) = parser.ty(&json, None)? else {
+            return Err(AvroError::new("its schema is not that of records"));
+        };
+        Ok(Self {
+            root,
+            records: parser.records,
+        })
+    }
+
+    pub(super) fn root(&self) -> usize {
+        self.root
+    }
+
+    pub(super) fn fields(&self, record: usize) -> &[Field] {
+        &self.records[record]
+    }
+}
+
+#[derive(Default)]
+struct Parser {
+    /// Types that were defined so far, by their full names.
+    named: HashMap<String, Type>,
+    records: Vec<Vec<Field>>,
+}
+
+impl Parser {
+    /// Reads a type. `namespace` is that of the definition around it. The parser of JSON limits how
+    /// deep types lie in each other.
+    fn ty(&mut self, json: &Json, namespace: Option<&str>) -> Result<Type> {
+        match json {
+            Json::String(name) => self.by_name(name, namespace),
+            Json::Array(branches) => {
+                let branches = branches.iter().map(|branch| self.ty(branch, namespace));
+                Ok(Type::Union(branches.collect::<Result<_>>()?))
+            }
+            Json::Object(_) => {
+                let missing = || AvroError::new("its schema has a type without a kind");
+                match json.get("type").ok_or_else(missing)? {
+                    Json::String(kind) => self.of_kind(kind, json, namespace),
+                    inner => self.ty(inner, namespace),
+                }
+            }
+            _ => Err(AvroError::new("its schema has a type that is none")),
+        }
+    }
+
+    fn by_name(&self, name: &str, namespace: Option<&str>) -> Result<Type> {
+        Ok(match name {
+            "null" => Type::Null,
+            "boolean" => Type::Boolean,
+            "int" | "long" => Type::Integer,
+            "float" => Type::Float,
+            "double" => Type::Double,
+            "bytes" | "string" => Type::Bytes,
+            _ => {
+                let known = self.named.get(&full_name(name, namespace));
+                let known = known.or_else(|| self.named.get(name));
+                let unknown = || AvroError::new(format!("its schema has no type {name:?}"));
+                known.cloned().ok_or_else(unknown)?
+            }
+        })
+    }
+
+    fn of_kind(&mut self, kind: &str, json: &Json, namespace: Option<&str>) -> Result<Type> {
+        let part = |name: &str| {
+            let part = json.get(name);
+            part.ok_or_else(|| AvroError::new(format!("its schema has {kind} without {name}")))
+        };
+        match kind {
+            "array" => {
+                let items = part("items")?;
+                Ok(Type::Array(Box::new(self.ty(items, namespace)?)))
+            }
+            "map" => {
+                let values = part("values")?;
+                Ok(Type::Map(Box::new(self.ty(values, namespace)?)))
+            }
+            "record" | "enum" | "fixed" => {
+                let name = part("name")?.as_str().unwrap_or_default();
+                let own = json.get("namespace").and_then(Json::as_str).or(namespace);
+                let name = full_name(name, own);
+                let ty = match kind {
+                    "enum" => Type::Integer,
+                    "fixed" => {
+                        let size = part("size")?.as_u64().and_then(|size| size.try_into().ok());
+                        let none = || AvroError::new("its schema has fixed without a size");
+                        Type::Fixed(size.ok_or_else(none)?)
+                    }
+                    _ => Type::Record(self.records.len()),
+                };
+                self.named.insert(name.clone(), ty.clone());
+                if let Type::Record(at) = ty {
+                    self.records.push(Vec::new());
+                    let namespace = name.rsplit_once('.').map(|(namespace, _)| namespace);
+                    self.records[at] = self.fields(part("fields")?, namespace)?;
+                }
+                Ok(ty)
+            }
+            _ => self.by_name(kind, namespace),
+        }
+    }
+
+    fn fields(&mut self, json: &Json, namespace: Option<&str>) -> Result<Vec<Field>> {
+        let none = || AvroError::new("its schema has a record without fields");
+        let fields = json.as_array().ok_or_else(none)?.iter();
+        let field = |field: &Json| -> Result<Field> {
+            let none = || AvroError::new("its schema has a field without a type");
+            let id = field.get("field-id").and_then(Json::as_i64);
+            Ok(Field {
+                id: id.and_then(|id| id.try_into().ok()),
+                ty: self.ty(field.get("type").ok_or_else(none)?, namespace)?,
+            })
+        };
+        fields.map(field).collect()
+    }
+}
+
+/// Returns a name with its namespace, if it has one.
+fn full_name(name: &str, namespace: Option<&str>) -> String {
+    match namespace {
+        Some(namespace) if !namespace.is_empty() && !name.contains('.') => {
+            format!("{namespace}.{name}")
+        }
+        _ => name.to_owned(),
+    }
+}

@@ -1,0 +1,208 @@
+//! The columns of a file that are those of a table: by name, or by Iceberg's ids.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, ListArray, MapArray, NullArray, StructArray};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields};
+use ebb_model::types::CqlType;
+use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
+use parquet::arrow::arrow_reader::ArrowReaderMetadata;
+
+use crate::iceberg::foreign::{SchemaField, Shape};
+
+/// The way in which the columns of a file are found.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Matching<'a> {
+    /// By their names, which are all of these and no others.
+    Names(&'a [String]),
+    /// By the ids that an Iceberg table gives them.
+    Ids {
+        /// The columns of the table.
+        fields: &'a [SchemaField],
+        /// Columns whose values the file need not contain.
+        identity_columns: &'a [i32],
+    },
+}
+
+/// A column of which values are read.
+#[derive(Debug)]
+pub(super) struct ReadColumn {
+    pub(super) name: String,
+    pub(super) ty: CqlType,
+    /// The place in the file; `None` if all values are null.
+    pub(super) root: Option<usize>,
+    /// The parts of the column by ids, for a table of Iceberg.
+    shape: Shape,
+}
+
+/// Returns the names of the columns of a file.
+pub(super) fn names(metadata: &ArrowReaderMetadata) -> Vec<String> {
+    let fields = metadata.schema().fields().iter();
+    fields.map(|field| field.name().clone()).collect()
+}
+
+/// Finds columns in a file.
+///
+/// # Errors
+/// A sentence about the column that the file lacks or has beside them.
+pub(super) fn find(
+    columns: &[(String, CqlType)],
+    metadata: &ArrowReaderMetadata,
+    matching: Matching<'_>,
+) -> Result<Vec<ReadColumn>, String> {
+    let fields = metadata.schema().fields();
+    if let Matching::Names(all) = matching {
+        check_names(all, fields)?;
+    } else if let Some(field) = fields.iter().find(|field| id(field).is_none()) {
+        return Err(format!(
+            "its column {} has no field id, as in a file that an engine added to the table without \
+             writing it; ebb does not read such files: rewrite the data files of the table",
+            field.name()
+        ));
+    }
+    let column = |(name, ty): &(String, CqlType)| -> Result<ReadColumn, String> {
+        let (root, shape) = match matching {
+            Matching::Names(_) => {
+                let root = fields.iter().position(|field| field.name() == name);
+                (Some(root.ok_or_else(|| missing(name))?), Shape::Leaf)
+            }
+            Matching::Ids {
+                fields: of_table,
+                identity_columns,
+            } => {
+                let field = of_table.iter().find(|field| field.name == *name);
+                let field = field.ok_or_else(|| missing(name))?;
+                let root = fields.iter().position(|own| id(own) == Some(field.id));
+                if root.is_none() {
+                    check_absent(field, identity_columns)?;
+                }
+                (root, field.shape.clone())
+            }
+        };
+        Ok(ReadColumn {
+            name: name.clone(),
+            ty: ty.clone(),
+            root,
+            shape,
+        })
+    };
+    columns.iter().map(column).collect()
+}
+
+fn missing(name: &str) -> String {
+    format!("it has no column {name}")
+}
+
+/// Checks that a file has columns of these names, each once, and no others.
+fn check_names(all: &[String], fields: &Fields) -> Result<(), String> {
+    for (at, field) in fields.iter().enumerate() {
+        let name = field.name();
+        if !all.contains(name) {
+            return Err(format!(
+                "it has a column {name}, which the first file has not; load it by itself"
+            ));
+        }
+        if fields.iter().skip(at + 1).any(|other| other.name() == name) {
+            return Err(format!("two of its columns are called {name}"));
+        }
+    }
+    let absent = all
+        .iter()
+        .find(|name| fields.iter().all(|f| f.name() != *name));
+    match absent {
+        Some(name) => Err(format!(
+            "it has no column {name}, which the first file has; load it by itself"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Checks that a column whose values the file does not contain is null in all its rows.
+fn check_absent(field: &SchemaField, identity_columns: &[i32]) -> Result<(), String> {
+    let name = &field.name;
+    if identity_columns.contains(&field.id) {
+        return Err(format!(
+            "it lacks column {name}, whose value is that of its partition; ebb does not read such \
+             files: rewrite the data files of the table"
+        ));
+    }
+    if field.has_default {
+        return Err(format!(
+            "it lacks column {name}, which has a default for old files; ebb does not read such \
+             files: rewrite the data files of the table"
+        ));
+    }
+    Ok(())
+}
+
+/// Returns the field id that a data file gives a field.
+fn id(field: &FieldRef) -> Option<i32> {
+    let id = field.metadata().get(PARQUET_FIELD_ID_META_KEY)?;
+    id.parse().ok()
+}
+
+impl ReadColumn {
+    /// Returns values of the column as those of the table: fields of structs in the table's order, by
+    /// the table's names, and null where the file is older than a field.
+    ///
+    /// # Errors
+    /// If the parts do not fit together.
+    pub(super) fn conform(&self, array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+        conform(array, &self.shape)
+    }
+}
+
+fn conform(array: &ArrayRef, shape: &Shape) -> Result<ArrayRef, ArrowError> {
+    match (shape, array.data_type()) {
+        (Shape::Struct(fields), DataType::Struct(own)) if !fields.is_empty() => {
+            let parts = array.as_struct();
+            if let Some(field) = own.iter().find(|field| id(field).is_none()) {
+                let problem = format!("its field {} has no field id", field.name());
+                return Err(ArrowError::SchemaError(problem));
+            }
+            let conformed = fields.iter().map(|field| -> Result<_, ArrowError> {
+                let at = own.iter().position(|own| id(own) == Some(field.id));
+                let part: ArrayRef = match at {
+                    Some(at) => conform(parts.column(at), &field.shape)?,
+                    None => Arc::new(NullArray::new(array.len())),
+                };
+                let is_nullable = at.is_none_or(|at| own[at].is_nullable());
+                let named = Field::new(&field.name, part.data_type().clone(), is_nullable);
+                Ok((Arc::new(named), part))
+            });
+            let conformed: Vec<(FieldRef, ArrayRef)> = conformed.collect::<Result<_, _>>()?;
+            let (fields, parts): (Vec<FieldRef>, Vec<ArrayRef>) = conformed.into_iter().unzip();
+            let nulls = array.nulls().cloned();
+            Ok(Arc::new(StructArray::try_new(fields.into(), parts, nulls)?))
+        }
+        (Shape::List(element), DataType::List(own)) => {
+            let list = array.as_list::<i32>();
+            let elements = conform(list.values(), element)?;
+            let field = with_type(own, elements.data_type());
+            let (offsets, nulls) = (list.offsets().clone(), list.nulls().cloned());
+            Ok(Arc::new(ListArray::try_new(
+                field, offsets, elements, nulls,
+            )?))
+        }
+        (Shape::Map(key, value), DataType::Map(own, is_sorted)) => {
+            let map = array.as_map();
+            let parts = vec![conform(map.keys(), key)?, conform(map.values(), value)?];
+            let fields = map.entries().fields().iter().zip(&parts);
+            let fields = fields.map(|(field, part)| with_type(field, part.data_type()));
+            let nulls = map.entries().nulls().cloned();
+            let entries = StructArray::try_new(fields.collect(), parts, nulls)?;
+            let own = with_type(own, entries.data_type());
+            let (offsets, nulls) = (map.offsets().clone(), map.nulls().cloned());
+            Ok(Arc::new(MapArray::try_new(
+                own, offsets, entries, nulls, *is_sorted,
+            )?))
+        }
+        // A type that does not fit is an error of the value.
+        _ => Ok(Arc::clone(array)),
+    }
+}
+
+fn with_type(field: &FieldRef, ty: &DataType) -> FieldRef {
+    Arc::new(Field::clone(field).with_data_type(ty.clone()))
+}

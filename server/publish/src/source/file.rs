@@ -1,0 +1,266 @@
+//! The rows of one Parquet file.
+
+use std::fs::File;
+use std::iter::Peekable;
+use std::path::{Path, PathBuf};
+use std::vec::IntoIter;
+
+use arrow_array::{ArrayRef, RecordBatch};
+use ebb_model::types::CqlType;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+    ParquetRecordBatchReaderBuilder,
+};
+
+use super::columns::{self, Matching, ReadColumn};
+use super::{Result, SourceError, SourceFile, int96, metadata, open};
+use crate::types::read_value;
+
+/// The size of a batch of rows, in bytes before their compression.
+const BATCH_BYTES: u64 = 8 << 20;
+
+/// Rows of a batch at most, for files whose rows have few bytes. A value that a file has once, in a
+/// dictionary, takes memory in each row of a batch.
+const BATCH_ROWS_MAX: u64 = 1024;
+
+/// Reads the rows of a file in their order, without those that are deleted.
+pub struct FileRows {
+    path: PathBuf,
+    file_bytes: u64,
+    rows_total: u64,
+    columns: Vec<ReadColumn>,
+    batches: Batches,
+    /// The values of the current batch, by column; `None` if all are null.
+    arrays: Vec<Option<ArrayRef>>,
+    /// The next row of the batch, and their number.
+    at: usize,
+    batch_rows: usize,
+    /// Rows so far, those that are deleted included.
+    row: u64,
+    deleted: Peekable<IntoIter<u64>>,
+    values: Vec<Option<Vec<u8>>>,
+}
+
+impl FileRows {
+    pub(super) fn open(
+        source: &SourceFile,
+        columns: &[(String, CqlType)],
+        matching: Matching<'_>,
+    ) -> Result<Self> {
+        let path = &source.path;
+        let file = open(path)?;
+        let metadata = metadata(&file, path)?;
+        let columns = columns::find(columns, &metadata, matching);
+        let columns = columns.map_err(SourceError::file(path))?;
+        let batches = Batches::open(file, path, &metadata, &columns)?;
+        let rows_total = metadata.metadata().file_metadata().num_rows();
+        Ok(Self {
+            path: path.clone(),
+            file_bytes: source.bytes,
+            rows_total: rows_total.try_into().unwrap_or(0),
+            values: vec![None; columns.len()],
+            arrays: vec![None; columns.len()],
+            columns,
+            batches,
+            at: 0,
+            batch_rows: 0,
+            row: 0,
+            deleted: source.deleted.clone().into_iter().peekable(),
+        })
+    }
+
+    /// Goes to the next row. Returns false behind the last one.
+    ///
+    /// # Errors
+    /// If the file is damaged, or if a value has no exact counterpart in CQL. The reader is of no use
+    /// afterwards.
+    pub fn next_row(&mut self) -> Result<bool> {
+        loop {
+            while self.at == self.batch_rows {
+                if !self.next_batch()? {
+                    return Ok(false);
+                }
+            }
+            let (at, row) = (self.at, self.row);
+            self.at += 1;
+            self.row += 1;
+            if self.deleted.next_if_eq(&row).is_none() {
+                self.read(at)?;
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Returns the values of the row, by column, in CQL's native serialization. Sets and maps have the
+    /// order of the file.
+    pub fn values(&self) -> &[Option<Vec<u8>>] {
+        &self.values
+    }
+
+    /// Returns the error of the current row for a problem that a caller has with it.
+    pub fn error(&self, problem: String) -> SourceError {
+        SourceError::Row {
+            path: self.path.clone(),
+            row: self.row,
+            problem,
+        }
+    }
+
+    /// Returns how much of the file has been read, by the number of its rows.
+    pub fn bytes_read(&self) -> u64 {
+        let part = self.row as f64 / self.rows_total.max(1) as f64;
+        (self.file_bytes as f64 * part) as u64
+    }
+
+    fn next_batch(&mut self) -> Result<bool> {
+        let Some(batch) = self.batches.next() else {
+            return Ok(false);
+        };
+        let batch = batch.map_err(|error| match error {
+            BatchError::File(problem) => SourceError::file(&self.path)(problem),
+            BatchError::Row(at, problem) => SourceError::Row {
+                path: self.path.clone(),
+                row: self.row + at as u64 + 1,
+                problem,
+            },
+        })?;
+        for (column, array) in self.columns.iter().zip(&mut self.arrays) {
+            let place = column.root.and_then(|root| self.batches.place(root));
+            let conformed = place.map(|place| column.conform(&batch.arrays[place]));
+            *array = (conformed.transpose()).map_err(SourceError::file(&self.path))?;
+        }
+        (self.at, self.batch_rows) = (0, batch.rows);
+        Ok(true)
+    }
+
+    fn read(&mut self, at: usize) -> Result<()> {
+        let columns = self.columns.iter().zip(&self.arrays);
+        for ((column, array), value) in columns.zip(&mut self.values) {
+            let read = match array {
+                Some(array) => read_value(array, at, &column.ty),
+                None => Ok(None),
+            };
+            *value = read.map_err(|error| SourceError::Row {
+                path: self.path.clone(),
+                row: self.row,
+                problem: format!("column {}: {error}", column.name),
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// The columns of a file in batches of rows.
+struct Batches {
+    /// The places of the columns in the file, ascending.
+    roots: Vec<usize>,
+    reader: ParquetRecordBatchReader,
+    /// The columns with timestamps of 96 bits, and a reader that has their seconds.
+    int96: Vec<usize>,
+    seconds: Option<ParquetRecordBatchReader>,
+}
+
+struct Batch {
+    rows: usize,
+    arrays: Vec<ArrayRef>,
+}
+
+enum BatchError {
+    File(String),
+    /// The place of the row in the batch.
+    Row(usize, String),
+}
+
+impl Batches {
+    fn open(
+        file: File,
+        path: &Path,
+        metadata: &ArrowReaderMetadata,
+        columns: &[ReadColumn],
+    ) -> Result<Self> {
+        let mut roots: Vec<usize> = columns.iter().filter_map(|column| column.root).collect();
+        roots.sort_unstable();
+        roots.dedup();
+        let int96 = int96::find(metadata, &roots).map_err(SourceError::file(path))?;
+        let seconds = if int96.is_empty() {
+            None
+        } else {
+            let options =
+                ArrowReaderOptions::new().with_schema(int96::as_seconds(metadata, &int96));
+            let metadata = ArrowReaderMetadata::try_new(metadata.metadata().clone(), options);
+            let metadata = metadata.map_err(SourceError::file(path))?;
+            // Clones of a file share one place in it.
+            Some(reader(open(path)?, path, &metadata, &int96)?)
+        };
+        Ok(Self {
+            reader: reader(file, path, metadata, &roots)?,
+            roots,
+            int96,
+            seconds,
+        })
+    }
+
+    /// Returns the place in a batch of the column that has the place `root` in the file.
+    fn place(&self, root: usize) -> Option<usize> {
+        self.roots.binary_search(&root).ok()
+    }
+
+    fn next(&mut self) -> Option<std::result::Result<Batch, BatchError>> {
+        let batch = self.reader.next()?;
+        Some(self.finish(batch.map_err(|error| BatchError::File(error.to_string()))))
+    }
+
+    /// Replaces the timestamps of 96 bits in a batch by exact ones.
+    fn finish(
+        &mut self,
+        batch: std::result::Result<RecordBatch, BatchError>,
+    ) -> std::result::Result<Batch, BatchError> {
+        let batch = batch?;
+        let mut arrays = batch.columns().to_vec();
+        if let Some(reader) = &mut self.seconds {
+            let failed = |problem: String| BatchError::File(problem);
+            let ended = || failed("it has columns of different lengths".to_owned());
+            let seconds = reader.next().ok_or_else(ended)?;
+            let seconds = seconds.map_err(|error| failed(error.to_string()))?;
+            if seconds.num_rows() != batch.num_rows() {
+                return Err(ended());
+            }
+            for (root, seconds) in self.int96.iter().zip(seconds.columns()) {
+                let place = self.roots.binary_search(root).map_err(|_| ended())?;
+                let exact = int96::milliseconds(&arrays[place], seconds);
+                arrays[place] = exact.map_err(|(at, problem)| BatchError::Row(at, problem))?;
+            }
+        }
+        Ok(Batch {
+            rows: batch.num_rows(),
+            arrays,
+        })
+    }
+}
+
+/// Opens a reader of the columns that have the places `roots` in a file.
+fn reader(
+    file: File,
+    path: &Path,
+    metadata: &ArrowReaderMetadata,
+    roots: &[usize],
+) -> Result<ParquetRecordBatchReader> {
+    let mask = ProjectionMask::roots(metadata.parquet_schema(), roots.iter().copied());
+    let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata.clone())
+        .with_projection(mask)
+        .with_batch_size(batch_rows(metadata));
+    builder.build().map_err(SourceError::file(path))
+}
+
+/// Returns the number of rows of a batch, by the mean size of rows where they are largest.
+fn batch_rows(metadata: &ArrowReaderMetadata) -> usize {
+    let groups = metadata.metadata().row_groups().iter();
+    let row_bytes = groups.map(|group| {
+        let rows = u64::try_from(group.num_rows()).unwrap_or(0);
+        let bytes = u64::try_from(group.total_byte_size()).unwrap_or(0);
+        bytes / rows.max(1)
+    });
+    let row_bytes = row_bytes.max().unwrap_or(0).max(1);
+    (BATCH_BYTES / row_bytes).clamp(1, BATCH_ROWS_MAX) as usize
+}

@@ -1,0 +1,492 @@
+//! Files and tables as other engines write them.
+
+use std::collections::HashMap;
+use std::fs;
+use std::sync::Arc;
+
+use arrow_array::builder::{ListBuilder, StringBuilder};
+use arrow_array::{
+    ArrayRef, Int32Array, Int64Array, ListArray, RecordBatch, StringArray, StructArray,
+};
+use arrow_schema::{Field, Schema};
+use ebb_model::types::UserType;
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::arrow::{ArrowWriter, PARQUET_FIELD_ID_META_KEY};
+use parquet::basic::{Compression, GzipLevel, ZstdLevel};
+use parquet::data_type::{Int96, Int96Type};
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+use serde_json::{Value as Json, json};
+
+use super::*;
+use crate::iceberg::testing::{self, Engine, TestFile, TestManifest};
+
+/// A field with an id, as Iceberg's writers give it to a Parquet file.
+fn field(name: &str, array: &ArrayRef, id: Option<i32>) -> Field {
+    let field = Field::new(name, array.data_type().clone(), true);
+    let id = id.map(|id| (PARQUET_FIELD_ID_META_KEY.to_owned(), id.to_string()));
+    field.with_metadata(HashMap::from_iter(id))
+}
+
+/// Writes a Parquet file of these columns: name, field id, values.
+fn write(path: &Path, columns: &[(&str, Option<i32>, ArrayRef)], compression: Compression) {
+    let fields = columns.iter().map(|(name, id, of)| field(name, of, *id));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let arrays = columns.iter().map(|(.., array)| Arc::clone(array));
+    let batch = RecordBatch::try_new(schema.clone(), arrays.collect()).unwrap();
+    let properties = WriterProperties::builder().set_compression(compression);
+    let options = ArrowWriterOptions::new()
+        .with_properties(properties.build())
+        .with_skip_arrow_metadata(true);
+    let file = File::create(path).unwrap();
+    let mut writer = ArrowWriter::try_new_with_options(file, schema, options).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+}
+
+fn ints(values: impl IntoIterator<Item = i32>) -> ArrayRef {
+    Arc::new(Int32Array::from_iter_values(values))
+}
+
+fn texts(values: &[&str]) -> ArrayRef {
+    Arc::new(StringArray::from(values.to_vec()))
+}
+
+/// Reads the rows of a source as literals of CQL.
+fn rows(source: &Source, columns: &[(&str, CqlType)]) -> Result<Vec<String>> {
+    let columns: Vec<_> = columns
+        .iter()
+        .map(|(name, ty)| (String::from(*name), ty.clone()))
+        .collect();
+    let mut all = Vec::new();
+    for file in source.files() {
+        let mut rows = source.rows(file, &columns)?;
+        while rows.next_row()? {
+            let values = rows.values().iter().zip(&columns);
+            let literals = values.map(|(value, (_, ty))| match value {
+                Some(value) => ty.literal(value),
+                None => "null".to_owned(),
+            });
+            all.push(literals.collect::<Vec<_>>().join(" "));
+        }
+        assert_eq!(rows.bytes_read(), file.bytes());
+    }
+    Ok(all)
+}
+
+fn refused<T>(result: Result<T>) -> String {
+    match result {
+        Ok(_) => panic!("it is not refused"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn parquet_files_of_every_codec_are_read_by_the_names_of_their_columns() {
+    let dir = tempfile::tempdir().unwrap();
+    let zstd = Compression::ZSTD(ZstdLevel::default());
+    let gzip = Compression::GZIP(GzipLevel::default());
+    for compression in [Compression::UNCOMPRESSED, Compression::SNAPPY, zstd, gzip] {
+        let paths = ["a.parquet", "b.parquet"].map(|name| dir.path().join(name));
+        let a = [("k", None, ints(0..10_000)), ("v", None, ints(5..10_005))];
+        write(&paths[0], &a, compression);
+        let b = [("v", None, ints([8])), ("k", None, ints([7]))];
+        write(&paths[1], &b, compression);
+        let source = Source::parquet(&paths).unwrap();
+        assert_eq!(source.columns(), ["k", "v"]);
+        let read = rows(&source, &[("v", CqlType::Int), ("k", CqlType::Bigint)]).unwrap();
+        assert_eq!(read.len(), 10_001);
+        assert_eq!((&read[9_999][..], &read[10_000][..]), ("10004 9999", "8 7"));
+        let read = rows(&source, &[("k", CqlType::Int)]).unwrap();
+        assert_eq!(read[10_000], "7");
+    }
+}
+
+#[test]
+fn a_file_with_other_columns_and_a_value_that_does_not_fit_are_refused_by_file_and_row() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = ["a.parquet", "b.parquet", "c.parquet"].map(|name| dir.path().join(name));
+    let big: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 1 << 40]));
+    write(&paths[0], &[("k", None, big)], Compression::SNAPPY);
+    let two = [("k", None, ints([1])), ("v", None, ints([1]))];
+    write(&paths[1], &two, Compression::SNAPPY);
+    fs::write(&paths[2], "PAR1, and nothing of it").unwrap();
+    let wanted = [("k", CqlType::Int)];
+
+    let source = Source::parquet(&paths[..1]).unwrap();
+    let error = refused(rows(&source, &wanted));
+    assert!(error.contains("a.parquet: row 3: column k: "), "{error}");
+    assert!(error.contains("1099511627776"), "{error}");
+    let source = Source::parquet(&[paths[1].clone(), paths[0].clone()]).unwrap();
+    let error = refused(rows(&source, &wanted));
+    assert!(error.contains("a.parquet: it has no column v"), "{error}");
+    let source = Source::parquet(&paths[..2]).unwrap();
+    let error = refused(rows(&source, &[("k", CqlType::Bigint)]));
+    assert!(error.contains("b.parquet: it has a column v"), "{error}");
+    let error = refused(Source::parquet(&paths[2..]));
+    assert!(error.contains("c.parquet: "), "{error}");
+    let error = refused(Source::parquet(&[dir.path().join("d.parquet")]));
+    assert!(
+        error.starts_with("cannot read ") && error.contains("d.parquet"),
+        "{error}"
+    );
+}
+
+#[test]
+fn timestamps_of_96_bits_are_exact() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("spark.parquet");
+    let schema = parse_message_type("message m { required int32 k; required int96 t; }").unwrap();
+    let day_ms = 86_400_000;
+    // The year 1, 1970, and the year 9999.
+    let moments_ms = [-719_162 * day_ms + 1, 0, 2_932_896 * day_ms + 999];
+    let written = |extra_ns: i64| {
+        let file = File::create(&path).unwrap();
+        let mut writer =
+            SerializedFileWriter::new(file, Arc::new(schema.clone()), Default::default()).unwrap();
+        let mut group = writer.next_row_group().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        let keys = column.typed::<parquet::data_type::Int32Type>();
+        keys.write_batch(&[1, 2, 3], None, None).unwrap();
+        column.close().unwrap();
+        let moments = moments_ms.map(|ms: i64| {
+            let ns = ms.rem_euclid(day_ms) * 1_000_000 + extra_ns;
+            let day = ms.div_euclid(day_ms) + 2_440_588;
+            Int96::from(vec![ns as u32, (ns >> 32) as u32, day as u32])
+        });
+        let mut column = group.next_column().unwrap().unwrap();
+        let typed = column.typed::<Int96Type>();
+        typed.write_batch(&moments, None, None).unwrap();
+        column.close().unwrap();
+        group.close().unwrap();
+        writer.close().unwrap();
+    };
+    let columns = [("t", CqlType::Timestamp), ("k", CqlType::Int)];
+    written(0);
+    let source = Source::parquet(std::slice::from_ref(&path)).unwrap();
+    let expected = [0, 1, 2].map(|at| {
+        let moment = CqlType::Timestamp.literal(&moments_ms[at].to_be_bytes());
+        format!("{moment} {}", at + 1)
+    });
+    assert_eq!(rows(&source, &columns).unwrap(), expected);
+    written(500);
+    let source = Source::parquet(&[path]).unwrap();
+    let error = refused(rows(&source, &columns));
+    assert!(error.contains("row 1: "), "{error}");
+    // Only what is read is looked at.
+    assert_eq!(rows(&source, &columns[1..]).unwrap(), ["1", "2", "3"]);
+}
+
+/// A table in a folder, as an engine writes it.
+struct Fixture {
+    dir: tempfile::TempDir,
+    engine: Engine,
+    metadata: Json,
+}
+
+/// The location of the table, which is not where the test has it.
+const LOCATION: &str = "file:/warehouse/db/t";
+
+impl Fixture {
+    fn new(engine: Engine, columns: Json) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["metadata", "data"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        let metadata = json!({
+            "format-version": 2, "table-uuid": "u", "location": LOCATION,
+            "last-sequence-number": 9, "last-updated-ms": 1, "last-column-id": 9,
+            "current-schema-id": 0,
+            "schemas": [{"type": "struct", "schema-id": 0, "fields": columns}],
+            "default-spec-id": 0, "partition-specs": [{"spec-id": 0, "fields": []}],
+            "last-partition-id": 999, "default-sort-order-id": 0, "sort-orders": [],
+            "properties": {}, "refs": {}, "snapshots": [], "current-snapshot-id": -1,
+        });
+        Self {
+            dir,
+            engine,
+            metadata,
+        }
+    }
+
+    fn data(&self, name: &str) -> PathBuf {
+        self.dir.path().join("data").join(name)
+    }
+
+    /// Adds a snapshot of these files, with a tag, in a manifest of rows and in one of deletes.
+    fn commit(&mut self, tag: &str, files: &[TestFile<'_>]) {
+        let snapshots = self.metadata["snapshots"].as_array_mut().unwrap();
+        let id = snapshots.len() + 1;
+        snapshots.push(json!({
+            "snapshot-id": id, "sequence-number": id, "timestamp-ms": id, "schema-id": 0,
+            "summary": {}, "manifest-list": format!("{LOCATION}/metadata/snap-{id}.avro"),
+        }));
+        self.metadata["current-snapshot-id"] = json!(id);
+        self.metadata["refs"][tag] = json!({"snapshot-id": id, "type": "tag"});
+        let folder = self.dir.path().join("metadata");
+        let mut names = Vec::new();
+        for is_rows in [true, false] {
+            let files = files.iter().filter(|file| (file.content == 0) == is_rows);
+            let files: Vec<TestFile<'_>> = files.copied().collect();
+            let name = format!("{id}-{is_rows}.avro");
+            fs::write(folder.join(&name), testing::manifest(self.engine, &files)).unwrap();
+            names.push((format!("{LOCATION}/metadata/{name}"), i32::from(!is_rows)));
+        }
+        let manifests = names.iter().map(|(path, content)| TestManifest {
+            path,
+            content: *content,
+            sequence_number: id as i64,
+            partition_spec_id: 0,
+        });
+        let list = testing::manifest_list(self.engine, &manifests.collect::<Vec<_>>());
+        fs::write(folder.join(format!("snap-{id}.avro")), list).unwrap();
+        self.write_metadata(&format!("{id:05}-0f8e2e5a.metadata.json"));
+    }
+
+    fn write_metadata(&self, name: &str) {
+        let path = self.dir.path().join("metadata").join(name);
+        fs::write(path, self.metadata.to_string()).unwrap();
+    }
+
+    fn open(&self, tag: Option<&str>) -> Result<Source> {
+        Source::table(self.dir.path(), tag)
+    }
+}
+
+/// A data file that the snapshot adds.
+fn added(path: &str) -> TestFile<'_> {
+    TestFile {
+        status: 1,
+        content: 0,
+        path,
+        format: "PARQUET",
+        sequence_number: None,
+    }
+}
+
+fn column(id: i32, name: &str, ty: impl Into<Json>) -> Json {
+    json!({"id": id, "name": name, "required": false, "type": ty.into()})
+}
+
+/// A table with two columns, the second of which was added and the first of which was renamed.
+fn renamed(engine: Engine) -> Fixture {
+    let mut fixture = Fixture::new(
+        engine,
+        json!([column(1, "key", "int"), column(2, "word", "string")]),
+    );
+    let old = [("id", Some(1), ints([1, 2, 3]))];
+    write(&fixture.data("old.parquet"), &old, Compression::SNAPPY);
+    let new = [
+        ("dropped", Some(7), ints([0, 0])),
+        ("word", Some(2), texts(&["four", "five"])),
+        ("key", Some(1), ints([4, 5])),
+    ];
+    write(&fixture.data("new.parquet"), &new, Compression::SNAPPY);
+    fixture.commit("monday", &[added("file:/warehouse/db/t/data/old.parquet")]);
+    let existing = TestFile {
+        status: 0,
+        sequence_number: Some(1),
+        ..added("file:/warehouse/db/t/data/old.parquet")
+    };
+    let deleted = TestFile {
+        status: 2,
+        ..added("file:/warehouse/db/t/data/gone.parquet")
+    };
+    let new = added("file:/warehouse/db/t/data/new.parquet");
+    fixture.commit("tuesday", &[existing, deleted, new]);
+    fixture
+}
+
+const COLUMNS: [(&str, CqlType); 2] = [("key", CqlType::Int), ("word", CqlType::Text)];
+
+#[test]
+fn a_table_is_read_by_its_tag_and_its_columns_by_their_ids() {
+    for engine in [Engine::Spark, Engine::PyIceberg] {
+        let fixture = renamed(engine);
+        let source = fixture.open(None).unwrap();
+        assert_eq!(source.columns(), ["key", "word"]);
+        let all = ["1 null", "2 null", "3 null", "4 'four'", "5 'five'"];
+        assert_eq!(rows(&source, &COLUMNS).unwrap(), all, "{engine:?}");
+        let tuesday = fixture.open(Some("tuesday")).unwrap();
+        assert_eq!(rows(&tuesday, &COLUMNS).unwrap(), all);
+        let monday = fixture.open(Some("monday")).unwrap();
+        assert_eq!(rows(&monday, &COLUMNS).unwrap(), &all[..3]);
+        let error = refused(fixture.open(Some("sunday")));
+        assert!(error.contains("no tag \"sunday\""), "{error}");
+        // The metadata of before is named in place of the folder.
+        let before = fixture
+            .dir
+            .path()
+            .join("metadata/00001-0f8e2e5a.metadata.json");
+        let before = Source::table(&before, None).unwrap();
+        assert_eq!(rows(&before, &COLUMNS).unwrap(), &all[..3]);
+        fixture.write_metadata("00002-another.metadata.json");
+        let error = refused(fixture.open(None));
+        assert!(error.contains("may be the newest metadata"), "{error}");
+    }
+}
+
+#[test]
+fn rows_that_positional_deletes_name_are_left_out() {
+    for engine in [Engine::Spark, Engine::PyIceberg] {
+        let mut fixture = renamed(engine);
+        let [old, new] = ["old", "new"].map(|name| format!("{LOCATION}/data/{name}.parquet"));
+        let positions: ArrayRef = Arc::new(Int64Array::from(vec![1, 0, 2, 1]));
+        let deletes = [
+            (
+                "file_path",
+                Some(2_147_483_546),
+                texts(&[&old, &old, &old, &new]),
+            ),
+            ("pos", Some(2_147_483_545), positions),
+        ];
+        write(
+            &fixture.data("deletes.parquet"),
+            &deletes,
+            Compression::SNAPPY,
+        );
+        let at = |path, sequence_number| TestFile {
+            status: 0,
+            sequence_number: Some(sequence_number),
+            ..added(path)
+        };
+        let name = format!("{LOCATION}/data/deletes.parquet");
+        let deletes = TestFile {
+            content: 1,
+            ..at(&name, 3)
+        };
+        // The deletes are older than one file and newer than the other, which they belong to.
+        fixture.commit("wednesday", &[at(&old, 1), at(&new, 4), deletes]);
+        let source = fixture.open(Some("wednesday")).unwrap();
+        let left = ["4 'four'", "5 'five'"];
+        assert_eq!(rows(&source, &COLUMNS).unwrap(), left, "{engine:?}");
+        fixture.commit("thursday", &[at(&old, 1), at(&new, 3), deletes]);
+        let source = fixture.open(Some("thursday")).unwrap();
+        assert_eq!(rows(&source, &COLUMNS).unwrap(), ["4 'four'"]);
+    }
+}
+
+#[test]
+fn what_a_reader_would_have_to_ignore_is_refused_by_its_name() {
+    let other = |content, format| TestFile {
+        content,
+        format,
+        ..added("file:/warehouse/db/t/data/other")
+    };
+    for (file, what) in [
+        (other(2, "PARQUET"), "equality deletes"),
+        (other(1, "PUFFIN"), "deletion vectors"),
+        (other(1, "AVRO"), "deletes of the format AVRO"),
+        (other(0, "ORC"), "data files of the format ORC"),
+    ] {
+        let mut fixture = renamed(Engine::Spark);
+        fixture.commit("x", &[added("file:/warehouse/db/t/data/old.parquet"), file]);
+        let error = refused(fixture.open(None));
+        assert!(error.contains(what), "{error}");
+        assert!(error.contains("data/other"), "{error}");
+    }
+    let mut fixture = renamed(Engine::Spark);
+    fixture.commit("x", &[added("s3://bucket/old.parquet")]);
+    let error = refused(fixture.open(None));
+    assert!(error.contains("s3://bucket/old.parquet"), "{error}");
+}
+
+#[test]
+fn a_column_whose_values_lie_in_partitions_or_defaults_is_refused() {
+    let refused_with = |change: &dyn Fn(&mut Json)| {
+        let mut fixture = renamed(Engine::Spark);
+        change(&mut fixture.metadata);
+        fixture.write_metadata("00003-0f8e2e5a.metadata.json");
+        let source = fixture.open(None).unwrap();
+        assert_eq!(rows(&source, &COLUMNS[..1]).unwrap().len(), 5);
+        refused(rows(&source, &COLUMNS))
+    };
+    let error = refused_with(&|metadata| {
+        let word =
+            json!({"name": "word", "transform": "identity", "source-id": 2, "field-id": 1000});
+        metadata["partition-specs"][0]["fields"] = json!([word]);
+    });
+    assert!(
+        error.contains("old.parquet: it lacks column word"),
+        "{error}"
+    );
+    assert!(error.contains("partition"), "{error}");
+    let error = refused_with(&|metadata| {
+        metadata["schemas"][0]["fields"][1]["initial-default"] = json!("?");
+    });
+    assert!(error.contains("has a default"), "{error}");
+
+    let fixture = renamed(Engine::Spark);
+    let old = [("key", None, ints([1]))];
+    write(&fixture.data("old.parquet"), &old, Compression::SNAPPY);
+    let error = refused(rows(&fixture.open(None).unwrap(), &COLUMNS));
+    assert!(error.contains("column key has no field id"), "{error}");
+}
+
+/// A struct of two fields with ids.
+fn pairs(names: [(&str, i32); 2], a: &[&str], b: &[&str]) -> ArrayRef {
+    let parts = [texts(a), texts(b)];
+    let parts = parts.into_iter().zip(names).map(|(part, (name, id))| {
+        let field = field(name, &part, Some(id));
+        (Arc::new(field), part)
+    });
+    Arc::new(StructArray::from(parts.collect::<Vec<_>>()))
+}
+
+#[test]
+fn fields_inside_of_a_column_are_found_by_their_ids_too() {
+    let fields = json!([
+        column(4, "city", "string"),
+        column(3, "street", "string"),
+        column(6, "zip", "string")
+    ]);
+    let place = json!({"type": "struct", "fields": fields});
+    let list =
+        json!({"type": "list", "element-id": 7, "element-required": false, "element": place});
+    let columns = json!([column(1, "home", place), column(2, "all", list)]);
+    let mut fixture = Fixture::new(Engine::Spark, columns);
+    // Street and city had other names, another order, and no zip.
+    let places = || pairs([("street", 3), ("town", 4)], &["A", "B"], &["Ulm", "Bonn"]);
+    let element = Arc::new(field("element", &places(), Some(7)));
+    let offsets = arrow_buffer::OffsetBuffer::new(vec![0, 0, 2].into());
+    let all: ArrayRef = Arc::new(ListArray::new(element, offsets, places(), None));
+    let old = [("home", Some(1), places()), ("all", Some(2), all)];
+    write(&fixture.data("old.parquet"), &old, Compression::SNAPPY);
+    fixture.commit("x", &[added("file:/warehouse/db/t/data/old.parquet")]);
+    let fields = ["street", "city", "zip"].map(|name| (name.into(), CqlType::Text));
+    let place = CqlType::udt(Arc::new(UserType::new("ks", "place", fields).unwrap())).freeze();
+    let columns = [("home", place.clone()), ("all", CqlType::list(place))];
+    let read = rows(&fixture.open(None).unwrap(), &columns).unwrap();
+    let (a, b) = (
+        "{street: 'A', city: 'Ulm', zip: null}",
+        "{street: 'B', city: 'Bonn', zip: null}",
+    );
+    assert_eq!(read, [format!("{a} []"), format!("{b} [{a}, {b}]")]);
+}
+
+#[test]
+fn a_table_without_a_snapshot_has_no_rows() {
+    let fixture = Fixture::new(Engine::Spark, json!([column(1, "key", "int")]));
+    fixture.write_metadata("v1.metadata.json");
+    let source = fixture.open(None).unwrap();
+    assert_eq!(source.columns(), ["key"]);
+    assert!(source.files().is_empty());
+    let error = refused(Source::table(&fixture.dir.path().join("data"), None));
+    assert!(error.contains("metadata"), "{error}");
+}
+
+#[test]
+fn a_null_in_a_collection_is_refused_with_its_row() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.parquet");
+    let mut lists = ListBuilder::new(StringBuilder::new());
+    lists.append_value([Some("a"), Some("a")]);
+    lists.append_value([Some("b"), None]);
+    let lists: ArrayRef = Arc::new(lists.finish());
+    write(&path, &[("tags", None, lists)], Compression::SNAPPY);
+    let source = Source::parquet(&[path]).unwrap();
+    let error = refused(rows(&source, &[("tags", CqlType::set(CqlType::Text))]));
+    assert!(error.contains("row 2: column tags: "), "{error}");
+    assert!(error.contains("null"), "{error}");
+}
