@@ -363,8 +363,14 @@ const KILLERS: &[(Mutation, &str)] = &[
         SalvageAnyFile,
         "quarantine::rewritten::nothing_is_taken_from_another_file_in_the_place_of_a_damaged_one",
     ),
-    (OverlookLostTombstones, REWRITTEN),
-    (LoseOlderVersions, REWRITTEN),
+    (
+        OverlookLostTombstones,
+        "quarantine::rewritten::every_key_that_is_not_listed_as_lost_reads_as_before_whatever_block_is_damaged",
+    ),
+    (
+        LoseOlderVersions,
+        "quarantine::rewritten::the_versions_that_snapshots_read_stay_in_a_rewritten_file",
+    ),
     (
         LeaveOutForGood,
         "left_out::a_run_that_cannot_be_read_is_left_out_of_merges_until_it_can",
@@ -491,7 +497,6 @@ const QUARANTINED: &str = "quarantine::one_flipped_bit_in_any_file_gives_right_a
 const RANGES: &str =
     "transactions::a_range_delete_is_in_conflict_with_writes_inside_it_and_they_with_it";
 const REFUSED: &str = "ingest::an_ingest_that_the_log_refuses_is_not_seen";
-const REWRITTEN: &str = "quarantine::rewritten::every_key_that_is_not_listed_as_lost_reads_as_before_whatever_block_is_damaged";
 const AT_A_WRITE: &str =
     "traps::read_views_see_the_write_that_they_stand_at_whatever_becomes_of_it";
 const FILES: &str = "traps::files::files_stay_for_open_readers_and_go_once_nobody_needs_them";

@@ -161,6 +161,41 @@ fn a_missing_file_can_be_given_up_and_its_keys_are_listed() {
     }
 }
 
+/// Each file has two versions of its keys, because a snapshot was created between them.
+#[test]
+fn the_versions_that_snapshots_read_stay_in_a_rewritten_file() {
+    let mem = MemDisk::new();
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    let [users, other] = tables(&db);
+    let mut model = Model::default();
+    let put = |value: &str, model: &mut Model| {
+        for number in 0..KEYS {
+            users.put(&key(number), value.as_bytes()).unwrap();
+            model.now.insert(key(number), value.as_bytes().to_vec());
+        }
+    };
+    for number in 0..KEYS {
+        other.put(&key(number), &key(number)).unwrap();
+    }
+    put("old", &mut model);
+    let keyspace = db.existing_keyspace("app").unwrap();
+    keyspace.create_snapshot("then").unwrap();
+    model.snapshots.insert("then".into(), model.now.clone());
+    put("new", &mut model);
+    db.flush().unwrap();
+    drop((users, other, keyspace, db));
+    let path = files_of_users(&mem.fork()).remove(0);
+    damage_file(&mem, &path, false);
+
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    let done = db.rewrite_damaged("app", "users").unwrap();
+    let [file] = &done.files[..] else {
+        panic!("one file expected: {done:?}");
+    };
+    assert!(file.entries_read > 0 && file.entries_lost > 0, "{file:?}");
+    assert_rest_is_there(&db, &model, &done);
+}
+
 /// The file is the only one of its run, and its only block is damaged.
 #[test]
 fn older_values_of_lost_keys_show_and_their_table_is_merged_again() {
