@@ -1,8 +1,8 @@
 //! What is known of a job before its first task starts.
 
 use ebb_jobs::JobError;
-use ebb_jobs::advice::{Expected, FreeCores, SizedJob};
-use ebb_jobs::history::KnownProfile;
+use ebb_jobs::advice::{Expected, FreeCores, PUBLICATION, SizedJob};
+use ebb_jobs::history::{KnownProfile, ProfileRecord};
 use ebb_jobs::launch::OpenJob;
 use ebb_jobs::request::JobRequest;
 
@@ -26,7 +26,7 @@ pub(super) struct Prospect {
 pub(super) fn sized(node: &Node, request: &JobRequest) -> Result<SizedJob, JobError> {
     let open_job = OpenJob::open(request, &[], &node.site)?;
     let known = known(node, request)?;
-    let sized = expected(node, request, &open_job, known.as_ref()).sized()?;
+    let sized = expected(node, request, &open_job, known.as_ref(), &[]).sized()?;
     sized.map_err(JobError::senseless)
 }
 
@@ -39,11 +39,24 @@ fn known(node: &Node, request: &JobRequest) -> Result<Option<KnownProfile>, JobE
     })
 }
 
+/// Looks up the profiles of publications in the history, if the job has a goal to miss and could run over
+/// a publication.
+fn publications(node: &Node, request: &JobRequest) -> Result<Vec<ProfileRecord>, JobError> {
+    if request.goal_s.is_none() || !request.could_read_publication() {
+        return Ok(Vec::new());
+    }
+    Ok(match node.existing_history()? {
+        Some(history) => history.profiles_of(PUBLICATION)?,
+        None => Vec::new(),
+    })
+}
+
 fn expected<'a>(
     node: &Node,
     request: &'a JobRequest,
     open_job: &'a OpenJob,
     known: Option<&'a KnownProfile>,
+    publications: &'a [ProfileRecord],
 ) -> Expected<'a> {
     let Some(work) = &open_job.work else {
         unreachable!("nobody has taken it yet");
@@ -55,6 +68,7 @@ fn expected<'a>(
         cores: open_job.cores,
         machine_cores: ebb_colocate::reachable_cores() as u32,
         goal_s: request.goal_s,
+        publications,
     }
 }
 
@@ -67,7 +81,8 @@ pub(super) fn prospect(
     free: Option<FreeCores>,
 ) -> Result<Prospect, JobError> {
     let known = known(node, request)?;
-    let expected = expected(node, request, open_job, known.as_ref());
+    let publications = publications(node, request)?;
+    let expected = expected(node, request, open_job, known.as_ref(), &publications);
     let advice = free.map(|free| expected.expect(free)).transpose()?;
     let inputs = open_job.inputs.iter().map(|opened| ReadInput {
         name: opened.label.clone(),

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use ebb_jobs::advice::{Advice, JobAdvice};
+use ebb_jobs::advice::{Advice, JobAdvice, Lateness};
 use ebb_jobs::request::JobRequest;
 use ebb_server::jobs::Estimate;
 use serde_json::json;
@@ -70,6 +70,10 @@ pub(super) fn print(request: &JobRequest, estimate: &Estimate, as_json: bool) ->
     if let Some(goal_s) = request.goal_s {
         printer.line(format!("  {}", met(told, goal_s)))?;
     }
+    if let Some(lateness) = &told.lateness {
+        let text = late(lateness, told.cores, request.could_read_publication());
+        printer.line(format!("  {text}"))?;
+    }
     printer.line(format!("  as {}, as at this moment", basis(told)))?;
     printer.line(format!(
         "  assumed: {} of CPU a map and {} a reduce, {learned_factor:.2} times that as earlier executions \
@@ -90,6 +94,38 @@ fn met(told: &JobAdvice, goal_s: f64) -> String {
     };
     let goal = goal_text(goal_s);
     format!("the goal of {goal} is met with probability {probability}")
+}
+
+/// Returns by how much the job is late, and whether more machines change that: each has `cores` free
+/// cores.
+fn late(lateness: &Lateness, cores: u32, could_read_publication: bool) -> String {
+    let late = format!(
+        "this machine ends it {} after the goal, as probably as not",
+        seconds(lateness.late_by_s)
+    );
+    let Some(publication) = &lateness.publication else {
+        return if could_read_publication {
+            format!(
+                "{late}; more machines could run it over what ebb publish writes, but how long publishing \
+                 takes is not known: no publication of about this size has left a profile"
+            )
+        } else {
+            late
+        };
+    };
+    let publishing = format!(
+        "publishing what it reads takes {}, as in job {}",
+        seconds(publication.publish_s),
+        publication.profile_of
+    );
+    match publication.machines {
+        Some(machines) => format!(
+            "{late}; {publishing}, and then {} of {} could meet the goal",
+            counted(machines.into(), "machine"),
+            counted(cores.into(), "core")
+        ),
+        None => format!("{late}; {publishing}, so more machines would not meet it either"),
+    }
 }
 
 fn safe(told: &JobAdvice) -> String {
@@ -120,5 +156,60 @@ fn seconds(s: f64) -> String {
         s if s < 1.0 => format!("{:.0}ms", (s * 1e3).ceil()),
         s if s < 100.0 => format!("{s:.1}s"),
         s => humantime::format_duration(Duration::from_secs(s.ceil() as u64)).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_jobs::advice::PublicationOutlook;
+
+    use super::*;
+
+    fn text(publish_s: f64, machines: Option<u32>) -> String {
+        let lateness = Lateness {
+            late_by_s: 12.5,
+            publication: Some(PublicationOutlook {
+                profile_of: "17".to_string(),
+                bytes_per_cpu_s: 1e6,
+                publish_s,
+                machines,
+            }),
+        };
+        late(&lateness, 2, true)
+    }
+
+    #[test]
+    fn a_late_job_has_the_machines_that_meet_its_goal() {
+        let late = "this machine ends it 12.5s after the goal, as probably as not";
+        assert_eq!(
+            text(3.0, Some(4)),
+            format!(
+                "{late}; publishing what it reads takes 3.0s, as in job 17, and then 4 machines of 2 \
+                 cores could meet the goal"
+            )
+        );
+        let one = text(3.0, Some(1));
+        assert!(one.contains("1 machine of 2 cores"), "{one}");
+        let none = text(90.0, None);
+        assert!(
+            none.ends_with("takes 90.0s, as in job 17, so more machines would not meet it either"),
+            "{none}"
+        );
+    }
+
+    #[test]
+    fn without_a_rate_no_number_of_machines_is_given() {
+        let lateness = Lateness {
+            late_by_s: 0.5,
+            publication: None,
+        };
+        let over_tables = late(&lateness, 2, true);
+        assert!(over_tables.contains("ebb publish"), "{over_tables}");
+        assert!(over_tables.contains("is not known"), "{over_tables}");
+        assert_eq!(
+            late(&lateness, 2, false),
+            "this machine ends it 500ms after the goal, as probably as not",
+            "files are read without a publication"
+        );
     }
 }

@@ -64,7 +64,8 @@ pub(super) struct Common {
     #[arg(long, value_name = "DIR")]
     spill_dir: Option<PathBuf>,
     /// Do not run the job: print how long it would take, and with which probability it
-    /// would meet its goal.
+    /// would meet its goal. If it would probably be late, also print by how much, and
+    /// whether more machines could meet the goal.
     #[arg(long)]
     pub(super) dry_run: bool,
     /// Start the job in the server that holds the database, print its id, and do not wait

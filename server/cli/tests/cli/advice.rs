@@ -54,7 +54,14 @@ fn a_job_is_believed_to_take_what_its_last_run_took() {
         );
     }
     assert!(told["met_probability"].as_f64().unwrap() > 0.95, "{told}");
-    assert!(dry("1us")["met_probability"].as_f64().unwrap() < 0.05);
+    assert!(told["lateness"].is_null(), "{told}");
+    let late = dry("1us");
+    assert!(late["met_probability"].as_f64().unwrap() < 0.05);
+    assert!(
+        late["lateness"]["late_by_s"].as_f64().unwrap() > 0.0,
+        "{late}"
+    );
+    assert!(late["lateness"]["publication"].is_null(), "{late}");
     let safe_s = told["safe_goal_s"].as_f64().unwrap();
     assert!(safe_s >= told["median_s"].as_f64().unwrap(), "{told}");
 
@@ -86,6 +93,39 @@ fn a_job_is_believed_to_take_what_its_last_run_took() {
         profiles[0]["took_over_estimate"].as_array().unwrap().len(),
         1
     );
+}
+
+#[test]
+fn a_job_that_will_be_late_has_the_time_that_a_publication_takes() {
+    let place = Place::with_corpus();
+    place.ebb(&format!("{RUN} --output app.first")).ok();
+    let dry = |goal: &str| {
+        let run = format!("{RUN} --output app.second --dry-run --goal {goal}");
+        place.ebb(&run).ok()
+    };
+    let told = dry("1us");
+    assert!(
+        told.contains("after the goal") && told.contains("how long publishing takes is not known"),
+        "{told}"
+    );
+    assert!(!dry("1h").contains("after the goal"));
+
+    place.ebb("publish app@s lake --table lines").ok();
+    let jobs = place.ebb("jobs --json").json();
+    assert_eq!(jobs[1]["application"], "publish", "{jobs}");
+    let told = dry("1us");
+    assert!(
+        told.contains("more machines would not meet it either"),
+        "{told}"
+    );
+    let run = format!("{RUN} --output app.second --dry-run --goal 1us --json");
+    let publication = place.ebb(&run).json()["advice"]["lateness"]["publication"].clone();
+    assert_eq!(publication["profile_of"], jobs[1]["id"], "{publication}");
+    assert!(
+        publication["publish_s"].as_f64().unwrap() > 0.0,
+        "{publication}"
+    );
+    assert!(publication["machines"].is_null(), "{publication}");
 }
 
 #[test]

@@ -4,10 +4,11 @@ use ebb_scheduler::runtime::{JobProfile, JobSpec, MeasuredProfile, SubmitError};
 use serde::{Deserialize, Serialize};
 
 use super::free_cores::FreeCores;
+use super::lateness::{Lateness, PredictedJob};
 use super::{Advice, Question, advise};
 use crate::chain::Work;
 use crate::error::JobError;
-use crate::history::KnownProfile;
+use crate::history::{KnownProfile, ProfileRecord};
 
 /// Advice on a job, and what it is from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -26,6 +27,9 @@ pub struct JobAdvice {
     pub profile_of: String,
     /// Whether that was the same work, or other work of the application.
     pub is_same_work: bool,
+    /// The lateness, if the job has a goal and `median_s` is after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness: Option<Lateness>,
 }
 
 /// The reason why there is no estimate for an application of this name.
@@ -79,6 +83,8 @@ pub struct Expected<'a> {
     pub machine_cores: u32,
     /// Its goal in seconds from its start.
     pub goal_s: Option<f64>,
+    /// The profiles of publications, if the job could run over one.
+    pub publications: &'a [ProfileRecord],
 }
 
 /// A job as its tasks, by what earlier ones took.
@@ -194,13 +200,28 @@ impl<'a> Expected<'a> {
             free_cores: free.of(self.cores, self.machine_cores),
             goal_s: self.goal_s,
         });
+        let advice = advice.map_err(JobError::senseless)?;
+        let tasks_cpu_s = f64::from(maps) * advice.map_task_cpu_s
+            + f64::from(spec.reduces) * advice.reduce_task_cpu_s;
+        let lateness = self.goal_s.and_then(|goal_s| {
+            let job = PredictedJob {
+                goal_s,
+                end_s: advice.median_s,
+                cpu_s: tasks_cpu_s * advice.learned_factor,
+                cores: self.cores,
+                free_cores: advice.free_cores,
+                bytes_in,
+            };
+            job.lateness(self.publications)
+        });
         Ok(Ok(JobAdvice {
-            advice: advice.map_err(JobError::senseless)?,
+            advice,
             cores: self.cores,
             maps,
             reduces: spec.reduces,
             profile_of: known.profile.job.clone(),
             is_same_work: known.is_same_work,
+            lateness,
         }))
     }
 }

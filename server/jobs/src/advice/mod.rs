@@ -13,6 +13,7 @@
 mod expectation;
 #[expect(clippy::disallowed_methods, reason = "measures over real time")]
 mod free_cores;
+mod lateness;
 
 use distrs::Normal;
 use ebb_scheduler::availability::Availability;
@@ -27,6 +28,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::expectation::{Expected, JobAdvice, SizedJob, WhyUnknown};
 pub use self::free_cores::FreeCores;
+pub use self::lateness::{Lateness, PUBLICATION, PublicationOutlook};
 
 /// How sure a goal has to be to be called safe.
 pub const CONFIDENCE: f64 = 0.95;

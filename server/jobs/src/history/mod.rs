@@ -264,6 +264,15 @@ impl History {
         self.profiles.all()
     }
 
+    /// Returns the profiles of an application, in no particular order.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn profiles_of(&self, application: &str) -> Result<Vec<ProfileRecord>> {
+        let profiles = self.profiles.of(application)?.into_iter();
+        Ok(profiles.map(|(_, profile)| profile).collect())
+    }
+
     /// All jobs, the oldest first.
     ///
     /// # Errors

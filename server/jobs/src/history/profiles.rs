@@ -112,7 +112,8 @@ impl ProfileTable {
         Ok(profiles.map(|(_, profile)| profile).collect())
     }
 
-    fn of(&self, application: &str) -> Result<Vec<(Vec<u8>, ProfileRecord)>> {
+    /// Returns the profiles of an application, with their keys.
+    pub(super) fn of(&self, application: &str) -> Result<Vec<(Vec<u8>, ProfileRecord)>> {
         self.with_prefix(&format!("{application}/"))
     }
 

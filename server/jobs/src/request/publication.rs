@@ -13,6 +13,18 @@ use super::{
 pub(crate) const RECORDS: &str = "_ebb";
 
 impl JobRequest {
+    /// Returns whether another engine could run the job over a publication: the job reads tables that can
+    /// be published and nothing else, and is no publication itself.
+    #[must_use]
+    pub fn could_read_publication(&self) -> bool {
+        let can_be_published = |input: &InputRequest| match input {
+            InputRequest::Table(input) => !is_own(&input.table.keyspace),
+            _ => false,
+        };
+        let is_publication = matches!(self.application, ApplicationRequest::Publish(_));
+        !is_publication && !self.inputs.is_empty() && self.inputs.iter().all(can_be_published)
+    }
+
     /// Checks that a publication has tables of one named snapshot and nothing else, and that only a
     /// publication writes Iceberg tables.
     pub(super) fn check_publication(&self) -> Result<(), RequestError> {
@@ -51,6 +63,11 @@ impl JobRequest {
     }
 }
 
+/// Returns whether a keyspace is ebb's own, or its name is that of ebb's records in a target.
+fn is_own(keyspace: &str) -> bool {
+    [SYSTEM_KEYSPACE, RECORDS].contains(&keyspace)
+}
+
 /// Returns a table that may be published.
 fn published(input: &InputRequest) -> Result<&TableInput, RequestError> {
     let InputRequest::Table(input) = input else {
@@ -73,7 +90,7 @@ fn published(input: &InputRequest) -> Result<&TableInput, RequestError> {
         ));
     }
     let keyspace = &name.keyspace;
-    if [SYSTEM_KEYSPACE, RECORDS].contains(&&keyspace[..]) {
+    if is_own(keyspace) {
         return senseless(format!(
             "keyspace {keyspace} is ebb's own and is not published"
         ));

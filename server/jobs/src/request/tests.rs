@@ -299,6 +299,31 @@ fn a_publication_has_whole_tables_of_one_named_snapshot() {
 }
 
 #[test]
+fn other_engines_could_do_the_jobs_that_read_tables_only() {
+    let word_count = || {
+        request(ApplicationRequest::Wordcount(WordcountRequest {
+            reduces: 2,
+        }))
+    };
+    assert!(word_count().could_read_publication());
+    let text = InputRequest::Text(TextInput {
+        paths: vec!["a.txt".into()],
+        skip_bad: false,
+    });
+    let with = |inputs| JobRequest {
+        inputs,
+        ..word_count()
+    };
+    assert!(with(vec![table(), table()]).could_read_publication());
+    assert!(!with(vec![table(), text.clone()]).could_read_publication());
+    assert!(!with(vec![text]).could_read_publication());
+    assert!(!with(Vec::new()).could_read_publication());
+    let own = TableInput::new("ebb_system.jobs".parse().unwrap());
+    assert!(!with(vec![InputRequest::Table(own)]).could_read_publication());
+    assert!(!publication(&["app.lines"]).could_read_publication());
+}
+
+#[test]
 fn work_is_what_is_read_and_computed_and_nothing_else() {
     let sort = |reduces, numeric| {
         request(ApplicationRequest::Sort(SortRequest {
