@@ -5,7 +5,6 @@
 
 import datetime
 import decimal
-import glob
 import ipaddress
 import json
 import os
@@ -15,6 +14,7 @@ import uuid
 
 from cassandra.util import Date, Duration, Time
 
+import readers
 from patient import patient_cluster
 
 ROWS = 2000
@@ -187,14 +187,7 @@ def pyiceberg():
 
 
 def duckdb():
-    import duckdb as engine
-
-    connection = engine.connect()
-    connection.execute("SET TimeZone = 'UTC'")
-    for name in ("avro", "iceberg"):
-        pattern = f"{sys.prefix}/lib/python*/site-packages/duckdb_extension_{name}/**/*.duckdb_extension"
-        connection.execute(f"INSTALL '{glob.glob(pattern, recursive=True)[0]}'")
-        connection.execute(f"LOAD {name}")
+    connection = readers.duckdb_connection()
     scan = connection.execute(f"SELECT * FROM iceberg_scan('{table}')")
     check("DuckDB", scan.to_arrow_table().to_pylist(), "tuesday")
     monday = f"iceberg_scan('{table}', snapshot_from_id = {tag(table, 'monday')})"
@@ -226,24 +219,7 @@ def chdb():
 
 
 def spark():
-    from pyspark.sql import SparkSession
-
-    pattern = f"{sys.prefix}/lib/python*/site-packages/**/iceberg-spark-runtime*_2.12*.jar"
-    builder = SparkSession.builder.master("local[2]")
-    settings = {
-        "spark.jars": glob.glob(pattern, recursive=True)[0],
-        "spark.ui.enabled": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.extensions":
-            "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        "spark.sql.catalog.ebb": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.ebb.type": "hadoop",
-        "spark.sql.catalog.ebb.warehouse": f"file://{lake}",
-    }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    engine = builder.getOrCreate()
-    engine.sparkContext.setLogLevel("ERROR")
+    engine = readers.spark_session(lake, "local[2]")
     for snapshot in expected:
         found = engine.sql(f"SELECT * FROM ebb.lake.typed VERSION AS OF '{snapshot}'").collect()
         check("Spark", [row.asDict(recursive=True) for row in found], snapshot)

@@ -1,0 +1,50 @@
+# Shared by tests/publish/run and tests/publish/spark_jobs, which source it in the root of the repository
+# after tests/left_out.sh: the engines from PyPI, and a server over a new folder.
+
+engines=$PWD/target/publish/venv
+work=
+server=
+address=
+export PYTHONDONTWRITEBYTECODE=1
+
+# install_engines WHAT: installs the engines into $engines, at the versions that requirements.txt locks. If
+# that is impossible, WHAT is left out.
+install_engines() {
+    local locked=tests/publish/requirements.txt
+    command -v python3 >/dev/null || { left_out "$1" "there is no python3"; exit 0; }
+    if ! cmp -s "$locked" "$engines/locked.txt"; then
+        rm -rf "$engines"
+        python3 -m venv "$engines" &&
+            timeout 900 "$engines/bin/pip" install --quiet --disable-pip-version-check --no-deps \
+                --requirement "$locked" &&
+            cp "$locked" "$engines/locked.txt" ||
+            { left_out "$1" "PyPI did not give the engines"; exit 0; }
+    fi
+}
+
+stop_server() {
+    [ -z "$server" ] || kill -TERM "$server" 2>/dev/null || true
+    [ -z "$server" ] || wait "$server" || true
+    [ -z "$work" ] || rm -rf "$work"
+}
+
+# start_server: builds ebb into the new folder $work and starts a server over $work/data. Sets server to its
+# process id, and address to its address for CQL.
+start_server() {
+    cargo build --release --locked --bin ebb --features publish
+    work=$(mktemp -d)
+    trap stop_server EXIT
+    # Other checks build the program without the feature, in its place.
+    cp target/release/ebb "$work/ebb"
+    "$work/ebb" serve --data "$work/data" --cql 127.0.0.1:0 --overload-wait 0s \
+        >"$work/out" 2>"$work/err" &
+    server=$!
+    for _ in $(seq 600); do
+        grep -q '^listening for CQL on' "$work/out" && break
+        kill -0 "$server" || { cat "$work/err"; exit 1; }
+        sleep 0.1
+    done
+    address=$(sed -n 's/^listening for CQL on //p' "$work/out")
+    [ -n "$address" ] ||
+        { echo "the server does not listen after 60 s:"; cat "$work/out" "$work/err"; exit 1; }
+}
