@@ -56,6 +56,9 @@ pub enum Experiment {
     /// The server of serving's jobs
     #[command(hide = true)]
     ServingHost(serving::HostArgs),
+    /// Threads of the idle class beside serving's load
+    #[command(hide = true)]
+    ServingIdlers(serving::IdlersArgs),
     /// Repeats section 5.2.4 of the thesis: reads of a snapshot and beside one
     /// against reads without, by load, workload and number of snapshots
     #[command(name = "thesis-5.2.4")]
@@ -85,6 +88,7 @@ pub fn run(experiment: &Experiment) -> Result<()> {
         Experiment::Colocation(args) => colocation::run(args),
         Experiment::Serving(args) => serving::run(args),
         Experiment::ServingHost(args) => serving::run_host(args),
+        Experiment::ServingIdlers(args) => serving::run_idlers(args),
         Experiment::WeightedCompletion(args) => weighted_completion::run(args),
         Experiment::Predictions(args) => predictions::run(args),
         Experiment::WhatIf(args) => what_if::run(args),

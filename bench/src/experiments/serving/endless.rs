@@ -6,6 +6,11 @@
 //! divide numbers of thousands of digits, over a whole table. The server gives a request one second,
 //! so that each statement reaches its time-out several times in a window. The threads of all but the
 //! point reads are in the idle class, because the server can do nothing about the CPU of clients.
+//!
+//! In other windows the load runs beside [threads of the idle class](super::idlers) in another process,
+//! instead of the statements. A server whose scans use all the CPU that the load leaves cannot be better
+//! than beside threads that count; threads that write to much memory take caches from the load, too. The
+//! [stages](super::stages) of operations show where the time of each tail goes.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,10 +24,13 @@ use ebb_cql::protocol::{Answer, Compression, ErrorKind, QueryParameters, Request
 use serde::Serialize;
 
 use super::bar::verdict;
+use super::idlers::{IdleWork, Idlers, MEMORY_BYTES};
 use super::server::{Account, Server};
 use super::setting::Setting;
+use super::stages::{BegunWindow, StageTail, Stages};
 use super::steady::SteadyLoad;
 use super::window::{ALONE, Beside, ServerUse, Window};
+use crate::experiments::colocation::bootstrap::Estimate;
 use crate::experiments::colocation::disturbance::Observer;
 use crate::threads::value_of;
 use crate::ycsb::Operation;
@@ -47,6 +55,13 @@ const P99_MAX: f64 = 1.2;
 /// megabytes; the rest is for memtables, the block cache and what the allocator keeps.
 const GROWTH_BYTES_MAX: u64 = 1 << 30;
 
+/// The conditions, behind the load alone: beside the statements, and beside threads of the idle class
+/// that count or write to much memory.
+const STATEMENTS: usize = ALONE.len();
+const COUNTING: usize = STATEMENTS + 1;
+const WRITING: usize = STATEMENTS + 2;
+const CONDITIONS: usize = STATEMENTS + 3;
+
 const SCHEMA: [&str; 3] = [
     "CREATE KEYSPACE endless WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
     "CREATE TABLE endless.absent (a int, b int, c int, d int, PRIMARY KEY ((a, b), c, d))",
@@ -65,6 +80,16 @@ pub struct EndlessStatements {
     pub alone_again: Beside,
     /// The load beside the statements and the scans.
     pub beside: Beside,
+    /// Threads of the idle class in the windows of the next two.
+    pub idle_threads: usize,
+    /// The load beside threads of the idle class in another process that count.
+    pub beside_counting: Beside,
+    /// The load beside such threads that write to 64 MiB each.
+    pub beside_writing: Beside,
+    /// The p99 beside the statements over that beside the threads that write.
+    pub over_writing: Estimate,
+    /// The stages of operations, by condition.
+    pub stages: Vec<StagesOf>,
     /// Statements that ended with their time-out.
     pub timed_out: u64,
     /// The longest time until such a statement was answered, in seconds.
@@ -83,10 +108,30 @@ pub struct EndlessStatements {
     pub most_bytes: u64,
 }
 
+/// The tails of the stages of operations under a condition.
+#[derive(Debug, Clone, Serialize)]
+pub struct StagesOf {
+    pub condition: &'static str,
+    pub tails: Vec<StageTail>,
+}
+
+impl StagesOf {
+    fn new(condition: &'static str, stages: &Stages) -> Self {
+        let tails = stages.tails();
+        Self { condition, tails }
+    }
+
+    fn line(&self) -> String {
+        let tails: Vec<String> = self.tails.iter().map(ToString::to_string).collect();
+        let (condition, tails) = (self.condition, tails.join(", "));
+        format!("  stages {condition}, p50 / p99 in us: {tails}")
+    }
+}
+
 impl EndlessStatements {
     pub fn lines(&self) -> Vec<String> {
         let mib = |bytes: u64| bytes >> 20;
-        vec![
+        let mut lines = vec![
             format!(
                 "beside {} statements that never end, of {} users, reads of an open loop at {:.0} \
                  ops/s (peak {:.0}): p99 alone {:.0} us",
@@ -126,7 +171,23 @@ impl EndlessStatements {
                 mib(GROWTH_BYTES_MAX),
                 verdict(self.grown_bytes() <= GROWTH_BYTES_MAX)
             ),
-        ]
+            format!(
+                "  beside {} threads of the idle class in another process that count: {}",
+                self.idle_threads, self.beside_counting
+            ),
+            format!(
+                "  beside {} such threads that write to {} MiB each: {}",
+                self.idle_threads,
+                MEMORY_BYTES >> 20,
+                self.beside_writing
+            ),
+            format!(
+                "  p99 beside the statements over that beside the threads that write: {}",
+                self.over_writing
+            ),
+        ];
+        lines.extend(self.stages.iter().map(StagesOf::line));
+        lines
     }
 
     /// The memory that the statements added at most, in bytes.
@@ -164,6 +225,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<EndlessStatements> {
         // Only the time of statements is limited.
         "--overload-wait".to_owned(),
         "0s".to_owned(),
+        "--stage-latencies=true".to_owned(),
     ];
     let server = setting.start("endless", &more)?;
     let account = server.superuser()?;
@@ -174,29 +236,54 @@ pub fn measure(setting: &Setting<'_>) -> Result<EndlessStatements> {
     let before_bytes = server.process.memory_bytes()?;
     let (mut endless, mut scans) = (Ended::default(), Ended::default());
     let mut beside = Duration::ZERO;
-    let windows = setting.in_turns("endless", ALONE.len() + 1, |turn| {
-        let mut run = || play(&server, &mut client, &load.plan);
-        if ALONE.contains(&turn) {
-            return run();
+    let mut stages: [Stages; CONDITIONS] = Default::default();
+    let windows = setting.in_turns("endless", CONDITIONS, |turn| {
+        let mut run = || play(&server, &mut client, &load.plan, &mut stages[turn]);
+        match turn {
+            STATEMENTS => {
+                let began = Instant::now();
+                let (window, ended) = beside_others(server.address, run)?;
+                beside += began.elapsed();
+                endless.add(ended[0]);
+                scans.add(ended[1]);
+                Ok(window)
+            }
+            COUNTING => {
+                let _idlers = Idlers::start(IdleWork::Count)?;
+                run()
+            }
+            WRITING => {
+                let _idlers = Idlers::start(IdleWork::Memory)?;
+                run()
+            }
+            _ => run(),
         }
-        let began = Instant::now();
-        let (window, ended) = beside_others(server.address, run)?;
-        beside += began.elapsed();
-        endless.add(ended[0]);
-        scans.add(ended[1]);
-        Ok(window)
     })?;
     drop(client);
     server.stop()?;
     ensure!(scans.completed > 0, "no scan of another user completed");
     let [p99_us] = windows.alone_us([0.99]);
     let most_bytes = windows.all().map(|window| window.more.memory_bytes).max();
+    let mut alone = Stages::default();
+    for condition in ALONE {
+        alone.add(&stages[condition])?;
+    }
     Ok(EndlessStatements {
         peak_ops_per_s: load.peak_ops_per_s,
         rate_ops_per_s: load.rate_ops_per_s,
         p99_us,
         alone_again: windows.beside(1, &[0]),
-        beside: windows.beside(2, &ALONE),
+        beside: windows.beside(STATEMENTS, &ALONE),
+        idle_threads: Idlers::threads(),
+        beside_counting: windows.beside(COUNTING, &ALONE),
+        beside_writing: windows.beside(WRITING, &ALONE),
+        over_writing: windows.p99(STATEMENTS, &[WRITING]),
+        stages: vec![
+            StagesOf::new("alone", &alone),
+            StagesOf::new("beside the statements", &stages[STATEMENTS]),
+            StagesOf::new("beside threads that count", &stages[COUNTING]),
+            StagesOf::new("beside threads that write", &stages[WRITING]),
+        ],
         timed_out: endless.timed_out,
         timed_out_s_max: endless.slowest.as_secs_f64(),
         scans: scans.completed,
@@ -246,15 +333,22 @@ fn statements() -> [String; 2] {
     ]
 }
 
-/// Runs one window of the load.
-fn play(server: &Server, client: &mut RawClient, plan: &Plan) -> Result<Window<ServerUse>> {
+/// Runs one window of the load, and adds its operations to the stages of its condition.
+fn play(
+    server: &Server,
+    client: &mut RawClient,
+    plan: &Plan,
+    stages: &mut Stages,
+) -> Result<Window<ServerUse>> {
     server.process.reset_memory_peak()?;
+    let begun = BegunWindow::of(server)?;
     let observer = Observer::start()?;
     let cpu_s = server.process.usage()?.cpu_s();
     let tally = client.run(plan, |_| ())?;
     let cpu_s = server.process.usage()?.cpu_s() - cpu_s;
     let memory_bytes = server.process.memory_peak_bytes()?;
     let disturbance = observer.end()?;
+    stages.add_window(&begun, &tally)?;
     let server_use = ServerUse {
         cpu_s,
         memory_bytes,
@@ -355,7 +449,6 @@ fn run_scans(address: SocketAddr, is_over: &AtomicBool) -> Result<Ended> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiments::colocation::bootstrap::Estimate;
     use crate::ycsb::cql::ServerProcess;
 
     #[test]
@@ -367,12 +460,13 @@ mod tests {
 
     #[test]
     fn each_bar_is_met_or_missed_in_a_line_of_its_own() {
+        let estimate = |value| Estimate {
+            value,
+            low: value,
+            high: value,
+        };
         let beside = |p99| Beside {
-            p99: Estimate {
-                value: p99,
-                low: p99,
-                high: p99,
-            },
+            p99: estimate(p99),
             cpu: 1.0,
             refused: 0,
             windows: 2,
@@ -384,6 +478,11 @@ mod tests {
             p99_us: 1.0,
             alone_again: beside(1.0),
             beside: beside(p99),
+            idle_threads: 4,
+            beside_counting: beside(1.1),
+            beside_writing: beside(1.5),
+            over_writing: estimate(0.8),
+            stages: vec![StagesOf::new("alone", &Stages::default())],
             timed_out: 1,
             timed_out_s_max: 1.0,
             scans: 1,

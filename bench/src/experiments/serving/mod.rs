@@ -24,6 +24,7 @@
 //!   certificate   of a server that speaks TLS     steady   the load of the parts about the tail
 //!   window   windows of one condition, compared with others     setting   what all parts share
 //!   bar      met or missed     command   other programs     instructions   counted by perf
+//!   stages   where the time of operations goes     idlers   other threads of the idle class
 //! ```
 //!
 //! Client and server share the machine. What is compared takes turns, medians over rounds
@@ -43,6 +44,7 @@ mod endless;
 mod host;
 mod hostile;
 mod hot_row;
+mod idlers;
 mod indexed;
 mod instructions;
 mod logs;
@@ -56,6 +58,7 @@ mod secured;
 mod server;
 mod setting;
 mod slow_core;
+mod stages;
 mod startup;
 mod steady;
 mod throughput;
@@ -64,4 +67,5 @@ mod window;
 
 pub use args::{HostArgs, ServingArgs};
 pub use host::run_host;
+pub use idlers::{IdlersArgs, run_idlers};
 pub use run::run;

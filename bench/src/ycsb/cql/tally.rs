@@ -14,6 +14,9 @@ use crate::ycsb::{HIDDEN_MAX, Operation, Pauses};
 pub(crate) struct Tally {
     /// By [`Operation::ALL`], in nanoseconds, of what counts.
     pub nanos: [Histogram<u64>; Operation::ALL.len()],
+    /// Delays of operations of an open loop, from the time at which each was due until it was sent, in
+    /// nanoseconds: of those that count, with those in pauses.
+    pub late_nanos: Histogram<u64>,
     /// Where pauses are left out: those that count unless they were due in one.
     pub timed: Vec<TimedOperation>,
     /// How long the machine paused while latencies counted, with what came of it; none
@@ -49,6 +52,7 @@ impl Default for Tally {
     fn default() -> Self {
         Self {
             nanos: std::array::from_fn(|_| histogram(DIGITS)),
+            late_nanos: histogram(DIGITS),
             timed: Vec::new(),
             paused: None,
             operations: 0,
@@ -69,6 +73,7 @@ impl Tally {
         for (sum, part) in self.nanos.iter_mut().zip(&more.nanos) {
             sum.add(part).expect("all have the same bounds");
         }
+        (self.late_nanos.add(&more.late_nanos)).expect("all have the same bounds");
         self.timed.extend_from_slice(&more.timed);
         self.operations += more.operations;
         self.unserved += more.unserved;

@@ -180,6 +180,10 @@ impl<'a> Worker<'a> {
             return false;
         };
         let counts = from >= self.shared.start + self.shared.plan.lead;
+        if counts && self.arrivals.is_some() {
+            let late = Instant::now().saturating_duration_since(from);
+            (self.tally.late_nanos).saturating_record(late.as_nanos() as u64);
+        }
         let pending = Pending {
             operation,
             step,
