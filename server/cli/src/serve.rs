@@ -269,6 +269,7 @@ fn listen(
         login_timeout: *settings.login_timeout,
         login_failures_max: settings.login_failures_max,
         slow: Some(slow.of_cql()),
+        stage_latencies: settings.stage_latencies,
         events: events::log(Arc::clone(&audit.changes)),
         audit: audit::of_statements(Arc::clone(&audit.changes)),
         audit_writes: audit_writes.unwrap_or_default(),

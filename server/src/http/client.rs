@@ -222,6 +222,15 @@ impl JobsClient {
         Ok(list.tables)
     }
 
+    /// Returns the metrics, in Prometheus' text format.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn metrics(&self) -> Result<String> {
+        let text = self.body(Method::GET, "/metrics", None)?;
+        String::from_utf8(text.into()).map_err(|error| self.strange(error))
+    }
+
     /// Predicts the end of a hypothetical job, and the goals that other jobs would miss beside it.
     /// `job` is a body of `POST /v1/what-if`.
     ///
@@ -251,13 +260,7 @@ impl JobsClient {
         path: &str,
         body: Option<String>,
     ) -> Result<T> {
-        let (status, answer) = self.runtime.block_on(self.exchange(method, path, body))?;
-        if !status.is_success() {
-            return Err(match serde_json::from_slice(&answer) {
-                Ok(problem) => ClientError::Refused(problem),
-                Err(_) => self.strange(format!("status {status}")),
-            });
-        }
+        let answer = self.body(method, path, body)?;
         // A response without content has no body.
         let answer = if answer.is_empty() {
             &b"null"[..]
@@ -265,6 +268,18 @@ impl JobsClient {
             &answer
         };
         serde_json::from_slice(answer).map_err(|error| self.strange(error))
+    }
+
+    /// Sends a request, and returns the body of a response that is no error.
+    fn body(&self, method: Method, path: &str, body: Option<String>) -> Result<Bytes> {
+        let (status, answer) = self.runtime.block_on(self.exchange(method, path, body))?;
+        if status.is_success() {
+            return Ok(answer);
+        }
+        Err(match serde_json::from_slice(&answer) {
+            Ok(problem) => ClientError::Refused(problem),
+            Err(_) => self.strange(format!("status {status}")),
+        })
     }
 
     async fn exchange(

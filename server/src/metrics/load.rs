@@ -7,14 +7,21 @@ use ebb_colocate::{Action, GuardSample, LatencyCounts, LoadSample};
 use super::sheet::{Sheet, write_each};
 use crate::node::Node;
 
-/// Upper bounds of the buckets of latencies, in seconds.
-const BOUNDS_S: [f64; 17] = [
+/// Upper bounds of the buckets of latencies of requests, in seconds.
+pub const REQUEST_BOUNDS_S: [f64; 17] = [
     5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0,
+];
+
+/// Upper bounds of the buckets of latencies of stages, in seconds. A stage of a point request takes
+/// microseconds, and what it takes more is in its tail, so the buckets are narrower and begin lower.
+pub const STAGE_BOUNDS_S: [f64; 25] = [
+    2e-6, 3e-6, 5e-6, 7e-6, 1e-5, 1.5e-5, 2e-5, 3e-5, 5e-5, 7e-5, 1e-4, 1.5e-4, 2e-4, 3e-4, 5e-4,
+    7e-4, 1e-3, 1.5e-3, 2e-3, 3e-3, 5e-3, 1e-2, 3e-2, 0.1, 1.0,
 ];
 
 pub(super) fn write(sheet: &mut Sheet<'_>, node: &Node) -> fmt::Result {
     if let Some(latencies) = node.latencies() {
-        let (sum_s, buckets) = latency_buckets(&latencies.counts());
+        let (sum_s, buckets) = latency_buckets(&latencies.counts(), &REQUEST_BOUNDS_S);
         let help = "Latencies of point requests, from the last byte received to the last byte sent";
         sheet.histogram("request_duration_seconds", help, sum_s, &buckets)?;
     }
@@ -80,11 +87,12 @@ pub(super) fn write_guard(sheet: &mut Sheet<'_>, guarded: &GuardSample) -> fmt::
     )
 }
 
-/// Returns the sum of the latencies in seconds, and the number in each bucket by its upper bound.
-pub fn latency_buckets(counts: &LatencyCounts) -> (f64, Vec<(f64, u64)>) {
+/// Returns the sum of the latencies in seconds, and the number in each bucket by its upper bound, for
+/// buckets with these bounds, ascending, and a last one without a bound.
+pub fn latency_buckets(counts: &LatencyCounts, bounds_s: &[f64]) -> (f64, Vec<(f64, u64)>) {
     let mut left = counts.total();
-    let mut buckets = Vec::with_capacity(BOUNDS_S.len() + 1);
-    for bound_s in BOUNDS_S {
+    let mut buckets = Vec::with_capacity(bounds_s.len() + 1);
+    for &bound_s in bounds_s {
         let above = counts.above_us(bound_s * 1e6);
         buckets.push((bound_s, left - above));
         left = above;
@@ -102,7 +110,7 @@ mod tests {
         let counts: LatencyCounts = [(40_000, 3), (900_000, 2), (20_000_000_000, 1)]
             .into_iter()
             .collect();
-        let (sum_s, buckets) = latency_buckets(&counts);
+        let (sum_s, buckets) = latency_buckets(&counts, &REQUEST_BOUNDS_S);
         let in_bucket = |bound_s| {
             let found = buckets.iter().find(|(bound, _)| *bound == bound_s);
             found.map(|(_, count)| *count)

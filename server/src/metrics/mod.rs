@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 pub use certificates::CertificateCollector;
 pub use exposition::Format;
-pub use load::latency_buckets;
+pub use load::{REQUEST_BOUNDS_S, STAGE_BOUNDS_S, latency_buckets};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ebb_cql_server::guardrails::LargePartitions;
 use ebb_cql_server::serve::Counters;
 use ebb_server::memory::MemoryLimits;
-use ebb_server::metrics::latency_buckets;
+use ebb_server::metrics::{REQUEST_BOUNDS_S, STAGE_BOUNDS_S, latency_buckets};
 use procfs::ProcResult;
 use procfs::process::Process;
 use prometheus_client::collector::Collector;
@@ -114,10 +114,21 @@ impl Collector for CqlCollector {
             "Latencies of pages of scans (lane scan) and of reads without a partition (range)";
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
         for (lane, counts) in self.counters.scans() {
-            let (sum_s, buckets) = latency_buckets(&counts);
+            let (sum_s, buckets) = latency_buckets(&counts, &REQUEST_BOUNDS_S);
             let labels = [("lane", lane)];
             let mut one = metric.encode_family(&labels)?;
             one.encode_histogram::<NoLabelSet>(sum_s, counts.total(), &buckets, None)?;
+        }
+        if let Some(stages) = self.counters.stages() {
+            let name = "cql_stage_duration_seconds";
+            let help = "Latencies of point requests by stage: queued, executed, sent";
+            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+            for (stage, counts) in stages {
+                let (sum_s, buckets) = latency_buckets(&counts, &STAGE_BOUNDS_S);
+                let labels = [("stage", stage)];
+                let mut one = metric.encode_family(&labels)?;
+                one.encode_histogram::<NoLabelSet>(sum_s, counts.total(), &buckets, None)?;
+            }
         }
         Ok(())
     }

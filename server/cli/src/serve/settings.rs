@@ -349,6 +349,12 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "N", env = "EBB_SLOW_REQUEST_MS")]
     #[arg(default_value = "500")]
     pub(crate) slow_request_ms: u32,
+    /// Measure latencies of point requests by stage, for the metric
+    /// ebb_cql_stage_duration_seconds: waiting, executing, sending.
+    #[arg(long, value_name = "YES", env = "EBB_STAGE_LATENCIES")]
+    #[arg(num_args = 0..=1, default_missing_value = "true", default_value = "false")]
+    #[arg(action = ArgAction::Set, hide_default_value = true)]
+    pub(crate) stage_latencies: bool,
     /// Tables whose writes by CQL are noted in the file audit-writes.log of the directory, without
     /// their values: names separated by commas, of keyspaces as in shop or of tables as in
     /// shop.orders; or all, or none. If lines come faster than they can be written, or cannot be

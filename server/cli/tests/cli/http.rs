@@ -28,7 +28,7 @@ pub fn get(address: &str, path: &str, token: &str) -> (u16, String) {
 #[test]
 fn a_token_is_made_used_listed_and_revoked_while_a_server_runs() {
     let place = Place::new();
-    let server = Server::start(&place, "--http 127.0.0.1:0");
+    let server = Server::start(&place, "--http 127.0.0.1:0 --stage-latencies=true");
     let token = place
         .ebb("token create --name grafana --scope read --expires 1h")
         .ok();
@@ -63,6 +63,7 @@ fn a_token_is_made_used_listed_and_revoked_while_a_server_runs() {
         (r#"ebb_cql_requests_total{opcode="QUERY"}"#, 2.0),
         (r#"ebb_cql_errors_total{code="0x2000"}"#, 1.0),
         (r#"ebb_cql_scan_duration_seconds_count{lane="range"}"#, 0.0),
+        (r#"ebb_cql_stage_duration_seconds_count{stage="sent"}"#, 0.0),
     ] {
         assert!(figure(name) >= least, "{name}: {}", figure(name));
     }

@@ -28,6 +28,7 @@ use super::session::{Handled, Session};
 use super::shared::Shared;
 use super::skip::{Progress, SKIPPED_BYTES_MAX};
 use super::slow::Unsent;
+use super::stages::Execution;
 use super::stream::Stream;
 use crate::call::{Lane, Service};
 
@@ -66,6 +67,8 @@ pub(super) struct Connection<S: Service> {
     out: Outbox,
     /// Requests in `out` whose latency counts, of those received last.
     points: u32,
+    /// When the response to each of these was ready, if latencies are measured by stage.
+    points_ready_at: Vec<Instant>,
     /// When each write was received that ran in a lane and whose response is in `out`.
     writes_received_at: Vec<Instant>,
     /// Slow requests whose responses are in `out`.
@@ -143,6 +146,7 @@ impl<S: Service> Connection<S> {
             arrivals: Arrivals::new(shared.overload.now()),
             is_small: false,
             points: 0,
+            points_ready_at: Vec::new(),
             writes_received_at: Vec::new(),
             slow: Vec::new(),
             results: None,
@@ -285,9 +289,7 @@ impl<S: Service> Connection<S> {
     }
 
     fn is_large_next(&self) -> bool {
-        let bytes = self.received.first_plain_bytes();
-        let large = LARGE_BYTES..=self.limits().body_bytes_max;
-        bytes.is_some_and(|bytes| large.contains(&bytes))
+        self.received.has_large_frame(&self.limits())
     }
 
     /// Answers a request whose client sends it too slowly to be skipped, and ends the connection.
@@ -381,8 +383,14 @@ impl<S: Service> Connection<S> {
                     let out = self.out.frames();
                     let received_at = self.received_at;
                     match self.session.handle(frame, may_refuse, received_at, out) {
-                        Handled::Answered { is_point, slow } => {
-                            self.points += u32::from(is_point);
+                        Handled::Answered {
+                            is_point,
+                            ran,
+                            slow,
+                        } => {
+                            if is_point {
+                                self.note_point(received_at, ran);
+                            }
                             self.slow.extend(slow.map(|slow| *slow));
                         }
                         Handled::InLane(lane, request) => self.start(lane, request),
@@ -409,6 +417,15 @@ impl<S: Service> Connection<S> {
             self.events.get_or_insert_with(|| events.subscribe());
         }
         is_fatal
+    }
+
+    /// Notes a point request whose response is ready. It counts when that is sent.
+    fn note_point(&mut self, received_at: Instant, ran: Execution) {
+        self.points += 1;
+        if let Some(stages) = &self.shared.stages {
+            stages.record_run(received_at, ran);
+            self.points_ready_at.push(ran.ended_at);
+        }
     }
 
     /// Returns whether the frame that was read last has waited for longer than the target. Notes
@@ -532,6 +549,11 @@ impl<S: Service> Connection<S> {
             for _ in 0..std::mem::take(&mut self.points) {
                 self.shared.record(took);
             }
+        }
+        if let Some(stages) = &self.shared.stages
+            && !self.points_ready_at.is_empty()
+        {
+            stages.record_sent(self.points_ready_at.drain(..), Instant::now());
         }
         for received_at in self.writes_received_at.drain(..) {
             self.shared.record(received_at.elapsed());

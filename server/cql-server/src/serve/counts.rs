@@ -8,6 +8,7 @@ use tokio::sync::Semaphore;
 
 use super::failed_logins::FailedLogins;
 use super::overload::Overload;
+use super::stages::Stages;
 use super::traffic::Traffic;
 
 /// Counts of a server; since its start, except for open connections.
@@ -39,6 +40,7 @@ pub struct Counters {
     pub(super) overload: Arc<Overload>,
     pub(super) failed_logins: Arc<FailedLogins>,
     pub(super) traffic: Arc<Traffic>,
+    pub(super) stages: Option<Arc<Stages>>,
 }
 
 impl Counters {
@@ -71,5 +73,12 @@ impl Counters {
     pub fn scans(&self) -> [(&'static str, LatencyCounts); 2] {
         let Traffic { scans, ranges, .. } = &*self.traffic;
         [("scan", scans.counts()), ("range", ranges.counts())]
+    }
+
+    /// Returns the latencies of point requests by the names of their stages, in order: `queued`,
+    /// `executed`, `sent`. `None` unless
+    /// [`stage_latencies`](super::ServeOptions::stage_latencies) is on.
+    pub fn stages(&self) -> Option<[(&'static str, LatencyCounts); 3]> {
+        self.stages.as_ref().map(|stages| stages.counts())
     }
 }

@@ -95,6 +95,7 @@ impl CqlServer {
             events,
             stop: stop.clone(),
             latencies,
+            stages: options.stage_latencies.then(Arc::default),
             options,
         });
         // Not all that is shared: what hears must not keep the service alive.
@@ -111,6 +112,7 @@ impl CqlServer {
             overload: shared.overload.clone(),
             failed_logins: shared.failed_logins.clone(),
             traffic: shared.traffic.clone(),
+            stages: shared.stages.clone(),
         };
         let queries = shared.options.activity.queries.clone();
         runtime.spawn(accept(listener, shared, connections));

@@ -19,7 +19,7 @@
 //! - Results that wait for their reader are bounded, for a connection and for all. Who
 //!   does not read is not read from either, and is cut off after a while.
 //! - So are requests that are received in part or wait, over all connections. Large ones are
-//!   decoded and parsed a few at a time, and delay no small ones.
+//!   parsed a few at a time, beside the threads that serve connections, and delay no small ones.
 //! - A write never holds up a point read: once writes are slow, or each waits for an
 //!   fsync, they run on one thread that commits together what waits.
 //! - Who waits for a turn at a partition holds no thread, and waits no longer than its
@@ -66,6 +66,7 @@
 //! | `commit` | where writes run that would wait for the disk |
 //! | `pace` | whether they would |
 //! | `slow` | reports of slow requests |
+//! | `stages` | latencies of point requests by stage, for metrics |
 //! | `turns` | where writes wait for each other that read what they write to |
 //! | `statements` | statements that are prepared |
 
@@ -99,6 +100,7 @@ mod session;
 mod shared;
 mod skip;
 mod slow;
+mod stages;
 mod statements;
 mod stream;
 #[cfg(test)]

@@ -76,6 +76,8 @@ pub struct ServeOptions {
     pub write_timeout: Duration,
     /// Which requests are slow, and the callback for them; `None` reports none.
     pub slow: Option<SlowRequests>,
+    /// Whether latencies of point requests are measured by [stage](super::Counters::stages).
+    pub stage_latencies: bool,
     /// The callback for events that an operator reads in the log.
     pub events: ServerEvents,
     /// The audit log of statements of administration.
@@ -113,6 +115,7 @@ impl Default for ServeOptions {
             overload_wait: Duration::from_millis(20),
             write_timeout: Duration::from_secs(60),
             slow: None,
+            stage_latencies: false,
             events: ServerEvents::default(),
             audit: Audit::default(),
             audit_writes: WriteAudit::default(),

@@ -6,6 +6,7 @@ use ebb_cql::protocol::{
     ErrorResponse, Frame, FrameDecoder, FrameError, HEADER_BYTES, SegmentError, Segments,
 };
 
+use super::requests::LARGE_BYTES;
 use super::skip::Skip;
 
 /// Segments that are opened for a frame before other connections get their turn: some hundred KiB.
@@ -124,10 +125,18 @@ impl Received {
         Some(ReceivedError::Frame(skip.into_error()))
     }
 
+    /// Returns whether the first frame is complete, opened and [large](LARGE_BYTES), and its body within
+    /// the limit.
+    pub(super) fn has_large_frame(&self, limits: &Limits) -> bool {
+        let large = LARGE_BYTES..=limits.body_bytes_max;
+        let bytes = self.first_plain_bytes();
+        bytes.is_some_and(|bytes| large.contains(&bytes))
+    }
+
     /// Returns the length of the first frame's body, compressed or plain, whichever is longer, if
     /// the frame is complete, opened and not being skipped. The plain length is the one that the
     /// frame states.
-    pub(super) fn first_plain_bytes(&self) -> Option<usize> {
+    fn first_plain_bytes(&self) -> Option<usize> {
         if self.skip.is_some() {
             return None;
         }
@@ -143,8 +152,9 @@ impl Received {
     }
 
     /// Takes the first frame. `None` if it is not complete, or if more than [`SEGMENTS_MAX`]
-    /// segments have to be opened before it is: then the next call goes on. `decoder` has the limit
-    /// on bodies of `limits`.
+    /// segments have to be opened before it is: then the next call goes on. Also `None` if this call
+    /// has opened the segments of a large frame: the next call takes that frame, and the caller can move
+    /// it to another thread. `decoder` has the limit on bodies of `limits`.
     ///
     /// # Errors
     /// [`ReceivedError`]. The error of a frame that is too long is returned when all of it has been
@@ -173,6 +183,9 @@ impl Received {
             match segments.open(&mut self.sealed, &mut self.frames, payload_bytes_max)? {
                 None => return Ok(None),
                 Some(bytes) => self.opened_bytes += bytes,
+            }
+            if self.has_large_frame(limits) {
+                break;
             }
         }
         Ok(None)
@@ -320,9 +333,48 @@ mod tests {
         let mut received = Received::default();
         received.set_segments(Some(segments));
         received.push(&sealed);
-        for _ in 0..100 {
-            assert!(received.decode(&decoder(), &LIMITS).unwrap().is_some());
+        let mut frames = 0;
+        while received.has_frame(&LIMITS) {
+            let frame = received.decode(&decoder(), &LIMITS).unwrap();
+            frames += usize::from(frame.is_some());
             assert!(received.frames.capacity() <= 2 << 20);
+        }
+        assert_eq!(frames, 100);
+    }
+
+    /// The story: the segments of a large frame were opened and the frame was taken in one call, so the
+    /// caller never noticed that it was large, and parsed it on a thread that serves connections.
+    #[test]
+    fn a_large_frame_is_noticed_before_it_is_taken_out_of_its_segments() {
+        // The first one has a few more bytes than its text: the lengths, and the flags.
+        for (text_bytes, is_large) in [
+            (LARGE_BYTES - 100, false),
+            (LARGE_BYTES, true),
+            (400_000, true),
+        ] {
+            for compression in [Compression::None, Compression::Lz4] {
+                let (_, sealed) = received(&[text_bytes, 5], compression);
+                let mut received = Received::default();
+                received.set_segments(Some(Segments::new(compression)));
+                received.push(&sealed);
+                let mut noticed = 0;
+                let first = loop {
+                    assert!(received.has_frame(&LIMITS));
+                    noticed += usize::from(received.has_large_frame(&LIMITS));
+                    if let Some(frame) = received.decode(&decoder(), &LIMITS).unwrap() {
+                        break frame;
+                    }
+                };
+                assert_eq!(first.stream, 0);
+                assert_eq!(
+                    noticed,
+                    usize::from(is_large),
+                    "{text_bytes} bytes, {compression:?}"
+                );
+                assert!(!received.has_large_frame(&LIMITS));
+                let second = received.decode(&decoder(), &LIMITS).unwrap();
+                assert_eq!(second.map(|frame| frame.stream), Some(1));
+            }
         }
     }
 

@@ -20,6 +20,7 @@ use super::replies::{in_protocol, supported};
 use super::requests::RequestMemory;
 use super::shared::Shared;
 use super::slow::{Sender, Spent, Unsent};
+use super::stages::Execution;
 use super::traces::{self, without_password};
 use super::work::{Inline, RequestStatements, Work};
 use crate::access::{AUTHENTICATOR, User};
@@ -32,6 +33,7 @@ pub(super) enum Handled<S: Service> {
     Answered {
         /// Whether it was a statement that ran inline, whose latency shows the state of the server.
         is_point: bool,
+        ran: Execution,
         slow: Option<Box<Unsent>>,
     },
     /// The request has to run in this lane.
@@ -196,19 +198,25 @@ impl<S: Service> Session<S> {
                 false
             }
         };
-        let slow = self.slow(&frame, now, begun_at);
+        let ended_at = Instant::now();
+        let ran = Execution { begun_at, ended_at };
+        let slow = self.slow(&frame, now, ran);
         if let Some(mut trace) = self.trace.take() {
             trace.note("Request complete");
             trace.end();
         }
-        Handled::Answered { is_point, slow }
+        Handled::Answered {
+            is_point,
+            ran,
+            slow,
+        }
     }
 
     /// Returns the report of the current request, whose response is ready, if it was slow.
-    fn slow(&self, frame: &Frame, received_at: Instant, begun_at: Instant) -> Option<Box<Unsent>> {
+    fn slow(&self, frame: &Frame, received_at: Instant, ran: Execution) -> Option<Box<Unsent>> {
         self.shared.options.slow.as_ref()?;
         let spent = Spent {
-            executed: begun_at.elapsed().saturating_sub(self.spent.prepared),
+            executed: ran.took().saturating_sub(self.spent.prepared),
             ..self.spent
         };
         self.shared.slow(&self.sender, received_at, frame, spent)

@@ -17,6 +17,7 @@ use super::options::ServeOptions;
 use super::overload::Overload;
 use super::requests::Requests;
 use super::slow::{Sender, Spent, Unsent};
+use super::stages::Stages;
 use super::statements::Statements;
 use super::traffic::Traffic;
 use super::turns::Turns;
@@ -41,6 +42,8 @@ pub(super) struct Shared<S: Service> {
     pub events: broadcast::Sender<SchemaChange>,
     pub stop: watch::Sender<bool>,
     pub latencies: Option<Latencies>,
+    /// Latencies by stage, if they are measured.
+    pub stages: Option<Arc<Stages>>,
 }
 
 impl<S: Service> Shared<S> {

@@ -7,6 +7,7 @@ mod overload;
 mod queries;
 mod scans;
 mod slow;
+mod stages;
 mod stopping;
 mod tls;
 mod too_large;
@@ -43,6 +44,8 @@ struct Fake {
     /// Scans and stalled writes wait while this is closed.
     gate: Gate,
     cancelled: AtomicUsize,
+    /// Statements `hold` that are being parsed, or were. Their parsing waits while the gate is closed.
+    held: AtomicUsize,
     /// Statements of any lane but [`Lane::Inline`] whose execution has begun.
     executed: AtomicUsize,
     /// Writes are acknowledged after a sync.
@@ -150,6 +153,10 @@ impl Service for Fake {
         }
         if text.starts_with("analyse") {
             interrupt::charge(u64::MAX)?;
+        }
+        if text.starts_with("hold") {
+            self.held.fetch_add(1, Ordering::SeqCst);
+            self.gate.wait(|| false);
         }
         let (text, columns) = (text.to_owned(), Columns::default());
         Ok(FakeStatement { text, columns })

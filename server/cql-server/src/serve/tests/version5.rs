@@ -1,6 +1,7 @@
 //! Clients of version 5: behind STARTUP all is in segments.
 
 use super::*;
+use crate::serve::requests::LARGE_BYTES;
 
 impl Client {
     pub(super) fn raw5(server: &CqlServer) -> Self {
@@ -62,6 +63,42 @@ fn requests_and_responses_of_all_lengths_pass_in_segments() {
         for stream in 0..500 {
             assert_eq!(client.receive().0, stream);
         }
+    }
+}
+
+/// The story: a large request that came in segments was parsed on a thread that serves connections. Two
+/// such requests kept both threads from all other connections.
+#[test]
+fn large_texts_in_segments_are_parsed_beside_the_threads_that_serve_connections() {
+    let (fake, server) = server(options());
+    let (text, keyspace) = (&format!("hold {}", " ".repeat(LARGE_BYTES)), None);
+    let large = Request::Prepare { text, keyspace };
+    let (text, parameters) = ("which", parameters());
+    let before = Request::Query { text, parameters };
+    // There are two such threads.
+    let mut clients = COMPRESSIONS.map(|compression| {
+        let mut client = Client::new5(&server, compression);
+        let mut sealed = BytesMut::new();
+        for (stream, request) in [(1, &before), (2, &large)] {
+            let mut frame = BytesMut::new();
+            request.encode(&mut frame, stream, Version::V5);
+            Segments::new(compression).seal(&frame, &mut sealed);
+        }
+        client.stream.write_all(&sealed).unwrap();
+        // Compressed, both requests come in one read. The first response must not wait for the parser.
+        assert_eq!(client.receive().0, 1);
+        client
+    });
+    let held = || fake.held.load(Ordering::SeqCst);
+    wait::until("a text to be parsed", || held() > 0);
+    let mut small = Client::new(&server);
+    small.query(2, "which");
+    assert_eq!(small.receive().0, 2);
+    assert_eq!(held(), 1, "large requests take turns");
+    fake.gate.open();
+    for client in &mut clients {
+        let response = client.receive().1.response;
+        assert!(matches!(response, Response::Prepared(_)), "{response:?}");
     }
 }
 
