@@ -1,6 +1,7 @@
 //! `ebb config`: the settings of a server, shown, explained or checked.
 
 mod reference;
+mod running;
 
 use std::path::PathBuf;
 
@@ -14,6 +15,7 @@ const EXAMPLES: &str = "\
 Examples:
   ebb config show > ebb.toml
   ebb config show --config ebb.toml --slo p99=2ms
+  ebb config running
   ebb config check ebb.toml
   ebb config reference > configuration.md
 
@@ -33,6 +35,7 @@ enum Command {
     /// Print the settings in force as TOML, with what each does.
     #[command(after_help = EXAMPLES)]
     Show(Box<SettingsArgs>),
+    Running(running::Args),
     /// Print what each setting does, as Markdown.
     #[command(after_help = EXAMPLES)]
     Reference,
@@ -49,6 +52,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     let mut printer = Printer::new();
     let settings = Setting::all();
     match args.command {
+        Command::Running(args) => running::print(&args, &mut printer)?,
         Command::Reference => printer.bytes(reference::markdown(&settings).as_bytes())?,
         Command::Show(args) => {
             for (name, value) in args.settings()?.named() {

@@ -1,5 +1,5 @@
 //! `ebb jobs`: the history of jobs; cancels those that run in a server, restarts or discards
-//! unfinished ones.
+//! unfinished ones, and retries others.
 
 mod cancel;
 mod detail;
@@ -7,6 +7,10 @@ mod discard;
 mod list;
 mod profiles;
 mod restart;
+mod retry;
+mod show;
+mod source;
+mod state;
 mod submit;
 mod timeline;
 mod watch;
@@ -14,11 +18,10 @@ mod watch;
 use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Result;
-use ebb_jobs::history::{JobRecord, RecordState};
-use ebb_server::jobs::{JobHistory, JobView, ReadJobs};
+use ebb_jobs::history::JobRecord;
 
+use self::source::JobSource;
 use super::attached::Attached;
-use super::print::Printer;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,6 +35,8 @@ Examples:
   ebb jobs cancel last
   ebb jobs submit words.json
   ebb jobs watch last
+  ebb jobs list --state failed
+  ebb jobs retry 1795293012345
 
 While ebb serve holds the database, its jobs are shown and they run there. With --server URL
 those of a server elsewhere.
@@ -41,7 +46,8 @@ be cancelled. One whose process ended before it has failed, and is not restarted
 
 A job is unfinished when its process ended before the job did. `ebb jobs restart` runs it
 again over the same snapshot. If its output is already complete, it has succeeded. If its
-process ended three times, it has failed. The tables jobs and attempts of keyspace
+process ended three times, it has failed. `ebb jobs retry` submits the request of a job that
+failed or was cancelled again, as another job. The tables jobs and attempts of keyspace
 ebb_system keep the latest 1,000 ended jobs, with the first 10,000 attempts of each.
 
 When a job succeeds, the measured CPU time of its tasks is kept in table profiles. It is
@@ -70,63 +76,34 @@ pub(super) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     Submit(submit::Args),
+    List(list::Args),
+    Show(show::Args),
     Watch(watch::Args),
     Cancel(cancel::Args),
-    #[command(visible_alias = "retry")]
     Restart(restart::Args),
+    Retry(retry::Args),
     Discard(discard::Args),
 }
 
 pub(super) fn run(mut args: Args) -> Result<()> {
     match args.command.take() {
         Some(Command::Submit(submit)) => return submit::run(submit),
+        Some(Command::List(list)) => return list::run(&list),
+        Some(Command::Show(show)) => return show::run(&show),
         Some(Command::Watch(watch)) => return watch::run(watch),
         Some(Command::Cancel(cancel)) => return cancel::run(cancel),
         Some(Command::Restart(restart)) => return restart::run(restart),
+        Some(Command::Retry(retry)) => return retry::run(retry),
         Some(Command::Discard(discard)) => return discard::run(discard),
         None => {}
     }
-    match args.attached.server()? {
-        Some(server) => print(&server, &args),
-        None => {
-            let db = args.attached.location.open_to_read()?;
-            print(&JobHistory::open(&db)?, &args)
-        }
-    }
-}
-
-/// Prints the profiles, one job, or the list of jobs.
-fn print(jobs: &impl ReadJobs, args: &Args) -> Result<()> {
+    let jobs = JobSource::of(&args.attached)?;
     if args.profiles {
         return profiles::print(&jobs.profiles()?, args.json);
     }
-    let mut printer = Printer::new();
-    if let Some(id) = &args.id {
-        let job = jobs.show(id, Duration::ZERO)?;
-        let attempts = jobs.attempts(&job.record.id)?;
-        match args.json {
-            true => printer.json(&detail::object(&job, &attempts))?,
-            false => printer.lines(detail::lines(&job, &attempts))?,
-        }
-        return printer.finish();
-    }
-    let jobs = jobs.list()?;
-    if args.json {
-        let records: Vec<_> = jobs.iter().map(|job| &job.record).collect();
-        printer.json(&records)?;
-    } else {
-        printer.lines(list::lines(&jobs))?;
-    }
-    printer.finish()
-}
-
-fn state(job: &JobView) -> &'static str {
-    match job.record.state {
-        RecordState::Started if job.is_running() => "running",
-        RecordState::Started => "unfinished",
-        RecordState::Succeeded => "succeeded",
-        RecordState::Failed => "failed",
-        RecordState::Cancelled => "cancelled",
+    match &args.id {
+        Some(id) => show::print(&jobs, id, args.json),
+        None => list::print(&jobs.list()?, args.json),
     }
 }
 

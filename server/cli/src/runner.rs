@@ -1,10 +1,10 @@
 //! The runner of a job: a node of this process, or the server that holds the database.
 //!
 //! ```text
-//!   ebb run, ebb jobs restart ─> Runner ─┬─> Node
-//!                                  │     └─> JobsClient ─> jobs.sock ─> ebb serve
-//!                                  v
-//!                               FollowedJob: its progress, its end
+//!   ebb run, ebb jobs restart, retry ─> Runner ─┬─> Node
+//!                                         │     └─> JobsClient ─> jobs.sock ─> ebb serve
+//!                                         v
+//!                                      FollowedJob: its progress, its end
 //! ```
 
 use std::time::Duration;
@@ -17,7 +17,9 @@ use ebb_server::jobs::{Estimate, JobView, Jobs, ReadJobs, Restart};
 use ebb_server::node::{Node, NodeOptions, RunningJob, Stop};
 use ebb_storage::{Maintenance, Options};
 
+use super::attached::Attached;
 use super::database::{Location, disk};
+use super::unpaced;
 
 /// The HTTP status of a request that the state of a job does not allow.
 const CONFLICT: u16 = 409;
@@ -45,6 +47,15 @@ enum Place<'r> {
 }
 
 impl Runner {
+    /// Returns the server that a command addresses, or else starts a node over the database.
+    pub(crate) fn of(attached: &Attached) -> Result<Self> {
+        if let Some(server) = attached.server()? {
+            return Ok(Self::Server(server));
+        }
+        let options = unpaced::for_tests(NodeOptions::command());
+        Self::open(&attached.location, options)
+    }
+
     /// Starts a node over the database in a place, which must exist.
     pub(crate) fn open(location: &Location, options: NodeOptions) -> Result<Self> {
         let db = Options {
@@ -92,6 +103,14 @@ impl Runner {
                 let restart = server.restart(id)?;
                 restart.map(|started| FollowedJob::of(server, started))
             }
+        })
+    }
+
+    /// Submits the request of a job that failed or was cancelled again.
+    pub(crate) fn retry(&self, id: &str) -> Result<FollowedJob<'_>> {
+        Ok(match self {
+            Self::Own(node) => FollowedJob::own(node.retry(id)?),
+            Self::Server(server) => FollowedJob::of(server, server.retry(id)?),
         })
     }
 

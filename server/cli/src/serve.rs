@@ -9,6 +9,7 @@
 
 mod audit;
 mod certificate;
+mod configuration;
 mod descriptors;
 mod events;
 mod first_superuser;
@@ -39,7 +40,7 @@ use ebb_cql_server::executor::Executor;
 use ebb_cql_server::read::Limits;
 use ebb_cql_server::serve::{CqlServer, ServeOptions, Tls};
 use ebb_cql_server::system::LocalNode;
-use ebb_server::http::{HealthServer, HttpOptions, HttpServer, Roots, TlsSource};
+use ebb_server::http::{Configuration, HealthServer, HttpOptions, HttpServer, Roots, TlsSource};
 use ebb_server::jobs::Restart;
 use ebb_server::memory::MemoryLimits;
 use ebb_server::metrics::{CertificateCollector, Metrics};
@@ -109,7 +110,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    let settings = args.settings.settings()?;
+    let (settings, sources) = args.settings.with_sources()?;
     let log = log::begin(&settings.log, settings.log_format);
     let slow = SlowLog::new(Duration::from_millis(settings.slow_request_ms.into()));
     let stop = StopSignal::listen()?;
@@ -144,7 +145,16 @@ pub(super) fn run(args: Args) -> Result<()> {
         audit: audit.clone(),
     };
     let cql = (cql, CqlQueries(server.queries()));
-    let http = listen_for_http(&settings, &node, limits, cql, tls.clone(), &slow)?;
+    let configuration = configuration::of(&settings, &sources, limits, server.address());
+    let http = listen_for_http(
+        &settings,
+        &node,
+        limits,
+        cql,
+        tls.clone(),
+        &slow,
+        configuration,
+    )?;
     if let Some(health) = &health {
         health.ready(&node);
     }
@@ -325,6 +335,7 @@ fn listen_for_http(
     (cql, queries): (CqlCollector, CqlQueries),
     tls: Option<Arc<Tls>>,
     slow: &Arc<SlowLog>,
+    configuration: Configuration,
 ) -> Result<HttpServer> {
     let is_open = settings.is_http_open_to_others();
     if let Some(http) = settings.http.filter(|_| is_open && tls.is_none()) {
@@ -352,6 +363,7 @@ fn listen_for_http(
         },
         slow: Some(slow.of_http()),
         queries: Some(Arc::new(queries)),
+        configuration,
         connections_max: Some(descriptors.http),
         audit: Some(Arc::clone(&cql.audit.changes)),
         memory: Some(*memory),

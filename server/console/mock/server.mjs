@@ -72,7 +72,7 @@ createServer(async (request, response) => {
   if (one !== null) {
     const job = world.jobs.get(one[1]);
     if (job === undefined) return problem(404, `there is no job ${one[1]}`);
-    if (one[2] === "attempts") return send(200, [{ job: 1, kind: "map", index: 0, attempt: 1, started_s: 1, ended_s: 3.5, cpu_s: 1.2, bytes_in: 1e6, bytes_out: 1e5, outcome: { kind: "done" } }]);
+    if (one[2] === "attempts") return send(200, { attempts: [{ job: 1, kind: "map", index: 0, attempt: 1, started_s: 1, ended_s: 3.5, cpu_s: 1.2, bytes_in: 1e6, bytes_out: 1e5, outcome: { kind: "done" } }], next: null });
     if (one[2] === "cancel") {
       job.endedMs = now;
       job.state = "cancelled";
@@ -82,7 +82,7 @@ createServer(async (request, response) => {
     return send(200, world.view(job, now));
   }
   if (route === "POST /v1/what-if") return send(200, world.whatIf(now, json.goal_s));
-  if (route === "GET /v1/keyspaces") return send(200, { keyspaces: ["shop"] });
+  if (route === "GET /v1/keyspaces") return send(200, { keyspaces: ["shop"], next: null });
   if (route === "GET /v1/snapshots") return send(200, { snapshots: world.snapshots, next: null });
   if (route === "POST /v1/snapshots") {
     world.snapshots.push({ ...json, tables: ["orders"], single_table: false, created_unix_ms: now, age_s: 0, sequence: 96_500, pinned_bytes: 0, files: 3 });

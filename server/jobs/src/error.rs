@@ -60,8 +60,8 @@ pub enum JobError {
     /// A backup was cancelled.
     #[error("the backup was cancelled, and everything that it had made is removed")]
     BackupCancelled,
-    /// A job that is to be cancelled has ended.
-    #[error("{application} {id} {how}: there is nothing to cancel")]
+    /// A job that is to be changed has ended.
+    #[error("{application} {id} {how}: there is nothing to {change}")]
     Ended {
         /// The application of the job.
         application: String,
@@ -69,6 +69,8 @@ pub enum JobError {
         id: String,
         /// The end of the job, as a verb: "has succeeded".
         how: &'static str,
+        /// The change that an ended job does not allow: "cancel".
+        change: &'static str,
     },
 }
 

@@ -1,5 +1,7 @@
-//! The decision what happens to a job that did not end. It is made from the record of the job, and the
-//! node carries it out.
+//! Decisions about jobs that did not succeed. They are made from the record of the job, and the node
+//! carries them out.
+//!
+//! [`fate`] decides about a job that did not end:
 //!
 //! ```text
 //!   the record cannot be read ────────────────────────> nothing: an error
@@ -8,6 +10,9 @@
 //!   for a terminal that is gone, or it is a backup
 //!   else ─────────────────────────────────────────────> it starts again
 //! ```
+//!
+//! [`request_to_retry`] decides about a job that failed or was cancelled: whether its request may be
+//! submitted again, as another job.
 
 use super::error::JobError;
 use super::history::{JobRecord, RecordState, STARTS_MAX};
@@ -40,9 +45,7 @@ pub fn fate(
         ..
     } = record;
     if record.state != RecordState::Started {
-        return Err(JobError::senseless(format!(
-            "{application} {id} has ended: there is nothing to start again"
-        )));
+        return Err(ended(record, "start again"));
     }
     if record.is_backup() {
         return Ok(Fate::GiveUp(format!(
@@ -66,6 +69,46 @@ pub fn fate(
         )));
     }
     Ok(Fate::Start(Box::new(request)))
+}
+
+/// Returns the request of a job that failed or was cancelled, to be submitted again.
+///
+/// # Errors
+/// When the job has succeeded or did not end, is a backup, or this build cannot follow its request.
+pub fn request_to_retry(record: &JobRecord) -> Result<JobRequest, JobError> {
+    let JobRecord {
+        id, application, ..
+    } = record;
+    match record.state {
+        RecordState::Failed | RecordState::Cancelled => {}
+        RecordState::Succeeded => return Err(ended(record, "retry")),
+        RecordState::Started => {
+            return Err(JobError::senseless(format!(
+                "{application} {id} is unfinished: restart it, which keeps its id and snapshots"
+            )));
+        }
+    }
+    if record.is_backup() {
+        return Err(JobError::senseless(format!(
+            "{application} {id} is a backup: make another"
+        )));
+    }
+    Ok(record.request()?)
+}
+
+/// Returns the error of a change that a job does not allow, because it has ended.
+pub fn ended(record: &JobRecord, change: &'static str) -> JobError {
+    JobError::Ended {
+        application: record.application.clone(),
+        id: record.id.clone(),
+        how: match record.state {
+            RecordState::Started => "is unfinished",
+            RecordState::Succeeded => "has succeeded",
+            RecordState::Failed => "has failed",
+            RecordState::Cancelled => "was cancelled",
+        },
+        change,
+    }
 }
 
 #[cfg(test)]
@@ -131,6 +174,31 @@ mod tests {
         let mut ended = record(OutputPlace::Terminal, 1, false);
         ended.state = RecordState::Cancelled;
         let error = fate(&ended, |_| Ok(true)).unwrap_err().to_string();
-        assert!(error.contains("has ended"), "{error}");
+        let expected = "wordcount 7 was cancelled: there is nothing to start again";
+        assert_eq!(error, expected);
+    }
+
+    #[test]
+    fn only_a_job_that_failed_or_was_cancelled_is_retried() {
+        let retried = |state, application: &str| {
+            let mut record = record(OutputPlace::File("x.tsv".into()), 1, false);
+            record.state = state;
+            record.application = application.to_string();
+            let request = request_to_retry(&record).map_err(|error| error.to_string())?;
+            assert_eq!(request.to_json(), record.request);
+            Ok::<_, String>(())
+        };
+        for state in [RecordState::Failed, RecordState::Cancelled] {
+            assert_eq!(retried(state, "wordcount"), Ok(()));
+            let error = retried(state, "backup").unwrap_err();
+            assert!(error.contains("make another"), "{error}");
+        }
+        let error = retried(RecordState::Succeeded, "wordcount").unwrap_err();
+        assert!(
+            error.contains("has succeeded: there is nothing to retry"),
+            "{error}"
+        );
+        let error = retried(RecordState::Started, "wordcount").unwrap_err();
+        assert!(error.contains("restart it"), "{error}");
     }
 }

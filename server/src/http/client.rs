@@ -21,13 +21,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 use tokio::runtime::{Builder, Runtime};
 
+use super::idempotency::KEY as IDEMPOTENCY_KEY;
 use super::port::Port;
 use super::problem::Problem;
 use super::queries::{QueryList, QueryView};
 use super::socket;
 use super::wire::{
-    Cancelled, JobList, Keyspaces, RoleList, RoleView, SnapshotList, SnapshotRenewal,
-    SnapshotRequest, SnapshotView, TableList, TableSummary,
+    AttemptList, Cancelled, Configuration, JobList, Keyspaces, ProfileList, RoleList, RoleView,
+    SnapshotList, SnapshotRenewal, SnapshotRequest, SnapshotView, TableList, TableSummary,
 };
 use crate::jobs::{Estimate, JobView, Jobs, ReadJobs, RestartView};
 use crate::live::{Load, WhatIfAnswer};
@@ -126,8 +127,9 @@ impl JobsClient {
     /// # Errors
     /// When the server does not answer.
     pub fn keyspaces(&self) -> Result<Vec<String>> {
-        let names: Keyspaces = self.get("/v1/keyspaces")?;
-        Ok(names.keyspaces)
+        self.pages("/v1/keyspaces?limit=1000", |page: Keyspaces| {
+            (page.keyspaces, page.next)
+        })
     }
 
     /// The roles of CQL.
@@ -135,8 +137,9 @@ impl JobsClient {
     /// # Errors
     /// When the server does not answer.
     pub fn roles(&self) -> Result<Vec<RoleView>> {
-        let list: RoleList = self.get("/v1/roles")?;
-        Ok(list.roles)
+        self.pages("/v1/roles?limit=1000", |page: RoleList| {
+            (page.roles, page.next)
+        })
     }
 
     /// Returns the queries of CQL that wait or run, the oldest first.
@@ -144,8 +147,17 @@ impl JobsClient {
     /// # Errors
     /// When the server does not answer.
     pub fn queries(&self) -> Result<Vec<QueryView>> {
-        let list: QueryList = self.get("/v1/queries")?;
-        Ok(list.queries)
+        self.pages("/v1/queries?limit=1000", |page: QueryList| {
+            (page.queries, page.next)
+        })
+    }
+
+    /// Returns the configuration of the server.
+    ///
+    /// # Errors
+    /// When the token is not one for `admin`, or the server does not answer.
+    pub fn configuration(&self) -> Result<Configuration> {
+        self.get("/v1/config")
     }
 
     /// Kills a query of CQL that only reads.
@@ -218,8 +230,9 @@ impl JobsClient {
     /// # Errors
     /// When the server does not answer.
     pub fn tables(&self) -> Result<Vec<TableSummary>> {
-        let list: TableList = self.get("/v1/tables?limit=1000")?;
-        Ok(list.tables)
+        self.pages("/v1/tables?limit=1000", |page: TableList| {
+            (page.tables, page.next)
+        })
     }
 
     /// Returns the metrics, in Prometheus' text format.
@@ -227,7 +240,7 @@ impl JobsClient {
     /// # Errors
     /// When the server does not answer.
     pub fn metrics(&self) -> Result<String> {
-        let text = self.body(Method::GET, "/metrics", None)?;
+        let text = self.body(Method::GET, "/metrics", None, None)?;
         String::from_utf8(text.into()).map_err(|error| self.strange(error))
     }
 
@@ -245,8 +258,38 @@ impl JobsClient {
         self.answer(Method::GET, path, None)
     }
 
+    /// Fetches all pages of a list. `first` is the path of the first page, with a query; `parts` returns
+    /// the elements of a page, and the place after which the next page begins.
+    fn pages<P: DeserializeOwned, T>(
+        &self,
+        first: &str,
+        parts: impl Fn(P) -> (Vec<T>, Option<String>),
+    ) -> Result<Vec<T>> {
+        let (mut all, mut next) = parts(self.get(first)?);
+        while let Some(after) = next {
+            let path = format!("{first}&after={}", escaped(&after));
+            let (page, following) = parts(self.get(&path)?);
+            if page.is_empty() {
+                break;
+            }
+            all.extend(page);
+            next = following;
+        }
+        Ok(all)
+    }
+
     fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T> {
         self.answer(Method::POST, path, Some(json!(body).to_string()))
+    }
+
+    /// Starts a job. Within a day, further calls with the same key and request return the same job, and
+    /// start no other one.
+    ///
+    /// # Errors
+    /// When the key came with another job, and where [`Jobs::submit`] fails.
+    pub fn submit_once(&self, request: &JobRequest, key: &str) -> Result<JobView> {
+        let body = Some(json!(request).to_string());
+        self.answer_once(Method::POST, "/v1/jobs", body, Some(key))
     }
 
     /// Requests a change of a job. The request has no body.
@@ -260,7 +303,18 @@ impl JobsClient {
         path: &str,
         body: Option<String>,
     ) -> Result<T> {
-        let answer = self.body(method, path, body)?;
+        self.answer_once(method, path, body, None)
+    }
+
+    /// Sends a request, with an idempotency key if there is one, and parses the response.
+    fn answer_once<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<String>,
+        key: Option<&str>,
+    ) -> Result<T> {
+        let answer = self.body(method, path, body, key)?;
         // A response without content has no body.
         let answer = if answer.is_empty() {
             &b"null"[..]
@@ -271,8 +325,15 @@ impl JobsClient {
     }
 
     /// Sends a request, and returns the body of a response that is no error.
-    fn body(&self, method: Method, path: &str, body: Option<String>) -> Result<Bytes> {
-        let (status, answer) = self.runtime.block_on(self.exchange(method, path, body))?;
+    fn body(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<String>,
+        key: Option<&str>,
+    ) -> Result<Bytes> {
+        let exchange = self.exchange(method, path, body, key);
+        let (status, answer) = self.runtime.block_on(exchange)?;
         if status.is_success() {
             return Ok(answer);
         }
@@ -287,6 +348,7 @@ impl JobsClient {
         method: Method,
         path: &str,
         body: Option<String>,
+        key: Option<&str>,
     ) -> Result<(StatusCode, Bytes)> {
         let gone = |error: io::Error| self.gone(error);
         let host = match &self.port {
@@ -301,6 +363,10 @@ impl JobsClient {
         let token = self.port.as_ref().and_then(|port| port.token.as_ref());
         let request = match token {
             Some(token) => request.header(AUTHORIZATION, format!("Bearer {token}")),
+            None => request,
+        };
+        let request = match key {
+            Some(key) => request.header(IDEMPOTENCY_KEY, key),
             None => request,
         };
         let request = request.body(Full::new(Bytes::from(body.unwrap_or_default())));
@@ -357,12 +423,9 @@ impl ReadJobs for JobsClient {
     type Error = ClientError;
 
     fn list(&self) -> Result<Vec<JobView>> {
-        let (mut jobs, mut next) = (Vec::new(), Some("/v1/jobs?limit=1000".to_string()));
-        while let Some(page) = next {
-            let list: JobList = self.get(&page)?;
-            jobs.extend(list.jobs);
-            next = (list.next).map(|after| format!("/v1/jobs?limit=1000&after={after}"));
-        }
+        let mut jobs = self.pages("/v1/jobs?limit=1000", |page: JobList| {
+            (page.jobs, page.next)
+        })?;
         jobs.reverse();
         Ok(jobs)
     }
@@ -372,11 +435,14 @@ impl ReadJobs for JobsClient {
     }
 
     fn attempts(&self, id: &str) -> Result<Vec<JobAttempt>> {
-        self.get(&format!("{}/attempts", path(id)))
+        let first = format!("{}/attempts?limit=10000", path(id));
+        self.pages(&first, |page: AttemptList| (page.attempts, page.next))
     }
 
     fn profiles(&self) -> Result<Vec<ProfileRecord>> {
-        self.get("/v1/profiles")
+        self.pages("/v1/profiles?limit=1000", |page: ProfileList| {
+            (page.profiles, page.next)
+        })
     }
 }
 
@@ -396,6 +462,10 @@ impl Jobs for JobsClient {
 
     fn restart(&self, id: &str) -> Result<RestartView> {
         self.change(id, "restart")
+    }
+
+    fn retry(&self, id: &str) -> Result<JobView> {
+        self.change(id, "retry")
     }
 
     fn discard(&self, id: &str) -> Result<JobView> {

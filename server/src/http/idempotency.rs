@@ -24,11 +24,12 @@ use super::problem::{Problem, broken};
 use super::routes::REQUEST_BYTES_MAX;
 use crate::tokens::Principal;
 
-const KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// The header that has the key of a request.
+pub(super) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// The header that marks a response as a repetition of an earlier one.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
-/// The longest key.
-pub(super) const KEY_BYTES_MAX: usize = 128;
+/// The longest `Idempotency-Key`, in bytes.
+pub const KEY_BYTES_MAX: usize = 128;
 /// The detail of the problem for a key that came with another request.
 pub(super) const OTHER_REQUEST: &str =
     "this Idempotency-Key came with another request: take a new one";

@@ -17,6 +17,7 @@
 //! | `POST /v1/jobs/{id}/cancel` | asks it to stop; refused when it has ended |
 //! | `GET /v1/jobs/{id}/attempts` | the attempts at its tasks |
 //! | `POST /v1/jobs/{id}/restart`, `/discard` | of an unfinished one |
+//! | `POST /v1/jobs/{id}/retry` | submits a failed or cancelled one again |
 //! | `GET /v1/profiles` | what the tasks of applications took |
 //! | `GET /v1/keyspaces` | the names of the keyspaces |
 //! | `GET /v1/load`, `/v1/forecast` | the last hour or day, and what policies plan by |
@@ -35,6 +36,7 @@
 //! | `GET`, `POST`, `DELETE /v1/session` | who asks; logs in, and out |
 //! | `GET /v1/roles` | the roles of CQL |
 //! | `GET /v1/queries`, `DELETE /v1/queries/{id}` | the queries of CQL that run; kills one |
+//! | `GET /v1/config` | the settings in force |
 //! | `GET /`, `/assets/{name}` | the console: a page over the other routes |
 //! | `GET /metrics` | the node as numbers, for Prometheus |
 //! | `GET /health/live`, `/health/ready` | whether it answers; whether it takes writes and jobs |
@@ -98,6 +100,7 @@ mod wire;
 pub use client::{ClientError, JobsClient};
 pub use frozen::freeze;
 pub use health_server::HealthServer;
+pub use idempotency::KEY_BYTES_MAX;
 pub use problem::Problem;
 pub use queries::{Queries, QueryView};
 pub use roots::Roots;
@@ -106,7 +109,8 @@ pub use slow::{SlowRequest, SlowRequests};
 pub use socket::SOCKET;
 pub use tls::TlsSource;
 pub use wire::{
-    BackupPlace, BookmarkView, Cancelled, GetRequest, JobList, Keyspaces, MergeView, Octets,
-    RoleList, RoleView, RowPage, RowView, RunView, ScanRequest, SnapshotList, SnapshotRequest,
-    SnapshotView, StatsReport, TableList, TableSummary, TableView, VerifiedDatabase,
+    AttemptList, BackupPlace, BookmarkView, Cancelled, Configuration, GetRequest, JobList,
+    Keyspaces, MergeView, Octets, ProfileList, RoleList, RoleView, RowPage, RowView, RunView,
+    ScanRequest, SettingSource, SettingView, SnapshotList, SnapshotRequest, SnapshotView,
+    StatsReport, TableList, TableSummary, TableView, VerifiedDatabase,
 };

@@ -2,7 +2,7 @@
 //!
 //! | request | required |
 //! | --- | --- |
-//! | a job: start, estimate, cancel, restart, discard it | SELECT on the tables that it reads, MODIFY on the one that it writes |
+//! | a job: start, estimate, cancel, restart, retry, discard it | SELECT on the tables that it reads, MODIFY on the one that it writes |
 //! | create, renew or delete a snapshot | SNAPSHOT on its keyspace, or its table |
 //! | rows of a table, as the store has them | SELECT on the table, and scope `jobs` |
 //! | a request that needs scope `admin` | a superuser role: see [`Access`](super::access::Access) |

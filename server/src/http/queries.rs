@@ -47,6 +47,8 @@ pub struct QueryView {
 /// The queries of CQL.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct QueryList {
-    /// All queries, the oldest first.
+    /// The queries of this page, the oldest first.
     pub queries: Vec<QueryView>,
+    /// The value of `after` for the next page; `null` on the last one.
+    pub next: Option<String>,
 }

@@ -34,6 +34,7 @@ use super::routes::{LongWork, RowWork, SCRAPES_MAX, Served, routes};
 use super::slow::{SlowRequests, measure};
 use super::socket;
 use super::tls::TlsSource;
+use super::wire::Configuration;
 use crate::audit::AuditLog;
 use crate::live::Live;
 use crate::memory::MemoryLimits;
@@ -73,6 +74,8 @@ pub struct HttpOptions {
     pub slow: Option<SlowRequests>,
     /// The queries of CQL, if the program serves CQL.
     pub queries: Option<Arc<dyn Queries>>,
+    /// The configuration of the program, to be shown.
+    pub configuration: Configuration,
     /// A bound on the connections over TCP, and on those over the socket; `None` for 512 and 128.
     pub connections_max: Option<u32>,
     /// The audit log; `None` for one of this server's own in the same file.
@@ -176,6 +179,7 @@ impl HttpServer {
             live: Arc::clone(&live),
             roots: Arc::new(options.roots),
             queries: options.queries,
+            configuration: Arc::new(options.configuration),
             long_work: LongWork::default(),
             memory: options.memory,
             row_work: RowWork::default(),

@@ -23,11 +23,14 @@ use crate::node::{Node, NodeOptions, Stop};
 use crate::tokens::{Scope, Token, TokenFile, TokenRecord};
 
 mod changes;
+mod config;
 mod console;
 mod health;
 mod live;
 mod openapi;
+mod paging;
 mod queries;
+mod retries;
 mod roles;
 mod scrapes;
 mod session;
@@ -234,6 +237,11 @@ fn bytes_that_are_no_request_are_answered_or_the_connection_ends() {
         ("GET /v1/jobs/1?wait_ms=soon", 400),
         ("GET /v1/jobs/1?waits=1", 400),
         ("GET /v1/jobs/1?wait_ms=86400001", 400),
+        ("GET /v1/jobs/%ff", 400),
+        ("GET /assets/%ff", 400),
+        ("GET /v1/keyspaces?limit=0", 400),
+        ("GET /v1/jobs/last/attempts?limit=10001", 400),
+        ("POST /v1/jobs/last/retry", 404),
     ] {
         let request = format!("{line} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
         let problem = problem(&said(dir.path(), request.as_bytes(), false));

@@ -2,9 +2,11 @@
 
 mod database;
 mod rows;
+mod settings;
 mod snapshots;
 mod tables;
 
+use ebb_jobs::history::{JobAttempt, ProfileRecord};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -12,6 +14,7 @@ use crate::jobs::JobView;
 
 pub use self::database::{BackupPlace, StatsReport, VerifiedDatabase};
 pub use self::rows::{GetRequest, Octets, RowPage, RowView, ScanRequest};
+pub use self::settings::{Configuration, SettingSource, SettingView};
 pub(super) use self::snapshots::time_to_come;
 pub use self::snapshots::{SnapshotList, SnapshotRenewal, SnapshotRequest, SnapshotView};
 pub use self::tables::{BookmarkView, MergeView, RunView, TableList, TableSummary, TableView};
@@ -21,6 +24,24 @@ pub use self::tables::{BookmarkView, MergeView, RunView, TableList, TableSummary
 pub struct JobList {
     /// The jobs of this page.
     pub jobs: Vec<JobView>,
+    /// The value of `after` for the next page; `null` on the last one.
+    pub next: Option<String>,
+}
+
+/// Attempts at the tasks of a job, in the order in which they ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AttemptList {
+    /// The attempts of this page.
+    pub attempts: Vec<JobAttempt>,
+    /// The value of `after` for the next page; `null` on the last one.
+    pub next: Option<String>,
+}
+
+/// Profiles of applications, ordered by application and job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ProfileList {
+    /// The profiles of this page.
+    pub profiles: Vec<ProfileRecord>,
     /// The value of `after` for the next page; `null` on the last one.
     pub next: Option<String>,
 }
@@ -50,13 +71,17 @@ pub struct RoleView {
 /// The roles of CQL.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RoleList {
-    /// All roles, ordered by name.
+    /// The roles of this page, ordered by name.
     pub roles: Vec<RoleView>,
+    /// The value of `after` for the next page; `null` on the last one.
+    pub next: Option<String>,
 }
 
 /// The keyspaces of a database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Keyspaces {
-    /// Their names.
+    /// The names of this page, in order.
     pub keyspaces: Vec<String>,
+    /// The value of `after` for the next page; `null` on the last one.
+    pub next: Option<String>,
 }

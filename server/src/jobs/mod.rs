@@ -96,6 +96,14 @@ pub trait Jobs: ReadJobs {
     /// is then.
     fn restart(&self, id: &str) -> Result<RestartView, Self::Error>;
 
+    /// Submits the request of a job that failed or was cancelled again, as another job. An input without
+    /// a named snapshot is read as it is now.
+    ///
+    /// # Errors
+    /// When the job has succeeded, runs or is unfinished, or is a backup. See also
+    /// [`submit`](Self::submit).
+    fn retry(&self, id: &str) -> Result<JobView, Self::Error>;
+
     /// Ends an unfinished job without starting it again: it is recorded as cancelled, and the snapshots
     /// that were made for it are deleted.
     ///

@@ -6,6 +6,7 @@ use ebb_jobs::JobError;
 use ebb_jobs::history::{History, JobAttempt, JobRecord, ProfileRecord, RecordState, now_unix_ms};
 use ebb_jobs::launch::delete_own_snapshots;
 use ebb_jobs::request::JobRequest;
+use ebb_jobs::restart::{ended, request_to_retry};
 use ebb_scheduler::runtime::JobState;
 use serde_json::json;
 
@@ -76,21 +77,23 @@ impl Jobs for Node {
             }
         }
         // The record that was read before may be older than the end.
-        Err(not_running(self.job(&id)?))
+        Err(not_running(&self.job(&id)?))
     }
 
     fn restart(&self, id: &str) -> Result<RestartView, JobError> {
         Ok(start::restart(self, id)?.map(|job| job.view()))
     }
 
+    fn retry(&self, id: &str) -> Result<JobView, JobError> {
+        let request = self.request_to_retry(id)?;
+        Ok(start::submit(self, request, None, |spec| spec)?.view())
+    }
+
     fn discard(&self, id: &str) -> Result<JobView, JobError> {
         let record = self.job(id)?;
         self.check_not_running(&record)?;
         if record.state != RecordState::Started {
-            let (application, id) = (&record.application, &record.id);
-            return Err(JobError::senseless(format!(
-                "{application} {id} has ended: there is nothing to discard"
-            )));
+            return Err(ended(&record, "discard"));
         }
         let report = json!({"outcome": {"kind": "cancelled"}});
         self.end_unstarted(&record, RecordState::Cancelled, report)?;
@@ -99,25 +102,14 @@ impl Jobs for Node {
 }
 
 /// The error of a cancellation of a job that does not run.
-fn not_running(record: JobRecord) -> JobError {
-    let JobRecord {
-        application, id, ..
-    } = record;
-    let how = match record.state {
-        RecordState::Started => {
-            return JobError::senseless(format!(
-                "{application} {id} is unfinished and does not run: restart or discard it"
-            ));
-        }
-        RecordState::Succeeded => "has succeeded",
-        RecordState::Failed => "has failed",
-        RecordState::Cancelled => "was cancelled",
-    };
-    JobError::Ended {
-        application,
-        id,
-        how,
+fn not_running(record: &JobRecord) -> JobError {
+    if record.state != RecordState::Started {
+        return ended(record, "cancel");
     }
+    let (application, id) = (&record.application, &record.id);
+    JobError::senseless(format!(
+        "{application} {id} is unfinished and does not run: restart or discard it"
+    ))
 }
 
 impl Node {
@@ -187,6 +179,25 @@ impl Node {
         Ok(None)
     }
 
+    /// Submits the request of a job that failed or was cancelled again, as another job.
+    ///
+    /// # Errors
+    /// See [`Jobs::retry`].
+    pub fn retry(&self, id: &str) -> Result<RunningJob, JobError> {
+        self.submit(self.request_to_retry(id)?)
+    }
+
+    /// Returns the request of a job that failed or was cancelled.
+    ///
+    /// # Errors
+    /// See [`Jobs::retry`].
+    pub(crate) fn request_to_retry(&self, id: &str) -> Result<JobRequest, JobError> {
+        let record = self.job(id)?;
+        self.check_not_running(&record)?;
+        // The record that was read before may be older than the end.
+        request_to_retry(&self.job(&record.id)?)
+    }
+
     /// Returns the record of a job. The id `last` names the latest job.
     ///
     /// # Errors
@@ -203,6 +214,24 @@ impl Node {
         match self.running_backup(&record.id) {
             Some(backup) => backup.view(),
             None => JobView::remembered(record),
+        }
+    }
+
+    /// Returns at most `count_max` attempts at the tasks of a job, each with its place in the job, in the
+    /// order in which they ended; with `after`, the place of an attempt, only later ones.
+    ///
+    /// # Errors
+    /// When there is no such job, or the history cannot be read.
+    pub(crate) fn attempts_after(
+        &self,
+        id: &str,
+        after: Option<&str>,
+        count_max: usize,
+    ) -> Result<Vec<(String, JobAttempt)>, JobError> {
+        let id = self.job(id)?.id;
+        match self.existing_history()? {
+            Some(history) => Ok(history.attempts_after(&id, after, count_max)?),
+            None => Ok(Vec::new()),
         }
     }
 

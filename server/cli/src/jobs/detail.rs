@@ -7,8 +7,9 @@ use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
 
 use super::list::asked;
+use super::state::JobState;
 use super::timeline::timeline;
-use super::{started, state, took_s};
+use super::{started, took_s};
 use crate::print::{counted, table};
 
 /// Attempts that are listed for people: the slowest, and those that failed last.
@@ -30,7 +31,7 @@ pub(super) fn object(job: &JobView, attempts: &[JobAttempt]) -> Value {
 pub(super) fn lines(view: &JobView, attempts: &[JobAttempt]) -> Vec<String> {
     let job = &view.record;
     let took = took_s(job).map_or_else(String::new, |took_s| format!(" after {took_s:.2} s"));
-    let (application, id, state) = (&job.application, &job.id, state(view));
+    let (application, id, state) = (&job.application, &job.id, JobState::of(view));
     let mut lines = vec![format!("{application} {id}: {state}{took}")];
     lines.extend(view.run.as_ref().map(|run| progress(&run.progress)));
     lines.extend(view.waits().map(|waits| format!("  waits    {waits}")));

@@ -1,13 +1,73 @@
-//! The list of jobs: a line each, no longer than a terminal is wide.
+//! `ebb jobs list`: the list of jobs, a line each, no longer than a terminal is wide.
 
 use std::time::Duration;
 
+use anyhow::Result;
 use ebb_jobs::history::JobRecord;
 use ebb_jobs::request::{InputRequest, OutputPlace};
 use ebb_server::jobs::JobView;
 
-use super::{started, state, took_s};
-use crate::print::{LINE_CHARS_MAX, counted, table};
+use super::source::JobSource;
+use super::state::JobState;
+use super::{started, took_s};
+use crate::attached::Attached;
+use crate::print::{LINE_CHARS_MAX, Printer, counted, table};
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb jobs list --limit 10
+  ebb jobs list --state failed --application wordcount
+  EBB_TOKEN=... ebb jobs list --server http://10.0.0.5:9043 --json | jq '.[].id'
+
+Without options the same as ebb jobs.";
+
+/// List jobs, the oldest first.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    attached: Attached,
+    /// List only jobs in this state.
+    #[arg(long, value_name = "STATE")]
+    state: Option<JobState>,
+    /// List only jobs of this application.
+    #[arg(long, value_name = "NAME")]
+    application: Option<String>,
+    /// List only the latest N of these jobs.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: Option<u32>,
+    /// Print a JSON array: id, application, request, state, times, report.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    let all = JobSource::of(&args.attached)?.list()?;
+    print(&chosen(all, args), args.json)
+}
+
+/// Returns the jobs that the options choose.
+fn chosen(mut jobs: Vec<JobView>, args: &Args) -> Vec<JobView> {
+    jobs.retain(|job| {
+        let application = args.application.as_ref();
+        application.is_none_or(|name| job.record.application == *name)
+            && args.state.is_none_or(|state| JobState::of(job) == state)
+    });
+    let limit = args.limit.map_or(usize::MAX, |limit| limit as usize);
+    jobs.split_off(jobs.len().saturating_sub(limit))
+}
+
+/// Prints the list of jobs.
+pub(super) fn print(jobs: &[JobView], json: bool) -> Result<()> {
+    let mut printer = Printer::new();
+    if json {
+        let records: Vec<_> = jobs.iter().map(|job| &job.record).collect();
+        printer.json(&records)?;
+    } else {
+        printer.lines(lines(jobs))?;
+    }
+    printer.finish()
+}
 
 const HEAD: [&str; 9] = [
     "id",
@@ -29,7 +89,7 @@ const NAMES_CHARS_MIN: usize = 16;
 /// Returns the lines, with a head. Inputs and outputs are cut to what the other columns leave. Below
 /// a job that makes little progress there is a line with the reason, and below a backup one with the
 /// number of its damaged files.
-pub(super) fn lines(jobs: &[JobView]) -> Vec<String> {
+fn lines(jobs: &[JobView]) -> Vec<String> {
     let mut rows: Vec<_> = jobs.iter().map(row).collect();
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
@@ -66,7 +126,7 @@ fn row(view: &JobView) -> Vec<String> {
     vec![
         job.id.clone(),
         job.application.clone(),
-        state(view).to_string(),
+        JobState::of(view).to_string(),
         format!("{minute}Z"),
         took_s(job).map_or_else(String::new, |took_s| format!("{took_s:.2}")),
         goal,

@@ -1,16 +1,13 @@
 //! `ebb jobs restart`: runs unfinished jobs again.
 
-use anyhow::{Error, Result};
+use anyhow::Result;
 use ebb_server::jobs::Restart;
-use ebb_server::node::NodeOptions;
 
-use super::watch::see_through;
+use super::watch::start_and_see_through;
 use crate::attached::Attached;
 use crate::error::CliError;
-use crate::interrupt;
 use crate::run::tell_done;
 use crate::runner::{FollowedJob, Runner};
-use crate::unpaced;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,39 +38,13 @@ pub(super) fn run(args: Args) -> Result<()> {
         ids,
         json,
     } = args;
-    let runner = match attached.server()? {
-        Some(server) => Runner::Server(server),
-        None => {
-            let options = unpaced::for_tests(NodeOptions::command());
-            Runner::open(&attached.location, options)?
-        }
+    let runner = Runner::of(&attached)?;
+    let ids = if ids.is_empty() {
+        runner.unfinished()?
+    } else {
+        ids
     };
-    let ids = match ids.is_empty() {
-        false => ids,
-        true => runner.unfinished()?,
-    };
-    let cancelled = interrupt::cancelled()?;
-    // The last error becomes the exit code.
-    let mut last = None;
-    let mut fail = |error: Error| {
-        if let Some(earlier) = last.replace(error) {
-            eprintln!("ebb: {earlier:#}");
-        }
-    };
-    let mut running = Vec::new();
-    for id in &ids {
-        match start(&runner, id, json) {
-            Ok(job) => running.extend(job),
-            Err(error) => fail(error),
-        }
-    }
-    for job in &running {
-        if let Err(error) = see_through(job, &cancelled, json) {
-            fail(error);
-        }
-    }
-    runner.shutdown();
-    last.map_or(Ok(()), Err)
+    start_and_see_through(&runner, &ids, json, start)
 }
 
 /// Starts a job again. Returns `None` if the job had succeeded already.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use ebb_jobs::request::JobRequest;
+use ebb_server::http::KEY_BYTES_MAX;
 use ebb_server::jobs::Jobs;
 use serde_json::json;
 
@@ -17,6 +18,7 @@ Examples:
   ebb jobs submit words.json
   EBB_TOKEN=... ebb jobs submit --server http://10.0.0.5:9043 - < words.json
   ebb jobs watch $(ebb jobs submit words.json)
+  ebb jobs submit --key nightly-2026-11-23 words.json
 
 The request is that of the chapter on jobs: ebb run makes one of its arguments. Paths in it are
 those of the server's machine.";
@@ -30,6 +32,10 @@ pub(super) struct Args {
     /// File with the job request in JSON; `-` is standard input.
     #[arg(value_name = "FILE")]
     request: PathBuf,
+    /// Idempotency key, 1 to 128 visible ASCII characters. For a day, the same key with the same
+    /// request starts no other job and prints the same id, so a script can repeat the command.
+    #[arg(long, value_name = "KEY", value_parser = key)]
+    key: Option<String>,
     /// Print the job as JSON.
     #[arg(long)]
     json: bool,
@@ -46,7 +52,36 @@ pub(super) fn run(args: Args) -> Result<()> {
     };
     let request = serde_json::from_str(&text.with_context(named)?).with_context(named)?;
     let request = JobRequest::from_json(request)?;
-    let job = args.attached.client()?.submit(&request)?;
+    let client = args.attached.client()?;
+    let job = match &args.key {
+        Some(key) => client.submit_once(&request, key)?,
+        None => client.submit(&request)?,
+    };
     let object = json!(job);
     json_or_text(args.json, &object, |printer| printer.line(&job.record.id))
+}
+
+/// Checks that a text may be an idempotency key.
+fn key(text: &str) -> Result<String, String> {
+    let is_key = (1..=KEY_BYTES_MAX).contains(&text.len());
+    if is_key && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "a key has 1 to {KEY_BYTES_MAX} visible ASCII characters"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_short_and_visible() {
+        let longest = "k".repeat(KEY_BYTES_MAX);
+        assert_eq!(key(&longest), Ok(longest.clone()));
+        for wrong in ["", "a b", "n\u{e4}chtlich", &format!("{longest}k")] {
+            assert!(key(wrong).is_err(), "{wrong}");
+        }
+    }
 }

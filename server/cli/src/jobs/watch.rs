@@ -3,13 +3,14 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Error, Result};
 use ebb_server::jobs::ReadJobs;
 
 use crate::attached::Attached;
 use crate::error::CliError;
+use crate::interrupt;
 use crate::run::{Report, watch};
-use crate::runner::FollowedJob;
+use crate::runner::{FollowedJob, Runner};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,8 +45,42 @@ pub(super) fn run(args: Args) -> Result<()> {
     see_through(&job, &AtomicBool::new(false), args.json)
 }
 
+/// Starts jobs, waits for the ends of all, and prints their reports. `start` returns `None` for a job that
+/// needs no run. If one fails, the others go on. A signal cancels them.
+///
+/// # Errors
+/// The last error, which becomes the exit code; the errors before it are printed to stderr.
+pub(super) fn start_and_see_through<'r>(
+    runner: &'r Runner,
+    ids: &[String],
+    json: bool,
+    start: impl Fn(&'r Runner, &str, bool) -> Result<Option<FollowedJob<'r>>>,
+) -> Result<()> {
+    let cancelled = interrupt::cancelled()?;
+    let mut last = None;
+    let mut fail = |error: Error| {
+        if let Some(earlier) = last.replace(error) {
+            eprintln!("ebb: {earlier:#}");
+        }
+    };
+    let mut running = Vec::new();
+    for id in ids {
+        match start(runner, id, json) {
+            Ok(job) => running.extend(job),
+            Err(error) => fail(error),
+        }
+    }
+    for job in &running {
+        if let Err(error) = see_through(job, &cancelled, json) {
+            fail(error);
+        }
+    }
+    runner.shutdown();
+    last.map_or(Ok(()), Err)
+}
+
 /// Waits for the end of a job, and prints its report.
-pub(super) fn see_through(job: &FollowedJob<'_>, cancelled: &AtomicBool, json: bool) -> Result<()> {
+fn see_through(job: &FollowedJob<'_>, cancelled: &AtomicBool, json: bool) -> Result<()> {
     let ended = watch(job, cancelled)?;
     let report = Report {
         request: &ended.record.request()?,

@@ -1,6 +1,7 @@
 //! The settings of a server: flags before the environment, that before a file, that
 //! before what is built in.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::fmt;
 use std::net::SocketAddr;
@@ -16,6 +17,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches};
 use ebb_colocate::{FLOOR_CORES, FLOOR_CORES_MIN, Objective};
 use ebb_cql_server::guardrails::Guardrails;
 use ebb_cql_server::serve::{AuditedTables, TlsOptions};
+use ebb_server::http::SettingSource;
 use ebb_server::memory::MemoryLimits;
 use ebb_text::read_whole;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -420,6 +422,9 @@ impl fmt::Display for Slo {
     }
 }
 
+/// The origins of the settings that are not defaults, by their names.
+pub(crate) type SettingSources = BTreeMap<String, SettingSource>;
+
 /// Where settings come from.
 #[derive(Debug, Clone)]
 pub(crate) struct SettingsArgs {
@@ -427,7 +432,7 @@ pub(crate) struct SettingsArgs {
     /// As flags and the environment say; what they leave out is as it is built in.
     settings: Settings,
     /// What they do not leave out.
-    said: Vec<String>,
+    given: SettingSources,
 }
 
 impl clap::Args for SettingsArgs {
@@ -454,14 +459,18 @@ impl clap::Args for SettingsArgs {
 
 impl FromArgMatches for SettingsArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let is_said = |name: &String| {
-            let source = matches.value_source(&name.replace('-', "_"));
-            source.is_some_and(|source| source != ValueSource::DefaultValue)
+        let given = |name: String| {
+            let source = match matches.value_source(&name.replace('-', "_"))? {
+                ValueSource::CommandLine => SettingSource::Flag,
+                ValueSource::EnvVariable => SettingSource::Environment,
+                _ => return None,
+            };
+            Some((name, source))
         };
         Ok(Self {
             config: matches.get_one("config").cloned(),
             settings: Settings::from_arg_matches(matches)?,
-            said: Settings::names().into_iter().filter(is_said).collect(),
+            given: Settings::names().into_iter().filter_map(given).collect(),
         })
     }
 
@@ -477,12 +486,27 @@ impl SettingsArgs {
     /// # Errors
     /// When the file cannot be read or understood, or a setting makes no sense.
     pub(crate) fn settings(self) -> Result<Settings> {
+        self.with_sources().map(|(settings, _)| settings)
+    }
+
+    /// Returns the settings in force, and the origins of their values.
+    ///
+    /// # Errors
+    /// See [`settings`](Self::settings).
+    pub(crate) fn with_sources(self) -> Result<(Settings, SettingSources)> {
+        let mut sources = SettingSources::new();
         let settings = match &self.config {
-            Some(file) => Settings::read(file)?.overridden(&self.settings, &self.said),
+            Some(file) => {
+                let (settings, names) = Settings::read_with_names(file)?;
+                let of_file = names.into_iter().map(|name| (name, SettingSource::File));
+                sources.extend(of_file);
+                settings.overridden(&self.settings, self.given.keys())
+            }
             None => self.settings,
         };
+        sources.extend(self.given);
         settings.check()?;
-        Ok(settings)
+        Ok((settings, sources))
     }
 }
 
@@ -524,9 +548,25 @@ impl Settings {
     /// # Errors
     /// When it cannot be read, is no TOML, or has a setting that is unknown or wrong.
     pub(crate) fn read(path: &Path) -> Result<Self> {
-        let name = path.display();
+        Self::read_with_names(path).map(|(settings, _)| settings)
+    }
+
+    /// Returns the settings of a file, and the names of those that the file has.
+    fn read_with_names(path: &Path) -> Result<(Self, Vec<String>)> {
         let text = read_whole(path)?;
-        Self::parse(&text).map_err(|problem| CliError::Usage(format!("{name}: {problem}")).into())
+        let wrong = |problem: String| CliError::Usage(format!("{}: {problem}", path.display()));
+        let settings = Self::parse(&text).map_err(wrong)?;
+        let table: toml::Table = text
+            .parse()
+            .map_err(|error: toml::de::Error| wrong(told(&error)))?;
+        let names = table.into_iter().map(|(name, _)| {
+            if name == FORMER_MEMORY {
+                "memory".to_owned()
+            } else {
+                name
+            }
+        });
+        Ok((settings, names.collect()))
     }
 
     fn parse(text: &str) -> Result<Self, String> {
@@ -553,7 +593,7 @@ impl Settings {
     }
 
     /// With these settings of others.
-    fn overridden(self, by: &Self, names: &[String]) -> Self {
+    fn overridden<'n>(self, by: &Self, names: impl IntoIterator<Item = &'n String>) -> Self {
         let (mut table, mut others) = (self.table(), by.table());
         for name in names {
             if let Some(value) = others.remove(name) {
@@ -763,10 +803,30 @@ mod tests {
         let command = SettingsArgs::augment_args(Command::new("ebb"));
         let flags = command.get_matches_from(["ebb", "--connections-max", "9"]);
         let flags = SettingsArgs::from_arg_matches(&flags).unwrap();
-        let settings = file.overridden(&flags.settings, &flags.said);
+        let settings = file.overridden(&flags.settings, flags.given.keys());
         assert_eq!(settings.connections_max, Some(9));
         assert_eq!(settings.durability, Durability::Os);
         assert_eq!(settings.cql, Settings::default().cql);
+    }
+
+    #[test]
+    fn the_origin_of_a_value_is_the_one_that_overrides_the_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("ebb.toml");
+        let text = "memory-bytes = \"1 GiB\"\nconnections-max = 5\ngrace = \"7s\"";
+        std::fs::write(&file, text).unwrap();
+        let command = SettingsArgs::augment_args(Command::new("ebb"));
+        let command = command.mut_args(|arg| arg.env(Resettable::Reset));
+        let file = file.to_str().unwrap();
+        let words = ["ebb", "--config", file, "--connections-max", "9"];
+        let flags = SettingsArgs::from_arg_matches(&command.get_matches_from(words));
+        let (settings, sources) = flags.unwrap().with_sources().unwrap();
+        assert_eq!(settings.connections_max, Some(9));
+        let source = |name: &str| sources.get(name).copied();
+        assert_eq!(source("connections-max"), Some(SettingSource::Flag));
+        assert_eq!(source("grace"), Some(SettingSource::File));
+        assert_eq!(source("memory"), Some(SettingSource::File));
+        assert_eq!(source("cql"), None);
     }
 
     #[test]

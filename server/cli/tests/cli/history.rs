@@ -259,7 +259,10 @@ fn a_discarded_job_is_cancelled_and_its_snapshot_goes() {
     place.ebb("jobs restart").ok();
     assert!(!place.path("killed.tsv").exists());
     let said = place.ebb("jobs discard last").fails(2);
-    assert!(said.contains("has ended"), "{said}");
+    assert!(
+        said.contains("was cancelled: there is nothing to discard"),
+        "{said}"
+    );
     let said = place.ebb("jobs discard 17").fails(3);
     assert!(said.contains("no job named \"17\""), "{said}");
 }

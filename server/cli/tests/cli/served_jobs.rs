@@ -187,6 +187,69 @@ fn a_signal_cancels_the_job_in_the_server_and_so_does_another_command() {
 }
 
 #[test]
+fn a_cancelled_job_is_listed_by_its_state_and_retried_as_another_job() {
+    let (place, _server) = served();
+    let (waiting, id) = endless(&place, "app.pi");
+    place.ebb(&format!("jobs cancel {id}")).ok();
+    assert_eq!(waiting.ends().0, Some(6));
+    let job = "run wordcount --table app.lines --snapshot s --output x.tsv";
+    place.ebb(job).ok();
+    let ids = |options: &str| -> Vec<Value> {
+        let listed = place.ebb(&format!("jobs list --json {options}")).json();
+        let jobs = listed.as_array().unwrap().iter();
+        jobs.map(|job| job["id"].clone()).collect()
+    };
+    assert_eq!(ids("--state cancelled"), [json!(id)]);
+    assert_eq!(ids("--limit 1"), ids("--state succeeded"));
+    assert_eq!(ids("--application wordcount").len(), 1);
+    assert_eq!(ids("--application pi --state failed"), Vec::<Value>::new());
+    let shown = place.ebb(&format!("jobs show {id}")).ok();
+    assert_eq!(shown, place.ebb(&format!("jobs {id}")).ok());
+    let said = place.ebb("jobs retry last").fails(2);
+    assert!(said.contains("nothing to retry"), "{said}");
+    let again = place.ebb(&format!("jobs retry --detach {id}")).ok();
+    let again = again.trim();
+    assert_ne!(again, id);
+    place.ebb(&format!("jobs cancel {again}")).ok();
+}
+
+#[test]
+fn a_request_with_a_key_is_submitted_once() {
+    let (place, _server) = served();
+    let request = json!({
+        "application": {"pi": {"points": 1, "seed": 1, "variant": "plain"}},
+        "output": {"to": {"file": "pi.tsv"}},
+        "directory": place.path(""),
+    });
+    place.write("job.json", request.to_string());
+    let submit = |key: &str| place.ebb(&format!("jobs submit --key {key} job.json"));
+    let id = submit("nightly").ok();
+    place.until_succeeded(id.trim());
+    assert_eq!(submit("nightly").ok(), id);
+    assert_eq!(jobs(&place).len(), 1);
+}
+
+#[test]
+fn the_settings_of_a_server_are_printed_with_their_origins() {
+    let place = Place::with_corpus();
+    place.until_unlocked();
+    let _server = Server::start(&place, "--cluster-name shop");
+    let shown = place.ebb("config running").ok();
+    let is_there = |line: &str| shown.lines().any(|shown| shown == line);
+    assert!(is_there("cluster-name = \"shop\" # flag"), "{shown}");
+    assert!(is_there("durability = \"100ms\""), "{shown}");
+    assert!(is_there("# health is not set"), "{shown}");
+    let json = place.ebb("config running --json").json();
+    let settings = json["settings"].as_array().unwrap();
+    let cql = settings.iter().find(|setting| setting["name"] == "cql");
+    let cql = cql.unwrap()["value"].as_str().unwrap();
+    assert!(
+        !cql.ends_with(":0"),
+        "the port is the one that the system chose: {cql}"
+    );
+}
+
+#[test]
 fn a_detached_job_goes_on_without_its_command_and_over_a_stop_of_the_server() {
     let (place, server) = served();
     let job = format!("run pi {ENDLESS} --output app.pi --detach");

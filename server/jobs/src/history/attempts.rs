@@ -1,6 +1,8 @@
 //! What each attempt at a task took, in table `attempts`: a row per attempt, its
 //! key `JOB/NUMBER`, so that those of a job lie together and in their order.
 
+use std::ops::Bound;
+
 use ebb_scheduler::runtime::AttemptRecord;
 use ebb_storage::{Db, Table, WriteBatch};
 use serde::{Deserialize, Serialize};
@@ -45,6 +47,28 @@ impl AttemptTable {
         for row in self.table.prefix(format!("{job}/").as_bytes()) {
             let (key, value) = row?;
             attempts.push(read_row("attempts", &key, &value)?);
+        }
+        Ok(attempts)
+    }
+
+    /// Returns at most `count_max` attempts of a job, each with its number as the key has it. With
+    /// `after`, such a number, only those behind it.
+    pub(super) fn after(
+        &self,
+        job: &str,
+        after: Option<&str>,
+        count_max: usize,
+    ) -> Result<Vec<(String, JobAttempt)>> {
+        let before = format!("{job}/{}", after.unwrap_or_default());
+        let number_at = job.len() + 1;
+        // '0' comes right after '/', so no text behind the '/' leads out of the job's rows.
+        let end = format!("{job}0");
+        let rows = (Bound::Excluded(before), Bound::Excluded(end));
+        let mut attempts = Vec::new();
+        for row in self.table.range(rows).take(count_max) {
+            let (key, value) = row?;
+            let number = String::from_utf8_lossy(key.get(number_at..).unwrap_or_default());
+            attempts.push((number.into_owned(), read_row("attempts", &key, &value)?));
         }
         Ok(attempts)
     }

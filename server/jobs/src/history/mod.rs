@@ -222,6 +222,20 @@ impl History {
         self.attempts.of(id)
     }
 
+    /// Returns at most `count_max` attempts at the tasks of a job, each with its place in the job, in
+    /// the order in which they ended; with `after`, a place, only those behind it.
+    ///
+    /// # Errors
+    /// When the store fails, or a row is not an attempt.
+    pub fn attempts_after(
+        &self,
+        id: &str,
+        after: Option<&str>,
+        count_max: usize,
+    ) -> Result<Vec<(String, JobAttempt)>> {
+        self.attempts.after(id, after, count_max)
+    }
+
     /// Keeps what `job` took, by the names of the jobs it consists of, for the next
     /// one that does the same `work`: its arguments as far as they matter. `input`
     /// says for people what was read; `took_over_estimate`, how long it took over what

@@ -188,6 +188,21 @@ fn attempts_are_kept_in_their_order_and_go_with_their_job() {
 
     assert_eq!(history.attempts(&first.id).unwrap(), expected);
     assert_eq!(history.attempts(&second.id).unwrap().len(), 1);
+    let page = |after: Option<&str>, count_max| {
+        let page = history.attempts_after(&first.id, after, count_max).unwrap();
+        let last = page.last().map(|(place, _)| place.clone());
+        let attempts: Vec<_> = page.into_iter().map(|(_, attempt)| attempt).collect();
+        (attempts, last)
+    };
+    let (begin, last) = page(None, 300);
+    let (rest, end) = page(last.as_deref(), 1000);
+    assert_eq!([begin, rest].concat(), expected);
+    assert_eq!(page(end.as_deref(), 1000), (Vec::new(), None));
+    for no_place in ["~", "/", "0/0"] {
+        let (found, _) = page(Some(no_place), 1000);
+        let is_of_it = |attempt| expected.contains(attempt);
+        assert!(found.iter().all(is_of_it), "{no_place}");
+    }
     history.forget(&first.id).unwrap();
     assert_eq!(history.attempts(&first.id).unwrap(), []);
     assert_eq!(history.attempts(&second.id).unwrap().len(), 1);

@@ -17,6 +17,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::answer::{Answer, Body, Json, Paced, blocking, json_of, query_of, work};
+use super::paging::{PageRequest, Paged, page_request};
 use super::{At, Served};
 use crate::http::access::Peer;
 use crate::http::permits::check_admin;
@@ -31,7 +32,10 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
 /// The backups, by their names.
 #[derive(Debug, Serialize, ToSchema)]
 struct BackupList {
+    /// The backups of this page.
     backups: Vec<BackupView>,
+    /// The value of `after` for the next page; `null` on the last one.
+    next: Option<String>,
 }
 
 /// A backup: a folder that opens as the database.
@@ -68,18 +72,23 @@ struct BackupMade {
     older_stays: bool,
 }
 
-/// The backups, by their names
+/// Lists the backups, ordered by name
 #[utoipa::path(
     get, path = "/v1/backups", operation_id = "list_backups", tag = "backups",
-    responses((status = 200, description = "The backups", body = BackupList)),
+    params(Paged),
+    responses((status = 200, description = "A page of them", body = BackupList)),
 )]
-async fn list(State(Served { roots, .. }): At) -> Answer<BackupList> {
-    let backups = blocking(move || {
+async fn list(
+    State(Served { roots, .. }): At,
+    paged: Result<Query<Paged>, QueryRejection>,
+) -> Answer<BackupList> {
+    let request = page_request(paged)?;
+    let page = blocking(move || {
         let root = roots.backups()?;
-        list_in(root).map_err(|error| broken(format!("{}: {error}", root.display())))
+        list_in(root, &request).map_err(|error| broken(format!("{}: {error}", root.display())))
     });
-    let backups = backups.await??;
-    Ok(Json(BackupList { backups }))
+    let (backups, next) = page.await??;
+    Ok(Json(BackupList { backups, next }))
 }
 
 /// Makes a backup
@@ -155,7 +164,7 @@ fn name_of(principal: Principal) -> String {
     }
 }
 
-fn list_in(root: &Path) -> io::Result<Vec<BackupView>> {
+fn list_in(root: &Path, request: &PageRequest) -> io::Result<(Vec<BackupView>, Option<String>)> {
     let mut backups = Vec::new();
     for entry in fs::read_dir(root)? {
         // A folder that disappears meanwhile is left out.
@@ -164,7 +173,7 @@ fn list_in(root: &Path) -> io::Result<Vec<BackupView>> {
         }
     }
     backups.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(backups)
+    Ok(request.of(backups, |backup| backup.name.clone()))
 }
 
 /// The view of a folder as a backup; `None` if it is none.

@@ -5,7 +5,6 @@
 //! without a token; the page then asks the user for one.
 
 use axum::Router;
-use axum::extract::Path;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -14,6 +13,7 @@ use ebb_jobs::Failure;
 use rust_embed::{EmbeddedFile, RustEmbed};
 
 use super::Served;
+use super::answer::Named;
 use crate::http::problem::Problem;
 
 #[derive(RustEmbed)]
@@ -59,7 +59,7 @@ async fn page(headers: HeaderMap) -> Result<Response, Problem> {
     file("index.html", &headers, "no-cache")
 }
 
-async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Result<Response, Problem> {
+async fn asset(Named(name): Named<String>, headers: HeaderMap) -> Result<Response, Problem> {
     // The names of these assets contain the hash of their content.
     let keep = if name.starts_with("console-") {
         "public, max-age=31536000, immutable"

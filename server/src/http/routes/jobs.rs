@@ -1,4 +1,4 @@
-//! Jobs: submit, list, show, cancel, restart and discard them.
+//! Jobs: submit, list, show, cancel, restart, retry and discard them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use axum::extract::{Extension, Query, State};
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use ebb_jobs::JobError;
-use ebb_jobs::history::{JobAttempt, JobRecord, RecordState, Submission, now_unix_ms};
+use ebb_jobs::history::{ATTEMPTS_KEPT_MAX, JobRecord, RecordState, Submission, now_unix_ms};
 use ebb_jobs::request::{JobRequest, OutputPlace};
 use serde::Deserialize;
 use serde_json::Value;
@@ -17,15 +17,15 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::answer::{Answer, Body, Json, Named, json_of, query_of, work};
-use super::paging::{limit_of, page};
+use super::paging::{limit_of, limit_within, page};
 use super::{At, Served};
 use crate::http::access::Peer;
 use crate::http::idempotency::{OTHER_REQUEST, REMEMBERED};
 use crate::http::permits::{check_admin, check_job};
 use crate::http::problem::Problem;
 use crate::http::roots::{Roots, check_bucket};
-use crate::http::wire::{Cancelled, JobList};
-use crate::jobs::{Estimate, JobView, Jobs, ReadJobs, RestartView};
+use crate::http::wire::{AttemptList, Cancelled, JobList};
+use crate::jobs::{Estimate, JobView, Jobs, RestartView};
 use crate::node::Node;
 use crate::tokens::{Principal, Scope};
 
@@ -43,6 +43,7 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
         .routes(routes!(attempts))
         .routes(routes!(cancel))
         .routes(routes!(restart))
+        .routes(routes!(retry))
         .routes(routes!(discard))
 }
 
@@ -54,11 +55,26 @@ fn request_of(
     body: Body,
 ) -> Result<JobRequest, Problem> {
     let request = requested(principal, peer, json_of(body)?)?;
-    // Over the socket it is the server's own user, who may write anywhere.
-    if peer.address.is_some() {
-        roots.check_output(&request)?;
-    }
+    check_output(peer, roots, &request)?;
     Ok(request)
+}
+
+/// Checks that a job from `peer` may write its output. Over the socket it is the server's own user, who
+/// may write anywhere.
+fn check_output(peer: Peer, roots: &Roots, request: &JobRequest) -> Result<(), Problem> {
+    if peer.address.is_some() {
+        roots.check_output(request)?;
+    }
+    Ok(())
+}
+
+/// Checks that a server can write the rows of a job.
+fn check_place(request: &JobRequest) -> Result<(), JobError> {
+    if request.output.to == OutputPlace::Terminal {
+        let text = "a server has no terminal for the rows: name a file, a folder or a table";
+        return Err(JobError::senseless(text));
+    }
+    Ok(())
 }
 
 /// Parses a job request, and checks that the principal may have it planned, which reads the target of a
@@ -69,16 +85,43 @@ pub(super) fn requested(
     value: Value,
 ) -> Result<JobRequest, Problem> {
     let request = JobRequest::from_json(value).map_err(JobError::from)?;
+    check_inputs(principal, peer, &request)?;
+    Ok(request)
+}
+
+/// Checks that the principal may have a job planned, which reads the target of a publication.
+fn check_inputs(principal: &Principal, peer: Peer, request: &JobRequest) -> Result<(), Problem> {
     if peer.address.is_some() {
-        check_bucket(&request)?;
+        check_bucket(request)?;
     }
     if principal.scope < Scope::Admin && request.names_files() {
         let text = "it reads or writes files of the server's machine, which takes a token for \
                     scope admin; tables do not";
         return Err(Problem::forbidden(text));
     }
-    check_job(principal, &request)?;
-    Ok(request)
+    check_job(principal, request)
+}
+
+/// Returns the job that an earlier request with this key started, also if the server was started since
+/// then.
+fn earlier_job(node: &Node, submission: Option<&Submission>) -> Result<Option<JobView>, JobError> {
+    let Some(by) = submission else {
+        return Ok(None);
+    };
+    let since_unix_ms = now_unix_ms().saturating_sub(REMEMBERED.as_millis() as u64);
+    match node.submitted(&by.key, since_unix_ms)? {
+        None => Ok(None),
+        Some(job) if job.submission.as_ref() == Some(by) => Ok(Some(node.view_of(job))),
+        Some(_) => Err(JobError::senseless(OTHER_REQUEST)),
+    }
+}
+
+/// The response to the submission of a job: the job, and its path.
+type CreatedJob = (StatusCode, [(HeaderName, String); 1], Json<JobView>);
+
+fn created(view: JobView) -> CreatedJob {
+    let place = format!("/v1/jobs/{}", view.record.id);
+    (StatusCode::CREATED, [(LOCATION, place)], Json(view))
 }
 
 /// Makes a change to the job that `id` names, if the principal has the permissions that submitting the
@@ -128,31 +171,18 @@ async fn submit(
     Extension(peer): Extension<Peer>,
     submission: Option<Extension<Submission>>,
     body: Body,
-) -> Result<(StatusCode, [(HeaderName, String); 1], Json<JobView>), Problem> {
+) -> Result<CreatedJob, Problem> {
     let request = request_of(&principal, peer, &roots, body)?;
     // An estimate writes no rows, so it may be of any output.
-    if request.output.to == OutputPlace::Terminal {
-        let text = "a server has no terminal for the rows: name a file, a folder or a table";
-        return Err(JobError::senseless(text).into());
-    }
+    check_place(&request)?;
+    let submission = submission.map(|Extension(by)| by);
     let view = work(node, move |node| {
-        if let Some(Extension(by)) = &submission {
-            let since_unix_ms = now_unix_ms().saturating_sub(REMEMBERED.as_millis() as u64);
-            if let Some(job) = node.submitted(&by.key, since_unix_ms)? {
-                // The job was submitted before this server was started.
-                return if job.submission.as_ref() == Some(by) {
-                    Ok(node.view_of(job))
-                } else {
-                    Err(JobError::senseless(OTHER_REQUEST))
-                };
-            }
+        match earlier_job(node, submission.as_ref())? {
+            Some(view) => Ok(view),
+            None => Ok(node.submit_as(request, submission)?.view()),
         }
-        let by = submission.map(|Extension(by)| by);
-        Ok(node.submit_as(request, by)?.view())
     });
-    let view = view.await?;
-    let place = format!("/v1/jobs/{}", view.record.id);
-    Ok((StatusCode::CREATED, [(LOCATION, place)], Json(view)))
+    view.await.map(created)
 }
 
 /// Estimates how long a job would take
@@ -305,19 +335,40 @@ async fn cancel(
     Ok(Json(Cancelled { stopping }))
 }
 
-/// Lists the attempts at the tasks of a job
+/// The query of the list of attempts.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct ListedAttempts {
+    /// The length of the page, by default 10,000. No more attempts are kept of a job.
+    #[param(minimum = 1, maximum = 10_000)]
+    limit: Option<u32>,
+    /// The value of `next` in the page before this one.
+    after: Option<String>,
+}
+
+/// Lists the attempts at the tasks of a job, ordered by the time of their ends
 #[utoipa::path(
     get, path = "/v1/jobs/{id}/attempts", operation_id = "list_attempts", tag = "jobs",
-    params(("id" = String, Path, description = "The id of the job, or `last` for the latest")),
-    responses((status = 200, description = "The attempts, ordered by the time of their ends",
-        body = [JobAttempt])),
+    params(
+        ("id" = String, Path, description = "The id of the job, or `last` for the latest"),
+        ListedAttempts,
+    ),
+    responses((status = 200, description = "A page of them", body = AttemptList)),
 )]
 async fn attempts(
     State(Served { node, .. }): At,
     Named(id): Named<String>,
-) -> Answer<Vec<JobAttempt>> {
-    let attempts = work(node, move |node| node.attempts(&id));
-    attempts.await.map(Json)
+    listed: Result<Query<ListedAttempts>, QueryRejection>,
+) -> Answer<AttemptList> {
+    let ListedAttempts { limit, after } = query_of(listed)?;
+    let limit = limit_within(limit.unwrap_or(ATTEMPTS_KEPT_MAX), ATTEMPTS_KEPT_MAX)?;
+    let found = work(node, move |node| {
+        node.attempts_after(&id, after.as_deref(), limit + 1)
+    });
+    let (attempts, next) = page(found.await?, limit, |(place, _)| place.clone());
+    let attempts = attempts.into_iter().map(|(_, attempt)| attempt).collect();
+    Ok(Json(AttemptList { attempts, next }))
 }
 
 /// Starts an unfinished job again
@@ -333,6 +384,42 @@ async fn restart(
 ) -> Answer<RestartView> {
     let restarted = change_job(node, principal, id, <Node as Jobs>::restart);
     restarted.await.map(Json)
+}
+
+/// Submits the request of a job that failed or was cancelled again, as another job
+///
+/// It takes what the submission of the request would take. An input without a named snapshot is read as
+/// it is now.
+#[utoipa::path(
+    post, path = "/v1/jobs/{id}/retry", operation_id = "retry_job", tag = "jobs",
+    params(("id" = String, Path, description = "The id of the job, or `last` for the latest")),
+    responses((status = 201, description = "The new job", body = JobView,
+        headers(("location" = String, description = "The path of the new job"))),
+        (status = 409, description = "The job has succeeded, or its output is there", body = Problem,
+            content_type = "application/problem+json")),
+)]
+async fn retry(
+    State(Served { node, roots, .. }): At,
+    Extension(principal): Extension<Principal>,
+    Extension(peer): Extension<Peer>,
+    submission: Option<Extension<Submission>>,
+    Named(id): Named<String>,
+) -> Result<CreatedJob, Problem> {
+    let submission = submission.map(|Extension(by)| by);
+    let retried = work(node, move |node| {
+        if let Some(view) = earlier_job(node, submission.as_ref())? {
+            return Ok(Ok(view));
+        }
+        let request = node.request_to_retry(&id)?;
+        let allowed = check_inputs(&principal, peer, &request)
+            .and_then(|()| check_output(peer, &roots, &request));
+        if let Err(refused) = allowed {
+            return Ok(Err(refused));
+        }
+        check_place(&request)?;
+        Ok(Ok(node.submit_as(request, submission)?.view()))
+    });
+    Ok(created(retried.await??))
 }
 
 /// Ends an unfinished job without starting it again

@@ -1,10 +1,12 @@
 //! The keyspaces of the database.
 
-use axum::extract::State;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::answer::{Answer, Json};
+use super::paging::{Paged, page_request};
 use super::{At, Served};
 use crate::http::wire::Keyspaces;
 
@@ -12,12 +14,18 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
     OpenApiRouter::new().routes(routes!(keyspaces))
 }
 
-/// The names of the keyspaces
+/// Lists the names of the keyspaces, in order
 #[utoipa::path(
     get, path = "/v1/keyspaces", operation_id = "list_keyspaces", tag = "tables",
-    responses((status = 200, description = "Their names", body = Keyspaces))
+    params(Paged),
+    responses((status = 200, description = "A page of them", body = Keyspaces))
 )]
-async fn keyspaces(State(Served { node, .. }): At) -> Answer<Keyspaces> {
-    let keyspaces = node.db().map(|db| db.keyspaces()).unwrap_or_default();
-    Ok(Json(Keyspaces { keyspaces }))
+async fn keyspaces(
+    State(Served { node, .. }): At,
+    paged: Result<Query<Paged>, QueryRejection>,
+) -> Answer<Keyspaces> {
+    let request = page_request(paged)?;
+    let all = node.db().map(|db| db.keyspaces()).unwrap_or_default();
+    let (keyspaces, next) = request.of(all, String::clone);
+    Ok(Json(Keyspaces { keyspaces, next }))
 }

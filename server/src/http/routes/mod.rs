@@ -11,6 +11,7 @@
 //! | `backups` | `/v1/backups` |
 //! | `roles` | `/v1/roles` |
 //! | `queries` | `/v1/queries` and what is below |
+//! | `config` | `/v1/config` |
 //! | `session` | `/v1/session`: logging in and out |
 //! | `console` | `/` and `/assets/...`: the page |
 //! | `health`, `metrics` | `/health/...`, `/metrics` |
@@ -21,6 +22,7 @@
 
 mod answer;
 mod backups;
+mod config;
 mod console;
 mod database;
 mod events;
@@ -55,6 +57,7 @@ pub(super) use self::answer::{LongWork, RowWork};
 use super::problem::Problem;
 use super::queries::Queries;
 use super::roots::Roots;
+use super::wire::Configuration;
 use crate::live::Live;
 use crate::memory::MemoryLimits;
 use crate::metrics::Metrics;
@@ -75,6 +78,7 @@ pub(super) struct Served {
     pub live: Arc<Live>,
     pub roots: Arc<Roots>,
     pub queries: Option<Arc<dyn Queries>>,
+    pub configuration: Arc<Configuration>,
     pub long_work: LongWork,
     pub memory: Option<MemoryLimits>,
     pub row_work: RowWork,
@@ -98,6 +102,7 @@ pub(super) fn routes(served: Served) -> Router {
         .merge(session::routes())
         .merge(roles::routes())
         .merge(queries::routes())
+        .merge(config::routes())
         .merge(snapshots::routes())
         .merge(tables::routes())
         .merge(rows::routes())

@@ -1,23 +1,86 @@
 //! Pagination of lists: a page begins after an element of the page before, and has a length.
 
-use super::super::problem::Problem;
+use axum::extract::Query;
+use axum::extract::rejection::QueryRejection;
+use serde::Deserialize;
+use utoipa::IntoParams;
 
-/// The default length of a page.
+use super::super::problem::Problem;
+use super::answer::query_of;
+
+/// The default length of a page of jobs, tables, snapshots or rows.
 const LIMIT: u32 = 100;
 /// The largest length of a page.
 const LIMIT_MAX: u32 = 1000;
+
+/// The query of a list that has no other parameters.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Paged {
+    /// The length of the page, 1000 by default.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+    /// The value of `next` in the page before this one.
+    after: Option<String>,
+}
+
+/// The bounds of a requested page.
+pub(super) struct PageRequest {
+    /// The length of the page.
+    limit: usize,
+    /// The place of the last element of the page before it; `None` for the first page.
+    after: Option<String>,
+}
+
+/// Parses the query of a list. The default length is the largest one, because these lists are short and
+/// some clients read the first page only: the console reads the names of the keyspaces.
+///
+/// # Errors
+/// When the query is invalid.
+pub(super) fn page_request(
+    query: Result<Query<Paged>, QueryRejection>,
+) -> Result<PageRequest, Problem> {
+    let Paged { limit, after } = query_of(query)?;
+    let limit = limit_within(limit.unwrap_or(LIMIT_MAX), LIMIT_MAX)?;
+    Ok(PageRequest { limit, after })
+}
+
+impl PageRequest {
+    /// Returns this page of elements that are ordered by their places, and the place of its last one if
+    /// more follow.
+    pub(super) fn of<T>(
+        &self,
+        all: impl IntoIterator<Item = T>,
+        place: impl Fn(&T) -> String,
+    ) -> (Vec<T>, Option<String>) {
+        let is_after = |element: &T| {
+            let after = self.after.as_deref();
+            after.is_none_or(|after| *place(element) > *after)
+        };
+        let rest = all.into_iter().filter(is_after);
+        page(rest, self.limit, &place)
+    }
+}
 
 /// Returns the length of a page.
 ///
 /// # Errors
 /// When `limit` is out of range.
 pub(super) fn limit_of(limit: Option<u32>) -> Result<usize, Problem> {
-    match limit.unwrap_or(LIMIT) {
-        limit @ 1..=LIMIT_MAX => Ok(limit as usize),
-        limit => Err(Problem::invalid(format!(
-            "limit: {limit} is not from 1 to {LIMIT_MAX}"
-        ))),
+    limit_within(limit.unwrap_or(LIMIT), LIMIT_MAX)
+}
+
+/// Returns the length of a page of at most `max` elements.
+///
+/// # Errors
+/// When `limit` is out of range.
+pub(super) fn limit_within(limit: u32, max: u32) -> Result<usize, Problem> {
+    if (1..=max).contains(&limit) {
+        return Ok(limit as usize);
     }
+    let text = format!("limit: {limit} is not from 1 to {max}");
+    Err(Problem::invalid(text))
 }
 
 /// Returns the first `limit` elements of `all`, and the place of the last one if more follow. The
@@ -31,4 +94,32 @@ pub(super) fn page<T>(
     let page: Vec<T> = all.by_ref().take(limit).collect();
     let next = all.next().and_then(|_| page.last()).map(place);
     (page, next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_put_together_are_the_list_and_the_last_one_names_no_next() {
+        let all = ["a", "b", "c", "d", "e"];
+        for limit in 1..=6 {
+            let (mut found, mut after) = (Vec::new(), None);
+            loop {
+                let request = PageRequest { limit, after };
+                let (page, next) = request.of(all, |name| (*name).to_string());
+                assert!((1..=limit).contains(&page.len()), "{page:?}");
+                found.extend(page);
+                after = next;
+                if after.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(found, all, "by {limit}");
+        }
+        let after = Some("bb".to_string());
+        let request = PageRequest { limit: 2, after };
+        let (page, _) = request.of(all, |name| (*name).to_string());
+        assert_eq!(page, ["c", "d"], "the element of the place may be gone");
+    }
 }

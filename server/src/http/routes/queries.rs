@@ -1,16 +1,18 @@
 //! The queries of CQL that wait or run.
 
-use axum::extract::{Extension, State};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Extension, Query, State};
 use axum::http::StatusCode;
 use ebb_jobs::Failure;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::answer::{Answer, Json, Named, blocking};
+use super::paging::{Paged, page_request};
 use super::{At, Served};
 use crate::http::permits::check_admin;
 use crate::http::problem::Problem;
-use crate::http::queries::QueryList;
+use crate::http::queries::{QueryList, QueryView};
 use crate::tokens::Principal;
 
 pub(super) fn routes() -> OpenApiRouter<Served> {
@@ -24,16 +26,25 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
 /// It takes a token for scope `admin`. Point requests are not listed.
 #[utoipa::path(
     get, path = "/v1/queries", operation_id = "list_queries", tag = "queries",
-    responses((status = 200, description = "The queries", body = QueryList)),
+    params(Paged),
+    responses((status = 200, description = "A page of them", body = QueryList)),
 )]
 async fn list(
     State(Served { queries, .. }): At,
     Extension(principal): Extension<Principal>,
+    paged: Result<Query<Paged>, QueryRejection>,
 ) -> Answer<QueryList> {
     check_admin(&principal)?;
-    let queries = blocking(move || queries.map(|queries| queries.list()));
-    let queries = queries.await?.unwrap_or_default();
-    Ok(Json(QueryList { queries }))
+    let request = page_request(paged)?;
+    let all = blocking(move || queries.map(|queries| queries.list()));
+    let all = all.await?.unwrap_or_default();
+    let (queries, next) = request.of(all, place);
+    Ok(Json(QueryList { queries, next }))
+}
+
+/// Returns the place of a query in lists: its id, with so many digits that places have the order of ids.
+fn place(query: &QueryView) -> String {
+    format!("{:020}", query.id)
 }
 
 /// Kills a query of CQL that only reads

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
 use ebb_model::access::Role;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::answer::{Answer, Json, work};
+use super::paging::{Paged, page_request};
 use super::{At, Served};
 use crate::http::wire::{RoleList, RoleView};
 
@@ -18,12 +20,17 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
 /// Lists the CQL roles, ordered by name
 #[utoipa::path(
     get, path = "/v1/roles", operation_id = "list_roles", tag = "session",
-    responses((status = 200, description = "All roles", body = RoleList)),
+    params(Paged),
+    responses((status = 200, description = "A page of them", body = RoleList)),
 )]
-async fn list(State(Served { node, .. }): At) -> Answer<RoleList> {
-    let roles = work(node, |node| {
+async fn list(
+    State(Served { node, .. }): At,
+    paged: Result<Query<Paged>, QueryRejection>,
+) -> Answer<RoleList> {
+    let request = page_request(paged)?;
+    let page = work(node, move |node| {
         if node.db().is_none() {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), None));
         }
         let state = node.catalog()?.roles().state();
         let view = |(name, role): (&Arc<str>, &Arc<Role>)| RoleView {
@@ -32,7 +39,9 @@ async fn list(State(Served { node, .. }): At) -> Answer<RoleList> {
             can_login: role.can_login,
             is_superuser: role.is_superuser,
         };
-        Ok(state.roles().iter().map(view).collect())
+        let all = state.roles().iter().map(view);
+        Ok(request.of(all, |role| role.name.clone()))
     });
-    roles.await.map(|roles| Json(RoleList { roles }))
+    let (roles, next) = page.await?;
+    Ok(Json(RoleList { roles, next }))
 }

@@ -118,9 +118,12 @@ fn a_token_may_do_what_its_role_may() {
         200
     );
     assert!(client(dir.path()).cancel(&other).unwrap());
+    let retry = format!("POST /v1/jobs/{other}/retry");
     for id in [own, other] {
         wait_for_end(&client(dir.path()), &id);
     }
+    let (status, answer) = ask(&retry, &Value::Null);
+    assert_eq!(status, 403, "{answer}");
     let audit = fs::read_to_string(dir.path().join("audit.log")).unwrap();
     assert!(
         audit.lines().any(|line| line.contains("\"role\":\"ada\"")),

@@ -1,0 +1,79 @@
+//! Jobs that failed or were cancelled, and whose requests are submitted again.
+
+use super::*;
+
+#[test]
+fn a_cancelled_job_is_retried_as_another_job_and_one_that_succeeded_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_node, server) = serve(dir.path());
+    let own = client(dir.path());
+    let request = pi(
+        1 << 50,
+        OutputPlace::File(dir.path().join("outputs/pi.tsv")),
+    );
+    let first = own.submit(&request).unwrap().record.id;
+    let running = refused(own.retry(&first));
+    assert_eq!((running.status, running.failure), (422, Failure::Invalid));
+    assert!(running.detail.contains("cancel it first"), "{running}");
+    assert!(own.cancel(&first).unwrap());
+    wait_for_end(&own, &first);
+    for refused in [refused(own.restart(&first)), refused(own.discard(&first))] {
+        assert_eq!(refused.status, 409, "{refused}");
+        assert!(refused.detail.contains("was cancelled"), "{refused}");
+    }
+    let again = own.retry(&first).unwrap().record;
+    assert_ne!(again.id, first);
+    assert_eq!((again.starts, &again.request), (1, &request.to_json()));
+    assert!(own.cancel(&again.id).unwrap());
+    wait_for_end(&own, &again.id);
+
+    // Over the network a retry takes what the submission of the request takes.
+    let [jobs, admin] = [Scope::Jobs, Scope::Admin].map(|scope| token(dir.path(), scope));
+    let retry = |id: &str, token: &Token| {
+        let request = format!("POST /v1/jobs/{id}/retry");
+        ask(&server, &request, "localhost", Some(token), "")
+    };
+    let (status, answer) = retry(&first, &jobs);
+    assert_eq!(status, 403, "{answer}");
+    let (status, answer) = retry(&first, &admin);
+    assert_eq!(status, 201, "{answer}");
+    let last = own.show("last", Duration::ZERO).unwrap().record.id;
+    assert!(
+        answer.contains(&format!("location: /v1/jobs/{last}\r\n")),
+        "{answer}"
+    );
+    assert!(own.cancel(&last).unwrap());
+    wait_for_end(&own, &last);
+    let elsewhere = pi(1 << 50, OutputPlace::File(dir.path().join("elsewhere.tsv")));
+    let outside = own.submit(&elsewhere).unwrap().record.id;
+    assert!(own.cancel(&outside).unwrap());
+    wait_for_end(&own, &outside);
+    let (status, answer) = retry(&outside, &admin);
+    assert_eq!(
+        status, 403,
+        "it is not below the root for outputs: {answer}"
+    );
+
+    let done = pi(1, OutputPlace::File(dir.path().join("done.tsv")));
+    let done = own.submit(&done).unwrap().record.id;
+    wait_for_end(&own, &done);
+    let succeeded = refused(own.retry(&done));
+    assert_eq!(succeeded.status, 409);
+    assert!(succeeded.detail.contains("nothing to retry"), "{succeeded}");
+    assert_eq!(own.list().unwrap().len(), 5);
+}
+
+#[test]
+fn a_command_with_a_key_starts_a_job_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_node, _server) = serve(dir.path());
+    let own = client(dir.path());
+    let to = |name: &str| pi(1, OutputPlace::File(dir.path().join(name)));
+    let first = own.submit_once(&to("a.tsv"), "nightly").unwrap().record.id;
+    wait_for_end(&own, &first);
+    let again = own.submit_once(&to("a.tsv"), "nightly").unwrap().record.id;
+    assert_eq!(again, first);
+    let other = refused(own.submit_once(&to("b.tsv"), "nightly"));
+    assert_eq!(other.status, 422, "{other}");
+    assert_eq!(own.list().unwrap().len(), 1);
+}
