@@ -15,13 +15,13 @@ use std::path::Path;
 use crate::error::{Error, Result};
 
 /// The catalog, the run lists, the bookmarks.
-pub(crate) const MANIFEST: Format = Format { version: 8 };
+pub(crate) const MANIFEST: Format = Format { version: 9 };
 /// A segment of the log, with what is in its records.
-pub(crate) const WAL: Format = Format { version: 4 };
+pub(crate) const WAL: Format = Format { version: 5 };
 /// A sorted file.
-pub(crate) const SSTABLE: Format = Format { version: 7 };
+pub(crate) const SSTABLE: Format = Format { version: 8 };
 /// How a pinned table is described to another process.
-pub(crate) const PINNED_TABLE: Format = Format { version: 6 };
+pub(crate) const PINNED_TABLE: Format = Format { version: 7 };
 
 /// A format, in the one version that this build reads and writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -88,9 +88,10 @@ mod version;
 mod wal;
 
 pub use api::{
-    Cache, Db, DetachedOptions, DetachedTable, Entries, Entry, Keyspace, MergePause, PinnedTable,
-    Range, Snapshot, SnapshotInfo, SnapshotScope, SnapshotTable, SortedWriter, SortedWriterOptions,
-    Table, TableReader, Transaction, TransactionOptions, TransactionRange, Value, View, WriteBatch,
+    Cache, ChangedKeys, Changes, Db, DetachedOptions, DetachedTable, Entries, Entry, Keyspace,
+    MergePause, PinnedTable, Range, Snapshot, SnapshotInfo, SnapshotScope, SnapshotTable,
+    SortedWriter, SortedWriterOptions, Table, TableReader, Transaction, TransactionOptions,
+    TransactionRange, UnknownChanges, Value, View, WriteBatch,
 };
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use compaction::{
@@ -112,8 +113,8 @@ pub use options::{
     WriteOptions,
 };
 pub use read::{
-    FilterPrefix, FoundSoFar, Group, MergeOperator, MergeOperators, PurgeContext, Purged,
-    TimestampBounds,
+    ExpiryBounds, FilterPrefix, FoundSoFar, Group, MergeOperator, MergeOperators, PurgeContext,
+    Purged, TimestampBounds, ValueBounds,
 };
 pub use sstable::{Compression, KeySketch, SsTableOptions};
 pub use stats::{MergeStats, QuarantinedFile, RunStats, Stats, TableStats};

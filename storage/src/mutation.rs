@@ -195,6 +195,12 @@ mutations! {
     StopByTheNextSource = "a read stops by the timestamps of the next source, whatever others have",
     StopAtEqualTimestamps = "a read stops though what is left may have an equal timestamp",
 
+    // What changed between two snapshots is found.
+    OverlookStraddlingFiles = "a file with versions on both sides of a snapshot has no changes since",
+    OverlookExpiries = "what only expired between two snapshots is no change",
+    OverlookDeletedRanges = "what a range tombstone deleted between two snapshots is no change",
+    TrustUnknownExpiries = "nothing expires in a file of which nothing is known",
+
     // An ingested run stands at its commit.
     IngestUnderMemtables = "an ingested run is put under the memtables",
     TrustIngestedNumbers = "versions in an ingested run have the number in the file",

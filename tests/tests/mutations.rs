@@ -12,6 +12,8 @@
 
 #[path = "proofs/backup.rs"]
 mod backup;
+#[path = "../../storage/tests/engine/changed_keys.rs"]
+mod changed_keys;
 #[path = "../../storage/tests/engine/common/mod.rs"]
 mod common;
 #[path = "../../storage/tests/engine/compaction.rs"]
@@ -405,6 +407,13 @@ const KILLERS: &[(Mutation, &str)] = &[
     (StopAboveUnknownTimestamps, STOPPED),
     (StopByTheNextSource, STOPPED),
     (StopAtEqualTimestamps, STOPPED),
+    (OverlookStraddlingFiles, CHANGED),
+    (OverlookExpiries, CHANGED),
+    (OverlookDeletedRanges, CHANGED),
+    (
+        TrustUnknownExpiries,
+        "changed_keys::a_file_of_which_no_expiries_are_known_is_read",
+    ),
     (IngestUnderMemtables, INGESTED),
     (TrustIngestedNumbers, INGESTED),
     (RemoveWaitingRuns, INGESTED),
@@ -480,6 +489,8 @@ const BESIDE: &str =
     "backup::a_backup_beside_writers_holds_whole_batches_and_all_acknowledged_before";
 const BESIDE_DAMAGE: &str =
     "garbage::damaged_files::a_deletion_stays_beside_a_damaged_file_that_may_have_what_it_deletes";
+const CHANGED: &str =
+    "changed_keys::few_changes_are_few_keys_in_memory_in_a_new_run_and_in_one_of_both_sides";
 const COPIED: &str =
     "backup::power_lost_at_any_call_of_a_backup_leaves_the_source_and_no_half_database";
 const COPIED_MANIFEST: &str =

@@ -14,7 +14,8 @@ use ebb_model::row::{
     purge_row, row_stats,
 };
 use ebb_storage::{
-    Group, MergeOperator, MergeOperators, Options, PurgeContext, Purged, TimestampBounds,
+    ExpiryBounds, Group, MergeOperator, MergeOperators, Options, PurgeContext, Purged,
+    TimestampBounds, ValueBounds,
 };
 
 use super::grace::GracePeriods;
@@ -75,23 +76,28 @@ impl MergeOperator for CqlRow {
     }
 
     fn timestamps(&self, key: &[u8], value: &[u8]) -> Option<TimestampBounds> {
-        if is_value(key) {
-            return Some(TimestampBounds::NONE);
+        self.bounds(key, value).timestamps
+    }
+
+    fn expiries(&self, key: &[u8], value: &[u8]) -> ExpiryBounds {
+        self.bounds(key, value).expiries
+    }
+
+    fn bounds(&self, key: &[u8], value: &[u8]) -> ValueBounds {
+        match stats_of(key, value) {
+            Some(stats) => ValueBounds {
+                timestamps: Some(TimestampBounds {
+                    least: stats.least_timestamp,
+                    greatest: stats.greatest_timestamp,
+                    greatest_local_time_s: stats.greatest_local_time_s,
+                }),
+                expiries: expiries(stats.least_expiry_s, stats.greatest_expiry_s),
+            },
+            None => ValueBounds {
+                timestamps: None,
+                expiries: ExpiryBounds::Unknown,
+            },
         }
-        let stats = match DecodedKey::read(key).ok()?.place {
-            Place::Header => header_stats(value),
-            Place::Row(_) => row_stats(value),
-        };
-        let Stats {
-            least_timestamp,
-            greatest_timestamp,
-            greatest_local_time_s,
-        } = stats.ok()?;
-        Some(TimestampBounds {
-            least: least_timestamp,
-            greatest: greatest_timestamp,
-            greatest_local_time_s,
-        })
     }
 
     fn group<'k>(&self, key: &'k [u8]) -> Option<Group<'k>> {
@@ -148,6 +154,32 @@ impl MergeOperator for CqlRow {
     }
 }
 
+/// Returns the bounds of an operand; `None` if the key or the operand is damaged. Values of the
+/// store have neither timestamps nor expiries.
+fn stats_of(key: &[u8], value: &[u8]) -> Option<Stats> {
+    if is_value(key) {
+        return Some(Stats::NONE);
+    }
+    let stats = match DecodedKey::read(key).ok()?.place {
+        Place::Header => header_stats(value),
+        Place::Row(_) => row_stats(value),
+    };
+    stats.ok()
+}
+
+/// Returns the bounds of what expires from one second to another; of nothing if that comes first.
+/// A reader at any millisecond of a second sees what has expired by that second no more.
+fn expiries(least_s: i64, greatest_s: i64) -> ExpiryBounds {
+    if least_s > greatest_s {
+        return ExpiryBounds::Never;
+    }
+    let at = |expiry_s: i64| {
+        let expiry_s = u64::try_from(expiry_s).unwrap_or(0);
+        ExpiryBounds::at_ms(expiry_s.saturating_mul(1000))
+    };
+    at(least_s).union(at(greatest_s))
+}
+
 /// Whether a key has no operand but a value.
 fn is_value(key: &[u8]) -> bool {
     key == SCHEMA_KEY || is_index_entry(key)
@@ -159,7 +191,7 @@ mod tests {
 
     use ebb_model::key::{PartitionKey, entry_prefix};
     use ebb_model::row::{
-        Cell, Deletion, Header, HeaderBuilder, Lifetime, RowBuilder, RowRef, RowView,
+        Cell, Deletion, Expiry, Header, HeaderBuilder, Lifetime, RowBuilder, RowRef, RowView,
     };
     use ebb_storage::simulation::MemDisk;
     use ebb_storage::{Db, TableOptions};
@@ -272,6 +304,35 @@ mod tests {
             let found = operator.timestamps(&key, &value).unwrap();
             let found = (found.least, found.greatest, found.greatest_local_time_s);
             assert_eq!(found, bounds, "{key:02x?}");
+            assert_eq!(operator.expiries(&key, &value), ExpiryBounds::Never);
         }
+    }
+
+    #[test]
+    fn what_expires_in_a_row_does_so_within_the_bounds() {
+        let operator = CqlRow::default();
+        let partition = PartitionKey::new(&[b"k"]).unwrap();
+        let row = [partition.prefix(), vec![1]].concat();
+        let expiring = |expiry_s| Cell {
+            timestamp: 5,
+            lifetime: Lifetime::Expiring(Expiry { ttl_s: 1, expiry_s }),
+            value: b"v",
+        };
+        let mut operand = Vec::new();
+        let mut builder = RowBuilder::new(&mut operand, 5);
+        builder.cell(3, expiring(9));
+        builder.cell(4, expiring(7));
+        builder.finish().unwrap();
+        let within = |least_ms, greatest_ms| ExpiryBounds::Within {
+            least_ms,
+            greatest_ms,
+        };
+        assert_eq!(operator.expiries(&row, &operand), within(7000, 9000));
+        let merged = operator.merge(&row, &operand, &write(4, b"a")).unwrap();
+        assert_eq!(operator.expiries(&row, &merged), within(7000, 9000));
+        // From before 1970: no reader sees it.
+        assert_eq!(expiries(-3, 2), within(0, 2000));
+        assert_eq!(operator.expiries(&row, b"damaged"), ExpiryBounds::Unknown);
+        assert_eq!(operator.expiries(b"short", &operand), ExpiryBounds::Unknown);
     }
 }

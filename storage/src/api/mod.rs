@@ -10,6 +10,7 @@
 //! Everything here is a thin hold on the engine in [`crate::db`]; nothing below
 //! knows of it.
 
+mod changed_keys;
 mod db;
 mod dead_keys;
 mod detached;
@@ -23,6 +24,7 @@ mod table_reader;
 mod transaction;
 mod write_batch;
 
+pub use changed_keys::{ChangedKeys, Changes, UnknownChanges};
 pub use db::{Db, MergePause};
 pub use detached::{DetachedOptions, DetachedTable, PinnedTable};
 pub use keyspace::Keyspace;

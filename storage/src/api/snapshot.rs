@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::api::table::{end_read, get_at, get_many_at};
-use crate::api::{Cache, PinnedTable, Range, Table, Value};
+use crate::api::{Cache, Changes, PinnedTable, Range, Table, Value};
 use crate::db::{DbInner, TableCore};
 use crate::error::{Error, Result};
 use crate::key::{KeyRange, ReadPoint, SeqNo};
@@ -22,7 +22,7 @@ use crate::snapshots::Bookmark;
 #[derive(Debug)]
 pub struct View {
     db: Arc<DbInner>,
-    point: ReadPoint,
+    pub(super) point: ReadPoint,
 }
 
 impl View {
@@ -233,8 +233,8 @@ impl Snapshot {
 /// A table as it was when a snapshot was created.
 #[derive(Debug, Clone)]
 pub struct SnapshotTable {
-    view: View,
-    core: Arc<TableCore>,
+    pub(super) view: View,
+    pub(super) core: Arc<TableCore>,
 }
 
 impl SnapshotTable {
@@ -292,6 +292,53 @@ impl SnapshotTable {
     /// whose working set is to stay there.
     pub fn scan<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, range: R) -> Range {
         self.range(range).caching(Cache::Bypass)
+    }
+
+    /// Returns the keys of a range whose values may differ between `older`, an earlier snapshot of
+    /// the same table, and this one: those that were written or deleted in between, also by a
+    /// deleted range, and those of which something expired between the times of the two snapshots.
+    ///
+    /// No key that changed is missing. A key whose value is the same in both may be among them, so
+    /// a caller reads both values. Only files that may have changes are read, past the block cache.
+    ///
+    /// A value expires by [`put_with_ttl`](Table::put_with_ttl), or as the table's merge operator
+    /// reports ([`MergeOperator::expiries`](crate::MergeOperator::expiries)). If a value takes
+    /// effect on a [group](crate::MergeOperator::group), only the key of that value is returned.
+    ///
+    /// Both snapshots count as they are read now. What
+    /// [`Db::rewrite_damaged`](crate::Db::rewrite_damaged) gave up is missing in both, so it is no
+    /// change.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = ebb_storage::Db::open(dir.path(), Default::default())?;
+    /// # let app = db.keyspace("app")?;
+    /// # let users = app.table("users", Default::default())?;
+    /// use ebb_storage::Changes;
+    ///
+    /// users.put(b"ada", b"1815")?;
+    /// users.put(b"bob", b"1900")?;
+    /// app.create_snapshot("monday")?;
+    /// users.put(b"ada", b"1852")?;
+    /// app.create_snapshot("tuesday")?;
+    /// let [monday, tuesday] = ["monday", "tuesday"].map(|name| app.snapshot(name));
+    /// let (monday, tuesday) = (monday?.table("users")?, tuesday?.table("users")?);
+    /// let Changes::Keys(keys) = tuesday.changed_keys::<&[u8], _>(&monday, ..)? else {
+    ///     panic!("the table was not truncated");
+    /// };
+    /// assert_eq!(keys.collect::<Result<Vec<_>, _>>()?, ["ada"]);
+    /// # Ok::<(), ebb_storage::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] if `older` is the newer one of the two; an error of a file that
+    /// cannot be read or is damaged, here or from the iterator, if it may have changes.
+    pub fn changed_keys<K, R>(&self, older: &Self, range: R) -> Result<Changes>
+    where
+        K: AsRef<[u8]>,
+        R: RangeBounds<K>,
+    {
+        Changes::between(older, self, &KeyRange::new(range))
     }
 
     /// Returns keys that cut a range into at most `parts` pieces of about as many bytes on

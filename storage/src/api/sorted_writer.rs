@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::file_system::FileSystem;
 use crate::key::{Kind, SeqNo, check_lengths};
 use crate::options::Options;
-use crate::read::{KeyPrefixes, MergeOperator, TimestampBounds, timestamps_of};
+use crate::read::{ExpiryBounds, KeyPrefixes, MergeOperator, ValueBounds, bounds_of};
 use crate::sstable::{NO_NUMBER, SsTableOptions, SsTableWriter};
 
 /// Options of a [`SortedWriter`].
@@ -22,8 +22,9 @@ pub struct SortedWriterOptions {
     /// A file of about this many bytes is followed by the next. Default: 64 MiB.
     pub file_bytes: u64,
     /// The merge operator of the table, if operands are written. The files then record the bounds
-    /// of its timestamps, so that merges may purge, and their filters may have the prefixes that
-    /// the operator names. Default: none.
+    /// of its timestamps and expiries, so that merges may purge and
+    /// [`changed_keys`](crate::SnapshotTable::changed_keys) may leave them unread, and their
+    /// filters may have the prefixes that the operator names. Default: none.
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
 }
 
@@ -76,8 +77,8 @@ pub struct SortedWriter {
     dir: PathBuf,
     name: String,
     writer: Option<SsTableWriter>,
-    /// Of the open file; none where nothing is known of them.
-    timestamps: Option<TimestampBounds>,
+    /// The bounds of the values in the open file.
+    bounds: ValueBounds,
     last_key: Option<Vec<u8>>,
     files: Vec<PathBuf>,
     finished: bool,
@@ -107,7 +108,7 @@ impl SortedWriter {
             dir,
             name: name.to_string(),
             writer: None,
-            timestamps: None,
+            bounds: ValueBounds::of_none(None),
             last_key: None,
             files: Vec::new(),
             finished: false,
@@ -182,16 +183,14 @@ impl SortedWriter {
             let prefixes = KeyPrefixes::new(self.options.sstable.filter_prefix, operator);
             writer.set_prefixes(prefixes.as_ref());
             self.writer = Some(writer);
-            self.timestamps = operator.map(|_| TimestampBounds::NONE);
+            self.bounds = ValueBounds::of_none(operator.map(|operator| &**operator));
         }
         let writer = self.writer.as_mut().expect("just opened");
         writer.add(key, SeqNo::ZERO, kind, value)?;
-        if let Some((operator, bounds)) =
-            (self.options.merge_operator.as_ref()).zip(self.timestamps)
-        {
-            let more = timestamps_of(&**operator, key, kind, value);
-            self.timestamps = more.map(|more| bounds.union(more));
-        }
+        // Without an operator here the table may have one all the same.
+        let operator = self.options.merge_operator.as_deref();
+        let more = bounds_of(operator, ExpiryBounds::Unknown, key, kind, value);
+        self.bounds = self.bounds.union(more);
         let last = self.last_key.get_or_insert_default();
         last.clear();
         last.extend_from_slice(key);
@@ -200,9 +199,7 @@ impl SortedWriter {
 
     fn finish_file(&mut self) -> Result<()> {
         if let Some(mut writer) = self.writer.take() {
-            if let Some(bounds) = self.timestamps {
-                writer.set_timestamps(bounds);
-            }
+            writer.set_bounds(self.bounds);
             writer.finish()?;
         }
         Ok(())

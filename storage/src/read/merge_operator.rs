@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use super::{Group, PurgeContext, Purged, TimestampBounds};
+use super::{ExpiryBounds, Group, PurgeContext, Purged, TimestampBounds, ValueBounds};
 
 /// An associative operation on values.
 ///
@@ -33,6 +33,29 @@ pub trait MergeOperator: Send + Sync + Debug {
     fn timestamps(&self, key: &[u8], value: &[u8]) -> Option<TimestampBounds> {
         let _ = (key, value);
         None
+    }
+
+    /// Returns the bounds of the times at which something in a value or operand expires; by
+    /// default nothing does.
+    ///
+    /// An operator whose values expire by a time in them must return these bounds, or
+    /// [`ExpiryBounds::Unknown`] for a value that it cannot read:
+    /// [`SnapshotTable::changed_keys`](crate::SnapshotTable::changed_keys) relies on them. What
+    /// [`MergeOperator::merge`] and [`MergeOperator::purge`] leave of values expires at no other
+    /// times than the values do.
+    fn expiries(&self, key: &[u8], value: &[u8]) -> ExpiryBounds {
+        let _ = (key, value);
+        ExpiryBounds::Never
+    }
+
+    /// Returns [`MergeOperator::timestamps`] and [`MergeOperator::expiries`] of a value or operand.
+    /// Flushes and merges call this for each of them: an operator that finds both in one pass
+    /// overrides it.
+    fn bounds(&self, key: &[u8], value: &[u8]) -> ValueBounds {
+        ValueBounds {
+            timestamps: self.timestamps(key, value),
+            expiries: self.expiries(key, value),
+        }
     }
 
     /// The group that a key belongs to; by default each key stands for itself.

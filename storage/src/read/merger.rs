@@ -5,8 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::error::{Error, Result};
-use crate::key::MAX_VALUE_BYTES;
-use crate::read::{FilterPrefix, KeyPrefixes, MergeOperator, MergeOperators};
+use crate::key::{Kind, MAX_VALUE_BYTES};
+use crate::mutation::{self, Mutation};
+use crate::read::{
+    ExpiryBounds, FilterPrefix, KeyPrefixes, MergeOperator, MergeOperators, bounds_of,
+};
 
 /// Folds the operands of one table.
 #[derive(Debug)]
@@ -53,6 +56,24 @@ impl Merger {
     /// What folds the operands, where it is known.
     pub(crate) fn operator(&self) -> Option<&dyn MergeOperator> {
         self.operator.as_deref()
+    }
+
+    /// Returns the bounds of the times at which something in a version expires.
+    pub(crate) fn expiries_of(&self, key: &[u8], kind: Kind, value: &[u8]) -> ExpiryBounds {
+        let otherwise = self.expiries_in(ExpiryBounds::Unknown);
+        bounds_of(self.operator(), otherwise, key, kind, value).expiries
+    }
+
+    /// Returns the bounds that a file has recorded, as they count in this table: in a table
+    /// without a merge operator nothing expires but puts, whose expiries are always known.
+    pub(crate) fn expiries_in(&self, recorded: ExpiryBounds) -> ExpiryBounds {
+        match recorded {
+            ExpiryBounds::Unknown if self.name.is_none() => ExpiryBounds::Never,
+            ExpiryBounds::Unknown if mutation::is(Mutation::TrustUnknownExpiries) => {
+                ExpiryBounds::Never
+            }
+            recorded => recorded,
+        }
     }
 
     /// What the operands, newest first and at least one, make of `base`.

@@ -15,6 +15,7 @@ mod key_prefixes;
 mod merge;
 mod merge_operator;
 mod merger;
+mod value_bounds;
 
 pub use enough::FoundSoFar;
 pub(crate) use enough::IsEnough;
@@ -26,3 +27,5 @@ pub(crate) use key_prefixes::{KeyPrefixes, PrefixesOf};
 pub(crate) use merge::Merge;
 pub use merge_operator::{MergeOperator, MergeOperators};
 pub(crate) use merger::Merger;
+pub(crate) use value_bounds::bounds_of;
+pub use value_bounds::{ExpiryBounds, ValueBounds};

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::{FileNumbers, KeptFor, Run, RunMeta, RunStore};
 use crate::error::Result;
 use crate::key::{FileNumber, KeyBounds, Kind, RangeTombstones, SeqNo, TableId, Version};
-use crate::read::{KeyPrefixes, MergeOperator, TimestampBounds, timestamps_of};
+use crate::read::{ExpiryBounds, KeyPrefixes, MergeOperator, ValueBounds, bounds_of};
 use crate::sstable::{Origin, SsTableOptions, SsTableWriter};
 
 /// A run being written. Dropped without [`RunBuilder::finish`], its files are
@@ -23,12 +23,12 @@ pub(crate) struct RunBuilder<'a> {
     /// The key from which on the open file, or the next one, stands for the table; `None` for the
     /// start of all keys.
     start: Option<Bytes>,
-    /// The merge operator, which knows the timestamps in the values.
+    /// The merge operator, which knows the timestamps and the expiries in the values.
     operator: Option<&'a dyn MergeOperator>,
     prefixes: Option<&'a KeyPrefixes>,
     writer: Option<(FileNumber, SsTableWriter)>,
-    /// The bounds of the timestamps in the open file; `None` if one of them is unknown.
-    timestamps: Option<TimestampBounds>,
+    /// The bounds of the values in the open file.
+    bounds: ValueBounds,
     files: Vec<FileNumber>,
     bytes: u64,
     /// Bytes of keys and values, before compression: all, and those kept for
@@ -40,7 +40,7 @@ pub(crate) struct RunBuilder<'a> {
 
 impl<'a> RunBuilder<'a> {
     /// A run of `table`, the files of which together stand for `origin`. Without the table's
-    /// merge operator no timestamps are known of it.
+    /// merge operator no timestamps are known of it, and no expiries if the table has one.
     pub(crate) fn new(
         (store, numbers): (&'a RunStore, &'a dyn FileNumbers),
         table: TableId,
@@ -58,7 +58,7 @@ impl<'a> RunBuilder<'a> {
             operator,
             prefixes: None,
             writer: None,
-            timestamps: None,
+            bounds: ValueBounds::of_none(operator),
             files: Vec::new(),
             bytes: 0,
             plain_bytes: 0,
@@ -101,10 +101,12 @@ impl<'a> RunBuilder<'a> {
         }
         self.plain_bytes += plain_bytes(key, value);
         self.writer()?.add(key, seq, kind, value)?;
-        if let Some((operator, bounds)) = self.operator.zip(self.timestamps) {
-            let more = timestamps_of(operator, key, kind, value);
-            self.timestamps = more.map(|more| bounds.union(more));
-        }
+        let otherwise = match self.origin.merge_operator {
+            Some(_) => ExpiryBounds::Unknown,
+            None => ExpiryBounds::Never,
+        };
+        let more = bounds_of(self.operator, otherwise, key, kind, value);
+        self.bounds = self.bounds.union(more);
         Ok(())
     }
 
@@ -121,7 +123,7 @@ impl<'a> RunBuilder<'a> {
                 self.options.clone(),
             )?;
             writer.set_prefixes(self.prefixes);
-            self.timestamps = self.operator.map(|_| TimestampBounds::NONE);
+            self.bounds = ValueBounds::of_none(self.operator);
             self.writer = Some((number, writer));
         }
         let (_, writer) = self.writer.as_mut().expect("just opened");
@@ -167,9 +169,7 @@ impl<'a> RunBuilder<'a> {
                 keys: KeyBounds::between(start, next),
                 ..self.origin.clone()
             });
-            if let Some(bounds) = self.timestamps {
-                writer.set_timestamps(bounds);
-            }
+            writer.set_bounds(self.bounds);
             let finished = writer.finish()?;
             self.bytes += finished.file_bytes;
         }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::key::{FileNumber, KeyBounds, KeyRange, NUMBER_MAX, SeqNo};
-use crate::read::TimestampBounds;
+use crate::read::{ExpiryBounds, TimestampBounds};
 use crate::sstable::{FileId, SsTable};
 
 /// The manifest's record of a file.
@@ -31,6 +31,9 @@ pub(crate) struct FileMeta {
     /// The bounds of the timestamps in its values, if they are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) timestamps: Option<TimestampBounds>,
+    /// The bounds of the times at which something in it expires.
+    #[serde(default, skip_serializing_if = "ExpiryBounds::is_never")]
+    pub(crate) expiries: ExpiryBounds,
     /// The damage for which the file is in quarantine, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) quarantine: Option<Quarantine>,
@@ -75,6 +78,7 @@ impl FileMeta {
             keys: (properties.entries > 0).then(|| KeyBounds::of(&keys())),
             range_tombstones: tombstones.as_ref().map(KeyBounds::of),
             timestamps: properties.timestamps,
+            expiries: properties.expiries,
             quarantine: None,
         }
     }
@@ -130,6 +134,7 @@ impl FileMeta {
             keys: Some(KeyBounds::of(&KeyRange::all())),
             range_tombstones: None,
             timestamps: None,
+            expiries: ExpiryBounds::Never,
             quarantine: None,
         }
     }

@@ -153,6 +153,21 @@ impl Run {
         (run, files(gone))
     }
 
+    /// Returns this run with only those of its files that `counts` accepts; `None` if there are
+    /// none.
+    pub(crate) fn of_files(&self, mut counts: impl FnMut(&FileMeta) -> bool) -> Option<Arc<Self>> {
+        let all = self.meta.files.iter().zip(&self.files);
+        let counting = all.filter(|(meta, _)| counts(meta));
+        let (metas, files): (Vec<_>, Vec<_>) = counting
+            .map(|(meta, file)| (meta.clone(), file.clone()))
+            .unzip();
+        let meta = RunMeta {
+            files: metas,
+            ..self.meta.clone()
+        };
+        (!files.is_empty()).then(|| Self::new(meta, files))
+    }
+
     /// As [`RunMeta::merged`].
     pub(crate) fn merged(
         onto: Option<&Self>,

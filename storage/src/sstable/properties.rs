@@ -12,7 +12,7 @@ use super::options::SsTableOptions;
 use crate::formats::SSTABLE;
 use crate::hex;
 use crate::key::{KeyBounds, Kind, NUMBER_MAX, RangeTombstones, SeqNo};
-use crate::read::{PrefixesOf, TimestampBounds};
+use crate::read::{ExpiryBounds, PrefixesOf, TimestampBounds};
 
 /// Facts about one table, written once with it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,6 +58,9 @@ pub(crate) struct Properties {
     /// knows those of all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) timestamps: Option<TimestampBounds>,
+    /// The bounds of the times at which something in the file expires.
+    #[serde(default, skip_serializing_if = "ExpiryBounds::is_never")]
+    pub(crate) expiries: ExpiryBounds,
     /// The prefixes of keys in its filters, if they have any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) filter_prefixes: Option<PrefixesOf>,
@@ -216,12 +219,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_key_and_timestamp_survives_the_json() {
+    fn any_key_timestamp_and_expiry_survives_the_json() {
         let mut properties = Properties::new((7, 3), SsTableOptions::default());
         properties.smallest_key = (0..=255).collect();
         properties.timestamps = Some(TimestampBounds::NONE);
-        let payload = Bytes::from(properties.encode());
-        assert_eq!(Properties::decode(&payload).unwrap(), properties);
+        for expiries in [
+            ExpiryBounds::Never,
+            ExpiryBounds::at_ms(0).union(ExpiryBounds::at_ms(u64::MAX)),
+            ExpiryBounds::Unknown,
+        ] {
+            properties.expiries = expiries;
+            let payload = Bytes::from(properties.encode());
+            assert_eq!(Properties::decode(&payload).unwrap(), properties);
+        }
     }
 
     #[test]

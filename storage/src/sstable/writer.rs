@@ -27,7 +27,7 @@ use crate::file_system::{FileSystem, WriteFile};
 use crate::formats::SSTABLE;
 use crate::key::{Kind, RangeTombstones, SeqNo, compare_versions};
 use crate::mutation::{self, Mutation};
-use crate::read::{KeyPrefixes, TimestampBounds};
+use crate::read::{KeyPrefixes, ValueBounds};
 
 /// Finished blocks are gathered up to this size before the file is appended to.
 const APPEND_BYTES: usize = 256 << 10;
@@ -206,9 +206,10 @@ impl SsTableWriter {
         self.properties.origin = Some(origin);
     }
 
-    /// Says what is known of the timestamps in all values.
-    pub(crate) fn set_timestamps(&mut self, bounds: TimestampBounds) {
-        self.properties.timestamps = Some(bounds);
+    /// Sets the bounds of all values that are in the file in the end.
+    pub(crate) fn set_bounds(&mut self, bounds: ValueBounds) {
+        self.properties.timestamps = bounds.timestamps;
+        self.properties.expiries = bounds.expiries;
     }
 
     /// Size of the file if it were finished now, in bytes: data blocks as stored, the

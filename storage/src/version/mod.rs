@@ -1,12 +1,15 @@
 //! What a table consists of at one moment: its memtables, and the ordered list of
-//! its runs. A [`Lookup`] of a key goes through them.
+//! its runs. A [`Lookup`] of a key goes through them, and a [`ChangeWindow`] finds the sources
+//! of what changed between two readers.
 
+mod change_window;
 mod layer;
 mod lookup;
 mod source;
 mod table_version;
 mod tombstones;
 
+pub(crate) use change_window::ChangeWindow;
 use layer::Layer;
 pub(crate) use lookup::Lookup;
 pub(crate) use source::Source;

@@ -125,7 +125,7 @@ fn what_is_no_description_is_an_error_that_says_so() {
         String::new(),
         "{}".to_string(),
         good[..good.len() / 2].to_string(),
-        good.replace("\"format_version\":6", "\"format_version\":8"),
+        good.replace("\"format_version\":7", "\"format_version\":8"),
         good.replace("\"files\":[", "\"files\":[],\"was\":["),
     ];
     for bad in bad {

@@ -101,17 +101,17 @@ fn assert_whole(mem: &MemDisk, dir: &str) {
 
 #[test]
 fn an_sstable_of_another_version_is_refused_by_name() {
-    for version in [0, 1, 2, 3, 4, 5, 6, 77] {
+    for version in [0, 1, 2, 3, 4, 5, 6, 7, 77] {
         let mem = database();
         let path = file(&mem, ".sst");
         change(&mem, &path, |bytes| set_sstable_version(bytes, version));
-        assert_refused(&mem, &path, version, 7);
+        assert_refused(&mem, &path, version, 8);
     }
 }
 
 #[test]
 fn a_log_of_another_version_is_refused_by_name() {
-    for version in [0, 1, 2, 3, 77] {
+    for version in [0, 1, 2, 3, 4, 77] {
         let mem = database();
         let path = file(&mem, ".log");
         change(&mem, &path, |bytes| {
@@ -119,13 +119,13 @@ fn a_log_of_another_version_is_refused_by_name() {
             // Records as this build has never seen them.
             bytes[HEADER_BYTES..].fill(0xa5);
         });
-        assert_refused(&mem, &path, version, 4);
+        assert_refused(&mem, &path, version, 5);
     }
 }
 
 #[test]
 fn a_manifest_of_another_version_is_refused_by_name() {
-    for version in [0, 1, 2, 3, 4, 5, 6, 7, 77] {
+    for version in [0, 1, 2, 3, 4, 5, 6, 7, 8, 77] {
         // From the start, or from some edit on, it says what only that version
         // knows.
         for keep in [false, true] {
@@ -142,12 +142,12 @@ fn a_manifest_of_another_version_is_refused_by_name() {
             }
             let refused = repair(DIR, TARGET, &manual(&mem), &mut |_| ());
             assert!(matches!(refused, Err(Error::UnsupportedFormat { .. })));
-            assert_refused(&mem, &path, version, 8);
+            assert_refused(&mem, &path, version, 9);
             // Older builds kept one manifest.
             for copy in [copy, Path::new(DIR).join("CURRENT.copy")] {
                 mem.remove(&copy).unwrap();
             }
-            assert_refused(&mem, &path, version, 8);
+            assert_refused(&mem, &path, version, 9);
         }
     }
 }
@@ -234,7 +234,7 @@ fn a_damaged_version_in_front_of_good_records_is_repaired() {
         let mem = database();
         let paths = part(&mem);
         for path in &paths {
-            change(&mem, path, |bytes| set_u32(bytes, 8, 9));
+            change(&mem, path, |bytes| set_u32(bytes, 8, 77));
         }
         let refused = Db::open(DIR, manual(&mem)).unwrap_err();
         assert!(matches!(refused, Error::UnsupportedFormat { .. }));

@@ -14,8 +14,9 @@ use crate::common::one_table::{merging, open};
 use crate::common::{Rng, manual, rng};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
-    CompactionOptions, CompactionPicker, Db, Group, Keyspace, ManualClock, MergeOperator,
-    MergeOperators, Options, Pick, PurgeContext, Purged, Table, TableShape, TimestampBounds,
+    CompactionOptions, CompactionPicker, Db, ExpiryBounds, Group, Keyspace, ManualClock,
+    MergeOperator, MergeOperators, Options, Pick, PurgeContext, Purged, Table, TableShape,
+    TimestampBounds,
 };
 use rand::RngExt;
 
@@ -119,6 +120,15 @@ impl MergeOperator for LastWrite {
         let cells = decode(value).ok().filter(|_| self.knows_timestamps)?;
         let all = cells.values().map(bounds);
         Some(all.fold(TimestampBounds::NONE, TimestampBounds::union))
+    }
+
+    fn expiries(&self, _: &[u8], value: &[u8]) -> ExpiryBounds {
+        let Some(cells) = decode(value).ok().filter(|_| self.knows_timestamps) else {
+            return ExpiryBounds::Unknown;
+        };
+        let expiring = cells.values().filter(|cell| cell.kind == CellKind::Expires);
+        let each = expiring.map(|cell| ExpiryBounds::at_ms(cell.local_s as u64 * 1000));
+        each.fold(ExpiryBounds::Never, ExpiryBounds::union)
     }
 
     fn group<'k>(&self, key: &'k [u8]) -> Option<Group<'k>> {

@@ -2,6 +2,7 @@
 
 mod backup;
 mod basics;
+mod changed_keys;
 mod common;
 mod compaction;
 mod damage;

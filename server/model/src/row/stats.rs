@@ -17,6 +17,12 @@ pub struct Stats {
     /// When the last of it was deleted or expires, in seconds since the Unix epoch;
     /// [`i64::MAX`] when something never does, [`i64::MIN`] without any.
     pub greatest_local_time_s: i64,
+    /// When the first of it expires, in seconds since the Unix epoch; [`i64::MAX`] when
+    /// nothing does.
+    pub least_expiry_s: i64,
+    /// When the last of what expires does, in seconds since the Unix epoch; [`i64::MIN`] when
+    /// nothing does.
+    pub greatest_expiry_s: i64,
 }
 
 impl Stats {
@@ -25,6 +31,8 @@ impl Stats {
         least_timestamp: i64::MAX,
         greatest_timestamp: i64::MIN,
         greatest_local_time_s: i64::MIN,
+        least_expiry_s: i64::MAX,
+        greatest_expiry_s: i64::MIN,
     };
 
     /// Of both.
@@ -33,6 +41,8 @@ impl Stats {
             least_timestamp: self.least_timestamp.min(other.least_timestamp),
             greatest_timestamp: self.greatest_timestamp.max(other.greatest_timestamp),
             greatest_local_time_s: self.greatest_local_time_s.max(other.greatest_local_time_s),
+            least_expiry_s: self.least_expiry_s.min(other.least_expiry_s),
+            greatest_expiry_s: self.greatest_expiry_s.max(other.greatest_expiry_s),
         }
     }
 
@@ -41,7 +51,14 @@ impl Stats {
             least_timestamp: timestamp,
             greatest_timestamp: timestamp,
             greatest_local_time_s: ends_s,
+            ..Self::NONE
         });
+    }
+
+    fn add_expiring(&mut self, timestamp: i64, Expiry { expiry_s, .. }: Expiry) {
+        self.add(timestamp, expiry_s);
+        self.least_expiry_s = self.least_expiry_s.min(expiry_s);
+        self.greatest_expiry_s = self.greatest_expiry_s.max(expiry_s);
     }
 
     fn add_deletion(&mut self, deletion: Option<Deletion>) {
@@ -51,19 +68,20 @@ impl Stats {
     }
 
     fn add_cell(&mut self, cell: &Cell<'_>) {
-        let ends_s = match cell.lifetime {
-            Lifetime::Permanent => i64::MAX,
-            Lifetime::Expiring(Expiry { expiry_s, .. }) => expiry_s,
-            Lifetime::Tombstone { local_time_s } => local_time_s,
-        };
-        self.add(cell.timestamp, ends_s);
+        match cell.lifetime {
+            Lifetime::Permanent => self.add(cell.timestamp, i64::MAX),
+            Lifetime::Expiring(expiry) => self.add_expiring(cell.timestamp, expiry),
+            Lifetime::Tombstone { local_time_s } => self.add(cell.timestamp, local_time_s),
+        }
     }
 
     fn add_row(&mut self, row: RowRef<'_>) -> Result<(), RowError> {
         self.add_deletion(row.deletion());
         if let Some(marker) = row.marker() {
-            let ends_s = marker.expiry.map_or(i64::MAX, |expiry| expiry.expiry_s);
-            self.add(marker.timestamp, ends_s);
+            match marker.expiry {
+                Some(expiry) => self.add_expiring(marker.timestamp, expiry),
+                None => self.add(marker.timestamp, i64::MAX),
+            }
         }
         if let Some(original) = row.original() {
             // It ends with the row, whenever that is.

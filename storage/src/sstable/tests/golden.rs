@@ -25,7 +25,7 @@ const TOP_LEVEL: &str = "
     00000000 01000000
     00 863e6a7d";
 const PROPERTIES: &str = concat!(
-    r#"{"format_version":7,"file_number":7,"table_id":3,"entries":3,"tombstones":1,"#,
+    r#"{"format_version":8,"file_number":7,"table_id":3,"entries":3,"tombstones":1,"#,
     r#""smallest_key":"616e74","largest_key":"616e746c6572","#,
     r#""smallest_seq":2,"largest_seq":300,"#,
     r#""keys":2,"key_sketch":"7a01057f0302","#,
@@ -33,12 +33,12 @@ const PROPERTIES: &str = concat!(
     r#""data_end":60,"options":{"block_bytes":4096,"restart_interval":16,"#,
     r#""filter_bits_per_key":10,"compression":"none"},"created_by":"ebb 0.1.0"}"#,
 );
-const PROPERTIES_TRAILER: &str = "00 e0565040";
+const PROPERTIES_TRAILER: &str = "00 b1f82f8c";
 const LENGTHS: &str = "
     3c00000000000000 2800000000000000
     1b00000000000000 7f01000000000000";
 const FILE_ID: &str = "7369787465656e2072616e646f6d2062";
-const VERSION_AND_CHECKSUM: &str = "07000000 26fea6fc";
+const VERSION_AND_CHECKSUM: &str = "08000000 70eec5a4";
 const MAGIC: &str = "656262535354626c";
 
 /// The file, part by part.

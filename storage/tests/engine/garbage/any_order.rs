@@ -1,9 +1,9 @@
 //! Random writes, late ones too, flushed, merged and reopened in any order: no reader notices
-//! what is purged.
+//! what is purged, and none of the keys that changed between two snapshots is missing.
 //!
 //! `EBB_STEPS` is the number of operations of a run.
 
-use ebb_storage::View;
+use ebb_storage::{Changes, View};
 use rand::RngExt;
 
 use super::*;
@@ -181,6 +181,32 @@ fn check<'a>(
         let found = live(|key| bytes(old.get(key).unwrap()), *now_s);
         let expected = model.live(*writes, *now_s);
         assert_eq!(found, expected, "step {step}, snapshot {name}");
+    }
+    check_changes(keyspace, model, step);
+}
+
+/// Each key with a difference between two snapshots is among the changed keys, or its head is.
+fn check_changes(keyspace: &Keyspace, model: &Model, step: u64) {
+    let open = |(name, (_, now_s)): (&String, &(usize, i64))| {
+        let table = keyspace.snapshot(name).unwrap().table("users").unwrap();
+        let value = |key: &[u8]| table.get(key).unwrap().map(|value| value.to_vec());
+        (live(value, *now_s), table)
+    };
+    let mut all: Vec<_> = model.snapshots.iter().map(open).collect();
+    all.sort_by_key(|(_, table)| table.seq());
+    for (at, (live_later, newer)) in all.iter().enumerate() {
+        for (live, older) in &all[..at] {
+            // Only a truncation hides them.
+            let Changes::Keys(keys) = newer.changed_keys::<&[u8], _>(older, ..).unwrap() else {
+                continue;
+            };
+            let keys: BTreeSet<_> = keys.map(|key| key.unwrap().to_vec()).collect();
+            for (key, ..) in live.symmetric_difference(live_later) {
+                let head = [key[0], b'-'];
+                let is_found = keys.contains(key) || keys.contains(&head[..]);
+                assert!(is_found, "step {step}: {} changed", key.escape_ascii());
+            }
+        }
     }
 }
 

@@ -172,5 +172,29 @@ fn stats_bound_what_was_written() {
             let view = RowView::new(row, None, stats.greatest_local_time_s.max(0));
             assert!(!view.is_live(None).unwrap());
         }
+        // What is read changes at no time outside of the bounds of the expiries.
+        let live_at = |read_time_s| {
+            let view = RowView::new(row, None, read_time_s);
+            let mut live = Vec::new();
+            for column in row.columns() {
+                let (id, _) = column.unwrap();
+                match view.column(id).unwrap() {
+                    Some(LiveColumn::Cell(cell)) => live.push((id, None, cell.value)),
+                    Some(LiveColumn::Collection(collection)) => {
+                        let elements = collection.elements().map(|element| element.unwrap());
+                        live.extend(elements.map(|of| (id, Some(of.path), of.cell.value)));
+                    }
+                    None => {}
+                }
+            }
+            (view.marker(), live)
+        };
+        let (first, last) = (stats.least_expiry_s, stats.greatest_expiry_s);
+        if first <= last {
+            assert_eq!(live_at(i64::MIN), live_at(first.saturating_sub(1)));
+            assert_eq!(live_at(last), live_at(i64::MAX));
+        } else {
+            assert_eq!(live_at(i64::MIN), live_at(i64::MAX));
+        }
     });
 }

@@ -1,0 +1,171 @@
+//! The changes between two readers of a table: the places where they may see different values.
+//!
+//! ```text
+//!   seq       1  2  3 | 4  5  6 | 7  8
+//!   readers        older     newer
+//!   window             (4  5  6]          and what expires between the times of the two
+//! ```
+//!
+//! A key whose value differs for the two readers has, in some source of the table,
+//!
+//! - a version in the window, or
+//! - a range tombstone in the window over it, or
+//! - a version up to the older reader of which something expires after the time of the older
+//!   reader and not after that of the newer one.
+//!
+//! This holds whatever was flushed and merged since, because each of the two readers is registered
+//! ([`crate::snapshots`]) from its beginning on, and so is a boundary of every flush and merge of
+//! what it sees:
+//!
+//! - *No merge joins the two sides of a boundary.* The versions of a key fold within their stripe,
+//!   and the result has the number of one of them. So if a key had versions in the window, each
+//!   stripe of the window still has one of them, unless that is a deletion that hides nothing, or
+//!   a range tombstone of the stripe hides all of them. Of range tombstones each fragment keeps the
+//!   newest of each stripe.
+//! - *A deletion is dropped only where it hides nothing.* The tombstones at the end of a key's
+//!   versions go if no older source has the key. A tombstone in the window is not at the end while
+//!   the version at or below the older reader is there that it hides. A range tombstone goes by
+//!   itself only in the lowest stripe, which ends at the older reader or below, or with a run that
+//!   has nothing else and nothing below it. In the second case the older reader sees nothing of
+//!   its keys, and what the newer reader sees of them has a number above the tombstone.
+//! - *A run is dropped unread only under a tombstone of its own stripe* ([`crate::compaction`],
+//!   `covered`), and a flush leaves out only what a truncation of the same stripe hides. The
+//!   tombstone is in the window then, or all of it is outside.
+//! - *What has expired is dropped only if it has for every reader that sees it.* In the window it
+//!   becomes a tombstone, which goes as others do. Up to the older reader it stays until it has
+//!   expired for that one, and then it makes no difference to the newer one.
+//! - *What is purged hides nothing from a reader.* A deletion by timestamps, or an expired value,
+//!   goes only if all other timestamps of its key are later, in other stripes and in all other
+//!   sources. So if it goes from the window, it hid nothing that the older reader sees. A value
+//!   that goes under the head of its group goes under a head of its own stripe. This head is a
+//!   version in the window, too. It stays for as long as anything in its group has a timestamp
+//!   that is not later, and it is purged only in a merge of one stripe, so never beside what the
+//!   older reader sees.
+//!
+//! A deletion by a head within its group counts as a change of the head alone. A caller that finds a
+//! head among the changed keys has to read the whole group.
+//!
+//! Two things change what both readers see, and so are no changes between them: a write that comes
+//! later than the merge operator allows ([`crate::read::MergeOperator::purge`]), and the loss of
+//! what could not be read of a damaged file, once it is accepted.
+//!
+//! Files record the bounds of their numbers and of their expiries, so most of them are not read.
+//! A file with versions on both sides of the older reader is read. Of these versions the ones in
+//! the window count, and those below it that expire.
+
+use crate::key::{Cursor, KeyRange, RangeTombstone, RangeTombstones, ReadPoint, SeqNo};
+use crate::mutation::{self, Mutation};
+use crate::read::{ExpiryBounds, Merger};
+use crate::version::{Source, TableVersion};
+
+/// The numbers and the times that part two readers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ChangeWindow {
+    /// The numbers above this one, ...
+    after: SeqNo,
+    /// ... up to this one.
+    up_to: SeqNo,
+    /// The times after this one, ...
+    after_ms: u64,
+    /// ... up to this one.
+    up_to_ms: u64,
+}
+
+/// The sources in which there may be changes.
+#[derive(Debug)]
+pub(crate) struct ChangedSources {
+    pub(crate) sources: Vec<Source>,
+    /// Whether something in the runs among them may have expired between the readers.
+    pub(crate) runs_expire: bool,
+}
+
+impl ChangeWindow {
+    /// The window between two readers, the second of which does not stand below the first. Its
+    /// time may be the earlier one all the same, if the clock was set back in between.
+    pub(crate) fn between(older: ReadPoint, newer: ReadPoint) -> Self {
+        let (one, other) = (older.read_time_ms, newer.read_time_ms);
+        Self {
+            after: older.seq,
+            up_to: newer.seq,
+            after_ms: one.min(other),
+            up_to_ms: one.max(other),
+        }
+    }
+
+    fn has(&self, seq: SeqNo) -> bool {
+        self.after < seq && seq <= self.up_to
+    }
+
+    fn expires(&self, bounds: ExpiryBounds) -> bool {
+        bounds.may_expire(self.after_ms, self.up_to_ms) && !mutation::is(Mutation::OverlookExpiries)
+    }
+
+    /// Returns true if the version at which a source stands is a change of its key. Expiries within it
+    /// count only if `may_expire` is true.
+    pub(crate) fn is_change(&self, source: &Source, may_expire: bool, merger: &Merger) -> bool {
+        let seq = source.seq();
+        if seq > self.after || !may_expire {
+            return self.has(seq);
+        }
+        self.expires(merger.expiries_of(source.key(), source.kind(), &source.value()))
+    }
+
+    /// Returns the keys that range tombstones in the window cover, in fragments that do not touch
+    /// each other.
+    pub(crate) fn deleted(&self, version: &TableVersion) -> RangeTombstones {
+        let of_sources = version.range_tombstones(self.up_to);
+        let all = of_sources.iter().flat_map(|of_source| of_source.list());
+        let in_window = all.filter(|tombstone| self.has(tombstone.seq));
+        let in_window = in_window.filter(|_| !mutation::is(Mutation::OverlookDeletedRanges));
+        // With one number for all of them, neighbours are joined.
+        let same = in_window.map(|RangeTombstone { range, .. }| RangeTombstone {
+            range,
+            seq: self.up_to,
+        });
+        RangeTombstones::build(same, None)
+    }
+
+    /// Returns cursors, which stand nowhere yet, over the sources that may have changes of these
+    /// keys. Of a memtable nothing is known: it is among them if it has anything.
+    pub(crate) fn sources(
+        &self,
+        version: &TableVersion,
+        keys: &KeyRange,
+        merger: &Merger,
+    ) -> ChangedSources {
+        let memtables = std::iter::once(&version.memtable).chain(&version.frozen);
+        let memtables = memtables.filter(|memtable| memtable.len() > 0);
+        let mut sources: Vec<_> = memtables
+            .map(|memtable| Source::Memtable(memtable.cursor()))
+            .collect();
+        let mut runs_expire = false;
+        for run in version.all_runs() {
+            let ingested_at = run.meta().ingested_at;
+            let part = run.of_files(|file| {
+                let (smallest, largest) = match ingested_at {
+                    Some(at) => (at, at),
+                    None => (file.smallest_seq, file.largest_seq),
+                };
+                let expires =
+                    smallest <= self.after && self.expires(merger.expiries_in(file.expiries));
+                let counts = expires || self.meets(smallest, largest);
+                let counts = counts && file.ranges().any(|range| range.overlaps(keys));
+                runs_expire |= counts && expires;
+                counts
+            });
+            sources.extend(part.map(|part| Source::Run(part.cursor(self.up_to, false))));
+        }
+        ChangedSources {
+            sources,
+            runs_expire,
+        }
+    }
+
+    /// Whether some of these numbers, both included, are in the window.
+    fn meets(&self, smallest: SeqNo, largest: SeqNo) -> bool {
+        let straddles = smallest <= self.after;
+        smallest <= self.up_to
+            && self.after < largest
+            && !(straddles && mutation::is(Mutation::OverlookStraddlingFiles))
+    }
+}
