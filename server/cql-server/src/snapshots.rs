@@ -22,7 +22,7 @@ use ebb_cql::syntax::ast::{
     Statement,
 };
 use ebb_model::schema::{KeyspaceSchema, TableSchema};
-use ebb_storage::{Db, ErrorKind, SnapshotInfo, SnapshotOptions, SnapshotScope, SnapshotTable};
+use ebb_storage::{Db, ErrorKind, SnapshotOptions, SnapshotScope, SnapshotTable};
 use ebb_tables::{CatalogState, SNAPSHOT_SIGN, schema_at};
 
 use super::context::{SchemaContext, in_keyspace};
@@ -379,13 +379,15 @@ fn drop(
         };
         let of = db.existing_keyspace(keyspace).map_err(of_store)?;
         if let Some(table) = table {
-            let info = of.snapshot_info(name).ok();
-            if !info.is_some_and(|info| covers_only(&info, table)) {
+            let only =
+                |scope: SnapshotScope| matches!(scope, SnapshotScope::Table(only) if only == table);
+            if !of.snapshot_scope(name).is_ok_and(only) {
                 return missing();
             }
         }
         let is_listed = context.catalog.is_snapshot_listed(&of, name);
-        let opened = of.snapshot(name).ok().filter(|_| is_listed);
+        let opened = is_listed.then(|| of.snapshot(name));
+        let opened = opened.and_then(Result::ok);
         let listed = opened.map(|opened| objects(now, opened.tables()));
         match of.delete_snapshot(name) {
             Ok(()) => {
@@ -398,10 +400,6 @@ fn drop(
             Err(error) => Err(of_store(error)),
         }
     })
-}
-
-fn covers_only(info: &SnapshotInfo, table: &str) -> bool {
-    matches!(&info.scope, SnapshotScope::Table(only) if only == table)
 }
 
 /// The table whose rows LIST SNAPSHOTS shows.

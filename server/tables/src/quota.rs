@@ -89,5 +89,5 @@ fn held<'r>(db: &'r Db, role: &'r Role) -> impl Iterator<Item = &'r OwnedSnapsho
 
 fn seq(db: &Db, keyspace: &str, snapshot: &str) -> Option<u64> {
     let of = db.existing_keyspace(keyspace).ok()?;
-    Some(of.snapshot(snapshot).ok()?.seq().0)
+    Some(of.snapshot_seq(snapshot).ok()?.0)
 }

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::api::{Snapshot, SnapshotInfo, Table};
+use crate::api::snapshot_info::scope_of;
+use crate::api::{Snapshot, SnapshotInfo, SnapshotScope, Table};
 use crate::db::DbInner;
 use crate::error::Result;
+use crate::key::SeqNo;
 use crate::options::{SnapshotOptions, TableOptions};
 use crate::sstable::SsTableOptions;
 
@@ -180,6 +182,33 @@ impl Keyspace {
     pub fn snapshot_info(&self, name: &str) -> Result<SnapshotInfo> {
         let bookmark = self.db.find_snapshot(&self.name, name)?;
         Ok(SnapshotInfo::list(&self.db, vec![bookmark]).remove(0))
+    }
+
+    /// The commit at which a snapshot stands, without looking at its tables: as quick with
+    /// thousands of snapshots of hundreds of tables as with one.
+    ///
+    /// # Errors
+    /// As [`Keyspace::snapshot`].
+    pub fn snapshot_seq(&self, name: &str) -> Result<SeqNo> {
+        Ok(self.db.find_snapshot(&self.name, name)?.seq)
+    }
+
+    /// The tables that a snapshot was taken of, as quickly.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = ebb_storage::Db::open(dir.path(), Default::default())?;
+    /// # let app = db.keyspace("app")?;
+    /// app.create_snapshot("all")?;
+    /// assert_eq!(app.snapshot_scope("all")?, ebb_storage::SnapshotScope::Keyspace);
+    /// # Ok::<(), ebb_storage::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::snapshot`].
+    pub fn snapshot_scope(&self, name: &str) -> Result<SnapshotScope> {
+        let found = self.db.find_snapshot(&self.name, name)?;
+        Ok(scope_of(&found.record))
     }
 
     /// The names of the snapshots, oldest first, without looking at their tables.

@@ -170,9 +170,9 @@ impl Snapshot {
             let catalog = db.catalog();
             let now_ms = db.now_ms();
             let bookmark = db.snapshots.open_snapshot(keyspace, name, now_ms)?;
-            let covered = bookmark.record.tables.iter();
-            let tables = covered
-                .filter_map(|(name, id)| Some((name.clone(), catalog.by_id(*id)?.clone())))
+            let covered = catalog.covered_by(&bookmark);
+            let tables: BTreeMap<_, _> = covered
+                .map(|table| (table.name.clone(), table.clone()))
                 .collect();
             (bookmark, Arc::new(tables))
         };
@@ -208,11 +208,7 @@ impl Snapshot {
 
     /// The names of its tables, ascending.
     pub fn tables(&self) -> impl Iterator<Item = &str> {
-        self.bookmark
-            .record
-            .tables
-            .iter()
-            .map(|(name, _)| name.as_str())
+        self.tables.keys().map(String::as_str)
     }
 
     /// A table as it was.

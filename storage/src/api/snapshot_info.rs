@@ -7,8 +7,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::compaction::PinEstimate;
 use crate::db::{DbInner, TableCore};
-use crate::key::{SeqNo, TableId};
-use crate::snapshots::Bookmark;
+use crate::key::SeqNo;
+use crate::runs::Run;
+use crate::snapshots::{Bookmark, SnapshotRecord};
 use crate::version::TableVersion;
 
 /// The tables that a snapshot was taken of.
@@ -51,17 +52,18 @@ pub struct SnapshotInfo {
 
 /// A table of snapshots, looked at once for all of them.
 struct Covered {
+    table: Arc<TableCore>,
     version: Arc<TableVersion>,
     /// Bytes that are kept for one boundary alone, by its number.
     alone: HashMap<SeqNo, PinEstimate>,
 }
 
 impl Covered {
-    fn new(db: &DbInner, table: &TableCore) -> Self {
+    fn new(db: &DbInner, table: Arc<TableCore>) -> Self {
         let version = table.version();
         let mut alone: HashMap<SeqNo, PinEstimate> = HashMap::new();
         // Computed only if something is kept.
-        let seqs = LazyCell::new(|| db.snapshots.boundary_seqs(table.id));
+        let seqs = LazyCell::new(|| db.snapshots.boundary_seqs(table.span()));
         for kept in version.all_runs().flat_map(|run| &run.meta().kept_for) {
             let from = seqs.partition_point(|seq| *seq < kept.from);
             let to = seqs.partition_point(|seq| *seq <= kept.to);
@@ -70,50 +72,55 @@ impl Covered {
             }
         }
         drop(seqs);
-        for (seq, pinned) in db.pin_estimates(table, &version).alone {
+        for (seq, pinned) in db.pin_estimates(&table, &version).alone {
             *alone.entry(seq).or_default() += pinned;
         }
-        Self { version, alone }
+        Self {
+            table,
+            version,
+            alone,
+        }
     }
 }
 
 impl SnapshotInfo {
     /// Those of `bookmarks`, in their order.
     pub(super) fn list(db: &DbInner, bookmarks: Vec<Bookmark>) -> Vec<Self> {
-        let mut covered: HashMap<TableId, Covered> = HashMap::new();
-        for table in db.tables() {
-            let is_asked_for = |bookmark: &Bookmark| bookmark.record.tables.contains(table.id);
-            if bookmarks.iter().any(is_asked_for) {
-                covered.insert(table.id, Covered::new(db, &table));
-            }
-        }
-        let infos = bookmarks.into_iter().map(|it| Self::new(it, &covered));
+        let mut tables = db.tables();
+        tables.retain(|table| {
+            let covers = |bookmark: &Bookmark| bookmark.covers(table.span());
+            bookmarks.iter().any(covers)
+        });
+        // Each snapshot lists its tables by name.
+        tables.sort_by(|a, b| a.name.cmp(&b.name));
+        let tables = tables.into_iter().map(|table| Covered::new(db, table));
+        let tables: Vec<_> = tables.collect();
+        let infos = bookmarks.into_iter().map(|it| Self::new(it, &tables));
         infos.collect()
     }
 
-    fn new(bookmark: Bookmark, covered: &HashMap<TableId, Covered>) -> Self {
-        let (seq, record) = (bookmark.seq, bookmark.record);
+    fn new(bookmark: Bookmark, tables: &[Covered]) -> Self {
         let time = |ms| UNIX_EPOCH.checked_add(Duration::from_millis(ms));
         let (mut runs, mut files, mut approximate_bytes) = (0, 0, 0);
         let mut pinned = PinEstimate::default();
-        for table in record.tables.iter().filter_map(|(_, id)| covered.get(id)) {
-            for run in table.version.all_runs().filter(|run| run.is_seen_at(seq)) {
+        let mut names = Vec::new();
+        let covered = tables.iter();
+        for it in covered.filter(|it| bookmark.covers(it.table.span())) {
+            let seen = |run: &&Arc<Run>| run.is_seen_at(bookmark.seq);
+            for run in it.version.all_runs().filter(seen) {
                 runs += 1;
                 files += run.files().len();
                 approximate_bytes += run.meta().bytes();
             }
-            pinned += table.alone.get(&seq).copied().unwrap_or_default();
+            pinned += it.alone.get(&bookmark.seq).copied().unwrap_or_default();
+            names.push(it.table.name.clone());
         }
-        let tables: Vec<_> = record.tables.iter().map(|(name, _)| name.clone()).collect();
-        let scope = match record.single_table {
-            true => SnapshotScope::Table(tables.concat()),
-            false => SnapshotScope::Keyspace,
-        };
+        let Bookmark { seq, record } = bookmark;
         Self {
+            scope: scope_of(&record),
             name: record.name,
             seq,
-            tables,
-            scope,
+            tables: names,
             created: time(record.created_ms).unwrap_or(UNIX_EPOCH),
             expires: record.expires_ms.and_then(time),
             runs,
@@ -123,4 +130,12 @@ impl SnapshotInfo {
             pinned_error_bytes: pinned.error_bytes,
         }
     }
+}
+
+/// Returns the tables that a snapshot was taken of.
+pub(super) fn scope_of(record: &SnapshotRecord) -> SnapshotScope {
+    let only = record.table.as_ref();
+    only.map_or(SnapshotScope::Keyspace, |only| {
+        SnapshotScope::Table(only.name.clone())
+    })
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::TableCore;
 use crate::error::{Error, Result};
 use crate::key::TableId;
+use crate::snapshots::Bookmark;
 
 /// The keyspaces and tables by name. Changes are in the manifest before they
 /// are in here.
@@ -85,6 +86,17 @@ impl Catalog {
     /// The dropped tables that are there for snapshots.
     pub(super) fn dropped(&self) -> impl Iterator<Item = &Arc<TableCore>> {
         self.dropped.values()
+    }
+
+    /// Returns the tables that a snapshot covers, dropped ones too.
+    pub(crate) fn covered_by<'a>(
+        &'a self,
+        snapshot: &'a Bookmark,
+    ) -> impl Iterator<Item = &'a Arc<TableCore>> {
+        let live = self.keyspaces.get(&snapshot.record.keyspace);
+        let live = live.into_iter().flat_map(BTreeMap::values);
+        let all = live.chain(self.dropped.values());
+        all.filter(move |table| snapshot.covers(table.span()))
     }
 
     pub(crate) fn has_keyspace(&self, name: &str) -> bool {

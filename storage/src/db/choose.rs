@@ -4,6 +4,7 @@
 //! A picker runs while no lock is held. Its runs may be gone when they are to be claimed; then it
 //! is called again.
 
+use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::db::table_work::TableWork;
 use crate::db::{Engine, TableCore};
 use crate::error::{Error, Result};
 use crate::key::{RunId, SeqNo};
-use crate::runs::Run;
+use crate::runs::{Run, RunMeta};
 use crate::version::TableVersion;
 
 /// A merge with its claimed runs.
@@ -211,7 +212,7 @@ pub(super) fn table_debt_bytes(engine: &Engine, table: &TableCore, version: &Tab
         let merged = merged(&runs[merge.runs()]);
         runs.splice(merge.runs(), [merged]);
     }
-    let bookmarks = engine.snapshots.bookmark_seqs(table.id);
+    let bookmarks = engine.snapshots.bookmark_seqs(table.span());
     let table_shape = TableShape {
         is_idle: false,
         ..shape(engine, table, &runs, &bookmarks)
@@ -248,7 +249,15 @@ fn shapes(
     version: &TableVersion,
     is_busy: impl Fn(RunId) -> bool,
 ) -> Vec<RunShape> {
-    let boundaries = engine.boundaries(table.id);
+    // There are as many boundaries as snapshots. The garbage of most runs does not depend on them,
+    // because most runs keep nothing for snapshots.
+    let boundaries = LazyCell::new(|| engine.boundaries(table));
+    let garbage_bytes = |run: &RunMeta| {
+        if run.kept_for.is_empty() {
+            return 0;
+        }
+        run.garbage_bytes(&boundaries)
+    };
     let shape = |run: &Arc<Run>| RunShape {
         id: run.id(),
         bytes: run.meta().bytes(),
@@ -257,7 +266,7 @@ fn shapes(
         keys: run.keys(),
         tombstones: run.tombstones(),
         overwrites: run.overwrites().cloned(),
-        garbage_bytes: run.meta().garbage_bytes(&boundaries),
+        garbage_bytes: garbage_bytes(run.meta()),
         smallest_seq: run.meta().smallest_seq,
         largest_seq: run.meta().largest_seq,
         is_busy: is_busy(run.id()) || !run.is_mergeable(),
@@ -323,7 +332,7 @@ fn next(
     if engine.merge_pauses() > 0 {
         return Ok(None);
     }
-    let boundaries = || engine.boundaries(table.id);
+    let boundaries = || engine.boundaries(table);
     let left_out = table.left_out.at(engine.now_ms());
     let begun = version.unfinished(&left_out);
     // The output of an unfinished merge is kept: a repair without a manifest learns from it which
@@ -367,7 +376,7 @@ fn next_pick(
     mut runs: Vec<RunShape>,
     limits: Limits,
 ) -> Result<Option<(TableWork, u64)>, Refusal> {
-    let bookmarks = engine.snapshots.bookmark_seqs(table.id);
+    let bookmarks = engine.snapshots.bookmark_seqs(table.span());
     let (mut is_all, mut has_space) = (true, true);
     let nothing = |has_space: bool| match has_space {
         true => Ok(None),

@@ -51,7 +51,7 @@ pub(crate) fn compact(engine: &Engine, table: &TableCore) -> Result<bool> {
 fn merge(engine: &Engine, table: &TableCore, chosen: &Chosen<'_>) -> Result<bool> {
     let (inputs, began) = (chosen.inputs(), Instant::now());
     // The inputs are fixed; from here on no new view can need what is dropped.
-    let boundaries = engine.boundaries(table.id);
+    let boundaries = engine.boundaries(table);
     let Written { output, rest } = match chosen.drops() {
         true => Written::default(),
         false => {
@@ -92,7 +92,7 @@ fn merge(engine: &Engine, table: &TableCore, chosen: &Chosen<'_>) -> Result<bool
     }
 
     // A deletion of a snapshot that this merge relied on must not be lost.
-    let bookmarks = engine.unrecorded_bookmarks();
+    let snapshots = engine.unrecorded_snapshots();
     mutation::unless(Mutation::MergeWithoutWalSync, || engine.wal.sync_all())?;
     if mutation::is(Mutation::RemoveInputsBeforeEdit) {
         inputs.iter().for_each(|run| run.retire());
@@ -105,7 +105,7 @@ fn merge(engine: &Engine, table: &TableCore, chosen: &Chosen<'_>) -> Result<bool
         rest: KeyBounds::between(rest.clone(), None),
         onto,
         output: output.as_ref().map(|run| run.meta().clone()),
-        bookmarks,
+        snapshots,
     };
     let mut gone = Vec::new();
     let is_there = |state: &State| state.tables.contains_key(&table.id);

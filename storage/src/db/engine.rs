@@ -24,7 +24,7 @@ use crate::db::compact::compact;
 use crate::disk::{Disk, DiskWatch, PatientDisk};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
-use crate::key::{Boundaries, FileNumber, ReadPoint, ReadTime, TableId};
+use crate::key::{Boundaries, FileNumber, ReadPoint, ReadTime};
 use crate::log_store::LockGuard;
 use crate::manifest::{DatabaseId, Edit, Manifest, State};
 use crate::memtable::ChunkPool;
@@ -32,7 +32,7 @@ use crate::meter::Metering;
 use crate::mutation::{self, Mutation};
 use crate::options::Options;
 use crate::runs::{FileNumbers, Run, RunMeta, RunStore};
-use crate::snapshots::{Bookmarks, SnapshotRegistry};
+use crate::snapshots::{SnapshotChanges, SnapshotRegistry};
 use crate::stats::Counters;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock, RwLockReadGuard};
 use crate::table_store::OpenFiles;
@@ -221,9 +221,9 @@ impl Engine {
 
     /// The boundaries of a table, for flushes and compactions whose input is
     /// fixed.
-    pub(crate) fn boundaries(&self, table: TableId) -> Boundaries {
+    pub(crate) fn boundaries(&self, table: &TableCore) -> Boundaries {
         let now_ms = self.now_ms();
-        self.snapshots.boundaries(table, now_ms)
+        self.snapshots.boundaries(table.span(), now_ms)
     }
 
     pub(crate) fn catalog(&self) -> RwLockReadGuard<'_, Catalog> {
@@ -322,9 +322,9 @@ impl Engine {
         self.write_stall.work_ended();
     }
 
-    /// The bookmarks, when they changed since the manifest last heard of them.
+    /// Returns the operations on snapshots that the manifest does not have yet; `None` without any.
     /// The WAL has to be synced before they are recorded.
-    pub(crate) fn unrecorded_bookmarks(&self) -> Option<Bookmarks> {
+    pub(crate) fn unrecorded_snapshots(&self) -> Option<SnapshotChanges> {
         let as_of = self.snapshots.as_of();
         let recorded = self.manifest.lock().unwrap().state().bookmarks.as_of;
         if as_of <= recorded || mutation::is(Mutation::BookmarksOutsideManifest) {
@@ -332,11 +332,7 @@ impl Engine {
         }
         // The commit of a bookmark that is registered may yet be refused.
         self.queue.wait_visible(as_of);
-        let mut bookmarks = self.snapshots.bookmarks();
-        // Those that came meanwhile are not decided. A deletion that came
-        // meanwhile is, and the log has it.
-        bookmarks.list.retain(|bookmark| bookmark.seq <= as_of);
-        Some(Bookmarks { as_of, ..bookmarks })
+        Some(self.snapshots.changes(recorded, as_of))
     }
 
     /// Remembers how a piece of work ended, for those who wait for it.

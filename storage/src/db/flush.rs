@@ -90,10 +90,10 @@ pub(super) fn write_oldest(engine: &Engine, table: &Arc<TableCore>) -> Result<Op
         engine.queue.wait_visible(seq);
     }
     // The input is fixed; from here on no new view can need what is dropped.
-    let boundaries = engine.boundaries(table.id);
+    let boundaries = engine.boundaries(table);
     let splits = splits(
         &memtable,
-        &engine.snapshots.bookmark_seqs(table.id),
+        &engine.snapshots.bookmark_seqs(table.span()),
         engine.options.memtable_bytes,
     );
     let runs = match memtable.run() {
@@ -113,11 +113,11 @@ pub(super) fn write_oldest(engine: &Engine, table: &Arc<TableCore>) -> Result<Op
 pub(super) fn install(engine: &Engine, written: &[Written]) -> Result<()> {
     let fresh: Vec<_> = written.iter().flat_map(Written::fresh).cloned().collect();
     let synced = engine.runs.finish_runs(&fresh).and_then(|()| {
-        let bookmarks = engine.unrecorded_bookmarks();
+        let snapshots = engine.unrecorded_snapshots();
         mutation::unless(Mutation::FlushWithoutWalSync, || engine.wal.sync_all())?;
-        Ok(bookmarks)
+        Ok(snapshots)
     });
-    let bookmarks = synced.inspect_err(|_| fresh.iter().for_each(|run| run.retire()))?;
+    let snapshots = synced.inspect_err(|_| fresh.iter().for_each(|run| run.retire()))?;
     let edit = |state: &State| {
         let is_there = |it: &&Written| state.tables.contains_key(&it.table.id);
         let flushed = |it: &Written| FlushedTable {
@@ -126,7 +126,7 @@ pub(super) fn install(engine: &Engine, written: &[Written]) -> Result<()> {
             runs: it.runs.iter().map(|run| run.meta().clone()).collect(),
         };
         let tables: Vec<_> = written.iter().filter(is_there).map(flushed).collect();
-        (!tables.is_empty()).then_some(Edit::Flush { tables, bookmarks })
+        (!tables.is_empty()).then_some(Edit::Flush { tables, snapshots })
     };
     engine.install(&fresh, edit, |state| {
         for it in written {

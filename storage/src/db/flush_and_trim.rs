@@ -202,11 +202,11 @@ impl Engine {
         }
         // A deletion of a snapshot may be in the log and not done yet.
         self.queue.wait_visible(last);
-        let bookmarks = self.unrecorded_bookmarks();
+        let snapshots = self.unrecorded_snapshots();
         self.wal.sync_all()?;
         self.with_reserve(|| {
-            let bookmarks = bookmarks.clone();
-            self.commit_edit(Edit::TrimWal { floor, bookmarks })
+            let snapshots = snapshots.clone();
+            self.commit_edit(Edit::TrimWal { floor, snapshots })
         })?;
         self.with_reserve(|| self.wal.delete_closed_below(floor))
     }

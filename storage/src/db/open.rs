@@ -142,7 +142,7 @@ impl Engine {
         let below = state.files_below.max(after_last);
         let next_file = mutation::replace(below, Mutation::ReuseFileNumbers, after_last);
         runs.number_from(next_file, below, RunId(last_run.unwrap_or(0) + 1));
-        let last_snapshot_id = snapshots.bookmarks().last_id;
+        let last_snapshot_id = snapshots.last_id();
         let last_snapshot_id = mutation::replace(last_snapshot_id, Mutation::ReuseSnapshotIds, 0);
         let last_seq = last_seq(recovered.last_seq, state.last_seq());
 
@@ -350,11 +350,11 @@ fn open_tables(
             database,
             meta.id,
             name,
+            meta.lifetime,
             meta.options.clone(),
             operators,
             version,
         );
-        table.set_dropped(meta.dropped);
         catalog.add_table(table);
     }
     if !mutation::is(Mutation::ReuseTableIds) {
@@ -381,16 +381,17 @@ fn forget_uncovered(
     catalog: &mut Catalog,
     snapshots: &SnapshotRegistry,
 ) -> Result<()> {
-    let covered = |table: &&Arc<TableCore>| snapshots.covers(table.id);
+    let covered = |table: &&Arc<TableCore>| snapshots.covers(table.span());
     let uncovered = catalog.dropped().filter(|table| !covered(table));
     let forgotten: Vec<_> = uncovered.map(|table| table.id).collect();
     if forgotten.is_empty() || mutation::is(Mutation::KeepUncoveredTables) {
         return Ok(());
     }
+    let recorded = manifest.state().bookmarks.as_of;
     let forgets = manifest.commit(Edit::DropTables {
         kept: Vec::new(),
         forgotten: forgotten.clone(),
-        bookmarks: Some(snapshots.bookmarks()),
+        snapshots: Some(snapshots.changes(recorded, snapshots.as_of())),
     });
     match forgets {
         Ok(()) => {}

@@ -37,8 +37,7 @@ impl Engine {
     ) -> Result<Option<SnapshotPins>> {
         let is_of = |other: &str| keyspace.is_none_or(|name| name == other);
         let now_ms = self.now_ms();
-        let mut bookmarks = self.snapshots.bookmarks().list;
-        bookmarks.retain(|bookmark| is_of(&bookmark.record.keyspace));
+        let mut bookmarks = self.snapshots.bookmarks_where(|it| is_of(&it.keyspace));
         if let Some(last) = bookmarks.last() {
             // Writes below it may be under way that a later one will not change.
             self.queue.wait_visible(last.seq);
@@ -49,11 +48,14 @@ impl Engine {
         let tables = tables.filter(|table| is_of(&table.keyspace));
         // Only the table that is read is held: a dropped one goes once there is no handle on it.
         for id in tables.map(|table| table.id).collect::<Vec<_>>() {
-            let points = self.snapshots.pin_points(id, now_ms);
             let table = self.catalog.read().unwrap().by_id(id).cloned();
-            let Some(table) = table.filter(|_| points.bookmarks > 0) else {
+            let Some(table) = table else {
                 continue;
             };
+            let points = self.snapshots.pin_points(table.span(), now_ms);
+            if points.bookmarks == 0 {
+                continue;
+            }
             let Some((alone, all)) = count(&table, &points, step)? else {
                 return Ok(None);
             };
@@ -74,7 +76,7 @@ impl Engine {
     /// Estimates the bytes of a table that snapshots pin, without versions that are hidden in
     /// their own run.
     pub(crate) fn pin_estimates(&self, table: &TableCore, version: &TableVersion) -> PinEstimates {
-        let bookmarks = self.snapshots.bookmark_seqs(table.id);
+        let bookmarks = self.snapshots.bookmark_seqs(table.span());
         let runs: Vec<&Run> = version.all_runs().map(|run| &**run).collect();
         let mut estimates = pin_estimates(&runs, &bookmarks);
         if table.is_dropped() {

@@ -10,7 +10,7 @@ use crate::commit::{encode_snapshot_create, encode_snapshot_delete, encode_snaps
 use crate::error::{Error, Result};
 use crate::key::{ReadPoint, SeqNo};
 use crate::options::SnapshotOptions;
-use crate::snapshots::{Bookmark, SnapshotExpiry, SnapshotRecord};
+use crate::snapshots::{Bookmark, CoveredTable, SnapshotExpiry, SnapshotRecord};
 
 impl Engine {
     /// Creates a snapshot of a keyspace, or of one table of it. It is a commit
@@ -23,7 +23,6 @@ impl Engine {
     ) -> Result<()> {
         check_name("snapshot", name)?;
         self.check_space(0)?;
-        let table = options.table.as_deref();
         let mut last_id = self.snapshot_ops.lock().unwrap();
         match self.snapshots.find(keyspace, name) {
             Some(old) if old.record.has_expired(self.now_ms()) => {
@@ -38,22 +37,21 @@ impl Engine {
             }
             None => {}
         }
-        let tables = {
+        // Neither is dropped meanwhile: that takes `snapshot_ops`.
+        let table = {
             let catalog = self.catalog.read().unwrap();
             if !catalog.has_keyspace(keyspace) {
                 return Err(unknown_keyspace(keyspace));
             }
-            let mut tables = catalog.tables_of(keyspace);
-            if let Some(table) = table {
-                tables.retain(|t| t.name == table);
-                if tables.is_empty() {
-                    return Err(Error::not_found("table", table));
-                }
-            }
-            tables
-                .into_iter()
-                .map(|table| (table.name.clone(), table.id))
-                .collect()
+            let covered = |name: &String| -> Result<CoveredTable> {
+                let found = catalog.table(keyspace, name);
+                let table = found.ok_or_else(|| Error::not_found("table", name))?;
+                Ok(CoveredTable {
+                    id: table.id,
+                    name: name.clone(),
+                })
+            };
+            options.table.as_ref().map(covered).transpose()?
         };
         *last_id += 1;
         let id = *last_id;
@@ -68,8 +66,7 @@ impl Engine {
             id,
             keyspace: keyspace.to_string(),
             name: name.to_string(),
-            tables,
-            single_table: table.is_some(),
+            table,
             created_ms: held.read_time_ms,
             expires_ms: options
                 .expires_in
@@ -141,7 +138,7 @@ impl Engine {
         let ids: Vec<u64> = expired.iter().map(|record| record.id).collect();
         let deleted = self.delete_bookmarks(&ids);
         // After a failure some may be there still; the next try tells of them.
-        let left = self.snapshots.bookmarks().list;
+        let left = self.snapshots.bookmarks_where(|it| ids.contains(&it.id));
         drop(one);
         let is_gone =
             |gone: &&SnapshotRecord| left.iter().all(|bookmark| bookmark.record.id != gone.id);
@@ -191,11 +188,8 @@ impl Engine {
     /// their time.
     pub(crate) fn snapshots_of(&self, keyspace: &str) -> Vec<Bookmark> {
         let now_ms = self.now_ms();
-        let mut list = self.snapshots.bookmarks().list;
-        list.retain(|bookmark| {
-            bookmark.record.keyspace == keyspace && !bookmark.record.has_expired(now_ms)
-        });
-        list
+        self.snapshots
+            .bookmarks_where(|it| it.keyspace == keyspace && !it.has_expired(now_ms))
     }
 
     /// A snapshot that is not past its time.

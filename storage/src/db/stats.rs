@@ -16,8 +16,7 @@ impl Engine {
         let reads_by_runs: Vec<_> = counters.reads_by_runs.iter().map(Counter::get).collect();
         let reads = reads_by_runs.iter().sum();
         let tables = self.tables();
-        let bookmarks = self.snapshots.bookmarks().list;
-        let oldest_ms = bookmarks.iter().map(|it| it.record.created_ms).min();
+        let (snapshots, oldest_ms) = self.snapshots.count_and_oldest_ms();
         let shared_pressure = self.shared_pressure();
         let stats_of = |table| self.table_stats(table, shared_pressure);
         let tables: Vec<_> = tables.iter().map(stats_of).collect();
@@ -78,7 +77,7 @@ impl Engine {
             wal_bytes_replayed: self.wal_bytes_replayed,
             wal_segments: self.wal.segments(),
             views: self.snapshots.views(),
-            snapshots: bookmarks.len(),
+            snapshots,
             snapshot_oldest_age_ms: oldest_ms.map_or(0, |at| self.now_ms().saturating_sub(at)),
             maintenance_failure: self.maintenance_failure().map(|e| e.to_string()),
             read_only_cause: self.read_only_cause(),
@@ -94,7 +93,7 @@ impl Engine {
     fn table_stats(&self, table: &Arc<TableCore>, shared_pressure: f64) -> TableStats {
         let version = table.version();
         let memtables = || std::iter::once(&version.memtable).chain(&version.frozen);
-        let bookmarks = self.snapshots.bookmark_seqs(table.id);
+        let bookmarks = self.snapshots.bookmark_seqs(table.span());
         let runs: Vec<_> = version
             .all_runs()
             .map(|run| RunStats {
@@ -109,7 +108,7 @@ impl Engine {
             })
             .collect();
         let file_bytes: u64 = runs.iter().map(|run| run.bytes).sum();
-        let boundaries = self.boundaries(table.id);
+        let boundaries = self.boundaries(table);
         let metas = || version.runs.iter().map(|run| run.meta());
         let garbage_bytes = metas().map(|meta| meta.garbage_bytes(&boundaries)).sum();
         let hidden_bytes: u64 = metas().map(|meta| meta.hidden_bytes(|_| true)).sum();

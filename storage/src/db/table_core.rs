@@ -9,9 +9,13 @@ use crate::key::{SeqNo, TableId};
 use crate::memtable::Memtable;
 use crate::options::TableOptions;
 use crate::read::{MergeOperators, Merger};
+use crate::snapshots::{Lifetime, TableSpan};
 use crate::sstable::{Origin, SsTableOptions};
-use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, Published, PublishedGuard};
+use crate::sync::{AtomicU64, Mutex, Ordering, Published, PublishedGuard};
 use crate::version::TableVersion;
+
+/// No commit has this number.
+const NOT_DROPPED: u64 = u64::MAX;
 
 /// A table: its identity, and the version that readers take.
 #[derive(Debug)]
@@ -25,9 +29,11 @@ pub(crate) struct TableCore {
     options: Published<TableOptions>,
     pub(crate) merger: Arc<Merger>,
     version: Published<TableVersion>,
-    /// Changes under the order lock: no commit that enters after a drop writes
-    /// to the table.
-    dropped: AtomicBool,
+    /// The last commit before the table was created.
+    created_after: SeqNo,
+    /// The last commit before the drop; [`NOT_DROPPED`] before one. Changes under the order lock: no
+    /// commit that enters after a drop writes to the table.
+    dropped_after: AtomicU64,
     /// The last time of asking for merges (`Signal::merges_asked`) at which the
     /// table needed none.
     merged_as_of: AtomicU64,
@@ -46,6 +52,7 @@ impl TableCore {
         database: u64,
         id: TableId,
         (keyspace, name): (&str, &str),
+        lifetime: Lifetime,
         options: TableOptions,
         operators: &MergeOperators,
         version: TableVersion,
@@ -64,7 +71,8 @@ impl TableCore {
             options: Published::from_pointee(options),
             merger: Arc::new(merger),
             version: Published::from_pointee(version),
-            dropped: AtomicBool::new(false),
+            created_after: lifetime.created_after,
+            dropped_after: AtomicU64::new(dropped_after(lifetime.dropped_after)),
             merged_as_of: AtomicU64::new(u64::MAX),
             picks: Picks::default(),
             left_out: LeftOut::default(),
@@ -91,6 +99,7 @@ impl TableCore {
         Origin {
             keyspace: self.keyspace.clone(),
             table: self.name.clone(),
+            created_after: self.created_after,
             smallest_seq,
             largest_seq,
             keys: None,
@@ -123,12 +132,27 @@ impl TableCore {
     /// Whether the table was dropped; what it holds stays readable for those
     /// who have it.
     pub(crate) fn is_dropped(&self) -> bool {
-        self.dropped.load(Ordering::Relaxed)
+        self.dropped_after.load(Ordering::Relaxed) != NOT_DROPPED
     }
 
-    /// Says whether writes are refused; called under the order lock.
-    pub(super) fn set_dropped(&self, dropped: bool) {
-        self.dropped.store(dropped, Ordering::Relaxed);
+    /// Sets the last commit before the drop of the table: no later commit writes to it. `None` takes a
+    /// drop back. Called under the order lock.
+    pub(super) fn set_dropped(&self, last: Option<SeqNo>) {
+        self.dropped_after
+            .store(dropped_after(last), Ordering::Relaxed);
+    }
+
+    /// Returns what decides which snapshots cover the table.
+    pub(crate) fn span(&self) -> TableSpan<'_> {
+        let dropped_after = self.dropped_after.load(Ordering::Relaxed);
+        TableSpan {
+            keyspace: &self.keyspace,
+            id: self.id,
+            lifetime: Lifetime {
+                created_after: self.created_after,
+                dropped_after: (dropped_after != NOT_DROPPED).then_some(SeqNo(dropped_after)),
+            },
+        }
     }
 
     /// Whether it is known that the table needed no merge when merges were asked
@@ -202,4 +226,8 @@ impl TableCore {
         drop::<Vec<_>>(free);
         left
     }
+}
+
+fn dropped_after(last: Option<SeqNo>) -> u64 {
+    last.map_or(NOT_DROPPED, |last| last.0)
 }

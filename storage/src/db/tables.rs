@@ -10,6 +10,7 @@ use crate::manifest::{Edit, TableMeta};
 use crate::memtable::Memtable;
 use crate::mutation::{self, Mutation};
 use crate::options::TableOptions;
+use crate::snapshots::Lifetime;
 use crate::sstable::SsTableOptions;
 use crate::version::TableVersion;
 
@@ -75,6 +76,8 @@ impl Engine {
             return Err(unknown_keyspace(keyspace));
         }
         let id = catalog.next_table_id();
+        let last = self.queue.pause(|next| SeqNo(next.0 - 1));
+        let lifetime = Lifetime::beginning_after(last);
         self.commit_edit(Edit::AddTable(TableMeta {
             id,
             keyspace: keyspace.to_string(),
@@ -82,7 +85,7 @@ impl Engine {
             options: options.clone(),
             flushed_seq: SeqNo::ZERO,
             runs: Vec::new(),
-            dropped: false,
+            lifetime,
         }))?;
         let operator = options.merge_operator.as_deref();
         let operator = operator.and_then(|name| operators.get(name));
@@ -91,6 +94,7 @@ impl Engine {
             self.id,
             id,
             (keyspace, name),
+            lifetime,
             options,
             operators,
             TableVersion::new(memtable, Vec::new()),
@@ -172,9 +176,7 @@ impl Engine {
         if !self.catalog.read().unwrap().has_keyspace(name) {
             return Err(unknown_keyspace(name));
         }
-        let mut snapshots = self.snapshots.bookmarks().list;
-        snapshots.retain(|bookmark| bookmark.record.keyspace == name);
-        for bookmark in snapshots {
+        for bookmark in self.snapshots.bookmarks_where(|it| it.keyspace == name) {
             self.remove_bookmark(bookmark.record.id)?;
         }
         self.forget_uncovered_tables()?;
@@ -197,30 +199,31 @@ impl Engine {
         if tables.is_empty() {
             return Ok(());
         }
-        let mark = |dropped| {
-            self.queue.pause(|next| {
-                tables.iter().for_each(|table| table.set_dropped(dropped));
-                SeqNo(next.0 - 1)
-            })
-        };
-        let last = mark(true);
+        let last = self.queue.pause(|next| {
+            let last = SeqNo(next.0 - 1);
+            for table in tables {
+                table.set_dropped(Some(last));
+            }
+            last
+        });
         // Nobody flushes it for those who wait there.
         self.write_stall.work_ended();
         self.queue.wait_visible(last);
-        let bookmarks = self.unrecorded_bookmarks();
-        let (kept, forgotten): (Vec<_>, Vec<_>) =
-            tables.iter().map(|table| table.id).partition(|id| {
-                self.snapshots.covers(*id) && !mutation::is(Mutation::ForgetCoveredTables)
-            });
+        let snapshots = self.unrecorded_snapshots();
+        let (kept, forgotten): (Vec<_>, Vec<_>) = tables.iter().partition(|table| {
+            self.snapshots.covers(table.span()) && !mutation::is(Mutation::ForgetCoveredTables)
+        });
+        let forgotten: Vec<_> = forgotten.iter().map(|table| table.id).collect();
         let edit = Edit::DropTables {
-            kept,
+            kept: kept.iter().map(|table| (table.id, last)).collect(),
             forgotten: forgotten.clone(),
-            bookmarks,
+            snapshots,
         };
         let synced = mutation::unless(Mutation::DropWithoutWalSync, || self.wal.sync_all());
         let done = synced.and_then(|()| self.commit_edit(edit));
         if let Err(e) = done {
-            mark(false);
+            let take_back = |table: &Arc<TableCore>| table.set_dropped(None);
+            self.queue.pause(|_| tables.iter().for_each(take_back));
             return Err(e);
         }
         for table in tables {
@@ -236,8 +239,9 @@ impl Engine {
     /// the deletion of a snapshot has become visible, under `snapshot_ops`.
     pub(super) fn forget_uncovered_tables(&self) -> Result<()> {
         let uncovered = |catalog: &Catalog| -> Vec<_> {
-            let tables = catalog.dropped().map(|table| table.id);
-            tables.filter(|id| !self.snapshots.covers(*id)).collect()
+            let tables = catalog.dropped();
+            let uncovered = tables.filter(|table| !self.snapshots.covers(table.span()));
+            uncovered.map(|table| table.id).collect()
         };
         if uncovered(&self.catalog.read().unwrap()).is_empty() {
             return Ok(());
@@ -247,12 +251,12 @@ impl Engine {
         let mut catalog = self.catalog.write().unwrap();
         let forgotten = uncovered(&catalog);
         self.with_reserve(|| {
-            let bookmarks = self.unrecorded_bookmarks();
+            let snapshots = self.unrecorded_snapshots();
             self.wal.sync_all()?;
             self.commit_edit(Edit::DropTables {
                 kept: Vec::new(),
                 forgotten: forgotten.clone(),
-                bookmarks,
+                snapshots,
             })
         })?;
         for id in forgotten {

@@ -93,7 +93,7 @@ impl Engine {
         let Some(truncation) = first_truncation(&version.frozen) else {
             return false;
         };
-        let boundaries = self.boundaries(table.id);
+        let boundaries = self.boundaries(table);
         let truncated = boundaries.stripe(truncation);
         let mut runs = version.runs.iter().map(|run| run.meta().smallest_seq);
         runs.any(|smallest| boundaries.stripe(smallest) == truncated)

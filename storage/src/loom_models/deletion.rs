@@ -6,7 +6,7 @@ use loom::thread;
 
 use super::counting_disk::{CountingDisk, log};
 use super::snapshots::record;
-use super::{TABLE, explore};
+use super::{explore, span};
 use crate::commit::CommitQueue;
 use crate::key::SeqNo;
 use crate::snapshots::{Bookmarks, SnapshotRegistry};
@@ -44,7 +44,7 @@ impl Deletion {
 
     /// A merge from the moment its input is fixed to its edit of the manifest.
     fn merge(&self) {
-        let kept = self.snapshots.bookmark_seqs(TABLE);
+        let kept = self.snapshots.bookmark_seqs(span());
         self.wal.sync_all().unwrap();
         if kept.is_empty() {
             let synced = self.disk.total(|file| &file.synced);
@@ -65,7 +65,7 @@ fn deletion_beside_a_merge(
         };
         merge(&deletion);
         deleting.join().unwrap();
-        assert!(deletion.snapshots.bookmark_seqs(TABLE).is_empty());
+        assert!(deletion.snapshots.bookmark_seqs(span()).is_empty());
     });
 }
 
@@ -99,7 +99,7 @@ fn loom_a_bookmark_removed_before_its_record_is_pushed_is_caught() {
 fn loom_bookmarks_asked_for_after_the_sync_are_caught() {
     deletion_beside_a_merge(Deletion::delete, |deletion| {
         deletion.wal.sync_all().unwrap();
-        if deletion.snapshots.bookmark_seqs(TABLE).is_empty() {
+        if deletion.snapshots.bookmark_seqs(span()).is_empty() {
             let synced = deletion.disk.total(|file| &file.synced);
             assert!(synced > 0, "a merge relies on a deletion that may be lost");
         }

@@ -13,6 +13,7 @@ use crate::memtable::Memtable;
 use crate::read::MergeOperators;
 use crate::runs::{FileMeta, Run, RunFile, RunMeta};
 use crate::simulation::MemDisk;
+use crate::snapshots::Lifetime;
 use crate::sstable::{BlockCache, SsTable, SsTableWriter};
 use crate::table_store::LocalTables;
 use crate::version::TableVersion;
@@ -56,6 +57,7 @@ impl Files {
             0,
             TABLE,
             ("app", "users"),
+            Lifetime::default(),
             Default::default(),
             &MergeOperators::none(),
             TableVersion::new(Memtable::default(), vec![run(&disk, 1, OLD)]),

@@ -10,6 +10,7 @@ use crate::db::TableCore;
 use crate::key::{FileNumber, Kind, ReadTime, SeqNo};
 use crate::memtable::Memtable;
 use crate::read::{MergeOperator, MergeOperators, Merger};
+use crate::snapshots::Lifetime;
 use crate::version::{Lookup, TableVersion};
 
 /// A table whose every commit is one version.
@@ -27,6 +28,7 @@ impl Writes {
                 0,
                 TABLE,
                 ("app", "users"),
+                Lifetime::default(),
                 Default::default(),
                 &MergeOperators::none(),
                 TableVersion::new(Memtable::default(), Vec::new()),

@@ -18,6 +18,7 @@ mod transactions;
 mod visibility;
 
 use crate::key::TableId;
+use crate::snapshots::{Lifetime, TableSpan};
 
 const PREEMPTIONS_MAX: usize = 3;
 
@@ -28,3 +29,12 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
 }
 
 const TABLE: TableId = TableId(1);
+
+/// The table, from before the first commit on.
+fn span() -> TableSpan<'static> {
+    TableSpan {
+        keyspace: "app",
+        id: TABLE,
+        lifetime: Lifetime::default(),
+    }
+}

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use loom::sync::Mutex;
 use loom::thread;
 
-use super::{TABLE, explore};
+use super::{TABLE, explore, span};
 use crate::commit::CommitQueue;
 use crate::compaction::Retain;
 use crate::key::{Boundaries, Kind, ReadPoint, SeqNo, Version};
 use crate::read::{MergeOperators, Merger};
-use crate::snapshots::{Bookmarks, SnapshotRecord, SnapshotRegistry};
+use crate::snapshots::{Bookmarks, CoveredTable, SnapshotRecord, SnapshotRegistry};
 
 /// One key of one table. Every write makes a version of it; `versions` is where
 /// readers look, memtable and runs in one.
@@ -69,7 +69,7 @@ impl OneKey {
 
     fn flush(&self) {
         let input = self.fix_input();
-        self.install(&input, &self.snapshots.boundaries(TABLE, 0));
+        self.install(&input, &self.snapshots.boundaries(span(), 0));
     }
 
     fn newest_at(&self, at: SeqNo) -> Option<SeqNo> {
@@ -83,8 +83,10 @@ pub(super) fn record() -> SnapshotRecord {
         id: 1,
         keyspace: "app".into(),
         name: "s".into(),
-        tables: vec![("users".into(), TABLE)].into(),
-        single_table: false,
+        table: Some(CoveredTable {
+            id: TABLE,
+            name: "users".into(),
+        }),
         created_ms: 0,
         expires_ms: None,
     }
@@ -203,7 +205,7 @@ fn loom_a_view_loaded_then_registered_is_caught() {
 #[should_panic(expected = "is gone")]
 fn loom_boundaries_asked_for_before_the_input_is_fixed_are_caught() {
     view_beside_a_flush(register_at_once, |key| {
-        let boundaries = key.snapshots.boundaries(TABLE, 0);
+        let boundaries = key.snapshots.boundaries(span(), 0);
         let input = key.fix_input();
         key.install(&input, &boundaries);
     });

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use super::state::State;
 use crate::key::NUMBER_MAX;
 use crate::runs::FileMeta;
+use crate::snapshots::Lifetime;
 
 impl State {
     /// Says what cannot be in a state that the engine wrote.
@@ -24,6 +25,16 @@ impl State {
             if *id > self.last_table_id {
                 let last = self.last_table_id.0;
                 return Err(format!("table {} is above the last id, {last}", id.0));
+            }
+            let Lifetime {
+                created_after,
+                dropped_after,
+            } = table.lifetime;
+            if dropped_after.is_some_and(|last| last < created_after) {
+                return Err(format!(
+                    "table {} was dropped before it was created, after commit {created_after}",
+                    id.0
+                ));
             }
             for run in &table.runs {
                 let name = format!("run {} of table {}", run.id.0, id.0);
@@ -106,7 +117,7 @@ mod tests {
             keyspace: "app".into(),
             name: "t".into(),
             options: Default::default(),
-            dropped: false,
+            lifetime: Default::default(),
             flushed_seq: SeqNo(2),
             runs,
         };
@@ -154,6 +165,11 @@ mod tests {
                 ..run(1, &[2])
             }]),
         ];
+        let mut undone = good.clone();
+        let table = undone.tables.get_mut(&TableId(1)).unwrap();
+        table.lifetime.created_after = SeqNo(2);
+        table.lifetime.dropped_after = Some(SeqNo(1));
+        bad.push(undone);
         let mut elsewhere = good.clone();
         let table = elsewhere.tables.remove(&TableId(1)).unwrap();
         elsewhere.tables.insert(TableId(2), table);

@@ -418,7 +418,7 @@ mod tests {
     use crate::file_system::FileSystem;
     use crate::key::SeqNo;
     use crate::simulation::{FaultOp, MemDisk};
-    use crate::snapshots::{Bookmarks, SnapshotRecord};
+    use crate::snapshots::{SnapshotChanges, SnapshotOp, SnapshotRecord};
 
     const DIR: &str = "/db";
 
@@ -435,27 +435,28 @@ mod tests {
         };
         let mut manifest = Manifest::create_with(disk, dir, state).unwrap();
         let first = manifest.current();
-        let mut trim = |floor, bookmarks| {
+        let mut trim = |floor, snapshots| {
             let floor = FileNumber(floor);
-            manifest.commit(Edit::TrimWal { floor, bookmarks }).unwrap();
+            manifest.commit(Edit::TrimWal { floor, snapshots }).unwrap();
             manifest.current()
         };
         for floor in 2..10 {
             assert_eq!(trim(floor, None), first);
         }
         // Edits as long as that are worth a new one.
-        let mut bookmarks = Bookmarks::default();
         let record = SnapshotRecord {
             id: 1,
             keyspace: "x".into(),
             name: "y".repeat(MANIFEST_BYTES_MAX as usize + 100),
-            tables: Vec::new().into(),
-            single_table: false,
+            table: None,
             created_ms: 0,
             expires_ms: None,
         };
-        bookmarks.add(SeqNo(1), record);
-        assert_eq!(trim(10, Some(bookmarks)), first);
+        let changes = SnapshotChanges {
+            as_of: SeqNo(1),
+            ops: vec![(SeqNo(1), SnapshotOp::Create(record))],
+        };
+        assert_eq!(trim(10, Some(changes)), first);
         assert_ne!(trim(11, None), first);
     }
 
@@ -467,7 +468,7 @@ mod tests {
     fn trim(floor: u64) -> Edit {
         Edit::TrimWal {
             floor: FileNumber(floor),
-            bookmarks: None,
+            snapshots: None,
         }
     }
 

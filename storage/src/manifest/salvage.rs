@@ -125,12 +125,12 @@ mod tests {
             .unwrap();
         let add = |name: &str| Edit::AddKeyspace { name: name.into() };
         let floor = FileNumber(u64::MAX);
-        let bookmarks = None;
+        let snapshots = None;
         let mut bytes = header(crate::manifest::DatabaseId([7; 16]));
         for edit in [
             Edit::State(State::default()),
             add("a"),
-            Edit::TrimWal { floor, bookmarks },
+            Edit::TrimWal { floor, snapshots },
             add("b"),
         ] {
             bytes.extend_from_slice(&encode(&edit));

@@ -10,7 +10,7 @@ use crate::key::{FileNumber, KeyBounds, NUMBER_MAX, RunId, SeqNo, TableId};
 use crate::mutation::{self, Mutation};
 use crate::options::TableOptions;
 use crate::runs::{FileMeta, Quarantine, RunMeta};
-use crate::snapshots::Bookmarks;
+use crate::snapshots::{Bookmarks, Lifetime, SnapshotChanges, TableSpan};
 use crate::sstable::SsTableOptions;
 
 /// A table as the manifest knows it.
@@ -26,13 +26,18 @@ pub(crate) struct TableMeta {
     pub(crate) flushed_seq: SeqNo,
     /// Newest first.
     pub(crate) runs: Vec<RunMeta>,
-    /// Dropped by its user, and here for the snapshots that cover it.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub(crate) dropped: bool,
+    /// The commits at which it exists. A dropped table is here for the snapshots that cover it.
+    pub(crate) lifetime: Lifetime,
 }
 
-fn is_false(flag: &bool) -> bool {
-    !flag
+impl TableMeta {
+    pub(crate) fn span(&self) -> TableSpan<'_> {
+        TableSpan {
+            keyspace: &self.keyspace,
+            id: self.id,
+            lifetime: self.lifetime,
+        }
+    }
 }
 
 /// All that the manifest says.
@@ -84,17 +89,17 @@ pub(crate) enum Edit {
         table: TableId,
         sstable: SsTableOptions,
     },
-    /// Tables were dropped. Those `kept` are covered by a snapshot and stay for
-    /// it; the others are forgotten.
+    /// Tables were dropped. Those `kept`, each with the last commit before its drop, are covered by
+    /// a snapshot and stay for it; the others are forgotten.
     DropTables {
-        kept: Vec<TableId>,
+        kept: Vec<(TableId, SeqNo)>,
         forgotten: Vec<TableId>,
-        bookmarks: Option<Bookmarks>,
+        snapshots: Option<SnapshotChanges>,
     },
     /// Memtables became runs, of each table one.
     Flush {
         tables: Vec<FlushedTable>,
-        bookmarks: Option<Bookmarks>,
+        snapshots: Option<SnapshotChanges>,
     },
     /// Neighbouring runs became one (or none, when nothing in them was needed), or what of
     /// them lies before a key did.
@@ -109,7 +114,7 @@ pub(crate) enum Edit {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         onto: Option<RunId>,
         output: Option<RunMeta>,
-        bookmarks: Option<Bookmarks>,
+        snapshots: Option<SnapshotChanges>,
     },
     /// A file of a run is damaged on the disk. It keeps its place.
     Quarantine {
@@ -135,11 +140,11 @@ pub(crate) enum Edit {
     ReserveFiles {
         below: FileNumber,
     },
-    /// The WAL is needed only from here on; what its older segments say of
-    /// bookmarks is in here.
+    /// The WAL is needed only from here on; the operations on snapshots in its older segments are
+    /// in the manifest with this edit.
     TrimWal {
         floor: FileNumber,
-        bookmarks: Option<Bookmarks>,
+        snapshots: Option<SnapshotChanges>,
     },
 }
 
@@ -180,23 +185,23 @@ impl State {
             Edit::DropTables {
                 kept,
                 forgotten,
-                bookmarks,
+                snapshots,
             } => {
-                for id in kept {
-                    self.table_mut(id).dropped = true;
+                for (id, last) in kept {
+                    self.table_mut(id).lifetime.dropped_after = Some(last);
                 }
                 for id in forgotten {
                     self.tables.remove(&id);
                 }
-                self.set_bookmarks(bookmarks);
+                self.note_snapshots(snapshots);
             }
-            Edit::Flush { tables, bookmarks } => {
+            Edit::Flush { tables, snapshots } => {
                 for flushed in tables {
                     let meta = self.table_mut(flushed.table);
                     meta.flushed_seq = flushed.flushed_seq;
                     meta.runs.splice(0..0, flushed.runs);
                 }
-                self.set_bookmarks(bookmarks);
+                self.note_snapshots(snapshots);
             }
             Edit::Compact {
                 table,
@@ -204,7 +209,7 @@ impl State {
                 rest,
                 onto,
                 output,
-                bookmarks,
+                snapshots,
             } => {
                 let runs = &mut self.table_mut(table).runs;
                 let range = neighbours(runs, &inputs).expect("it was checked");
@@ -222,7 +227,7 @@ impl State {
                     None => Vec::new(),
                 };
                 runs.splice(range, left.into_iter().chain(merged));
-                self.set_bookmarks(bookmarks);
+                self.note_snapshots(snapshots);
             }
             Edit::Quarantine {
                 table,
@@ -242,9 +247,9 @@ impl State {
                 }
             }
             Edit::ReserveFiles { below } => self.files_below = below,
-            Edit::TrimWal { floor, bookmarks } => {
+            Edit::TrimWal { floor, snapshots } => {
                 self.wal_floor = floor;
-                self.set_bookmarks(bookmarks);
+                self.note_snapshots(snapshots);
             }
         }
         Ok(())
@@ -260,7 +265,8 @@ impl State {
                 }
             }
             Edit::DropKeyspace { name } => {
-                let live = |table: &TableMeta| table.keyspace == *name && !table.dropped;
+                let live =
+                    |table: &TableMeta| table.keyspace == *name && !table.lifetime.is_dropped();
                 if self.tables.values().any(live) || !self.keyspaces.contains(name) {
                     return Err(format!("keyspace {name:?} has tables, or is not there"));
                 }
@@ -277,7 +283,8 @@ impl State {
             Edit::DropTables {
                 kept, forgotten, ..
             } => {
-                let mut all = kept.iter().chain(forgotten);
+                let kept = kept.iter().map(|(id, _)| id);
+                let mut all = kept.chain(forgotten);
                 all.try_for_each(|id| self.table(*id).map(drop))?;
             }
             Edit::Flush { tables, .. } => {
@@ -352,7 +359,7 @@ impl State {
     pub(crate) fn last_seq(&self) -> SeqNo {
         let tables = self.tables.values().flat_map(|table| {
             let runs = table.runs.iter().map(|run| run.largest_seq);
-            runs.chain([table.flushed_seq])
+            runs.chain([table.flushed_seq, table.lifetime.last_seq()])
         });
         let bookmarks = self.bookmarks.list.iter().map(|bookmark| bookmark.seq);
         tables
@@ -396,13 +403,11 @@ impl State {
         found.expect("it was checked")
     }
 
-    /// Takes over newer bookmarks. Flush and compaction each read them before
-    /// their fsync, so the edit that comes later may bring the older ones.
-    fn set_bookmarks(&mut self, bookmarks: Option<Bookmarks>) {
+    /// Applies the operations on snapshots that are news.
+    fn note_snapshots(&mut self, changes: Option<SnapshotChanges>) {
         let deaf = mutation::is(Mutation::KeepOldBookmarks) && self.bookmarks.as_of > SeqNo::ZERO;
-        let is_news = |new: &Bookmarks| new.as_of > self.bookmarks.as_of && !deaf;
-        if let Some(bookmarks) = bookmarks.filter(is_news) {
-            self.bookmarks = bookmarks;
+        if let Some(changes) = changes.filter(|_| !deaf) {
+            self.bookmarks.catch_up(changes);
         }
     }
 }
@@ -418,7 +423,7 @@ fn neighbours(runs: &[RunMeta], ids: &[RunId]) -> Option<Range<usize>> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::snapshots::{Bookmark, SnapshotRecord};
+    use crate::snapshots::{SnapshotOp, SnapshotRecord};
 
     /// A compaction had read the bookmarks and waited for its fsync; meanwhile a
     /// snapshot was created, and a flush recorded it and let its WAL segment go.
@@ -426,35 +431,38 @@ mod tests {
     /// was gone after a restart (a deleted one was back).
     #[test]
     fn an_edit_that_comes_late_does_not_bring_older_bookmarks_back() {
-        let bookmark = |seq| Bookmark {
-            seq: SeqNo(seq),
-            record: SnapshotRecord {
+        let create = |seq| {
+            let record = SnapshotRecord {
                 id: seq,
                 keyspace: "app".into(),
                 name: format!("s{seq}"),
-                tables: Vec::new().into(),
-                single_table: false,
+                table: None,
                 created_ms: 0,
                 expires_ms: None,
-            },
+            };
+            (SeqNo(seq), SnapshotOp::Create(record))
         };
-        let bookmarks = |as_of, seqs: &[u64]| {
-            Some(Bookmarks {
-                as_of: SeqNo(as_of),
-                last_id: as_of,
-                list: seqs.iter().map(|&seq| bookmark(seq)).collect(),
-            })
-        };
-        let trim = |floor, bookmarks| Edit::TrimWal {
+        let delete = |seq, id| (SeqNo(seq), SnapshotOp::Delete(id));
+        let trim = |floor, as_of, ops: &[_]| Edit::TrimWal {
             floor: FileNumber(floor),
-            bookmarks,
+            snapshots: Some(SnapshotChanges {
+                as_of: SeqNo(as_of),
+                ops: ops.to_vec(),
+            }),
+        };
+        let found = |state: &State| {
+            let seqs = state.bookmarks.list.iter().map(|bookmark| bookmark.seq.0);
+            (state.bookmarks.as_of.0, seqs.collect::<Vec<_>>())
         };
         let mut state = State::default();
-        state.apply(trim(2, bookmarks(9, &[5, 9]))).unwrap();
-        state.apply(trim(2, bookmarks(5, &[5]))).unwrap();
-        assert_eq!(Some(state.bookmarks.clone()), bookmarks(9, &[5, 9]));
-        state.apply(trim(2, bookmarks(12, &[9]))).unwrap();
-        assert_eq!(Some(state.bookmarks), bookmarks(12, &[9]));
+        state.apply(trim(2, 9, &[create(5), create(9)])).unwrap();
+        state.apply(trim(2, 5, &[create(5)])).unwrap();
+        assert_eq!(found(&state), (9, vec![5, 9]));
+        let news = [create(9), delete(12, 5)];
+        state.apply(trim(2, 12, &news)).unwrap();
+        assert_eq!(found(&state), (12, vec![9]));
+        state.apply(trim(2, 9, &[create(5), create(9)])).unwrap();
+        assert_eq!(found(&state), (12, vec![9]));
     }
 
     /// The bounds of a part in a damaged edit made a range that ends before it begins.
@@ -485,7 +493,7 @@ mod tests {
                 run(2, KeyBounds::between(None, key("m"))),
                 run(1, None),
             ],
-            dropped: false,
+            lifetime: Lifetime::default(),
         };
         state.apply(Edit::AddTable(table)).unwrap();
         let part = |inputs: &[u64], rest, onto: Option<u64>, output| Edit::Compact {
@@ -494,7 +502,7 @@ mod tests {
             rest,
             onto: onto.map(RunId),
             output,
-            bookmarks: None,
+            snapshots: None,
         };
         let rest = |text| KeyBounds::between(key(text), None);
         let from_the_first = KeyBounds::exactly(KeyRange::all());
@@ -529,7 +537,7 @@ mod tests {
             options: TableOptions::default(),
             flushed_seq: SeqNo(5),
             runs: Vec::new(),
-            dropped: false,
+            lifetime: Lifetime::default(),
         };
         let mut state = State::default();
         state.apply(Edit::AddTable(table(1))).unwrap();
@@ -545,14 +553,14 @@ mod tests {
             vec![flushed(1, 9), flushed(3, 9)],
             vec![flushed(1, 9), flushed(1, 10)],
         ] {
-            let bookmarks = None;
-            state.apply(Edit::Flush { tables, bookmarks }).unwrap_err();
+            let snapshots = None;
+            state.apply(Edit::Flush { tables, snapshots }).unwrap_err();
             assert_eq!(state, before);
         }
         let forget = Edit::DropTables {
-            kept: vec![TableId(1)],
+            kept: vec![(TableId(1), SeqNo(9))],
             forgotten: vec![TableId(3)],
-            bookmarks: None,
+            snapshots: None,
         };
         state.apply(forget).unwrap_err();
         let damaged = |table| Edit::Quarantine {
@@ -597,7 +605,7 @@ mod tests {
             options: TableOptions::default(),
             flushed_seq: SeqNo(5),
             runs: vec![run(9, &[5]), run(8, &[2, 3, 4])],
-            dropped: false,
+            lifetime: Lifetime::default(),
         };
         let mut state = State::default();
         state.apply(Edit::AddTable(table)).unwrap();
@@ -626,14 +634,14 @@ mod tests {
             options: TableOptions::default(),
             flushed_seq: SeqNo::ZERO,
             runs: Vec::new(),
-            dropped: false,
+            lifetime: Lifetime::default(),
         };
         let mut state = State::default();
         state.apply(Edit::AddTable(table(7))).unwrap();
         let forget = Edit::DropTables {
             kept: Vec::new(),
             forgotten: vec![TableId(7)],
-            bookmarks: None,
+            snapshots: None,
         };
         state.apply(forget.clone()).unwrap();
         assert_eq!(state.last_table_id, TableId(7));

@@ -2,12 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::SnapshotTables;
-use super::stored::StoredBookmarks;
-use crate::key::{ReadPoint, SeqNo};
+use super::{SnapshotChanges, SnapshotOp, TableSpan};
+use crate::key::{ReadPoint, SeqNo, TableId};
 use crate::mutation::{self, Mutation};
 
-/// A named snapshot as it stands in the WAL and in the manifest.
+/// A named snapshot as it stands in the WAL and in the manifest. The tables that a snapshot of a
+/// keyspace covers are not listed: they follow from its commit and from the
+/// [lifetimes](super::Lifetime) of tables.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SnapshotRecord {
@@ -15,15 +16,23 @@ pub(crate) struct SnapshotRecord {
     pub(crate) id: u64,
     pub(crate) keyspace: String,
     pub(crate) name: String,
-    /// The tables that it covers, by name and id: its catalog.
-    pub(crate) tables: SnapshotTables,
-    /// Whether it was asked for one table.
-    pub(crate) single_table: bool,
+    /// The only table that it covers. `None`: it covers all tables that the keyspace had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) table: Option<CoveredTable>,
     /// Milliseconds since the Unix epoch: when its readers judge what expires.
     pub(crate) created_ms: u64,
     /// From then on it is as good as deleted, and soon is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) expires_ms: Option<u64>,
+}
+
+/// The table of a snapshot of one table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CoveredTable {
+    pub(crate) id: TableId,
+    /// The name of the table, which a repair may find nowhere else.
+    pub(crate) name: String,
 }
 
 impl SnapshotRecord {
@@ -35,9 +44,6 @@ impl SnapshotRecord {
     }
 }
 
-/// A new snapshot looks for an equal list of tables in this many snapshots before it, to share it.
-const SHARED_WITH: usize = 64;
-
 /// A change of the time at which a snapshot expires, as it stands in the WAL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -48,7 +54,8 @@ pub(crate) struct SnapshotExpiry {
 }
 
 /// A snapshot with the number it got.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Bookmark {
     pub(crate) seq: SeqNo,
     pub(crate) record: SnapshotRecord,
@@ -62,12 +69,20 @@ impl Bookmark {
             read_time_ms: self.record.created_ms,
         }
     }
+
+    /// Returns whether the snapshot covers a table.
+    pub(crate) fn covers(&self, table: TableSpan<'_>) -> bool {
+        match &self.record.table {
+            Some(only) => only.id == table.id,
+            None => self.record.keyspace == table.keyspace && table.lifetime.has(self.seq),
+        }
+    }
 }
 
 /// All bookmarks, exact as of the commit `as_of`: the form in which the
 /// manifest keeps them. Replay skips snapshot operations numbered `<= as_of`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "StoredBookmarks", try_from = "StoredBookmarks")]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Bookmarks {
     pub(crate) as_of: SeqNo,
     /// The largest id that a snapshot ever had, deleted ones included.
@@ -77,21 +92,46 @@ pub(crate) struct Bookmarks {
 }
 
 impl Bookmarks {
-    /// Adds the bookmark that the commit `seq` creates. This and what follows is
-    /// called in commit order.
-    pub(crate) fn add(&mut self, seq: SeqNo, mut record: SnapshotRecord) {
+    /// Applies the operation of the commit `seq`. This and what follows is called in commit order.
+    pub(crate) fn apply(&mut self, seq: SeqNo, op: SnapshotOp) {
+        match op {
+            SnapshotOp::Create(record) => self.add(seq, record),
+            SnapshotOp::Delete(id) => {
+                self.remove(seq, id);
+            }
+            SnapshotOp::Expiry(expiry) => self.set_expiry(seq, expiry),
+        }
+    }
+
+    /// Applies the operations that are newer than what is here. A flush and a merge each read the
+    /// operations before their fsync, so the edit that comes later may bring older ones.
+    pub(crate) fn catch_up(&mut self, changes: SnapshotChanges) {
+        for (seq, op) in changes.ops {
+            if seq > self.as_of {
+                self.apply(seq, op);
+            }
+        }
+        self.as_of = self.as_of.max(changes.as_of);
+    }
+
+    /// Adds the bookmark that the commit `seq` creates.
+    pub(crate) fn add(&mut self, seq: SeqNo, record: SnapshotRecord) {
         self.as_of = seq;
         self.last_id = record.id.max(self.last_id);
-        let mut latest = self.list.iter().rev().take(SHARED_WITH);
-        if let Some(same) = latest.find(|other| other.record.tables == record.tables) {
-            record.tables = same.record.tables.clone();
-        }
         self.list.push(Bookmark { seq, record });
     }
 
-    pub(crate) fn remove(&mut self, seq: SeqNo, id: u64) {
+    /// Removes the bookmark that the commit `seq` deletes, and returns it if it is there.
+    pub(crate) fn remove(&mut self, seq: SeqNo, id: u64) -> Option<Bookmark> {
         self.as_of = seq;
-        self.list.retain(|bookmark| bookmark.record.id != id);
+        self.take(id)
+    }
+
+    /// Takes out a bookmark.
+    pub(super) fn take(&mut self, id: u64) -> Option<Bookmark> {
+        let mut list = self.list.iter();
+        let at = list.position(|bookmark| bookmark.record.id == id)?;
+        Some(self.list.remove(at))
     }
 
     /// Sets the time at which a snapshot expires by the commit `seq`.
@@ -101,5 +141,101 @@ impl Bookmarks {
         if let Some(bookmark) = list.find(|bookmark| bookmark.record.id == expiry.id) {
             bookmark.record.expires_ms = expiry.expires_ms;
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::Lifetime;
+    use super::*;
+
+    fn record(id: u64, table: Option<CoveredTable>) -> SnapshotRecord {
+        SnapshotRecord {
+            id,
+            keyspace: "app".into(),
+            name: format!("s{id}"),
+            table,
+            created_ms: 1_795_293_012_345,
+            expires_ms: None,
+        }
+    }
+
+    #[test]
+    fn a_snapshot_covers_the_tables_of_its_keyspace_at_its_commit_or_one() {
+        let table = |keyspace, id, created_after| TableSpan {
+            keyspace,
+            id: TableId(id),
+            lifetime: Lifetime::beginning_after(SeqNo(created_after)),
+        };
+        let all = Bookmark {
+            seq: SeqNo(9),
+            record: record(1, None),
+        };
+        let one = Bookmark {
+            seq: SeqNo(9),
+            record: record(
+                2,
+                Some(CoveredTable {
+                    id: TableId(3),
+                    name: "t".into(),
+                }),
+            ),
+        };
+        for (table, covered) in [
+            (table("app", 3, 8), [true, true]),
+            (table("app", 4, 8), [true, false]),
+            (table("app", 5, 9), [false, false]),
+            (table("other", 6, 8), [false, false]),
+        ] {
+            assert_eq!(
+                [&all, &one].map(|it| it.covers(table)),
+                covered,
+                "{table:?}"
+            );
+        }
+    }
+
+    /// Each flush and each merge wrote all snapshots there were, and each snapshot the names of all
+    /// its tables: 2000 snapshots of 200 tables made a record of 300 kB.
+    #[test]
+    fn an_operation_takes_as_many_bytes_beside_many_snapshots_as_alone() {
+        let len = |id| {
+            let ops = vec![(SeqNo(id), SnapshotOp::Create(record(id, None)))];
+            let as_of = SeqNo(id);
+            serde_json::to_vec(&SnapshotChanges { as_of, ops }).map(|json| json.len())
+        };
+        assert!(len(9_999).unwrap() < 160, "{:?}", len(9_999));
+        let grown_by = len(9_999).unwrap() - len(1).unwrap();
+        assert!(grown_by < 20, "{grown_by} bytes more for longer numbers");
+    }
+
+    #[test]
+    fn changes_that_are_known_already_change_nothing() {
+        let changes = |as_of, ops: &[(u64, SnapshotOp)]| SnapshotChanges {
+            as_of: SeqNo(as_of),
+            ops: ops
+                .iter()
+                .map(|(seq, op)| (SeqNo(*seq), op.clone()))
+                .collect(),
+        };
+        let create = |id| SnapshotOp::Create(record(id, None));
+        let mut bookmarks = Bookmarks::default();
+        let first = changes(
+            3,
+            &[(1, create(1)), (2, create(2)), (3, SnapshotOp::Delete(1))],
+        );
+        bookmarks.catch_up(first.clone());
+        let known = bookmarks.clone();
+        let ids = |of: &Bookmarks| -> Vec<_> { of.list.iter().map(|it| it.record.id).collect() };
+        assert_eq!(
+            (ids(&known), known.as_of, known.last_id),
+            (vec![2], SeqNo(3), 2)
+        );
+        bookmarks.catch_up(first);
+        bookmarks.catch_up(changes(2, &[(2, create(2))]));
+        assert_eq!(bookmarks, known);
+        // Some of it is known.
+        bookmarks.catch_up(changes(9, &[(3, SnapshotOp::Delete(1)), (5, create(3))]));
+        assert_eq!((ids(&bookmarks), bookmarks.as_of), (vec![2, 3], SeqNo(9)));
     }
 }

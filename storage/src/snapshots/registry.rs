@@ -15,12 +15,15 @@
 //!   it needs of each key just the newest version, which is always kept. It also
 //!   reads the clock after they did, so what was expired for them is for it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::iter::repeat_n;
 
-use super::{Bookmark, Bookmarks, SnapshotExpiry, SnapshotRecord, SnapshotTables};
+use super::index::{SnapshotIndex, SnapshotPoint};
+use super::{
+    Bookmark, Bookmarks, SnapshotChanges, SnapshotExpiry, SnapshotOp, SnapshotRecord, TableSpan,
+};
 use crate::error::{Error, Result};
-use crate::key::{Boundaries, ReadPoint, SeqNo, TableId};
+use crate::key::{Boundaries, ReadPoint, SeqNo};
 use crate::mutation::{self, Mutation};
 use crate::runs::KeptFor;
 use crate::sync::Mutex;
@@ -46,6 +49,11 @@ pub(crate) struct PinPoints {
 #[derive(Debug)]
 struct State {
     bookmarks: Bookmarks,
+    /// The same bookmarks by keyspace.
+    index: SnapshotIndex,
+    /// The operations that the manifest may not have yet, each with its commit, ascending. The log
+    /// has them, so they are bounded as it is.
+    unrecorded: VecDeque<(SeqNo, SnapshotOp)>,
     /// How many views stand at each point.
     views: BTreeMap<ReadPoint, usize>,
     /// The views for which a run was made to keep something.
@@ -56,6 +64,8 @@ impl SnapshotRegistry {
     pub(crate) fn new(bookmarks: Bookmarks) -> Self {
         Self {
             state: Mutex::new(State {
+                index: SnapshotIndex::of(&bookmarks.list),
+                unrecorded: VecDeque::new(),
                 bookmarks,
                 views: BTreeMap::new(),
                 costly: BTreeSet::new(),
@@ -141,27 +151,47 @@ impl SnapshotRegistry {
 
     /// Adds the bookmark of commit `seq`; called in commit order.
     pub(crate) fn add_bookmark(&self, seq: SeqNo, record: SnapshotRecord) {
-        self.state.lock().unwrap().bookmarks.add(seq, record);
+        let mut state = self.state.lock().unwrap();
+        state.apply(seq, SnapshotOp::Create(record));
     }
 
     /// Takes back a bookmark whose commit failed.
     pub(crate) fn retract_bookmark(&self, id: u64) {
         let mut state = self.state.lock().unwrap();
-        state
-            .bookmarks
-            .list
-            .retain(|bookmark| bookmark.record.id != id);
+        let state = &mut *state;
+        if let Some(bookmark) = state.bookmarks.take(id) {
+            state.index.remove(&bookmark);
+        }
+        let is_creation =
+            |op: &SnapshotOp| matches!(op, SnapshotOp::Create(record) if record.id == id);
+        state.unrecorded.retain(|(_, op)| !is_creation(op));
     }
 
     /// Removes a bookmark by the commit `seq`; called in commit order.
     pub(crate) fn remove_bookmark(&self, seq: SeqNo, id: u64) {
-        self.state.lock().unwrap().bookmarks.remove(seq, id);
+        let mut state = self.state.lock().unwrap();
+        state.apply(seq, SnapshotOp::Delete(id));
     }
 
     /// Sets the time at which a snapshot expires by the commit `seq`; called in
     /// commit order.
     pub(crate) fn set_expiry(&self, seq: SeqNo, expiry: SnapshotExpiry) {
-        self.state.lock().unwrap().bookmarks.set_expiry(seq, expiry);
+        let mut state = self.state.lock().unwrap();
+        state.apply(seq, SnapshotOp::Expiry(expiry));
+    }
+
+    /// Returns the operations up to the commit `as_of` that the manifest does not have. It has those
+    /// up to `recorded`, durably, and they are forgotten here.
+    pub(crate) fn changes(&self, recorded: SeqNo, as_of: SeqNo) -> SnapshotChanges {
+        let mut state = self.state.lock().unwrap();
+        let unrecorded = &mut state.unrecorded;
+        let known = unrecorded.partition_point(|(seq, _)| *seq <= recorded);
+        unrecorded.drain(..known);
+        let decided = unrecorded.partition_point(|(seq, _)| *seq <= as_of);
+        SnapshotChanges {
+            as_of,
+            ops: unrecorded.iter().take(decided).cloned().collect(),
+        }
     }
 
     pub(crate) fn expired(&self, now_ms: u64) -> Vec<SnapshotRecord> {
@@ -183,9 +213,26 @@ impl SnapshotRegistry {
         self.state.lock().unwrap().bookmarks.as_of
     }
 
-    /// All bookmarks and the commit as of which they are exact.
-    pub(crate) fn bookmarks(&self) -> Bookmarks {
-        self.state.lock().unwrap().bookmarks.clone()
+    /// The largest id that a snapshot ever had.
+    pub(crate) fn last_id(&self) -> u64 {
+        self.state.lock().unwrap().bookmarks.last_id
+    }
+
+    /// The number of snapshots, and when the oldest was created.
+    pub(crate) fn count_and_oldest_ms(&self) -> (usize, Option<u64>) {
+        let state = self.state.lock().unwrap();
+        let list = &state.bookmarks.list;
+        let created_ms = list.iter().map(|bookmark| bookmark.record.created_ms);
+        (list.len(), created_ms.min())
+    }
+
+    /// The bookmarks whose records fit, oldest first.
+    pub(crate) fn bookmarks_where(&self, fits: impl Fn(&SnapshotRecord) -> bool) -> Vec<Bookmark> {
+        let state = self.state.lock().unwrap();
+        let list = state.bookmarks.list.iter();
+        list.filter(|bookmark| fits(&bookmark.record))
+            .cloned()
+            .collect()
     }
 
     /// The bookmark of a snapshot that has not expired.
@@ -201,47 +248,44 @@ impl SnapshotRegistry {
         self.state.lock().unwrap().find(keyspace, name).cloned()
     }
 
-    pub(crate) fn covers(&self, table: TableId) -> bool {
-        self.state
-            .lock()
-            .unwrap()
-            .bookmarks_of(table)
-            .next()
-            .is_some()
+    pub(crate) fn covers(&self, table: TableSpan<'_>) -> bool {
+        let state = self.state.lock().unwrap();
+        state.index.covering(table).next().is_some()
     }
 
     /// The boundaries of a table: its bookmarks and all views. `now_ms` is the
     /// time by the clock that views read, taken before this call.
-    pub(crate) fn boundaries(&self, table: TableId, now_ms: u64) -> Boundaries {
+    pub(crate) fn boundaries(&self, table: TableSpan<'_>, now_ms: u64) -> Boundaries {
         let state = self.state.lock().unwrap();
-        let bookmarks = state.bookmarks_of(table);
+        let bookmarks = state.index.covering(table);
         let bookmarks = bookmarks.filter(|_| !mutation::is(Mutation::ForgetBookmarks));
-        let bookmarks = bookmarks.map(Bookmark::point);
+        let bookmarks = bookmarks.map(|bookmark| bookmark.at);
         let views = state.views.keys().copied();
         let views = views.filter(|_| !mutation::is(Mutation::ForgetViews));
         Boundaries::new(bookmarks.chain(views).collect(), now_ms)
     }
 
     /// The boundaries of a table with its bookmarks and without them, at one instant.
-    pub(crate) fn pin_points(&self, table: TableId, now_ms: u64) -> PinPoints {
+    pub(crate) fn pin_points(&self, table: TableSpan<'_>, now_ms: u64) -> PinPoints {
         let state = self.state.lock().unwrap();
-        let points: Vec<_> = state.bookmarks_of(table).map(Bookmark::point).collect();
+        let bookmarks: Vec<_> = state.index.covering(table).copied().collect();
         let views = || state.views.keys().copied();
-        let is_lone = |bookmark: &&Bookmark| views().all(|view| view.seq != bookmark.seq);
-        let lone = state.bookmarks_of(table).filter(is_lone);
+        let is_lone = |bookmark: &&SnapshotPoint| views().all(|view| view.seq != bookmark.at.seq);
+        let lone = bookmarks.iter().filter(is_lone);
+        let points = bookmarks.iter().map(|bookmark| bookmark.at);
         PinPoints {
-            lone: lone.map(|lone| (lone.seq, lone.record.id)).collect(),
-            bookmarks: points.len(),
+            lone: lone.map(|lone| (lone.at.seq, lone.id)).collect(),
+            bookmarks: bookmarks.len(),
             without: Boundaries::new(views().collect(), now_ms),
-            with: Boundaries::new(points.into_iter().chain(views()).collect(), now_ms),
+            with: Boundaries::new(points.chain(views()).collect(), now_ms),
         }
     }
 
     /// The numbers of a table's bookmarks and of all views, ascending; one as often as
     /// something stands at it.
-    pub(crate) fn boundary_seqs(&self, table: TableId) -> Vec<SeqNo> {
+    pub(crate) fn boundary_seqs(&self, table: TableSpan<'_>) -> Vec<SeqNo> {
         let state = self.state.lock().unwrap();
-        let bookmarks = state.bookmarks_of(table).map(|bookmark| bookmark.seq);
+        let bookmarks = state.index.covering(table).map(|bookmark| bookmark.at.seq);
         let views = (state.views.iter()).flat_map(|(point, count)| repeat_n(point.seq, *count));
         let mut seqs: Vec<_> = bookmarks.chain(views).collect();
         seqs.sort_unstable();
@@ -250,9 +294,10 @@ impl SnapshotRegistry {
 
     /// The numbers of a table's bookmarks alone, ascending, each once: what the
     /// picker keeps apart. (Views are too short-lived to arrange files by.)
-    pub(crate) fn bookmark_seqs(&self, table: TableId) -> Vec<SeqNo> {
+    pub(crate) fn bookmark_seqs(&self, table: TableSpan<'_>) -> Vec<SeqNo> {
         let state = self.state.lock().unwrap();
-        let mut seqs: Vec<_> = state.bookmarks_of(table).map(|b| b.seq).collect();
+        let bookmarks = state.index.covering(table);
+        let mut seqs: Vec<_> = bookmarks.map(|bookmark| bookmark.at.seq).collect();
         seqs.sort_unstable();
         seqs.dedup();
         seqs
@@ -264,11 +309,30 @@ impl SnapshotRegistry {
 }
 
 impl State {
+    /// Applies the operation of the commit `seq`.
+    fn apply(&mut self, seq: SeqNo, op: SnapshotOp) {
+        self.unrecorded.push_back((seq, op.clone()));
+        match op {
+            SnapshotOp::Create(record) => {
+                self.bookmarks.add(seq, record);
+                if let Some(added) = self.bookmarks.list.last() {
+                    self.index.add(added);
+                }
+            }
+            SnapshotOp::Delete(id) => {
+                if let Some(removed) = self.bookmarks.remove(seq, id) {
+                    self.index.remove(&removed);
+                }
+            }
+            SnapshotOp::Expiry(expiry) => self.bookmarks.set_expiry(seq, expiry),
+        }
+    }
+
     fn find(&self, keyspace: &str, name: &str) -> Option<&Bookmark> {
-        self.bookmarks
-            .list
-            .iter()
-            .find(|b| b.record.keyspace == keyspace && b.record.name == name)
+        let seq = self.index.commit(keyspace, name)?;
+        let list = &self.bookmarks.list;
+        let found = list.binary_search_by_key(&seq, |bookmark| bookmark.seq);
+        found.ok().map(|at| &list[at])
     }
 
     fn find_live(&self, keyspace: &str, name: &str, now_ms: u64) -> Result<Bookmark> {
@@ -282,23 +346,22 @@ impl State {
             },
         })
     }
-
-    fn bookmarks_of(&self, table: TableId) -> impl Iterator<Item = &Bookmark> {
-        // Of the list that the bookmark before has, which is mostly the same.
-        let mut before: Option<(&SnapshotTables, bool)> = None;
-        self.bookmarks.list.iter().filter(move |bookmark| {
-            let tables = &bookmark.record.tables;
-            let known = before.filter(|(other, _)| other.is_shared_with(tables));
-            let (_, covers) = known.unwrap_or_else(|| (tables, tables.contains(table)));
-            before = Some((tables, covers));
-            covers
-        })
-    }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    fn record(id: u64) -> SnapshotRecord {
+        SnapshotRecord {
+            id,
+            keyspace: "app".into(),
+            name: format!("s{id}"),
+            table: None,
+            created_ms: 0,
+            expires_ms: None,
+        }
+    }
 
     /// The manifest remembered the ids of the snapshots that it listed. One that
     /// was created and deleted between two edits left no trace, and after a
@@ -306,18 +369,62 @@ mod tests {
     #[test]
     fn the_id_of_a_deleted_snapshot_is_remembered() {
         let snapshots = SnapshotRegistry::new(Bookmarks::default());
-        let record = |id| SnapshotRecord {
-            id,
-            keyspace: "app".into(),
-            name: "s".into(),
-            tables: Vec::new().into(),
-            single_table: false,
-            created_ms: 0,
-            expires_ms: None,
-        };
         snapshots.add_bookmark(SeqNo(1), record(1));
         snapshots.add_bookmark(SeqNo(2), record(2));
         snapshots.remove_bookmark(SeqNo(3), 2);
-        assert_eq!(snapshots.bookmarks().last_id, 2);
+        assert_eq!(snapshots.last_id(), 2);
+        let mut recorded = Bookmarks::default();
+        recorded.catch_up(snapshots.changes(SeqNo::ZERO, SeqNo(3)));
+        assert_eq!((recorded.last_id, recorded.as_of), (2, snapshots.as_of()));
+        assert_eq!(recorded.list, snapshots.bookmarks_where(|_| true));
+    }
+
+    /// Each flush and each merge wrote all snapshots that there were.
+    #[test]
+    fn an_edit_gets_the_operations_since_the_last_one_and_none_that_failed() {
+        let snapshots = SnapshotRegistry::new(Bookmarks::default());
+        for id in 1..=1000 {
+            snapshots.add_bookmark(SeqNo(id), record(id));
+        }
+        let create = |id| (SeqNo(id), SnapshotOp::Create(record(id)));
+        let first = snapshots.changes(SeqNo::ZERO, SeqNo(1000));
+        assert_eq!(first.ops.len(), 1000);
+        // The edit was refused.
+        assert_eq!(snapshots.changes(SeqNo::ZERO, SeqNo(1000)), first);
+        snapshots.add_bookmark(SeqNo(1001), record(1001));
+        snapshots.add_bookmark(SeqNo(1002), record(1002));
+        snapshots.retract_bookmark(1002);
+        snapshots.remove_bookmark(SeqNo(1003), 7);
+        snapshots.add_bookmark(SeqNo(1004), record(1004));
+        let next = snapshots.changes(SeqNo(1000), SeqNo(1003));
+        assert_eq!(
+            next.ops,
+            [create(1001), (SeqNo(1003), SnapshotOp::Delete(7))]
+        );
+        assert_eq!(
+            snapshots.changes(SeqNo(1003), SeqNo(1004)).ops,
+            [create(1004)]
+        );
+        assert!(snapshots.changes(SeqNo(1004), SeqNo(1004)).ops.is_empty());
+    }
+
+    #[test]
+    fn a_snapshot_is_found_by_its_name_until_it_is_deleted_or_taken_back() {
+        let snapshots = SnapshotRegistry::new(Bookmarks::default());
+        let commit = |name: &str| snapshots.find("app", name).map(|found| found.seq.0);
+        for id in 1..=3 {
+            snapshots.add_bookmark(SeqNo(10 * id), record(id));
+        }
+        snapshots.remove_bookmark(SeqNo(40), 2);
+        snapshots.retract_bookmark(3);
+        assert_eq!(["s1", "s2", "s3"].map(commit), [Some(10), None, None]);
+        // After an opening.
+        let reopened = SnapshotRegistry::new(Bookmarks {
+            as_of: snapshots.as_of(),
+            last_id: snapshots.last_id(),
+            list: snapshots.bookmarks_where(|_| true),
+        });
+        assert_eq!(reopened.find("app", "s1"), snapshots.find("app", "s1"));
+        assert_eq!(reopened.find("other", "s1"), None);
     }
 }

@@ -84,6 +84,8 @@ pub(crate) struct Origin {
     pub(crate) keyspace: String,
     /// The name of the table.
     pub(crate) table: String,
+    /// The last commit before the table was created. Snapshots up to this commit do not cover it.
+    pub(crate) created_after: SeqNo,
     /// The file has everything of these sequence numbers, both included, that its `keys` still
     /// need: the sources that it was made from have nothing to add.
     pub(crate) smallest_seq: SeqNo,
@@ -186,6 +188,12 @@ impl Properties {
             {
                 let (first, last) = (origin.smallest_seq, origin.largest_seq);
                 Err(Damage(format!("it stands for commits {first} to {last}")))
+            }
+            Some(origin) if origin.created_after >= SeqNo(NUMBER_MAX) => {
+                let created_after = origin.created_after;
+                Err(Damage(format!(
+                    "its table was created after commit {created_after}"
+                )))
             }
             _ => Ok(properties),
         }

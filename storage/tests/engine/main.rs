@@ -5,6 +5,7 @@ mod basics;
 mod changed_keys;
 mod common;
 mod compaction;
+mod covered;
 mod damage;
 mod detached;
 mod drop;

@@ -202,6 +202,42 @@ fn without_a_manifest_tables_have_the_names_in_their_files() {
     }
 }
 
+/// Snapshots list no tables, and without a manifest only the files have the commits after which their tables
+/// were created. A snapshot would show a later table too, as an empty one.
+#[test]
+fn without_a_manifest_snapshots_cover_the_tables_of_their_time() {
+    let mem = MemDisk::new();
+    let db = Db::open(DIR, manual(&mem)).unwrap();
+    let keyspace = db.keyspace("app").unwrap();
+    let put = |name: &str| {
+        let table = keyspace.table(name, TableOptions::default()).unwrap();
+        table.put(b"k", name.as_bytes()).unwrap();
+    };
+    put("early");
+    keyspace.create_snapshot("one").unwrap();
+    put("late");
+    keyspace.create_snapshot("both").unwrap();
+    db.flush().unwrap();
+    drop((db, keyspace));
+    for path in paths(&mem) {
+        let name = path.to_string_lossy();
+        if name.contains("MANIFEST") || name.contains("CURRENT") {
+            mem.remove(&path).unwrap();
+        }
+    }
+    run(&mem);
+    let db = Db::open(TARGET, manual(&mem)).unwrap();
+    let keyspace = db.existing_keyspace("app").unwrap();
+    for (name, tables) in [("one", &["early"][..]), ("both", &["early", "late"][..])] {
+        let snapshot = keyspace.snapshot(name).unwrap();
+        assert!(snapshot.tables().eq(tables.iter().copied()), "{name}");
+        for table in tables {
+            let found = snapshot.table(table).unwrap().get(b"k").unwrap();
+            assert_eq!(found.unwrap(), *table);
+        }
+    }
+}
+
 /// A snapshot was deleted and another one created under its name. The record of
 /// the deletion was damaged, and the new database had two of that name: it
 /// showed the older one, and neither could be told from the other.

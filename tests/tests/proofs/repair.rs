@@ -478,7 +478,7 @@ fn range_deletions_outlive_the_manifest() {
         }
     }
     let report = run(&mem);
-    // The snapshots are in the log, and with them the names of their tables.
+    // The snapshots are in the log, and the names of their tables are in the SSTables.
     let found = case.check(&mem, &report);
     // Of tables in which nothing is, nothing says that they were there.
     let (found, expected) = (found.without_existence(), case.expected.without_existence());

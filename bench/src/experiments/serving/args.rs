@@ -132,6 +132,9 @@ pub enum Part {
     /// A limit of 1,024 open files with more SSTables: the tail of cached reads, a scan, a backup, a
     /// merge
     Descriptors,
+    /// CREATE SNAPSHOT and DROP SNAPSHOT of 500 tables beside ten idle drivers, from the first snapshot
+    /// to the thousandth, and the server's CPU at rest
+    Snapshots,
 }
 
 impl ServingArgs {
@@ -154,6 +157,7 @@ const EXAMPLES: &str = "\
 Examples:
   ebb-bench experiments serving
   ebb-bench experiments serving --part throughput --rounds 9 --json-file serving.json
+  ebb-bench experiments serving --part snapshots
 
 It starts `ebb serve` itself, from the file beside this program, so build both:
 cargo build --release -p ebb-cli -p ebb-bench. Part throughput compares with Redis where

@@ -17,6 +17,7 @@
 //!            │     backup       p99 beside backups, and their rate against cp
 //!            │     pinned       bytes shown as pinned against those that come back
 //!            │     descriptors  p99 with more SSTables than may be open
+//!            │     snapshots    CREATE SNAPSHOT of many tables beside many snapshots
 //!            └───► report       the table of bars, and the JSON
 //!
 //!   server   `ebb serve` as a child          host    the same with endless jobs
@@ -58,6 +59,7 @@ mod secured;
 mod server;
 mod setting;
 mod slow_core;
+mod snapshots;
 mod stages;
 mod startup;
 mod steady;

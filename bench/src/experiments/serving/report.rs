@@ -18,6 +18,7 @@ use super::neighbours::Neighbours;
 use super::overload::OverloadedLoad;
 use super::pinned::Pinned;
 use super::secured::Secured;
+use super::snapshots::Snapshots;
 use super::startup::Startup;
 use super::throughput::{Kind, Throughput};
 use super::watched::WatchedLoad;
@@ -53,6 +54,7 @@ pub struct Report {
     pub backup: Option<Backup>,
     pub pinned: Option<Pinned>,
     pub descriptors: Option<Descriptors>,
+    pub snapshots: Option<Snapshots>,
 }
 
 impl Report {
@@ -79,6 +81,7 @@ impl Report {
             backup: None,
             pinned: None,
             descriptors: None,
+            snapshots: None,
         }
     }
 
@@ -147,6 +150,7 @@ impl Report {
             self.backup.as_ref().map(Backup::lines),
             self.pinned.as_ref().map(Pinned::lines),
             self.descriptors.as_ref().map(Descriptors::lines),
+            self.snapshots.as_ref().map(Snapshots::lines),
         ];
         for line in lines.into_iter().flatten().flatten() {
             writeln!(text, "{line}")?;

@@ -8,7 +8,7 @@ use super::server::binary;
 use super::setting::Setting;
 use super::{
     backup, beside, connections, descriptors, endless, hostile, hot_row, indexed, logs, neighbours,
-    overload, pinned, secured, startup, throughput, watched,
+    overload, pinned, secured, snapshots, startup, throughput, watched,
 };
 use crate::console::{stop_on_interrupt, temporary_directory, write_json};
 
@@ -37,6 +37,7 @@ pub fn run(args: &ServingArgs) -> Result<()> {
             Part::Backup => report.backup = Some(backup::measure(&setting)?),
             Part::Pinned => report.pinned = Some(pinned::measure(&setting)?),
             Part::Descriptors => report.descriptors = Some(descriptors::measure(&setting)?),
+            Part::Snapshots => report.snapshots = Some(snapshots::measure(&setting)?),
             Part::Indexed => report.indexed = Some(indexed::measure(&setting)?),
             Part::HotRow => report.hot_row = Some(hot_row::measure(&setting)?),
         }

@@ -174,8 +174,8 @@ impl NeedsContext<'_> {
             },
         };
         let found = self.db.existing_keyspace(keyspace).ok();
-        let found = found.and_then(|of| of.snapshot_info(name).ok());
-        Ok(Some(match (found.map(|snapshot| snapshot.scope), said) {
+        let found = found.and_then(|of| of.snapshot_scope(name).ok());
+        Ok(Some(match (found, said) {
             (Some(SnapshotScope::Table(table)), _) => Resource::table(keyspace, &table),
             (Some(SnapshotScope::Keyspace), _) | (None, None) => Resource::keyspace(keyspace),
             (None, Some(said)) => self.scope(said)?,

@@ -129,6 +129,7 @@ fn write_table(
     let origin = Origin {
         keyspace: meta.keyspace.clone(),
         table: meta.name.clone(),
+        created_after: meta.lifetime.created_after,
         smallest_seq: SeqNo::ZERO,
         largest_seq: last_seq,
         keys: None,

@@ -1,7 +1,7 @@
 //! The names of tables that the manifest does not list.
 //!
-//! Files and snapshots have them. A name may have been that of several tables, one after the other:
-//! the newest of them gets it.
+//! Files have them, and snapshots of one table. A name may have been that of several tables, one after
+//! the other: the newest of them gets it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,6 +21,11 @@ impl TableNames {
     /// Notes that the manifest does not name a table.
     pub(super) fn lack(&mut self, table: TableId) {
         self.unnamed.insert(table);
+    }
+
+    /// Returns whether the manifest does not name a table.
+    pub(super) fn lacks(&self, table: TableId) -> bool {
+        self.unnamed.contains(&table)
     }
 
     /// Notes the name that a file or a snapshot has for a table. No table ever gets another one.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::lossy;
 use crate::files::{self, FileKind};
 use crate::manifest::{State, TableMeta};
-use crate::snapshots::SnapshotRecord;
+use crate::snapshots::Bookmark;
 
 /// Something that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -67,24 +67,24 @@ pub struct RepairReport {
     pub lost: Vec<Lost>,
 }
 
-/// The snapshots that show a table of which something is lost.
+/// Returns the snapshots that may show a table of which something is lost.
 pub(super) fn incomplete_snapshots(state: &State, lost: &[Lost]) -> Vec<String> {
     let bookmarks = state.bookmarks.list.iter();
-    let misses = |record: &&SnapshotRecord| {
-        let mut tables = record.tables.iter();
-        tables.any(|(name, id)| {
-            // It may have a new name, where a later table has its own.
-            let table = match state.tables.get(id) {
-                Some(table) => format!("{}.{}", table.keyspace, table.name),
-                None => format!("{}.{name}", record.keyspace),
-            };
-            lost.iter()
-                .any(|lost| lost.table.as_ref().is_none_or(|lost| *lost == table))
-        })
+    // It may concern a table that is in no list any more.
+    let concerns_any = lost.iter().any(|lost| lost.table.is_none());
+    let misses = |bookmark: &&Bookmark| {
+        let covered = state.tables.values();
+        let mut covered = covered.filter(|table| bookmark.covers(table.span()));
+        concerns_any
+            || covered.any(|table| {
+                // It may have a new name, where a later table has its own.
+                let table = format!("{}.{}", table.keyspace, table.name);
+                lost.iter().any(|lost| lost.table.as_ref() == Some(&table))
+            })
     };
     bookmarks
-        .map(|bookmark| &bookmark.record)
         .filter(misses)
+        .map(|bookmark| &bookmark.record)
         .map(|record| format!("{}: {}", record.keyspace, record.name))
         .collect()
 }
@@ -109,6 +109,7 @@ mod tests {
     use super::*;
     use crate::key::SeqNo;
     use crate::key::TableId;
+    use crate::snapshots::{CoveredTable, SnapshotRecord};
 
     /// A table that was dropped and made again had a new name after a repair, and
     /// what it had lost was not looked for under that one: its snapshot was said
@@ -122,7 +123,7 @@ mod tests {
             options: Default::default(),
             flushed_seq: SeqNo::ZERO,
             runs: Vec::new(),
-            dropped: false,
+            lifetime: Default::default(),
         };
         let tables = [table(5, "recovered", "table_5"), table(6, "app", "t")];
         let mut state = State {
@@ -134,8 +135,10 @@ mod tests {
                 id: seq,
                 keyspace: "app".into(),
                 name: format!("of_{id}"),
-                tables: vec![("t".into(), TableId(id))].into(),
-                single_table: false,
+                table: Some(CoveredTable {
+                    id: TableId(id),
+                    name: "t".into(),
+                }),
                 created_ms: 0,
                 expires_ms: None,
             };

@@ -21,12 +21,13 @@ use crate::key::{
 use crate::log_store::LogStore;
 use crate::maintenance::db_files::DbFiles;
 use crate::maintenance::progress::MaintenanceProgress;
-use crate::maintenance::verify::{finding, tables_of};
+use crate::maintenance::verify::{finding, table_of};
 use crate::manifest::{SalvagedManifest, State, TableMeta, salvage_manifest};
 use crate::memtable::{Memtable, version_of};
 use crate::mutation::{self, Mutation};
 use crate::options::TableOptions;
 use crate::runs::RunMeta;
+use crate::snapshots::Lifetime;
 use crate::sstable::{KeyVersion, LostBlock, Salvage};
 use crate::table_store::TableStore;
 use crate::{files, wal};
@@ -196,13 +197,13 @@ impl Reader<'_> {
                  database: rows deleted before may be back"
             } else {
                 "; the snapshots that only it had are lost, and the names of tables that no \
-                 SSTable and no snapshot has, and every SSTable is taken for one of the database: \
+                 SSTable has, and every SSTable is taken for one of the database: \
                  rows deleted before may be back"
             };
             self.lose(damage, None, what);
         } else if !had_state && !files.sstables.is_empty() {
             let missing = Error::corruption(&files::current(self.dir), 0, "it is missing");
-            let what = "; the names of tables are lost that no SSTable and no snapshot has";
+            let what = "; the names of tables are lost that no SSTable has";
             self.lose(missing, None, what);
         }
     }
@@ -279,6 +280,11 @@ impl Reader<'_> {
             self.table(table, options);
             if let Some(origin) = &told.origin {
                 self.names.note(table, &origin.keyspace, &origin.table);
+                if self.names.lacks(table)
+                    && let Some(meta) = self.state.tables.get_mut(&table)
+                {
+                    meta.lifetime = Lifetime::beginning_after(origin.created_after);
+                }
             }
         } else {
             self.table(table, TableOptions::default());
@@ -389,7 +395,7 @@ impl Reader<'_> {
                 options,
                 flushed_seq: SeqNo::ZERO,
                 runs: Vec::new(),
-                dropped: false,
+                lifetime: Lifetime::default(),
             }
         });
     }
@@ -494,7 +500,7 @@ impl Reader<'_> {
                 ops.len()
             ));
         }
-        let tables = ops.iter().flat_map(|(_, op)| tables_of(op));
+        let tables = ops.iter().filter_map(|(_, op)| table_of(op));
         if let Some(table) = tables.max().filter(|table| *table > TABLE_ID_MAX) {
             return Err(format!("table id {} is out of all bounds", table.0));
         }
@@ -586,7 +592,7 @@ impl Reader<'_> {
         let mut tables = Vec::new();
         for (id, meta) in std::mem::take(&mut self.state.tables) {
             self.state.last_table_id = self.state.last_table_id.max(id);
-            if !meta.dropped && !self.state.keyspaces.contains(&meta.keyspace) {
+            if !meta.lifetime.is_dropped() && !self.state.keyspaces.contains(&meta.keyspace) {
                 self.state.keyspaces.push(meta.keyspace.clone());
             }
             let sources = self.sources.remove(&id).unwrap_or_default();
@@ -612,18 +618,20 @@ impl Reader<'_> {
         }
     }
 
-    /// Names the tables that the manifest does not list as their files and snapshots do. A
-    /// table that only a snapshot knows is there, empty.
+    /// Names the tables that the manifest does not list as their files do, and the snapshots of one
+    /// table. A table that only such a snapshot names is there, empty.
     fn name_tables(&mut self) {
         let bookmarks = self.state.bookmarks.list.iter();
-        let records: Vec<_> = bookmarks.map(|bookmark| bookmark.record.clone()).collect();
-        for record in &records {
-            for (name, id) in record.tables.iter() {
-                self.table(*id, TableOptions::default());
-                self.names.note(*id, &record.keyspace, name);
-            }
+        let of_one = bookmarks.filter_map(|bookmark| {
+            let keyspace = bookmark.record.keyspace.clone();
+            Some((keyspace, bookmark.record.table.clone()?))
+        });
+        for (keyspace, only) in of_one.collect::<Vec<_>>() {
+            self.table(only.id, TableOptions::default());
+            self.names.note(only.id, &keyspace, &only.name);
         }
-        let live = self.state.tables.values().filter(|table| !table.dropped);
+        let tables = self.state.tables.values();
+        let live = tables.filter(|table| !table.lifetime.is_dropped());
         let taken = live.map(|table| (table.keyspace.clone(), table.name.clone()));
         let taken = taken.collect();
         for (id, (keyspace, name)) in std::mem::take(&mut self.names).assign(taken) {

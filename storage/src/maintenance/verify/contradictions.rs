@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::key::{SeqNo, TableId};
+use crate::key::SeqNo;
 use crate::manifest::State;
 
 /// What in the manifest's state contradicts itself: the first thing for which a
@@ -19,10 +19,11 @@ pub(super) fn contradictions(state: &State) -> Vec<String> {
                 id.0
             ));
         }
-        if !table.dropped && !state.keyspaces.contains(&table.keyspace) {
+        let is_dropped = table.lifetime.is_dropped();
+        if !is_dropped && !state.keyspaces.contains(&table.keyspace) {
             found.push(format!("table {name} is in no keyspace that is listed"));
         }
-        if !table.dropped && !names.insert(name.clone()) {
+        if !is_dropped && !names.insert(name.clone()) {
             found.push(format!("table {name} is listed twice"));
         }
         for run in &table.runs {
@@ -61,8 +62,10 @@ fn contradicting_bookmarks(state: &State, found: &mut Vec<String>) {
             ));
         }
         before = bookmark.seq;
-        let known = |id: &TableId| state.tables.contains_key(id);
-        for (table, _) in record.tables.iter().filter(|(_, id)| !known(id)) {
+        if let Some(only) = &record.table
+            && !state.tables.contains_key(&only.id)
+        {
+            let table = &only.name;
             found.push(format!("{name} shows a table {table} that there is not"));
         }
     }
@@ -71,10 +74,10 @@ fn contradicting_bookmarks(state: &State, found: &mut Vec<String>) {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::key::{FileNumber, RunId};
+    use crate::key::{FileNumber, RunId, TableId};
     use crate::manifest::TableMeta;
     use crate::runs::{FileMeta, RunMeta};
-    use crate::snapshots::{Bookmark, SnapshotRecord};
+    use crate::snapshots::{Bookmark, CoveredTable, SnapshotRecord};
 
     fn run(id: u64, span: (u64, u64), file: u64) -> RunMeta {
         RunMeta {
@@ -95,7 +98,7 @@ mod tests {
             name: "t".into(),
             options: Default::default(),
             flushed_seq: SeqNo(9),
-            dropped: false,
+            lifetime: Default::default(),
             runs: vec![run(2, (5, 9), 2), run(1, (1, 4), 1)],
         };
         let bookmark = |seq, id| Bookmark {
@@ -104,8 +107,10 @@ mod tests {
                 id,
                 keyspace: "app".into(),
                 name: format!("s{id}"),
-                tables: vec![("t".into(), TableId(1))].into(),
-                single_table: false,
+                table: Some(CoveredTable {
+                    id: TableId(1),
+                    name: "t".into(),
+                }),
                 created_ms: 0,
                 expires_ms: None,
             },
@@ -139,8 +144,8 @@ mod tests {
             (|s| s.bookmarks.as_of = SeqNo(5), "commit 6"),
             (
                 |s| {
-                    let other = vec![("t".into(), TableId(7))];
-                    s.bookmarks.list[0].record.tables = other.into();
+                    let only = s.bookmarks.list[0].record.table.as_mut();
+                    only.unwrap().id = TableId(7);
                 },
                 "table t that there is not",
             ),

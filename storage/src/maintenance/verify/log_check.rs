@@ -55,7 +55,7 @@ impl<'a> LogCheck<'a> {
             return Ok(());
         };
         // One up to the last that is not there was dropped since.
-        if let Some(unknown) = tables_of(&op).find(|table| *table > state.last_table_id) {
+        if let Some(unknown) = table_of(&op).filter(|table| *table > state.last_table_id) {
             return Err(format!("no table {}", unknown.0));
         }
         let is_news = seq > self.bookmarks.as_of;
@@ -78,14 +78,13 @@ impl<'a> LogCheck<'a> {
     }
 }
 
-/// The tables that an operation names; each was made before it.
-pub(crate) fn tables_of<'a>(op: &'a Op<'_>) -> impl Iterator<Item = TableId> + 'a {
-    let (one, covered) = match op {
+/// Returns the table that an operation names, which was created before it.
+pub(crate) fn table_of(op: &Op<'_>) -> Option<TableId> {
+    match op {
         Op::Write { table, .. } | Op::RangeDelete { table, .. } | Op::Ingest { table, .. } => {
-            (Some(*table), &[][..])
+            Some(*table)
         }
-        Op::SnapshotCreate(record) => (None, &record.tables[..]),
-        Op::SnapshotDelete(_) | Op::SnapshotExpiry(_) => (None, &[][..]),
-    };
-    one.into_iter().chain(covered.iter().map(|(_, id)| *id))
+        Op::SnapshotCreate(record) => record.table.as_ref().map(|only| only.id),
+        Op::SnapshotDelete(_) | Op::SnapshotExpiry(_) => None,
+    }
 }

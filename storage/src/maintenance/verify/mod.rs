@@ -16,6 +16,6 @@ mod report;
 
 pub use check::verify;
 pub(crate) use check::{verify_log, verify_state};
-pub(crate) use log_check::tables_of;
+pub(crate) use log_check::table_of;
 pub(crate) use report::finding;
 pub use report::{Finding, VerifyReport};

@@ -1,0 +1,29 @@
+//! Operations on snapshots, as an edit of the manifest has them.
+//!
+//! An edit brings the operations since the last one that brought any. So its size depends on what
+//! was done meanwhile, and not on how many snapshots there are.
+
+use serde::{Deserialize, Serialize};
+
+use super::{SnapshotExpiry, SnapshotRecord};
+use crate::key::SeqNo;
+
+/// An operation on the list of snapshots.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum SnapshotOp {
+    Create(SnapshotRecord),
+    /// Deletes the snapshot of this id.
+    Delete(u64),
+    Expiry(SnapshotExpiry),
+}
+
+/// The operations on snapshots since the manifest recorded the last ones.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SnapshotChanges {
+    /// Every operation up to this commit is in the manifest with this edit.
+    pub(crate) as_of: SeqNo,
+    /// Each with its commit, ascending.
+    pub(crate) ops: Vec<(SeqNo, SnapshotOp)>,
+}

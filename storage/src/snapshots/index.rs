@@ -1,0 +1,181 @@
+//! The snapshots by their keyspaces, for what is looked up often: the snapshots that cover a table,
+//! for each flush and merge of it, and the snapshot of a name.
+//!
+//! ```text
+//!   keyspace ─► points   ascending by commit; those of a table are in the range of its lifetime
+//!            └► commits  by the names of snapshots
+//! ```
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{Bookmark, TableSpan};
+use crate::key::{ReadPoint, SeqNo, TableId};
+
+/// The snapshots of all keyspaces.
+#[derive(Debug, Default)]
+pub(super) struct SnapshotIndex {
+    keyspaces: BTreeMap<String, OfKeyspace>,
+}
+
+#[derive(Debug, Default)]
+struct OfKeyspace {
+    points: Vec<SnapshotPoint>,
+    commits: HashMap<String, SeqNo>,
+}
+
+/// A snapshot, without its names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SnapshotPoint {
+    pub(super) at: ReadPoint,
+    pub(super) id: u64,
+    /// The only table that it covers.
+    table: Option<TableId>,
+}
+
+impl SnapshotIndex {
+    pub(super) fn of(bookmarks: &[Bookmark]) -> Self {
+        let mut index = Self::default();
+        bookmarks.iter().for_each(|bookmark| index.add(bookmark));
+        index
+    }
+
+    /// Adds a snapshot that is newer than all others.
+    pub(super) fn add(&mut self, bookmark: &Bookmark) {
+        let record = &bookmark.record;
+        let of = match self.keyspaces.get_mut(&record.keyspace) {
+            Some(of) => of,
+            None => self.keyspaces.entry(record.keyspace.clone()).or_default(),
+        };
+        of.points.push(SnapshotPoint {
+            at: bookmark.point(),
+            id: record.id,
+            table: record.table.as_ref().map(|only| only.id),
+        });
+        of.commits.insert(record.name.clone(), bookmark.seq);
+    }
+
+    pub(super) fn remove(&mut self, bookmark: &Bookmark) {
+        let record = &bookmark.record;
+        let Some(of) = self.keyspaces.get_mut(&record.keyspace) else {
+            return;
+        };
+        of.points.retain(|point| point.id != record.id);
+        // A newer one may have the name.
+        if of.commits.get(&record.name) == Some(&bookmark.seq) {
+            of.commits.remove(&record.name);
+        }
+        if of.points.is_empty() {
+            self.keyspaces.remove(&record.keyspace);
+        }
+    }
+
+    /// Returns the commit of a snapshot.
+    pub(super) fn commit(&self, keyspace: &str, name: &str) -> Option<SeqNo> {
+        self.keyspaces.get(keyspace)?.commits.get(name).copied()
+    }
+
+    /// Returns the snapshots that cover a table, ascending by commit.
+    pub(super) fn covering(&self, table: TableSpan<'_>) -> impl Iterator<Item = &SnapshotPoint> {
+        let of = self.keyspaces.get(table.keyspace);
+        let all = of.map_or(&[][..], |of| &of.points[..]);
+        let lifetime = table.lifetime;
+        let start = all.partition_point(|point| point.at.seq <= lifetime.created_after);
+        let is_before_drop = |point: &SnapshotPoint| {
+            lifetime
+                .dropped_after
+                .is_none_or(|last| point.at.seq <= last)
+        };
+        let end = all.partition_point(is_before_drop);
+        // A table that was dropped after no commit of its own has an empty range.
+        let within = all.get(start..end).unwrap_or_default();
+        let covers = move |point: &&SnapshotPoint| point.table.is_none_or(|only| only == table.id);
+        within.iter().filter(covers)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::{CoveredTable, Lifetime, SnapshotRecord};
+    use super::*;
+
+    fn bookmark(seq: u64, keyspace: &str, table: Option<u32>) -> Bookmark {
+        Bookmark {
+            seq: SeqNo(seq),
+            record: SnapshotRecord {
+                id: 100 + seq,
+                keyspace: keyspace.into(),
+                name: format!("s{seq}"),
+                table: table.map(|id| CoveredTable {
+                    id: TableId(id),
+                    name: format!("t{id}"),
+                }),
+                created_ms: 7 * seq,
+                expires_ms: None,
+            },
+        }
+    }
+
+    /// Against [`Bookmark::covers`], for all tables that could be and with each snapshot gone in turn.
+    #[test]
+    fn the_snapshots_of_a_table_are_those_that_cover_it() {
+        let all = [
+            bookmark(3, "app", None),
+            bookmark(4, "other", None),
+            bookmark(6, "app", Some(2)),
+            bookmark(7, "app", None),
+            bookmark(9, "app", None),
+        ];
+        for gone in 0..=all.len() {
+            let mut index = SnapshotIndex::of(&all);
+            let mut left = all.to_vec();
+            if gone < all.len() {
+                index.remove(&left.remove(gone));
+            }
+            let ends = (0..12).map(Some).chain([None]);
+            for (created_after, dropped_after) in
+                (0..11).flat_map(|from| ends.clone().map(move |to| (from, to)))
+            {
+                // A snapshot of one table is within its lifetime.
+                let is_within = |id: u32| {
+                    id != 2 || created_after < 6 && dropped_after.is_none_or(|to| to >= 6)
+                };
+                for (keyspace, id) in [("app", 1), ("app", 2), ("other", 3), ("none", 4)] {
+                    let table = TableSpan {
+                        keyspace,
+                        id: TableId(id),
+                        lifetime: Lifetime {
+                            created_after: SeqNo(created_after),
+                            dropped_after: dropped_after.map(SeqNo),
+                        },
+                    };
+                    if !is_within(id) {
+                        continue;
+                    }
+                    let found: Vec<_> = index.covering(table).map(|point| point.id).collect();
+                    let covers = left.iter().filter(|bookmark| bookmark.covers(table));
+                    let expected: Vec<_> = covers.map(|bookmark| bookmark.record.id).collect();
+                    assert_eq!(found, expected, "{table:?} without {gone}");
+                }
+            }
+            for bookmark in &all {
+                let record = &bookmark.record;
+                let is_left = left.contains(bookmark).then_some(bookmark.seq);
+                assert_eq!(index.commit(&record.keyspace, &record.name), is_left);
+            }
+            assert_eq!(index.commit("none", "s3"), None);
+        }
+    }
+
+    /// The record of a deletion may be lost, so the name is given again beside the older snapshot.
+    #[test]
+    fn a_name_is_that_of_the_newest_snapshot_that_has_it() {
+        let (older, mut newer) = (bookmark(3, "app", None), bookmark(5, "app", None));
+        newer.record.name.clone_from(&older.record.name);
+        let mut index = SnapshotIndex::of(&[older.clone(), newer.clone()]);
+        assert_eq!(index.commit("app", "s3"), Some(SeqNo(5)));
+        index.remove(&older);
+        assert_eq!(index.commit("app", "s3"), Some(SeqNo(5)));
+        index.remove(&newer);
+        assert_eq!(index.commit("app", "s3"), None);
+    }
+}
