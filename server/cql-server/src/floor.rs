@@ -4,12 +4,14 @@
 //!   a thread of scans: usual class ── a scan is long ─┬─ the floor is in use ─> floor, paced
 //!                                                     └─ otherwise ──────────> idle class
 //!                      floor ── the floor is no longer in use ───────────────> idle class
+//!                      idle class ── the floor comes into use ─┬─ with a right ─> floor
+//!                                                              └─ without one ──> idle class
 //! ```
 //!
 //! A thread of the idle class gets next to nothing beside busy processes, and a process without
 //! privileges cannot take it out of that class. So the class is chosen when a thread leaves the usual
-//! one. A scan that has entered the idle class before the floor came into use stays there, until it
-//! ends with its time-out at the latest.
+//! one. A scan whose thread is left behind in the idle class begins anew on another thread
+//! ([`Interrupt::ending_if_left_behind`](crate::call::Interrupt::ending_if_left_behind)).
 //!
 //! The floor belongs to the thread, as the limit of a statement does: the code that executes statements
 //! takes no thread as a parameter.
@@ -19,7 +21,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ebb_colocate::FloorShare;
-use ebb_threads::{SchedulingClass, current_class, enter_floor, lower_current_thread, thread_cpu};
+use ebb_threads::{
+    FLOOR_NICE, SchedulingClass, current_class, current_nice, enter_floor, lower_current_thread,
+    raise_current_thread, thread_cpu,
+};
 
 /// The time between two looks at the CPU time of a thread on the floor, which take a system call each.
 const SETTLE_EVERY: Duration = Duration::from_micros(500);
@@ -31,8 +36,19 @@ thread_local! {
 
 struct FloorThread {
     share: Arc<FloorShare>,
-    /// `None` while the thread is not on the floor.
-    account: Option<Account>,
+    /// The nice value of the thread on the floor.
+    nice: i32,
+    place: Place,
+}
+
+/// The class that a thread is in.
+enum Place {
+    Usual,
+    Floor(Account),
+    Idle {
+        /// True if the kernel has refused to let the thread leave the class.
+        is_bound: bool,
+    },
 }
 
 /// The CPU time that a thread has paid for, and the time of the next payment.
@@ -41,22 +57,31 @@ struct Account {
     settle_at: Instant,
 }
 
-/// Lets the calling thread enter this floor.
+/// The result of [`settle`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Settled {
+    /// The thread is in the same class as before.
+    Stays,
+    /// The thread has left the floor for the idle class, or the idle class for the floor.
+    Moved,
+    /// The floor is in use, and the kernel does not let the thread leave the idle class.
+    LeftBehind,
+}
+
+/// Lets the calling thread, which is of the usual class, enter this floor.
 pub(crate) fn allow(share: &Arc<FloorShare>) {
-    let share = Arc::clone(share);
-    let account = None;
-    FLOOR.set(Some(FloorThread { share, account }));
+    FLOOR.set(Some(FloorThread {
+        share: Arc::clone(share),
+        nice: current_nice().max(FLOOR_NICE),
+        place: Place::Usual,
+    }));
 }
 
 /// Moves the calling thread, which is of the usual class, to the floor that it may enter.
 pub(crate) fn enter() {
     FLOOR.with_borrow_mut(|floor| {
         if let Some(floor) = floor {
-            enter_floor();
-            floor.account.get_or_insert_with(|| Account {
-                cpu: thread_cpu(),
-                settle_at: Instant::now(),
-            });
+            floor.enter();
         }
     });
 }
@@ -64,49 +89,102 @@ pub(crate) fn enter() {
 /// Moves the calling thread from the usual class to the floor if that is in use, or else to the idle
 /// class.
 pub(crate) fn lower() {
-    let is_in_use =
-        |floor: &Option<FloorThread>| (floor.as_ref()).is_some_and(|floor| floor.share.is_on());
-    if FLOOR.with_borrow(is_in_use) && current_class() == SchedulingClass::Normal {
-        enter();
-    } else {
-        lower_current_thread();
-    }
+    FLOOR.with_borrow_mut(|floor| match floor {
+        Some(floor) if floor.share.is_on() && current_class() == SchedulingClass::Normal => {
+            floor.enter();
+        }
+        Some(floor) => floor.leave(),
+        None => {
+            lower_current_thread();
+        }
+    });
 }
 
 /// If the calling thread is on the floor: charges the CPU time that it used, and waits until it may use
-/// more, or until `is_over`. Once the floor is not in use any more, the thread enters the idle class.
-/// Returns whether it did.
-pub(crate) fn settle(now: Instant, is_over: impl Fn(Instant) -> bool) -> bool {
-    FLOOR.with_borrow_mut(|floor| (floor.as_mut()).is_some_and(|floor| floor.settle(now, is_over)))
+/// more, or until `is_over`. Once the floor is not in use any more, the thread enters the idle class. If
+/// it is in the idle class while the floor is in use, it enters the floor, as far as the kernel lets it.
+pub(crate) fn settle(now: Instant, is_over: impl Fn(Instant) -> bool) -> Settled {
+    FLOOR.with_borrow_mut(|floor| match floor {
+        Some(floor) => floor.settle(now, is_over),
+        None => Settled::Stays,
+    })
 }
 
 impl FloorThread {
-    fn settle(&mut self, now: Instant, is_over: impl Fn(Instant) -> bool) -> bool {
-        let Some(account) = self.account.as_mut().filter(|it| it.settle_at <= now) else {
-            return false;
-        };
+    fn enter(&mut self) {
+        enter_floor();
+        if !matches!(self.place, Place::Floor(_)) {
+            self.place = Place::Floor(Account::open());
+        }
+    }
+
+    fn leave(&mut self) {
+        lower_current_thread();
+        self.place = Place::Idle { is_bound: false };
+    }
+
+    fn settle(&mut self, now: Instant, is_over: impl Fn(Instant) -> bool) -> Settled {
+        match &mut self.place {
+            Place::Floor(account) if account.settle_at <= now => {
+                if account.pay(&self.share, is_over) {
+                    return Settled::Stays;
+                }
+                self.leave();
+                Settled::Moved
+            }
+            Place::Idle { is_bound } if self.share.is_on() => {
+                if !*is_bound && raise_current_thread(self.nice) {
+                    self.place = Place::Floor(Account::open());
+                    return Settled::Moved;
+                }
+                *is_bound = true;
+                Settled::LeftBehind
+            }
+            Place::Usual | Place::Floor(_) | Place::Idle { .. } => Settled::Stays,
+        }
+    }
+}
+
+impl Account {
+    /// The account of the calling thread, which has paid for all that it used so far.
+    fn open() -> Self {
+        Self {
+            cpu: thread_cpu(),
+            settle_at: Instant::now(),
+        }
+    }
+
+    /// Charges the CPU time since the last payment, and waits until the thread may use more, or until
+    /// `is_over`. Returns false if the floor is not in use any more.
+    fn pay(&mut self, share: &FloorShare, is_over: impl Fn(Instant) -> bool) -> bool {
         let cpu = thread_cpu();
-        (self.share).charge(cpu.saturating_sub(account.cpu));
-        account.cpu = cpu;
-        while self.share.is_on() {
-            let is_paid = self.share.may_go_on();
+        share.charge(cpu.saturating_sub(self.cpu));
+        self.cpu = cpu;
+        while share.is_on() {
+            let is_paid = share.may_go_on();
             let now = Instant::now();
             if is_paid || is_over(now) {
-                account.settle_at = now + SETTLE_EVERY;
-                return false;
+                self.settle_at = now + SETTLE_EVERY;
+                return true;
             }
         }
-        self.account = None;
-        lower_current_thread();
-        true
+        false
     }
+}
+
+/// Has the calling thread act as one that the kernel does not let leave the idle class.
+#[cfg(test)]
+pub(crate) fn pretend_to_be_bound(share: &Arc<FloorShare>) {
+    FLOOR.set(Some(FloorThread {
+        share: Arc::clone(share),
+        nice: FLOOR_NICE,
+        place: Place::Idle { is_bound: true },
+    }));
 }
 
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-
-    use ebb_threads::{FLOOR_NICE, current_nice};
 
     use super::*;
 
@@ -115,6 +193,10 @@ mod tests {
         let share = FloorShare::new();
         share.set(cores);
         Arc::new(share)
+    }
+
+    fn now() -> Instant {
+        Instant::now() // clock: handed to code that takes an instant
     }
 
     /// Runs `body` on a thread of its own, since a class cannot always be left again.
@@ -139,14 +221,12 @@ mod tests {
     fn a_thread_leaves_a_floor_that_is_not_in_use_any_more() {
         on_a_thread(|| {
             allow(&share(None));
-            let now = Instant::now(); // clock: handed to code that takes an instant
-            assert!(!settle(now, |_| false), "it is not on the floor");
+            assert_eq!(settle(now(), |_| false), Settled::Stays);
             enter();
             assert!(current_nice() >= FLOOR_NICE);
-            let now = Instant::now(); // clock: handed to code that takes an instant
-            assert!(settle(now, |_| false));
+            assert_eq!(settle(now(), |_| false), Settled::Moved);
             assert_ne!(current_class(), SchedulingClass::Normal);
-            assert!(!settle(now, |_| false), "once");
+            assert_eq!(settle(now(), |_| false), Settled::Stays, "once");
         });
     }
 
@@ -162,9 +242,32 @@ mod tests {
                 looks.set(looks.get() + 1);
                 looks.get() == 3
             };
-            let now = Instant::now(); // clock: handed to code that takes an instant
-            assert!(!settle(now, is_over));
+            assert_eq!(settle(now(), is_over), Settled::Stays);
             assert_eq!(looks.get(), 3);
+        });
+    }
+
+    #[test]
+    fn a_thread_of_the_idle_class_comes_to_the_floor_only_if_the_kernel_lets_it() {
+        on_a_thread(|| {
+            let share = share(None);
+            allow(&share);
+            lower();
+            let idle = current_class();
+            assert_ne!(idle, SchedulingClass::Normal);
+            assert_eq!(settle(now(), |_| false), Settled::Stays);
+            share.set(Some(1.0));
+            let settled = settle(now(), |_| false);
+            if settled == Settled::Moved {
+                assert_ne!(current_class(), SchedulingClass::Idle);
+                assert!(current_nice() >= FLOOR_NICE);
+                share.set(None);
+                assert_eq!(settle(now(), |_| false), Settled::Moved, "and back");
+            } else {
+                assert_eq!(settled, Settled::LeftBehind);
+                assert_eq!(settle(now(), |_| false), Settled::LeftBehind, "again");
+            }
+            assert_eq!(current_class(), idle);
         });
     }
 }

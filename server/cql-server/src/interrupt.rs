@@ -4,7 +4,7 @@
 //!   scope(interrupt, time-out, execute)         the executor, around each statement
 //!     └ charge(units) ... charge(units) ...     loops over rows, values, digits
 //!          └ each 32 units the clock: a low class offers its core, a long scan enters one or waits for
-//!            its share of the floor, or the statement ends with its time-out
+//!            its share of the floor, or the statement ends with its time-out, or to begin anew
 //! ```
 //!
 //! One thread executes a statement from begin to end. So the limit belongs to that thread for as
@@ -24,7 +24,7 @@ use ebb_cql::protocol::{Consistency, ErrorKind, ErrorResponse, WriteType};
 use ebb_threads::{YIELD_EVERY, Yielding, thread_cpu};
 
 use crate::error::Result;
-use crate::floor;
+use crate::floor::{self, Settled};
 
 mod cpu_limit;
 
@@ -53,6 +53,9 @@ pub struct Interrupt {
     cpu_max: Option<Duration>,
     /// The CPU time after which the thread that executes the statement is lowered, by this function.
     lower_after: Option<(Duration, fn())>,
+    /// Whether a statement ends with its time-out if its thread is left behind in the idle class: it has
+    /// to begin anew on the floor.
+    ends_if_left_behind: bool,
 }
 
 /// The error of a statement that is given up.
@@ -109,6 +112,7 @@ impl Interrupt {
             is_stopped: None,
             cpu_max: None,
             lower_after: None,
+            ends_if_left_behind: false,
         }
     }
 
@@ -133,6 +137,17 @@ impl Interrupt {
         }
     }
 
+    /// The same, but a statement ends if its thread is in the idle class while the floor is in use, and
+    /// the kernel does not let the thread leave that class. It would get next to nothing there, and can
+    /// begin anew on another thread.
+    #[must_use]
+    pub fn ending_if_left_behind(self) -> Self {
+        Self {
+            ends_if_left_behind: true,
+            ..self
+        }
+    }
+
     /// The same, but a statement also ends once `is_stopped` is set.
     #[must_use]
     pub fn stopped_by(self, is_stopped: Arc<AtomicBool>) -> Self {
@@ -153,8 +168,9 @@ impl Interrupt {
         now >= self.deadline || self.is_cancelled()
     }
 
-    /// Returns whether a statement that ended with this result under a
-    /// [`capped`](Self::capped) interrupt may go on elsewhere.
+    /// Returns whether a statement that ended with this result under an interrupt that was
+    /// [`capped`](Self::capped), or that [ends](Self::ending_if_left_behind) what is left behind, may go
+    /// on elsewhere.
     pub fn may_go_on<T>(&self, ended: &Result<T>) -> bool {
         let is_time_out = |error: &ErrorResponse| {
             matches!(
@@ -230,8 +246,12 @@ impl Current {
             lower();
             looks.yielding = Yielding::of_current_thread(YIELD_EVERY);
         }
-        if floor::settle(now, |now| interrupt.is_over(now)) {
-            looks.yielding = Yielding::of_current_thread(YIELD_EVERY);
+        match floor::settle(now, |now| interrupt.is_over(now)) {
+            Settled::Moved => looks.yielding = Yielding::of_current_thread(YIELD_EVERY),
+            Settled::LeftBehind if interrupt.ends_if_left_behind => {
+                return Err(self.time_out.error());
+            }
+            Settled::Stays | Settled::LeftBehind => {}
         }
         looks.yielding.offer_core(now);
         if (looks.cap.as_mut()).is_some_and(|cap| cap.is_reached(now, thread_cpu)) {

@@ -1,5 +1,7 @@
 use std::cell::Cell;
 
+use ebb_colocate::FloorShare;
+
 use super::*;
 
 thread_local! {
@@ -121,6 +123,25 @@ fn a_statement_within_its_cpu_time_is_not_cut_short() {
     // Its time-out counts all the same.
     let ended = scope(&cancelled().capped(now, DAY), READ, || charge(u64::MAX));
     assert!(ended.is_err());
+}
+
+#[test]
+fn a_statement_that_is_left_behind_ends_if_it_can_begin_anew() {
+    let thread = std::thread::spawn(|| {
+        let share = Arc::new(FloorShare::new());
+        floor::pretend_to_be_bound(&share);
+        let moving = never().ending_if_left_behind();
+        let long = || charge(u64::MAX);
+        assert_eq!(scope(&moving, READ, long), Ok(()), "there is no floor");
+        share.set(Some(1.0));
+        let ended = scope(&moving, READ, long);
+        assert!(ended.is_err() && moving.may_go_on(&ended));
+        assert_eq!(scope(&never(), READ, long), Ok(()));
+        // Its time is over as well.
+        let over = cancelled().ending_if_left_behind();
+        assert!(!over.may_go_on(&scope(&over, READ, long)));
+    });
+    thread.join().unwrap();
 }
 
 #[test]

@@ -36,13 +36,22 @@ pub(super) struct LaneRequest<S: Service> {
     pub memory: RequestMemory,
 }
 
+/// A scan without a reply: its thread cannot leave the idle class, and the floor has come into use.
+struct LeftBehind<S: Service>(Box<LaneRequest<S>>);
+
 impl<S: Service> LaneRequest<S> {
     pub(super) fn stream(&self) -> i16 {
         self.frame.stream
     }
 
-    /// Executes the request on a thread of a lane.
-    fn run(mut self, query: &Query, memory: &mut ResultMemory) -> Reply {
+    /// Executes the request on a thread of a lane. If it `may_begin_anew`, a scan in the idle class ends
+    /// when the floor comes into use, and is returned.
+    fn run(
+        mut self: Box<Self>,
+        query: &Query,
+        memory: &mut ResultMemory,
+        may_begin_anew: bool,
+    ) -> Result<Reply, LeftBehind<S>> {
         let progress = &query.progress;
         progress.begun_at.get_or_init(Instant::now);
         let (shared, kind) = (self.work.shared.clone(), self.work.kind);
@@ -50,10 +59,18 @@ impl<S: Service> LaneRequest<S> {
         let mut interrupt = self.work.interrupt.clone();
         // A write commits under locks that others wait for: it must not wait for a core meanwhile. Nor must
         // it wait for a thread that a read has moved to before it.
-        if is_read && lane != Lane::Moved && shared.options.idle_class {
+        let is_lowered = is_read && lane != Lane::Moved && shared.options.idle_class;
+        if is_lowered {
             interrupt = interrupt.lowering(NORMAL_CLASS_CPU_MAX, ClassControl::KERNEL.lower);
         }
+        let may_begin_anew = may_begin_anew && is_lowered;
+        if may_begin_anew {
+            interrupt = interrupt.ending_if_left_behind();
+        }
         let mut ended = self.try_run(&interrupt);
+        if may_begin_anew && interrupt.may_go_on(&ended) {
+            return Err(LeftBehind(self));
+        }
         // A statement that took too long for a connection's thread or the commit lane runs here
         // instead. So this thread repeats a write after a conflict, as they would have done.
         while is_in_conflict(&ended) {
@@ -81,11 +98,11 @@ impl<S: Service> LaneRequest<S> {
                 }
             });
         }
-        Reply {
+        Ok(Reply {
             // A statement that takes long by itself is no sign of a slow server.
             point_received_at: None,
             ..self.reply(ended, progress.is_answered.load(Ordering::Relaxed))
-        }
+        })
     }
 
     /// Executes the request under an interrupt, and measures how long that takes.
@@ -282,6 +299,9 @@ fn no_memory(bytes: usize) -> ErrorResponse {
 /// time-out, also while it waits or runs; then it does not begin, or notices and ends. When the server
 /// stops or an operator kills it, a scan is answered and ends in the same way.
 ///
+/// A scan that is left behind in the idle class when the floor comes into use begins anew, once: where
+/// the floor comes and goes, it would never end otherwise.
+///
 /// A change of the schema is answered when it is done: the client must not have to guess whether it
 /// happened.
 pub(super) async fn run_in_lane<S: Service>(
@@ -302,14 +322,25 @@ pub(super) async fn run_in_lane<S: Service>(
     let time_out = request.work.time_out();
     let late_reply = is_cut_off(lane).then(|| request.late_reply());
     let listed = (query.statement.is_some()).then(|| shared.options.activity.queries.list(&query));
-    let own = query.clone();
-    let run = move |memory: &mut ResultMemory| {
-        // Until the thread has ended, also if the client was answered before.
-        let _listed = listed;
-        request.run(&own, memory)
-    };
     let progress = &query.progress;
-    let runs = (shared.lanes).run(lane, &user, &share, &interrupt, progress, run);
+    let runs = async {
+        let (mut waiting, mut may_begin_anew) = ((request, listed), true);
+        loop {
+            let (own, (request, listed)) = (query.clone(), waiting);
+            // Listed until the thread has ended, also if the client was answered before.
+            let run = move |memory: &mut ResultMemory| {
+                let ran = request.run(&own, memory, may_begin_anew);
+                ran.map_err(|LeftBehind(request)| (request, listed))
+            };
+            let ran = (shared.lanes).run(lane, &user, &share, &interrupt, progress, run);
+            let Waiting { value, _memory } = ran.await?;
+            match value {
+                Ok(value) => return Some(Waiting { value, _memory }),
+                Err(left_behind) => waiting = left_behind,
+            }
+            may_begin_anew = false;
+        }
+    };
     let reply = match late_reply {
         None => runs.await,
         Some(late_reply) => {

@@ -10,7 +10,9 @@
 //!
 //! Beside busy processes the idle class gets next to nothing. Reads of ranges that come while
 //! [`ServeOptions::floor`] is in use run on threads that are on the floor from the begin, and are held to
-//! it; so do long scans, from the moment at which they would have entered the idle class.
+//! it; so do long scans, from the moment at which they would have entered the idle class. A scan that is
+//! in the idle class by then comes to the floor where the kernel lets its thread, and otherwise begins
+//! anew on another one.
 //!
 //! A statement that takes long on a thread on which others wait moves to threads of its own, shared in
 //! the same way. It waits neither for scans of its user nor for memory for its result, because most
@@ -149,8 +151,8 @@ impl Lanes {
         let results = options.lane_result_bytes_max.div_ceil(PAGE_BYTES);
         Ok(Self {
             floor: share.as_ref().map(floor).transpose()?,
-            scans: threads("cql-scan", scans, share)?,
-            ranges: threads("cql-range", ranges, None)?,
+            scans: threads("cql-scan", scans, share.clone())?,
+            ranges: threads("cql-range", ranges, share)?,
             moved: threads("cql-moved", ScanClass::Normal, None)?,
             schema: Semaphore::new(1),
             control: Semaphore::new(1),

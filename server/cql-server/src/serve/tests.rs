@@ -29,6 +29,7 @@ use ebb_cql::protocol::{
 };
 use ebb_test_support::seed::for_seeds;
 use ebb_test_support::wait::{self, HANG};
+use ebb_threads::{SchedulingClass, current_class};
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
@@ -95,6 +96,7 @@ impl Statement for FakeStatement {
     fn kind(&self) -> StatementKind {
         let lane = match self.text.split(' ').next() {
             Some("scan" | "panic") => Lane::Scan,
+            Some("starve") => Lane::Range,
             Some("alter") => Lane::Schema,
             Some("put" | "stall" | "explode" | "swap" | "compute-put") => Lane::Write,
             _ => Lane::Inline,
@@ -203,6 +205,17 @@ impl Service for Fake {
                     }
                 };
                 return interrupt::scope(call.interrupt, time_out, compute);
+            }
+            "starve" => {
+                // It gets on only outside of the idle class.
+                let time_out = statement.kind().time_out(Consistency::One);
+                let starve = || -> Result<(), ErrorResponse> {
+                    while current_class() != SchedulingClass::Normal {
+                        interrupt::charge(u64::MAX)?;
+                    }
+                    Ok(())
+                };
+                interrupt::scope(call.interrupt, time_out, starve)?;
             }
             "spin" => {
                 // About 0.2 ms of CPU time.

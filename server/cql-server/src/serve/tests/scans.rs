@@ -1,5 +1,8 @@
 //! Scans that take long, and the other requests beside them.
 
+use ebb_colocate::FloorShare;
+use ebb_threads::{FLOOR_NICE, current_nice, lower_current_thread, raise_current_thread};
+
 use super::*;
 use crate::serve::replies::stopping;
 
@@ -131,6 +134,34 @@ fn a_result_for_which_there_is_no_memory_is_refused_and_leaves_the_memory_to_oth
     let (stream, answer) = client.receive();
     assert_eq!(stream, 2);
     assert!(matches!(answer.response, Response::SetKeyspace { .. }));
+}
+
+/// The story: scans that were in the idle class when other processes took the cores got nothing until
+/// their time-out, though later ones ran on the floor.
+#[test]
+fn a_scan_in_the_idle_class_comes_to_the_floor_once_that_is_in_use() {
+    let share = Arc::new(FloorShare::new());
+    let (fake, server) = server(ServeOptions {
+        idle_class: true,
+        floor: Some(share.clone()),
+        ..options()
+    });
+    let mut client = Client::new(&server);
+    client.query(1, "starve");
+    wait::until("the scan to run", || {
+        fake.executed.load(Ordering::SeqCst) == 1
+    });
+    share.set(Some(1.0));
+    let (_, answer) = client.receive();
+    assert_eq!(answer.response, Response::Void);
+    // Its thread comes to the floor where the kernel lets it. Elsewhere it begins anew.
+    let is_raised = std::thread::spawn(|| {
+        let nice = current_nice().max(FLOOR_NICE);
+        lower_current_thread();
+        raise_current_thread(nice)
+    });
+    let executions = if is_raised.join().unwrap() { 1 } else { 2 };
+    assert_eq!(fake.executed.load(Ordering::SeqCst), executions);
 }
 
 /// The story: two statements that never end kept all scans of all users waiting.
