@@ -2,6 +2,7 @@
 back; without one all other rows are saved, in the place of the file or in a new directory."""
 
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -49,7 +50,7 @@ with tempfile.TemporaryDirectory() as work:
     name = damage(directory)
     refuses_damaged_rows_only(directory)
 
-    alarm, look, restore, online, repair = rehearsal.commands("A damaged table")
+    alarm, look, restore, list_loss, accept, repair = rehearsal.commands("A damaged table")
     (quarantined,) = rehearsal.texts("A damaged table")
     fails = look.commands[:1]
     printed = rehearsal.run(look, directory, fails=fails)
@@ -73,8 +74,15 @@ with tempfile.TemporaryDirectory() as work:
     name = damage(directory)
     server = rehearsal.Server(directory)
     # The exit code of the list says that something is damaged.
-    printed = rehearsal.run(online, directory, fails=online.commands[:1])
+    printed = rehearsal.run(list_loss, directory, fails=list_loss.commands)
     assert name in printed, printed
+    # The token on the page is that of another list, which is refused.
+    printed = rehearsal.run(accept, directory, fails=accept.commands)
+    assert "nothing was changed" in printed, printed
+    token = re.search(r"^the token of this list: (\S+)$", printed, flags=re.MULTILINE)[1]
+    (command,) = accept.commands
+    accept.commands = [f"{command.rsplit(' ', 1)[0]} {token}"]
+    rehearsal.run(accept, directory)
     left = server.count()
     print(f"{left} of 5100 rows are left")
     assert 5000 < left < 5100, left

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use ebb_jobs::history::{
-    BackupOptions, BackupReport, BackupRequest, History, HistoryError, JobRecord, now_unix_ms,
+    BACKUP, BackupReport, BackupRequest, History, HistoryError, JobRecord, MaintenanceOptions,
+    now_unix_ms,
 };
 use ebb_storage::{Backup, BackupInfo, Db, MaintenanceProgress};
 use indicatif::HumanBytes;
@@ -15,8 +16,9 @@ use rustix::process::getuid;
 use super::attached::Attached;
 use super::error::CliError;
 use super::print::{counted, json_or_text};
-use super::progress::{maintenance_bar, spinner_while};
+use super::progress::maintenance_bar;
 use super::rate::Rate;
+use super::server_progress::with_server_progress;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,9 +63,9 @@ pub(super) fn run(args: Args) -> Result<()> {
         Some(server) => {
             let place = args.attached.backup_place(&args.dir)?;
             let rate = args.rate.bytes_per_s;
-            spinner_while("the server makes the backup", || {
-                server.back_up(&place, rate)
-            })?
+            let what = "the server makes the backup";
+            let back_up = || server.back_up(&place, rate);
+            with_server_progress(&args.attached, BACKUP, what, back_up)?
         }
         None => back_up(&args)?,
     };
@@ -115,7 +117,7 @@ fn back_up(args: &Args) -> Result<BackupInfo> {
     let target = std::path::absolute(&args.dir).context("the path of the backup")?;
     let request = BackupRequest {
         target: target.display().to_string(),
-        options: BackupOptions {
+        options: MaintenanceOptions {
             by: format!("uid {}", getuid().as_raw()),
             rate_bytes_per_s: args.rate.bytes_per_s,
         },

@@ -41,8 +41,9 @@ Examples:
 While ebb serve holds the database, its jobs are shown and they run there. With --server URL
 those of a server elsewhere.
 
-Backups are listed as application backup, with the directory as output. One of a server can
-be cancelled. One whose process ended before it has failed, and is not restarted.
+Backups are listed as application backup, with the directory as output, and verifications by a
+server as application verify. Those of a server can be cancelled. One whose process ended before
+it has failed, and is not restarted.
 
 A job is unfinished when its process ended before the job did. `ebb jobs restart` runs it
 again over the same snapshot. If its output is already complete, it has succeeded. If its

@@ -49,6 +49,7 @@ mod run;
 mod runner;
 mod scan;
 mod serve;
+mod server_progress;
 mod sim;
 mod snapshot;
 mod stats;

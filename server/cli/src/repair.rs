@@ -22,7 +22,7 @@ Examples:
   ebb repair ./ebb-repaired
   ebb repair --data /srv/ebb ./ebb-repaired --json | jq '.lost[]'
   ebb repair --online app.users
-  ebb repair --online app.users --accept-loss
+  ebb repair --online app.users --accept-loss 9f2c41d07be83a55
 
 With NEWDIR the damaged database is only read. Each loss is printed with the keys that it may
 affect: if the newest version of a key is lost, an older one is visible. If anything was lost
@@ -30,11 +30,12 @@ the exit code is 5, and the new database is complete otherwise. A table whose sc
 read keeps its rows, is printed, and makes the exit code 5, too.
 
 With --online nothing is changed either, and the exit code is 5 if a file of the table is
-damaged, missing or unreadable, until --accept-loss is added: then new files with what can be
-read take the place of these files, and the damaged ones move to the folder `damaged` of the
-database. Take the files from a backup first, with `ebb restore`: what is lost here is lost for
-good. A server that has the database open, or that --server names, does this itself, and goes
-on meanwhile.";
+damaged, missing or unreadable. The list has a token, and --accept-loss TOKEN gives up what is on
+it: new files with what can be read take the place of these files, and the damaged ones move to
+the folder `damaged` of the database. If something else is lost by then, nothing is changed, and
+the new list is printed. Take the files from a backup first, with `ebb restore`: what is lost here
+is lost for good. A server that has the database open, or that --server names, does this itself,
+and goes on meanwhile.";
 
 /// Save what can be read of a damaged database into a new directory, or of a table in its place.
 #[derive(Debug, clap::Args)]
@@ -48,9 +49,14 @@ pub(super) struct Args {
     /// List what is lost of the damaged files of this table, in place of saving the database.
     #[arg(long, value_name = "KEYSPACE.TABLE", conflicts_with = "new_dir")]
     online: Option<TableName>,
-    /// Give up what --online lists: rewrite the damaged files without it.
-    #[arg(long, requires = "online", conflicts_with = "new_dir")]
-    accept_loss: bool,
+    /// Give up what --online has listed with this token: rewrite the damaged files without it.
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        requires = "online",
+        conflicts_with = "new_dir"
+    )]
+    accept_loss: Option<String>,
     /// Print the report as one JSON object.
     #[arg(long)]
     json: bool,
@@ -58,7 +64,10 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> Result<()> {
     match (&args.online, &args.new_dir) {
-        (Some(table), _) => online::run(&args.attached, table, args.accept_loss, args.json),
+        (Some(table), _) => {
+            let accepted = args.accept_loss.as_deref();
+            online::run(&args.attached, table, accepted, args.json)
+        }
         (None, Some(new_dir)) => save(args.attached.location, new_dir, args.json),
         (None, None) => {
             let text = "name a directory for the new database, or a table with --online";

@@ -3,7 +3,7 @@
 //! ```text
 //!   server ─ each second ─> Model ─> view ─> terminal
 //!   keys ─────────────────────┘ │
-//!                               └─> cancel a job
+//!                               └─> cancel a job or a backup
 //! ```
 //!
 //! `model` has the state of the screen and the effects of keys, and `view` draws it. Neither uses a
@@ -31,13 +31,14 @@ Examples:
   ebb top --data /var/lib/ebb
   EBB_TOKEN=... ebb top --server http://10.0.0.5:9043
 
-Keys: up and down choose a job, c cancels it once that is confirmed with y, space holds the
-picture, q ends. A token of scope read is enough to look, one of scope jobs to cancel.";
+Keys: up and down choose a job, a backup or a verification, c cancels it once that is confirmed
+with y, space holds the picture, q ends. A token of scope read is enough to look, one of scope
+jobs to cancel a job; cancelling a backup or a verification takes scope admin.";
 
 /// The time between two requests to the server.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Watch a running server: its load, its jobs and when they will be done, its tables.
+/// Watch a running server: its load, its jobs and when they will be done, backups, its tables.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {

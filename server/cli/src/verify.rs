@@ -3,6 +3,7 @@
 //! writing.
 
 use anyhow::{Context, Result};
+use ebb_jobs::history::VERIFY;
 use ebb_server::http::{JobsClient, VerifiedDatabase};
 use ebb_tables::unreadable_objects;
 use indicatif::HumanBytes;
@@ -11,8 +12,9 @@ use super::attached::Attached;
 use super::database::Location;
 use super::error::CliError;
 use super::print::{Printer, counted, json_or_text};
-use super::progress::{maintenance_bar, spinner_while};
+use super::progress::maintenance_bar;
 use super::rate::Rate;
+use super::server_progress::with_server_progress;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,13 +22,14 @@ Examples:
   ebb verify --data ./ebb-backup --json | jq '.findings[].path'
 
 Every file is read once, then the schema of each table, type and snapshot, the roles and the
-records of the node, as a server reads them. Nothing is written. If anything is damaged the
+records of the node, as a server reads them. Nothing is repaired. If anything is damaged the
 exit code is 5. `ebb restore` takes damaged files from a backup. Without one, `ebb repair` saves
 what can be read of them, into another directory or with --online in their place.
 
 A server that has the database open, or that --server names, reads the files itself, with the
 CPU time that jobs may use. It removes no file and no segment of its log meanwhile, so a low
---rate takes space. Each file is read at once: the rate holds over several files.";
+--rate takes space. Ctrl-C ends the work in the server, too. `ebb jobs` lists it as application
+verify, and `ebb jobs cancel` ends it.";
 
 /// The advice about damaged files of a database that a server has open.
 const SERVED_ADVICE: &str = "take the files from a backup with: ebb restore BACKUP; without one, list \
@@ -49,9 +52,11 @@ pub(super) fn run(args: Args) -> Result<()> {
     let location = &args.attached.location;
     let server = args.attached.server()?;
     let report = match &server {
-        Some(server) => spinner_while("the server reads its files", || {
-            server.verify(args.rate.bytes_per_s)
-        })?,
+        Some(server) => {
+            let what = "the server reads its files";
+            let verify = || server.verify(args.rate.bytes_per_s);
+            with_server_progress(&args.attached, VERIFY, what, verify)?
+        }
         None => verified(location, args.rate)?,
     };
     json_or_text(args.json, &report, |printer| tell(printer, &report))?;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { JobView } from "../src/api/types";
-import { isOver, jobOf, outlook, slackS } from "../src/state/job";
+import { doneAtMs, isOver, jobOf, outlook, slackS } from "../src/state/job";
 
 function view(changes: Partial<JobView> = {}): JobView {
   return {
@@ -86,4 +86,34 @@ test("a job of a server that is gone is unfinished, and one that ended is over",
   const ended = jobOf(view({ record, run: null }));
   assert.ok(isOver(ended));
   assert.equal(outlook(ended, 2_000_000), "missed");
+});
+
+/** A backup or a verification that has a quarter of its bytes. */
+function maintenance(application: string, rate: number, output?: { to: Record<string, string> }) {
+  const status = { ...view().run!.progress.status, tasks_running: 0, maps_done: 0, maps_total: 0, reduces_total: 0 };
+  const bytes = { bytes_done: 1 << 28, bytes_total: 1 << 30, bytes_per_s: rate };
+  const request = { application: { [application]: { by: "cron" } }, output, directory: "" };
+  return view({
+    record: { ...view().record, application, request },
+    run: { inputs: [], policy: "", progress: { step: 1, steps: 1, status, bytes } },
+  });
+}
+
+test("a backup has its bytes, its rate and the time at which it is done", () => {
+  const backup = jobOf(maintenance("backup", 1 << 20, { to: { folder: "nightly" } }));
+  assert.equal(backup.state, "running");
+  assert.ok(backup.isMaintenance);
+  assert.equal(backup.progress, 0.25);
+  assert.equal(backup.done, "256 MiB of 1.0 GiB, 1.0 MiB/s");
+  assert.equal(backup.output, "nightly");
+  assert.equal(doneAtMs(backup, 1000), 1000 + 768_000);
+  assert.equal(outlook(backup, 1000), "none");
+});
+
+test("a verification has no output, and waits while nothing is read", () => {
+  const verification = jobOf(maintenance("verify", 0));
+  assert.equal(verification.state, "waiting");
+  assert.equal(verification.output, "");
+  assert.equal(doneAtMs(verification, 1000), null);
+  assert.equal(doneAtMs(jobOf(view()), 1000), null, "a job has a prediction");
 });

@@ -60,6 +60,9 @@ pub enum JobError {
     /// A backup was cancelled.
     #[error("the backup was cancelled, and everything that it had made is removed")]
     BackupCancelled,
+    /// A verification was cancelled.
+    #[error("the verification was cancelled")]
+    VerificationCancelled,
     /// A job that is to be changed has ended.
     #[error("{application} {id} {how}: there is nothing to {change}")]
     Ended {

@@ -7,7 +7,7 @@
 //!   the record cannot be read ────────────────────────> nothing: an error
 //!   its output is there, and it was about to put it ──> it succeeded
 //!   it ended its process too often, its output was ───> it failed
-//!   for a terminal that is gone, or it is a backup
+//!   for a terminal that is gone, or no request starts it
 //!   else ─────────────────────────────────────────────> it starts again
 //! ```
 //!
@@ -47,9 +47,9 @@ pub fn fate(
     if record.state != RecordState::Started {
         return Err(ended(record, "start again"));
     }
-    if record.is_backup() {
+    if record.is_maintenance() {
         return Ok(Fate::GiveUp(format!(
-            "the process of {application} {id} ended before it: make another"
+            "the process of {application} {id} ended before it: start another"
         )));
     }
     let request = record.request()?;
@@ -158,11 +158,13 @@ mod tests {
     }
 
     #[test]
-    fn a_backup_does_not_start_again() {
-        let mut backup = record(OutputPlace::File("x".into()), 1, false);
-        backup.application = "backup".to_string();
-        let fate = fate(&backup, |_| Ok(true)).unwrap();
-        assert!(matches!(fate, Fate::GiveUp(_)), "{fate:?}");
+    fn backups_and_verifications_do_not_start_again() {
+        for application in ["backup", "verify"] {
+            let mut record = record(OutputPlace::File("x".into()), 1, false);
+            record.application = application.to_string();
+            let fate = fate(&record, |_| Ok(true)).unwrap();
+            assert!(matches!(fate, Fate::GiveUp(_)), "{application}: {fate:?}");
+        }
     }
 
     #[test]

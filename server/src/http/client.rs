@@ -254,6 +254,16 @@ impl JobsClient {
         self.post("/v1/what-if", job)
     }
 
+    /// Returns the jobs of an application that run, the newest first; of more than 100 the newest.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn running(&self, application: &str) -> Result<Vec<JobView>> {
+        let application = escaped(application);
+        let list: JobList = self.get(&format!("/v1/jobs?state=running&name={application}"))?;
+        Ok(list.jobs)
+    }
+
     pub(super) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
         self.answer(Method::GET, path, None)
     }

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use crate::jobs::JobView;
 
-pub use self::database::{BackupPlace, StatsReport, VerifiedDatabase};
+pub use self::database::{AcceptedLoss, BackupPlace, StatsReport, VerifiedDatabase};
 pub use self::rows::{GetRequest, Octets, RowPage, RowView, ScanRequest};
 pub use self::settings::{Configuration, SettingSource, SettingView};
 pub(super) use self::snapshots::time_to_come;

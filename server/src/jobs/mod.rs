@@ -38,7 +38,7 @@ use ebb_jobs::request::JobRequest;
 
 pub use self::history::JobHistory;
 pub use self::view::{
-    BackupProgress, Estimate, JobEnd, JobProgress, JobView, Prediction, ReadInput, Restart,
+    ByteProgress, Estimate, JobEnd, JobProgress, JobView, Prediction, ReadInput, Restart,
     RestartView, Run,
 };
 pub use self::wait::Wait;

@@ -59,18 +59,20 @@ pub struct JobProgress {
     /// The reason why the job made little progress lately, if it did and could have made more.
     #[serde(default)]
     pub waits: Option<Wait>,
-    /// The progress of a backup.
+    /// The progress of a backup or a verification, which has no tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backup: Option<BackupProgress>,
+    pub bytes: Option<ByteProgress>,
 }
 
-/// How far a backup is. It verifies some of the bytes and copies the others.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct BackupProgress {
-    /// Bytes that are done.
+/// How far a backup or a verification is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ByteProgress {
+    /// Bytes that are done: read, and for a backup copied where that is necessary.
     pub bytes_done: u64,
     /// Bytes in all, as far as is known.
     pub bytes_total: u64,
+    /// Bytes per second over the last ten seconds.
+    pub bytes_per_s: f64,
 }
 
 /// The predicted end of a job that runs.

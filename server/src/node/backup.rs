@@ -9,12 +9,11 @@ use ebb_jobs::JobError;
 use ebb_jobs::history::{BACKUP, BackupReport, BackupRequest, JobRecord, now_unix_ms};
 use ebb_scheduler::runtime::{Lease, LeaseOptions, LeasedThread, SubmitError};
 use ebb_storage::{Backup, BackupInfo, MaintenanceProgress};
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 use super::Node;
 use super::pace::Pace;
-use super::registry::Registry;
-use super::running_backup::RunningBackup;
+use super::running_maintenance::RunningMaintenance;
 
 impl Node {
     /// Backs the database up, as [`Db::backup`], on the calling thread. It copies and checks
@@ -44,9 +43,14 @@ impl Node {
         // Links, the log and the manifest are made outside of the lease: they take locks of files
         // and directories that writers use, which a thread of low priority must not hold.
         let backup = db.start_backup(dir)?;
-        let (record, is_recorded) = self.begin_backup(request, started_unix_ms);
-        let running = RunningBackup::new(record, self.policy(), lease.clone());
-        let _listed = Listed::add(&self.registry, &running);
+        let (record, is_recorded) = self.begin_maintenance(
+            BACKUP,
+            started_unix_ms,
+            |history| history.begin_backup(request, started_unix_ms),
+            |id| JobRecord::of_backup(id, request, started_unix_ms),
+        );
+        let running = RunningMaintenance::new(record, self.policy(), lease.clone());
+        let _listed = self.registry.list(&running);
         let rate = request.options.rate_bytes_per_s;
         let made = self.make(backup, &lease, &running, rate.map(Pace::new), is_wanted);
         self.end_backup(running.record(), is_recorded, &made);
@@ -58,7 +62,7 @@ impl Node {
         &self,
         mut backup: Backup<'_>,
         lease: &Lease,
-        running: &RunningBackup,
+        running: &RunningMaintenance,
         mut pace: Option<Pace>,
         is_wanted: &dyn Fn() -> bool,
     ) -> Result<BackupInfo, JobError> {
@@ -69,11 +73,15 @@ impl Node {
             JobError::from(SubmitError::ShuttingDown)
         };
         let goes_on = || is_wanted() && !running.is_cancelled() && !self.is_closed();
-        let advance = |now: MaintenanceProgress| {
+        let advance = |now: MaintenanceProgress| -> ControlFlow<()> {
             if !goes_on() {
                 return ControlFlow::Break(());
             }
-            running.advance(now)
+            running.advance(now)?;
+            if now.bytes_done >= now.bytes_total {
+                running.complete()?;
+            }
+            ControlFlow::Continue(())
         };
         let mut thread = Some(lease.enter().map_err(|_| stopped())?);
         let copied = backup.copy(&mut |now| {
@@ -113,21 +121,6 @@ impl Node {
         (unix_ms > 0).then_some(unix_ms)
     }
 
-    /// Records a backup whose state is captured. Returns its record, and whether the history has it.
-    fn begin_backup(&self, request: &BackupRequest, started_unix_ms: u64) -> (JobRecord, bool) {
-        let begun = self.history().and_then(|history| {
-            let begun = history.map(|history| history.begin_backup(request, started_unix_ms));
-            Ok(begun.transpose()?)
-        });
-        match begun {
-            Ok(Some(record)) => return (record, true),
-            Ok(None) => {}
-            Err(error) => warn!(target: "jobs", "the backup is not in the history: {error}"),
-        }
-        let id = self.registry.next_id(started_unix_ms);
-        (JobRecord::of_backup(id, request, started_unix_ms), false)
-    }
-
     /// Logs and records how a backup ended.
     fn end_backup(
         &self,
@@ -157,33 +150,9 @@ impl Node {
             let latest = &self.last_backup_unix_ms;
             latest.fetch_max(record.started_unix_ms, Ordering::Relaxed);
         }
-        if !is_recorded {
-            return;
+        if is_recorded {
+            self.end_maintenance(record, |history| history.end_backup(record, &report));
         }
-        let ended = self.recorded();
-        if let Err(error) = ended.and_then(|history| Ok(history.end_backup(record, &report)?)) {
-            error!(target: "jobs", "the end of backup {id} is not in the history: {error}");
-        }
-    }
-}
-
-/// A backup in the registry, until this is dropped.
-struct Listed<'a> {
-    registry: &'a Registry,
-    backup: &'a RunningBackup,
-}
-
-impl<'a> Listed<'a> {
-    fn add(registry: &'a Registry, backup: &'a RunningBackup) -> Self {
-        registry.add_backup(backup.clone());
-        Self { registry, backup }
-    }
-}
-
-impl Drop for Listed<'_> {
-    fn drop(&mut self) {
-        self.registry.remove_backup(self.backup.id());
-        self.backup.end();
     }
 }
 
@@ -193,7 +162,7 @@ mod tests {
     use std::num::NonZeroU64;
     use std::time::Duration;
 
-    use ebb_jobs::history::{BackupOptions, RecordState};
+    use ebb_jobs::history::{MaintenanceOptions, RecordState};
     use ebb_scheduler::runtime::JobStatus;
     use ebb_storage::{Options, TableOptions};
 
@@ -204,7 +173,7 @@ mod tests {
     fn request(target: &str) -> BackupRequest {
         BackupRequest {
             target: target.to_string(),
-            options: BackupOptions {
+            options: MaintenanceOptions {
                 by: "a test".to_string(),
                 rate_bytes_per_s: None,
             },
@@ -266,7 +235,7 @@ mod tests {
                 let job = node.show("last", Duration::ZERO).unwrap();
                 assert!(job.is_running());
                 let progress = job.run.unwrap().progress;
-                assert!(progress.status.is_lease && progress.backup.is_some());
+                assert!(progress.status.is_lease && progress.bytes.is_some());
                 // It does not sleep under the lease.
                 assert_eq!(progress.status.tasks_running, 0);
                 assert_eq!(node.unfinished().unwrap(), []);

@@ -13,7 +13,7 @@ use serde_json::json;
 use super::Node;
 use super::registry::EndedJob;
 use super::running::RunningJob;
-use super::running_backup::RunningBackup;
+use super::running_maintenance::RunningMaintenance;
 use super::start;
 use crate::jobs::{Estimate, JobView, Jobs, ReadJobs, RestartView};
 
@@ -31,10 +31,10 @@ impl ReadJobs for Node {
             job.wait_timeout(wait);
             return Ok(job.view());
         }
-        let Some(backup) = self.running_backup(&record.id) else {
+        let Some(work) = self.running_maintenance(&record.id) else {
             return Ok(JobView::remembered(record));
         };
-        backup.wait_timeout(wait);
+        work.wait_timeout(wait);
         Ok(self.view_of(self.job(&record.id)?))
     }
 
@@ -65,8 +65,8 @@ impl Jobs for Node {
 
     fn cancel(&self, id: &str) -> Result<bool, JobError> {
         let id = self.job(id)?.id;
-        if let Some(backup) = self.running_backup(&id) {
-            return Ok(backup.cancel());
+        if let Some(work) = self.running_maintenance(&id) {
+            return Ok(work.cancel());
         }
         if let Some(job) = self.running(&id) {
             if job.cancel() || job.progress().status.state == JobState::Stopping {
@@ -211,8 +211,8 @@ impl Node {
         if let Some(job) = self.running(&record.id) {
             return job.view();
         }
-        match self.running_backup(&record.id) {
-            Some(backup) => backup.view(),
+        match self.running_maintenance(&record.id) {
+            Some(work) => work.view(),
             None => JobView::remembered(record),
         }
     }
@@ -251,12 +251,12 @@ impl Node {
         self.registry.get(id)
     }
 
-    /// The backup of this id, if it is made here.
-    pub(crate) fn running_backup(&self, id: &str) -> Option<RunningBackup> {
-        self.registry.backup(id)
+    /// The backup or the verification of this id, if it runs here.
+    pub(crate) fn running_maintenance(&self, id: &str) -> Option<RunningMaintenance> {
+        self.registry.maintenance(id)
     }
 
-    /// Returns whether a job or a backup runs here.
+    /// Returns whether a job, a backup or a verification runs here.
     pub(crate) fn is_running(&self, id: &str) -> bool {
         self.registry.is_running(id)
     }

@@ -27,10 +27,17 @@
 //! | `store` | what a store measures of its own requests |
 //! | `verify`, `backup` | the verification of the database, and a backup, under a lease |
 //! | `file_checks` | the checks of one file after the other, for as long as the node runs |
-//! | `running_backup`, `pace` | a backup as the clients of jobs see it, and the rate that it keeps to |
+//! | `running_maintenance`, `byte_rate` | a backup or a verification as the clients of jobs see it |
+//! | `maintenance` | the records of both in the history of jobs |
+//! | `pace` | the limit on the rate of both |
 
 mod assembly;
 mod backup;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "measures work on real files in real time"
+)]
+mod byte_rate;
 mod drive;
 mod ended;
 mod expect;
@@ -40,6 +47,7 @@ mod expect;
 )]
 mod file_checks;
 mod jobs;
+mod maintenance;
 mod options;
 #[expect(
     clippy::disallowed_methods,
@@ -48,7 +56,7 @@ mod options;
 mod pace;
 mod registry;
 mod running;
-mod running_backup;
+mod running_maintenance;
 #[expect(
     clippy::disallowed_methods,
     reason = "makes and removes the folder for spills"

@@ -6,13 +6,13 @@ use std::thread::JoinHandle;
 
 use super::ended::EndedJobs;
 use super::running::{RunningJob, Stop};
-use super::running_backup::RunningBackup;
+use super::running_maintenance::RunningMaintenance;
 use crate::jobs::JobEnd;
 
 /// Ended jobs that are kept for [`Registry::take_ended`].
 const UNREPORTED_MAX: usize = 1024;
 
-/// The running jobs and backups of a node by id, and the ends of the other jobs.
+/// The running jobs, backups and verifications of a node by id, and the ends of the other jobs.
 #[derive(Default)]
 pub(super) struct Registry {
     state: Mutex<State>,
@@ -21,7 +21,7 @@ pub(super) struct Registry {
 #[derive(Default)]
 struct State {
     jobs: BTreeMap<String, RunningJob>,
-    backups: BTreeMap<String, RunningBackup>,
+    maintenance: BTreeMap<String, RunningMaintenance>,
     /// The threads that drive jobs to their end.
     drivers: Vec<JoinHandle<()>>,
     /// The last id that was given where there is no history.
@@ -77,22 +77,22 @@ impl Registry {
         self.lock().jobs.remove(id);
     }
 
-    pub(super) fn add_backup(&self, backup: RunningBackup) {
-        self.lock().backups.insert(backup.id().to_string(), backup);
+    /// Lists a backup or a verification until the result is dropped, which ends it for its clients.
+    pub(super) fn list<'a>(&'a self, work: &'a RunningMaintenance) -> Listed<'a> {
+        let id = work.id().to_string();
+        self.lock().maintenance.insert(id, work.clone());
+        let registry = self;
+        Listed { registry, work }
     }
 
-    pub(super) fn remove_backup(&self, id: &str) {
-        self.lock().backups.remove(id);
+    pub(super) fn maintenance(&self, id: &str) -> Option<RunningMaintenance> {
+        self.lock().maintenance.get(id).cloned()
     }
 
-    pub(super) fn backup(&self, id: &str) -> Option<RunningBackup> {
-        self.lock().backups.get(id).cloned()
-    }
-
-    /// Returns whether a job or a backup runs.
+    /// Returns whether a job, a backup or a verification runs.
     pub(super) fn is_running(&self, id: &str) -> bool {
         let state = self.lock();
-        state.jobs.contains_key(id) || state.backups.contains_key(id)
+        state.jobs.contains_key(id) || state.maintenance.contains_key(id)
     }
 
     /// Counts how a job ended, takes it out, and returns the word for how it ended.
@@ -145,5 +145,18 @@ impl Registry {
             // A panic in it was printed.
             let _ = driver.join();
         }
+    }
+}
+
+/// A backup or a verification in the registry, until this is dropped.
+pub(super) struct Listed<'a> {
+    registry: &'a Registry,
+    work: &'a RunningMaintenance,
+}
+
+impl Drop for Listed<'_> {
+    fn drop(&mut self) {
+        self.registry.lock().maintenance.remove(self.work.id());
+        self.work.end();
     }
 }

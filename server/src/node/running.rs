@@ -150,7 +150,7 @@ impl RunningJob {
             step: step.number,
             steps: step.of,
             waits: used.and_then(|(used_cores, beside)| Wait::of(tasks, used_cores, beside)),
-            backup: None,
+            bytes: None,
             status,
         }
     }

@@ -1,63 +1,154 @@
-//! Verification of the database beside the load.
+//! Verification of the database beside the load. While it runs it is listed among the jobs, and its end
+//! is in their history.
 
-use std::num::NonZeroU64;
+use std::ops::ControlFlow;
 
 use ebb_jobs::JobError;
-use ebb_scheduler::runtime::{LeaseOptions, LeasedThread};
-use ebb_storage::{MaintenanceProgress, VerifyReport};
+use ebb_jobs::history::{JobRecord, MaintenanceOptions, VERIFY, VerificationReport, now_unix_ms};
+use ebb_scheduler::runtime::{Lease, LeaseOptions, LeasedThread, SubmitError};
+use ebb_storage::{Db, VerifyReport};
+use tracing::{info, warn};
 
 use super::Node;
 use super::pace::Pace;
+use super::running_maintenance::RunningMaintenance;
 
 impl Node {
-    /// Verifies every file of the database, as [`Db::verify_all`], under a lease: on the calling
-    /// thread, with no more CPU time than jobs may use. After each file it waits until the rate
-    /// allows as many bytes, and for its share, and calls `progress`. When the node shuts down, it
-    /// goes on without waiting, since it cannot stop half-way. Once `is_wanted` returns false, it
-    /// goes on without the rate.
+    /// Verifies every file of the database, as [`Db::verify_while`], under a lease: on the calling
+    /// thread, with no more CPU time than jobs may use, and at the rate of the options. After each block
+    /// it calls `is_wanted`. It ends early if that returns false, the verification is cancelled, or the
+    /// node shuts down.
+    ///
+    /// If the history cannot be written, the files are verified nevertheless.
     ///
     /// # Errors
-    /// As [`Db::verify_all`]; when the node has no database, or shuts down before the start.
-    ///
-    /// [`Db::verify_all`]: ebb_storage::Db::verify_all
+    /// As [`Db::verify_while`]; when the node has no database; [`JobError::VerificationCancelled`], or
+    /// [`SubmitError::ShuttingDown`], for a verification that ended early.
     pub fn verify(
         &self,
-        rate_bytes_per_s: Option<NonZeroU64>,
+        options: &MaintenanceOptions,
         is_wanted: &dyn Fn() -> bool,
-        progress: &mut dyn FnMut(MaintenanceProgress),
     ) -> Result<VerifyReport, JobError> {
         let no = || JobError::NoDatabase("a verification".to_string());
         let db = self.db().ok_or_else(no)?;
-        let lease = self.runtime().lease("verify", LeaseOptions::default())?;
+        let lease = self.runtime().lease(VERIFY, LeaseOptions::default())?;
+        let started_unix_ms = now_unix_ms();
+        let (record, is_recorded) = self.begin_maintenance(
+            "verification",
+            started_unix_ms,
+            |history| history.begin_verification(options, started_unix_ms),
+            |id| JobRecord::of_verification(id, options, started_unix_ms),
+        );
+        let running = RunningMaintenance::new(record, self.policy(), lease.clone());
+        let _listed = self.registry.list(&running);
+        let pace = options.rate_bytes_per_s.map(Pace::new);
+        let verified = self.read_files(db, &lease, &running, pace, is_wanted);
+        self.end_verification(running.record(), is_recorded, &verified);
+        verified
+    }
+
+    fn read_files(
+        &self,
+        db: &Db,
+        lease: &Lease,
+        running: &RunningMaintenance,
+        mut pace: Option<Pace>,
+        is_wanted: &dyn Fn() -> bool,
+    ) -> Result<VerifyReport, JobError> {
+        let goes_on = || is_wanted() && !running.is_cancelled() && !self.is_closed();
         // The thread enters once the state is captured, and leaves, with this function, before it is
         // released: both take a lock of the log, which a thread of low priority must not hold.
         let mut thread = None;
-        let mut pace = rate_bytes_per_s.map(Pace::new);
-        Ok(db.verify_all(move |now| {
+        let verified = db.verify_while(move |now| {
             if let Some(pace) = &mut pace {
                 pace.wait(now.bytes_done, || {
                     // A thread that sleeps under the lease would keep its share from jobs.
                     thread = None;
-                    is_wanted() && !self.is_closed()
+                    goes_on()
                 });
             }
-            let thread = thread.get_or_insert_with(|| lease.enter().ok());
-            // An error means that the node shuts down.
-            let _ = thread.as_ref().map(LeasedThread::checkpoint);
-            progress(now);
-        })?)
+            if !goes_on() {
+                return ControlFlow::Break(());
+            }
+            if thread.is_none() {
+                thread = lease.enter().ok();
+            }
+            match thread.as_ref().map(LeasedThread::checkpoint) {
+                Some(Ok(())) => running.advance(now),
+                // The lease was cancelled, or the node shuts down.
+                Some(Err(_)) | None => ControlFlow::Break(()),
+            }
+        })?;
+        // One that is cancelled after its last file ends as cancelled, too.
+        match verified {
+            Some(verified) if running.complete().is_continue() => Ok(verified),
+            _ if running.is_cancelled() => Err(JobError::VerificationCancelled),
+            _ => Err(JobError::from(SubmitError::ShuttingDown)),
+        }
+    }
+
+    /// Logs and records how a verification ended.
+    fn end_verification(
+        &self,
+        record: &JobRecord,
+        is_recorded: bool,
+        verified: &Result<VerifyReport, JobError>,
+    ) {
+        let id = &record.id;
+        let report = match verified {
+            Ok(verified) => VerificationReport::finished(verified.clone()),
+            Err(JobError::VerificationCancelled | JobError::Submit(SubmitError::ShuttingDown)) => {
+                VerificationReport::cancelled()
+            }
+            Err(error) => VerificationReport::failed(error.to_string()),
+        };
+        match verified {
+            Ok(verified) if verified.findings.is_empty() => {
+                info!(target: "jobs", bytes = verified.bytes, "verify {id} found nothing wrong");
+            }
+            Ok(verified) => {
+                let findings = verified.findings.len();
+                warn!(target: "jobs", findings, "verify {id} found damage");
+            }
+            Err(error) => warn!(target: "jobs", "verify {id} ended: {error}"),
+        }
+        if is_recorded {
+            self.end_maintenance(record, |history| history.end_verification(record, &report));
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+    use std::num::NonZeroU64;
+    use std::path::Path;
+    use std::time::Duration;
 
+    use ebb_jobs::history::RecordState;
     use ebb_scheduler::runtime::JobStatus;
     use ebb_storage::{Options, TableOptions};
 
     use super::*;
+    use crate::jobs::{Jobs, ReadJobs};
     use crate::node::{NodeOptions, Stop};
+
+    fn options(rate_bytes_per_s: Option<NonZeroU64>) -> MaintenanceOptions {
+        MaintenanceOptions {
+            by: "a test".to_string(),
+            rate_bytes_per_s,
+        }
+    }
+
+    /// A node over a database with an SSTable.
+    fn node(data: &Path) -> Node {
+        let node = Node::open(data, Options::default(), NodeOptions::for_tests()).unwrap();
+        let app = node.db().unwrap().keyspace("app").unwrap();
+        let table = app.table("t", TableOptions::default()).unwrap();
+        table.put(b"k", b"v").unwrap();
+        node.db().unwrap().flush().unwrap();
+        node
+    }
 
     /// The leases at present that have a thread in.
     fn entered(node: &Node) -> Vec<String> {
@@ -67,33 +158,66 @@ mod tests {
     }
 
     #[test]
-    fn verification_runs_under_a_lease_until_the_node_shuts_down() {
+    fn verification_runs_under_a_lease_and_is_in_the_history() {
         let dir = tempfile::tempdir().unwrap();
-        let node = Node::open(dir.path(), Options::default(), NodeOptions::for_tests()).unwrap();
-        let app = node.db().unwrap().keyspace("app").unwrap();
-        let table = app.table("t", TableOptions::default()).unwrap();
-        table.put(b"k", b"v").unwrap();
-        node.db().unwrap().flush().unwrap();
-        let mut files = 0;
-        let report = node.verify(None, &|| true, &mut |_| {
-            assert_eq!(entered(&node), ["verify"]);
-            files += 1;
+        let node = node(dir.path());
+        let looks = Cell::new(0);
+        let report = node.verify(&options(None), &|| {
+            // The thread enters after the first look.
+            if looks.replace(looks.get() + 1) > 0 {
+                assert_eq!(entered(&node), ["verify"]);
+            }
+            true
         });
         let report = report.unwrap();
-        assert!(files > 0 && report.findings.is_empty());
-        assert_eq!(report.files, files);
+        assert!(looks.get() > 1 && report.files > 0 && report.findings.is_empty());
         assert!(entered(&node).is_empty());
+        let record = node.show("last", Duration::ZERO).unwrap().record;
+        assert_eq!(record.state, RecordState::Succeeded);
+        assert_eq!(record.maintenance_options(), Some(options(None)));
+        let recorded = record.verification_report().unwrap();
+        assert_eq!(recorded.verify, Some(report));
+        node.shutdown(Stop::Cancel);
+        assert!(node.verify(&options(None), &|| true).is_err());
+    }
 
+    #[test]
+    fn verification_ends_when_its_client_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let node = node(dir.path());
+        let slow = options(Some(NonZeroU64::MIN));
         let waits = Cell::new(0);
         let is_wanted = || {
             waits.set(waits.get() + 1);
             assert!(entered(&node).is_empty(), "it sleeps under the lease");
-            false
+            waits.get() < 2
         };
-        let slow = Some(NonZeroU64::MIN);
-        let report = node.verify(slow, &is_wanted, &mut |_| ()).unwrap();
-        assert!(waits.get() > 1 && report.findings.is_empty());
-        node.shutdown(Stop::Cancel);
-        assert!(node.verify(None, &|| true, &mut |_| ()).is_err());
+        let ended = node.verify(&slow, &is_wanted);
+        let is_stopped = matches!(ended, Err(JobError::Submit(SubmitError::ShuttingDown)));
+        assert!(is_stopped, "{ended:?}");
+        let record = node.show("last", Duration::ZERO).unwrap().record;
+        assert_eq!(record.state, RecordState::Cancelled);
+    }
+
+    #[test]
+    fn verification_is_listed_while_it_runs_and_can_be_cancelled() {
+        let dir = tempfile::tempdir().unwrap();
+        let node = node(dir.path());
+        let was_cancelled = Cell::new(false);
+        // The callback comes between the sleeps of the pace, too.
+        let cancelled = node.verify(&options(Some(NonZeroU64::MIN)), &|| {
+            if !was_cancelled.replace(true) {
+                let job = node.show("last", Duration::ZERO).unwrap();
+                assert!(job.is_running());
+                assert!(job.run.unwrap().progress.bytes.is_some());
+                assert!(node.cancel("last").unwrap());
+            }
+            true
+        });
+        assert!(matches!(cancelled, Err(JobError::VerificationCancelled)));
+        let job = node.show("last", Duration::ZERO).unwrap();
+        assert!(!job.is_running());
+        assert_eq!(job.record.state, RecordState::Cancelled);
+        assert!(node.cancel("last").is_err(), "it has ended");
     }
 }

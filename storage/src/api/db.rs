@@ -306,8 +306,8 @@ impl Db {
         maintenance::list_lost(&self.inner, keyspace, table)
     }
 
-    /// Gives up what [`Db::list_lost`] lists: writes what can be read of each of these files into new
-    /// ones, which take its place, while readers and writers go on. So no read fails any more because
+    /// Gives up what [`Db::list_lost`] has listed: writes what can be read of each of these files into
+    /// new ones, which take its place, while readers and writers go on. So no read fails any more because
     /// of them, and their runs are merged again. Every version that can be read stays, for snapshots
     /// too. For the lost keys an older value shows, or none, as the newest version may be lost, or a
     /// deletion.
@@ -315,11 +315,22 @@ impl Db {
     /// The damaged files get a name in the folder `damaged` of the database's directory, if they are
     /// files of that disk. Nothing reads them there; remove them at any time.
     ///
+    /// `accepted` is [`LossReport::token`] of the list. Returns `None`, and gives up nothing, if another
+    /// loss would be listed now. A file of which other keys are lost when it is read for the last time is
+    /// not rewritten ([`FileLoss::is_rewritten`]).
+    ///
+    /// [`FileLoss::is_rewritten`]: crate::FileLoss::is_rewritten
+    ///
     /// # Errors
     /// As [`Db::list_lost`]; [`Error::DiskFull`], [`Error::ReadOnly`]. Files that were rewritten before
     /// stay rewritten.
-    pub fn rewrite_damaged(&self, keyspace: &str, table: &str) -> Result<LossReport> {
-        maintenance::rewrite_damaged(&self.inner, keyspace, table)
+    pub fn rewrite_damaged(
+        &self,
+        keyspace: &str,
+        table: &str,
+        accepted: &str,
+    ) -> Result<Option<LossReport>> {
+        maintenance::rewrite_damaged(&self.inner, keyspace, table, accepted)
     }
 
     /// Makes a directory that opens as this database, with everything committed
@@ -489,9 +500,9 @@ impl Db {
     /// whole after all ends. No file is removed meanwhile, and
     /// no segment of the log.
     ///
-    /// It calls `progress` after each file, and drops it before it releases the files and
-    /// the log. The release takes locks for which writers wait: if `progress` lowers the
-    /// priority of this thread, its drop has to raise it again.
+    /// It calls `progress` after each block of an SSTable and each file, and drops it before it
+    /// releases the files and the log. The release takes locks for which writers wait: if `progress`
+    /// lowers the priority of this thread, its drop has to raise it again.
     ///
     /// # Errors
     /// [`Error::ReadOnly`] after a failed write. What is wrong with the files is
@@ -500,6 +511,23 @@ impl Db {
         &self,
         mut progress: impl FnMut(MaintenanceProgress),
     ) -> Result<VerifyReport> {
+        let verified = self.verify_while(move |now| {
+            progress(now);
+            ControlFlow::Continue(())
+        });
+        Ok(verified?.expect("the step does not break"))
+    }
+
+    /// Verifies every file as [`Db::verify_all`] does, and calls `step` in place of `progress`; `step`
+    /// may wait. Returns `None` as soon as `step` breaks. The quarantines that have ended by then stay
+    /// ended.
+    ///
+    /// # Errors
+    /// As [`Db::verify_all`].
+    pub fn verify_while(
+        &self,
+        mut step: impl FnMut(MaintenanceProgress) -> ControlFlow<()>,
+    ) -> Result<Option<VerifyReport>> {
         let lifted = self.inner.lift_quarantines()?;
         let capture = self.inner.capture()?;
         let report = verify_state(
@@ -507,10 +535,10 @@ impl Db {
             self.inner.dir(),
             &capture.state,
             &capture.segments,
-            &mut progress,
+            &mut step,
         );
-        drop(progress);
-        Ok(VerifyReport { lifted, ..report })
+        drop(step);
+        Ok(report.map(|report| VerifyReport { lifted, ..report }))
     }
 }
 

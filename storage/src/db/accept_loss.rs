@@ -9,6 +9,9 @@ use crate::key::{FileNumber, RunId};
 use crate::manifest::{Edit, State};
 use crate::runs::Run;
 
+/// The files that take the place of a damaged one; `None` if nothing of it can be read.
+pub(crate) struct Rest(pub(crate) Option<Arc<Run>>);
+
 impl Engine {
     /// Does `work` while no file is opened again and no quarantine ends.
     pub(crate) fn while_none_reopens<T>(&self, work: impl FnOnce() -> T) -> T {
@@ -19,7 +22,8 @@ impl Engine {
     /// Puts other files into the place of a damaged one, in one edit of the manifest. `write_rest`
     /// gets the run of the damaged file and returns the new files; without any the file goes, and the
     /// run with its last file. The damaged file is removed once no reader needs it. If it is gone
-    /// before that, nothing is written, or the new files are removed, and the result is false.
+    /// before that, nothing is written, or the new files are removed, and the result is false; also if
+    /// `write_rest` returns `None`, for a file that is to stay.
     ///
     /// To be called within [`Self::while_none_reopens`]: otherwise the file could become whole
     /// meanwhile.
@@ -27,15 +31,18 @@ impl Engine {
         &self,
         table: &TableCore,
         file: (RunId, FileNumber),
-        write_rest: impl FnOnce(&Run) -> Result<Option<Arc<Run>>>,
+        write_rest: impl FnOnce(&Run) -> Result<Option<Rest>>,
     ) -> Result<bool> {
         // From before the file is read: a part of a merge would change the keys that still count of
         // the run. A merge also relies on the run's place in the list.
         let Some((claim, run)) = self.claim_file(table, file) else {
             return Ok(false);
         };
-        let rest = write_rest(&run);
-        let replaced = rest.and_then(|rest| self.replace_lost(table, file, rest));
+        let replaced = match write_rest(&run) {
+            Ok(Some(Rest(rest))) => self.replace_lost(table, file, rest),
+            Ok(None) => Ok(false),
+            Err(error) => Err(error),
+        };
         drop(claim);
         // A thread that looked for a merge may have passed over the claimed run.
         self.signal.compact();

@@ -54,6 +54,7 @@ mod write;
 mod write_stall;
 mod write_throttling;
 
+pub(crate) use accept_loss::Rest;
 pub(crate) use catalog::Catalog;
 pub(crate) use engine::{Access, Capture, Engine};
 pub(crate) use events::EventListeners;

@@ -25,12 +25,20 @@ impl SsTable {
     /// the index, filters and properties against the data, and that no byte lies outside of a
     /// block. Cost: the file read once.
     ///
-    /// Calls `found` for each error. The sums are compared with the properties only if every block
-    /// could be read.
-    pub(crate) fn verify_all(&self, found: &mut dyn FnMut(Error)) {
+    /// Calls `found` for each error, and `step` after each data block, and after each partition whose
+    /// index cannot be read, with the length. Ends early if `step` breaks. The sums are compared with the
+    /// properties only if every block could be read.
+    pub(crate) fn verify_all(
+        &self,
+        step: &mut dyn FnMut(u64) -> ControlFlow<()>,
+        found: &mut dyn FnMut(Error),
+    ) -> ControlFlow<()> {
         let parts = match self.reread_parts() {
             Ok(parts) => parts,
-            Err(error) => return found(error),
+            Err(error) => {
+                found(error);
+                return ControlFlow::Continue(());
+            }
         };
         let mut walk = Walk::new(&parts);
         let mut whole = true;
@@ -43,6 +51,7 @@ impl SsTable {
                     found(error);
                     walk.pass_over(place.data, parts.top.bound(position));
                     before = None;
+                    step(place.data.len)?;
                     continue;
                 }
             };
@@ -58,12 +67,14 @@ impl SsTable {
                     found(error);
                     walk.pass_over(handle, bound);
                 }
+                step(handle.len)?;
             }
             before = Some(partition.filter.clone());
         }
         if whole && let Err(damage) = walk.finish() {
             found(damage.at(self.path(), parts.footer.properties.offset));
         }
+        ControlFlow::Continue(())
     }
 
     /// Reads the whole file, past the caches, and checks every checksum. That takes less time than
@@ -96,11 +107,12 @@ impl SsTable {
     /// `Corruption`; `Io`.
     pub(crate) fn verify(&self) -> Result<()> {
         let mut first = Ok(());
-        self.verify_all(&mut |error| {
+        let mut keep_first = |error| {
             if first.is_ok() {
                 first = Err(error);
             }
-        });
+        };
+        let _whole = self.verify_all(&mut |_| ControlFlow::Continue(()), &mut keep_first);
         first
     }
 }
@@ -124,6 +136,7 @@ impl<'a> Walk<'a> {
         seen.origin.clone_from(&told.origin);
         // Only the table's merge operator can compute these.
         seen.timestamps = told.timestamps;
+        seen.expiries = told.expiries;
         seen.filter_prefixes.clone_from(&told.filter_prefixes);
         let of = match told.filter_prefixes {
             Some(PrefixesOf::Bytes(bytes)) => Some(FilterPrefix::Bytes(bytes)),

@@ -20,7 +20,7 @@ use crate::common::*;
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
     Compression, Db, DetachedOptions, DetachedTable, Entry, Error, FileSystem, FilterPrefix,
-    Maintenance, Options, QuarantinedFile, Range, SortedWriter, SortedWriterOptions,
+    LossReport, Maintenance, Options, QuarantinedFile, Range, SortedWriter, SortedWriterOptions,
     SsTableOptions, Table, TableOptions,
 };
 use rand::RngExt;
@@ -44,6 +44,16 @@ fn options(mem: &MemDisk) -> Options {
         // What is damaged on the disk is met, and not hidden by a cache.
         cache_bytes: 0,
         ..manual(mem)
+    }
+}
+
+/// Gives up what is listed as lost of the table `users`. Lists again if merges have changed that.
+fn rewrite(db: &Db) -> ebb_storage::Result<LossReport> {
+    loop {
+        let accepted = db.list_lost("app", "users")?.token.unwrap_or_default();
+        if let Some(done) = db.rewrite_damaged("app", "users", &accepted)? {
+            return Ok(done);
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Verification: what it reads, what it finds, and that it changes nothing.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ebb_storage::{Db, Error, Finding, TableOptions, VerifyReport, verify};
@@ -56,6 +57,34 @@ fn a_sound_database_has_no_findings_open_or_closed() {
     ));
     let found = read_everything(&db).unwrap();
     assert!(found == expected, "{}", found.difference(&expected));
+}
+
+#[test]
+fn a_verification_ends_at_the_step_that_stops_it() {
+    let mem = MemDisk::new();
+    let expected = database(&mem);
+    let db = open_at(&mem, DIR, &expected).unwrap();
+    let stopped_at = |last: u64| {
+        let mut steps = 0;
+        let verified = db.verify_while(|now| {
+            assert!(now.bytes_done <= now.bytes_total);
+            steps += 1;
+            if steps == last {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        });
+        (verified.unwrap(), steps)
+    };
+    let (whole, steps) = stopped_at(u64::MAX);
+    let whole = whole.expect("nothing stops it");
+    assert_eq!(whole.findings, []);
+    assert!(steps > whole.files, "each block is a step, too");
+    for last in 1..=steps {
+        assert_eq!(stopped_at(last), (None, last));
+    }
+    assert_eq!(db.verify_all(|_| ()).unwrap(), whole);
 }
 
 #[test]

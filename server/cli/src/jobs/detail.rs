@@ -1,6 +1,6 @@
 //! One job: what it counted, its attempts, and when they ran.
 
-use ebb_jobs::history::{BackupRequest, JobAttempt, JobRecord};
+use ebb_jobs::history::{JobAttempt, JobRecord};
 use ebb_scheduler::runtime::AttemptOutcome;
 use ebb_server::jobs::{JobProgress, JobView};
 use indicatif::{HumanBytes, HumanCount};
@@ -58,7 +58,7 @@ pub(super) fn lines(view: &JobView, attempts: &[JobAttempt]) -> Vec<String> {
     }
     lines.extend(view.waited().map(|waited| format!("  waited   {waited:#}")));
     lines.extend(counters(&report["counters"]));
-    lines.extend(backup(job));
+    lines.extend(maintenance(job));
     if !attempts.is_empty() {
         lines.push(String::new());
         lines.extend(slowest(job, attempts));
@@ -69,18 +69,22 @@ pub(super) fn lines(view: &JobView, attempts: &[JobAttempt]) -> Vec<String> {
     lines
 }
 
-/// The user who requested a backup, its sizes and its damage.
-fn backup(job: &JobRecord) -> Vec<String> {
+/// The user who requested a backup or a verification, its sizes and the damage.
+fn maintenance(job: &JobRecord) -> Vec<String> {
     let mut lines = Vec::new();
-    if let Some(BackupRequest { options, .. }) = job.backup_request() {
+    if let Some(options) = job.maintenance_options() {
         lines.push(format!("  by       {}", options.by));
         let rate = options.rate_bytes_per_s.map(|rate| HumanBytes(rate.get()));
         lines.extend(rate.map(|rate| format!("  rate     {rate} per second")));
     }
-    if let Some(made) = job.backup_report().and_then(|report| report.backup) {
-        let (files, bytes) = (counted(made.files, "file"), HumanBytes(made.bytes));
+    let made = job.backup_report().and_then(|report| report.backup);
+    let made = made.map(|made| (made.files, made.bytes, made.damaged));
+    let verified = job.verification_report().and_then(|report| report.verify);
+    let verified = verified.map(|read| (read.files, read.bytes, read.findings));
+    if let Some((files, bytes, damaged)) = made.or(verified) {
+        let (files, bytes) = (counted(files, "file"), HumanBytes(bytes));
         lines.push(format!("  files    {files}, {bytes}"));
-        let damaged = made.damaged.iter().map(|finding| {
+        let damaged = damaged.iter().map(|finding| {
             let (path, offset) = (finding.path.display(), finding.offset);
             format!("  damaged  {path} at offset {offset}: {}", finding.detail)
         });
@@ -91,9 +95,10 @@ fn backup(job: &JobRecord) -> Vec<String> {
 
 /// How far a job is that runs.
 fn progress(progress: &JobProgress) -> String {
-    if let Some(backup) = &progress.backup {
-        let [done, total] = [backup.bytes_done, backup.bytes_total].map(HumanBytes);
-        return format!("  progress {done} of {total}");
+    if let Some(bytes) = &progress.bytes {
+        let [done, total] = [bytes.bytes_done, bytes.bytes_total].map(HumanBytes);
+        let per_s = HumanBytes(bytes.bytes_per_s as u64);
+        return format!("  progress {done} of {total}, {per_s} per second");
     }
     let JobProgress {
         step,

@@ -87,9 +87,9 @@ const OUTPUT: usize = 8;
 const NAMES_CHARS_MIN: usize = 16;
 
 /// Returns the lines, with a head. Inputs and outputs are cut to what the other columns leave. Below
-/// a job that makes little progress there is a line with the reason, and below a backup one with the
-/// number of its damaged files.
-fn lines(jobs: &[JobView]) -> Vec<String> {
+/// a job that makes little progress there is a line with the reason, and below a backup or a
+/// verification one with the damage.
+pub(super) fn lines(jobs: &[JobView]) -> Vec<String> {
     let mut rows: Vec<_> = jobs.iter().map(row).collect();
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
@@ -109,8 +109,8 @@ fn lines(jobs: &[JobView]) -> Vec<String> {
     for (line, job) in lines.zip(jobs) {
         listed.push(line);
         listed.extend(job.waits().map(|waits| format!("  waits: {waits}")));
-        let damaged = damaged_files(&job.record);
-        listed.extend(damaged.map(|damaged| format!("  damaged or missing: {damaged}")));
+        let damage = damage(&job.record);
+        listed.extend(damage.map(|damage| format!("  damaged or missing: {damage}")));
     }
     listed
 }
@@ -159,11 +159,13 @@ pub(super) fn asked(job: &JobRecord) -> [String; 3] {
     [goal, inputs.join(", "), output]
 }
 
-/// Returns how many files of a backup are damaged or missing, if any are.
-fn damaged_files(job: &JobRecord) -> Option<String> {
-    let made = job.backup_report()?.backup?;
-    let damaged = made.damaged.len() as u64;
-    (damaged > 0).then(|| counted(damaged, "file"))
+/// Returns how many places a backup or a verification found damaged or missing, if any.
+fn damage(job: &JobRecord) -> Option<String> {
+    let (places, what) = match job.verification_report() {
+        Some(report) => (report.verify?.findings.len(), "place"),
+        None => (job.backup_report()?.backup?.damaged.len(), "file"),
+    };
+    (places > 0).then(|| counted(places as u64, what))
 }
 
 /// A table, or the first of some files and how many more there are.
@@ -216,6 +218,21 @@ mod tests {
             attempts_dropped: 0,
             submission: None,
         })
+    }
+
+    #[test]
+    fn a_verification_is_listed_with_its_damage() {
+        let mut verification = job(json!({"application": {"verify": {"by": "uid 7"}}}));
+        verification.record.application = "verify".into();
+        verification.record.report = Some(json!({
+            "outcome": {"kind": "succeeded"},
+            "verify": {"files": 2, "bytes": 9, "entries": 1, "runs": 1, "bookmarks": 0,
+                "wal_records": 0, "wal_torn_bytes": 0, "findings": [
+                    {"path": "/d/7.sst", "offset": 0, "detail": "it is missing"},
+                ]},
+        }));
+        let listed = lines(&[verification]);
+        assert_eq!(listed[2], "  damaged or missing: 1 place");
     }
 
     #[test]

@@ -36,9 +36,9 @@ pub(super) struct Args {
 pub(super) fn run(args: Args) -> Result<()> {
     let server = args.attached.client()?;
     let job = server.show(&args.id, Duration::ZERO)?;
-    if job.record.is_backup() {
-        let id = &job.record.id;
-        let text = format!("{id} is a backup, which ends without a report: see ebb jobs {id}");
+    if job.record.is_maintenance() {
+        let (application, id) = (&job.record.application, &job.record.id);
+        let text = format!("{application} {id} ends without a report: see ebb jobs {id}");
         return Err(CliError::Usage(text).into());
     }
     let job = FollowedJob::of(&server, job);

@@ -1,7 +1,9 @@
 //! `ebb repair --online`: lists what is lost of the damaged files of a table, and has them rewritten
-//! without it.
+//! without it once exactly this list is accepted.
 
 use anyhow::{Context, Result};
+use ebb_jobs::Failure;
+use ebb_server::http::{ClientError, Problem};
 use ebb_storage::{FileLoss, LossReport};
 use indicatif::HumanBytes;
 use serde_json::Value;
@@ -19,38 +21,57 @@ A lost version may be a deletion, an operand of a counter or a list, or the head
 older values of these keys may show, or none, and rows behind them that the header deleted. Snapshots
 lose the same. Indexes of the table may lack entries or have too many: drop and create them afterwards.";
 
-/// Lists what is lost of the damaged files of a table, and with `accept_loss` has them rewritten.
+/// Lists what is lost of the damaged files of a table. If the list is the one with the token `accepted`,
+/// has them rewritten.
 ///
 /// # Errors
-/// When a file is damaged, and the loss is not accepted.
+/// When a file is damaged, and its loss is not accepted.
 pub(super) fn run(
     attached: &Attached,
     table: &TableName,
-    accept_loss: bool,
+    accepted: Option<&str>,
     as_json: bool,
 ) -> Result<()> {
-    let report = if accept_loss {
-        accepted(attached, table)?
-    } else {
-        listed(attached, table)?
+    let rewritten = match accepted {
+        Some(token) => rewritten(attached, table, token)?,
+        None => None,
+    };
+    let (report, is_accepted) = match rewritten {
+        Some(report) => (report, true),
+        None => (listed(attached, table)?, false),
     };
     json_or_text(as_json, &json(&report)?, |printer| {
-        tell(printer, table, &report, accept_loss)
+        tell(printer, table, &report, is_accepted)
     })?;
-    let files = report.files.len() as u64;
-    if files == 0 || accept_loss {
-        return Ok(());
+    let left = report.files.iter().filter(|file| !file.is_rewritten);
+    let left = left.count() as u64;
+    match &report.token {
+        Some(_) if is_accepted && left > 0 => {
+            let files = counted(left, "damaged file");
+            let text = format!("{table} still has {files}: list what is lost again");
+            Err(CliError::Damaged(text).into())
+        }
+        Some(token) if !is_accepted => {
+            Err(CliError::Damaged(advice(table, &report, token, accepted)).into())
+        }
+        _ => Ok(()),
     }
+}
+
+/// Returns what to do about a loss that is not accepted. `accepted` is the token of an older list.
+fn advice(table: &TableName, report: &LossReport, token: &str, accepted: Option<&str>) -> String {
     let (files, lost) = (
-        counted(files, "damaged file"),
+        counted(report.files.len() as u64, "damaged file"),
         counted(report.entries_lost(), "version"),
     );
-    let text = format!(
-        "{table} has {files}, and {lost} in them cannot be read; take the files from a backup with: ebb \
-         restore BACKUP; without one, give up what is lost with: ebb repair --online {table} \
-         --accept-loss"
-    );
-    Err(CliError::Damaged(text).into())
+    let change = accepted.map_or_else(String::new, |accepted| {
+        format!("nothing was changed, because this is another loss than that of {accepted}: ")
+    });
+    format!(
+        "{change}{table} has {files}, and {lost} in them cannot be read; take the files from a backup \
+         with: ebb restore BACKUP; without one, give up what is lost with: ebb repair --online {table} \
+         --accept-loss {token}"
+    )
 }
 
 fn listed(attached: &Attached, table: &TableName) -> Result<LossReport> {
@@ -63,17 +84,19 @@ fn listed(attached: &Attached, table: &TableName) -> Result<LossReport> {
     })
 }
 
-fn accepted(attached: &Attached, table: &TableName) -> Result<LossReport> {
-    Ok(match attached.server()? {
-        Some(server) => {
-            let accept = || server.accept_loss(table);
-            spinner_while("the server rewrites the damaged files", accept)?
-        }
-        None => {
-            let db = attached.location.open_existing()?;
-            db.rewrite_damaged(&table.keyspace, &table.table)?
-        }
-    })
+/// Has the damaged files rewritten; `None` if the loss is another one than that of `token`.
+fn rewritten(attached: &Attached, table: &TableName, token: &str) -> Result<Option<LossReport>> {
+    let Some(server) = attached.server()? else {
+        let db = attached.location.open_existing()?;
+        return Ok(db.rewrite_damaged(&table.keyspace, &table.table, token)?);
+    };
+    let accept = || server.accept_loss(table, token);
+    let is_of_other_loss =
+        |problem: &Problem| problem.status == 409 && problem.failure == Failure::Corrupt;
+    match spinner_while("the server rewrites the damaged files", accept) {
+        Err(ClientError::Refused(problem)) if is_of_other_loss(&problem) => Ok(None),
+        report => Ok(Some(report?)),
+    }
 }
 
 fn tell(
@@ -88,8 +111,12 @@ fn tell(
     if report.entries_lost() > 0 {
         printer.line(CONSEQUENCES)?;
     }
-    if report.files.is_empty() {
-        printer.line(format_args!("no file of {table} is damaged"))?;
+    match &report.token {
+        Some(token) if !is_accepted => {
+            printer.line(format_args!("the token of this list: {token}"))?
+        }
+        Some(_) => {}
+        None => printer.line(format_args!("no file of {table} is damaged"))?,
     }
     Ok(())
 }
@@ -115,7 +142,7 @@ fn tell_file(printer: &mut Printer, file: &FileLoss, is_accepted: bool) -> Resul
         };
         printer.line(format_args!("  rewritten without them; {place}"))?;
     } else if is_accepted {
-        printer.line("  not rewritten: it was replaced or dropped meanwhile; list again")?;
+        printer.line("  not rewritten: it was replaced or dropped meanwhile, or has lost more")?;
     }
     Ok(())
 }

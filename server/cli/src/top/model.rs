@@ -24,11 +24,13 @@ pub(super) struct Model {
     pub(super) load: Option<Load>,
     /// The running jobs, the oldest first.
     pub(super) jobs: Vec<JobView>,
+    /// The running backups and verifications, the oldest first. On the screen they follow the jobs.
+    pub(super) maintenance: Vec<JobView>,
     /// The tables, the largest first.
     pub(super) tables: Vec<TableSummary>,
-    /// The id of the chosen job.
+    /// The id of the chosen job, backup or verification.
     chosen: Option<String>,
-    /// True while `y` would cancel the chosen job: the footer has the question.
+    /// True while `y` would cancel what is chosen: the footer has the question.
     asks: bool,
     held: bool,
     /// A message in the footer, until the next key.
@@ -55,13 +57,16 @@ impl Model {
     pub(super) fn show(&mut self, state: ServerState) {
         let ServerState { load, jobs, tables } = state;
         self.load = Some(load);
-        self.jobs = jobs.into_iter().filter(JobView::is_running).collect();
-        self.jobs.sort_by(|a, b| a.record.id.cmp(&b.record.id));
+        let mut running: Vec<_> = jobs.into_iter().filter(JobView::is_running).collect();
+        running.sort_by(|a, b| a.record.id.cmp(&b.record.id));
+        (self.maintenance, self.jobs) =
+            (running.into_iter()).partition(|job| job.record.is_maintenance());
         self.tables = tables;
         (self.tables).sort_by_key(|table| std::cmp::Reverse(table.live_bytes));
-        let is_there = |id: &String| self.jobs.iter().any(|job| job.record.id == *id);
+        let is_there = |chosen: &String| self.ids().any(|id| id == chosen);
         if !self.chosen.as_ref().is_some_and(is_there) {
-            self.chosen = self.jobs.first().map(|job| job.record.id.clone());
+            let first = self.ids().next().map(str::to_owned);
+            self.chosen = first;
             self.asks = false;
         }
     }
@@ -75,10 +80,16 @@ impl Model {
         self.held
     }
 
-    /// Returns the index of the chosen job in `jobs`.
-    pub(super) fn chosen(&self) -> Option<usize> {
+    /// The ids that can be chosen, in the order of the screen.
+    fn ids(&self) -> impl Iterator<Item = &str> {
+        let all = self.jobs.iter().chain(&self.maintenance);
+        all.map(|job| &*job.record.id)
+    }
+
+    /// Returns the index of what is chosen in `list`, which is `jobs` or `maintenance`.
+    pub(super) fn chosen_of(&self, list: &[JobView]) -> Option<usize> {
         let chosen = self.chosen.as_ref()?;
-        self.jobs.iter().position(|job| job.record.id == *chosen)
+        list.iter().position(|job| job.record.id == *chosen)
     }
 
     /// Returns the last line of the screen.
@@ -117,11 +128,13 @@ impl Model {
     }
 
     fn choose(&mut self, by: isize) {
-        let Some(last) = self.jobs.len().checked_sub(1) else {
+        let ids: Vec<_> = self.ids().collect();
+        let Some(last) = ids.len().checked_sub(1) else {
             return;
         };
-        let at = self.chosen().unwrap_or(0);
-        let at = at.saturating_add_signed(by).min(last);
-        self.chosen = Some(self.jobs[at].record.id.clone());
+        let chosen = self.chosen.as_deref();
+        let at = ids.iter().position(|id| Some(*id) == chosen);
+        let at = at.unwrap_or(0).saturating_add_signed(by).min(last);
+        self.chosen = Some(ids[at].to_owned());
     }
 }

@@ -13,17 +13,18 @@ use super::model::Model;
 
 /// Lines of the pictures of the load and of what jobs used.
 const PICTURE_LINES: u16 = 6;
+/// Lines of the backups and verifications, at most.
+const MAINTENANCE_LINES: u16 = 7;
 /// Lines of the tables of the database, at most.
 const TABLE_LINES: u16 = 8;
 
 pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
-    let tables = (model.tables.len() as u16 + 3).min(TABLE_LINES);
-    let tables = if model.tables.is_empty() { 0 } else { tables };
-    let [head, pictures, jobs, tables, foot] = Layout::vertical([
+    let [head, pictures, jobs, maintenance, tables, foot] = Layout::vertical([
         Constraint::Length(3),
         Constraint::Length(PICTURE_LINES),
         Constraint::Min(4),
-        Constraint::Length(tables),
+        Constraint::Length(table_lines(model.maintenance.len(), MAINTENANCE_LINES)),
+        Constraint::Length(table_lines(model.tables.len(), TABLE_LINES)),
         Constraint::Length(1),
     ])
     .areas(frame.area());
@@ -32,8 +33,17 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
         draw_pictures(frame, load, pictures);
         draw_jobs(frame, model, load.now_unix_ms, jobs);
     }
+    draw_maintenance(frame, model, maintenance);
     draw_tables(frame, model, tables);
     frame.render_widget(Paragraph::new(model.footer()).dim(), foot);
+}
+
+/// The lines of a table with a border and a head; none if it is empty.
+fn table_lines(rows: usize, lines_max: u16) -> u16 {
+    if rows == 0 {
+        return 0;
+    }
+    u16::try_from(rows + 3).map_or(lines_max, |lines| lines.min(lines_max))
 }
 
 /// Three lines: where the cores go, latencies against the objective, the guard.
@@ -129,14 +139,46 @@ fn draw_jobs(frame: &mut Frame<'_>, model: &Model, now_unix_ms: u64, area: Rect)
         .header(Row::new(head).style(Style::new().add_modifier(Modifier::DIM)))
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
         .block(block);
-    let mut state = TableState::default().with_selected(model.chosen());
+    let mut state = TableState::default().with_selected(model.chosen_of(&model.jobs));
     frame.render_stateful_widget(table, area, &mut state);
+}
+
+fn draw_maintenance(frame: &mut Frame<'_>, model: &Model, area: Rect) {
+    let head = ["job", "application", "bytes", "per second", "done in", "to"];
+    let widths = [14, 14, 26, 12, 10].map(Constraint::Length);
+    let widths = widths.into_iter().chain([Constraint::Fill(1)]);
+    let table = Table::new(model.maintenance.iter().map(maintenance_row), widths)
+        .header(Row::new(head).dim())
+        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
+        .block(Block::bordered().title("backups and verifications"));
+    let chosen = model.chosen_of(&model.maintenance);
+    let mut state = TableState::default().with_selected(chosen);
+    frame.render_stateful_widget(table, area, &mut state);
+}
+
+fn maintenance_row(job: &JobView) -> Row<'static> {
+    let bytes = job.run.as_ref().and_then(|run| run.progress.bytes);
+    let bytes = bytes.unwrap_or_default();
+    let [done, total] = [bytes.bytes_done, bytes.bytes_total].map(HumanBytes);
+    let left_bytes = bytes.bytes_total.saturating_sub(bytes.bytes_done) as f64;
+    // A rate of zero gives no time.
+    let left = (bytes.bytes_per_s > 0.0).then(|| span(left_bytes / bytes.bytes_per_s));
+    let target = job.record.backup_request().map(|request| request.target);
+    Row::new([
+        job.record.id.clone(),
+        job.record.application.clone(),
+        format!("{done} of {total}"),
+        HumanBytes(bytes.bytes_per_s as u64).to_string(),
+        left.unwrap_or_default(),
+        target.unwrap_or_default(),
+    ])
 }
 
 /// Returns why the chosen job makes little progress, or else the first job that does.
 fn waits(model: &Model) -> Option<String> {
     let waits = |job: &JobView| Some(format!("{} waits: {}", job.record.id, job.waits()?));
-    let chosen = model.chosen().and_then(|at| waits(&model.jobs[at]));
+    let chosen = model.chosen_of(&model.jobs);
+    let chosen = chosen.and_then(|at| waits(&model.jobs[at]));
     chosen.or_else(|| model.jobs.iter().find_map(waits))
 }
 

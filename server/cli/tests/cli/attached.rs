@@ -9,7 +9,7 @@ use ebb_cql::protocol::ErrorKind;
 use ebb_test_support::wait::{until, until_some};
 use serde_json::{Value, json};
 
-use crate::care::{back_up_and_copy, damage_table};
+use crate::care::{accepting, back_up_and_copy, damage_table};
 use crate::place::{Done, Place};
 use crate::serving::{KEYSPACE, Server, query};
 
@@ -205,6 +205,11 @@ fn a_server_is_looked_at_backed_up_and_verified_while_it_runs() {
     let server = Server::start(&place, "");
     assert_eq!(verified(&place.ebb("verify --json").json()), alone);
     assert!(place.ebb("verify").ok().contains("nothing is wrong"));
+    let job = place.ebb("jobs last --json").json();
+    assert_eq!(job["application"], "verify", "{job}");
+    assert_eq!(job["report"]["verify"]["findings"], json!([]), "{job}");
+    let shown = place.ebb("jobs last").ok();
+    assert!(shown.contains("  files    "), "{shown}");
     let stats = place.ebb("stats --json").json();
     let mut tables = stats["tables"].as_array().unwrap().iter();
     assert!(tables.any(|table| table["name"] == "lines"));
@@ -256,11 +261,13 @@ fn a_running_server_rewrites_damaged_files_once_their_loss_is_accepted() {
     let server = Server::start(&place, "");
     let listed = place.ebb("repair --online app.lines");
     assert!(listed.stdout.contains(&name), "{}", listed.stdout);
+    let accept = accepting(&listed.stdout);
     assert!(listed.fails(5).contains("--accept-loss"));
+    let refused = place.ebb("repair --online app.lines --accept-loss 0123456789abcdef");
+    assert_eq!(accepting(&refused.stdout), accept, "the list comes again");
+    assert!(refused.fails(5).contains("nothing was changed"));
     place.ebb("scan app.lines").fails(5);
-    let done = place
-        .ebb("repair --online app.lines --accept-loss --json")
-        .json();
+    let done = place.ebb(&format!("{accept} --json")).json();
     assert_eq!(done["files"][0]["is_rewritten"], true, "{done}");
     place.ebb("verify").ok();
     let after = place.ebb("scan app.lines").ok();
@@ -338,7 +345,7 @@ fn a_token_for_jobs_reads_no_rows_and_changes_no_files() {
         "queries",
         "queries kill 1",
         "repair --online app.lines",
-        "repair --online app.lines --accept-loss",
+        "repair --online app.lines --accept-loss 0123456789abcdef",
     ] {
         let told = remote.ebb(line).fails(2);
         assert!(told.contains("it takes one for admin"), "{line}: {told}");

@@ -12,6 +12,14 @@ pub fn damage_table(place: &Place) -> String {
     flip_bit(place, |bytes| bytes / 2)
 }
 
+/// Returns the command that accepts the loss of a list.
+pub fn accepting(listed: &str) -> String {
+    let mut lines = listed.lines();
+    let token = lines.find_map(|line| line.strip_prefix("the token of this list: "));
+    let token = token.expect("a list of what is lost");
+    format!("repair --online app.lines --accept-loss {token}")
+}
+
 /// The only SSTable.
 fn only_table(place: &Place) -> PathBuf {
     let files = std::fs::read_dir(place.path("ebb-data")).unwrap();
@@ -221,6 +229,7 @@ fn an_online_repair_lists_what_is_lost_and_rewrites_the_file_once_that_is_accept
     let is_told = |line: &str| line.starts_with("  lost: ") && line.contains("keys of app.lines");
     assert!(listed.stdout.contains(&name), "{}", listed.stdout);
     assert!(listed.stdout.lines().any(is_told), "{}", listed.stdout);
+    let accept = accepting(&listed.stdout);
     assert!(listed.fails(5).contains("--accept-loss"));
     let listed = place.ebb("repair --online app.lines --json");
     assert_eq!(listed.code, 5, "{}", listed.stderr);
@@ -228,10 +237,13 @@ fn an_online_repair_lists_what_is_lost_and_rewrites_the_file_once_that_is_accept
     let file = &report["files"][0];
     assert!(file["entries_lost"].as_u64().unwrap() > 0, "{report}");
     assert!(file["lost"][0]["to_key"].is_string(), "{report}");
-    // Nothing is changed yet.
+    assert!(accept.ends_with(report["token"].as_str().unwrap()));
+    let refused = place.ebb("repair --online app.lines --accept-loss 0123456789abcdef");
+    assert_eq!(accepting(&refused.stdout), accept, "the list comes again");
+    assert!(refused.fails(5).contains("nothing was changed"));
     place.ebb("scan app.lines").fails(5);
 
-    let done = place.ebb("repair --online app.lines --accept-loss").ok();
+    let done = place.ebb(&accept).ok();
     assert!(done.contains("rewritten without them"), "{done}");
     let after = place.ebb("scan app.lines").ok();
     assert!(after.lines().count() > before.lines().count() / 2);
@@ -244,6 +256,7 @@ fn an_online_repair_lists_what_is_lost_and_rewrites_the_file_once_that_is_accept
         listed.contains("no file of app.lines is damaged"),
         "{listed}"
     );
+    assert!(place.ebb(&accept).ok().contains("no file"), "once more");
     place.ebb("repair --online app.none").fails(3);
     place.ebb("repair whole --online app.lines").refused();
     place.ebb("repair whole --accept-loss").refused();

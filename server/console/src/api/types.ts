@@ -74,7 +74,8 @@ export interface JobRequest {
   version?: number;
   application: Record<string, Record<string, unknown>>;
   inputs?: Record<string, unknown>[];
-  output: { to: Record<string, string> | string; format?: string | null; limit?: number | null };
+  /** A verification, which nobody can submit, has none. */
+  output?: { to: Record<string, string> | string; format?: string | null; limit?: number | null };
   directory: string;
   goal_s?: number | null;
   [field: string]: unknown;
@@ -104,6 +105,14 @@ export interface JobStatus {
   cause: string | null;
 }
 
+/** How far a backup or a verification is. */
+export interface ByteProgress {
+  bytes_done: number;
+  bytes_total: number;
+  /** Over the last ten seconds. */
+  bytes_per_s: number;
+}
+
 export interface JobReport {
   met: boolean | null;
   tasks: number;
@@ -118,7 +127,7 @@ export interface JobView {
   run: {
     inputs: { name: string; snapshot: string | null }[];
     policy: string;
-    progress: { step: number; steps: number; status: JobStatus };
+    progress: { step: number; steps: number; status: JobStatus; bytes?: ByteProgress };
   } | null;
   end: { report: JobReport; parked: boolean; unrecorded: string | null } | null;
   prediction?: Prediction | null;

@@ -90,7 +90,7 @@ export function draftOf(request: JobRequest): Draft {
       values: table?.values ?? "text",
     };
   });
-  const to = request.output.to;
+  const to = request.output?.to ?? "";
   const [kind, place] = typeof to === "string" ? ["file", ""] : (Object.entries(to)[0] ?? ["table", ""]);
   return {
     ...draft,

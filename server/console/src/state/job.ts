@@ -1,6 +1,7 @@
 // A job as the page shows it.
 
-import type { JobRequest, JobView, Prediction } from "../api/types";
+import type { ByteProgress, JobRequest, JobView, Prediction } from "../api/types";
+import { bytes } from "../text/number";
 
 export type JobState =
   | "running"
@@ -13,6 +14,8 @@ export type JobState =
 export interface Job {
   id: string;
   name: string;
+  /** A backup or a verification: it reads all files, and nobody can submit it as a job. */
+  isMaintenance: boolean;
   state: JobState;
   request: JobRequest;
   input: string;
@@ -27,8 +30,13 @@ export interface Job {
   endedMs: number | null;
   goalMs: number | null;
   prediction: Prediction | null;
+  /** How far a backup or a verification is, while it runs. */
+  bytes: ByteProgress | null;
   cause: string | null;
 }
+
+/** The applications of backups and verifications. */
+const MAINTENANCE = ["backup", "verify"];
 
 /** Where a job stands towards its goal. */
 export type Outlook = "none" | "met" | "missed" | "on-time" | "late" | "unknown";
@@ -42,6 +50,7 @@ export function jobOf(view: JobView): Job {
   return {
     id: record.id,
     name: record.application,
+    isMaintenance: MAINTENANCE.includes(record.application),
     state: stateOf(view),
     request,
     input: inputsOf(request).join(", "),
@@ -53,6 +62,7 @@ export function jobOf(view: JobView): Job {
     goalMs:
       view.prediction?.goal_unix_ms ?? (goalS === null ? null : record.started_unix_ms + goalS * 1000),
     prediction: view.prediction ?? null,
+    bytes: end === null ? (run?.progress.bytes ?? null) : null,
     cause: status?.cause ?? end?.report.outcome.cause ?? null,
   };
 }
@@ -81,13 +91,20 @@ export function slackS(job: Job, nowMs: number): number | null {
   return (job.goalMs - end) / 1000;
 }
 
+/** When a backup or a verification is done at its present rate; `null` if that is not known. */
+export function doneAtMs(job: Job, nowMs: number): number | null {
+  if (job.bytes === null || job.bytes.bytes_per_s <= 0) return null;
+  const left = Math.max(0, job.bytes.bytes_total - job.bytes.bytes_done);
+  return nowMs + (left / job.bytes.bytes_per_s) * 1000;
+}
+
 function stateOf({ record, run, end }: JobView): JobState {
   if (record.state !== "started") return record.state;
   if (run === null || end?.parked === true) return "unfinished";
   if (end !== null) return end.report.outcome.kind as JobState;
-  return run.progress.status.tasks_running > 0 || run.progress.status.maps_done > 0
-    ? "running"
-    : "waiting";
+  const { status, bytes } = run.progress;
+  const gets = status.tasks_running > 0 || status.maps_done > 0 || (bytes?.bytes_per_s ?? 0) > 0;
+  return gets ? "running" : "waiting";
 }
 
 function progressOf({ record, run, end }: JobView): { progress: number; done: string } {
@@ -97,6 +114,7 @@ function progressOf({ record, run, end }: JobView): { progress: number; done: st
     return { progress: record.state === "succeeded" ? 1 : 0, done };
   }
   const { step, steps, status } = run.progress;
+  if (run.progress.bytes !== undefined) return byteProgressOf(run.progress.bytes);
   const total = status.maps_total + status.reduces_total;
   const part = total === 0 ? 0 : (status.maps_done + status.reduces_done) / total;
   const what =
@@ -105,6 +123,12 @@ function progressOf({ record, run, end }: JobView): { progress: number; done: st
       : `${status.reduces_done}/${status.reduces_total} reduces`;
   const chain = steps > 1 ? `step ${step}/${steps}, ` : "";
   return { progress: Math.min(1, (step - 1 + part) / Math.max(1, steps)), done: chain + what };
+}
+
+function byteProgressOf(of: ByteProgress): { progress: number; done: string } {
+  const progress = of.bytes_total === 0 ? 0 : Math.min(1, of.bytes_done / of.bytes_total);
+  const done = `${bytes(of.bytes_done)} of ${bytes(of.bytes_total)}, ${bytes(of.bytes_per_s)}/s`;
+  return { progress, done };
 }
 
 function inputsOf(request: JobRequest): string[] {
@@ -116,6 +140,6 @@ function inputsOf(request: JobRequest): string[] {
 }
 
 function outputOf(request: JobRequest): string {
-  const to = request.output.to;
+  const to = request.output?.to ?? "";
   return typeof to === "string" ? to : (Object.values(to)[0] ?? "");
 }

@@ -12,6 +12,9 @@ export const sessionProblem = signal<Problem | null>(null);
 /** Whether changes may be asked for. */
 export const mayChange = computed(() => session.value != null && session.value.scope !== "read");
 
+/** Whether backups and verifications may be cancelled. */
+export const mayMaintain = computed(() => session.value?.scope === "admin");
+
 export async function ask(): Promise<void> {
   try {
     session.value = await get<Session>("/v1/session");

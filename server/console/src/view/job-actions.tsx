@@ -4,11 +4,12 @@ import { change } from "../api/request";
 import { type Job, isOver } from "../state/job";
 import { views } from "../state/live";
 import { open, say } from "../state/panels";
-import { mayChange } from "../state/session";
+import { mayChange, mayMaintain } from "../state/session";
 
 export function JobActions({ job }: { job: Job }) {
-  if (!mayChange.value) return null;
+  if (job.isMaintenance ? !mayMaintain.value : !mayChange.value) return null;
   if (isOver(job)) {
+    if (job.isMaintenance) return null;
     return (
       <button aria-label={`Submit ${job.name} ${job.id} again`} onClick={() => open({ kind: "submit", from: job.request })}>
         Again

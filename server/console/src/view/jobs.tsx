@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { now } from "../state/clock";
-import { type Job, isOver, outlook, slackS } from "../state/job";
+import { type Job, doneAtMs, isOver, outlook, slackS } from "../state/job";
 import { colourOf, jobs, jobsShown, range, unended, views } from "../state/live";
 import { open } from "../state/panels";
 import { mayChange } from "../state/session";
@@ -109,7 +109,8 @@ function Row({ job, isEnded }: { job: Job; isEnded: boolean }) {
         <small class="id">{job.id}</small>
       </th>
       <td class="places" data-label="From → to" title={`${job.input} → ${job.output}`}>
-        {job.input === "" ? "" : `${job.input} `}→ {job.output}
+        {job.input === "" ? "" : `${job.input} `}
+        {job.output === "" ? "" : `→ ${job.output}`}
       </td>
       {isEnded ? (
         <td data-label="Outcome">
@@ -174,7 +175,16 @@ function Took({ job }: { job: Job }) {
 
 function Finish({ job, nowMs }: { job: Job; nowMs: number }) {
   const finish = job.prediction;
-  if (finish === null) return <span class="unknown">not known yet</span>;
+  if (finish === null) {
+    const doneAt = doneAtMs(job, nowMs);
+    if (doneAt === null) return <span class="unknown">not known yet</span>;
+    return (
+      <>
+        {clock(doneAt, nowMs)}
+        <small>{relative(doneAt, nowMs)}</small>
+      </>
+    );
+  }
   const half = (finish.high_unix_ms - finish.low_unix_ms) / 2000;
   return (
     <>

@@ -1,19 +1,12 @@
 //! Backups in the history: jobs of the application `backup`, which no job request starts.
 
-use std::num::NonZeroU64;
-
 use ebb_scheduler::runtime::Outcome;
 use ebb_storage::BackupInfo;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::maintenance::{BACKUP, DAMAGED_KEPT_MAX, MaintenanceOptions};
 use super::{History, JobRecord, RecordState, Result};
-
-/// The largest number of damaged files that the record of a backup has.
-const DAMAGED_KEPT_MAX: usize = 100;
-
-/// The application of backups. No application of job requests has this name.
-pub const BACKUP: &str = "backup";
 
 /// The request of a backup, as the history has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,17 +14,7 @@ pub struct BackupRequest {
     /// The name of the backup, or its directory.
     pub target: String,
     /// The user, and the limits of the work.
-    pub options: BackupOptions,
-}
-
-/// The options of a backup.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BackupOptions {
-    /// The user or the token that requested it.
-    pub by: String,
-    /// The largest rate in bytes per second, if there is a limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate_bytes_per_s: Option<NonZeroU64>,
+    pub options: MaintenanceOptions,
 }
 
 /// The report of a backup that has ended.
@@ -102,15 +85,6 @@ impl BackupReport {
         let made = self.backup.as_ref();
         self.outcome == Outcome::Succeeded && made.is_some_and(|made| made.damaged.is_empty())
     }
-
-    /// The state in which the backup ended.
-    fn state(&self) -> RecordState {
-        match self.outcome {
-            Outcome::Succeeded => RecordState::Succeeded,
-            Outcome::Failed { .. } => RecordState::Failed,
-            Outcome::Cancelled => RecordState::Cancelled,
-        }
-    }
 }
 
 impl JobRecord {
@@ -163,7 +137,8 @@ impl History {
         if let Some(made) = &mut report.backup {
             made.damaged.truncate(DAMAGED_KEPT_MAX);
         }
-        self.end(job, report.state(), Some(json!(report)))
+        let state = RecordState::of(&report.outcome);
+        self.end(job, state, Some(json!(report)))
     }
 
     /// Returns the time as of which the last backup without damage has the data, in milliseconds

@@ -4,7 +4,7 @@
 //! | table | a row |
 //! | --- | --- |
 //! | `format` | the version that the other tables are in, under the key `version` |
-//! | `jobs` | a job or a backup: its request, how it ended, what it counted |
+//! | `jobs` | a job, a backup or a verification: its request, how it ended, what it counted |
 //! | `attempts` | an attempt at one of its tasks: times, CPU, bytes, how it ended |
 //! | `profiles` | what the tasks of an application took, for its next execution |
 //!
@@ -15,12 +15,14 @@
 
 mod attempts;
 mod backup;
+mod maintenance;
 mod profiles;
 mod record;
 mod recorded_output;
 mod recorder;
 #[cfg(test)]
 mod tests;
+mod verification;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -32,12 +34,14 @@ use serde_json::Value;
 
 use self::attempts::AttemptTable;
 pub use self::attempts::{ATTEMPTS_KEPT_MAX, JobAttempt};
-pub use self::backup::{BACKUP, BackupOptions, BackupReport, BackupRequest};
+pub use self::backup::{BackupReport, BackupRequest};
+pub use self::maintenance::{BACKUP, MaintenanceOptions, VERIFY};
 use self::profiles::ProfileTable;
 pub use self::profiles::{KnownProfile, ProfileRecord};
 pub use self::record::{JobRecord, OwnSnapshot, RecordState, Submission};
 pub use self::recorded_output::{CommitRecord, RecordedOutput};
 pub use self::recorder::{Recorded, Recorder};
+pub use self::verification::VerificationReport;
 pub use super::error::HistoryError;
 use super::request::JobRequest;
 pub use ebb_tables::names::SYSTEM_KEYSPACE;

@@ -1,5 +1,6 @@
 //! A job in the history.
 
+use ebb_scheduler::runtime::Outcome;
 use ebb_tables::lookup::{LookupError, Unknown};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -19,6 +20,17 @@ pub enum RecordState {
     Failed,
     /// It was asked to stop, or discarded.
     Cancelled,
+}
+
+impl RecordState {
+    /// The state of a job that ended so.
+    pub(super) fn of(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Succeeded => Self::Succeeded,
+            Outcome::Failed { .. } => Self::Failed,
+            Outcome::Cancelled => Self::Cancelled,
+        }
+    }
 }
 
 /// A snapshot that was made for a job, kept for the job's next start.

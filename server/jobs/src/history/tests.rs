@@ -3,7 +3,7 @@ use ebb_scheduler::runtime::{
     AttemptOutcome, AttemptRecord, JobJournal, Output, OutputWriter, TaskError, VecOutput,
 };
 use ebb_storage::simulation::MemDisk;
-use ebb_storage::{BackupInfo, Finding, Options};
+use ebb_storage::{BackupInfo, Finding, Options, VerifyReport};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ fn ended_jobs_are_forgotten_in_the_end_and_unfinished_ones_are_not() {
 fn back_up(history: &History, started_unix_ms: u64, report: &BackupReport) -> JobRecord {
     let request = BackupRequest {
         target: "nightly".to_string(),
-        options: BackupOptions {
+        options: MaintenanceOptions {
             by: "cron".to_string(),
             rate_bytes_per_s: None,
         },
@@ -135,6 +135,53 @@ fn the_last_backup_without_damage_is_remembered_whatever_comes_after_it() {
     let backups: Vec<_> = jobs.iter().filter(|job| job.is_backup()).collect();
     assert_eq!(backups, [&last_good]);
     assert_eq!(history.last_good_backup_unix_ms().unwrap(), Some(7));
+}
+
+#[test]
+fn a_verification_is_recorded_with_its_options_and_its_first_findings() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), Options::default()).unwrap();
+    let history = History::open(&db).unwrap();
+    let options = MaintenanceOptions {
+        by: "cron".to_string(),
+        rate_bytes_per_s: None,
+    };
+    let finding = |number: u64| Finding {
+        path: format!("{number}.sst").into(),
+        offset: 0,
+        detail: "it is missing".to_string(),
+    };
+    let found = VerifyReport {
+        findings: (0..150).map(finding).collect(),
+        ..VerifyReport::default()
+    };
+    for (report, state, kept) in [
+        (
+            VerificationReport::finished(found),
+            RecordState::Succeeded,
+            Some(100),
+        ),
+        (
+            VerificationReport::failed("no lock".to_string()),
+            RecordState::Failed,
+            None,
+        ),
+        (
+            VerificationReport::cancelled(),
+            RecordState::Cancelled,
+            None,
+        ),
+    ] {
+        let job = history.begin_verification(&options, 7).unwrap();
+        assert!(job.is_maintenance() && !job.is_backup());
+        assert_eq!(job.maintenance_options().as_ref(), Some(&options));
+        history.end_verification(&job, &report).unwrap();
+        let ended = history.job(&job.id).unwrap().unwrap();
+        assert_eq!((ended.state, ended.started_unix_ms), (state, 7));
+        let recorded = ended.verification_report().unwrap();
+        assert_eq!(recorded.outcome, report.outcome);
+        assert_eq!(recorded.verify.map(|read| read.findings.len()), kept);
+    }
 }
 
 fn attempt(index: u32, outcome: AttemptOutcome) -> AttemptRecord {

@@ -7,7 +7,8 @@ use ebb_tables::names::TableName;
 
 use super::{JobsClient, Result, escaped};
 use crate::http::wire::{
-    BackupPlace, GetRequest, RowPage, RowView, ScanRequest, StatsReport, VerifiedDatabase,
+    AcceptedLoss, BackupPlace, GetRequest, RowPage, RowView, ScanRequest, StatsReport,
+    VerifiedDatabase,
 };
 
 impl JobsClient {
@@ -46,7 +47,7 @@ impl JobsClient {
     /// one. Returns at its end.
     ///
     /// # Errors
-    /// When the server does not answer.
+    /// When the verification is cancelled, or the server does not answer.
     pub fn verify(&self, rate_bytes_per_s: Option<NonZeroU64>) -> Result<VerifiedDatabase> {
         self.post(&paced("/v1/verify", rate_bytes_per_s), &())
     }
@@ -67,12 +68,16 @@ impl JobsClient {
         self.post(&format!("{}/loss", path(table)), &())
     }
 
-    /// Has the damaged files of a table rewritten without what is lost of them.
+    /// Has the damaged files of a table rewritten without what is lost of them. `token` is that of the
+    /// list of the loss.
     ///
     /// # Errors
-    /// When there is no such table, or the server does not answer.
-    pub fn accept_loss(&self, table: &TableName) -> Result<LossReport> {
-        self.post(&format!("{}/accept-loss", path(table)), &())
+    /// When there is no such table, the loss is another one now, or the server does not answer.
+    pub fn accept_loss(&self, table: &TableName, token: &str) -> Result<LossReport> {
+        let accepted = AcceptedLoss {
+            token: token.to_owned(),
+        };
+        self.post(&format!("{}/accept-loss", path(table)), &accepted)
     }
 
     /// Makes a backup, at this rate if there is one. Returns when every file is checked.

@@ -22,6 +22,7 @@ use utoipa::IntoParams;
 use crate::http::problem::{Problem, broken};
 use crate::http::slow;
 use crate::node::Node;
+use crate::tokens::Principal;
 
 pub(super) type Answer<T> = Result<Json<T>, Problem>;
 /// A body, or why it was not read.
@@ -146,6 +147,14 @@ impl Paced {
             NonZeroU64::new(rate).ok_or_else(none)
         });
         parsed.transpose()
+    }
+}
+
+/// Returns the name of a client for the history.
+pub(super) fn name_of(principal: Principal) -> String {
+    match principal.role {
+        Some(role) => format!("{} of role {}", principal.name, role.name),
+        None => principal.name,
     }
 }
 

@@ -9,14 +9,14 @@ use std::time::UNIX_EPOCH;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Query, State};
 use axum::http::StatusCode;
-use ebb_jobs::history::{BackupOptions, BackupRequest};
+use ebb_jobs::history::{BackupRequest, MaintenanceOptions};
 use ebb_storage::{Db, Finding, Options};
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Body, Json, Paced, blocking, json_of, query_of, work};
+use super::answer::{Answer, Body, Json, Paced, blocking, json_of, name_of, query_of, work};
 use super::paging::{PageRequest, Paged, page_request};
 use super::{At, Served};
 use crate::http::access::Peer;
@@ -125,7 +125,7 @@ async fn create(
     let name = to.name.or(to.directory).unwrap_or_default();
     let request = BackupRequest {
         target: name.clone(),
-        options: BackupOptions {
+        options: MaintenanceOptions {
             by: name_of(principal),
             rate_bytes_per_s,
         },
@@ -154,14 +154,6 @@ async fn create(
         StatusCode::CREATED
     };
     Ok((status, Json(made)))
-}
-
-/// Returns the name of a client for the history.
-fn name_of(principal: Principal) -> String {
-    match principal.role {
-        Some(role) => format!("{} of role {}", principal.name, role.name),
-        None => principal.name,
-    }
 }
 
 fn list_in(root: &Path, request: &PageRequest) -> io::Result<(Vec<BackupView>, Option<String>)> {

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Query, State};
+use ebb_jobs::history::MaintenanceOptions;
 use ebb_storage::RestoreReport;
 use ebb_tables::unreadable_objects;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Body, Json, Paced, database, json_of, query_of, work};
+use super::answer::{Answer, Body, Json, Paced, database, json_of, name_of, query_of, work};
 use super::{At, Served};
 use crate::http::access::Peer;
 use crate::http::permits::check_admin;
@@ -51,9 +52,11 @@ async fn stats(
 /// Reads every file of the database, and lists what is damaged
 ///
 /// It takes a token for scope `admin`. The response comes at the end. The work uses no more than
-/// what jobs may use. Each file is read at once, so a rate holds over several files. No file and no
-/// segment of the log is removed meanwhile. When the client disconnects, the rest is read without
-/// the rate.
+/// what jobs may use. No file and no segment of the log is removed meanwhile. Unless the request has
+/// an idempotency key, the work ends when the client disconnects.
+///
+/// The verification is among the jobs, as application `verify`, with its progress, and can be
+/// cancelled there.
 #[utoipa::path(
     post, path = "/v1/verify", operation_id = "verify_database", tag = "database",
     params(Paced),
@@ -64,14 +67,18 @@ async fn verify(
     Extension(principal): Extension<Principal>,
     paced: Result<Query<Paced>, QueryRejection>,
 ) -> Answer<VerifiedDatabase> {
-    let rate = query_of(paced)?.rate()?;
+    let rate_bytes_per_s = query_of(paced)?.rate()?;
     check_admin(&principal)?;
+    let options = MaintenanceOptions {
+        by: name_of(principal),
+        rate_bytes_per_s,
+    };
     let place = served.long_work.begin()?;
     let client = Arc::new(());
     let waits = Arc::downgrade(&client);
     let verified = work(served.node, move |node| {
         let _place = place;
-        let files = node.verify(rate, &|| waits.strong_count() > 0, &mut |_| ())?;
+        let files = node.verify(&options, &|| waits.strong_count() > 0)?;
         let unreadable = unreadable_objects(database(node, "a verification")?);
         Ok(VerifiedDatabase::new(files, unreadable)?)
     });

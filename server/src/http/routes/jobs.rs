@@ -125,7 +125,7 @@ fn created(view: JobView) -> CreatedJob {
 }
 
 /// Makes a change to the job that `id` names, if the principal has the permissions that submitting the
-/// job, or making the backup, would require.
+/// job, or requesting the backup or the verification, would require.
 async fn change_job<T: Send + 'static>(
     node: Arc<Node>,
     principal: Principal,
@@ -134,7 +134,7 @@ async fn change_job<T: Send + 'static>(
 ) -> Result<T, Problem> {
     let changed = work(node, move |node| {
         let record = node.job(&id)?;
-        let checked = if record.is_backup() {
+        let checked = if record.is_maintenance() {
             check_admin(&principal)
         } else if principal.role.is_some() {
             check_job(&principal, &record.request()?)
@@ -304,8 +304,8 @@ async fn show(
         None => work(Arc::clone(&node), move |node| node.job(&id)).await?,
     };
     let wait = Duration::from_millis(look.wait_ms).min(WAIT_MAX);
-    if let Some(backup) = node.running_backup(&record.id) {
-        let _ = tokio::time::timeout(wait, backup.ended()).await;
+    if let Some(work) = node.running_maintenance(&record.id) {
+        let _ = tokio::time::timeout(wait, work.ended()).await;
         // The history has the end.
         let view = work(node, move |node| Ok(node.view_of(node.job(&record.id)?)));
         return view.await.map(Json);

@@ -2,17 +2,20 @@
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Query, State};
+use axum::http::StatusCode;
+use ebb_jobs::Failure;
 use ebb_storage::{LossReport, TableStats};
 use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Json, Named, database, query_of, work};
+use super::answer::{Answer, Body, Json, Named, database, json_of, query_of, work};
 use super::paging::{limit_of, page};
 use super::{At, Served};
 use crate::http::permits::check_admin;
-use crate::http::wire::{BookmarkView, TableList, TableSummary, TableView};
+use crate::http::problem::Problem;
+use crate::http::wire::{AcceptedLoss, BookmarkView, TableList, TableSummary, TableView};
 use crate::tokens::Principal;
 
 pub(super) fn routes() -> OpenApiRouter<Served> {
@@ -109,7 +112,8 @@ async fn show(
 
 /// Lists what is lost of the damaged files of a table
 ///
-/// It takes a token for scope `admin`. Every file of the table is read, and nothing is changed.
+/// It takes a token for scope `admin`. Every file of the table is read, and nothing is changed. The
+/// `token` of the list names it for the route `accept-loss`.
 #[utoipa::path(
     post, path = "/v1/tables/{keyspace}/{table}/loss", operation_id = "list_loss", tag = "tables",
     params(
@@ -135,8 +139,8 @@ async fn loss(
 
 /// Rewrites the damaged files of a table without what cannot be read of them
 ///
-/// It takes a token for scope `admin`. Every file of the table is read. What is lost is the same as the
-/// route `loss` lists.
+/// It takes a token for scope `admin`. Every file of the table is read. The body names the list of the
+/// route `loss` by its token. If another loss would be listed now, nothing is changed.
 #[utoipa::path(
     post, path = "/v1/tables/{keyspace}/{table}/accept-loss", operation_id = "accept_loss",
     tag = "tables",
@@ -144,19 +148,29 @@ async fn loss(
         ("keyspace" = String, Path, description = "The keyspace of the table"),
         ("table" = String, Path, description = "The name of the table"),
     ),
+    request_body = AcceptedLoss,
     responses((status = 200, body = Object,
-        description = "The files that were rewritten, and what is lost of each")),
+        description = "The files that were rewritten, and what is lost of each"),
+        (status = 409, description = "Another loss would be listed now", body = Problem,
+            content_type = "application/problem+json")),
 )]
 async fn accept_loss(
     State(served): At,
     Extension(principal): Extension<Principal>,
     Named((keyspace, table)): Named<(String, String)>,
+    body: Body,
 ) -> Answer<LossReport> {
+    let AcceptedLoss { token } = json_of(body)?;
     check_admin(&principal)?;
+    let detail = format!(
+        "another loss of {keyspace}.{table} would be listed now than that of token {token}: list it \
+         again, and accept the new token"
+    );
     let place = served.long_work.begin()?;
     let report = work(served.node, move |node| {
         let _place = place;
-        Ok(database(node, "a repair")?.rewrite_damaged(&keyspace, &table)?)
+        Ok(database(node, "a repair")?.rewrite_damaged(&keyspace, &table, &token)?)
     });
-    report.await.map(Json)
+    let other = || Problem::new(StatusCode::CONFLICT, Failure::Corrupt, detail);
+    report.await?.map(Json).ok_or_else(other)
 }

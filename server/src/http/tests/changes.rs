@@ -1,5 +1,8 @@
 //! Changes: made once, written down, and only where they may be.
 
+use std::num::NonZeroU64;
+
+use ebb_storage::TableOptions;
 use ebb_test_support::wait::until;
 use serde_json::json;
 
@@ -221,6 +224,36 @@ fn files_are_written_below_the_roots_only() {
     drop(db);
     let (status, _, problem) = backup(&admin, "monday", "7");
     assert_eq!(status, 422, "it was opened for writing: {problem}");
+}
+
+#[test]
+fn a_verification_is_among_the_jobs_and_ends_when_its_client_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, server) = serve(dir.path());
+    let app = node.db().unwrap().keyspace("app").unwrap();
+    let table = app.table("t", TableOptions::default()).unwrap();
+    table.put(b"k", b"v").unwrap();
+    let admin = token(dir.path(), Scope::Admin);
+    let mut stream = connect(&server);
+    let text = format!(
+        "POST /v1/verify?rate_bytes_per_s=1 HTTP/1.1\r\nHost: localhost\r\n\
+         Authorization: Bearer {}\r\nContent-Length: 0\r\n\r\n",
+        admin.reveal()
+    );
+    stream.write_all(text.as_bytes()).unwrap();
+    let client = client(dir.path());
+    let running = until_some("the verification to run", || {
+        client.running("verify").unwrap().pop()
+    });
+    assert!(running.run.unwrap().progress.bytes.is_some());
+    let options = running.record.maintenance_options().unwrap();
+    assert_eq!(options.by, "test");
+    assert_eq!(options.rate_bytes_per_s, Some(NonZeroU64::MIN));
+    drop(stream);
+    until("the verification to end", || {
+        let job = client.show(&running.record.id, Duration::ZERO).unwrap();
+        job.record.state == RecordState::Cancelled
+    });
 }
 
 #[test]

@@ -77,6 +77,14 @@ impl VerifiedDatabase {
     }
 }
 
+/// The loss that is accepted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AcceptedLoss {
+    /// The value of `token` in the list of the loss.
+    pub token: String,
+}
+
 /// The place of a backup: `name` or `directory`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

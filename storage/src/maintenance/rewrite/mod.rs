@@ -15,16 +15,18 @@
 mod aside;
 mod loss;
 mod report;
+mod token;
 
 use std::sync::Arc;
 
 use aside::keep_aside;
 use loss::{Reading, lost_parts};
 pub use report::{FileLoss, LossReport};
+use token::{hash_of, token_of};
 
 use super::Lost;
 use super::damaged::{damaged_files, flush_waiting_runs};
-use crate::db::{Engine, Event, TableCore};
+use crate::db::{Engine, Event, Rest, TableCore};
 use crate::error::{Error, Result};
 use crate::key::{KeyRange, RunId, TableId};
 use crate::mutation::{self, Mutation};
@@ -34,31 +36,47 @@ use crate::sstable::{LostBlock, Origin, Salvage};
 /// See [`Db::list_lost`](crate::Db::list_lost).
 pub(crate) fn list_lost(engine: &Engine, keyspace: &str, table: &str) -> Result<LossReport> {
     let damaged = Damaged::all(engine, keyspace, table)?;
-    Ok(report_of(damaged))
+    let token = token_of_all(&damaged);
+    Ok(report_of(damaged, token))
 }
 
 /// See [`Db::rewrite_damaged`](crate::Db::rewrite_damaged).
-pub(crate) fn rewrite_damaged(engine: &Engine, keyspace: &str, table: &str) -> Result<LossReport> {
+pub(crate) fn rewrite_damaged(
+    engine: &Engine,
+    keyspace: &str,
+    table: &str,
+    accepted: &str,
+) -> Result<Option<LossReport>> {
     engine.check_access()?;
     flush_waiting_runs(engine)?;
     engine.retry_unreadable_now()?;
     let report = engine.while_none_reopens(|| {
         let mut damaged = Damaged::all(engine, keyspace, table)?;
+        let token = token_of_all(&damaged);
+        if token.as_ref().is_some_and(|token| token != accepted) {
+            return Ok(None);
+        }
         // A new file that a crash leaves beside a missing one keeps the database from opening. So
         // files go first of which nothing is written.
         damaged.sort_by_key(|file| file.loss.entries_read > 0);
         for file in &mut damaged {
             file.rewrite(engine)?;
         }
-        Ok(report_of(damaged))
+        Ok(Some(report_of(damaged, token)))
     });
     engine.release_retired();
     report
 }
 
-fn report_of(damaged: Vec<Damaged>) -> LossReport {
+fn token_of_all(damaged: &[Damaged]) -> Option<String> {
+    let hashes = damaged.iter().map(|file| hash_of(&file.file, &file.loss));
+    token_of(hashes.collect())
+}
+
+fn report_of(damaged: Vec<Damaged>, token: Option<String>) -> LossReport {
     LossReport {
         files: damaged.into_iter().map(|file| file.loss).collect(),
+        token,
     }
 }
 
@@ -96,19 +114,24 @@ impl Damaged {
         Ok(all)
     }
 
-    /// Rewrites the file. It is read anew, so it may have lost more or less by now than was listed.
+    /// Rewrites the file, unless other keys of it are lost by now than were accepted.
     fn rewrite(&mut self, engine: &Engine) -> Result<()> {
         let (table, file) = (&self.table, &self.file);
         let (mut loss, mut kept_as) = (self.loss.clone(), None);
-        let write = |run: &Run| -> Result<Option<Arc<Run>>> {
+        let accepted = hash_of(file, &self.loss);
+        let write = |run: &Run| -> Result<Option<Rest>> {
             let readable = read(engine, file)?;
             let reason = self.loss.detail.clone();
             loss = loss_of(engine, table, run, (file, reason), &readable);
-            kept_as = keep_aside(engine, file.number)?;
-            match readable {
-                Ok(salvage) => write_rest(engine, table, run, file, salvage),
-                Err(_) => Ok(None),
+            if hash_of(file, &loss) != accepted {
+                return Ok(None);
             }
+            kept_as = keep_aside(engine, file.number)?;
+            let rest = match readable {
+                Ok(salvage) => write_rest(engine, table, run, file, salvage)?,
+                Err(_) => None,
+            };
+            Ok(Some(Rest(rest)))
         };
         let is_rewritten = engine.accept_loss(table, (self.run, file.number), write)?;
         if is_rewritten {

@@ -1,8 +1,10 @@
 //! Goes through the files of a database and notes what is wrong.
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::sync::Arc;
+
+use bytes::Bytes;
 
 use super::contradictions::contradictions;
 use super::log_check::LogCheck;
@@ -34,41 +36,45 @@ pub fn verify(
 ) -> Result<VerifyReport> {
     let (dir, disk) = (dir.as_ref(), &options.disk);
     let (files, _lock) = DbFiles::lock(&**disk, &*options.tables(dir), dir)?;
-    let mut check = Check::new(options, dir, progress);
-    match Manifest::load(disk.clone(), dir) {
+    let mut step = |now| {
+        progress(now);
+        ControlFlow::Continue(())
+    };
+    let mut check = Check::new(options, dir, &mut step);
+    let _whole = match Manifest::load(disk.clone(), dir) {
         Ok(Some(manifest)) => {
             for damage in manifest.damage() {
                 check.add_error(damage.clone());
             }
             let state = manifest.state();
             let segments = check.segments(state.wal_segments());
-            check.state(state, &segments);
+            check.state(state, &segments)
         }
         Ok(None) => {
             check.add(&files::current(dir), 0, "it is missing");
-            check.by_itself(&files);
+            check.by_itself(&files)
         }
         Err(error) => {
             check.add_error(error);
-            check.by_itself(&files);
+            check.by_itself(&files)
         }
-    }
+    };
     Ok(check.report)
 }
 
 /// Verifies the files in which a state of the database in `dir` stands; they
 /// must stay meanwhile. `segments` are those of the WAL with the bytes that
-/// count.
+/// count. Calls `step` after each block and each file; returns `None` if it breaks.
 pub(crate) fn verify_state(
     options: &Options,
     dir: &Path,
     state: &State,
     segments: &[(FileNumber, u64)],
-    progress: &mut dyn FnMut(MaintenanceProgress),
-) -> VerifyReport {
-    let mut check = Check::new(options, dir, progress);
-    check.state(state, &with_paths(dir, segments));
-    check.report
+    step: Step<'_>,
+) -> Option<VerifyReport> {
+    let mut check = Check::new(options, dir, step);
+    let is_whole = check.state(state, &with_paths(dir, segments)).is_continue();
+    is_whole.then_some(check.report)
 }
 
 /// Verifies the log alone, as [`verify_state`] does, and returns what is wrong.
@@ -78,9 +84,9 @@ pub(crate) fn verify_log(
     state: &State,
     segments: &[(FileNumber, u64)],
 ) -> Vec<Finding> {
-    let mut progress = |_| ();
-    let mut check = Check::new(options, dir, &mut progress);
-    check.log(state, &with_paths(dir, segments));
+    let mut step = |_| ControlFlow::Continue(());
+    let mut check = Check::new(options, dir, &mut step);
+    let _waiting = check.log(state, &with_paths(dir, segments));
     check.report.findings
 }
 
@@ -92,21 +98,20 @@ fn with_paths(dir: &Path, segments: &[(FileNumber, u64)]) -> Vec<(Segment, u64)>
     segments.iter().map(with_path).collect()
 }
 
+/// The callback of a verification, which ends early if this breaks.
+type Step<'a> = &'a mut dyn FnMut(MaintenanceProgress) -> ControlFlow<()>;
+
 struct Check<'a> {
     log_store: &'a dyn LogStore,
     runs: RunStore,
     dir: &'a Path,
     report: VerifyReport,
     bytes_total: u64,
-    progress: &'a mut dyn FnMut(MaintenanceProgress),
+    step: Step<'a>,
 }
 
 impl<'a> Check<'a> {
-    fn new(
-        options: &'a Options,
-        dir: &'a Path,
-        progress: &'a mut dyn FnMut(MaintenanceProgress),
-    ) -> Self {
+    fn new(options: &'a Options, dir: &'a Path, step: Step<'a>) -> Self {
         Self {
             log_store: &*options.disk,
             runs: RunStore::new(
@@ -118,7 +123,7 @@ impl<'a> Check<'a> {
             dir,
             report: VerifyReport::default(),
             bytes_total: 0,
-            progress,
+            step,
         }
     }
 
@@ -134,14 +139,20 @@ impl<'a> Check<'a> {
         self.report.findings.push(finding(error, self.dir));
     }
 
-    /// Counts bytes as read.
-    fn read(&mut self, bytes: u64) {
+    /// Counts a file of this length as read.
+    fn read(&mut self, bytes: u64) -> ControlFlow<()> {
         self.report.files += 1;
         self.report.bytes += bytes;
-        (self.progress)(MaintenanceProgress {
-            bytes_done: self.report.bytes,
-            bytes_total: self.bytes_total.max(self.report.bytes),
-        });
+        self.advance(0)
+    }
+
+    /// Reports the files that are read, and `bytes` of the next one.
+    fn advance(&mut self, bytes: u64) -> ControlFlow<()> {
+        let bytes_done = self.report.bytes + bytes;
+        (self.step)(MaintenanceProgress {
+            bytes_done,
+            bytes_total: self.bytes_total.max(bytes_done),
+        })
     }
 
     /// The WAL segments with these numbers, and their lengths; holes are findings.
@@ -171,7 +182,7 @@ impl<'a> Check<'a> {
         file.and_then(|file| file.len()).unwrap_or(0)
     }
 
-    fn state(&mut self, state: &State, segments: &[(Segment, u64)]) {
+    fn state(&mut self, state: &State, segments: &[(Segment, u64)]) -> ControlFlow<()> {
         let wal_bytes: u64 = segments.iter().map(|(_, bytes)| bytes).sum();
         self.bytes_total = state.runs().map(|run| run.bytes()).sum::<u64>() + wal_bytes;
         let manifest = files::current(self.dir);
@@ -180,19 +191,19 @@ impl<'a> Check<'a> {
         }
         for table in state.tables.values() {
             for run in &table.runs {
-                self.run(table, run);
+                self.run(table, run)?;
             }
         }
-        self.wal(state, segments);
+        self.wal(state, segments)
     }
 
-    fn run(&mut self, table: &TableMeta, run: &RunMeta) {
+    fn run(&mut self, table: &TableMeta, run: &RunMeta) -> ControlFlow<()> {
         self.report.runs += 1;
         let name = format!("run {} of {}.{}", run.id.0, table.keyspace, table.name);
         let mut before: Option<Vec<u8>> = None;
         for meta in &run.files {
             let known_from = self.report.findings.len();
-            let file = self.sstable(meta.number, Some(meta.id));
+            let file = self.sstable(meta.number, Some(meta.id))?;
             if let Some(quarantine) = &meta.quarantine {
                 self.known_damage(meta, quarantine, known_from);
             }
@@ -235,6 +246,7 @@ impl<'a> Check<'a> {
             }
             before = Some(told.largest_key.clone());
         }
+        ControlFlow::Continue(())
     }
 
     /// Marks the findings of a file, which begin at `from`, as known.
@@ -251,40 +263,54 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Checks an SSTable against itself; `None` when it does not open.
-    fn sstable(&mut self, number: FileNumber, id: Option<FileId>) -> Option<Arc<SsTable>> {
+    /// Checks an SSTable against itself. The result has no table if the file does not open.
+    fn sstable(
+        &mut self,
+        number: FileNumber,
+        id: Option<FileId>,
+    ) -> ControlFlow<(), Option<Arc<SsTable>>> {
         let file = match self.runs.open_table(number, id) {
             Ok(file) => file,
             Err(error) => {
                 self.add_error(error);
-                self.read(self.table_bytes(number));
-                return None;
+                self.read(self.table_bytes(number))?;
+                return ControlFlow::Continue(None);
             }
         };
-        let mut found = Vec::new();
-        file.verify_all(&mut |error| found.push(error));
+        let (mut found, mut bytes) = (Vec::new(), 0_u64);
+        let mut step = |more: u64| {
+            // The length of a block that cannot be read may be any number.
+            bytes = file.file_bytes().min(bytes.saturating_add(more));
+            self.advance(bytes)
+        };
+        file.verify_all(&mut step, &mut |error| found.push(error))?;
         for error in found {
             self.add_error(error);
         }
         self.report.entries += file.properties().entries_with_tombstones();
-        self.read(file.file_bytes());
-        Some(file)
+        self.read(file.file_bytes())?;
+        ControlFlow::Continue(Some(file))
     }
 
-    fn wal(&mut self, state: &State, segments: &[(Segment, u64)]) {
-        let waiting = self.log(state, segments);
+    fn wal(&mut self, state: &State, segments: &[(Segment, u64)]) -> ControlFlow<()> {
+        let waiting = self.log(state, segments)?;
         self.bytes_total += waiting.iter().map(|(_, run)| run.bytes()).sum::<u64>();
         for (table, run) in &waiting {
-            self.run(&state.tables[table], run);
+            self.run(&state.tables[table], run)?;
         }
+        ControlFlow::Continue(())
     }
 
-    /// Checks the segments. Returns the ingested runs that only the log names.
-    fn log(&mut self, state: &State, segments: &[(Segment, u64)]) -> Vec<(TableId, RunMeta)> {
+    /// Checks the segments. The result has the ingested runs that only the log names.
+    fn log(
+        &mut self,
+        state: &State,
+        segments: &[(Segment, u64)],
+    ) -> ControlFlow<(), Vec<(TableId, RunMeta)>> {
         let (mut log, mut base) = (LogCheck::new(Some(state)), None);
         for (i, (segment, bytes_max)) in segments.iter().enumerate() {
             let is_last = i + 1 == segments.len();
-            match self.segment(segment, *bytes_max, is_last, base, &mut log) {
+            match self.segment(segment, *bytes_max, is_last, base, &mut log)? {
                 Ok(end) => base = Some(end),
                 Err(error) => {
                     self.add_error(error);
@@ -293,7 +319,7 @@ impl<'a> Check<'a> {
             }
         }
         self.report.bookmarks = log.bookmarks.list.len() as u64;
-        log.waiting
+        ControlFlow::Continue(log.waiting)
     }
 
     fn segment(
@@ -303,17 +329,31 @@ impl<'a> Check<'a> {
         is_last: bool,
         base: Option<Lsn>,
         log: &mut LogCheck<'_>,
-    ) -> Result<Lsn> {
-        let mut bytes = wal::read_all(self.log_store, &segment.path)?;
+    ) -> ControlFlow<(), Result<Lsn>> {
+        let mut bytes = match wal::read_all(self.log_store, &segment.path) {
+            Ok(bytes) => bytes,
+            Err(error) => return ControlFlow::Continue(Err(error)),
+        };
         bytes.truncate(usize::try_from(bytes_max).unwrap_or(usize::MAX));
-        self.read(bytes.len() as u64);
+        self.read(bytes.len() as u64)?;
+        ControlFlow::Continue(self.records(segment, &bytes, is_last, base, log))
+    }
+
+    /// Checks the records of a segment. Returns its end.
+    fn records(
+        &mut self,
+        segment: &Segment,
+        bytes: &Bytes,
+        is_last: bool,
+        base: Option<Lsn>,
+        log: &mut LogCheck<'_>,
+    ) -> Result<Lsn> {
         let mut records = 0;
-        let replayed =
-            wal::replay_bytes(&bytes, segment, is_last, base, |first, count, ops, at| {
-                records += 1;
-                log.commit(first, count, ops)
-                    .map_err(|detail| Error::corruption(&segment.path, at, detail))
-            });
+        let replayed = wal::replay_bytes(bytes, segment, is_last, base, |first, count, ops, at| {
+            records += 1;
+            log.commit(first, count, ops)
+                .map_err(|detail| Error::corruption(&segment.path, at, detail))
+        });
         self.report.wal_records += records;
         let replayed = replayed?;
         self.report.wal_torn_bytes = bytes.len() as u64 - replayed.good_bytes;
@@ -321,22 +361,24 @@ impl<'a> Check<'a> {
     }
 
     /// Checks every file without knowing what it is for.
-    fn by_itself(&mut self, files: &DbFiles) {
+    fn by_itself(&mut self, files: &DbFiles) -> ControlFlow<()> {
         let tables = files.sstables.iter().map(|&n| self.table_bytes(n));
         let segments = files.segments.iter().map(|&n| files::wal(self.dir, n));
         let segments = segments.map(|path| self.file_bytes(&path));
         self.bytes_total = tables.chain(segments).sum();
         for &number in &files.sstables {
-            self.sstable(number, None);
+            self.sstable(number, None)?;
         }
         for (i, &number) in files.segments.iter().enumerate() {
             let path = files::wal(self.dir, number);
             let segment = Segment { number, path };
             let is_last = i + 1 == files.segments.len();
-            let checked = self.segment(&segment, u64::MAX, is_last, None, &mut LogCheck::new(None));
+            let mut log = LogCheck::new(None);
+            let checked = self.segment(&segment, u64::MAX, is_last, None, &mut log)?;
             if let Err(error) = checked {
                 self.add_error(error);
             }
         }
+        ControlFlow::Continue(())
     }
 }

@@ -8,7 +8,7 @@ use ebb_storage::simulation::MemDisk;
 use ebb_storage::{CompactionOptions, Db, LossReport, Maintenance, Options};
 use rand::RngExt;
 
-use super::{options, tables};
+use super::{options, rewrite, tables};
 
 /// The number of keys. All are written again and again, in the same order.
 const ROWS: u32 = 5000;
@@ -59,7 +59,7 @@ fn each_key_that_is_not_listed_as_lost_has_the_value_of_its_last_write() {
                 let path = files.get(rng.random_range(0..files.len().max(1)));
                 // The file may be gone by now, or not yet be so long.
                 if path.is_some_and(|path| mem.flip_bit(path, 24, 0).is_ok()) {
-                    let report = db.rewrite_damaged("app", "users").unwrap();
+                    let report = rewrite(&db).unwrap();
                     let is_rewritten = report.files.iter().filter(|file| file.is_rewritten);
                     rewritten += is_rewritten.count();
                     reports.push(report);
@@ -69,7 +69,7 @@ fn each_key_that_is_not_listed_as_lost_has_the_value_of_its_last_write() {
             writer.join().unwrap()
         });
         loop {
-            let report = db.rewrite_damaged("app", "users").unwrap();
+            let report = rewrite(&db).unwrap();
             if report.files.is_empty() {
                 break;
             }

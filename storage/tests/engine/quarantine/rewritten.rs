@@ -15,7 +15,7 @@ use ebb_storage::{
 
 use super::{
     KEYS, Model, assert_other_is_whole, database, files_of_users, key, options, paths, quarantine,
-    tables, write,
+    rewrite, tables, write,
 };
 
 const TABLE: &str = "app.users";
@@ -98,11 +98,12 @@ fn every_key_that_is_not_listed_as_lost_reads_as_before_whatever_block_is_damage
                 assert!(!file.is_rewritten && file.kept_as.is_none());
                 assert_eq!(file.lost.is_empty(), file.entries_lost == 0, "{file:?}");
 
-                let done = db.rewrite_damaged("app", "users").unwrap();
+                let done = rewrite(&db).unwrap();
                 let [rewritten] = &done.files[..] else {
                     panic!("one file expected: {done:?}");
                 };
                 assert!(rewritten.is_rewritten);
+                assert_eq!(done.token, listed.token);
                 assert_eq!(rewritten.lost, file.lost);
                 assert_eq!(rewritten.entries_lost, file.entries_lost);
                 assert!(!fork.exists(&path).unwrap(), "it is gone");
@@ -144,7 +145,7 @@ fn a_missing_file_can_be_given_up_and_its_keys_are_listed() {
         let (fork, mut model) = (mem.fork(), model.clone());
         fork.remove(&path).unwrap();
         let db = Db::open(DIR, options(&fork)).unwrap();
-        let done = db.rewrite_damaged("app", "users").unwrap();
+        let done = rewrite(&db).unwrap();
         let [file] = &done.files[..] else {
             panic!("one file expected: {done:?}");
         };
@@ -188,7 +189,7 @@ fn the_versions_that_snapshots_read_stay_in_a_rewritten_file() {
     damage_file(&mem, &path, false);
 
     let db = Db::open(DIR, options(&mem)).unwrap();
-    let done = db.rewrite_damaged("app", "users").unwrap();
+    let done = rewrite(&db).unwrap();
     let [file] = &done.files[..] else {
         panic!("one file expected: {done:?}");
     };
@@ -232,7 +233,7 @@ fn older_values_of_lost_keys_show_and_their_table_is_merged_again() {
             sender.send((entries_lost, kept_as.is_some())).unwrap();
         }
     });
-    let listed = db.rewrite_damaged("app", "users").unwrap();
+    let listed = rewrite(&db).unwrap();
     assert_eq!(listed.entries_lost(), 3);
     assert_eq!(Vec::from_iter(events.try_iter()), [(3, true)]);
     for number in 0..KEYS {
@@ -256,18 +257,18 @@ fn a_table_without_damage_loses_nothing_and_an_unknown_one_is_refused() {
     let db = Db::open(DIR, options(&mem)).unwrap();
     let before = files(&mem, "");
     assert_eq!(db.list_lost("app", "users").unwrap(), LossReport::default());
-    let done = db.rewrite_damaged("app", "users").unwrap();
+    let done = rewrite(&db).unwrap();
     assert_eq!(done, LossReport::default());
     assert_eq!(files(&mem, ""), before);
     assert_rest_is_there(&db, &model, &done);
     for (keyspace, table) in [("app", "none"), ("none", "users")] {
-        let error = db.rewrite_damaged(keyspace, table).unwrap_err();
+        let error = db.rewrite_damaged(keyspace, table, "").unwrap_err();
         assert!(matches!(error, Error::NotFound { .. }), "{error}");
     }
     drop(db);
     let read_only = Db::open_read_only(DIR, options(&mem)).unwrap();
     assert_eq!(read_only.list_lost("app", "users").unwrap(), done);
-    let error = read_only.rewrite_damaged("app", "users").unwrap_err();
+    let error = read_only.rewrite_damaged("app", "users", "").unwrap_err();
     assert!(matches!(error, Error::OpenedReadOnly), "{error}");
 }
 
@@ -287,7 +288,7 @@ fn nothing_is_taken_from_another_file_in_the_place_of_a_damaged_one() {
         file.sync().unwrap();
         let db = Db::open(DIR, options(&fork)).unwrap();
         assert_eq!(paths(&quarantine(&db)), std::slice::from_ref(&path));
-        let done = db.rewrite_damaged("app", "users").unwrap();
+        let done = rewrite(&db).unwrap();
         assert_eq!(done.files.len(), 1);
         assert_eq!(done.files[0].entries_read, 0);
         assert_rest_is_there(&db, &model, &done);
@@ -322,6 +323,89 @@ fn what_a_second_reading_finds_is_not_lost() {
         panic!("one file expected: {listed:?}");
     };
     assert!(file.lost.is_empty() && file.entries_lost == 0, "{file:?}");
+}
+
+#[test]
+fn a_loss_that_was_not_listed_is_not_given_up() {
+    let (mem, model) = database(6);
+    let of_users = files_of_users(&mem.fork());
+    let (first, second) = (&of_users[0], &of_users[1]);
+    mem.flip_bit(first, 100, 3).unwrap();
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    let accepted = db.list_lost("app", "users").unwrap().token.unwrap();
+    let before = files(&mem, "");
+    let refused = db.rewrite_damaged("app", "users", "").unwrap();
+    assert_eq!(refused, None);
+    mem.flip_bit(second, 100, 3).unwrap();
+    let refused = db.rewrite_damaged("app", "users", &accepted).unwrap();
+    assert_eq!(refused, None);
+    assert_eq!(files(&mem, ""), before, "nothing is changed");
+    let listed = db.list_lost("app", "users").unwrap();
+    assert_eq!(listed.files.len(), 2);
+    assert_ne!(listed.token.as_ref(), Some(&accepted));
+    let done = rewrite(&db).unwrap();
+    assert!(done.files.iter().all(|file| file.is_rewritten));
+    // There is nothing to give up any more.
+    let done_before = db.rewrite_damaged("app", "users", &accepted).unwrap();
+    assert_eq!(done_before, Some(LossReport::default()));
+    assert_rest_is_there(&db, &model, &done);
+}
+
+/// Another block is damaged at each of the readings in turn.
+#[test]
+fn a_file_that_loses_more_after_its_loss_was_accepted_is_not_rewritten() {
+    let (mem, _) = database(7);
+    let path = files_of_users(&mem.fork()).remove(0);
+    damage_file(&mem, &path, false);
+    let db = Db::open(DIR, options(&mem.fork())).unwrap();
+    let listed = db.list_lost("app", "users").unwrap();
+    let [lost, ..] = &listed.files[0].lost[..] else {
+        panic!("a lost block expected: {listed:?}");
+    };
+    let next_block = lost.offset + lost.bytes;
+    drop(db);
+    let mut outcomes = BTreeSet::new();
+    for worse_at in 0.. {
+        let fork = mem.fork();
+        let readings = Arc::new(AtomicU64::new(0));
+        let (disk, damaged, counter) = (fork.clone(), path.clone(), readings.clone());
+        let hook = move |call: Call, path: &Path| {
+            let is_it = call == Call::ForgetCached && path == damaged;
+            if is_it && counter.fetch_add(1, Ordering::Relaxed) == worse_at {
+                disk.flip_bit(path, next_block, 0).unwrap();
+            }
+            Ok(())
+        };
+        let options = Options {
+            disk: Arc::new(HookedDisk::new(&fork, hook)),
+            ..options(&fork)
+        };
+        let db = Db::open(DIR, options).unwrap();
+        let listed = db.list_lost("app", "users").unwrap();
+        let accepted = listed.token.as_deref().unwrap();
+        outcomes.insert(match db.rewrite_damaged("app", "users", accepted) {
+            Ok(None) => "the list is refused",
+            Ok(Some(done)) if done.files[0].is_rewritten => {
+                let (file, expected) = (&done.files[0], &listed.files[0]);
+                assert_eq!(file.lost, expected.lost, "{worse_at}");
+                assert_eq!(file.entries_lost, expected.entries_lost, "{worse_at}");
+                "the file is rewritten"
+            }
+            Ok(Some(_)) => "the file is left",
+            Err(Error::Corruption { .. }) => "the rest cannot be copied",
+            Err(error) => panic!("{worse_at}: {error}"),
+        });
+        if readings.load(Ordering::Relaxed) <= worse_at {
+            break;
+        }
+    }
+    for outcome in [
+        "the list is refused",
+        "the file is left",
+        "the file is rewritten",
+    ] {
+        assert!(outcomes.contains(outcome), "{outcome}: {outcomes:?}");
+    }
 }
 
 /// Such a file has numbers of its own, and belongs to no table; only the log names it at first.
@@ -360,7 +444,7 @@ fn a_damaged_file_that_was_ingested_is_rewritten_at_its_commit() {
     damage_file(&mem, &path, false);
 
     let db = Db::open(DIR, options(&mem)).unwrap();
-    let done = db.rewrite_damaged("app", "users").unwrap();
+    let done = rewrite(&db).unwrap();
     assert_eq!(done.files.len(), 1);
     assert!(
         done.entries_lost() > 0 && done.entries_lost() < 40,
@@ -403,8 +487,7 @@ fn power_lost_at_any_call_leaves_the_damaged_file_or_its_rest() {
         let _place = FailedAt(format!("call {call}"));
         let fork = mem.fork();
         fork.crash_at(call);
-        let rewrite = || Db::open(DIR, options(&fork))?.rewrite_damaged("app", "users");
-        let outcome = rewrite();
+        let outcome = Db::open(DIR, options(&fork)).and_then(|db| rewrite(&db));
         let has_power = fork.has_power();
         assert!(!has_power || outcome.is_ok(), "{outcome:?}");
         fork.restart(call);
@@ -414,7 +497,7 @@ fn power_lost_at_any_call_leaves_the_damaged_file_or_its_rest() {
         let is_known = |file| expected.files.contains(file);
         assert!(listed.files.iter().all(is_known), "{listed:?}");
         left.insert(listed.files.len());
-        db.rewrite_damaged("app", "users").unwrap();
+        rewrite(&db).unwrap();
         assert_rest_is_there(&db, &model, &expected);
         assert_eq!(db.verify_all(|_| ()).unwrap().findings, []);
         assert!(fork.exists(&aside(&damaged)).unwrap());

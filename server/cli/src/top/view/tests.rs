@@ -34,6 +34,20 @@ fn job(id: &str, maps_done: u32, slack_s: f64) -> JobView {
     .unwrap()
 }
 
+/// A running backup that has a quarter of its bytes.
+fn backup(id: &str) -> JobView {
+    let mut backup = serde_json::to_value(job(id, 0, 0.0)).unwrap();
+    backup["record"]["application"] = json!("backup");
+    backup["record"]["request"] = json!({
+        "application": {"backup": {"by": "cron"}}, "output": {"to": {"folder": "nightly"}},
+    });
+    backup["run"]["progress"]["bytes"] = json!({
+        "bytes_done": 1_u64 << 30, "bytes_total": 4_u64 << 30, "bytes_per_s": 64 << 20,
+    });
+    backup["prediction"] = json!(null);
+    serde_json::from_value(backup).unwrap()
+}
+
 fn state() -> ServerState {
     let sample = |second: u32| {
         json!({
@@ -101,10 +115,10 @@ fn the_reason_why_a_job_waits_is_shown_below_the_jobs() {
 fn a_job_is_chosen_and_cancelled_once_that_is_confirmed() {
     let mut model = model();
     let press = |model: &mut Model, code| model.press(KeyEvent::from(code));
-    assert_eq!(model.chosen(), Some(0));
+    assert_eq!(model.chosen_of(&model.jobs), Some(0));
     assert_eq!(press(&mut model, KeyCode::Down), Deed::Nothing);
     assert_eq!(press(&mut model, KeyCode::Down), Deed::Nothing);
-    assert_eq!(model.chosen(), Some(1));
+    assert_eq!(model.chosen_of(&model.jobs), Some(1));
     assert_eq!(press(&mut model, KeyCode::Char('c')), Deed::Nothing);
     assert!(screen(&model).contains("cancel 1002?"));
     assert_eq!(press(&mut model, KeyCode::Char('n')), Deed::Nothing);
@@ -120,21 +134,56 @@ fn a_job_is_chosen_and_cancelled_once_that_is_confirmed() {
 }
 
 #[test]
+fn backups_are_shown_below_the_jobs_with_their_rate_and_can_be_cancelled() {
+    let mut state = state();
+    // It is older than the jobs.
+    state.jobs.push(backup("1000"));
+    let mut model = Model::new("./ebb-data".to_string());
+    model.show(state);
+    let shown = screen(&model);
+    assert!(shown.contains("2 jobs run"), "\n{shown}");
+    let row = shown.lines().find(|line| line.contains("1000")).unwrap();
+    let cells = row.trim_matches('│').split("  ").map(str::trim);
+    let cells: Vec<_> = cells.filter(|cell| !cell.is_empty()).collect();
+    let expected = [
+        "1000",
+        "backup",
+        "1.00 GiB of 4.00 GiB",
+        "64.00 MiB",
+        "48.0 s",
+        "nightly",
+    ];
+    assert_eq!(cells, expected, "\n{shown}");
+    for code in [KeyCode::Down, KeyCode::Down, KeyCode::Down] {
+        model.press(KeyEvent::from(code));
+    }
+    assert_eq!(model.chosen_of(&model.jobs), None);
+    assert_eq!(model.chosen_of(&model.maintenance), Some(0));
+    model.press(KeyEvent::from(KeyCode::Char('c')));
+    let confirmed = model.press(KeyEvent::from(KeyCode::Char('y')));
+    assert_eq!(confirmed, Deed::Cancel("1000".to_string()));
+}
+
+#[test]
 fn the_choice_stays_with_its_job_and_goes_when_that_ends() {
     let mut model = model();
     model.press(KeyEvent::from(KeyCode::Down));
     let mut next = state();
     next.jobs.push(job("1000", 0, 1.0));
     model.show(next);
-    assert_eq!(model.chosen(), Some(2), "1002 is the third now");
+    assert_eq!(
+        model.chosen_of(&model.jobs),
+        Some(2),
+        "1002 is the third now"
+    );
     let mut last = state();
     last.jobs.remove(0);
     model.show(last);
-    assert_eq!(model.chosen(), Some(0));
+    assert_eq!(model.chosen_of(&model.jobs), Some(0));
     let mut none = state();
     none.jobs.clear();
     model.show(none);
-    assert_eq!(model.chosen(), None);
+    assert_eq!(model.chosen_of(&model.jobs), None);
     assert_eq!(
         model.press(KeyEvent::from(KeyCode::Char('c'))),
         Deed::Nothing

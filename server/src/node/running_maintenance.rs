@@ -1,4 +1,4 @@
-//! A backup that a node makes, as the clients of jobs see it.
+//! A backup or a verification of a node, as the clients of jobs see it.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,11 +9,12 @@ use ebb_scheduler::runtime::Lease;
 use ebb_storage::MaintenanceProgress;
 use tokio::sync::Notify;
 
-use crate::jobs::{BackupProgress, JobProgress, JobView, Run};
+use super::byte_rate::ByteRate;
+use crate::jobs::{ByteProgress, JobProgress, JobView, Run};
 
-/// A backup under way. Clones are the same backup.
+/// A backup or a verification under way. Clones are the same one.
 #[derive(Clone)]
-pub(crate) struct RunningBackup {
+pub(crate) struct RunningMaintenance {
     shared: Arc<Shared>,
 }
 
@@ -29,20 +30,21 @@ struct Shared {
 
 struct State {
     phase: Phase,
-    progress: BackupProgress,
+    done: MaintenanceProgress,
+    rate: ByteRate,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    Copying,
+    Working,
     Cancelled,
-    /// All bytes are copied: it is too late to cancel.
+    /// It is too late to cancel.
     Completing,
     Ended,
 }
 
-impl RunningBackup {
-    /// A backup that works under `lease`.
+impl RunningMaintenance {
+    /// Work under `lease` that begins now.
     pub(super) fn new(record: JobRecord, policy: &'static str, lease: Lease) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -50,8 +52,12 @@ impl RunningBackup {
                 policy,
                 lease,
                 state: Mutex::new(State {
-                    phase: Phase::Copying,
-                    progress: BackupProgress::default(),
+                    phase: Phase::Working,
+                    done: MaintenanceProgress {
+                        bytes_done: 0,
+                        bytes_total: 0,
+                    },
+                    rate: ByteRate::begin(),
                 }),
                 ended: Condvar::new(),
                 notify: Notify::new(),
@@ -67,9 +73,9 @@ impl RunningBackup {
         &self.shared.record
     }
 
-    /// Returns the backup as clients see it now.
+    /// Returns the work as clients see it now.
     pub(super) fn view(&self) -> JobView {
-        let progress = self.lock().progress;
+        let bytes = self.lock().progress();
         let run = self.shared.lease.status().map(|status| Run {
             inputs: Vec::new(),
             policy: self.shared.policy.to_string(),
@@ -79,7 +85,7 @@ impl RunningBackup {
                 steps: 1,
                 status,
                 waits: None,
-                backup: Some(progress),
+                bytes: Some(bytes),
             },
         });
         JobView {
@@ -90,11 +96,11 @@ impl RunningBackup {
         }
     }
 
-    /// Requests that the backup stops. Returns false if it is too late.
+    /// Requests that the work stops. Returns false if it is too late.
     pub(super) fn cancel(&self) -> bool {
         let mut state = self.lock();
         match state.phase {
-            Phase::Copying => {}
+            Phase::Working => {}
             Phase::Cancelled => return true,
             Phase::Completing | Phase::Ended => return false,
         }
@@ -109,22 +115,29 @@ impl RunningBackup {
         self.lock().phase == Phase::Cancelled
     }
 
-    /// Notes how far the backup is. Breaks if it is cancelled.
+    /// Notes how far the work is. Breaks if it is cancelled.
     pub(super) fn advance(&self, now: MaintenanceProgress) -> ControlFlow<()> {
         let mut state = self.lock();
-        state.progress = BackupProgress {
-            bytes_done: now.bytes_done,
-            bytes_total: now.bytes_total,
-        };
-        match state.phase {
-            Phase::Cancelled => return ControlFlow::Break(()),
-            Phase::Copying if now.bytes_done >= now.bytes_total => state.phase = Phase::Completing,
-            Phase::Copying | Phase::Completing | Phase::Ended => {}
+        state.done = now;
+        state.rate.note(now.bytes_done);
+        if state.phase == Phase::Cancelled {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
         }
+    }
+
+    /// Notes that the work cannot be cancelled from now on. Breaks if it is cancelled.
+    pub(super) fn complete(&self) -> ControlFlow<()> {
+        let mut state = self.lock();
+        if state.phase == Phase::Cancelled {
+            return ControlFlow::Break(());
+        }
+        state.phase = Phase::Completing;
         ControlFlow::Continue(())
     }
 
-    /// Notes that the backup has ended, and that its end is recorded.
+    /// Notes that the work has ended, and that its end is recorded.
     pub(super) fn end(&self) {
         self.lock().phase = Phase::Ended;
         self.shared.ended.notify_all();
@@ -154,5 +167,15 @@ impl RunningBackup {
     fn lock(&self) -> MutexGuard<'_, State> {
         let state = self.shared.state.lock();
         state.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn progress(&self) -> ByteProgress {
+        ByteProgress {
+            bytes_done: self.done.bytes_done,
+            bytes_total: self.done.bytes_total,
+            bytes_per_s: self.rate.bytes_per_s(),
+        }
     }
 }

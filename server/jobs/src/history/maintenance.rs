@@ -1,0 +1,40 @@
+//! Backups and verifications in the history: jobs that no job request starts.
+
+use std::num::NonZeroU64;
+
+use serde::{Deserialize, Serialize};
+
+use super::JobRecord;
+
+/// The application of backups. No application of job requests has this name.
+pub const BACKUP: &str = "backup";
+
+/// The application of verifications. No application of job requests has this name.
+pub const VERIFY: &str = "verify";
+
+/// The largest number of damaged files that the record of a backup or a verification has.
+pub(super) const DAMAGED_KEPT_MAX: usize = 100;
+
+/// The options of a backup or a verification.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MaintenanceOptions {
+    /// The user or the token that requested it.
+    pub by: String,
+    /// The largest rate in bytes per second, if there is a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_bytes_per_s: Option<NonZeroU64>,
+}
+
+impl JobRecord {
+    /// Returns whether the job is a backup or a verification.
+    pub fn is_maintenance(&self) -> bool {
+        [BACKUP, VERIFY].contains(&&*self.application)
+    }
+
+    /// Returns the options of a backup or a verification; `None` for any other job.
+    pub fn maintenance_options(&self) -> Option<MaintenanceOptions> {
+        let request = self.is_maintenance().then_some(&self.request)?;
+        let options = request["application"][&self.application].clone();
+        serde_json::from_value(options).ok()
+    }
+}

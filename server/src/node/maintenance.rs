@@ -1,0 +1,47 @@
+//! The records of backups and verifications in the history of jobs.
+
+use ebb_jobs::history::{self, History, JobRecord};
+use tracing::{error, warn};
+
+use super::Node;
+
+impl Node {
+    /// Records that a backup or a verification, `what`, has started: `begin` adds it to the history. If
+    /// the history cannot be written, or there is none, `make` makes a record with the id that it gets.
+    /// Returns the record, and whether the history has it.
+    pub(super) fn begin_maintenance(
+        &self,
+        what: &str,
+        started_unix_ms: u64,
+        begin: impl FnOnce(&History) -> history::Result<JobRecord>,
+        make: impl FnOnce(String) -> JobRecord,
+    ) -> (JobRecord, bool) {
+        let begun = self.history().and_then(|history| {
+            let begun = history.map(begin);
+            Ok(begun.transpose()?)
+        });
+        match begun {
+            Ok(Some(record)) => return (record, true),
+            Ok(None) => {}
+            Err(error) => {
+                warn!(target: "jobs", "the {what} is not in the history: {error}");
+            }
+        }
+        (make(self.registry.next_id(started_unix_ms)), false)
+    }
+
+    /// Records the end of a backup or a verification that is in the history: `end` writes it.
+    pub(super) fn end_maintenance(
+        &self,
+        record: &JobRecord,
+        end: impl FnOnce(&History) -> history::Result<()>,
+    ) {
+        let ended = self.recorded().and_then(|history| Ok(end(history)?));
+        if let Err(error) = ended {
+            let JobRecord {
+                application, id, ..
+            } = record;
+            error!(target: "jobs", "the end of {application} {id} is not in the history: {error}");
+        }
+    }
+}
