@@ -1,6 +1,7 @@
 //! Data files: rows of a table as Parquet, and the description of such a file for a manifest.
 
 use std::io::{self, Write};
+use std::mem;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -14,7 +15,8 @@ use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::properties::WriterProperties;
 
 use crate::bounds::Columns;
-use crate::iceberg::manifest::DataFile;
+use crate::iceberg::manifest::{DataFile, ROWS};
+use crate::row_index::{RowIndex, RowIndexBuilder};
 use crate::types::{ColumnBuilder, NestedField, OnEmpty, ValueError, arrow_field};
 
 /// The size of a batch, in bytes of values. The columns of a batch fit into the caches of a core.
@@ -28,7 +30,7 @@ const BATCH_ROWS: usize = 16_384;
 pub const ROW_GROUP_BYTES_MAX: usize = 32 << 20;
 
 /// The level of zstd that DuckDB takes too.
-const ZSTD_LEVEL: i32 = 3;
+pub(crate) const ZSTD_LEVEL: i32 = 3;
 
 /// An error while a data file is written.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +49,9 @@ pub enum DataFileError {
     /// The batch does not fit together.
     #[error("building a batch of rows: {0}")]
     Arrow(#[from] ArrowError),
+    /// A row whose key is not above that of the row before it.
+    #[error("the rows do not come in the order of their keys")]
+    Order,
 }
 
 /// A column of a data file.
@@ -66,6 +71,7 @@ pub struct DataFileWriter<W: Write + Send> {
     batch_rows: usize,
     batch_bytes: usize,
     rows: u64,
+    index: RowIndexBuilder,
 }
 
 impl<W: Write + Send> DataFileWriter<W> {
@@ -114,7 +120,27 @@ impl<W: Write + Send> DataFileWriter<W> {
             batch_rows: 0,
             batch_bytes: 0,
             rows: 0,
+            index: RowIndexBuilder::new(),
         })
+    }
+
+    /// Appends a row as [`append`](Self::append) does. `key` is above the keys of all rows before it, and is
+    /// what [`RowKeys`](crate::rows::RowKeys) returns for the row once it is read.
+    ///
+    /// # Errors
+    /// If the key is not above the one before it, and those of [`append`](Self::append).
+    ///
+    /// # Panics
+    /// If there are more values than columns.
+    pub fn append_keyed<'v>(
+        &mut self,
+        key: &[u8],
+        values: impl IntoIterator<Item = Option<&'v [u8]>>,
+    ) -> Result<(), DataFileError> {
+        if !self.index.append(key) {
+            return Err(DataFileError::Order);
+        }
+        self.append(values)
     }
 
     /// Appends a row: the value of each column, in their order. `None` is null.
@@ -175,6 +201,22 @@ impl<W: Write + Send> DataFileWriter<W> {
         Ok((sink, file))
     }
 
+    /// Ends the file as [`finish`](Self::finish) does. Returns the index of its rows, too; `None` if the file
+    /// has no rows, or if one of them came without its key. The index can be [stored](RowIndex::store) once
+    /// the file is in the target.
+    ///
+    /// # Errors
+    /// If the sink refuses.
+    pub fn finish_keyed(
+        mut self,
+        path: String,
+    ) -> Result<(W, DataFile, Option<RowIndex>), DataFileError> {
+        let index = mem::replace(&mut self.index, RowIndexBuilder::new());
+        let index = index.finish(self.rows);
+        let (sink, file) = self.finish(path)?;
+        Ok((sink, file, index))
+    }
+
     fn write_batch(&mut self) -> Result<(), DataFileError> {
         let columns = self.columns.iter_mut().map(|(name, column)| {
             column.finish().map_err(|error| DataFileError::Value {
@@ -210,13 +252,13 @@ impl<W: Write> Write for Counted<W> {
 }
 
 /// Describes a file of these row groups for a manifest, except its size.
-fn describe(path: String, groups: &[RowGroupMetaData]) -> DataFile {
+pub(crate) fn describe(path: String, groups: &[RowGroupMetaData]) -> DataFile {
     let columns = Columns::of(groups);
     let offsets = groups
         .iter()
         .map(|group| group.column(0).byte_range().0 as i64);
     DataFile {
-        content: 0,
+        content: ROWS,
         file_path: path,
         file_format: "PARQUET".to_owned(),
         record_count: groups.iter().map(RowGroupMetaData::num_rows).sum(),
@@ -228,13 +270,14 @@ fn describe(path: String, groups: &[RowGroupMetaData]) -> DataFile {
         upper_bounds: Some(columns.upper_bounds),
         split_offsets: Some(offsets.collect()),
         sort_order_id: None,
+        referenced_data_file: None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::iceberg::manifest::{self, Entry, ManifestEntry};
+    use crate::iceberg::manifest::{self, Content, Entry, ManifestEntry};
     use crate::iceberg::metadata::TableMetadata;
     use crate::types::{FieldIds, TypeOptions, field, read_value};
     use bytes::Bytes;
@@ -327,7 +370,8 @@ mod tests {
         let fields: Vec<_> = columns().into_iter().map(|column| column.field).collect();
         metadata.set_schema(&fields, 6);
         let entry = ManifestEntry::added(7, described);
-        let encoded = manifest::encode(std::slice::from_ref(&entry), metadata.schema().unwrap());
+        let schema = metadata.schema().unwrap();
+        let encoded = manifest::encode(std::slice::from_ref(&entry), schema, Content::Data);
         assert_eq!(manifest::decode(&encoded).unwrap(), [entry]);
         let decoded = TableMetadata::decode(&metadata.encode().unwrap()).unwrap();
         assert_eq!(decoded.columns(), Some(fields));
@@ -342,5 +386,26 @@ mod tests {
             error.starts_with("column id: ") && error.contains("empty"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn rows_that_do_not_come_in_the_order_of_their_keys_are_refused() {
+        let row = || [None; 5];
+        let mut keyed = writer();
+        keyed.append_keyed(b"a", row()).unwrap();
+        keyed.append_keyed(b"b", row()).unwrap();
+        for key in [b"b", b"a"] {
+            let error = keyed.append_keyed(key, row()).unwrap_err();
+            assert!(error.to_string().contains("order"), "{error}");
+        }
+        let (_, file, index) = keyed.finish_keyed("/t/data/1.parquet".into()).unwrap();
+        assert_eq!(file.record_count, 2);
+        assert_eq!(index.unwrap().last(), b"b");
+
+        let mut mixed = writer();
+        mixed.append_keyed(b"a", row()).unwrap();
+        mixed.append(row()).unwrap();
+        let (_, _, index) = mixed.finish_keyed("/t/data/2.parquet".into()).unwrap();
+        assert_eq!(index, None);
     }
 }

@@ -6,6 +6,8 @@
 //! | [`target`] | the folder or the bucket of a publication |
 //! | [`commit`] | what a publication adds to a table, and the step that makes it visible |
 //! | [`data_file`] | rows as Parquet files |
+//! | [`row_index`] | the keys of some rows of a data file, kept beside the table |
+//! | [`rows`] | the rows that a published table has, by their keys, and deletes of them |
 //! | [`source`] | rows of Parquet files and Iceberg tables that any engine wrote |
 //! | [`iceberg`] | metadata, manifests and lists of manifests |
 //! | [`types`] | CQL types and values as those of Iceberg, Arrow and Parquet, in both directions |
@@ -23,6 +25,8 @@ mod bounds;
 pub mod commit;
 pub mod data_file;
 pub mod iceberg;
+pub mod row_index;
+pub mod rows;
 #[expect(
     clippy::disallowed_methods,
     reason = "the door to the files that users name"

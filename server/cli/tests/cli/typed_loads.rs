@@ -47,7 +47,7 @@ mod with_the_feature {
     use std::io::Write;
 
     use ebb_model::types::CqlType;
-    use ebb_publish::commit::{Origin, Publication, PublishedTable, Stamp};
+    use ebb_publish::commit::{Base, Origin, Publication, PublishedTable, Stamp};
     use ebb_publish::data_file::{Column, DataFileWriter};
     use ebb_publish::iceberg::manifest::DataFile;
     use ebb_publish::target::Target;
@@ -106,7 +106,9 @@ mod with_the_feature {
                 .collect(),
             last_column_id: 2,
             properties: BTreeMap::new(),
+            base: Base::Replaced,
             files: vec![file],
+            deletes: Vec::new(),
             replaces_tag: false,
         };
         let stamp = Stamp {

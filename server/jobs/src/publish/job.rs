@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ebb_publish::commit::{
-    CommitError, Origin, Publication, PublishedTable, Stamp, data_file_name, sweep,
+    Base, CommitError, Origin, Publication, PublishedTable, Stamp, data_file_name, sweep,
 };
 use ebb_publish::data_file::{DataFileError, DataFileWriter, ROW_GROUP_BYTES_MAX};
 use ebb_publish::iceberg::manifest::DataFile;
@@ -279,7 +279,9 @@ impl PublicationJob {
             origin: table.origin.clone(),
             columns: columns.collect(),
             last_column_id: table.last_column_id,
+            base: Base::Replaced,
             files,
+            deletes: Vec::new(),
             replaces_tag: self.replaces_tag,
             properties: [property].into(),
         };

@@ -1,4 +1,4 @@
-//! Manifests: lists of data files with what readers need to pass over some of them.
+//! Manifests: lists of data files, or of files of deletes, with what readers need to pass over some of them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -36,14 +36,30 @@ const ENTRY: &str = r#"{"type":"record","name":"manifest_entry","fields":[
    {"name":"key","type":"int","field-id":129},{"name":"value","type":"bytes","field-id":130}]}}]},
  {"name":"split_offsets","default":null,"field-id":132,"type":["null",
   {"type":"array","items":"long","element-id":133}]},
- {"name":"sort_order_id","type":["null","int"],"default":null,"field-id":140}
+ {"name":"sort_order_id","type":["null","int"],"default":null,"field-id":140},
+ {"name":"referenced_data_file","type":["null","string"],"default":null,"field-id":143}
 ]}}]}"#;
+
+/// The kind of the files of a manifest, which all are of the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// Rows.
+    Data = 0,
+    /// Deletes of rows.
+    Deletes = 1,
+}
+
+/// The number of files of rows in [`DataFile::content`].
+pub const ROWS: i32 = 0;
+
+/// The number of files of positional deletes in [`DataFile::content`].
+pub const POSITIONAL_DELETES: i32 = 1;
 
 /// A data file of an Iceberg table. Lists of counts and bounds go from the field id of a column to
 /// its number or value; columns inside of lists and maps have none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataFile {
-    /// 0 for rows, 1 for positional deletes, 2 for equality deletes.
+    /// [`ROWS`], [`POSITIONAL_DELETES`], or 2 for equality deletes.
     pub content: i32,
     /// The absolute location.
     pub file_path: String,
@@ -67,6 +83,9 @@ pub struct DataFile {
     pub split_offsets: Option<Vec<i64>>,
     /// `None` in tables that ebb published: rows are in the order of CQL's tokens, which are no column.
     pub sort_order_id: Option<i32>,
+    /// The location of the data file whose rows all deletes of the file name; `None` if there are several,
+    /// and for files of rows. The specification has the field in version 2, too.
+    pub referenced_data_file: Option<String>,
 }
 
 /// The number or value of one column.
@@ -117,16 +136,21 @@ impl ManifestEntry {
     }
 }
 
-/// Returns the bytes of a manifest of data files. `schema` is the JSON of the table's schema.
-pub fn encode(entries: &[ManifestEntry], schema: &Json) -> Vec<u8> {
+/// Returns the bytes of a manifest. `schema` is the JSON of the table's schema, also in a manifest of
+/// deletes.
+pub fn encode(entries: &[ManifestEntry], schema: &Json, content: Content) -> Vec<u8> {
     let schema_id = schema["schema-id"].as_i64().unwrap_or(0).to_string();
+    let content = match content {
+        Content::Data => "data",
+        Content::Deletes => "deletes",
+    };
     let header = [
         ("schema", schema.to_string()),
         ("schema-id", schema_id),
         ("partition-spec", "[]".to_owned()),
         ("partition-spec-id", "0".to_owned()),
         ("format-version", "2".to_owned()),
-        ("content", "data".to_owned()),
+        ("content", content.to_owned()),
     ];
     let records: Vec<Encoder> = entries.iter().map(encode_entry).collect();
     avro::container(ENTRY, &header, &records)
@@ -168,6 +192,7 @@ fn encode_entry(entry: &ManifestEntry) -> Encoder {
         out.array(offsets, |out, offset| out.long(*offset));
     });
     out.optional(file.sort_order_id, |out, id| out.long(id.into()));
+    out.optional(file.referenced_data_file.as_deref(), Encoder::string);
     out
 }
 
@@ -205,7 +230,7 @@ fn decode_entry(entry: &Record<'_>) -> Result<ManifestEntry, AvroError> {
         file_sequence_number: entry.optional_long(4)?,
         data_file: DataFile {
             // Version 1 has no other files than those of rows.
-            content: file.optional_int(134)?.unwrap_or(0),
+            content: file.optional_int(134)?.unwrap_or(ROWS),
             file_path: file.string(100)?,
             file_format: file.string(101)?,
             record_count: file.long(103)?,
@@ -217,6 +242,7 @@ fn decode_entry(entry: &Record<'_>) -> Result<ManifestEntry, AvroError> {
             upper_bounds: entries(file, 128, (129, 130), bytes)?,
             split_offsets: offsets.transpose()?,
             sort_order_id: file.optional_int(140)?,
+            referenced_data_file: file.optional_string(143)?,
         },
     })
 }

@@ -176,6 +176,13 @@ impl TableMetadata {
         fields.map(NestedField::from_json).collect()
     }
 
+    /// Returns the snapshot of `main`.
+    pub fn newest(&self) -> Option<&Snapshot> {
+        let id = self.current_snapshot_id?;
+        let mut snapshots = self.snapshots.iter();
+        snapshots.find(|snapshot| snapshot.snapshot_id == id)
+    }
+
     /// Adds a snapshot, gives it the tag `tag`, and makes it that of `main`.
     pub fn add_snapshot(&mut self, snapshot: Snapshot, tag: &str) {
         let id = snapshot.snapshot_id;

@@ -10,7 +10,7 @@ use flate2::read::GzDecoder;
 use super::deletes::Deletes;
 use super::{Result, SourceError, SourceFile};
 use crate::iceberg::foreign::{SchemaField, SnapshotView};
-use crate::iceberg::manifest::{self, ManifestEntry, Status};
+use crate::iceberg::manifest::{self, ManifestEntry, POSITIONAL_DELETES, ROWS, Status};
 use crate::iceberg::manifest_list::{self, ManifestFile};
 
 /// The folder of a table that has its metadata.
@@ -18,10 +18,6 @@ const METADATA: &str = "metadata";
 
 /// The end of the name of a metadata file.
 const METADATA_SUFFIX: &str = ".metadata.json";
-
-/// Iceberg's numbers of what a data file contains.
-const ROWS: i32 = 0;
-const POSITIONAL_DELETES: i32 = 1;
 
 /// The size of a metadata file at most, once it is unpacked.
 const METADATA_BYTES_MAX: u64 = 1 << 28;

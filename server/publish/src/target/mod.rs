@@ -20,6 +20,7 @@ mod upload;
 use std::fmt;
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::path::{Component, Path as FsPath, PathBuf, absolute};
 use std::sync::Arc;
 use std::time::Duration;
@@ -145,6 +146,11 @@ impl Target {
         format!("{}/{name}", self.url)
     }
 
+    /// Returns the name of the object at a location; `None` if the location lies outside of the target.
+    pub fn name<'u>(&self, url: &'u str) -> Option<&'u str> {
+        url.strip_prefix(&self.url)?.strip_prefix('/')
+    }
+
     /// Proves that the target refuses to create a name twice. `unique` is a unique name.
     ///
     /// # Errors
@@ -214,6 +220,16 @@ impl Target {
             Err(Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(self.failed("reading", name, &error)),
         }
+    }
+
+    /// Reads a part of an object, which is not empty and lies within the object.
+    ///
+    /// # Errors
+    /// If there is no such object or no such part, or if the target refuses.
+    pub fn read_range(&self, name: &str, range: Range<u64>) -> Result<Bytes> {
+        let path = Path::from(name);
+        let read = self.runtime.block_on(self.store.get_range(&path, range));
+        read.map_err(|error| self.failed("reading", name, &error))
     }
 
     /// Lists the names of all objects under the folder `name`.
@@ -354,6 +370,12 @@ mod tests {
         assert!(!target.create("a/v1", Bytes::from_static(b"two")).unwrap());
         assert_eq!(target.read("a/v1").unwrap().unwrap(), "one");
         assert_eq!(target.read("a/v2").unwrap(), None);
+        assert_eq!(target.read_range("a/v1", 1..3).unwrap(), "ne");
+        assert!(
+            target.read_range("a/v1", 3..4).is_err() && target.read_range("a/v2", 0..1).is_err()
+        );
+        assert_eq!(target.name(&target.url("a/v1")), Some("a/v1"));
+        assert_eq!(target.name("file:///elsewhere/a/v1"), None);
         target
             .replace("a/v1", Bytes::from_static(b"three"))
             .unwrap();

@@ -167,8 +167,12 @@ impl<'a> Record<'a> {
     }
 
     pub(in crate::iceberg) fn string(&self, id: i32) -> Result<String> {
-        let text = String::from_utf8(self.bytes(id)?.to_vec());
-        text.map_err(|_| AvroError::new("a text is not UTF-8"))
+        text(self.bytes(id)?)
+    }
+
+    pub(in crate::iceberg) fn optional_string(&self, id: i32) -> Result<Option<String>> {
+        let bytes = self.get(id).map(Value::bytes).transpose()?;
+        bytes.map(text).transpose()
     }
 
     pub(in crate::iceberg) fn record(&self, id: i32) -> Result<&Self> {
@@ -178,6 +182,11 @@ impl<'a> Record<'a> {
     pub(in crate::iceberg) fn optional_array(&self, id: i32) -> Result<Option<&[Value<'a>]>> {
         self.get(id).map(Value::array).transpose()
     }
+}
+
+fn text(bytes: &[u8]) -> Result<String> {
+    let text = String::from_utf8(bytes.to_vec());
+    text.map_err(|_| AvroError::new("a text is not UTF-8"))
 }
 
 fn int(value: i64) -> Result<i32> {

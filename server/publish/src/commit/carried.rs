@@ -1,0 +1,137 @@
+//! The manifests of the publication before, in a publication that keeps its files.
+
+use std::collections::BTreeSet;
+
+use super::manifests::{ReadManifest, is_live};
+use crate::iceberg::manifest::{Content, DataFile, ManifestEntry, Status};
+use crate::iceberg::manifest_list::ManifestFile;
+
+/// A manifest of a new snapshot.
+#[derive(Debug)]
+pub(super) enum NextManifest {
+    /// The manifest of an earlier snapshot, as it is.
+    Carried(ManifestFile),
+    /// A manifest that is to be written.
+    Written {
+        /// The kind of its files.
+        content: Content,
+        /// The files.
+        entries: Vec<ManifestEntry>,
+    },
+}
+
+/// The files that leave a table.
+#[derive(Debug)]
+pub(super) struct Leaving<'p> {
+    removed: BTreeSet<&'p str>,
+}
+
+impl<'p> Leaving<'p> {
+    /// Returns the files at the locations `removed`. With a data file go the files that delete its rows.
+    ///
+    /// # Errors
+    /// A sentence about a location at which the base has no file.
+    pub(super) fn new(removed: &'p [String], base: &[ReadManifest]) -> Result<Self, String> {
+        let live = base.iter().flat_map(ReadManifest::live);
+        let known: BTreeSet<&str> = live.map(|entry| &entry.data_file.file_path[..]).collect();
+        let removed: BTreeSet<&str> = removed.iter().map(String::as_str).collect();
+        let unknown = removed.iter().find(|name| !known.contains(*name)).copied();
+        match unknown {
+            None => Ok(Self { removed }),
+            Some(name) => Err(format!(
+                "the newest publication has no file {name}, which this one is to remove; publish again"
+            )),
+        }
+    }
+
+    /// Returns whether a file leaves.
+    pub(super) fn contains(&self, file: &DataFile) -> bool {
+        let names = |url: &str| self.removed.contains(url);
+        names(&file.file_path) || file.referenced_data_file.as_deref().is_some_and(names)
+    }
+}
+
+/// Returns the manifests of `base` in the snapshot `snapshot_id`. A manifest with files that leave is written
+/// anew. It lists these as deleted, for engines that look for changes, and its other files as existing.
+pub(super) fn carry(
+    base: &[ReadManifest],
+    leaving: &Leaving<'_>,
+    snapshot_id: i64,
+) -> Vec<NextManifest> {
+    let next = base.iter().filter_map(|manifest| {
+        // Files that left earlier are no longer of interest.
+        manifest.live().next()?;
+        let mut live = manifest.live();
+        if !live.any(|entry| leaving.contains(&entry.data_file)) {
+            return Some(NextManifest::Carried(manifest.listed.clone()));
+        }
+        let entries = manifest.live().map(|entry| {
+            let file_number = entry.file_sequence_number;
+            let added_by = entry
+                .snapshot_id
+                .unwrap_or(manifest.listed.added_snapshot_id);
+            let (status, of) = if leaving.contains(&entry.data_file) {
+                (Status::Deleted, snapshot_id)
+            } else {
+                (Status::Existing, added_by)
+            };
+            ManifestEntry {
+                status: status as i32,
+                snapshot_id: Some(of),
+                // Only files that are added take the numbers of their manifest.
+                sequence_number: Some(manifest.sequence_number(entry)),
+                file_sequence_number: file_number.or(Some(manifest.listed.sequence_number)),
+                data_file: entry.data_file.clone(),
+            }
+        });
+        Some(NextManifest::Written {
+            content: content_of(&manifest.listed),
+            entries: entries.collect(),
+        })
+    });
+    next.collect()
+}
+
+fn content_of(listed: &ManifestFile) -> Content {
+    if listed.content == Content::Data as i32 {
+        Content::Data
+    } else {
+        Content::Deletes
+    }
+}
+
+/// Returns how the list of a snapshot names a manifest that is written for it. `path` and `length` are the
+/// location and the size of the manifest.
+pub(super) fn listed(
+    (path, length): (String, usize),
+    content: Content,
+    entries: &[ManifestEntry],
+    snapshot_id: i64,
+    sequence_number: i64,
+) -> ManifestFile {
+    let of = |status: Status| {
+        let entries = entries.iter().filter(|entry| entry.status == status as i32);
+        let rows = entries.clone().map(|entry| entry.data_file.record_count);
+        (entries.count() as i32, rows.fold(0, i64::saturating_add))
+    };
+    let (added_files_count, added_rows_count) = of(Status::Added);
+    let (existing_files_count, existing_rows_count) = of(Status::Existing);
+    let (deleted_files_count, deleted_rows_count) = of(Status::Deleted);
+    let live = entries.iter().filter(|entry| is_live(entry));
+    let numbers = live.map(|entry| entry.sequence_number.unwrap_or(sequence_number));
+    ManifestFile {
+        manifest_path: path,
+        manifest_length: length as i64,
+        partition_spec_id: 0,
+        content: content as i32,
+        sequence_number,
+        min_sequence_number: numbers.min().unwrap_or(sequence_number),
+        added_snapshot_id: snapshot_id,
+        added_files_count,
+        existing_files_count,
+        deleted_files_count,
+        added_rows_count,
+        existing_rows_count,
+        deleted_rows_count,
+    }
+}

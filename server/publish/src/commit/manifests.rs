@@ -1,0 +1,84 @@
+//! The manifests of a snapshot as they are in the target.
+
+use bytes::Bytes;
+
+use super::error::CommitError;
+use crate::iceberg::AvroError;
+use crate::iceberg::manifest::{self, ManifestEntry, Status};
+use crate::iceberg::manifest_list::{self, ManifestFile};
+use crate::iceberg::metadata::Snapshot;
+use crate::target::Target;
+
+/// A manifest of a snapshot, with its entries.
+#[derive(Debug, Clone)]
+pub struct ReadManifest {
+    /// The manifest in the list of the snapshot.
+    pub listed: ManifestFile,
+    /// Its entries, those of deleted files included.
+    pub entries: Vec<ManifestEntry>,
+}
+
+impl ReadManifest {
+    /// Returns the entries of the files that the snapshot has.
+    pub(super) fn live(&self) -> impl Iterator<Item = &ManifestEntry> {
+        self.entries.iter().filter(|entry| is_live(entry))
+    }
+
+    /// Returns the sequence number by which deletes apply to the file of an entry. A file that was added
+    /// has the number of its manifest.
+    pub(super) fn sequence_number(&self, entry: &ManifestEntry) -> i64 {
+        entry.sequence_number.unwrap_or(self.listed.sequence_number)
+    }
+}
+
+/// Returns whether the snapshot of an entry has the file.
+pub(super) fn is_live(entry: &ManifestEntry) -> bool {
+    entry.status != Status::Deleted as i32
+}
+
+/// Reads the objects that the metadata of a table names.
+pub(super) struct MetadataReader<'t> {
+    pub(super) target: &'t Target,
+    /// The folder of the table in the target.
+    pub(super) table: &'t str,
+}
+
+impl MetadataReader<'_> {
+    /// Reads all manifests of a snapshot.
+    pub(super) fn manifests(&self, snapshot: &Snapshot) -> Result<Vec<ReadManifest>, CommitError> {
+        let listed = self.list(snapshot)?.into_iter();
+        let read = |listed: ManifestFile| -> Result<ReadManifest, CommitError> {
+            Ok(ReadManifest {
+                entries: self.entries(&listed.manifest_path)?,
+                listed,
+            })
+        };
+        listed.map(read).collect()
+    }
+
+    /// Reads the list of the manifests of a snapshot.
+    pub(super) fn list(&self, snapshot: &Snapshot) -> Result<Vec<ManifestFile>, CommitError> {
+        let url = &snapshot.manifest_list;
+        manifest_list::decode(&self.object(url)?).map_err(damaged(url))
+    }
+
+    /// Reads the entries of the manifest at a location.
+    pub(super) fn entries(&self, url: &str) -> Result<Vec<ManifestEntry>, CommitError> {
+        manifest::decode(&self.object(url)?).map_err(damaged(url))
+    }
+
+    /// Reads an object. One that is absent has no bytes, and so is damaged.
+    fn object(&self, url: &str) -> Result<Bytes, CommitError> {
+        let moved = || CommitError::Refused {
+            table: self.table.to_owned(),
+            reason: format!("its metadata names {url}, so it was moved; choose another target"),
+        };
+        let name = self.target.name(url).ok_or_else(moved)?;
+        Ok(self.target.read(name)?.unwrap_or_default())
+    }
+}
+
+fn damaged(url: &str) -> impl FnOnce(AvroError) -> CommitError {
+    let url = url.to_owned();
+    move |error| CommitError::Damaged { url, error }
+}

@@ -1,0 +1,120 @@
+//! The snapshot that a publication is made from, as Iceberg's metadata names it.
+
+use std::collections::BTreeMap;
+
+use super::error::DecisionError;
+use crate::iceberg::metadata::{MAIN, TableMetadata};
+
+/// The property that holds the database.
+const DATABASE_ID: &str = "ebb.database-id";
+/// The property that holds the table of the store.
+const TABLE_ID: &str = "ebb.table-id";
+/// The entry of a summary that holds the name of the snapshot.
+const SNAPSHOT: &str = "ebb.snapshot";
+/// The entry of a summary that holds the place of the snapshot in the order of commits.
+const SEQUENCE_NUMBER: &str = "ebb.sequence-number";
+/// The entry of a summary that holds the moment at which expiry is judged.
+const READ_TIME: &str = "ebb.read-time-s";
+
+/// The snapshot and the table that a publication was made from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// The database.
+    pub database_id: String,
+    /// The table.
+    pub table_id: String,
+    /// The name of the snapshot, which becomes a tag.
+    pub snapshot: String,
+    /// The place of the snapshot in the order of commits.
+    pub sequence_number: u64,
+    /// The moment at which expiry is judged, in seconds since 1970.
+    pub read_time_s: i64,
+}
+
+impl Origin {
+    /// Returns the origin of the newest publication; `None` if there is none, or if ebb did not make it.
+    pub(super) fn newest(metadata: &TableMetadata) -> Option<Self> {
+        let property = |name: &str| metadata.properties.get(name).cloned();
+        let entry = |name: &str| metadata.newest()?.summary.get(name).cloned();
+        Some(Self {
+            database_id: property(DATABASE_ID)?,
+            table_id: property(TABLE_ID)?,
+            snapshot: entry(SNAPSHOT)?,
+            sequence_number: entry(SEQUENCE_NUMBER)?.parse().ok()?,
+            read_time_s: entry(READ_TIME)?.parse().ok()?,
+        })
+    }
+
+    /// Returns the properties of a table that is published from here.
+    pub(super) fn properties(&self) -> [(&'static str, String); 2] {
+        [
+            (DATABASE_ID, self.database_id.clone()),
+            (TABLE_ID, self.table_id.clone()),
+        ]
+    }
+
+    /// Returns the entries of a summary.
+    pub(super) fn summary(&self) -> [(&'static str, String); 3] {
+        [
+            (SNAPSHOT, self.snapshot.clone()),
+            (SEQUENCE_NUMBER, self.sequence_number.to_string()),
+            (READ_TIME, self.read_time_s.to_string()),
+        ]
+    }
+
+    /// Returns whether the tag names this snapshot in the newest metadata of the table, if there is any.
+    /// `replaces_tag` is true if a tag that names another snapshot may move.
+    ///
+    /// # Errors
+    /// If the table must not be continued.
+    pub fn is_published(
+        &self,
+        metadata: Option<&TableMetadata>,
+        replaces_tag: bool,
+    ) -> Result<bool, DecisionError> {
+        let refuse = |reason: String| Err(DecisionError::Refused(reason));
+        if self.snapshot == MAIN {
+            return refuse("a snapshot called main cannot be published, because main is Iceberg's branch; create one with another name".to_owned());
+        }
+        let Some(metadata) = metadata else {
+            return Ok(false);
+        };
+        let of = |name: &str| metadata.properties.get(name).map(String::as_str);
+        let Some(database_id) = of(DATABASE_ID) else {
+            return refuse("the target has a table of this name that ebb did not publish; choose another target".to_owned());
+        };
+        if database_id != self.database_id {
+            return refuse(format!(
+                "the target has a table of the database {database_id}, and this is {}; choose another target",
+                self.database_id
+            ));
+        }
+        if of(TABLE_ID) != Some(&self.table_id) {
+            return refuse("the table was dropped and created again since it was published; choose another target, or remove the table there".to_owned());
+        }
+        let is_foreign = |summary: &BTreeMap<String, String>| !summary.contains_key(SNAPSHOT);
+        let mut snapshots = metadata.snapshots.iter();
+        if let Some(unknown) = snapshots.find(|s| is_foreign(&s.summary)) {
+            return refuse(format!(
+                "the Iceberg snapshot {} was not made by ebb, and the next publication would hide it; choose another target",
+                unknown.snapshot_id
+            ));
+        }
+        let Some(reference) = metadata.refs.get(&self.snapshot) else {
+            return Ok(false);
+        };
+        let mut snapshots = metadata.snapshots.iter();
+        let named = snapshots.find(|s| s.snapshot_id == reference.snapshot_id);
+        let sequence_number = self.sequence_number.to_string();
+        let is_same =
+            named.is_some_and(|s| s.summary.get(SEQUENCE_NUMBER) == Some(&sequence_number));
+        if is_same || replaces_tag {
+            Ok(is_same)
+        } else {
+            refuse(format!(
+                "the tag {} names another snapshot; publish with --replace to move it",
+                self.snapshot
+            ))
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! A publication of one table, and the objects that make it a snapshot of the Iceberg table.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+
+use super::carried::{Leaving, NextManifest, carry, listed};
+use super::error::DecisionError;
+use super::manifests::ReadManifest;
+use super::names::own_name;
+use super::origin::Origin;
+use super::summary::{Changes, Totals};
+use crate::iceberg::manifest::{self, Content, DataFile, ManifestEntry, ROWS};
+use crate::iceberg::manifest_list::{self, ListOwner};
+use crate::iceberg::metadata::{Snapshot, TableMetadata};
+use crate::types::NestedField;
+
+/// A table that is about to be committed.
+#[derive(Debug, Clone)]
+pub struct Publication {
+    /// The snapshot and the table.
+    pub origin: Origin,
+    /// The columns.
+    pub columns: Vec<NestedField>,
+    /// The greatest field id that was given out.
+    pub last_column_id: i32,
+    /// The fate of the files of the newest publication.
+    pub base: Base,
+    /// The data files that are added. With those that are kept, they hold all rows.
+    pub files: Vec<DataFile>,
+    /// The files of positional deletes that are added. They name rows of files that are kept.
+    pub deletes: Vec<DataFile>,
+    /// Whether a tag of this name moves, if it names another snapshot.
+    pub replaces_tag: bool,
+    /// Properties of the table that the publisher keeps with it.
+    pub properties: BTreeMap<String, String>,
+}
+
+/// The fate of the files of the newest publication.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Base {
+    /// The new snapshot has none of them.
+    Replaced,
+    /// The new snapshot has them.
+    Kept {
+        /// The locations of files that it does not have, because others take their places: data files, with
+        /// all their deletes, and files of deletes.
+        removed_files: Vec<String>,
+    },
+}
+
+/// The time and unique numbers, which a decision cannot make itself.
+#[derive(Debug, Clone)]
+pub struct Stamp {
+    /// Milliseconds since 1970.
+    pub now_ms: i64,
+    /// The id of the new snapshot. Greater than zero.
+    pub snapshot_id: i64,
+    /// The identity of the table, if this is its first publication.
+    pub table_uuid: String,
+}
+
+/// The decision about a table.
+#[derive(Debug)]
+pub enum Decision {
+    /// The tag names this snapshot of this table already.
+    IsPublished,
+    /// The objects to write, in their order. The creation of the last one commits.
+    Write(Vec<Object>),
+}
+
+/// An object to write. Its name is relative to the folder of the table.
+#[derive(Debug)]
+pub struct Object {
+    /// The name.
+    pub name: String,
+    /// The content.
+    pub bytes: Bytes,
+}
+
+impl Publication {
+    /// Decides which objects to write, after the metadata `previous` of version `version`, if there
+    /// is one. `location` is the folder of the table. `base` are the manifests of the newest publication;
+    /// they are not needed if their files are replaced.
+    ///
+    /// # Errors
+    /// A reason for which the table must not be continued, or an error of the encoding.
+    pub fn decide(
+        &self,
+        location: &str,
+        version: u64,
+        previous: Option<TableMetadata>,
+        base: &[ReadManifest],
+        stamp: &Stamp,
+    ) -> Result<Decision, DecisionError> {
+        let is_published = self
+            .origin
+            .is_published(previous.as_ref(), self.replaces_tag);
+        if is_published? {
+            return Ok(Decision::IsPublished);
+        }
+        let next = self.manifests(previous.as_ref(), base, stamp.snapshot_id);
+        let (changes, manifests) = next.map_err(DecisionError::Refused)?;
+        let is_replaced = previous.is_some() && self.base == Base::Replaced;
+        let version = version + 1;
+        let mut metadata = previous
+            .unwrap_or_else(|| TableMetadata::new(stamp.table_uuid.clone(), location.to_owned()));
+        let parent_snapshot_id = metadata.current_snapshot_id;
+        let sequence_number = metadata.last_sequence_number + 1;
+        metadata.set_schema(&self.columns, self.last_column_id);
+        metadata.properties.extend(self.properties());
+        let schema = metadata.schema().cloned().unwrap_or_default();
+
+        let id = stamp.snapshot_id;
+        let own = own_name(version, &id.to_string());
+        let (mut objects, mut list) = (Vec::new(), Vec::new());
+        for next in manifests {
+            match next {
+                NextManifest::Carried(manifest) => list.push(manifest),
+                NextManifest::Written { content, entries } => {
+                    let object = Object::metadata(
+                        format!("{own}-m{}.avro", objects.len()),
+                        manifest::encode(&entries, &schema, content),
+                    );
+                    let place = (format!("{location}/{}", object.name), object.bytes.len());
+                    list.push(listed(place, content, &entries, id, sequence_number));
+                    objects.push(object);
+                }
+            }
+        }
+        let owner = ListOwner {
+            snapshot_id: id,
+            parent_snapshot_id,
+            sequence_number,
+        };
+        let list = Object::metadata(
+            format!("{own}-list.avro"),
+            manifest_list::encode(&list, owner),
+        );
+        let snapshot = Snapshot {
+            snapshot_id: id,
+            parent_snapshot_id,
+            sequence_number,
+            timestamp_ms: stamp.now_ms.max(metadata.last_updated_ms),
+            manifest_list: format!("{location}/{}", list.name),
+            summary: self.summary(&changes, is_replaced),
+            schema_id: metadata.current_schema_id,
+        };
+        metadata.add_snapshot(snapshot, &self.origin.snapshot);
+        let root = Object::metadata(format!("v{version}.metadata.json"), metadata.encode()?);
+        objects.extend([list, root]);
+        Ok(Decision::Write(objects))
+    }
+
+    /// Returns the manifests of the snapshot `snapshot_id`, and what they change.
+    ///
+    /// # Errors
+    /// A sentence about a file that does not fit to the base.
+    fn manifests(
+        &self,
+        previous: Option<&TableMetadata>,
+        base: &[ReadManifest],
+        snapshot_id: i64,
+    ) -> Result<(Changes, Vec<NextManifest>), String> {
+        let (base, removed_files): (&[ReadManifest], &[String]) = match &self.base {
+            Base::Replaced => (&[], &[]),
+            Base::Kept { removed_files } => (base, removed_files),
+        };
+        let has_newest = previous.is_some_and(|metadata| metadata.newest().is_some());
+        if self.base != Base::Replaced && !has_newest {
+            return Err(
+                "there is no publication whose files could be kept; publish again".to_owned(),
+            );
+        }
+        let leaving = Leaving::new(removed_files, base)?;
+        let live = base.iter().flat_map(ReadManifest::live);
+        let (removed, kept): (Vec<&DataFile>, Vec<&DataFile>) = live
+            .map(|entry| &entry.data_file)
+            .partition(|file| leaving.contains(file));
+        self.check_deletes(&kept)?;
+        let changes = Changes {
+            kept: Totals::of(kept),
+            removed: Totals::of(removed),
+            added: Totals::of(self.files.iter().chain(&self.deletes)),
+        };
+
+        let mut manifests = carry(base, &leaving, snapshot_id);
+        for (content, files) in [
+            (Content::Data, &self.files),
+            (Content::Deletes, &self.deletes),
+        ] {
+            // A snapshot without rows has a manifest all the same.
+            if manifests.is_empty() || !files.is_empty() {
+                let files = files.iter().cloned();
+                let entries = files.map(|file| ManifestEntry::added(snapshot_id, file));
+                manifests.push(NextManifest::Written {
+                    content,
+                    entries: entries.collect(),
+                });
+            }
+        }
+        Ok((changes, manifests))
+    }
+
+    /// Checks that each file of deletes is of one data file that stays.
+    fn check_deletes(&self, kept: &[&DataFile]) -> Result<(), String> {
+        let rows = kept.iter().filter(|file| file.content == ROWS);
+        let known: BTreeSet<&str> = rows.map(|file| &file.file_path[..]).collect();
+        let is_known = |file: &&DataFile| {
+            let name = file.referenced_data_file.as_deref();
+            name.is_some_and(|name| known.contains(name))
+        };
+        match self.deletes.iter().find(|file| !is_known(file)) {
+            None => Ok(()),
+            Some(file) => Err(format!(
+                "the deletes in {} are of no data file that stays; publish again",
+                file.file_path
+            )),
+        }
+    }
+
+    fn properties(&self) -> BTreeMap<String, String> {
+        // Another engine that collects garbage would remove files of tags that it does not know.
+        let garbage = [("gc.enabled", "false".to_owned())];
+        let own = self.origin.properties().into_iter().chain(garbage);
+        let own = own.map(|(name, value)| (name.to_owned(), value));
+        self.properties.clone().into_iter().chain(own).collect()
+    }
+
+    fn summary(&self, changes: &Changes, is_replaced: bool) -> BTreeMap<String, String> {
+        let operation = [("operation", changes.operation(is_replaced).to_owned())];
+        let numbers = changes.summary().into_iter();
+        let numbers = numbers.map(|(name, number)| (name, number.to_string()));
+        let entries = operation.into_iter().chain(numbers);
+        let entries = entries.chain(self.origin.summary());
+        entries
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect()
+    }
+}
+
+impl Object {
+    fn metadata(name: String, bytes: Vec<u8>) -> Self {
+        Self {
+            name: format!("metadata/{name}"),
+            bytes: bytes.into(),
+        }
+    }
+}

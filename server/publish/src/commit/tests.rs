@@ -1,0 +1,483 @@
+//! Publications that replace the files before them and such that keep them, and what is swept.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use ebb_model::types::CqlType;
+
+use super::{
+    Base, CommitError, LiveFile, Origin, Publication, PublishedTable, Stamp, data_file_name,
+    delete_file_name, publications, sweep,
+};
+use crate::iceberg::manifest::{self, DataFile, ManifestEntry, POSITIONAL_DELETES, ROWS, Status};
+use crate::iceberg::manifest_list::{self, ManifestFile};
+use crate::iceberg::metadata::{Snapshot, TableMetadata};
+use crate::target::Target;
+use crate::types::{FieldIds, TypeOptions, field};
+
+pub(super) fn publication(snapshot: &str, sequence_number: u64) -> Publication {
+    let mut ids = FieldIds::default();
+    let options = TypeOptions::default();
+    let column = field("id", &CqlType::Int, false, &options, None, &mut ids);
+    Publication {
+        origin: Origin {
+            database_id: "d1".into(),
+            table_id: "t1".into(),
+            snapshot: snapshot.into(),
+            sequence_number,
+            read_time_s: 7,
+        },
+        columns: vec![column],
+        last_column_id: ids.last,
+        base: Base::Replaced,
+        files: Vec::new(),
+        deletes: Vec::new(),
+        replaces_tag: false,
+        properties: BTreeMap::new(),
+    }
+}
+
+/// A publication that keeps the files before it but these.
+pub(super) fn keeping(snapshot: &str, sequence_number: u64, removed: &[&str]) -> Publication {
+    let removed_files = removed.iter().map(|url| (*url).to_owned()).collect();
+    Publication {
+        base: Base::Kept { removed_files },
+        ..publication(snapshot, sequence_number)
+    }
+}
+
+/// The description of a data file without statistics.
+pub(super) fn data_file(url: &str, rows: i64) -> DataFile {
+    DataFile {
+        content: ROWS,
+        file_path: url.to_owned(),
+        file_format: "PARQUET".to_owned(),
+        record_count: rows,
+        file_size_in_bytes: 4,
+        column_sizes: None,
+        value_counts: None,
+        null_value_counts: None,
+        lower_bounds: None,
+        upper_bounds: None,
+        split_offsets: None,
+        sort_order_id: None,
+        referenced_data_file: None,
+    }
+}
+
+/// The description of a file that deletes rows of the data file `of`.
+pub(super) fn delete_file(url: &str, of: &str, rows: i64) -> DataFile {
+    DataFile {
+        content: POSITIONAL_DELETES,
+        referenced_data_file: Some(of.to_owned()),
+        ..data_file(url, rows)
+    }
+}
+
+fn stamp(snapshot_id: i64) -> Stamp {
+    Stamp {
+        now_ms: 1_000 * snapshot_id,
+        snapshot_id,
+        table_uuid: "5d2f4b1c-0000-4000-8000-000000000000".into(),
+    }
+}
+
+fn place() -> (tempfile::TempDir, Target) {
+    let dir = tempfile::tempdir().unwrap();
+    let target = Target::folder(dir.path()).unwrap();
+    (dir, target)
+}
+
+pub(super) fn commit(
+    target: &Target,
+    publication: &Publication,
+    id: i64,
+) -> Result<bool, CommitError> {
+    PublishedTable::open(target, "ks/t")?.commit(publication, &stamp(id))
+}
+
+pub(super) fn newest(target: &Target) -> TableMetadata {
+    let table = PublishedTable::open(target, "ks/t").unwrap();
+    table.metadata().unwrap().clone()
+}
+
+fn object(target: &Target, url: &str) -> Bytes {
+    target.read(target.name(url).unwrap()).unwrap().unwrap()
+}
+
+/// The manifests of a snapshot.
+pub(super) fn manifests(target: &Target, snapshot: &Snapshot) -> Vec<ManifestFile> {
+    manifest_list::decode(&object(target, &snapshot.manifest_list)).unwrap()
+}
+
+fn entries(target: &Target, listed: &ManifestFile) -> Vec<ManifestEntry> {
+    manifest::decode(&object(target, &listed.manifest_path)).unwrap()
+}
+
+#[test]
+fn each_publication_has_its_tag_and_main_is_the_newest() {
+    let (_dir, target) = place();
+    assert!(commit(&target, &publication("monday", 10), 1).unwrap());
+    assert!(commit(&target, &publication("tuesday", 20), 2).unwrap());
+    let metadata = newest(&target);
+    let named = |name: &str| metadata.refs[name].snapshot_id;
+    assert_eq!(
+        [named("monday"), named("tuesday"), named("main")],
+        [1, 2, 2]
+    );
+    assert_eq!(metadata.snapshots[1].parent_snapshot_id, Some(1));
+    assert_eq!(metadata.schemas.len(), 1);
+    let hint = target
+        .read("ks/t/metadata/version-hint.text")
+        .unwrap()
+        .unwrap();
+    assert_eq!(hint, "2");
+    for snapshot in &metadata.snapshots {
+        let list = manifests(&target, snapshot);
+        assert_eq!(list.len(), 1);
+        assert_eq!(list[0].sequence_number, snapshot.sequence_number);
+    }
+}
+
+#[test]
+fn what_is_published_is_not_published_again_and_a_tag_moves_only_on_demand() {
+    let (_dir, target) = place();
+    commit(&target, &publication("monday", 10), 1).unwrap();
+    assert!(!commit(&target, &publication("monday", 10), 2).unwrap());
+    let mut other = publication("monday", 11);
+    let error = commit(&target, &other, 3).unwrap_err().to_string();
+    assert!(error.contains("--replace"), "{error}");
+    other.replaces_tag = true;
+    assert!(commit(&target, &other, 4).unwrap());
+    assert_eq!(newest(&target).refs["monday"].snapshot_id, 4);
+}
+
+#[test]
+fn a_table_of_another_database_is_refused() {
+    let (_dir, target) = place();
+    commit(&target, &publication("monday", 10), 1).unwrap();
+    let mut other = publication("tuesday", 20);
+    other.origin.database_id = "d2".into();
+    let error = commit(&target, &other, 2).unwrap_err().to_string();
+    assert!(
+        error.starts_with("ks/t: ") && error.contains("database d1"),
+        "{error}"
+    );
+    let mut other = publication("tuesday", 20);
+    other.origin.table_id = "t2".into();
+    assert!(commit(&target, &other, 2).is_err());
+    assert!(commit(&target, &publication("main", 20), 2).is_err());
+    assert_eq!(newest(&target).snapshots.len(), 1);
+}
+
+#[test]
+fn objects_that_cannot_be_committed_any_more_are_swept_and_no_others() {
+    let (dir, target) = place();
+    let file = |version, unique: &str| {
+        let name = data_file_name("ks/t", version, unique);
+        target.create(&name, Bytes::from_static(b"rows")).unwrap();
+        data_file(&target.url(&name), 1)
+    };
+    let mut first = publication("monday", 10);
+    first.files = vec![file(1, "a"), file(1, "b")];
+    file(1, "left");
+    commit(&target, &first, 1).unwrap();
+    let mut second = publication("tuesday", 20);
+    second.files = vec![file(2, "a")];
+    // Its publisher is still at work.
+    file(3, "next");
+    commit(&target, &second, 2).unwrap();
+    let foreign = "ks/t/data/00000-0-of-another-engine.parquet";
+    target.create(foreign, Bytes::new()).unwrap();
+    let manifest = "ks/t/metadata/ebb-2-77-m0.avro";
+    target.create(manifest, Bytes::new()).unwrap();
+    // An upload whose process was killed, and one of another publisher that is at work.
+    let [killed, other] = ["ebb-2-killed", "ebb-3-other"]
+        .map(|name| dir.path().join(format!("ks/t/data/{name}.parquet#1")));
+    std::fs::write(&killed, "rows").unwrap();
+    std::fs::write(&other, "rows").unwrap();
+
+    assert_eq!(sweep(&target, "ks/t").unwrap(), 3);
+    assert_eq!(sweep(&target, "ks/t").unwrap(), 0);
+    assert!(!killed.exists() && other.exists());
+    assert_eq!(target.read(manifest).unwrap(), None);
+    let mut left = target.list("ks/t/data").unwrap();
+    left.sort();
+    let own = |version, unique| data_file_name("ks/t", version, unique);
+    let kept = [own(1, "a"), own(1, "b"), own(2, "a"), own(3, "next")];
+    assert_eq!(left[1..], kept);
+    assert_eq!(left[0], foreign);
+    assert_eq!(sweep(&target, "ks/none").unwrap(), 0);
+}
+
+#[test]
+fn nothing_of_a_folder_that_was_moved_is_swept() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = Target::folder(&dir.path().join("old")).unwrap();
+    commit(&target, &publication("monday", 10), 1).unwrap();
+    std::fs::rename(dir.path().join("old"), dir.path().join("new")).unwrap();
+    let target = Target::folder(&dir.path().join("new")).unwrap();
+    let before = target.list("ks").unwrap().len();
+    let error = sweep(&target, "ks/t").unwrap_err().to_string();
+    assert!(error.contains("moved"), "{error}");
+    assert_eq!(target.list("ks").unwrap().len(), before);
+}
+
+#[test]
+fn of_two_publishers_at_once_one_commits() {
+    let (_dir, target) = place();
+    let first = PublishedTable::open(&target, "ks/t").unwrap();
+    let second = PublishedTable::open(&target, "ks/t").unwrap();
+    assert!(first.commit(&publication("monday", 10), &stamp(1)).unwrap());
+    let error = second.commit(&publication("tuesday", 20), &stamp(2));
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("another publisher"), "{error}");
+    assert_eq!(newest(&target).snapshots.len(), 1);
+}
+
+const A: &str = "file:///t/a.parquet";
+const B: &str = "file:///t/b.parquet";
+const C: &str = "file:///t/c.parquet";
+const D: &str = "file:///t/d.parquet";
+const E: &str = "file:///t/e.parquet";
+
+/// Publishes the files A and B, then C with deletes D of rows of A.
+fn with_deletes(target: &Target) -> Publication {
+    let mut first = publication("monday", 10);
+    first.files = vec![data_file(A, 10), data_file(B, 10)];
+    commit(target, &first, 1).unwrap();
+    let mut second = keeping("tuesday", 20, &[]);
+    second.files = vec![data_file(C, 5)];
+    second.deletes = vec![delete_file(D, A, 2)];
+    commit(target, &second, 2).unwrap();
+    second
+}
+
+fn summary<'m>(metadata: &'m TableMetadata, names: &[&str]) -> Vec<&'m str> {
+    let summary = &metadata.newest().unwrap().summary;
+    let entry = |name: &&str| summary.get(*name).map_or("", String::as_str);
+    names.iter().map(entry).collect()
+}
+
+/// The locations of the live data files, and of the files of their deletes.
+fn live(target: &Target) -> Vec<(String, Vec<String>)> {
+    let table = PublishedTable::open(target, "ks/t").unwrap();
+    let deletes = |live: &LiveFile| -> Vec<String> {
+        let deletes = live.deletes.iter();
+        deletes.map(|of| of.file.file_path.clone()).collect()
+    };
+    let files = table.live_files().unwrap();
+    let files = files.iter();
+    files
+        .map(|live| (live.file.file_path.clone(), deletes(live)))
+        .collect()
+}
+
+fn named(files: &[(&str, &[&str])]) -> Vec<(String, Vec<String>)> {
+    let owned = |name: &&str| (*name).to_owned();
+    let files = files.iter();
+    files
+        .map(|(file, deletes)| (owned(file), deletes.iter().map(owned).collect()))
+        .collect()
+}
+
+#[test]
+fn a_publication_that_keeps_files_carries_their_manifests_on() {
+    let (_dir, target) = place();
+    let second = with_deletes(&target);
+    let metadata = newest(&target);
+    let [before, after] = [0, 1].map(|at: usize| manifests(&target, &metadata.snapshots[at]));
+    assert_eq!((before.len(), after.len()), (1, 3));
+    assert_eq!(after[0], before[0]);
+    let contents = after.iter().map(|of| (of.content, of.sequence_number));
+    assert_eq!(contents.collect::<Vec<_>>(), [(0, 1), (0, 2), (1, 2)]);
+    assert_eq!(
+        entries(&target, &after[2]),
+        [ManifestEntry::added(2, delete_file(D, A, 2))]
+    );
+    // The header of an Avro file is not compressed: names and values, each after twice its length.
+    let header_has = |listed: &ManifestFile, entry: &[u8]| {
+        let bytes = object(&target, &listed.manifest_path);
+        bytes.windows(entry.len()).any(|part| part == entry)
+    };
+    assert!(header_has(&after[1], b"\x0econtent\x08data"));
+    assert!(header_has(&after[2], b"\x0econtent\x0edeletes"));
+
+    assert_eq!(live(&target), named(&[(A, &[D]), (B, &[]), (C, &[])]));
+    let table = PublishedTable::open(&target, "ks/t").unwrap();
+    assert_eq!(table.origin(), Some(second.origin));
+    let files = table.live_files().unwrap();
+    assert_eq!((files[0].deleted_rows(), files[2].sequence_number), (2, 2));
+    assert_eq!(publications(&files), 1);
+    let names = [
+        "operation",
+        "total-data-files",
+        "total-records",
+        "total-delete-files",
+        "total-position-deletes",
+        "added-position-deletes",
+        "deleted-records",
+    ];
+    assert_eq!(
+        summary(&metadata, &names),
+        ["overwrite", "3", "25", "1", "2", "2", ""]
+    );
+}
+
+#[test]
+fn a_data_file_leaves_with_its_deletes_and_other_files_keep_their_numbers() {
+    let (_dir, target) = place();
+    with_deletes(&target);
+    let mut third = keeping("wednesday", 30, &[A]);
+    third.files = vec![data_file(E, 8)];
+    commit(&target, &third, 3).unwrap();
+    let metadata = newest(&target);
+    let before = manifests(&target, &metadata.snapshots[1]);
+    let after = manifests(&target, &metadata.snapshots[2]);
+    assert_eq!(after.len(), 4);
+    assert_eq!(after[1], before[1]);
+    let statuses = |listed: &ManifestFile| {
+        let entries = entries(&target, listed).into_iter();
+        let status = |entry: ManifestEntry| {
+            assert_eq!(entry.file_sequence_number, entry.sequence_number);
+            (entry.status, entry.snapshot_id, entry.sequence_number)
+        };
+        entries.map(status).collect::<Vec<_>>()
+    };
+    let (existing, deleted) = (Status::Existing as i32, Status::Deleted as i32);
+    assert_eq!(
+        statuses(&after[0]),
+        [(deleted, Some(3), Some(1)), (existing, Some(1), Some(1))]
+    );
+    assert_eq!(statuses(&after[2]), [(deleted, Some(3), Some(2))]);
+    assert_eq!(
+        (after[0].sequence_number, after[0].min_sequence_number),
+        (3, 1)
+    );
+    assert_eq!((after[2].content, after[2].min_sequence_number), (1, 3));
+    let counts = [
+        after[0].existing_files_count,
+        after[0].deleted_files_count,
+        after[0].added_files_count,
+    ];
+    assert_eq!(counts, [1, 1, 0]);
+    assert_eq!(
+        (after[0].existing_rows_count, after[0].deleted_rows_count),
+        (10, 10)
+    );
+
+    assert_eq!(live(&target), named(&[(B, &[]), (C, &[]), (E, &[])]));
+    let names = [
+        "operation",
+        "total-data-files",
+        "total-records",
+        "total-delete-files",
+        "removed-position-deletes",
+        "deleted-data-files",
+    ];
+    assert_eq!(
+        summary(&metadata, &names),
+        ["overwrite", "3", "23", "0", "2", "1"]
+    );
+
+    // A manifest of which nothing is left goes, and a publication that changes nothing has no own one.
+    commit(&target, &keeping("thursday", 40, &[]), 4).unwrap();
+    let metadata = newest(&target);
+    let last = manifests(&target, &metadata.snapshots[3]);
+    assert_eq!(last, [after[0].clone(), after[1].clone(), after[3].clone()]);
+    assert_eq!(summary(&metadata, &names[..3]), ["append", "3", "23"]);
+}
+
+#[test]
+fn a_snapshot_without_files_has_a_manifest() {
+    let (_dir, target) = place();
+    commit(&target, &publication("monday", 10), 1).unwrap();
+    commit(&target, &keeping("tuesday", 20, &[]), 2).unwrap();
+    let metadata = newest(&target);
+    for snapshot in &metadata.snapshots {
+        let listed = manifests(&target, snapshot);
+        assert_eq!(listed.len(), 1);
+        assert!(entries(&target, &listed[0]).is_empty());
+    }
+}
+
+#[test]
+fn files_of_deletes_give_way_to_one_that_has_their_rows() {
+    let (_dir, target) = place();
+    with_deletes(&target);
+    let mut third = keeping("wednesday", 30, &[D]);
+    third.deletes = vec![delete_file(E, A, 3)];
+    commit(&target, &third, 3).unwrap();
+    assert_eq!(live(&target), named(&[(A, &[E]), (B, &[]), (C, &[])]));
+    let names = ["operation", "total-position-deletes", "total-records"];
+    assert_eq!(summary(&newest(&target), &names), ["delete", "3", "25"]);
+}
+
+#[test]
+fn files_that_do_not_fit_to_the_base_are_refused() {
+    let (_dir, target) = place();
+    let refused = |publication: &Publication| {
+        let error = commit(&target, publication, 9).unwrap_err().to_string();
+        assert!(error.starts_with("ks/t: "), "{error}");
+        error
+    };
+    let error = refused(&keeping("monday", 10, &[]));
+    assert!(error.contains("no publication whose files"), "{error}");
+    with_deletes(&target);
+    let error = refused(&keeping("wednesday", 30, &[E]));
+    assert!(error.contains("e.parquet"), "{error}");
+    // Deletes of a file that is not there, of one that leaves, of none, and of one that is replaced.
+    let mut no_file = delete_file("x", A, 1);
+    no_file.referenced_data_file = None;
+    let cases: [(&[&str], DataFile); 3] = [
+        (&[], delete_file("x", E, 1)),
+        (&[A], delete_file("x", A, 1)),
+        (&[], no_file),
+    ];
+    for (removed, file) in cases {
+        let mut other = keeping("wednesday", 30, removed);
+        other.deletes = vec![file];
+        let error = refused(&other);
+        assert!(error.contains("of no data file that stays"), "{error}");
+    }
+    let mut replaced = publication("wednesday", 30);
+    replaced.deletes = vec![delete_file("x", A, 1)];
+    refused(&replaced);
+    assert_eq!(newest(&target).snapshots.len(), 2);
+}
+
+#[test]
+fn deletes_that_a_snapshot_names_are_kept_and_indexes_of_the_newest_one() {
+    let (_dir, target) = place();
+    let write = |name: String| {
+        target.create(&name, Bytes::from_static(b"rows")).unwrap();
+        target.url(&name)
+    };
+    let index = |version: u64| format!("_ebb/.index/ks/t/ebb-{version}-a.idx");
+    let data = [1, 2, 3, 4].map(|version| write(data_file_name("ks/t", version, "a")));
+    let deletes = write(delete_file_name("ks/t", 2, "a"));
+    let left = write(delete_file_name("ks/t", 2, "left"));
+    (1..=4).for_each(|version| drop(write(index(version))));
+
+    let mut first = publication("monday", 10);
+    first.files = vec![data_file(&data[0], 10)];
+    commit(&target, &first, 1).unwrap();
+    let mut second = keeping("tuesday", 20, &[]);
+    second.files = vec![data_file(&data[1], 5)];
+    second.deletes = vec![delete_file(&deletes, &data[0], 2)];
+    commit(&target, &second, 2).unwrap();
+    assert_eq!(sweep(&target, "ks/t").unwrap(), 1);
+    assert_eq!(target.read(target.name(&left).unwrap()).unwrap(), None);
+
+    // The first data file and its deletes are of a tag now, and no row is looked for in them.
+    let mut third = keeping("wednesday", 30, &[&data[0]]);
+    third.files = vec![data_file(&data[2], 8)];
+    commit(&target, &third, 3).unwrap();
+    assert_eq!(sweep(&target, "ks/t").unwrap(), 1);
+    for url in data.iter().chain([&deletes]) {
+        assert_eq!(object(&target, url), "rows");
+    }
+    let mut indexes = target.list("_ebb").unwrap();
+    indexes.sort();
+    assert_eq!(indexes, [index(2), index(3), index(4)]);
+}

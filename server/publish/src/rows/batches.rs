@@ -1,0 +1,188 @@
+//! Columns of a data file in batches of rows, from any row on.
+
+use arrow_array::ArrayRef;
+use ebb_model::types::CqlType;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+    ParquetRecordBatchReaderBuilder,
+};
+use parquet::arrow::{PARQUET_FIELD_ID_META_KEY, ProjectionMask};
+use parquet::file::metadata::PageIndexPolicy;
+
+use super::object::ObjectReader;
+use super::{Result, RowsError};
+use crate::data_file::Column;
+use crate::iceberg::manifest::DataFile;
+use crate::target::Target;
+use crate::types::read_value;
+
+/// Rows of a batch at most.
+const BATCH_ROWS_MAX: u64 = 1024;
+
+/// The size of a batch, in bytes before their compression, by the mean size of rows.
+const BATCH_BYTES: u64 = 1 << 20;
+
+/// Reads columns of a data file.
+pub(super) struct Batches {
+    url: String,
+    object: ObjectReader,
+    metadata: ArrowReaderMetadata,
+    columns: Vec<ReadColumn>,
+    mask: ProjectionMask,
+    batch_rows: usize,
+    reader: Option<ParquetRecordBatchReader>,
+    /// The row that the next batch begins with.
+    next: u64,
+}
+
+struct ReadColumn {
+    name: String,
+    ty: CqlType,
+    /// The place among the columns that are read; `None` if all values are null, because the file is older
+    /// than the column.
+    place: Option<usize>,
+}
+
+/// Consecutive rows of a file, with the columns that the reader selected.
+pub(super) struct Batch {
+    /// The position of the first row.
+    pub(super) first: u64,
+    pub(super) rows: usize,
+    arrays: Vec<ArrayRef>,
+}
+
+impl Batch {
+    /// Returns the position behind the last row.
+    pub(super) fn end(&self) -> u64 {
+        self.first + self.rows as u64
+    }
+}
+
+impl Batches {
+    /// Opens a file at its first row.
+    pub(super) fn open(target: &Target, file: &DataFile, columns: &[Column]) -> Result<Self> {
+        let url = &file.file_path;
+        let failed = |problem: &str| RowsError::file(url)(problem);
+        let name = target.name(url);
+        let name = name.ok_or_else(|| failed("it lies outside of the target"))?;
+        let bytes = u64::try_from(file.file_size_in_bytes).unwrap_or(0);
+        let object = ObjectReader::new(target.clone(), name.to_owned(), bytes);
+        let options = ArrowReaderOptions::new()
+            .with_skip_arrow_metadata(true)
+            .with_offset_index_policy(PageIndexPolicy::Optional);
+        let metadata = ArrowReaderMetadata::load(&object, options);
+        let metadata = metadata.map_err(RowsError::file(url))?;
+        if metadata.metadata().file_metadata().num_rows() != file.record_count {
+            return Err(failed("it has another number of rows than its manifest"));
+        }
+
+        let root_of = |column: &Column| {
+            let id = column.field.id.to_string();
+            let mut fields = metadata.schema().fields().iter();
+            fields.position(|of| of.metadata().get(PARQUET_FIELD_ID_META_KEY) == Some(&id))
+        };
+        let mut roots: Vec<usize> = columns.iter().filter_map(root_of).collect();
+        roots.sort_unstable();
+        roots.dedup();
+        if roots.is_empty() {
+            return Err(failed("it has none of the columns that are to be read"));
+        }
+        let columns = columns.iter().map(|column| ReadColumn {
+            name: column.field.name.clone(),
+            ty: column.ty.clone(),
+            place: root_of(column).and_then(|root| roots.binary_search(&root).ok()),
+        });
+        let columns = columns.collect();
+        let mask = ProjectionMask::roots(metadata.parquet_schema(), roots);
+        let mut batches = Self {
+            url: url.clone(),
+            object,
+            batch_rows: batch_rows(&metadata, &mask),
+            columns,
+            mask,
+            metadata,
+            reader: None,
+            next: 0,
+        };
+        batches.seek(0)?;
+        Ok(batches)
+    }
+
+    /// Goes to a row. The next batch begins with it.
+    pub(super) fn seek(&mut self, row: u64) -> Result<()> {
+        let groups = self.metadata.metadata().row_groups();
+        let (mut first, mut group) = (0, 0);
+        for of in groups {
+            let end = u64::saturating_add(first, u64::try_from(of.num_rows()).unwrap_or(0));
+            if row < end {
+                break;
+            }
+            (first, group) = (end, group + 1);
+        }
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(
+            self.object.clone(),
+            self.metadata.clone(),
+        );
+        let builder = builder
+            .with_projection(self.mask.clone())
+            .with_batch_size(self.batch_rows)
+            .with_row_groups((group..groups.len()).collect())
+            .with_offset(usize::try_from(row - first).unwrap_or(usize::MAX));
+        let reader = builder.build().map_err(RowsError::file(&self.url))?;
+        self.reader = Some(reader);
+        self.next = row;
+        Ok(())
+    }
+
+    /// Returns the row that the next batch begins with.
+    pub(super) fn next_row(&self) -> u64 {
+        self.next
+    }
+
+    /// Reads the next batch, which is not empty; `None` behind the last row.
+    pub(super) fn next_batch(&mut self) -> Result<Option<Batch>> {
+        let Some(batch) = self.reader.as_mut().and_then(Iterator::next) else {
+            return Ok(None);
+        };
+        let batch = batch.map_err(RowsError::file(&self.url))?;
+        let batch = Batch {
+            first: self.next,
+            rows: batch.num_rows(),
+            arrays: batch.columns().to_vec(),
+        };
+        self.next = batch.end();
+        Ok(Some(batch))
+    }
+
+    /// Returns the values of a row of a batch, by column.
+    ///
+    /// # Panics
+    /// If the batch has no such row.
+    pub(super) fn values(&self, batch: &Batch, row: usize) -> Result<Vec<Option<Vec<u8>>>> {
+        let value = |column: &ReadColumn| {
+            let array = column.place.map(|place| &batch.arrays[place]);
+            let read = array.map_or(Ok(None), |array| read_value(array, row, &column.ty));
+            read.map_err(|error| self.error(format!("column {}: {error}", column.name)))
+        };
+        self.columns.iter().map(value).collect()
+    }
+
+    /// Returns the error of the file for a problem that a caller has with it.
+    pub(super) fn error(&self, problem: String) -> RowsError {
+        RowsError::file(&self.url)(problem)
+    }
+}
+
+/// Returns the number of rows of a batch, by the mean size of rows where they are largest.
+fn batch_rows(metadata: &ArrowReaderMetadata, mask: &ProjectionMask) -> usize {
+    let groups = metadata.metadata().row_groups().iter();
+    let row_bytes = groups.map(|group| {
+        let columns = group.columns().iter().enumerate();
+        let read = columns.filter(|(place, _)| mask.leaf_included(*place));
+        let bytes: i64 = read.map(|(_, column)| column.uncompressed_size()).sum();
+        let rows = u64::try_from(group.num_rows()).unwrap_or(0);
+        u64::try_from(bytes).unwrap_or(0) / rows.max(1)
+    });
+    let row_bytes = row_bytes.max().unwrap_or(0).max(1);
+    (BATCH_BYTES / row_bytes).clamp(1, BATCH_ROWS_MAX) as usize
+}

@@ -1,0 +1,200 @@
+//! Files of positional deletes, each of which names rows of one data file.
+//!
+//! Engines find the deletes of a data file by the location that such a file is of, and read no other. Java's
+//! library, before it had a field for the location, took it from the bounds of the column `file_path`, so
+//! these are exact.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_schema::{ArrowError, DataType, Field, Schema};
+use bytes::Bytes;
+use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::arrow::{ArrowWriter, PARQUET_FIELD_ID_META_KEY};
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::schema::types::ColumnPath;
+
+use super::{Result, RowsError};
+use crate::commit::{LiveFile, delete_file_name};
+use crate::data_file::{ZSTD_LEVEL, describe};
+use crate::iceberg::manifest::{DataFile, POSITIONAL_DELETES};
+use crate::target::Target;
+
+/// The columns of a file of deletes, with the ids that the specification reserves for them.
+const FILE_PATH: (&str, i32) = ("file_path", 2_147_483_546);
+const POSITION: (&str, i32) = ("pos", 2_147_483_545);
+
+/// Rows of a batch when a file of deletes is written.
+const BATCH_ROWS: usize = 16_384;
+
+/// The place of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RowPosition {
+    /// The place of the data file among the [files](super::RowFiles::files) that are looked at.
+    pub file: usize,
+    /// The number of the row in the file, from 0. Deleted rows count.
+    pub position: u64,
+}
+
+/// Rows that a publication deletes, by data file. Each takes eight bytes.
+#[derive(Debug, Default)]
+pub struct PositionalDeletes {
+    /// In any order, and some of them perhaps twice.
+    positions: BTreeMap<usize, Vec<u64>>,
+}
+
+impl PositionalDeletes {
+    /// Adds a row.
+    pub fn add(&mut self, row: RowPosition) {
+        self.positions
+            .entry(row.file)
+            .or_default()
+            .push(row.position);
+    }
+
+    /// Adds the rows of the data file `live`, at the place `file`, that are deleted already, so that one file
+    /// of deletes can take the place of those that it has.
+    ///
+    /// # Errors
+    /// If the target refuses, or if a file of deletes is damaged.
+    pub fn add_deleted(&mut self, target: &Target, file: usize, live: &LiveFile) -> Result<()> {
+        let positions = deleted_rows(target, live)?;
+        self.positions.entry(file).or_default().extend(positions);
+        Ok(())
+    }
+
+    /// Takes the rows of the data file at the place `file`, ascending: a file that is written anew lacks them, and
+    /// needs no deletes.
+    pub fn take(&mut self, file: usize) -> Vec<u64> {
+        sorted(self.positions.remove(&file).unwrap_or_default())
+    }
+
+    /// Writes a file of deletes for each data file, and returns the files. `files` are the data files by their
+    /// places. The names are those of the table `table` for a commit that creates `version`, and `unique`
+    /// is of these deletes alone.
+    ///
+    /// # Errors
+    /// If the target refuses.
+    pub fn write(
+        self,
+        target: &Target,
+        files: &[LiveFile],
+        (table, version, unique): (&str, u64, &str),
+    ) -> Result<Vec<DataFile>> {
+        let mut written = Vec::new();
+        for (place, positions) in self.positions {
+            let positions = sorted(positions);
+            if positions.is_empty() {
+                continue;
+            }
+            let of = &files[place].file.file_path;
+            let name = delete_file_name(table, version, &format!("{unique}-{place}"));
+            let url = target.url(&name);
+            let encoded = encode(of, &positions, url.clone());
+            let (bytes, file) = encoded.map_err(RowsError::file(&url))?;
+            if !target.create(&name, bytes)? {
+                return Err(RowsError::file(&url)(
+                    "it has been written with other deletes",
+                ));
+            }
+            written.push(file);
+        }
+        Ok(written)
+    }
+}
+
+/// Returns the bytes and the description of the file at `url`, which deletes rows of the data file `of`.
+fn encode(
+    of: &str,
+    positions: &[u64],
+    url: String,
+) -> std::result::Result<(Bytes, DataFile), ParquetError> {
+    let field = |(name, id): (&str, i32), ty: DataType| {
+        let id = (PARQUET_FIELD_ID_META_KEY.to_owned(), id.to_string());
+        Field::new(name, ty, false).with_metadata(HashMap::from([id]))
+    };
+    let fields = vec![
+        field(FILE_PATH, DataType::Utf8),
+        field(POSITION, DataType::Int64),
+    ];
+    let schema = Arc::new(Schema::new(fields));
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
+        // No position is there twice.
+        .set_column_dictionary_enabled(ColumnPath::from(POSITION.0), false)
+        .set_statistics_truncate_length(None)
+        .set_created_by(format!("ebb version {}", env!("CARGO_PKG_VERSION")))
+        .build();
+    let options = ArrowWriterOptions::new()
+        .with_properties(properties)
+        .with_skip_arrow_metadata(true);
+    let mut writer = ArrowWriter::try_new_with_options(Vec::<u8>::new(), schema.clone(), options)?;
+    for positions in positions.chunks(BATCH_ROWS) {
+        let names = StringArray::from_iter_values(positions.iter().map(|_| of));
+        let positions = Int64Array::from_iter_values(positions.iter().map(|at| *at as i64));
+        let columns: Vec<ArrayRef> = vec![Arc::new(names), Arc::new(positions)];
+        writer.write(&RecordBatch::try_new(schema.clone(), columns)?)?;
+    }
+    writer.flush()?;
+    let described = describe(url, writer.flushed_row_groups());
+    let bytes = writer.into_inner()?;
+    let file = DataFile {
+        content: POSITIONAL_DELETES,
+        file_size_in_bytes: bytes.len() as i64,
+        referenced_data_file: Some(of.to_owned()),
+        ..described
+    };
+    Ok((bytes.into(), file))
+}
+
+/// Reads the positions of the deleted rows of a data file, ascending, each once.
+pub(super) fn deleted_rows(target: &Target, live: &LiveFile) -> Result<Vec<u64>> {
+    let mut positions = Vec::new();
+    for DataFile { file_path: url, .. } in live.deletes.iter().map(|deletes| &deletes.file) {
+        let name = target.name(url);
+        let name = name.ok_or_else(|| RowsError::file(url)("it lies outside of the target"))?;
+        let bytes = target.read(name)?.unwrap_or_default();
+        let read = decode(bytes, &live.file.file_path, live.rows());
+        positions.extend(read.map_err(RowsError::file(url))?);
+    }
+    Ok(sorted(positions))
+}
+
+/// Returns the positions in ascending order, each once.
+fn sorted(mut positions: Vec<u64>) -> Vec<u64> {
+    positions.sort_unstable();
+    positions.dedup();
+    positions
+}
+
+/// Reads a file of deletes of the data file `of`, which has `rows` rows.
+fn decode(bytes: Bytes, of: &str, rows: u64) -> std::result::Result<Vec<u64>, ArrowError> {
+    let damaged = |problem: &str| ArrowError::SchemaError(problem.to_owned());
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let reader = ParquetRecordBatchReaderBuilder::try_new_with_options(bytes, options)?.build()?;
+    let mut deleted = Vec::new();
+    for batch in reader {
+        let batch = batch?;
+        let column = |(name, _): (&str, i32), ty: &DataType| {
+            let column = batch.column_by_name(name);
+            let column = column.filter(|of| of.data_type() == ty && of.null_count() == 0);
+            column.ok_or_else(|| damaged("it is no file of deletes"))
+        };
+        let names = column(FILE_PATH, &DataType::Utf8)?.as_string::<i32>();
+        let positions = column(POSITION, &DataType::Int64)?.as_primitive::<Int64Type>();
+        for (name, position) in names.iter().zip(positions.values().iter()) {
+            let position = u64::try_from(*position).ok().filter(|at| *at < rows);
+            match position {
+                Some(position) if name == Some(of) => deleted.push(position),
+                _ => return Err(damaged("it deletes a row that its data file does not have")),
+            }
+        }
+    }
+    Ok(deleted)
+}

@@ -1,0 +1,30 @@
+//! Errors of rows that are read from a target.
+
+use crate::target::TargetError;
+
+/// An error of the rows of a published table.
+#[derive(Debug, thiserror::Error)]
+pub enum RowsError {
+    /// The target cannot be read or written.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// A data file or a file of deletes is not what it should be, or cannot be read.
+    #[error("{url}: {problem}; publish the table in full")]
+    File {
+        /// The location of the file.
+        url: String,
+        /// A sentence about what is wrong with it.
+        problem: String,
+    },
+}
+
+impl RowsError {
+    /// For `map_err`: a problem that has a text.
+    pub(super) fn file<E: ToString>(url: &str) -> impl FnOnce(E) -> Self {
+        let url = url.to_owned();
+        move |problem| Self::File {
+            url,
+            problem: problem.to_string(),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The data files of a table in which rows are looked for.
+
+use super::Result;
+use super::batches::Batches;
+use super::cursor::Cursor;
+use super::deletes::deleted_rows;
+use super::keys::RowKeys;
+use crate::commit::LiveFile;
+use crate::iceberg::manifest::DataFile;
+use crate::row_index::{RowIndex, RowIndexBuilder};
+use crate::target::Target;
+
+/// The data files of a table, with their least and greatest keys. All tasks of a publication may share them.
+pub struct RowFiles {
+    target: Target,
+    keys: RowKeys,
+    files: Vec<LiveFile>,
+    /// By the least key. Files without rows have none.
+    spans: Vec<Span>,
+}
+
+/// The keys of a file.
+#[derive(Debug)]
+pub(super) struct Span {
+    /// The place of the file.
+    pub(super) file: usize,
+    pub(super) sequence_number: i64,
+    pub(super) first: Box<[u8]>,
+    pub(super) last: Box<[u8]>,
+}
+
+impl RowFiles {
+    /// Looks up the least and greatest key of each file. Indexes that are lost or damaged are made anew of the
+    /// columns of the key, and stored.
+    ///
+    /// # Errors
+    /// If the target refuses, or if a file is damaged.
+    pub fn open(target: &Target, files: Vec<LiveFile>, keys: RowKeys) -> Result<Self> {
+        let mut spans = Vec::new();
+        for (file, live) in files.iter().enumerate() {
+            if live.rows() > 0 {
+                let index = index_of(target, &live.file, &keys)?;
+                spans.push(Span {
+                    file,
+                    sequence_number: live.sequence_number,
+                    first: index.first().into(),
+                    last: index.last().into(),
+                });
+            }
+        }
+        spans.sort_by(|a, b| a.first.cmp(&b.first));
+        Ok(Self {
+            target: target.clone(),
+            keys,
+            files,
+            spans,
+        })
+    }
+
+    /// Returns the files, in the order in which [`open`](Self::open) got them.
+    pub fn files(&self) -> &[LiveFile] {
+        &self.files
+    }
+
+    pub(super) fn keys(&self) -> &RowKeys {
+        &self.keys
+    }
+
+    /// Returns the keys of the files that have rows, by the least key.
+    pub(super) fn spans(&self) -> &[Span] {
+        &self.spans
+    }
+
+    /// Opens a file to look for rows in it.
+    pub(super) fn cursor(&self, file: usize) -> Result<Cursor> {
+        let live = &self.files[file];
+        let index = index_of(&self.target, &live.file, &self.keys)?;
+        let batches = Batches::open(&self.target, &live.file, self.keys.columns())?;
+        let deleted = deleted_rows(&self.target, live)?;
+        Ok(Cursor::new(index, batches, deleted))
+    }
+}
+
+/// Returns the index of a data file that has rows.
+fn index_of(target: &Target, file: &DataFile, keys: &RowKeys) -> Result<RowIndex> {
+    if let Some(index) = RowIndex::load(target, file)? {
+        return Ok(index);
+    }
+    let mut batches = Batches::open(target, file, keys.columns())?;
+    let mut index = RowIndexBuilder::new();
+    while let Some(batch) = batches.next_batch()? {
+        for row in 0..batch.rows {
+            if !index.append(&keys.of(&batches, &batch, row)?) {
+                let position = batch.first + row as u64;
+                let problem = format!("the key of row {position} is not above the one before it");
+                return Err(batches.error(problem));
+            }
+        }
+    }
+    let rows = batches.next_row();
+    let index = index.finish(rows);
+    let is_whole = i64::try_from(rows) == Ok(file.record_count);
+    let too_short = || batches.error("it has fewer rows than its manifest".to_owned());
+    let index = index.filter(|_| is_whole).ok_or_else(too_short)?;
+    index.store(target, file)?;
+    Ok(index)
+}

@@ -1,0 +1,43 @@
+//! The keys of rows.
+
+use std::sync::Arc;
+
+use super::Result;
+use super::batches::{Batch, Batches};
+use crate::data_file::Column;
+
+/// The key of a row from its cells.
+type KeyOf = dyn Fn(&[Option<Vec<u8>>]) -> std::result::Result<Vec<u8>, String> + Send + Sync;
+
+/// The columns that make the key of a row, and how they do. The key of a row that is read is that with which it
+/// was [written](crate::data_file::DataFileWriter::append_keyed).
+#[derive(Clone)]
+pub struct RowKeys {
+    columns: Vec<Column>,
+    key: Arc<KeyOf>,
+}
+
+impl RowKeys {
+    /// Returns keys that `key` makes of the cells of `columns`, in this order. Its error is a sentence about
+    /// cells that make no key.
+    pub fn new(
+        columns: Vec<Column>,
+        key: impl Fn(&[Option<Vec<u8>>]) -> std::result::Result<Vec<u8>, String> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            columns,
+            key: Arc::new(key),
+        }
+    }
+
+    pub(super) fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// Returns the key of a row of a batch of these columns.
+    pub(super) fn of(&self, batches: &Batches, batch: &Batch, row: usize) -> Result<Vec<u8>> {
+        let cells = batches.values(batch, row)?;
+        let position = batch.first + row as u64;
+        (self.key)(&cells).map_err(|error| batches.error(format!("row {position}: {error}")))
+    }
+}

@@ -1,0 +1,82 @@
+//! The position of the row of a key among all files of a table.
+
+use std::sync::Arc;
+
+use super::Result;
+use super::cursor::Cursor;
+use super::deletes::RowPosition;
+use super::files::{RowFiles, Span};
+
+/// Finds rows by their keys. The files that are open are those whose keys surround the last one.
+pub struct Positions {
+    files: Arc<RowFiles>,
+    /// The files whose least key is not above the last key, as far as their greatest one is not below it: the
+    /// places of their spans, newest first.
+    around: Vec<(usize, Option<Cursor>)>,
+    /// The spans whose least key is above the last key begin here.
+    ahead: usize,
+    last_key: Vec<u8>,
+}
+
+impl Positions {
+    /// Opens no file yet.
+    pub fn new(files: Arc<RowFiles>) -> Self {
+        Self {
+            files,
+            around: Vec::new(),
+            ahead: 0,
+            last_key: Vec::new(),
+        }
+    }
+
+    /// Returns the files among which rows are found.
+    pub fn files(&self) -> &RowFiles {
+        &self.files
+    }
+
+    /// Returns where the row of `key` is; `None` if no file has such a row that is not deleted. Of several
+    /// files the newest one counts. Keys that ascend from call to call are found fastest.
+    ///
+    /// # Errors
+    /// If the target refuses, or if a file is damaged.
+    pub fn locate(&mut self, key: &[u8]) -> Result<Option<RowPosition>> {
+        self.surround(key);
+        let files = &*self.files;
+        for (place, cursor) in &mut self.around {
+            let file = files.spans()[*place].file;
+            let cursor = match cursor {
+                Some(cursor) => cursor,
+                None => cursor.insert(files.cursor(file)?),
+            };
+            if let Some(position) = cursor.find(key, files.keys())? {
+                return Ok(Some(RowPosition { file, position }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Makes `around` the files that may have a key.
+    fn surround(&mut self, key: &[u8]) {
+        let spans = self.files.spans();
+        if *key < *self.last_key {
+            self.around.clear();
+            self.ahead = 0;
+        }
+        self.last_key.clear();
+        self.last_key.extend_from_slice(key);
+        let is_below = |span: &Span| *span.last < *key;
+        self.around.retain(|(place, _)| !is_below(&spans[*place]));
+        let before = self.around.len();
+        while let Some(span) = spans.get(self.ahead).filter(|span| *span.first <= *key) {
+            if !is_below(span) {
+                self.around.push((self.ahead, None));
+            }
+            self.ahead += 1;
+        }
+        if self.around.len() > before {
+            let number = |place: usize| spans[place].sequence_number;
+            self.around
+                .sort_by_key(|(place, _)| std::cmp::Reverse(number(*place)));
+        }
+    }
+}

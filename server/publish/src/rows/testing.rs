@@ -1,0 +1,102 @@
+//! A table with a key of two columns in a folder, for tests.
+
+use std::collections::BTreeMap;
+
+use ebb_model::types::CqlType;
+
+use super::keys::RowKeys;
+use crate::commit::{LiveFile, data_file_name};
+use crate::data_file::{Column, DataFileWriter};
+use crate::iceberg::manifest::DataFile;
+use crate::row_index;
+use crate::target::Target;
+use crate::types::{FieldIds, OnEmpty, TypeOptions, field};
+
+pub(super) const TABLE: &str = "ks/t";
+
+/// Rows by their keys.
+pub(super) type Model = BTreeMap<Vec<u8>, Row>;
+
+/// The values of the columns `k`, `c` and `v`.
+pub(super) type Row = (i32, String, Option<String>);
+
+/// The columns. Those of the key are the first two.
+pub(super) fn columns() -> Vec<Column> {
+    let mut ids = FieldIds::default();
+    let types = [
+        ("k", CqlType::Int),
+        ("c", CqlType::Text),
+        ("v", CqlType::Text),
+    ];
+    let column = |(name, ty): (&str, CqlType)| Column {
+        field: field(name, &ty, false, &TypeOptions::default(), None, &mut ids),
+        ty,
+    };
+    types.map(column).into()
+}
+
+/// Keys in the order of `k`, then of `c`.
+pub(super) fn keys() -> RowKeys {
+    let columns = columns().into_iter().take(2).collect();
+    RowKeys::new(columns, |cells| match cells {
+        [Some(k), Some(c)] => Ok(key_of(k, c)),
+        _ => Err("a part of its key is null".to_owned()),
+    })
+}
+
+fn key_of(k: &[u8], c: &[u8]) -> Vec<u8> {
+    let mut key = [k, c].concat();
+    // Negative numbers come first.
+    key[0] ^= 0x80;
+    key
+}
+
+pub(super) fn key(row: &Row) -> Vec<u8> {
+    key_of(&row.0.to_be_bytes(), row.1.as_bytes())
+}
+
+/// A row whose key is that of the number `n`, and is above those of lesser numbers.
+pub(super) fn row(n: i32, value: &str) -> Row {
+    (
+        n.div_euclid(10),
+        format!("c{}", n.rem_euclid(10)),
+        Some(value.to_owned()),
+    )
+}
+
+/// Writes a data file and its index, and returns the description of the file.
+pub(super) fn write<'r>(
+    target: &Target,
+    (version, unique): (u64, &str),
+    rows: impl IntoIterator<Item = &'r Row>,
+) -> DataFile {
+    let name = data_file_name(TABLE, version, unique);
+    let mut writer = DataFileWriter::new(Vec::new(), &columns(), OnEmpty::Refuse, 1 << 16).unwrap();
+    for row in rows {
+        let (k, c, v) = row;
+        let k = k.to_be_bytes();
+        let values = [
+            Some(&k[..]),
+            Some(c.as_bytes()),
+            v.as_ref().map(String::as_bytes),
+        ];
+        writer.append_keyed(&key(row), values).unwrap();
+    }
+    let (bytes, file, index) = writer.finish_keyed(target.url(&name)).unwrap();
+    assert!(target.create(&name, bytes.into()).unwrap());
+    index.unwrap().store(target, &file).unwrap();
+    file
+}
+
+pub(super) fn live(file: DataFile, sequence_number: i64) -> LiveFile {
+    LiveFile {
+        file,
+        sequence_number,
+        deletes: Vec::new(),
+    }
+}
+
+/// The name of the index of a data file.
+pub(super) fn index_name(target: &Target, file: &DataFile) -> String {
+    row_index::name(target.name(&file.file_path).unwrap()).unwrap()
+}

@@ -1,0 +1,274 @@
+//! Rows by their keys, in files whose indexes are there, lost or damaged.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ebb_test_support::seed::for_seeds;
+use rand::{RngExt as _, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::testing::{TABLE, columns, index_name, key, keys, live, row, write};
+use super::*;
+use crate::commit::{DeleteFile, LiveFile};
+use crate::target::Target;
+
+fn place() -> (tempfile::TempDir, Target) {
+    let dir = tempfile::tempdir().unwrap();
+    let target = Target::folder(dir.path()).unwrap();
+    (dir, target)
+}
+
+fn open(target: &Target, files: &[LiveFile]) -> Positions {
+    let files = RowFiles::open(target, files.to_vec(), keys()).unwrap();
+    Positions::new(Arc::new(files))
+}
+
+/// The value of the row of a number. No compression makes many of them small, because an index is stored only
+/// beside a file of some size.
+fn value(number: i32) -> String {
+    let mixed = (i64::from(number) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    format!("{:016x}", mixed ^ mixed.rotate_left(29))
+}
+
+/// Files of rows by number, with what is deleted, and where the row of each number is.
+#[derive(Default)]
+struct Files {
+    files: Vec<LiveFile>,
+    rows: BTreeMap<i32, RowPosition>,
+}
+
+impl Files {
+    /// Adds a file of the new rows `numbers`, ascending.
+    fn add(&mut self, target: &Target, numbers: &[i32]) {
+        let file = self.files.len();
+        let rows: Vec<_> = numbers.iter().map(|n| row(*n, &value(*n))).collect();
+        let written = write(target, (1, &file.to_string()), &rows);
+        self.files.push(live(written, file as i64));
+        let positions = (0..).map(|position| RowPosition { file, position });
+        self.rows.extend(numbers.iter().copied().zip(positions));
+    }
+
+    /// Deletes rows that are there.
+    fn delete(&mut self, target: &Target, numbers: &[i32]) {
+        let mut deletes = PositionalDeletes::default();
+        for number in numbers {
+            deletes.add(self.rows.remove(number).unwrap());
+        }
+        let sequence_number = self.files.len() as i64;
+        let unique = sequence_number.to_string();
+        let written = deletes
+            .write(target, &self.files, (TABLE, 1, &unique))
+            .unwrap();
+        for file in written {
+            let of = file.referenced_data_file.clone().unwrap();
+            let mut files = self.files.iter_mut();
+            let live = files.find(|live| live.file.file_path == of).unwrap();
+            live.deletes.push(DeleteFile {
+                file,
+                sequence_number,
+            });
+        }
+    }
+}
+
+#[test]
+fn rows_of_random_keys_are_where_a_model_has_them() {
+    for_seeds(
+        "rows_of_random_keys_are_where_a_model_has_them",
+        2,
+        |seed| {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            let (_dir, target) = place();
+            let mut files = Files::default();
+            let all = 3_000;
+            let numbers: Vec<i32> = (-all..all).filter(|_| rng.random_bool(0.5)).collect();
+            for part in numbers.chunks(1_200) {
+                files.add(&target, part);
+            }
+            for _ in 0..4 {
+                let gone: Vec<i32> = (files.rows.keys().copied())
+                    .filter(|_| rng.random_bool(0.05))
+                    .collect();
+                files.delete(&target, &gone);
+                let new = (-all..all).filter(|n| !files.rows.contains_key(n));
+                let new: Vec<i32> = new.filter(|_| rng.random_bool(0.05)).collect();
+                files.add(&target, &new);
+            }
+            let mut positions = open(&target, &files.files);
+            let mut check = |number: i32| {
+                let found = positions.locate(&key(&row(number, ""))).unwrap();
+                assert_eq!(found, files.rows.get(&number).copied(), "{number}");
+            };
+            (-all - 20..all + 20).for_each(&mut check);
+            for _ in 0..300 {
+                check(rng.random_range(-all..all));
+            }
+        },
+    );
+}
+
+#[test]
+fn keys_far_apart_in_a_large_file_are_found() {
+    let (_dir, target) = place();
+    let mut files = Files::default();
+    let numbers: Vec<i32> = (0..90_000).collect();
+    files.add(&target, &numbers);
+    files.delete(&target, &[30_000, 89_999]);
+    let mut positions = open(&target, &files.files);
+    for number in [7, 29_999, 30_000, 60_001, 89_998, 89_999, 90_000, 12] {
+        let found = positions.locate(&key(&row(number, ""))).unwrap();
+        assert_eq!(found, files.rows.get(&number).copied(), "{number}");
+    }
+}
+
+#[test]
+fn a_row_of_the_newest_file_counts_among_several_of_its_key() {
+    let (_dir, target) = place();
+    let rows = [row(1, "old"), row(2, "old"), row(3, "old")];
+    let old = live(write(&target, (1, "old"), &rows), 1);
+    let new = live(write(&target, (2, "new"), &rows[1..2]), 2);
+    let mut positions = open(&target, &[new, old]);
+    let file_of = |number: i32| {
+        let found = positions.locate(&key(&row(number, ""))).unwrap();
+        found.map(|of| of.file)
+    };
+    assert_eq!([1, 2, 3, 4].map(file_of), [Some(1), Some(0), Some(1), None]);
+}
+
+#[test]
+fn a_lost_or_damaged_index_is_made_anew() {
+    let (_dir, target) = place();
+    let mut files = Files::default();
+    files.add(&target, &(0..5_000).collect::<Vec<_>>());
+    files.add(&target, &(5_000..9_000).collect::<Vec<_>>());
+    let names = [0, 1].map(|at: usize| index_name(&target, &files.files[at].file));
+    let stored = names
+        .each_ref()
+        .map(|name| target.read(name).unwrap().unwrap());
+    let file_bytes = files.files[0].file.file_size_in_bytes as usize;
+    assert!(stored[0].len() * 100 <= file_bytes * 3);
+
+    let mut flipped = stored[0].to_vec();
+    flipped[60] ^= 1;
+    for damaged in [
+        None,
+        Some(Bytes::new()),
+        Some(flipped.into()),
+        Some(stored[0].slice(..stored[0].len() - 9)),
+        Some(stored[1].clone()),
+    ] {
+        target.remove(&names[0]).unwrap();
+        if let Some(bytes) = damaged {
+            target.replace(&names[0], bytes).unwrap();
+        }
+        let mut positions = open(&target, &files.files);
+        for number in [0, 777, 4_999, 5_000] {
+            let found = positions.locate(&key(&row(number, ""))).unwrap();
+            assert_eq!(found, files.rows.get(&number).copied());
+        }
+        assert_eq!(target.read(&names[0]).unwrap().as_ref(), Some(&stored[0]));
+    }
+}
+
+#[test]
+fn a_small_file_needs_no_index() {
+    let (_dir, target) = place();
+    let long = |number: i32| (number, "c".repeat(500), None);
+    let file = write(&target, (1, "small"), &[long(1), long(2)]);
+    assert_eq!(target.read(&index_name(&target, &file)).unwrap(), None);
+    let mut positions = open(&target, &[live(file, 1)]);
+    let expected = RowPosition {
+        file: 0,
+        position: 1,
+    };
+    let found = [2, 3].map(|number| positions.locate(&key(&long(number))).unwrap());
+    assert_eq!(found, [Some(expected), None]);
+}
+
+#[test]
+fn rows_whose_keys_are_not_those_of_their_index_are_an_error() {
+    let (_dir, target) = place();
+    let mut files = Files::default();
+    files.add(&target, &(0..5_000).collect::<Vec<_>>());
+    // As if a value of the key were another one once it is read.
+    let key_columns = columns().into_iter().take(2).collect();
+    let others = RowKeys::new(key_columns, |cells| match cells {
+        [Some(k), Some(c)] => Ok([&k[..], &c[..], b"?"].concat()),
+        _ => Err("a part of its key is null".to_owned()),
+    });
+    let opened = RowFiles::open(&target, files.files.clone(), others).unwrap();
+    let mut positions = Positions::new(Arc::new(opened));
+    let error = positions.locate(&key(&row(300, "")));
+    let error = error.unwrap_err().to_string();
+    assert!(error.starts_with(&files.files[0].file.file_path), "{error}");
+    assert!(error.contains("another key"), "{error}");
+}
+
+#[test]
+fn files_that_are_absent_cut_or_of_another_kind_are_errors() {
+    let (_dir, target) = place();
+    let mut files = Files::default();
+    files.add(&target, &(0..3_000).collect::<Vec<_>>());
+    files.delete(&target, &[5, 6]);
+    let url = files.files[0].deletes[0].file.file_path.clone();
+    let data = files.files[0].file.file_path.clone();
+    let locate = |files: &[LiveFile]| {
+        let files = RowFiles::open(&target, files.to_vec(), keys())?;
+        Positions::new(Arc::new(files)).locate(&key(&row(5, "")))
+    };
+    assert_eq!(locate(&files.files).unwrap(), None);
+    let name = |url: &str| target.name(url).unwrap().to_owned();
+    let whole = target.read(&name(&url)).unwrap().unwrap();
+    let rows = target.read(&name(&data)).unwrap().unwrap();
+    let cut = whole.slice(..whole.len() / 2);
+    for damaged in [Bytes::new(), cut, rows.clone()] {
+        target.replace(&name(&url), damaged).unwrap();
+        let error = locate(&files.files).unwrap_err().to_string();
+        assert!(error.starts_with(&url), "{error}");
+    }
+    target.remove(&name(&url)).unwrap();
+    assert!(locate(&files.files).is_err());
+    // Deletes of another data file are not taken for those of this one.
+    let other = live(write(&target, (7, "other"), &[row(0, "")]), 1);
+    let mut deletes = PositionalDeletes::default();
+    deletes.add(RowPosition {
+        file: 0,
+        position: 0,
+    });
+    let written = deletes
+        .write(&target, &[other], (TABLE, 7, "other"))
+        .unwrap();
+    let mut mixed = files.files.clone();
+    mixed[0].deletes[0].file = written[0].clone();
+    let error = locate(&mixed).unwrap_err().to_string();
+    assert!(error.contains("does not have"), "{error}");
+
+    target.replace(&name(&url), whole).unwrap();
+    target
+        .replace(&name(&data), rows.slice(..rows.len() / 2))
+        .unwrap();
+    let error = locate(&files.files).unwrap_err().to_string();
+    assert!(error.contains(&data), "{error}");
+}
+
+#[test]
+fn rows_that_are_left_come_in_their_order_with_their_values() {
+    let (_dir, target) = place();
+    let mut files = Files::default();
+    files.add(&target, &(0..3_000).collect::<Vec<_>>());
+    files.delete(&target, &[0, 7, 8, 2_999]);
+    let mut left = LeftRows::open(&target, &files.files[0], &columns()).unwrap();
+    let mut next = (0..3_000).filter(|n| ![0, 7, 8, 2_999].contains(n));
+    while let Some(position) = left.next_row().unwrap() {
+        let number = next.next().unwrap();
+        let (k, c, v) = row(number, &value(number));
+        let values = [
+            Some(k.to_be_bytes().to_vec()),
+            Some(c.into_bytes()),
+            v.map(String::into_bytes),
+        ];
+        assert_eq!((position, left.values()), (number as u64, &values[..]));
+    }
+    assert_eq!(next.next(), None);
+}
